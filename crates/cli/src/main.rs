@@ -1,0 +1,3 @@
+//! The program.
+#![forbid(unsafe_code)]
+fn main() {}
