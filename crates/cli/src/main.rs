@@ -1,3 +1,6 @@
-//! The program.
+//! The `tally` program. Everything is in the library beside it, so that tests and fuzzers reach it.
 #![forbid(unsafe_code)]
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    cli::run(std::env::args_os())
+}

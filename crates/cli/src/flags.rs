@@ -1,0 +1,55 @@
+//! The command line: one entry per flag, from which parser and help come.
+
+use crate::cmd::Command;
+use crate::term::Colour;
+use clap::Parser;
+use clap::builder::styling::{AnsiColor, Styles};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Yellow.on_default().bold())
+    .usage(AnsiColor::Yellow.on_default().bold())
+    .literal(AnsiColor::Green.on_default())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Accounts for every nanosecond of a program: a sampling profiler that speaks perf's files and commands.
+#[derive(Parser)]
+#[command(name = "tally", version, styles = STYLES, max_term_width = 110, disable_help_subcommand = false)]
+#[command(after_help = "\
+Examples:
+  tally run -- ./app             run it; then one screen: where the time went
+  tally run -p 1234 -- sleep 5   the same for a running process
+  tally report                   browse perf.data (--stdio: print it as text)
+  tally flame -o out.svg         flame graph of perf.data or of folded stacks")]
+pub struct Flags {
+    /// When to use colours; NO_COLOR in the environment means never
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
+    #[arg(value_name = "auto|always|never", hide_possible_values = true, hide_default_value = true)]
+    pub color: Colour,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `tally --version` prints, without the line end.
+pub fn version_line() -> String {
+    format!("tally {}", env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn no_flag_contradicts_another() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn a_misspelt_command_or_option_gets_the_nearest_name() {
+        let error =
+            |args: &[&str]| Flags::try_parse_from(args).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error(&["tally", "flmae"]).contains("'flame'"));
+        assert!(error(&["tally", "flame", "--revrse"]).contains("'--reverse'"));
+    }
+}

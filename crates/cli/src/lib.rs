@@ -1,0 +1,52 @@
+//! The program: flags, commands, and the drawing of text, terminal and SVG views.
+//!
+//! It only wires the libraries together; what is computed is computed in `profile`.
+//! Nothing here prints except through [`out`], so that a closed pipe ends a command quietly.
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod cmd;
+pub mod flags;
+pub mod out;
+pub mod term;
+
+use clap::Parser;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the program with `args`, of which the first is its own name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let [_, only] = args.as_slice()
+        && (only == "--version" || only == "-V")
+    {
+        return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
+    }
+    match flags::Flags::try_parse_from(args) {
+        Ok(flags) => {
+            term::set_colour(flags.color);
+            finish(flags.command.run())
+        }
+        Err(error) => usage_error(&error),
+    }
+}
+
+/// Prints help to stdout with status 0, anything else to stderr with status 2 (perf's is 129; 2 is everyone else's).
+fn usage_error(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(io) if io.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
+}
+
+/// Turns a command's result into the exit status: an error is one line on stderr and status 1, a closed pipe silence and 0.
+fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        Err(error) if out::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            out::complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

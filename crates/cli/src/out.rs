@@ -1,0 +1,80 @@
+//! Standard output and standard error.
+//!
+//! Output is buffered and every write is checked: a reader that goes away (`| head`) ends the command without
+//! a message, while a full disk is an error. Names that come from a profile pass through [`harmless`].
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+/// Buffered standard output, held by one command for its whole run. Call `flush` at the end: an error there counts.
+pub fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+}
+
+/// Writes one line to standard output.
+///
+/// # Errors
+/// Whatever writing says, a closed pipe included.
+pub fn line(text: &str) -> anyhow::Result<()> {
+    let mut out = stdout();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// Tells a failure: `tally: TEXT` on standard error.
+pub fn complain(text: &str) {
+    note(&format!("tally: {}", harmless(text)));
+}
+
+/// One line on standard error. Nobody can be told when that fails, so a failure is ignored.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// True if `error` says that the reader of our output has gone.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// `name` with its control characters spelled out (`\x1b`), so that a symbol cannot steer the terminal.
+pub fn harmless(name: &str) -> Cow<'_, str> {
+    if !name.chars().any(is_harmful) {
+        return Cow::Borrowed(name);
+    }
+    let mut safe = String::with_capacity(name.len() + 8);
+    for c in name.chars() {
+        if is_harmful(c) {
+            let _ = write!(safe, "\\x{:02x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Control characters (C0, DEL, C1) and those that turn the direction of the text around.
+fn is_harmful(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_in_names_are_spelled_out() {
+        assert_eq!(harmless("\x1b]0;evil\x07"), "\\x1b]0;evil\\x07");
+        assert_eq!(harmless("a\u{202e}b\u{9b}"), "a\\x202eb\\x9b");
+        assert!(matches!(harmless("std::vec<größe>"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_told_from_other_failures() {
+        let pipe = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("writing");
+        assert!(is_closed_pipe(&pipe));
+        assert!(!is_closed_pipe(&anyhow::anyhow!("no space left")));
+    }
+}

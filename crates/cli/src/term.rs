@@ -1,0 +1,84 @@
+//! What the terminal is: its width, and whether it wants colours.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// When to colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set or TERM is `dumb`.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The value of `--color`, set once at the start. 0 auto, 1 always, 2 never.
+static COLOUR: AtomicU8 = AtomicU8::new(0);
+
+/// Notes the value of `--color`.
+pub fn set_colour(colour: Colour) {
+    COLOUR.store(colour as u8, Ordering::Relaxed);
+}
+
+/// True if standard output shall be coloured.
+pub fn colours_stdout() -> bool {
+    wants_colour(std::io::stdout().is_terminal())
+}
+
+/// True if standard error shall be coloured.
+pub fn colours_stderr() -> bool {
+    wants_colour(std::io::stderr().is_terminal())
+}
+
+fn wants_colour(terminal: bool) -> bool {
+    match COLOUR.load(Ordering::Relaxed) {
+        1 => true,
+        2 => false,
+        _ => {
+            let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+            terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+        }
+    }
+}
+
+/// Columns of the terminal: COLUMNS if set, else what the terminal says, else 80.
+pub fn width() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok());
+    let told = || crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    asked.or_else(told).filter(|&columns| columns > 0).unwrap_or(80)
+}
+
+/// An SGR colour of the small set that reads well on dark and light grounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Paint {
+    /// Headings.
+    Bold,
+    /// What matters less.
+    Dim,
+    /// Hot: most of the time is here.
+    Red,
+    /// Warm.
+    Yellow,
+    /// Good, or small.
+    Green,
+    /// Names of files and commands to type.
+    Cyan,
+}
+
+/// `text` in `paint` if `on`.
+pub fn paint(text: &str, paint: Paint, on: bool) -> String {
+    if !on {
+        return text.to_owned();
+    }
+    let code = match paint {
+        Paint::Bold => "1",
+        Paint::Dim => "2",
+        Paint::Red => "31",
+        Paint::Yellow => "33",
+        Paint::Green => "32",
+        Paint::Cyan => "36",
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
