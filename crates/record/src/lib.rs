@@ -1,1 +1,9 @@
-//! Being built.
+//! Event sources on a live Linux: the room for system calls.
+//!
+//! What it does: open events, read their rings, describe the running machine as records, unwind user stacks
+//! while recording, and write the perf.data file. What it will not do: name symbols, aggregate, print.
+//!
+//! `unsafe` is allowed under [`sys`] only.
+
+#[allow(unsafe_code)]
+pub mod sys;

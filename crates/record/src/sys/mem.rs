@@ -1,0 +1,68 @@
+//! Page size, resource limits and our own use of resources.
+
+use std::io;
+
+/// The page size of this machine, in bytes.
+#[must_use]
+pub fn page_bytes() -> usize {
+    // SAFETY: sysconf takes a number and returns one.
+    let n = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(n).unwrap_or(4096)
+}
+
+/// Raises the soft limit of open files to the hard limit. Returns the limit now in force.
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live rlimit.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the pointer is to a live rlimit.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
+    Ok(limit.rlim_cur)
+}
+
+/// What this process used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OwnUse {
+    /// CPU time in user mode, in ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, in ns.
+    pub system_ns: u64,
+    /// Largest resident memory so far, in bytes.
+    pub peak_memory_bytes: u64,
+}
+
+/// Our own CPU time and memory (all threads, without children).
+#[must_use]
+pub fn own_use() -> OwnUse {
+    // SAFETY: an all-zero rusage is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live rusage.
+    if check(unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) }).is_err() {
+        return OwnUse::default();
+    }
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    OwnUse {
+        user_ns: ns(usage.ru_utime),
+        system_ns: ns(usage.ru_stime),
+        peak_memory_bytes: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// Our effective user id; 0 is root.
+#[must_use]
+pub fn effective_uid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// True if descriptor `fd` (0, 1, 2) is a terminal.
+#[must_use]
+pub fn is_terminal(fd: i32) -> bool {
+    // SAFETY: takes a number; a closed descriptor only yields 0.
+    unsafe { libc::isatty(fd) == 1 }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,20 @@
+//! The system calls, wrapped at the lowest level: the only `unsafe` of this crate.
+//!
+//! Everything handed out is a safe, owning type: [`Counter`] (an opened event), [`Ring`] (its mapped buffer),
+//! [`Child`] (a forked program waiting to be exec'ed), [`SignalReader`], [`Poller`]. No policy lives here: which
+//! events to open, what to do when the kernel says no, is decided by the callers.
+
+pub mod mem;
+pub mod perf_event;
+pub mod poll;
+pub mod process;
+pub mod ring;
+pub mod ring_index;
+pub mod signal;
+pub mod time;
+
+pub use perf_event::{Counter, CounterPlace, Cpu};
+pub use poll::Poller;
+pub use process::{Child, ExitKind};
+pub use ring::{Ring, Span};
+pub use signal::SignalReader;

@@ -1,0 +1,188 @@
+//! Starting the measured program: forked early, exec'ed when the events are open.
+//!
+//! The child waits on a pipe, so that its pid is known and events with `enable_on_exec` can be opened first; the
+//! failure of its exec comes back through a close-on-exec pipe, as an errno.
+
+use std::ffi::{CString, OsStr};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+use super::SignalReader;
+
+/// A forked process, waiting to exec or running.
+#[derive(Debug)]
+pub struct Child {
+    pid: u32,
+    gate: Option<io::PipeWriter>,
+    exec_error: Option<io::PipeReader>,
+    reaped: Option<ExitKind>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    /// `exit(code)`.
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+}
+
+impl ExitKind {
+    /// The status a shell would show: the code, or 128 + the signal.
+    #[must_use]
+    pub fn shell_code(self) -> u8 {
+        match self {
+            Self::Code(code) => (code & 0xff) as u8,
+            Self::Signal(number) => (128 + (number & 0x7f)) as u8,
+        }
+    }
+}
+
+impl Child {
+    /// Forks. The child waits until [`Child::exec`]; it dies if we go away before.
+    ///
+    /// `program` is searched in `PATH` at exec. The signal mask of `signals` is undone in the child.
+    pub fn fork<S: AsRef<OsStr>>(argv: &[S], signals: Option<&SignalReader>) -> io::Result<Self> {
+        let argv =
+            argv.iter().map(|a| CString::new(a.as_ref().as_bytes())).collect::<Result<Vec<_>, _>>().map_err(
+                |_| io::Error::new(io::ErrorKind::InvalidInput, "an argument contains a NUL byte"),
+            )?;
+        let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        if argv.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command given"));
+        }
+        let (gate_read, gate_write) = io::pipe()?;
+        let (error_read, error_write) = io::pipe()?;
+        let mask = signals.map(SignalReader::mask_before);
+        // SAFETY: the child calls only async-signal-safe functions (see `child_main`) until it execs or exits.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if pid == 0 {
+            let fds = (gate_read.as_raw_fd(), gate_write.as_raw_fd(), error_write.as_raw_fd());
+            child_main(&pointers, fds, mask);
+        }
+        Ok(Self { pid: pid as u32, gate: Some(gate_write), exec_error: Some(error_read), reaped: None })
+    }
+
+    /// The child's process id (also after its end).
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets the child exec; returns once the new program runs. The error is that of `execvp` (`ENOENT`, `EACCES` …).
+    pub fn exec(&mut self) -> io::Result<()> {
+        let Some(mut gate) = self.gate.take() else { return Ok(()) };
+        gate.write_all(b"g")?;
+        drop(gate);
+        let mut errno = [0u8; 4];
+        let Some(mut pipe) = self.exec_error.take() else { return Ok(()) };
+        match pipe.read_exact(&mut errno) {
+            Ok(()) => {
+                let _ = self.wait();
+                Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+            }
+            // The pipe closed without a word: exec happened.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The end of the child, if it has ended.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitKind>> {
+        self.wait_with(libc::WNOHANG)
+    }
+
+    /// Waits for the end of the child.
+    pub fn wait(&mut self) -> io::Result<ExitKind> {
+        loop {
+            match self.wait_with(0) {
+                Ok(Some(end)) => return Ok(end),
+                Ok(None) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn wait_with(&mut self, flags: i32) -> io::Result<Option<ExitKind>> {
+        if let Some(end) = self.reaped {
+            return Ok(Some(end));
+        }
+        let mut status = 0;
+        // SAFETY: the pointer is to a live int.
+        let pid = unsafe { libc::waitpid(self.pid as i32, &mut status, flags) };
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if pid == 0 {
+            return Ok(None);
+        }
+        self.reaped = if libc::WIFEXITED(status) {
+            Some(ExitKind::Code(libc::WEXITSTATUS(status)))
+        } else {
+            libc::WIFSIGNALED(status).then(|| ExitKind::Signal(libc::WTERMSIG(status)))
+        };
+        Ok(self.reaped)
+    }
+}
+
+/// The child between fork and exec. Never returns.
+fn child_main(argv: &[*const libc::c_char], fds: (RawFd, RawFd, RawFd), mask: Option<&libc::sigset_t>) -> ! {
+    let (gate, our_gate_end, error_pipe) = fds;
+    // SAFETY: a descriptor number of this process; without closing it, the gate would never report our parent's end.
+    unsafe { libc::close(our_gate_end) };
+    let mut go = [0u8; 1];
+    // SAFETY: the buffer is live; read is async-signal-safe.
+    let n = unsafe { libc::read(gate, go.as_mut_ptr().cast(), 1) };
+    if n != 1 {
+        // SAFETY: ends the process without running destructors of the parent's state.
+        unsafe { libc::_exit(127) };
+    }
+    // Rust's runtime ignores SIGPIPE, which an exec'ed program would inherit.
+    // SAFETY: restores a default disposition; async-signal-safe.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    if let Some(mask) = mask {
+        // SAFETY: the set was filled by the kernel.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+    }
+    // SAFETY: `argv` is a null-terminated array of C strings made before the fork.
+    unsafe { libc::execvp(argv[0], argv.as_ptr()) };
+    let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes();
+    // SAFETY: the buffer is live; write is async-signal-safe.
+    unsafe { libc::write(error_pipe, errno.as_ptr().cast(), errno.len()) };
+    // SAFETY: as above.
+    unsafe { libc::_exit(127) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_told_by_its_errno() {
+        let mut child = Child::fork(&["/no/such/program"], None).expect("fork");
+        assert_eq!(child.exec().expect_err("cannot run").raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn exit_code_and_signal_come_through() {
+        let end = |script: &str| {
+            let mut child = Child::fork(&["sh", "-c", script], None).expect("fork");
+            child.exec().expect("sh runs");
+            child.wait().expect("wait")
+        };
+        assert_eq!(end("exit 7"), ExitKind::Code(7));
+        assert_eq!(end("kill -9 $$").shell_code(), 137);
+    }
+
+    #[test]
+    fn a_child_never_let_go_does_not_linger() {
+        let mut child = Child::fork(&["true"], None).expect("fork");
+        child.gate = None;
+        assert_eq!(child.wait().expect("wait"), ExitKind::Code(127));
+    }
+}

@@ -1,0 +1,89 @@
+//! Positions in a ring of a power-of-two size: arithmetic only, no memory.
+//!
+//! The kernel's `data_head` and our `data_tail` only grow (modulo 2^64); `position & (size − 1)` is the place.
+
+/// A ring's size and the reading position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingIndex {
+    size_bytes: u64,
+    tail: u64,
+}
+
+/// One or two pieces of the buffer, in reading order: `(offset, length)`; the second is empty unless the bytes wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pieces {
+    /// From the reading position up to at most the buffer's end.
+    pub first: (usize, usize),
+    /// From the buffer's start.
+    pub second: (usize, usize),
+}
+
+impl RingIndex {
+    /// A ring of `size_bytes` (a power of two), read up to `tail`. `None` if the size is no power of two.
+    #[must_use]
+    pub fn new(size_bytes: u64, tail: u64) -> Option<Self> {
+        (size_bytes.is_power_of_two() && usize::try_from(size_bytes).is_ok())
+            .then_some(Self { size_bytes, tail })
+    }
+
+    /// Where reading goes on.
+    #[must_use]
+    pub fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// What lies between the tail and `head`. A head that claims more than the buffer holds (which a sound kernel
+    /// never says) gives nothing.
+    #[must_use]
+    pub fn pieces(&self, head: u64) -> Pieces {
+        let available = head.wrapping_sub(self.tail);
+        if available > self.size_bytes {
+            return Pieces { first: (0, 0), second: (0, 0) };
+        }
+        let start = self.tail & (self.size_bytes - 1);
+        let first = available.min(self.size_bytes - start);
+        Pieces { first: (start as usize, first as usize), second: (0, (available - first) as usize) }
+    }
+
+    /// Marks everything before `head` as read.
+    pub fn advance_to(&mut self, head: u64) {
+        self.tail = head;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_are_the_bytes_from_tail_to_head_in_order(shift in 3u32..20, tail: u64, used in 0u64..(1 << 20)) {
+            let size = 1u64 << shift;
+            let used = used.min(size);
+            let index = RingIndex::new(size, tail).expect("a power of two");
+            let head = tail.wrapping_add(used);
+            let Pieces { first, second } = index.pieces(head);
+            prop_assert_eq!((first.1 + second.1) as u64, used);
+            prop_assert!((first.0 + first.1) as u64 <= size);
+            prop_assert!(second.1 == 0 || (first.0 + first.1) as u64 == size);
+            for i in 0..used.min(64) {
+                let place = if (i as usize) < first.1 { first.0 + i as usize } else { second.0 + i as usize - first.1 };
+                prop_assert_eq!(place as u64, tail.wrapping_add(i) & (size - 1));
+            }
+        }
+
+        #[test]
+        fn an_impossible_head_reads_nothing(tail: u64, beyond in 1u64..u64::MAX / 2) {
+            let index = RingIndex::new(4096, tail).expect("a power of two");
+            let Pieces { first, second } = index.pieces(tail.wrapping_add(4096).wrapping_add(beyond));
+            prop_assert_eq!((first.1, second.1), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_size_that_is_no_power_of_two_is_refused() {
+        assert_eq!(RingIndex::new(12288, 0), None);
+        assert_eq!(RingIndex::new(0, 0), None);
+    }
+}

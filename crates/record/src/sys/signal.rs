@@ -1,0 +1,97 @@
+//! Signals as data: blocked in all threads, read from a descriptor.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+
+/// Reads blocked signals. Make it before any thread starts (threads inherit the mask); the mask is restored on drop.
+#[derive(Debug)]
+pub struct SignalReader {
+    fd: OwnedFd,
+    before: libc::sigset_t,
+}
+
+/// One signal that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// The process that sent it with `kill`; `None` if the kernel did (a key on the terminal, a child's end).
+    pub sender: Option<u32>,
+}
+
+impl SignalReader {
+    /// Blocks `signals` for this thread and all it will start, and opens the descriptor they are read from.
+    pub fn new(signals: &[i32]) -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: writes the whole set.
+        unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+        for &number in signals {
+            // SAFETY: the set was initialised above.
+            unsafe { libc::sigaddset(set.as_mut_ptr(), number) };
+        }
+        // SAFETY: initialised by sigemptyset.
+        let set = unsafe { set.assume_init() };
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: both pointers are to live sets.
+        let status = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, before.as_mut_ptr()) };
+        if status != 0 {
+            return Err(io::Error::from_raw_os_error(status));
+        }
+        // SAFETY: filled by the call, which succeeded.
+        let before = unsafe { before.assume_init() };
+        // SAFETY: −1 asks for a new descriptor; the set is live.
+        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, before })
+    }
+
+    /// The next waiting signal, if any.
+    pub fn next(&self) -> io::Result<Option<Signal>> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the buffer is live and of the size given.
+        let n = unsafe { libc::read(self.fd.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+        }
+        if n as usize != size {
+            return Ok(None);
+        }
+        // SAFETY: the kernel filled the whole structure.
+        let info = unsafe { info.assume_init() };
+        let by_process = info.ssi_code <= 0;
+        Ok(Some(Signal { number: info.ssi_signo as i32, sender: by_process.then_some(info.ssi_pid) }))
+    }
+
+    /// The signal mask as it was before, for a child to restore.
+    pub(super) fn mask_before(&self) -> &libc::sigset_t {
+        &self.before
+    }
+}
+
+impl AsFd for SignalReader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for SignalReader {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by pthread_sigmask; a null old set is allowed.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Sends a signal to a process. `ESRCH` if it is gone.
+pub fn send(pid: u32, number: i32) -> io::Result<()> {
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes numbers only.
+    if unsafe { libc::kill(pid, number) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
