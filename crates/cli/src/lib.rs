@@ -3,16 +3,26 @@
 //! It only wires the libraries together; what is computed is computed in `profile`.
 //! Nothing here prints except through [`out`], so that a closed pipe ends a command quietly.
 #![forbid(unsafe_code)]
-#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod cmd;
+pub mod export;
 pub mod flags;
+pub mod flame;
+pub mod input;
 pub mod out;
+pub mod svg;
 pub mod term;
+pub mod text;
 
 use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
+
+/// Parsers of this crate for fuzzing: a name and a function that must return on any bytes.
+#[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
+pub const TARGETS: &[(&str, fn(&[u8]))] =
+    &[("perf_script_text", input::fuzz_perf_script), ("folded_text", input::fuzz_folded)];
 
 /// Runs the program with `args`, of which the first is its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -1,0 +1,3 @@
+//! Other programs' formats, written.
+
+pub mod folded;

@@ -1,0 +1,122 @@
+//! Where each frame of a flame graph stands: depth, offset and width in value units.
+
+use super::{NodeId, Tree};
+
+/// One drawn frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cell {
+    /// The node.
+    pub node: NodeId,
+    /// 0 is the root.
+    pub depth: u32,
+    /// Sum of the values left of it.
+    pub start: u64,
+    /// Its value, all below included.
+    pub value: u64,
+    /// Its samples, all below included.
+    pub samples: u64,
+}
+
+/// What is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct LayoutOpts {
+    /// The node drawn over the whole width.
+    pub root: NodeId,
+    /// Frames of a smaller value are left out, with all they call.
+    pub min_value: u64,
+}
+
+/// The frames of a graph, callers before what they call, siblings by name.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The frames.
+    pub cells: Vec<Cell>,
+    /// Rows the graph has.
+    pub rows: u32,
+    /// Value of the whole graph.
+    pub total: u64,
+    /// Number of frames left out as too small.
+    pub hidden: usize,
+}
+
+impl Layout {
+    /// Lays out the part of `tree` below `opts.root`.
+    pub fn new(tree: &Tree, opts: LayoutOpts) -> Self {
+        let totals = tree.totals();
+        let children = sorted_children(tree);
+        let total = totals[opts.root.0 as usize].0;
+        let mut layout = Self { cells: Vec::new(), rows: 0, total, hidden: 0 };
+        let mut open = vec![(opts.root, 0u32, 0u64)];
+        while let Some((node, depth, start)) = open.pop() {
+            let (value, samples) = totals[node.0 as usize];
+            if value < opts.min_value.max(1) {
+                layout.hidden += 1;
+                continue;
+            }
+            layout.cells.push(Cell { node, depth, start, value, samples });
+            layout.rows = layout.rows.max(depth + 1);
+            // Pushed from right to left, so that the leftmost is laid out next.
+            let mut end = start.saturating_add(value).saturating_sub(tree.node(node).own);
+            for &child in children.of(node).iter().rev() {
+                end = end.saturating_sub(totals[child.0 as usize].0);
+                open.push((child, depth + 1, end));
+            }
+        }
+        layout
+    }
+}
+
+/// Children lists of all nodes in one array.
+struct Children {
+    starts: Vec<u32>,
+    list: Vec<NodeId>,
+}
+
+impl Children {
+    fn of(&self, node: NodeId) -> &[NodeId] {
+        let at = node.0 as usize;
+        &self.list[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
+}
+
+/// Every node's children, sorted by name so that equal inputs draw equal pictures.
+fn sorted_children(tree: &Tree) -> Children {
+    let mut list: Vec<NodeId> = (1..tree.nodes.len()).map(|i| NodeId(i as u32)).collect();
+    list.sort_by(|&a, &b| {
+        let (a, b) = (tree.node(a), tree.node(b));
+        a.parent
+            .cmp(&b.parent)
+            .then_with(|| tree.names[a.name.0 as usize].cmp(&tree.names[b.name.0 as usize]))
+    });
+    let mut starts = vec![0u32; tree.nodes.len() + 1];
+    for &child in &list {
+        starts[tree.node(child).parent.0 as usize + 1] += 1;
+    }
+    for i in 1..starts.len() {
+        starts[i] += starts[i - 1];
+    }
+    Children { starts, list }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, Unit};
+    use super::*;
+
+    #[test]
+    fn siblings_stand_side_by_side_inside_their_caller() {
+        let mut tree = Tree::new(Unit::Samples);
+        for (stack, count) in [("a;z", 2), ("a;b", 3), ("a", 5), ("c", 1)] {
+            let path: Vec<_> = stack.split(';').map(|name| tree.intern(name, Kind::Program)).collect();
+            tree.add_path(&path, count, count);
+        }
+        let layout = Layout::new(&tree, LayoutOpts { root: Tree::ROOT, min_value: 2 });
+        let shown: Vec<_> = layout
+            .cells
+            .iter()
+            .map(|c| (tree.name(tree.node(c.node).name), c.depth, c.start, c.value))
+            .collect();
+        assert_eq!(shown, [("all", 0, 0, 11), ("a", 1, 0, 10), ("b", 2, 0, 3), ("z", 2, 3, 2)]);
+        assert_eq!((layout.rows, layout.hidden), (3, 1));
+    }
+}

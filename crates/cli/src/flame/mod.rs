@@ -1,0 +1,229 @@
+//! The tree a flame graph draws: what every input becomes, and what SVG, terminal and folded text are made from.
+//!
+//! A node is a function on a path from the root; equal paths share a node. Values are added, never scaled.
+
+mod layout;
+
+pub use layout::{Cell, Layout, LayoutOpts};
+
+use rustc_hash::FxHashMap;
+
+/// Index of an interned frame (a name with its kind).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct NameId(u32);
+
+/// Index of a node of the tree; the root is [`Tree::ROOT`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct NodeId(u32);
+
+/// Where a frame's code comes from: decides its colour.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Kind {
+    /// The process or thread at the root, and the root itself.
+    Task,
+    /// The profiled program.
+    Program,
+    /// A shared library.
+    Library,
+    /// The kernel and its modules.
+    Kernel,
+    /// Code made at run time.
+    Jit,
+    /// An inlined function.
+    Inlined,
+    /// Time off the CPU.
+    Waiting,
+    /// No name was found.
+    Unknown,
+}
+
+/// One node of the tree.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The frame.
+    pub name: NameId,
+    /// The caller; the root is its own parent.
+    pub parent: NodeId,
+    /// Sum of the periods (or counts) of the stacks that end here.
+    pub own: u64,
+    /// Number of samples that end here; 0 if the input does not tell.
+    pub samples: u64,
+}
+
+/// Stacks, merged by path.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    names: Vec<(String, Kind)>,
+    by_name: FxHashMap<(String, Kind), NameId>,
+    nodes: Vec<Node>,
+    by_path: FxHashMap<(NodeId, NameId), NodeId>,
+    /// What the values count.
+    pub unit: Unit,
+}
+
+/// What a value counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Samples.
+    Samples,
+    /// Occurrences of the named event.
+    Event(String),
+}
+
+impl Tree {
+    /// The node above all stacks.
+    pub const ROOT: NodeId = NodeId(0);
+
+    /// An empty tree whose root is called "all".
+    pub fn new(unit: Unit) -> Self {
+        let root = Node { name: NameId(0), parent: Self::ROOT, own: 0, samples: 0 };
+        let mut tree = Self {
+            names: Vec::new(),
+            by_name: FxHashMap::default(),
+            nodes: vec![root],
+            by_path: FxHashMap::default(),
+            unit,
+        };
+        tree.intern("all", Kind::Task);
+        tree
+    }
+
+    /// The id of the frame `name` of `kind`.
+    pub fn intern(&mut self, name: &str, kind: Kind) -> NameId {
+        if let Some(&id) = self.by_name.get(&(name.to_owned(), kind)) {
+            return id;
+        }
+        let id = NameId(u32::try_from(self.names.len()).expect("fewer than 2^32 distinct names"));
+        self.names.push((name.to_owned(), kind));
+        self.by_name.insert((name.to_owned(), kind), id);
+        id
+    }
+
+    /// The child `name` of `parent`, made if it is new.
+    pub fn child(&mut self, parent: NodeId, name: NameId) -> NodeId {
+        let next = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 distinct paths"));
+        let node = *self.by_path.entry((parent, name)).or_insert(next);
+        if node == next {
+            self.nodes.push(Node { name, parent, own: 0, samples: 0 });
+        }
+        node
+    }
+
+    /// Adds `own` and `samples` to the stack that ends in `node`. Sums stop at `u64::MAX`.
+    pub fn add(&mut self, node: NodeId, own: u64, samples: u64) {
+        let node = &mut self.nodes[node.0 as usize];
+        node.own = node.own.saturating_add(own);
+        node.samples = node.samples.saturating_add(samples);
+    }
+
+    /// Adds one stack, root first.
+    pub fn add_path(&mut self, path: &[NameId], own: u64, samples: u64) {
+        let leaf = path.iter().fold(Self::ROOT, |parent, &name| self.child(parent, name));
+        self.add(leaf, own, samples);
+    }
+
+    /// The node `id`.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// The frame's name.
+    pub fn name(&self, id: NameId) -> &str {
+        &self.names[id.0 as usize].0
+    }
+
+    /// The frame's kind.
+    pub fn kind(&self, id: NameId) -> Kind {
+        self.names[id.0 as usize].1
+    }
+
+    /// Number of nodes, the root included.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// True if no stack was added.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.len() == 1 && self.nodes[0].own == 0
+    }
+
+    /// All nodes that stacks end in, parents before children.
+    pub fn leaves(&self) -> impl Iterator<Item = NodeId> {
+        (0u32..).zip(&self.nodes).filter(|(_, node)| node.own > 0 || node.samples > 0).map(|(i, _)| NodeId(i))
+    }
+
+    /// The names from the root (left out) to `node`.
+    pub fn path(&self, mut node: NodeId) -> Vec<NameId> {
+        let mut path = Vec::new();
+        while node != Self::ROOT {
+            let Node { name, parent, .. } = *self.node(node);
+            path.push(name);
+            node = parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The same stacks leaf first: the functions that ran stand at the root, their callers above.
+    pub fn reversed(&self) -> Self {
+        let mut tree = Self {
+            names: self.names.clone(),
+            by_name: self.by_name.clone(),
+            nodes: vec![self.nodes[0].clone()],
+            by_path: FxHashMap::default(),
+            unit: self.unit.clone(),
+        };
+        for leaf in self.leaves().filter(|&leaf| leaf != Self::ROOT) {
+            let mut path = self.path(leaf);
+            path.reverse();
+            let Node { own, samples, .. } = *self.node(leaf);
+            tree.add_path(&path, own, samples);
+        }
+        tree
+    }
+
+    /// Per node: (value, samples) of itself and all below, in node order.
+    pub fn totals(&self) -> Vec<(u64, u64)> {
+        let mut totals: Vec<(u64, u64)> = self.nodes.iter().map(|node| (node.own, node.samples)).collect();
+        for i in (1..self.nodes.len()).rev() {
+            let (own, samples) = totals[i];
+            let parent = &mut totals[self.nodes[i].parent.0 as usize];
+            parent.0 = parent.0.saturating_add(own);
+            parent.1 = parent.1.saturating_add(samples);
+        }
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(stacks: &[(&str, u64)]) -> Tree {
+        let mut tree = Tree::new(Unit::Samples);
+        for (stack, count) in stacks {
+            let path: Vec<NameId> = stack.split(';').map(|name| tree.intern(name, Kind::Program)).collect();
+            tree.add_path(&path, *count, *count);
+        }
+        tree
+    }
+
+    #[test]
+    fn a_node_totals_itself_and_all_below() {
+        let tree = tree(&[("a;b", 2), ("a", 1), ("a;b;c", 4), ("d", 8)]);
+        let totals: Vec<u64> = tree.totals().into_iter().map(|(value, _)| value).collect();
+        assert_eq!(totals, [15, 7, 6, 4, 8]);
+    }
+
+    #[test]
+    fn reversing_keeps_the_total_and_puts_leaves_at_the_root() {
+        let tree = tree(&[("a;b;c", 2), ("x;c", 3), ("c", 1)]);
+        let reversed = tree.reversed();
+        let c = reversed.leaves().find(|&leaf| reversed.path(leaf).len() == 1).expect("c alone");
+        assert_eq!(reversed.name(reversed.node(c).name), "c");
+        assert_eq!(reversed.totals()[c.0 as usize].0, 6);
+        assert_eq!(reversed.totals()[0].0, tree.totals()[0].0);
+    }
+}

@@ -1,0 +1,90 @@
+//! Colours of frames: the hue tells the kind of code, the shade keeps neighbours apart.
+
+use crate::flame::Kind;
+
+/// What colours tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Palette {
+    /// Where the code comes from: program, library, kernel, run-time code …
+    Kind,
+    /// Nothing: shades of fire.
+    Hot,
+    /// Nothing: shades of blue, the custom for time off the CPU.
+    Io,
+}
+
+impl Palette {
+    /// The colour of frame `name` as `#rrggbb`; equal names have equal colours.
+    pub fn colour(self, name: &str, kind: Kind) -> String {
+        let (hue, saturation, lightness) = match self {
+            Self::Kind => base(kind),
+            Self::Hot => (24.0, 0.90, 0.64),
+            Self::Io => (207.0, 0.62, 0.70),
+        };
+        let spread = if self == Self::Hot { 34.0 } else { 14.0 };
+        let hash = hash(name);
+        let unit = |bits: u32| f64::from(bits & 0xff) / 255.0 - 0.5;
+        let shift = if name.is_empty() { 0.0 } else { unit(hash) * spread };
+        let shade = if name.is_empty() { 0.0 } else { unit(hash >> 8) * 0.11 };
+        hex(hue + shift, saturation, lightness + shade)
+    }
+}
+
+/// Hue in degrees, saturation and lightness from 0 to 1.
+fn base(kind: Kind) -> (f64, f64, f64) {
+    match kind {
+        Kind::Task => (220.0, 0.12, 0.84),
+        Kind::Program => (14.0, 0.88, 0.69),
+        Kind::Library => (46.0, 0.85, 0.66),
+        Kind::Kernel => (272.0, 0.50, 0.78),
+        Kind::Jit => (110.0, 0.45, 0.70),
+        Kind::Inlined => (172.0, 0.42, 0.70),
+        Kind::Waiting => (207.0, 0.62, 0.72),
+        Kind::Unknown => (40.0, 0.03, 0.80),
+    }
+}
+
+/// The word for `kind` in the legend.
+pub fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Task => "process",
+        Kind::Program => "program",
+        Kind::Library => "library",
+        Kind::Kernel => "kernel",
+        Kind::Jit => "run-time code",
+        Kind::Inlined => "inlined",
+        Kind::Waiting => "waiting",
+        Kind::Unknown => "no name",
+    }
+}
+
+/// FNV-1a: the same everywhere and always, so that pictures can be compared.
+fn hash(name: &str) -> u32 {
+    let mixed =
+        name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    mixed ^ (mixed >> 15)
+}
+
+fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
+    let chroma = saturation * lightness.min(1.0 - lightness);
+    let channel = |offset: f64| {
+        let k = (offset + hue.rem_euclid(360.0) / 30.0) % 12.0;
+        let value = lightness - chroma * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0);
+        (value * 255.0).round().clamp(0.0, 255.0) as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hue_circle_is_right() {
+        assert_eq!(
+            [hex(0.0, 1.0, 0.5), hex(120.0, 1.0, 0.5), hex(240.0, 1.0, 0.5)],
+            ["#ff0000", "#00ff00", "#0000ff"]
+        );
+        assert_eq!(hex(77.0, 0.0, 1.0), "#ffffff");
+    }
+}

@@ -1,0 +1,263 @@
+//! The flame graph as one SVG file: readable as it stands, and with zoom, search and details where scripts run.
+
+mod colour;
+
+pub use colour::Palette;
+
+use crate::flame::{Cell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
+use crate::out::harmless;
+use crate::text::number;
+use std::io::{self, Write};
+
+/// The script in every graph: plain JavaScript without dependencies, see `assets/flame.js`.
+const SCRIPT: &str = include_str!("../../assets/flame.js");
+
+/// How a flame graph is drawn.
+#[derive(Clone, Debug)]
+pub struct SvgOpts {
+    /// The heading.
+    pub title: String,
+    /// What stands under the heading, smaller.
+    pub subtitle: String,
+    /// Width in px.
+    pub width: u32,
+    /// Frames narrower than this many px are left out.
+    pub min_width: f64,
+    /// Root at the top instead of the bottom.
+    pub icicle: bool,
+    /// What colours tell.
+    pub palette: Palette,
+}
+
+const ROW: u32 = 17;
+const TOP: u32 = 46;
+const BOTTOM: u32 = 44;
+const SIDE: f64 = 10.0;
+/// Width of a character of the frames' font (12 px monospace).
+const CHAR: f64 = 7.2;
+
+/// Writes `tree` as SVG.
+///
+/// # Errors
+/// What `out` says.
+pub fn write(out: &mut impl Write, tree: &Tree, opts: &SvgOpts) -> io::Result<()> {
+    let total = tree.totals()[0].0;
+    let inner = f64::from(opts.width) - 2.0 * SIDE;
+    let min_value = (opts.min_width / inner * total as f64).ceil() as u64;
+    let layout = Layout::new(tree, LayoutOpts { root: Tree::ROOT, min_value });
+    let page =
+        Page { tree, opts, rows: layout.rows, total: total.max(1), scale: inner / total.max(1) as f64 };
+    page.head(out)?;
+    for cell in &layout.cells {
+        page.frame(out, cell)?;
+    }
+    page.foot(out, &layout)
+}
+
+struct Page<'a> {
+    tree: &'a Tree,
+    opts: &'a SvgOpts,
+    rows: u32,
+    total: u64,
+    /// px per value.
+    scale: f64,
+}
+
+impl Page<'_> {
+    fn height(&self) -> u32 {
+        TOP + self.rows * ROW + BOTTOM
+    }
+
+    fn head(&self, out: &mut impl Write) -> io::Result<()> {
+        let (width, height) = (self.opts.width, self.height());
+        let unit = match &self.tree.unit {
+            Unit::Nanoseconds => "ns".to_owned(),
+            Unit::Samples => "samples".to_owned(),
+            Unit::Event(name) => name.clone(),
+        };
+        writeln!(
+            out,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n\
+             <svg xmlns=\"http://www.w3.org/2000/svg\" id=\"flame\" version=\"1.1\" width=\"{width}\" \
+             height=\"{height}\" viewBox=\"0 0 {width} {height}\" data-side=\"{SIDE}\" data-char=\"{CHAR}\" \
+             data-total=\"{}\" data-unit=\"{}\">",
+            self.total,
+            escape(&unit)
+        )?;
+        writeln!(
+            out,
+            "<style>\
+             text{{font:12px ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;fill:#1a1a1a}}\
+             #title{{font:600 17px system-ui,sans-serif;text-anchor:middle}}\
+             #subtitle,.note{{font:12px system-ui,sans-serif;fill:#555}}#subtitle{{text-anchor:middle}}\
+             .f{{cursor:pointer}}.f text{{pointer-events:none}}.f:hover rect{{stroke:#000;stroke-width:1}}\
+             .f rect{{rx:2}}.off{{opacity:.45}}.hide{{display:none}}.hit rect{{fill:#e33df0}}\
+             .button{{font:12px system-ui,sans-serif;cursor:pointer;fill:#06c}}\
+             </style>"
+        )?;
+        writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>")?;
+        let middle = width / 2;
+        writeln!(out, "<text id=\"title\" x=\"{middle}\" y=\"22\">{}</text>", escape(&self.opts.title))?;
+        writeln!(
+            out,
+            "<text id=\"subtitle\" x=\"{middle}\" y=\"38\">{}</text>",
+            escape(&self.opts.subtitle)
+        )?;
+        writeln!(out, "<text id=\"reset\" class=\"button hide\" x=\"{SIDE}\" y=\"22\">reset zoom</text>")?;
+        let right = f64::from(width) - SIDE;
+        writeln!(
+            out,
+            "<text id=\"search\" class=\"button\" text-anchor=\"end\" x=\"{right}\" y=\"22\"></text>\n<g id=\"frames\">"
+        )
+    }
+
+    fn frame(&self, out: &mut impl Write, cell: &Cell) -> io::Result<()> {
+        let node = self.tree.node(cell.node);
+        let (name, kind) = (harmless(self.tree.name(node.name)), self.tree.kind(node.name));
+        let x = SIDE + cell.start as f64 * self.scale;
+        let width = cell.value as f64 * self.scale;
+        let row = if self.opts.icicle { cell.depth } else { self.rows - 1 - cell.depth };
+        let y = TOP + row * ROW;
+        let fill = self.opts.palette.colour(&name, kind);
+        write!(
+            out,
+            "<g class=\"f\" data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"><title>{}\n{}</title>\
+             <rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{}\" fill=\"{fill}\"/>",
+            cell.start,
+            cell.value,
+            cell.depth,
+            escape(&name),
+            escape(&self.amount(cell)),
+            (width - 0.4).max(0.2),
+            ROW - 1,
+        )?;
+        if let Some(label) = fitting(&name, width) {
+            write!(out, "<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + 12, escape(&label))?;
+        }
+        writeln!(out, "</g>")
+    }
+
+    /// `1.234 s, 1,234 samples, 12.34 %`.
+    fn amount(&self, cell: &Cell) -> String {
+        let percent = cell.value as f64 * 100.0 / self.total as f64;
+        let value = match &self.tree.unit {
+            Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),
+            Unit::Event(name) => format!("{} {name}, ", number::grouped(cell.value)),
+            Unit::Samples => String::new(),
+        };
+        format!("{value}{} samples, {percent:.2} %", number::grouped(cell.samples))
+    }
+
+    fn foot(&self, out: &mut impl Write, layout: &Layout) -> io::Result<()> {
+        let y = TOP + self.rows * ROW;
+        writeln!(out, "</g>\n<text id=\"details\" x=\"{SIDE}\" y=\"{}\"> </text>", y + 16)?;
+        self.legend(out, layout, y + 34)?;
+        writeln!(out, "<script type=\"text/javascript\"><![CDATA[\n{SCRIPT}]]></script>\n</svg>")
+    }
+
+    /// A square and a word per kind of code in the graph, and how much was too small to draw.
+    fn legend(&self, out: &mut impl Write, layout: &Layout, y: u32) -> io::Result<()> {
+        let mut x = SIDE;
+        for kind in kinds(self.tree, layout) {
+            let (fill, word) = (self.opts.palette.colour("", kind), colour::word(kind));
+            writeln!(
+                out,
+                "<rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" fill=\"{fill}\"/>\
+                 <text class=\"note\" x=\"{}\" y=\"{y}\">{word}</text>",
+                y - 10,
+                x + 16.0
+            )?;
+            x += 30.0 + 7.0 * word.len() as f64;
+        }
+        if layout.hidden == 0 {
+            return Ok(());
+        }
+        let (hidden, right) = (number::grouped(layout.hidden as u64), f64::from(self.opts.width) - SIDE);
+        let px = self.opts.min_width;
+        writeln!(
+            out,
+            "<text class=\"note\" text-anchor=\"end\" x=\"{right}\" y=\"{y}\">{hidden} frames under {px} px not drawn</text>"
+        )
+    }
+}
+
+/// The kinds of code in the graph, each once.
+fn kinds(tree: &Tree, layout: &Layout) -> Vec<Kind> {
+    let kind = |node: NodeId| tree.kind(tree.node(node).name);
+    let mut kinds: Vec<Kind> = layout.cells.iter().map(|cell| kind(cell.node)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+/// As much of `name` as `width` px hold; `None` if that is less than three characters.
+fn fitting(name: &str, width: f64) -> Option<String> {
+    let room = ((width - 6.0) / CHAR).max(0.0) as usize;
+    let length = name.chars().count();
+    match room {
+        _ if length <= room => Some(name.to_owned()),
+        0..3 => None,
+        _ => Some(name.chars().take(room - 2).chain("..".chars()).collect()),
+    }
+}
+
+/// `text` for XML.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // Not characters of XML 1.0, not even escaped.
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn svg(stacks: &str, icicle: bool) -> String {
+        let tree = crate::input::folded::read(stacks.as_bytes()).tree;
+        let opts = SvgOpts {
+            title: "T & t".to_owned(),
+            subtitle: String::new(),
+            width: 1000,
+            min_width: 0.1,
+            icicle,
+            palette: Palette::Kind,
+        };
+        let mut out = Vec::new();
+        write(&mut out, &tree, &opts).expect("writing to memory");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn names_are_escaped_and_amounts_told() {
+        let svg = svg("a;std::vec<int>&\x1b[2J 3\na;c 1\n", false);
+        assert!(svg.contains("<title>std::vec&lt;int&gt;&amp;\\x1b[2J\n3 samples, 75.00 %</title>"));
+        assert!(svg.contains("T &amp; t"));
+        assert!(!svg.contains('\x1b'));
+    }
+
+    #[test]
+    fn an_icicle_has_its_root_at_the_top() {
+        let y_of_all = |svg: &str| {
+            let at = svg.find("<title>all\n").expect("root");
+            let y = &svg[at + svg[at..].find("y=\"").expect("y") + 3..];
+            y[..y.find('"').expect("end")].parse::<u32>().expect("number")
+        };
+        assert_eq!(y_of_all(&svg("a;b;c 1\n", true)), TOP);
+        assert_eq!(y_of_all(&svg("a;b;c 1\n", false)), TOP + 3 * ROW);
+    }
+
+    #[test]
+    fn an_empty_input_is_still_a_picture() {
+        assert!(svg("", false).ends_with("</svg>\n"));
+    }
+}

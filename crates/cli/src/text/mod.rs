@@ -1,0 +1,3 @@
+//! Text output: numbers, and the views that are printed.
+
+pub mod number;

@@ -1,0 +1,63 @@
+//! Numbers as people read them.
+
+/// `1234567` as `1,234,567`.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Nanoseconds with three or four significant digits: `1.234 s`, `12.34 ms`, `123.4 µs`, `12 ns`.
+pub fn duration_ns(ns: u64) -> String {
+    const UNITS: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
+    if ns < 1000 {
+        return format!("{ns} ns");
+    }
+    let (unit, size) = UNITS.into_iter().find(|&(_, size)| ns as f64 >= size * 0.9995).unwrap_or(("ns", 1.0));
+    significant(ns as f64 / size, unit)
+}
+
+/// Bytes with three or four significant digits: `1.234 MB` (powers of 1000).
+pub fn bytes(count: u64) -> String {
+    const UNITS: [(&str, f64); 4] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("bytes", 1.0)];
+    if count < 1000 {
+        return format!("{count} bytes");
+    }
+    let (unit, size) = UNITS.into_iter().find(|&(_, size)| count as f64 >= size).unwrap_or(("bytes", 1.0));
+    significant(count as f64 / size, unit)
+}
+
+fn significant(value: f64, unit: &str) -> String {
+    match value {
+        v if v < 9.9995 => format!("{value:.3} {unit}"),
+        v if v < 99.995 => format!("{value:.2} {unit}"),
+        v if v < 999.95 => format!("{value:.1} {unit}"),
+        _ => format!("{} {unit}", grouped(value.round() as u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        assert_eq!(
+            [grouped(0), grouped(999), grouped(1000), grouped(1234567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+    }
+
+    #[test]
+    fn durations_keep_their_digits() {
+        let shown: Vec<_> = [7, 1500, 12_345_678, 999_999_999, 61_000_000_000].map(duration_ns).into();
+        assert_eq!(shown, ["7 ns", "1.500 µs", "12.35 ms", "1.000 s", "61.00 s"]);
+        assert_eq!(bytes(12_345), "12.35 kB");
+    }
+}
