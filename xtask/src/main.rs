@@ -1,2 +1,79 @@
-//! Chores.
-fn main() {}
+//! The one door for chores: `cargo xtask ci`, and each of its steps alone.
+//!
+//! Knows nothing of the workspace's crates: a crate that does not compile must not take its own checker away.
+
+mod bench;
+mod bpf;
+mod cargo;
+mod ci;
+mod fixtures;
+mod fuzz;
+mod golden;
+mod oracle;
+mod process;
+mod repo;
+mod score;
+mod setup;
+mod tests;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use repo::Repo;
+use score::Score;
+
+const HELP: &str = "\
+cargo xtask CHORE [ARGS]
+
+  ci                 every check below, timed, with a count at the end
+  setup              install what the oracles need (root and apt), say what cannot be had
+  fmt clippy doc     the compiler's own checks
+  test [FILTER]      every test of the workspace; a few failures are tried again alone
+  tidy               the house rules
+  golden [--update] [CASE]   text in, text out
+  fixtures           build tests/programs into target/fixtures
+  fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
+  oracle [NAME]      perf and tally over the same files
+  bench [NAME]       perf and tally side by side (heavy)
+  cross              cargo check for aarch64
+  bpf [--check]      rebuild (or compare) the BPF object
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(score) if score.failed == 0 => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<Score> {
+    let repo = Repo::here();
+    let (chore, rest) = args.split_first().map_or(("help", args), |(first, rest)| (first.as_str(), rest));
+    match chore {
+        "ci" => ci::run(&repo),
+        "setup" => Ok(setup::run()),
+        "fmt" => cargo::fmt(&repo),
+        "clippy" => cargo::clippy(&repo),
+        "doc" => cargo::doc(&repo),
+        "cross" => cargo::cross(&repo),
+        "test" => tests::run(&repo, rest.first().map(String::as_str)),
+        "tidy" => tidy::run(&repo),
+        "golden" => golden::run(&repo, rest),
+        "fixtures" => fixtures::run(&repo),
+        "fuzz" => fuzz::run(&repo, rest.first().and_then(|s| s.parse().ok()).unwrap_or(3)),
+        "oracle" => oracle::run(&repo, rest.first().map(String::as_str)),
+        "bench" => bench::run(&repo, rest.first().map(String::as_str)),
+        "bpf" => bpf::run(&repo, rest.iter().any(|arg| arg == "--check")),
+        "help" | "-h" | "--help" => {
+            print!("{HELP}");
+            Ok(Score::PASS)
+        }
+        other => anyhow::bail!("no chore '{other}'; `cargo xtask help` lists them"),
+    }
+}

@@ -1,0 +1,18 @@
+//! Every fuzz target of the workspace in one list.
+//!
+//! A target is an ordinary `fn(&[u8])` that must neither panic, loop, nor ask for much memory, whatever it is given.
+//! Each crate lists its own in `fuzz::TARGETS`; here they get the crate's name before theirs.
+#![forbid(unsafe_code)]
+
+/// A target: its name within the crate, and what to call.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// The crates' lists.
+const CRATES: &[(&str, &[Target])] = &[];
+
+/// All targets as `crate-name`, in the order of the crates.
+pub fn targets() -> impl Iterator<Item = (String, fn(&[u8]))> {
+    CRATES
+        .iter()
+        .flat_map(|(krate, list)| list.iter().map(move |(name, call)| (format!("{krate}-{name}"), *call)))
+}

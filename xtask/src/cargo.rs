@@ -1,0 +1,66 @@
+//! The checks that cargo itself makes.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::process;
+use crate::repo::Repo;
+use crate::score::{Score, skip};
+
+/// No check of the compiler takes longer on two cores, cold.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
+const ARM: &str = "aarch64-unknown-linux-gnu";
+
+/// A cargo command in the repository.
+pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(&repo.root).env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+/// Layout of the source.
+pub fn fmt(repo: &Repo) -> Result<Score> {
+    Ok(Score::of(process::passed_on(&mut cargo(repo, &["fmt", "--all", "--check"]), LIMIT)?))
+}
+
+/// Lints of all targets, warnings denied.
+pub fn clippy(repo: &Repo) -> Result<Score> {
+    let args = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    Ok(Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?))
+}
+
+/// Documentation of the workspace, broken links denied.
+pub fn doc(repo: &Repo) -> Result<Score> {
+    let mut command =
+        cargo(repo, &["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    Ok(Score::of(process::passed_on(&mut command, LIMIT)?))
+}
+
+/// Does it compile for 64-bit ARM?
+pub fn cross(repo: &Repo) -> Result<Score> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let found = process::capture(
+        Command::new(rustc).args(["--print", "target-libdir", "--target", ARM]),
+        Duration::from_secs(30),
+    )?;
+    if !std::path::Path::new(found.text().trim()).is_dir() {
+        return Ok(skip("cargo check for aarch64", "this compiler has no standard library for it"));
+    }
+    let mut command = cargo(repo, &["check", "--quiet", "--workspace", "--target", ARM]);
+    let headers = std::path::Path::new("/usr/aarch64-linux-gnu/include/stdio.h");
+    if process::find("aarch64-linux-gnu-gcc").is_none() || !headers.exists() {
+        return Ok(skip(
+            "cargo check for aarch64",
+            "zstd is C: install gcc-aarch64-linux-gnu and libc6-dev-arm64-cross",
+        ));
+    }
+    command.env("CC_aarch64_unknown_linux_gnu", "aarch64-linux-gnu-gcc");
+    let run = process::capture(&mut command, LIMIT)?;
+    if !run.ok() {
+        println!("{}", run.tail(60));
+    }
+    Ok(Score::of(run.ok()))
+}

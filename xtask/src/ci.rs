@@ -1,0 +1,49 @@
+//! The whole gate: every step, timed; a failing one does not stop the next.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::repo::Repo;
+use crate::score::Score;
+use crate::{bpf, cargo, fixtures, fuzz, golden, oracle, setup, tests, tidy};
+
+type Step = (&'static str, fn(&Repo) -> Result<Score>);
+
+const STEPS: &[Step] = &[
+    ("setup", |_| Ok(setup::run())),
+    ("fmt", cargo::fmt),
+    ("tidy", tidy::run),
+    ("clippy", cargo::clippy),
+    ("fixtures", fixtures::run),
+    ("test", |repo| tests::run(repo, None)),
+    ("golden", |repo| golden::run(repo, &[])),
+    ("fuzz", |repo| fuzz::run(repo, 3)),
+    ("oracle", |repo| oracle::run(repo, None)),
+    ("bpf", |repo| bpf::run(repo, true)),
+    ("doc", cargo::doc),
+    ("aarch64", cargo::cross),
+];
+
+/// Runs every step and prints the table and the count.
+pub fn run(repo: &Repo) -> Result<Score> {
+    let mut total = Score::default();
+    let mut table = Vec::new();
+    for (name, step) in STEPS {
+        println!("\n==> {name}");
+        let start = Instant::now();
+        let score = step(repo).unwrap_or_else(|error| {
+            println!("{name}: {error:#}");
+            Score::FAIL
+        });
+        total += score;
+        table.push((name, score, start.elapsed()));
+    }
+    println!("\n==> summary");
+    for (name, score, took) in &table {
+        let mark = if score.failed > 0 { "FAILED" } else { "ok" };
+        println!("{mark:<6} {name:<9} {:>7.1} s  {score}", took.as_secs_f64());
+    }
+    println!("\n{total}");
+    Ok(total)
+}

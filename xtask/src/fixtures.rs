@@ -1,0 +1,91 @@
+//! Builds the programs of `tests/programs` into `target/fixtures`.
+//!
+//! A source says itself how it is built, in its head: `// build NAME: FLAGS`, one line per program that comes out
+//! of it. The compiler follows from the ending: gcc, g++, rustc, go.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+
+use crate::process;
+use crate::repo::Repo;
+use crate::score::{Score, skip};
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// One program to build.
+struct Program {
+    name: String,
+    flags: Vec<String>,
+    source: PathBuf,
+}
+
+/// Where the built programs are.
+pub fn dir(repo: &Repo) -> PathBuf {
+    repo.target().join("fixtures")
+}
+
+/// Builds what is missing or older than its source.
+pub fn run(repo: &Repo) -> Result<Score> {
+    let out = dir(repo);
+    std::fs::create_dir_all(&out)?;
+    let mut score = Score::default();
+    for program in programs(&repo.root.join("tests/programs"))? {
+        score += build(&program, &out)?;
+    }
+    Ok(score)
+}
+
+fn programs(dir: &Path) -> Result<Vec<Program>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let source = entry.path();
+        let Ok(text) = std::fs::read_to_string(&source) else { continue };
+        let heads = text.lines().take(40).filter_map(|line| line.strip_prefix("// build "));
+        for (name, flags) in heads.filter_map(|head| head.split_once(':')) {
+            let flags = flags.split_whitespace().map(str::to_owned).collect();
+            found.push(Program { name: name.trim().to_owned(), flags, source: source.clone() });
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn build(program: &Program, out: &Path) -> Result<Score> {
+    let to = out.join(&program.name);
+    if newer(&to, &program.source) {
+        return Ok(Score::PASS);
+    }
+    let extension = program.source.extension().unwrap_or_default().to_string_lossy().into_owned();
+    let (compiler, before): (&str, &[&str]) = match extension.as_str() {
+        "c" => ("gcc", &[]),
+        "cpp" => ("g++", &[]),
+        "rs" => ("rustc", &["--edition=2024"]),
+        "go" => ("go", &["build"]),
+        _ => return Ok(skip(&program.name, "no compiler is known for its ending")),
+    };
+    if process::find(compiler).is_none() {
+        return Ok(skip(&program.name, &format!("no {compiler}")));
+    }
+    let mut command = Command::new(compiler);
+    command.args(before).arg("-o").arg(&to);
+    // Go wants its file last, C wants its libraries there.
+    if extension == "go" {
+        command.args(&program.flags).arg(&program.source);
+        command.env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off").env("GOTOOLCHAIN", "local");
+    } else {
+        command.arg(&program.source).args(&program.flags);
+    }
+    let run = process::capture(&mut command, LIMIT).with_context(|| program.name.clone())?;
+    if !run.ok() {
+        println!("{}: {compiler}: {}\n{}", program.name, run.how(), run.tail(20));
+    }
+    Ok(Score::of(run.ok()))
+}
+
+fn newer(built: &Path, source: &Path) -> bool {
+    let time = |path: &Path| -> Option<SystemTime> { path.metadata().ok()?.modified().ok() };
+    matches!((time(built), time(source)), (Some(built), Some(source)) if built > source)
+}

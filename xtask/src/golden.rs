@@ -1,0 +1,162 @@
+//! Text in, text out: each folder of `tests/golden` is a command and what it must print.
+//!
+//! `cmd` is a shell line, run in the case's folder with this build of `tally` first in PATH. `stdout` must match to
+//! the byte; `stderr` and `exit` too where the case has them. Without `exit` the command must end with 0.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::cargo::cargo;
+use crate::process::{self, Finished};
+use crate::repo::Repo;
+use crate::score::{Score, skip};
+
+const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
+const CASE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Checks every case, or rewrites what is expected (`--update`); a name limits it to the cases that contain it.
+pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
+    let update = args.iter().any(|arg| arg == "--update");
+    let filter = args.iter().find(|arg| !arg.starts_with("--")).map_or("", String::as_str);
+    let cases = cases(&repo.root.join("tests/golden"), filter);
+    if cases.is_empty() {
+        return Ok(skip("golden", "no case"));
+    }
+    let tally = tally(repo)?;
+    let mut score = Score::default();
+    for case in &cases {
+        score += check(repo, &tally, case, update)?;
+    }
+    println!("{} cases: {score}", cases.len());
+    Ok(score)
+}
+
+/// Builds this repository's `tally` as `cargo build` does and says where it is.
+pub fn tally(repo: &Repo) -> Result<PathBuf> {
+    build_tally(repo, "dev")
+}
+
+fn build_tally(repo: &Repo, profile: &str) -> Result<PathBuf> {
+    let args = ["build", "--quiet", "-p", "cli", "--bin", "tally", "--profile", profile];
+    if !process::passed_on(&mut cargo(repo, &args), BUILD_LIMIT)? {
+        bail!("tally does not build");
+    }
+    let folder = if profile == "dev" { "debug" } else { profile };
+    Ok(repo.target().join(folder).join("tally"))
+}
+
+fn cases(dir: &Path, filter: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut cases: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.join("cmd").is_file() && name_of(path).contains(filter))
+        .collect();
+    cases.sort();
+    cases
+}
+
+fn name_of(case: &Path) -> String {
+    case.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn check(repo: &Repo, tally: &Path, case: &Path, update: bool) -> Result<Score> {
+    let name = name_of(case);
+    let line = std::fs::read_to_string(case.join("cmd"))?;
+    let fixtures = repo.fixtures();
+    if line.contains("TALLY_FIXTURES") && fixtures.is_none() {
+        return Ok(skip(&name, "the folder of recorded files is not there"));
+    }
+    let programs = crate::fixtures::dir(repo);
+    if line.contains("TALLY_PROGRAMS") && !programs.is_dir() {
+        return Ok(skip(&name, "the test programs are not built (`cargo xtask fixtures`)"));
+    }
+    let cache = repo.target().join("golden-cache");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", line.trim_end()])
+        .current_dir(case)
+        .env("PATH", path_with(tally))
+        .env("TALLY_FIXTURES", fixtures.unwrap_or_default())
+        .env("TALLY_PROGRAMS", programs)
+        .env("XDG_CACHE_HOME", cache)
+        .envs([("LC_ALL", "C"), ("TZ", "UTC"), ("TERM", "dumb"), ("COLUMNS", "80"), ("LINES", "24")])
+        .env_remove("NO_COLOR")
+        .env_remove("RUST_BACKTRACE")
+        .env_remove("DEBUGINFOD_URLS");
+    let run = process::capture(&mut command, CASE_LIMIT)?;
+    if update {
+        return write(case, &run).map(|()| Score::PASS);
+    }
+    let faults = faults(case, &run);
+    for fault in &faults {
+        println!("{name}: {fault}");
+    }
+    if !faults.is_empty() {
+        println!("{name}: if that is what it should be: cargo xtask golden --update {name}");
+    }
+    Ok(Score::of(faults.is_empty()))
+}
+
+fn path_with(tally: &Path) -> std::ffi::OsString {
+    let mut dirs = vec![tally.parent().unwrap_or(Path::new("")).to_owned()];
+    dirs.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    std::env::join_paths(dirs).unwrap_or_default()
+}
+
+fn exit_of(run: &Finished) -> String {
+    format!("{}\n", run.status.code().unwrap_or(-1))
+}
+
+fn write(case: &Path, run: &Finished) -> Result<()> {
+    std::fs::write(case.join("stdout"), &run.stdout)?;
+    if case.join("stderr").is_file() {
+        std::fs::write(case.join("stderr"), &run.stderr)?;
+    }
+    if case.join("exit").is_file() || !run.status.success() {
+        std::fs::write(case.join("exit"), exit_of(run))?;
+    }
+    println!("wrote {}", case.display());
+    Ok(())
+}
+
+fn faults(case: &Path, run: &Finished) -> Vec<String> {
+    let mut faults = Vec::new();
+    if run.timed_out {
+        faults.push("ran out of time".to_owned());
+    }
+    let exit = std::fs::read_to_string(case.join("exit")).unwrap_or_else(|_| "0\n".to_owned());
+    if exit.trim() != exit_of(run).trim() {
+        faults.push(format!("exit code {} instead of {}\n{}", exit_of(run).trim(), exit.trim(), run.tail(5)));
+    }
+    match std::fs::read(case.join("stdout")) {
+        Ok(expected) => faults.extend(difference("stdout", &expected, &run.stdout)),
+        Err(_) => faults.push("has no file `stdout`".to_owned()),
+    }
+    if let Ok(expected) = std::fs::read(case.join("stderr")) {
+        faults.extend(difference("stderr", &expected, &run.stderr));
+    }
+    faults
+}
+
+/// The first lines that differ, with their number.
+fn difference(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
+    if expected == got {
+        return None;
+    }
+    let (expected, got) = (String::from_utf8_lossy(expected), String::from_utf8_lossy(got));
+    let (mut left, mut right) = (expected.lines(), got.lines());
+    for number in 1.. {
+        match (left.next(), right.next()) {
+            (None, None) => break,
+            (a, b) if a == b => {}
+            (a, b) => {
+                let (a, b) = (a.unwrap_or("(end)"), b.unwrap_or("(end)"));
+                return Some(format!("{what} differs in line {number}\n  expected {a}\n  got      {b}"));
+            }
+        }
+    }
+    Some(format!("{what} differs in line ends"))
+}

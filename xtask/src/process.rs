@@ -1,0 +1,122 @@
+//! Running other programs: never asked a question, never waited for without a limit.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// What a program did.
+pub struct Finished {
+    /// How it ended; that of `SIGKILL` when it ran out of time.
+    pub status: ExitStatus,
+    /// All it wrote, standard output.
+    pub stdout: Vec<u8>,
+    /// All it wrote, standard error.
+    pub stderr: Vec<u8>,
+    /// Whether the limit ended it.
+    pub timed_out: bool,
+    /// From start to end.
+    pub wall: Duration,
+}
+
+impl Finished {
+    /// Ended by itself with exit code 0.
+    pub fn ok(&self) -> bool {
+        self.status.success() && !self.timed_out
+    }
+
+    /// Standard output as text; foreign bytes replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The last `lines` lines of both outputs, for a message.
+    pub fn tail(&self, lines: usize) -> String {
+        let both = format!("{}{}", self.text(), String::from_utf8_lossy(&self.stderr));
+        let all: Vec<&str> = both.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// How it ended, in words.
+    pub fn how(&self) -> String {
+        if self.timed_out { "ran out of time".to_owned() } else { self.status.to_string() }
+    }
+}
+
+/// Runs `command` with no input and both outputs kept, for at most `limit`.
+pub fn capture(command: &mut Command, limit: Duration) -> Result<Finished> {
+    let start = Instant::now();
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let out = drain(child.stdout.take());
+    let err = drain(child.stderr.take());
+    let (status, timed_out) = wait(&mut child, limit)?;
+    let wall = start.elapsed();
+    Ok(Finished {
+        status,
+        stdout: out.join().unwrap_or_default(),
+        stderr: err.join().unwrap_or_default(),
+        timed_out,
+        wall,
+    })
+}
+
+/// Runs `command` with no input and its output passed on, for at most `limit`; true when it ended well.
+pub fn passed_on(command: &mut Command, limit: Duration) -> Result<bool> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let (status, timed_out) = wait(&mut child, limit)?;
+    if timed_out {
+        println!("{name}: ran out of time ({} s)", limit.as_secs());
+    }
+    Ok(status.success() && !timed_out)
+}
+
+/// Where a program is, as the shell would find it.
+pub fn find(program: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // A pipe that breaks has given all that there is.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Result<(ExitStatus, bool)> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, false));
+        }
+        if start.elapsed() > limit {
+            kill_group(child.id());
+            return Ok((child.wait()?, true));
+        }
+        let pause = if start.elapsed() < Duration::from_millis(200) { 1 } else { 20 };
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+}
+
+/// Ends a whole process group, so that no grandchild keeps a pipe open.
+fn kill_group(leader: u32) {
+    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
+}

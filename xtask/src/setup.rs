@@ -1,0 +1,120 @@
+//! What a bare machine lacks for the oracles, fetched through its own package manager when that is allowed.
+//!
+//! Nothing here is needed for `cargo build` or `cargo test`: each missing tool only skips the checks that need it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process;
+use crate::score::{Score, skip};
+
+/// A program (or file) and the Debian package that brings it.
+const TOOLS: &[(&str, &str)] = &[
+    ("perf", "linux-perf"),
+    ("readelf", "binutils"),
+    ("g++", "g++"),
+    ("gdb", "gdb"),
+    ("tmux", "tmux"),
+    ("clang", "clang"),
+    ("llvm-strip", "llvm"),
+    ("bpftool", "bpftool"),
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("/usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
+];
+/// Detached debug information of libc, for the file and line of its frames.
+const LIBC_DEBUG: (&str, &str) = ("/usr/lib/debug/.build-id", "libc6-dbg");
+const ARM: &str = "aarch64-unknown-linux-gnu";
+const UPDATE_LIMIT: Duration = Duration::from_secs(120);
+const INSTALL_LIMIT: Duration = Duration::from_secs(600);
+
+/// Installs what is missing; each thing that stays missing is one skip.
+pub fn run() -> Score {
+    let mut score = packages();
+    score += arm_target();
+    score
+}
+
+fn missing() -> Vec<&'static str> {
+    let mut packages: Vec<_> =
+        TOOLS.iter().filter(|(tool, _)| !have(tool)).map(|(_, package)| *package).collect();
+    if !std::path::Path::new(LIBC_DEBUG.0).is_dir() {
+        packages.push(LIBC_DEBUG.1);
+    }
+    packages
+}
+
+/// Debian keeps some tools out of an ordinary user's PATH.
+fn have(tool: &str) -> bool {
+    std::path::Path::new(tool).is_absolute() && std::path::Path::new(tool).exists()
+        || process::find(tool).is_some()
+        || ["/usr/sbin", "/sbin"].iter().any(|dir| std::path::Path::new(dir).join(tool).is_file())
+}
+
+fn packages() -> Score {
+    let mut score = Score::PASS;
+    let wanted = missing();
+    if wanted.is_empty() {
+        println!("every outside tool is there");
+        return score;
+    }
+    println!("missing: {}", wanted.join(" "));
+    if let Err(why) = may_install() {
+        for package in wanted {
+            score += skip(package, why);
+        }
+        return score;
+    }
+    apt(&["update"], UPDATE_LIMIT);
+    // One by one: a package that is not to be had must not keep the others away.
+    for package in wanted {
+        apt(&["install", "--no-install-recommends", package], INSTALL_LIMIT);
+    }
+    for package in missing() {
+        score += skip(package, "apt could not install it");
+    }
+    score
+}
+
+fn may_install() -> Result<(), &'static str> {
+    let id = process::capture(Command::new("id").arg("-u"), Duration::from_secs(5));
+    if !id.is_ok_and(|id| id.text().trim() == "0") {
+        return Err("not root, so nothing is installed");
+    }
+    process::find("apt-get").map(|_| ()).ok_or("no apt-get on this machine")
+}
+
+fn apt(args: &[&str], limit: Duration) {
+    let mut command = Command::new("apt-get");
+    command
+        .args(["-y", "-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1"])
+        .args(["-o", "DPkg::Lock::Timeout=60"])
+        .args(args)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .env("NEEDRESTART_SUSPEND", "1");
+    println!("apt-get {}", args.join(" "));
+    match process::capture(&mut command, limit) {
+        Ok(run) if run.ok() => {}
+        Ok(run) => println!("apt-get {}: {}\n{}", args.join(" "), run.how(), run.tail(4)),
+        Err(error) => println!("{error:#}"),
+    }
+}
+
+/// The standard library for the cross check.
+fn arm_target() -> Score {
+    let libdir = process::capture(
+        Command::new("rustc").args(["--print", "target-libdir", "--target", ARM]),
+        Duration::from_secs(30),
+    );
+    if libdir.is_ok_and(|run| std::path::Path::new(run.text().trim()).is_dir()) {
+        return Score::PASS;
+    }
+    if process::find("rustup").is_none() {
+        return skip("the standard library for aarch64", "no rustup");
+    }
+    let run = process::capture(Command::new("rustup").args(["target", "add", ARM]), Duration::from_secs(60));
+    match run {
+        Ok(run) if run.ok() => Score::PASS,
+        Ok(run) => skip("the standard library for aarch64", &format!("rustup target add: {}", run.how())),
+        Err(error) => skip("the standard library for aarch64", &format!("{error:#}")),
+    }
+}

@@ -1,0 +1,58 @@
+//! The house rules that a program can check. Each rule is a function from the repository's files to its faults.
+
+mod crates;
+mod source;
+mod text;
+
+use anyhow::Result;
+
+use crate::repo::{File, Repo};
+use crate::score::Score;
+
+/// A rule: its name as a sentence, and how to find what breaks it.
+type Rule = (&'static str, fn(&[File]) -> Vec<String>);
+
+const RULES: &[Rule] = &[
+    ("pure crates forbid unsafe code", source::pure_crates_forbid_unsafe),
+    ("unsafe stands only in the named files", source::unsafe_only_in_named_files),
+    ("byte layouts are read only in the named places", source::layouts_only_in_named_places),
+    ("no module is a junk drawer", source::no_junk_drawers),
+    ("a note for later has an issue number", source::todo_has_an_issue),
+    ("every parser has a fuzz target", source::parsers_are_fuzzed),
+    ("crates depend only on those below them", crates::edges_point_down),
+    ("every dependency is on the list", crates::dependencies_are_listed),
+    ("no host or path of a single machine", text::no_machine_names),
+    ("ARCHITECTURE.md is short", text::architecture_is_short),
+    ("every golden case is complete", text::golden_cases_are_complete),
+];
+
+/// Checks every rule, and prints the sizes and the unsafe counts for a reader.
+pub fn run(repo: &Repo) -> Result<Score> {
+    let files = repo.files()?;
+    let mut score = Score::default();
+    for (name, rule) in RULES {
+        let faults = rule(&files);
+        for fault in &faults {
+            println!("{name}: {fault}");
+        }
+        score += Score::of(faults.is_empty());
+    }
+    source::print_unsafe_table(&files);
+    source::warn_of_sizes(&files);
+    Ok(score)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_keeps_the_house_rules() {
+        let files = Repo::here().files().expect("git lists the files");
+        let faults: Vec<String> = RULES
+            .iter()
+            .flat_map(|(name, rule)| rule(&files).into_iter().map(move |fault| format!("{name}: {fault}")))
+            .collect();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Rules about who may know whom.
+
+use crate::repo::File;
+
+/// Crate → the crates of ours that it may use.
+const EDGES: &[(&str, &[&str])] = &[
+    ("perfdata", &[]),
+    ("intelpt", &[]),
+    ("dso", &[]),
+    ("tracer", &[]),
+    ("profile", &["perfdata", "dso", "intelpt"]),
+    ("record", &["perfdata", "dso", "tracer"]),
+    ("cli", &["perfdata", "dso", "intelpt", "profile", "record"]),
+];
+
+/// Every dependency from outside. A new one needs a note in `docs/decisions` and a line here.
+const LISTED: &[&str] = &[
+    "addr2line",
+    "anyhow",
+    "aya",
+    "clap",
+    "cpp_demangle",
+    "crossterm",
+    "disarm64",
+    "flate2",
+    "framehop",
+    "gimli",
+    "hashbrown",
+    "iced-x86",
+    "libc",
+    "lzma-rust2",
+    "memchr",
+    "memmap2",
+    "object",
+    "perf-event-open-sys",
+    "proptest",
+    "ratatui",
+    "rayon",
+    "regex-lite",
+    "rustc-demangle",
+    "rustc-hash",
+    "serde_json",
+    "smallvec",
+    "thiserror",
+    "zstd",
+];
+
+/// The names in the tables `[head]` and `[head.NAME]` of a manifest.
+fn names(manifest: &str, heads: &[&str]) -> Vec<String> {
+    let mut within = false;
+    let mut found = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(head) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            within = heads.contains(&head);
+            let table = heads.iter().find_map(|known| head.strip_prefix(known)?.strip_prefix('.'));
+            found.extend(table.map(str::to_owned));
+        } else if within && !line.starts_with('#') && line.contains('=') {
+            let name = line.split(['=', '.', ' ']).next().unwrap_or_default();
+            found.push(name.trim_matches('"').to_owned());
+        }
+    }
+    found
+}
+
+/// The arrows of the architecture.
+pub fn edges_point_down(files: &[File]) -> Vec<String> {
+    let ours: Vec<&str> = EDGES.iter().map(|(name, _)| *name).collect();
+    let mut faults = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        let Some(krate) = file.krate() else { continue };
+        let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == krate) else {
+            faults.push(format!("{} is a crate that ARCHITECTURE.md and tidy do not know", file.path));
+            continue;
+        };
+        let used = names(&file.text, &["dependencies", "build-dependencies"]);
+        let wrong =
+            used.iter().filter(|name| ours.contains(&name.as_str()) && !allowed.contains(&name.as_str()));
+        faults.extend(wrong.map(|name| format!("{krate} must not know {name}")));
+    }
+    faults
+}
+
+/// One table of dependencies, all of them known.
+pub fn dependencies_are_listed(files: &[File]) -> Vec<String> {
+    let Some(root) = files.iter().find(|file| file.path == "Cargo.toml") else {
+        return vec!["no Cargo.toml".to_owned()];
+    };
+    let mut faults: Vec<String> = names(&root.text, &["workspace.dependencies"])
+        .into_iter()
+        .filter(|name| !LISTED.contains(&name.as_str()) && !EDGES.iter().any(|(ours, _)| ours == name))
+        .map(|name| format!("{name} is not on tidy's list: write a decision note and add it"))
+        .collect();
+    for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        let heads = ["[dependencies]", "[dev-dependencies]", "[build-dependencies]"];
+        let mut within = false;
+        for line in file.text.lines() {
+            if line.starts_with('[') {
+                within = heads.contains(&line.trim());
+            } else if within && line.contains('=') && !line.contains("workspace = true") {
+                faults.push(format!("{}: `{line}` does not come from the workspace's table", file.path));
+            }
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn names_are_read_from_every_form_of_a_dependency() {
+        let manifest = "[dependencies]\na.workspace = true\nb = \"1\"\n# c = 1\n[dependencies.d]\nversion = \"1\"\n\
+                        [dev-dependencies]\ne = \"2\"\n";
+        assert_eq!(names(manifest, &["dependencies"]), ["a", "b", "d"]);
+    }
+}
