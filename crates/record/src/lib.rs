@@ -5,5 +5,12 @@
 //!
 //! `unsafe` is allowed under [`sys`] only.
 
+pub mod error;
+pub mod proc;
+pub mod summary;
 #[allow(unsafe_code)]
 pub mod sys;
+pub mod target;
+
+pub use error::Error;
+pub use target::{Target, Whom};

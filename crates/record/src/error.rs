@@ -1,0 +1,137 @@
+//! Why a recording can't be made, with what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure of recording. Each message names the call or file, the cause and the remedy, in one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The command could not be started.
+    #[error("cannot run '{command}': {source}{}", remedy_of_exec(source))]
+    Exec {
+        /// The program as given.
+        command: String,
+        /// `execvp`'s error.
+        source: io::Error,
+    },
+    /// `perf_event_open` refused an event.
+    #[error("cannot open event '{event}'{place}: {source}{remedy}")]
+    Open {
+        /// The event's name.
+        event: String,
+        /// " on CPU 3", " for thread 77", or nothing.
+        place: String,
+        /// The kernel's error.
+        source: io::Error,
+        /// What to do, starting with "; ", or nothing.
+        remedy: String,
+    },
+    /// The ring could not be mapped, not even the smallest.
+    #[error("cannot map a ring of {kib} KiB: {source}; raise kernel.perf_event_mlock_kb or ulimit -l")]
+    Map {
+        /// The smallest size tried.
+        kib: u64,
+        /// `mmap`'s error.
+        source: io::Error,
+    },
+    /// No such process or thread.
+    #[error("no process or thread {0} (it may have ended already)")]
+    NoSuchTask(u32),
+    /// No process of this user.
+    #[error("no process of user {0}")]
+    NoTaskOfUser(u32),
+    /// A CPU list that can't be read, or names a CPU that is not there.
+    #[error("bad CPU list '{0}': want numbers and ranges of online CPUs, as 0,2-3")]
+    BadCpuList(String),
+    /// Nothing to record.
+    #[error("nothing to record: give a command, -p PID, -t TID or -a")]
+    NoTarget,
+    /// The output file can't be made.
+    #[error("cannot write {}: {source}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The cgroup's directory can't be opened.
+    #[error("cannot open cgroup '{name}': {source}; want a path below /sys/fs/cgroup")]
+    Cgroup {
+        /// As given.
+        name: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A tracepoint filter was refused.
+    #[error("the kernel refuses the filter '{filter}' of event '{event}': {source}")]
+    Filter {
+        /// As given.
+        filter: String,
+        /// The event's name.
+        event: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// Another system call failed.
+    #[error("{call}: {source}")]
+    System {
+        /// The call, with its object.
+        call: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Wraps an error of `call`: for `map_err`.
+    #[must_use]
+    pub fn system(call: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { call, source }
+    }
+
+    /// The exit code a shell would give: 127 for a command not found, 126 for one not executable, else 1.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::Exec { .. } => 126,
+            _ => 1,
+        }
+    }
+}
+
+fn remedy_of_exec(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => "; is it spelled right and in PATH?",
+        Some(libc::EACCES) => "; is it executable (chmod +x)?",
+        Some(libc::ENOEXEC) => "; it is no program (a script needs a #! line)",
+        _ => "",
+    }
+}
+
+/// What to do about an event that `perf_event_open` refused; starts with "; " or is empty.
+pub fn remedy_of_open(error: &io::Error, paranoid: Option<i64>, system_wide: bool) -> String {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            let level = paranoid.map_or_else(|| "?".to_owned(), |p| p.to_string());
+            let enough = if system_wide { 0 } else { 2 };
+            format!(
+                "; kernel.perf_event_paranoid is {level}: run as root, or give the program CAP_PERFMON, \
+                 or as root: sysctl kernel.perf_event_paranoid={enough}"
+            )
+        }
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
+            "; this machine has no such counter: try -e cpu-clock, or see tally list".to_owned()
+        }
+        Some(libc::EMFILE) => {
+            "; too many open files: raise ulimit -n, or record fewer threads (-a)".to_owned()
+        }
+        Some(libc::ENOMEM) => "; the kernel has no memory left for it".to_owned(),
+        Some(libc::ENOSYS) => "; this kernel or container has no perf_event_open".to_owned(),
+        Some(libc::EBUSY) => "; another tool holds the counter".to_owned(),
+        Some(libc::ESRCH) => "; the process has ended".to_owned(),
+        Some(libc::EINVAL) => "; the kernel does not know this combination of options".to_owned(),
+        _ => String::new(),
+    }
+}

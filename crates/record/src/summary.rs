@@ -1,0 +1,220 @@
+//! What a recording tells about itself and its target, beside the samples: the numbers of `tally run`'s screen.
+//!
+//! Values only; counted while recording, so that they hold even if the file is thrown away.
+
+use std::path::PathBuf;
+
+use crate::sys::ExitKind;
+
+/// The whole of one recording.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunSummary {
+    /// The command's pid, if one was started.
+    pub child_pid: Option<u32>,
+    /// How the command ended; `None` if none was started or it still runs.
+    pub exit: Option<ExitKind>,
+    /// From the start of the command (or of recording) to its end, in ns.
+    pub wall_ns: u64,
+    /// Counters over the whole life of the target, in the order they are worth showing.
+    pub counters: Vec<CounterValue>,
+    /// Every thread seen running, by descending on-CPU time. Empty if switches were not recorded.
+    pub threads: Vec<ThreadUse>,
+    /// How far the stacks can be trusted.
+    pub quality: StackQuality,
+    /// What the kernel or we had to drop.
+    pub lost: Loss,
+    /// What recording itself cost.
+    pub recorder: RecorderUse,
+    /// What was done differently from what was asked, and why; one sentence each.
+    pub notices: Vec<Notice>,
+    /// The file written; `None` for a pipe.
+    pub file: Option<PathBuf>,
+    /// Name of the sampled event ("cycles", "cpu-clock").
+    pub event: String,
+    /// Samples per second asked for; `None` if a period was.
+    pub frequency_hz: Option<u64>,
+}
+
+impl RunSummary {
+    /// The counter of this name, if it was counted.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Option<&CounterValue> {
+        self.counters.iter().find(|c| c.name == name)
+    }
+
+    /// CPU time of the target in ns: the task clock, else the sum over threads.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        self.counter("task-clock").map_or_else(|| self.threads.iter().map(|t| t.on_ns).sum(), |c| c.value)
+    }
+
+    /// CPUs used on average: CPU time per wall time; 0 if nothing was measured.
+    #[must_use]
+    pub fn cpus_used(&self) -> f64 {
+        if self.wall_ns == 0 { 0.0 } else { self.cpu_ns() as f64 / self.wall_ns as f64 }
+    }
+}
+
+/// One counter's end value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CounterValue {
+    /// perf's name: "task-clock" (ns), "context-switches", "cpu-migrations", "minor-faults", "major-faults",
+    /// "cycles", "instructions".
+    pub name: String,
+    /// The count, scaled up if the counter ran only part of the time.
+    pub value: u64,
+    /// Percent of its enabled time the counter was on the PMU; 100 unless multiplexed.
+    pub running_pct: f64,
+}
+
+/// One thread's time on and off the CPU while it was watched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadUse {
+    /// Its process.
+    pub pid: u32,
+    /// Itself.
+    pub tid: u32,
+    /// Its last name.
+    pub comm: String,
+    /// From its first to its last moment under watch, in ns; on + off = life.
+    pub life_ns: u64,
+    /// Time on a CPU, in ns.
+    pub on_ns: u64,
+    /// Time blocked or waiting for a CPU, in ns.
+    pub off_ns: u64,
+    /// Of `off_ns`, the part spent runnable, waiting for a CPU after being preempted, in ns.
+    pub preempted_ns: u64,
+    /// Times it left the CPU by itself (blocked, slept, yielded).
+    pub voluntary_switches: u64,
+    /// Times it was taken off the CPU while it could have gone on.
+    pub involuntary_switches: u64,
+    /// Samples taken in it.
+    pub samples: u64,
+}
+
+/// How complete the user stacks are. Conservation: `complete + joined + Σ stopped = stacks`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StackQuality {
+    /// Samples that have a user stack.
+    pub stacks: u64,
+    /// Those that reach the thread's start.
+    pub complete: u64,
+    /// Those that reach it with the help of memory or a chain read at another moment (deeper than the snapshot).
+    pub joined: u64,
+    /// Those that end early, by cause, most frequent first.
+    pub stopped: Vec<StoppedStacks>,
+}
+
+/// Stacks that ended early for one cause in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoppedStacks {
+    /// Why.
+    pub reason: StopReason,
+    /// The DSO the last frame lies in (its path or pseudo name), if known.
+    pub dso: Option<String>,
+    /// The thread with most of them: its tid and name.
+    pub thread: (u32, String),
+    /// How many.
+    pub count: u64,
+}
+
+/// Why a user stack ends before the thread's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StopReason {
+    /// The snapshot of the stack ended: so many bytes were copied.
+    StackEnd(u32),
+    /// The DSO says nothing about its frames and frame pointers led nowhere.
+    NoUnwindInfo,
+    /// An address outside every mapping.
+    NoMapping,
+    /// The unwind information or the stack is damaged, or two frames would be the same.
+    Bad,
+    /// The object file could not be opened while the process lived.
+    NoObjectFile,
+    /// More frames than a record holds.
+    TooDeep,
+    /// The recorder was behind and kept only the leaf.
+    Behind,
+    /// The kernel gave no registers (the sample hit a kernel thread, or a 32-bit task).
+    NoRegisters,
+}
+
+/// What is missing from the recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// Samples written.
+    pub samples: u64,
+    /// Records the kernel dropped because a ring was full.
+    pub lost_records: u64,
+    /// Samples the kernel dropped (`PERF_RECORD_LOST_SAMPLES`).
+    pub lost_samples: u64,
+    /// Times the kernel throttled an event that fired too often.
+    pub throttled: u64,
+    /// Losses by thread that was running when they were told, most first: (tid, name, records).
+    pub by_thread: Vec<(u32, String, u64)>,
+}
+
+/// What the recorder itself used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecorderUse {
+    /// CPU time in user mode, in ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, in ns.
+    pub system_ns: u64,
+    /// Largest resident memory, in bytes.
+    pub peak_memory_bytes: u64,
+    /// Bytes written to the file.
+    pub file_bytes: u64,
+    /// Bytes of that that are samples (before compression).
+    pub sample_bytes: u64,
+}
+
+/// Something the user should know about how the recording was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// No hardware counters: this software event was used in place of `cycles`.
+    NoHardwareCounters(&'static str),
+    /// The kernel may not be sampled (`kernel.perf_event_paranoid` is this): user space only.
+    UserOnly(i64),
+    /// Rings were made smaller than asked (asked, got; in KiB per CPU) because of the locked-memory limit.
+    SmallerRings(u64, u64),
+    /// The sampling rate was lowered to the kernel's limit (asked, got; in Hz).
+    LowerFrequency(u64, u64),
+    /// Registers and stacks can't be had for this event: frame pointers are used.
+    FramePointersOnly(&'static str),
+    /// Writing stopped: what was recorded until then is kept.
+    WriteStopped(String),
+    /// An event of several could not be opened and is left out: its name and why.
+    EventLeftOut(String, String),
+    /// A process of the target could not be described from /proc: pid and why.
+    ProcessUnreadable(u32, String),
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoHardwareCounters(event) => {
+                write!(f, "no hardware counters here: sampling {event} instead of cycles")
+            }
+            Self::UserOnly(paranoid) => write!(
+                f,
+                "user space only: kernel.perf_event_paranoid={paranoid} hides the kernel \
+                 (as root: sysctl kernel.perf_event_paranoid=1)"
+            ),
+            Self::SmallerRings(asked, got) => write!(
+                f,
+                "rings of {got} KiB instead of {asked} KiB per CPU: locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::LowerFrequency(asked, got) => {
+                write!(f, "{got} Hz instead of {asked} Hz: kernel.perf_event_max_sample_rate is {got}")
+            }
+            Self::FramePointersOnly(why) => write!(f, "user stacks by frame pointers: {why}"),
+            Self::WriteStopped(why) => {
+                write!(f, "recording stopped early: {why}; everything until then is kept")
+            }
+            Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
+            Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
+        }
+    }
+}

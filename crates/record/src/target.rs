@@ -1,0 +1,133 @@
+//! Whom to watch: a command, processes, threads, a user, or the whole machine.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::proc;
+
+/// What a recording watches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Whose samples are taken.
+    pub whom: Whom,
+    /// Only on these CPUs, ascending; `None` is all.
+    pub cpus: Option<Vec<u32>>,
+    /// The command to start. Unless `whom` is [`Whom::Command`], its life only says how long to record.
+    pub command: Vec<OsString>,
+    /// Only tasks of this cgroup (a path below the hierarchy's mount), with [`Whom::System`].
+    pub cgroup: Option<String>,
+}
+
+/// Whose samples are taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Whom {
+    /// The command and all it starts.
+    #[default]
+    Command,
+    /// These processes, all their threads, and what they will start.
+    Processes(Vec<u32>),
+    /// Just these threads and what they will start.
+    Threads(Vec<u32>),
+    /// All processes of this user that run now, and what they will start.
+    User(u32),
+    /// Everything.
+    System,
+}
+
+impl Target {
+    /// True if events are opened for CPUs and not for tasks.
+    #[must_use]
+    pub fn is_system_wide(&self) -> bool {
+        self.whom == Whom::System
+    }
+
+    /// The threads to open events for, ascending; empty for a command (its pid is known after the fork) and for
+    /// the whole system.
+    pub fn threads(&self) -> Result<Vec<u32>, Error> {
+        let tids: BTreeSet<u32> = match &self.whom {
+            Whom::Command | Whom::System => BTreeSet::new(),
+            Whom::Threads(tids) => tids.iter().copied().collect(),
+            Whom::Processes(pids) => threads_of(pids)?,
+            Whom::User(uid) => {
+                let pids: Vec<u32> =
+                    proc::pids().into_iter().filter(|&p| proc::uid(p) == Some(*uid)).collect();
+                let ours = std::process::id();
+                let others: Vec<u32> = pids.into_iter().filter(|&p| p != ours).collect();
+                if others.is_empty() {
+                    return Err(Error::NoTaskOfUser(*uid));
+                }
+                others.iter().flat_map(|&p| proc::threads(p).unwrap_or_default()).collect()
+            }
+        };
+        if let Some(gone) = tids.iter().find(|t| !Path::new(&format!("/proc/{t}")).exists()) {
+            return Err(Error::NoSuchTask(*gone));
+        }
+        Ok(tids.into_iter().collect())
+    }
+
+    /// The CPUs to open events on, ascending.
+    pub fn cpus(&self) -> Vec<u32> {
+        self.cpus.clone().unwrap_or_else(proc::online_cpus)
+    }
+}
+
+fn threads_of(pids: &[u32]) -> Result<BTreeSet<u32>, Error> {
+    let mut tids = BTreeSet::new();
+    for &pid in pids {
+        tids.extend(proc::threads(pid).ok_or(Error::NoSuchTask(pid))?);
+    }
+    Ok(tids)
+}
+
+/// Reads "0,2-3" into ascending CPU numbers; `None` if it is not such a list.
+#[must_use]
+pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
+    const MANY: u32 = 1 << 16;
+    let mut cpus = BTreeSet::new();
+    for part in text.trim().split(',').filter(|p| !p.is_empty()) {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        if low > high || high >= MANY {
+            return None;
+        }
+        cpus.extend(low..=high);
+    }
+    (!cpus.is_empty()).then(|| cpus.into_iter().collect())
+}
+
+/// Reads a user's list of CPUs and checks that each is online.
+pub fn online_cpu_list(text: &str) -> Result<Vec<u32>, Error> {
+    let online = proc::online_cpus();
+    parse_cpu_list(text)
+        .filter(|cpus| cpus.iter().all(|c| online.contains(c)))
+        .ok_or_else(|| Error::BadCpuList(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_have_ranges_and_refuse_nonsense() {
+        assert_eq!(parse_cpu_list("0,2-3\n"), Some(vec![0, 2, 3]));
+        assert_eq!(parse_cpu_list("1,1,0"), Some(vec![0, 1]));
+        for bad in ["", "a", "3-1", "0-4294967295", "-1"] {
+            assert_eq!(parse_cpu_list(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_told_by_number() {
+        let target = Target { whom: Whom::Processes(vec![4_194_303]), ..Target::default() };
+        assert!(matches!(target.threads(), Err(Error::NoSuchTask(4_194_303))));
+    }
+
+    #[test]
+    fn our_own_threads_are_found() {
+        let pid = std::process::id();
+        let target = Target { whom: Whom::Processes(vec![pid]), ..Target::default() };
+        assert!(target.threads().expect("we live").contains(&pid));
+    }
+}
