@@ -1,1 +1,38 @@
-//! Being built.
+//! All that one object file can tell: symbols, lines, inlined calls, unwind rules, code bytes.
+//!
+//! Duties: read ELF files of any class, find what belongs to them (debug files, dwz, split DWARF), name
+//! addresses, unwind stacks by their rules, disassemble. It also reads the stand-ins for object files:
+//! kallsyms, perf-PID.map and the vdso.
+//!
+//! What it does not do: know processes (it is told where a file is mapped), print, ask the environment
+//! except where a function says so, or panic on any input.
+
+pub mod addr;
+pub mod build_id;
+pub mod demangle;
+pub mod dwarf;
+pub mod elf;
+mod elf_symbols;
+mod error;
+pub mod find;
+pub mod kallsyms;
+pub mod loader;
+mod missing;
+pub mod mmap;
+pub mod perf_map;
+pub mod plt;
+pub mod symtab;
+pub mod unwind;
+pub mod vdso;
+
+pub use addr::{Avma, FileOffset, Svma};
+pub use build_id::BuildId;
+pub use demangle::demangle;
+pub use dwarf::{LineResolver, SourceFrame};
+pub use elf::{Machine, ObjectFile, Section, Segment};
+pub use error::Error;
+pub use find::DebugSearch;
+pub use loader::{Loaded, Loader, Wanted};
+pub use missing::Missing;
+pub use mmap::{Bytes, Mmap};
+pub use symtab::{Symbol, SymbolSource, SymbolTable};

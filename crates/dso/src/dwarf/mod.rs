@@ -1,0 +1,19 @@
+//! Lines and inlined calls from DWARF.
+
+mod resolver;
+mod split;
+
+pub use resolver::{LineResolver, LineRow};
+
+/// One source-level frame of an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct SourceFrame {
+    /// The function's linkage name (mangled) if DWARF has it, else its plain name; `None` where only lines are known.
+    pub function: Option<String>,
+    /// Source file, with its folder as the compiler saw it.
+    pub file: Option<String>,
+    /// Line, from 1; `None` for code of no line.
+    pub line: Option<u32>,
+    /// Column, from 1; `None` if unknown.
+    pub column: Option<u32>,
+}

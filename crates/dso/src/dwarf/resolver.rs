@@ -1,0 +1,142 @@
+//! One file's lines: addr2line's context over gimli, made once, units parsed when first touched.
+
+use std::sync::Arc;
+
+use addr2line::{Context, Location, LookupContinuation, LookupResult};
+use gimli::{EndianSlice, RunTimeEndian};
+
+use super::SourceFrame;
+use super::split::SplitFiles;
+use crate::{DebugSearch, Error, Missing, ObjectFile, Svma};
+
+pub(super) type Reader = EndianSlice<'static, RunTimeEndian>;
+
+/// Answers which source lines an address stands for. `Send`, not `Sync`: one thread asks at a time.
+///
+/// The DWARF it reads stays mapped for the rest of the program's life.
+pub struct LineResolver {
+    context: Context<Reader>,
+    split: SplitFiles,
+}
+
+/// A stretch of code of one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineRow {
+    /// First address.
+    pub start: Svma,
+    /// Length in bytes.
+    pub size: u64,
+    /// File, with folder.
+    pub file: Option<String>,
+    /// Line from 1.
+    pub line: Option<u32>,
+}
+
+impl LineResolver {
+    /// For `object`, with its debug file if `search` finds one and it has none of its own.
+    /// `Err(Dwarf)` if the units' headers are damaged; `Ok(None)` if there is no DWARF.
+    pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
+        let found = if object.has_dwarf() { None } else { search.find_debug(object) };
+        let file = found.as_ref().unwrap_or(object);
+        if !file.has_dwarf() {
+            return Ok(None);
+        }
+        let alt = search.find_alt(file);
+        Self::new(file, alt.as_ref(), object.path().or(file.path())).map(Some)
+    }
+
+    /// For a file that has DWARF itself; `alt` is dwz's common file; `program` the path whose folder split
+    /// DWARF is looked for in.
+    pub fn new(
+        file: &ObjectFile,
+        alt: Option<&ObjectFile>,
+        program: Option<&std::path::Path>,
+    ) -> Result<Self, Error> {
+        let mut dwarf = load(file)?;
+        if let Some(alt) = alt {
+            dwarf.set_sup(load(alt)?);
+        }
+        let context = Context::from_dwarf(dwarf).map_err(Error::Dwarf)?;
+        Ok(Self { context, split: SplitFiles::new(program) })
+    }
+
+    /// Appends the frames of `svma` to `out`, **innermost first**; the last is the function the code belongs
+    /// to, those before it were inlined into it. `Err(NoLine)` if DWARF knows nothing of the address.
+    pub fn frames(&mut self, svma: Svma, out: &mut Vec<SourceFrame>) -> Result<(), Missing> {
+        let before = out.len();
+        let split = &mut self.split;
+        let mut step = self.context.find_frames(svma.0);
+        let frames = loop {
+            match step {
+                LookupResult::Output(frames) => break frames,
+                LookupResult::Load { load, continuation } => step = continuation.resume(split.load(&load)),
+            }
+        };
+        let mut frames = frames.map_err(|_| Missing::NoLine)?;
+        while let Ok(Some(frame)) = frames.next() {
+            let function = frame.function.and_then(|f| Some(f.raw_name().ok()?.into_owned()));
+            out.push(source_frame(function, frame.location));
+        }
+        if out.len() == before { Err(Missing::NoLine) } else { Ok(()) }
+    }
+
+    /// File and line of `svma`, without functions: what a `srcline` sort key needs.
+    pub fn location(&mut self, svma: Svma) -> Option<SourceFrame> {
+        self.context.find_location(svma.0).ok()?.map(|l| source_frame(None, Some(l)))
+    }
+
+    /// The lines of the code in `[low, high)`, by address; stretches without a line are left out.
+    pub fn rows(&mut self, low: Svma, high: Svma) -> Vec<LineRow> {
+        let Ok(rows) = self.context.find_location_range(low.0, high.0) else { return Vec::new() };
+        rows.map(|(start, size, l)| LineRow {
+            start: Svma(start),
+            size,
+            file: l.file.map(str::to_owned),
+            line: l.line.filter(|&n| n != 0),
+        })
+        .collect()
+    }
+}
+
+fn source_frame(function: Option<String>, location: Option<Location<'_>>) -> SourceFrame {
+    let location = location.unwrap_or(Location { file: None, line: None, column: None });
+    SourceFrame {
+        function,
+        file: location.file.map(str::to_owned),
+        line: location.line.filter(|&n| n != 0),
+        column: location.column.filter(|&n| n != 0),
+    }
+}
+
+/// All DWARF sections of `file`, decompressed; damaged ones are taken as absent.
+pub(super) fn load(file: &ObjectFile) -> Result<gimli::Dwarf<Reader>, Error> {
+    load_named(file, |id| Some(id.name()))
+}
+
+/// The sections a `.dwo` has.
+pub(super) fn load_dwo(file: &ObjectFile) -> Option<gimli::Dwarf<Reader>> {
+    let mut dwarf = load_named(file, |id| id.dwo_name()).ok()?;
+    dwarf.file_type = gimli::DwarfFileType::Dwo;
+    Some(dwarf)
+}
+
+fn load_named(
+    file: &ObjectFile,
+    name: impl Fn(gimli::SectionId) -> Option<&'static str>,
+) -> Result<gimli::Dwarf<Reader>, Error> {
+    gimli::Dwarf::load(|id| {
+        Ok(match name(id) {
+            Some(name) => section(file, name),
+            None => section(file, ""),
+        })
+    })
+}
+
+pub(super) fn section(file: &ObjectFile, name: &str) -> Reader {
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let bytes = file.section_bytes(name).ok().flatten();
+    EndianSlice::new(bytes.map_or(&[], |b| b.leak()), endian)
+}
+
+/// Shared with the split loader.
+pub(super) type SharedDwarf = Arc<gimli::Dwarf<Reader>>;

@@ -1,0 +1,405 @@
+//! One ELF file: its headers, read once, and its bytes.
+//!
+//! Knows one file only: where its debug file lies is `find`'s business. Any class and byte order is
+//! read; damaged tables give fewer sections, never a panic.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Object, ObjectSection, elf};
+
+use crate::{BuildId, Bytes, Error, FileOffset, Mmap, Svma, build_id};
+
+/// Decompressed sections may be at most this large: a hostile header can't make us allocate more.
+const SECTION_LIMIT: u64 = 4 << 30;
+
+/// The processor an object file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Machine {
+    /// AMD64.
+    X86_64,
+    /// i386 and later, 32 bit.
+    X86,
+    /// ARM 64 bit.
+    Aarch64,
+    /// ARM 32 bit.
+    Arm,
+    /// RISC-V, either width.
+    RiscV,
+    /// Another, by its ELF `e_machine`.
+    Other(u16),
+}
+
+impl Machine {
+    /// From ELF's `e_machine`.
+    pub fn from_elf(e_machine: u16) -> Self {
+        match e_machine {
+            62 => Self::X86_64,
+            3 => Self::X86,
+            183 => Self::Aarch64,
+            40 => Self::Arm,
+            243 => Self::RiscV,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The machine this program runs on.
+    pub fn host() -> Self {
+        match std::env::consts::ARCH {
+            "x86_64" => Self::X86_64,
+            "x86" => Self::X86,
+            "aarch64" => Self::Aarch64,
+            "arm" => Self::Arm,
+            "riscv64" => Self::RiscV,
+            _ => Self::Other(0),
+        }
+    }
+}
+
+/// A loadable segment (`PT_LOAD`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Stated addresses it occupies in memory.
+    pub svma: Range<u64>,
+    /// Bytes of the file it is loaded from; shorter than `svma` for .bss.
+    pub file: Range<u64>,
+    /// `PF_X`.
+    pub executable: bool,
+}
+
+/// A section's header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name, lossily UTF-8.
+    pub name: String,
+    /// Stated addresses; empty for sections that are not loaded.
+    pub svma: Range<u64>,
+    /// Where its bytes lie in the file, `None` for `SHT_NOBITS`.
+    pub file: Option<Range<u64>>,
+    /// `SHF_EXECINSTR`.
+    pub executable: bool,
+    /// `SHF_COMPRESSED`, or a `.zdebug_` name.
+    pub compressed: bool,
+}
+
+/// `.gnu_debuglink`: the debug file's name and checksum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugLink {
+    /// File name without folder.
+    pub name: String,
+    /// CRC-32 of the debug file's bytes.
+    pub crc: u32,
+}
+
+/// `.gnu_debugaltlink`: the file dwz moved common DWARF to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AltLink {
+    /// Path, absolute or relative to the file with the link.
+    pub path: PathBuf,
+    /// The build-id it must have.
+    pub build_id: Option<BuildId>,
+}
+
+/// One ELF file, its tables read, its bytes at hand. Cheap to clone parts of, `Send` and `Sync`.
+#[derive(Debug)]
+pub struct ObjectFile {
+    path: Option<PathBuf>,
+    bytes: Bytes,
+    machine: Machine,
+    is_64: bool,
+    is_little_endian: bool,
+    is_relocatable: bool,
+    entry: Svma,
+    build_id: Option<BuildId>,
+    segments: Vec<Segment>,
+    sections: Vec<Section>,
+}
+
+impl ObjectFile {
+    /// Opens and reads the file at `path`.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let map = Mmap::open(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let mut file = Self::parse(Bytes::new(map))?;
+        file.path = Some(path.into());
+        Ok(file)
+    }
+
+    /// Reads an already open file (such as one reached through /proc/PID/map_files); `path` is for messages
+    /// and for finding its debug file.
+    pub fn from_file(file: File, path: &Path) -> Result<Self, Error> {
+        let map = Mmap::from_file(file).map_err(|source| Error::Io { path: path.into(), source })?;
+        let mut object = Self::parse(Bytes::new(map))?;
+        object.path = Some(path.into());
+        Ok(object)
+    }
+
+    /// Reads a file that is in memory, such as the vdso.
+    pub fn parse(bytes: Bytes) -> Result<Self, Error> {
+        let head: &[u8] = &bytes;
+        if !head.starts_with(b"\x7fELF") {
+            return Err(Error::Elf("no ELF magic"));
+        }
+        let file = object::File::parse(head).map_err(|_| Error::Elf("damaged ELF headers"))?;
+        let (machine, segments) = match &file {
+            object::File::Elf64(f) => headers(f.elf_header(), head)?,
+            object::File::Elf32(f) => headers(f.elf_header(), head)?,
+            _ => return Err(Error::Elf("not ELF")),
+        };
+        let build_id = file.build_id().ok().flatten().and_then(BuildId::from_bytes);
+        let sections = file.sections().map(|s| section_of(&s)).collect();
+        let (is_64, is_little_endian) = (file.is_64(), file.is_little_endian());
+        let is_relocatable = file.kind() == object::ObjectKind::Relocatable;
+        let entry = Svma(file.entry());
+        drop(file);
+        Ok(Self {
+            path: None,
+            bytes,
+            machine,
+            is_64,
+            is_little_endian,
+            is_relocatable,
+            entry,
+            build_id,
+            segments,
+            sections,
+        })
+    }
+
+    /// Where it was opened; `None` for one in memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The processor it is for.
+    pub fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// Whether addresses have 64 bits.
+    pub fn is_64(&self) -> bool {
+        self.is_64
+    }
+
+    /// Whether numbers in it are little-endian.
+    pub fn is_little_endian(&self) -> bool {
+        self.is_little_endian
+    }
+
+    /// A `.o` or `.ko`: its sections have no addresses of their own.
+    pub fn is_relocatable(&self) -> bool {
+        self.is_relocatable
+    }
+
+    /// `e_entry`; 0 for a library.
+    pub fn entry(&self) -> Svma {
+        self.entry
+    }
+
+    /// Its build-id, `None` if it was linked without.
+    pub fn build_id(&self) -> Option<&BuildId> {
+        self.build_id.as_ref()
+    }
+
+    /// The loadable segments in the file's order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// All sections in the file's order.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The first section of that name.
+    pub fn section(&self, name: &str) -> Option<&Section> {
+        self.sections.iter().find(|s| s.name == name)
+    }
+
+    /// The stated address of the byte at `offset`: what a mapping's (address, pgoff) pair is turned into.
+    /// Executable segments are asked first, as two segments may share a page of the file.
+    /// `None` if no segment loads that byte. For a `.ko` sections take the segments' place.
+    pub fn svma_of(&self, offset: FileOffset) -> Option<Svma> {
+        let of = |s: &Segment| s.file.contains(&offset.0).then(|| s.svma.start + (offset.0 - s.file.start));
+        let by_segment = |x: bool| self.segments.iter().filter(|s| s.executable == x).find_map(of);
+        by_segment(true).or_else(|| by_segment(false)).or_else(|| self.svma_in_last_page(offset)).map(Svma)
+    }
+
+    /// A mapping covers whole pages: bytes up to the page's end after a segment belong to it too.
+    fn svma_in_last_page(&self, offset: FileOffset) -> Option<u64> {
+        let near = |s: &&Segment| {
+            s.executable
+                && s.file.start & !0xfff <= offset.0
+                && offset.0 < s.file.end.saturating_add(0xfff) & !0xfff
+        };
+        let s = self.segments.iter().find(near)?;
+        Some(s.svma.start.wrapping_add(offset.0.wrapping_sub(s.file.start)))
+    }
+
+    /// Where in the file the byte at `svma` lies; `None` outside all segments or in .bss.
+    pub fn file_offset_of(&self, svma: Svma) -> Option<FileOffset> {
+        let of = |s: &Segment| {
+            let at = svma.0.checked_sub(s.svma.start)?;
+            (at < s.file.end - s.file.start).then(|| FileOffset(s.file.start + at))
+        };
+        self.segments.iter().find_map(of)
+    }
+
+    /// Whether `svma` lies in an executable segment.
+    pub fn is_code(&self, svma: Svma) -> bool {
+        self.segments.iter().any(|s| s.executable && s.svma.contains(&svma.0))
+    }
+
+    /// Up to `len` bytes of memory image from `svma` on: fewer at the end of the segment; `None` outside.
+    pub fn bytes_at(&self, svma: Svma, len: usize) -> Option<&[u8]> {
+        let offset = self.file_offset_of(svma)?.0;
+        let end = self.segments.iter().find(|s| s.file.contains(&offset))?.file.end;
+        let end = end.min(offset.saturating_add(len as u64)).min(self.bytes.len() as u64);
+        self.bytes.get(offset as usize..end as usize)
+    }
+
+    /// The content of the section of that name, decompressed (`SHF_COMPRESSED` zlib and zstd, and old
+    /// `.zdebug_*`). `Ok(None)` if there is none or it has no bytes in the file.
+    pub fn section_bytes(&self, name: &str) -> Result<Option<Bytes>, Error> {
+        let old_name = name.strip_prefix(".debug_").map(|rest| format!(".zdebug_{rest}"));
+        let known = self.sections.iter().find(|s| s.name == name || Some(&s.name) == old_name.as_ref());
+        let Some(section) = known else { return Ok(None) };
+        let Some(range) = section.file.clone() else { return Ok(None) };
+        if !section.compressed {
+            return Ok(self.bytes.slice(range.start as usize..range.end as usize));
+        }
+        let damaged = || Error::Compressed { name: name.to_owned() };
+        let file = object::File::parse(&*self.bytes).map_err(|_| damaged())?;
+        let data =
+            file.section_by_name(name).ok_or_else(damaged)?.compressed_data().map_err(|_| damaged())?;
+        if data.uncompressed_size > SECTION_LIMIT || data.uncompressed_size / 2000 > data.data.len() as u64 {
+            return Err(damaged());
+        }
+        match data.decompress().map_err(|_| damaged())? {
+            Cow::Owned(v) => Ok(Some(Bytes::from_vec(v))),
+            Cow::Borrowed(_) => Ok(self.bytes.slice(range.start as usize..range.end as usize)),
+        }
+    }
+
+    /// `.gnu_debuglink`, `None` if there is none or it is damaged.
+    pub fn debug_link(&self) -> Option<DebugLink> {
+        let file = object::File::parse(&*self.bytes).ok()?;
+        let (name, crc) = file.gnu_debuglink().ok()??;
+        Some(DebugLink { name: String::from_utf8_lossy(name).into_owned(), crc })
+    }
+
+    /// `.gnu_debugaltlink`, `None` if there is none or it is damaged.
+    pub fn alt_link(&self) -> Option<AltLink> {
+        use std::os::unix::ffi::OsStrExt;
+        let file = object::File::parse(&*self.bytes).ok()?;
+        let (path, id) = file.gnu_debugaltlink().ok()??;
+        Some(AltLink { path: std::ffi::OsStr::from_bytes(path).into(), build_id: BuildId::from_bytes(id) })
+    }
+
+    /// Whether it has DWARF of its own for lines.
+    pub fn has_dwarf(&self) -> bool {
+        let filled = |s: &Section| {
+            matches!(s.name.as_str(), ".debug_info" | ".zdebug_info")
+                && s.file.as_ref().is_some_and(|r| !r.is_empty())
+        };
+        self.sections.iter().any(filled)
+    }
+
+    /// Whether it has a full symbol table.
+    pub fn has_symtab(&self) -> bool {
+        self.section(".symtab").is_some_and(|s| s.file.as_ref().is_some_and(|r| !r.is_empty()))
+    }
+
+    /// Whether this is what `file` was split off from, or a debug file of it: same build-id if both have one.
+    pub fn matches(&self, id: &BuildId) -> bool {
+        self.build_id.as_ref().is_none_or(|own| own.same_as(id))
+    }
+}
+
+/// The build-id of the file at `path`, `None` if it can't be read or has none.
+pub fn read_build_id(path: &Path) -> Option<BuildId> {
+    ObjectFile::open(path).ok()?.build_id
+}
+
+/// The build-id of the running kernel, from /sys/kernel/notes.
+pub fn kernel_build_id() -> Option<BuildId> {
+    build_id::parse_notes(&std::fs::read("/sys/kernel/notes").ok()?)
+}
+
+fn headers<H: FileHeader<Endian = object::Endianness>>(
+    header: &H,
+    bytes: &[u8],
+) -> Result<(Machine, Vec<Segment>), Error> {
+    let endian = header.endian().map_err(|_| Error::Elf("byte order"))?;
+    let machine = Machine::from_elf(header.e_machine(endian).0);
+    let program = header.program_headers(endian, bytes).unwrap_or(&[]);
+    let segment = |p: &H::ProgramHeader| {
+        let (start, offset): (u64, u64) = (p.p_vaddr(endian).into(), p.p_offset(endian).into());
+        let (in_memory, in_file): (u64, u64) = (p.p_memsz(endian).into(), p.p_filesz(endian).into());
+        Some(Segment {
+            svma: start..start.checked_add(in_memory)?,
+            file: offset..offset.checked_add(in_file.min(in_memory))?,
+            executable: p.p_flags(endian).0 & elf::PF_X.0 != 0,
+        })
+    };
+    Ok((machine, program.iter().filter(|p| p.p_type(endian) == elf::PT_LOAD).filter_map(segment).collect()))
+}
+
+fn section_of(s: &object::Section<'_, '_>) -> Section {
+    let name = String::from_utf8_lossy(s.name_bytes().unwrap_or_default()).into_owned();
+    let flags = match s.flags() {
+        object::SectionFlags::Elf { sh_flags, .. } => sh_flags.0,
+        _ => 0,
+    };
+    let loaded = flags & elf::SHF_ALLOC.0 != 0;
+    let start = s.address();
+    Section {
+        svma: if loaded { start..start.saturating_add(s.size()) } else { 0..0 },
+        file: s.file_range().map(|(at, len)| at..at.saturating_add(len)),
+        executable: flags & elf::SHF_EXECINSTR.0 != 0,
+        compressed: flags & elf::SHF_COMPRESSED.0 != 0 || name.starts_with(".zdebug_"),
+        name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> ObjectFile {
+        ObjectFile::open(&std::env::current_exe().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn our_own_test_binary_is_read() {
+        let o = own();
+        assert_eq!(o.machine(), Machine::host());
+        assert!(o.has_symtab() && o.section(".text").is_some_and(|s| s.executable));
+        let text = o.section(".text").unwrap().clone();
+        let offset = FileOffset(text.file.unwrap().start);
+        assert_eq!(o.svma_of(offset), Some(Svma(text.svma.start)));
+        assert_eq!(o.file_offset_of(Svma(text.svma.start)), Some(offset));
+        assert_eq!(o.bytes_at(Svma(text.svma.start), 16).unwrap().len(), 16);
+        assert_eq!(
+            o.bytes_at(Svma(text.svma.start), 16),
+            o.bytes().get(offset.0 as usize..offset.0 as usize + 16)
+        );
+    }
+
+    #[test]
+    fn what_is_not_elf_is_said() {
+        assert!(matches!(ObjectFile::parse(Bytes::from_vec(b"#!/bin/sh\n".to_vec())), Err(Error::Elf(_))));
+        assert!(matches!(ObjectFile::parse(Bytes::from_vec(b"\x7fELF".to_vec())), Err(Error::Elf(_))));
+        assert_eq!(
+            ObjectFile::open(Path::new("/nonexistent")).unwrap_err().missing(),
+            crate::Missing::NoFile
+        );
+    }
+}

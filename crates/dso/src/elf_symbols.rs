@@ -1,0 +1,113 @@
+//! From an ELF file's tables to a [`SymbolTable`]: .symtab, .dynsym, .gnu_debugdata and PLT stubs.
+//!
+//! Takes what perf takes: functions, IFUNCs and objects, and labels in code sections.
+
+use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
+use object::{Endianness, elf};
+
+use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
+use crate::{Bytes, Machine, ObjectFile, Svma, plt};
+
+/// Decompressed .gnu_debugdata may be at most this large.
+const DEBUG_DATA_LIMIT: u64 = 512 << 20;
+
+impl SymbolTable {
+    /// The symbols of `object`, with those of its debug file `debug` in front if there is one.
+    /// An empty table (source `None`) if neither has any.
+    pub fn load(object: &ObjectFile, debug: Option<&ObjectFile>) -> Self {
+        let mut builder =
+            match debug.filter(|d| d.has_symtab()).or_else(|| object.has_symtab().then_some(object)) {
+                Some(file) => collect(file, elf::SHT_SYMTAB, SymbolSource::Symtab),
+                None => dynamic(object),
+            };
+        let has_names = !builder.is_empty();
+        for stub in plt::stubs(object) {
+            builder.push(stub.start, stub.size, &stub.name, Binding::Local);
+        }
+        if has_names || !builder.is_empty() { builder.build() } else { Self::empty() }
+    }
+}
+
+fn dynamic(object: &ObjectFile) -> SymbolTableBuilder {
+    let exported = collect(object, elf::SHT_DYNSYM, SymbolSource::Dynsym);
+    let Some(mini) = debug_data(object) else { return exported };
+    let mut builder = collect(&mini, elf::SHT_SYMTAB, SymbolSource::DebugData);
+    builder.extend_missing(&exported.build());
+    builder
+}
+
+/// The small ELF file in `.gnu_debugdata`, as Fedora and Android ship it.
+fn debug_data(object: &ObjectFile) -> Option<ObjectFile> {
+    use std::io::Read;
+    let packed = object.section_bytes(".gnu_debugdata").ok()??;
+    let mut reader = lzma_rust2::XzReader::new_mem_limit(&*packed, true, 128 << 10).take(DEBUG_DATA_LIMIT);
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).ok()?;
+    ObjectFile::parse(Bytes::from_vec(bytes)).ok()
+}
+
+fn collect(object: &ObjectFile, table: elf::SectionType, source: SymbolSource) -> SymbolTableBuilder {
+    let mut builder = SymbolTableBuilder::new(source);
+    match object::File::parse(&**object.bytes()) {
+        Ok(object::File::Elf64(file)) => collect_class(&file, object, table, &mut builder),
+        Ok(object::File::Elf32(file)) => collect_class(&file, object, table, &mut builder),
+        _ => {}
+    }
+    builder
+}
+
+fn collect_class<H: FileHeader<Endian = Endianness>>(
+    file: &ElfFile<'_, H>,
+    object: &ObjectFile,
+    table: elf::SectionType,
+    out: &mut SymbolTableBuilder,
+) {
+    let endian = file.endian();
+    let sections = file.elf_section_table();
+    let Ok(symbols) = sections.symbols(endian, file.data(), table) else { return };
+    for (index, symbol) in symbols.enumerate() {
+        let Ok(section) = symbols.symbol_section(endian, symbol, index) else { continue };
+        let Some(header) = section.and_then(|s| sections.section(s).ok()) else { continue };
+        let section_name = sections.section_name(endian, header).unwrap_or_default();
+        if !is_wanted(symbol.st_type(), symbol.st_visibility(), section_name) {
+            continue;
+        }
+        let name = symbols.symbol_name(endian, symbol).unwrap_or_default();
+        if name.is_empty() || is_mapping_symbol(object.machine(), name) {
+            continue;
+        }
+        let mut start: u64 = symbol.st_value(endian).into();
+        if object.is_relocatable() {
+            start = start.wrapping_add(header.sh_offset(endian).into());
+        }
+        if object.machine() == Machine::Arm && symbol.st_type() == elf::STT_FUNC {
+            start &= !1; // the Thumb bit
+        }
+        let binding = match symbol.st_bind() {
+            elf::STB_LOCAL => Binding::Local,
+            elf::STB_WEAK => Binding::Weak,
+            _ => Binding::Global,
+        };
+        out.push(Svma(start), symbol.st_size(endian).into(), &String::from_utf8_lossy(name), binding);
+    }
+}
+
+fn is_wanted(kind: elf::SymbolType, visibility: elf::SymbolVisibility, section: &[u8]) -> bool {
+    let in_section = |part: &[u8]| memchr::memmem::find(section, part).is_some();
+    match kind {
+        elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_OBJECT => true,
+        elf::STT_NOTYPE => {
+            !matches!(visibility, elf::STV_HIDDEN | elf::STV_INTERNAL)
+                && (in_section(b".text") || in_section(b".data"))
+        }
+        _ => false,
+    }
+}
+
+/// `$a $d $t $x` mark ARM code and data, they name nothing.
+fn is_mapping_symbol(machine: Machine, name: &[u8]) -> bool {
+    matches!(machine, Machine::Arm | Machine::Aarch64 | Machine::RiscV)
+        && name[0] == b'$'
+        && matches!(name.get(1), Some(b'a' | b'd' | b't' | b'x'))
+        && matches!(name.get(2), None | Some(b'.'))
+}

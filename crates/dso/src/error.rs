@@ -1,0 +1,54 @@
+//! What can go wrong with an object file as such. (That a name is not known is no error: see `Missing`.)
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::Missing;
+
+/// Why a file could not be taken as an object file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be opened or read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Not ELF, or an ELF header that contradicts itself.
+    #[error("not a readable ELF file: {0}")]
+    Elf(&'static str),
+    /// The section is compressed and its content damaged, or larger than it may be.
+    #[error("section {name}: damaged compressed data")]
+    Compressed {
+        /// The section's name.
+        name: String,
+    },
+    /// The DWARF is damaged at its root (damage in one unit costs only that unit).
+    #[error("DWARF: {0}")]
+    Dwarf(gimli::Error),
+}
+
+impl Error {
+    /// The same, as the reason for a missing name.
+    pub fn missing(&self) -> Missing {
+        match self {
+            Self::Io { source, .. } => missing_of_io(source),
+            Self::Elf(_) => Missing::NotElf,
+            Self::Compressed { .. } | Self::Dwarf(_) => Missing::NoDebugInfo,
+        }
+    }
+}
+
+/// The reason behind an I/O error.
+pub(crate) fn missing_of_io(e: &io::Error) -> Missing {
+    match e.kind() {
+        io::ErrorKind::PermissionDenied => Missing::NoPermission,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Missing::NoFile,
+        _ => Missing::NotElf,
+    }
+}

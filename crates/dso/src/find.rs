@@ -1,0 +1,165 @@
+//! Where the files that belong to an object file lie: its debug file, dwz's common part, cached copies.
+//!
+//! In order: `.build-id` folders of the debug directories, perf's build-id cache, the debug link beside the
+//! file and under the debug directories, the distributions' path forms, debuginfod's cache. A file found by
+//! build-id must have that build-id; one found by name must have it too, or the link's checksum.
+
+use std::path::{Path, PathBuf};
+
+use crate::elf::DebugLink;
+use crate::{BuildId, ObjectFile};
+
+/// Where to look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugSearch {
+    /// Roots with `.build-id/` and mirrored paths, `/usr/lib/debug` by default.
+    pub debug_dirs: Vec<PathBuf>,
+    /// perf's build-id cache, `~/.debug` by default.
+    pub build_id_cache: Option<PathBuf>,
+    /// debuginfod's client cache, `~/.cache/debuginfod_client` by default.
+    pub debuginfod_cache: Option<PathBuf>,
+    /// Prefixed to every path of the recording (perf's `--symfs`).
+    pub root: Option<PathBuf>,
+}
+
+impl Default for DebugSearch {
+    fn default() -> Self {
+        Self {
+            debug_dirs: vec!["/usr/lib/debug".into()],
+            build_id_cache: None,
+            debuginfod_cache: None,
+            root: None,
+        }
+    }
+}
+
+impl DebugSearch {
+    /// The usual places of this user: reads `HOME`, `XDG_CACHE_HOME`, `DEBUGINFOD_CACHE_PATH` and
+    /// `PERF_BUILDID_DIR`.
+    pub fn from_env() -> Self {
+        let var = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let home = var("HOME");
+        let cache = var("XDG_CACHE_HOME").or_else(|| home.as_ref().map(|h| h.join(".cache")));
+        Self {
+            build_id_cache: var("PERF_BUILDID_DIR").or_else(|| home.as_ref().map(|h| h.join(".debug"))),
+            debuginfod_cache: var("DEBUGINFOD_CACHE_PATH")
+                .or_else(|| cache.map(|c| c.join("debuginfod_client"))),
+            ..Self::default()
+        }
+    }
+
+    /// `path` as seen under `root`.
+    pub fn rooted(&self, path: &Path) -> PathBuf {
+        match &self.root {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.into(),
+        }
+    }
+
+    /// A copy of the very file with this build-id: perf's cache, then debuginfod's. Used when the path of
+    /// the recording is gone or holds another build.
+    pub fn find_copy(&self, id: &BuildId) -> Option<ObjectFile> {
+        let cached =
+            self.in_build_id_cache(id).into_iter().flat_map(|dir| [dir.join("elf"), dir.join("vdso"), dir]);
+        let fetched = self.debuginfod_cache.iter().map(|c| c.join(id.to_string()).join("executable"));
+        cached.chain(fetched).find_map(|p| open_matching(&p, id))
+    }
+
+    /// The copy of kallsyms that perf keeps for the kernel with this build-id.
+    pub fn find_kallsyms(&self, id: &BuildId) -> Option<PathBuf> {
+        let file = self.in_build_id_cache(id)?.join("kallsyms");
+        file.is_file().then_some(file)
+    }
+
+    /// The file with DWARF and full symbols for `object`, `None` if it has them itself or none is found.
+    pub fn find_debug(&self, object: &ObjectFile) -> Option<ObjectFile> {
+        if object.has_dwarf() && object.has_symtab() {
+            return None;
+        }
+        let by_id = object
+            .build_id()
+            .and_then(|id| self.by_build_id(id).into_iter().find_map(|p| useful(open_matching(&p, id)?)));
+        by_id
+            .or_else(|| self.by_link(object))
+            .or_else(|| self.by_path(object))
+            .or_else(|| self.by_debuginfod(object))
+    }
+
+    /// dwz's common file for `file`, which has a `.gnu_debugaltlink`.
+    pub fn find_alt(&self, file: &ObjectFile) -> Option<ObjectFile> {
+        let link = file.alt_link()?;
+        let beside = match (link.path.is_absolute(), file.path().and_then(Path::parent)) {
+            (true, _) | (_, None) => self.rooted(&link.path),
+            (false, Some(folder)) => folder.join(&link.path),
+        };
+        let by_id = link.build_id.iter().flat_map(|id| self.by_build_id(id));
+        let fits = |p: &PathBuf| {
+            let found = ObjectFile::open(p).ok()?;
+            link.build_id.as_ref().is_none_or(|id| found.matches(id)).then_some(found)
+        };
+        std::iter::once(beside).chain(by_id).find_map(|p| fits(&p))
+    }
+
+    fn by_build_id(&self, id: &BuildId) -> Vec<PathBuf> {
+        let Some(split) = id.split_path() else { return Vec::new() };
+        let mut with_suffix = split.into_os_string();
+        with_suffix.push(".debug");
+        let mut found: Vec<PathBuf> =
+            self.debug_dirs.iter().map(|d| d.join(".build-id").join(&with_suffix)).collect();
+        found.extend(
+            self.in_build_id_cache(id).into_iter().flat_map(|dir| [dir.join("debug"), dir.join("elf")]),
+        );
+        found
+    }
+
+    fn by_link(&self, object: &ObjectFile) -> Option<ObjectFile> {
+        let link = object.debug_link()?;
+        let path = std::fs::canonicalize(object.path()?).ok()?;
+        let folder = path.parent()?;
+        let below = folder.strip_prefix("/").unwrap_or(folder);
+        let mut places = vec![folder.join(&link.name), folder.join(".debug").join(&link.name)];
+        places.extend(self.debug_dirs.iter().map(|d| d.join(below).join(&link.name)));
+        places.iter().filter(|p| **p != path).find_map(|p| useful(open_linked(p, object, &link)?))
+    }
+
+    /// /usr/lib/debug/PATH.debug (Fedora) and /usr/lib/debug/PATH (Ubuntu of old).
+    fn by_path(&self, object: &ObjectFile) -> Option<ObjectFile> {
+        let (id, path) = (object.build_id()?, object.path()?);
+        let below = path.strip_prefix("/").ok()?;
+        let mut suffixed = below.as_os_str().to_owned();
+        suffixed.push(".debug");
+        let places = self.debug_dirs.iter().flat_map(|d| [d.join(&suffixed), d.join(below)]);
+        places.into_iter().find_map(|p| useful(open_matching(&p, id)?))
+    }
+
+    fn by_debuginfod(&self, object: &ObjectFile) -> Option<ObjectFile> {
+        let (id, cache) = (object.build_id()?, self.debuginfod_cache.as_ref()?);
+        useful(open_matching(&cache.join(id.to_string()).join("debuginfo"), id)?)
+    }
+
+    fn in_build_id_cache(&self, id: &BuildId) -> Option<PathBuf> {
+        Some(self.build_id_cache.as_ref()?.join(".build-id").join(id.split_path()?))
+    }
+}
+
+fn open_matching(path: &Path, id: &BuildId) -> Option<ObjectFile> {
+    ObjectFile::open(path).ok().filter(|o| o.build_id().is_some_and(|own| own.same_as(id)))
+}
+
+fn open_linked(path: &Path, object: &ObjectFile, link: &DebugLink) -> Option<ObjectFile> {
+    let found = ObjectFile::open(path).ok()?;
+    let same = match (found.build_id(), object.build_id()) {
+        (Some(a), Some(b)) => a.same_as(b),
+        _ => {
+            let mut crc = flate2::Crc::new();
+            crc.update(found.bytes());
+            crc.sum() == link.crc
+        }
+    };
+    same.then_some(found)
+}
+
+/// A debug file must bring something.
+fn useful(file: ObjectFile) -> Option<ObjectFile> {
+    (file.has_dwarf() || file.has_symtab()).then_some(file)
+}

@@ -1,0 +1,108 @@
+//! /proc/kallsyms: the kernel's own symbols and its modules', at the addresses of this boot.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
+use crate::{Missing, Svma};
+
+/// The symbols of a running (or recorded) kernel. Addresses are those of that boot: for kallsyms an Svma
+/// is an Avma.
+#[derive(Clone, Debug)]
+pub struct Kallsyms {
+    /// The kernel proper: perf's `[kernel.kallsyms]`.
+    pub kernel: SymbolTable,
+    /// One table per module, by its name without brackets. BPF programs are the module `bpf`.
+    pub modules: BTreeMap<String, SymbolTable>,
+}
+
+impl Kallsyms {
+    /// This kernel's. `Err(KptrRestrict)` if it shows zeros to us.
+    pub fn read() -> Result<Self, Missing> {
+        Self::read_from(Path::new("/proc/kallsyms"))
+    }
+
+    /// A copy of kallsyms, such as perf's cache holds.
+    pub fn read_from(path: &Path) -> Result<Self, Missing> {
+        let text = std::fs::read(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::PermissionDenied => Missing::NoPermission,
+            _ => Missing::NoKallsyms,
+        })?;
+        Self::parse(&text)
+    }
+
+    /// From the text. Lines that don't parse are skipped.
+    pub fn parse(text: &[u8]) -> Result<Self, Missing> {
+        let mut kernel = SymbolTableBuilder::new(SymbolSource::Kallsyms);
+        let mut modules: BTreeMap<String, SymbolTableBuilder> = BTreeMap::new();
+        let mut seen_zero = false;
+        for line in text.split(|&b| b == b'\n') {
+            let Some(entry) = parse_line(line) else { continue };
+            seen_zero |= entry.address == 0;
+            if entry.address == 0 || !matches!(entry.kind.to_ascii_uppercase(), b'T' | b'W' | b'D' | b'B') {
+                continue;
+            }
+            let table = match entry.module {
+                None => &mut kernel,
+                Some(name) => modules
+                    .entry(name.to_owned())
+                    .or_insert_with(|| SymbolTableBuilder::new(SymbolSource::Kallsyms)),
+            };
+            let binding = match entry.kind {
+                b'W' | b'w' => Binding::Weak,
+                k if k.is_ascii_uppercase() => Binding::Global,
+                _ => Binding::Local,
+            };
+            table.push(Svma(entry.address), 0, entry.name, binding);
+        }
+        if kernel.is_empty() {
+            return Err(if seen_zero { Missing::KptrRestrict } else { Missing::NoKallsyms });
+        }
+        Ok(Self {
+            kernel: kernel.build(),
+            modules: modules.into_iter().map(|(name, b)| (name, b.build())).collect(),
+        })
+    }
+
+    /// The address of a kernel symbol: `_text` and `_stext` tell how far two boots lie apart (KASLR).
+    pub fn address_of(&self, name: &str) -> Option<Svma> {
+        self.kernel.by_name(name).next().map(|s| s.start)
+    }
+}
+
+struct Entry<'a> {
+    address: u64,
+    kind: u8,
+    name: &'a str,
+    module: Option<&'a str>,
+}
+
+/// `ffffffff81000000 T _text` or `ffffffffc0123000 t init\t[module]`.
+fn parse_line(line: &[u8]) -> Option<Entry<'_>> {
+    let line = std::str::from_utf8(line).ok()?;
+    let mut fields = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let kind = *fields.next()?.as_bytes().first()?;
+    let name = fields.next()?;
+    let module = fields.next().and_then(|m| m.strip_prefix('[')?.strip_suffix(']'));
+    Some(Entry { address, kind, name, module })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_get_tables_of_their_own_and_data_is_kept() {
+        let k = Kallsyms::parse(b"ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000100 t do_one\nffffffff82000000 D jiffies\nffffffff82000000 A abs\nffffffffc0000000 t init_one\t[ext4]\n").unwrap();
+        assert_eq!(k.kernel.find(Svma(0xffff_ffff_8100_0150)).unwrap().name, "do_one");
+        assert_eq!(k.modules["ext4"].find(Svma(0xffff_ffff_c000_0010)).unwrap().name, "init_one");
+        assert_eq!(k.kernel.len(), 3);
+    }
+
+    #[test]
+    fn zeros_mean_kptr_restrict_and_nothing_means_no_kallsyms() {
+        assert_eq!(Kallsyms::parse(b"0000000000000000 T _text\n").unwrap_err(), Missing::KptrRestrict);
+        assert_eq!(Kallsyms::parse(b"").unwrap_err(), Missing::NoKallsyms);
+    }
+}

@@ -1,0 +1,197 @@
+//! The way in for symbolizing: from what a recording says of a DSO to something that answers addresses.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::kallsyms::Kallsyms;
+use crate::{
+    BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame, Svma, Symbol,
+    SymbolTable, perf_map, vdso,
+};
+
+/// A DSO as a recording names it.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// An ELF file by its path, with the build-id recorded, if any.
+    File {
+        /// As recorded.
+        path: &'a Path,
+        /// From the recording; a file with another one is refused.
+        build_id: Option<&'a BuildId>,
+    },
+    /// The kernel proper, `[kernel.kallsyms]`.
+    Kernel {
+        /// From the recording; `None` means the running kernel.
+        build_id: Option<&'a BuildId>,
+        /// Where the recording saw a symbol (its `_text` or `_stext`), to undo KASLR of another boot.
+        reference: Option<(&'a str, u64)>,
+    },
+    /// A kernel module, by name without brackets, at the addresses of the running kernel.
+    KernelModule {
+        /// Such as `ext4`.
+        name: &'a str,
+    },
+    /// `[vdso]`.
+    Vdso {
+        /// From the recording.
+        build_id: Option<&'a BuildId>,
+    },
+    /// JIT code: `/tmp/perf-PID.map`.
+    PerfMap {
+        /// The file as recorded, e.g. `/tmp/perf-123.map`.
+        path: &'a Path,
+    },
+}
+
+/// Opens DSOs. Cheap to clone; used from many threads.
+#[derive(Clone, Debug, Default)]
+pub struct Loader {
+    search: DebugSearch,
+    kallsyms: Arc<OnceLock<Result<Arc<Kallsyms>, Missing>>>,
+}
+
+impl Loader {
+    /// Looks where `search` says.
+    pub fn new(search: DebugSearch) -> Self {
+        Self { search, kallsyms: Arc::default() }
+    }
+
+    /// Where it looks.
+    pub fn search(&self) -> &DebugSearch {
+        &self.search
+    }
+
+    /// The DSO, its symbols not read yet. `Err` says why it can't be had.
+    pub fn load(&self, wanted: &Wanted<'_>) -> Result<Loaded, Missing> {
+        match *wanted {
+            Wanted::File { path, build_id } => self.file(path, build_id).map(|o| self.loaded(o)),
+            Wanted::Vdso { build_id } => self.vdso(build_id).map(|o| self.loaded(o)),
+            Wanted::Kernel { build_id, reference } => self.kernel(build_id, reference),
+            Wanted::KernelModule { name } => {
+                let all = self.running_kernel()?;
+                all.modules.get(name).map(|t| Loaded::of_table(t.clone())).ok_or(Missing::NoKallsyms)
+            }
+            Wanted::PerfMap { path } => perf_map::read(path).map(Loaded::of_table),
+        }
+    }
+
+    fn loaded(&self, object: ObjectFile) -> Loaded {
+        Loaded {
+            object: Some(Arc::new(object)),
+            search: self.search.clone(),
+            symbols: OnceLock::new(),
+            lines: OnceLock::new(),
+            shift: 0,
+        }
+    }
+
+    /// The file at its path if it is the build recorded, else a cached copy of that build.
+    fn file(&self, path: &Path, build_id: Option<&BuildId>) -> Result<ObjectFile, Missing> {
+        let at_path = ObjectFile::open(&self.search.rooted(path)).map_err(|e| e.missing());
+        let Some(id) = build_id else { return at_path };
+        match at_path {
+            Ok(object) if object.matches(id) => Ok(object),
+            Ok(_) => self.search.find_copy(id).ok_or(Missing::BuildIdMismatch),
+            Err(why) => self.search.find_copy(id).ok_or(why),
+        }
+    }
+
+    fn vdso(&self, build_id: Option<&BuildId>) -> Result<ObjectFile, Missing> {
+        let own = vdso::own().map_err(|_| Missing::NoFile);
+        let Some(id) = build_id else { return own };
+        own.ok()
+            .filter(|o| o.matches(id))
+            .or_else(|| self.search.find_copy(id))
+            .ok_or(Missing::BuildIdMismatch)
+    }
+
+    fn running_kernel(&self) -> Result<Arc<Kallsyms>, Missing> {
+        self.kallsyms.get_or_init(|| Kallsyms::read().map(Arc::new)).clone()
+    }
+
+    fn kernel(&self, build_id: Option<&BuildId>, reference: Option<(&str, u64)>) -> Result<Loaded, Missing> {
+        let is_running =
+            build_id.is_none_or(|id| crate::elf::kernel_build_id().is_some_and(|own| own.same_as(id)));
+        let kallsyms = if is_running {
+            self.running_kernel()?
+        } else {
+            let copy = build_id.and_then(|id| self.search.find_kallsyms(id)).ok_or(Missing::NoKallsyms)?;
+            Arc::new(Kallsyms::read_from(&copy)?)
+        };
+        let shift =
+            reference.and_then(|(name, address)| Some(address.wrapping_sub(kallsyms.address_of(name)?.0)));
+        Ok(Loaded { shift: shift.unwrap_or(0), ..Loaded::of_table(kallsyms.kernel.clone()) })
+    }
+}
+
+/// A DSO that answers addresses. Symbols are read at the first [`Loaded::symbol`], DWARF at the first
+/// [`Loaded::frames`]. `Send` and `Sync`; DWARF is asked by one thread at a time.
+pub struct Loaded {
+    object: Option<Arc<ObjectFile>>,
+    search: DebugSearch,
+    symbols: OnceLock<SymbolTable>,
+    lines: OnceLock<Option<Mutex<LineResolver>>>,
+    /// Added to a table's addresses to give the recording's (KASLR).
+    shift: u64,
+}
+
+impl Loaded {
+    fn of_table(table: SymbolTable) -> Self {
+        Self {
+            object: None,
+            search: DebugSearch::default(),
+            symbols: OnceLock::from(table),
+            lines: OnceLock::from(None),
+            shift: 0,
+        }
+    }
+
+    /// The ELF file, `None` for kallsyms and perf maps.
+    pub fn object(&self) -> Option<&Arc<ObjectFile>> {
+        self.object.as_ref()
+    }
+
+    /// Where the file was found.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.object.as_ref()?.path().map(Path::to_owned)
+    }
+
+    /// From a mapping's file offset to the stated address. For kallsyms and perf maps the two are the same.
+    pub fn svma_of(&self, offset: FileOffset) -> Option<Svma> {
+        match &self.object {
+            Some(object) => object.svma_of(offset),
+            None => Some(Svma(offset.0)),
+        }
+    }
+
+    /// All symbols.
+    pub fn symbols(&self) -> &SymbolTable {
+        self.symbols.get_or_init(|| match &self.object {
+            Some(object) => SymbolTable::load(object, self.search.find_debug(object).as_ref()),
+            None => SymbolTable::empty(),
+        })
+    }
+
+    /// The symbol covering `svma`, with the addresses of the recording.
+    pub fn symbol(&self, svma: Svma) -> Result<Symbol<'_>, Missing> {
+        let table = self.symbols();
+        if table.is_empty() {
+            return Err(Missing::NoSymbolTable);
+        }
+        let found = table.find(Svma(svma.0.wrapping_sub(self.shift))).ok_or(Missing::NoSymbolAt)?;
+        let moved = |a: Svma| Svma(a.0.wrapping_add(self.shift));
+        Ok(Symbol { start: moved(found.start), end: moved(found.end), name: found.name })
+    }
+
+    /// Appends the source frames of `svma`, innermost first.
+    pub fn frames(&self, svma: Svma, out: &mut Vec<SourceFrame>) -> Result<(), Missing> {
+        self.with_lines(|lines| lines.frames(svma, out))?
+    }
+
+    /// Runs `ask` on the line resolver, which is made at the first call.
+    pub fn with_lines<T>(&self, ask: impl FnOnce(&mut LineResolver) -> T) -> Result<T, Missing> {
+        let open = || LineResolver::open(self.object.as_ref()?, &self.search).ok().flatten().map(Mutex::new);
+        let lines = self.lines.get_or_init(open).as_ref().ok_or(Missing::NoDebugInfo)?;
+        Ok(ask(&mut lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner)))
+    }
+}

@@ -1,0 +1,48 @@
+//! Why an address has no name, or a frame no line: data to be counted and shown, not an error.
+
+use thiserror::Error;
+
+/// Why symbolizing came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+#[non_exhaustive]
+pub enum Missing {
+    /// The file is not there (deleted, another machine, another container).
+    #[error("file not found")]
+    NoFile,
+    /// The file is there but may not be read.
+    #[error("no permission to read the file")]
+    NoPermission,
+    /// The file is there but is no ELF file we can read.
+    #[error("not an ELF file")]
+    NotElf,
+    /// The file at that path is another build than the one recorded.
+    #[error("file changed since recording (build-id differs)")]
+    BuildIdMismatch,
+    /// The file has neither .symtab nor .dynsym nor .gnu_debugdata, and no debug file was found.
+    #[error("no symbol table")]
+    NoSymbolTable,
+    /// There are symbols, none of which covers the address.
+    #[error("no symbol at the address")]
+    NoSymbolAt,
+    /// The address is outside all segments of the file.
+    #[error("address outside the file's segments")]
+    OutsideSegments,
+    /// /proc/kallsyms shows zeros: kernel.kptr_restrict or missing CAP_SYSLOG.
+    #[error("kernel addresses hidden (kptr_restrict)")]
+    KptrRestrict,
+    /// No kallsyms to be read, or the recording is of another kernel.
+    #[error("no kernel symbols")]
+    NoKallsyms,
+    /// No /tmp/perf-PID.map for JIT code.
+    #[error("no perf-PID.map for JIT code")]
+    NoPerfMap,
+    /// The address belongs to anonymous memory.
+    #[error("anonymous memory")]
+    Anonymous,
+    /// No DWARF for lines: the program was built without -g and no debug file was found.
+    #[error("no debug info")]
+    NoDebugInfo,
+    /// There is DWARF, but it says nothing about this address.
+    #[error("no line for the address")]
+    NoLine,
+}

@@ -1,0 +1,113 @@
+//! Names for PLT stubs: `malloc@plt` for the jump through which a file calls malloc.
+//!
+//! A stub is told by what it jumps through: its code names a slot of the global offset table, and the
+//! relocation of that slot names the function. So lazy, IBT (`.plt.sec`) and `.plt.got` stubs are one case.
+//! Where the code isn't understood, stubs are counted off against `.rela.plt` as the linker lays them out.
+
+use object::Endianness;
+use object::elf;
+use object::read::elf::{ElfFile, FileHeader, Rel, Rela, SectionHeader};
+use rustc_hash::FxHashMap;
+
+use crate::{Machine, ObjectFile, Section, Svma};
+
+/// One stub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stub {
+    /// Where it starts.
+    pub start: Svma,
+    /// Its length in bytes.
+    pub size: u64,
+    /// `name@plt`.
+    pub name: String,
+}
+
+/// All stubs whose function is known, by section.
+pub fn stubs(object: &ObjectFile) -> Vec<Stub> {
+    let slots = match object::File::parse(&**object.bytes()) {
+        Ok(object::File::Elf64(file)) => slots(&file),
+        Ok(object::File::Elf32(file)) => slots(&file),
+        _ => return Vec::new(),
+    };
+    if slots.is_empty() {
+        return Vec::new();
+    }
+    let of = |s: &Section| stubs_of_section(object, s, &slots);
+    object
+        .sections()
+        .iter()
+        .filter(|s| matches!(s.name.as_str(), ".plt" | ".plt.sec" | ".plt.got"))
+        .flat_map(of)
+        .collect()
+}
+
+/// GOT slot address → function name.
+type Slots = FxHashMap<u64, String>;
+
+fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
+    let (endian, data) = (file.endian(), file.data());
+    let sections = file.elf_section_table();
+    let mut slots = Slots::default();
+    let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return slots };
+    let mut add = |offset: u64, symbol: u32| {
+        let symbol = symbols.symbol(object::SymbolIndex(symbol as usize)).ok();
+        let name = symbol.and_then(|s| symbols.symbol_name(endian, s).ok()).filter(|n| !n.is_empty());
+        if let Some(name) = name {
+            slots.insert(offset, format!("{}@plt", String::from_utf8_lossy(name)));
+        }
+    };
+    for section in sections.iter() {
+        if let Ok(Some((relocations, _))) = section.rela(endian, data) {
+            relocations.iter().for_each(|r| add(r.r_offset(endian).into(), r.r_sym(endian, false)));
+        }
+        if let Ok(Some((relocations, _))) = section.rel(endian, data) {
+            relocations.iter().for_each(|r| add(r.r_offset(endian).into(), r.r_sym(endian)));
+        }
+    }
+    slots
+}
+
+fn stubs_of_section(object: &ObjectFile, section: &Section, slots: &Slots) -> Vec<Stub> {
+    let size: u64 = match (object.machine(), section.name.as_str()) {
+        (Machine::X86_64, ".plt.got") => 8,
+        (Machine::X86_64 | Machine::Aarch64, _) => 16,
+        _ => return Vec::new(),
+    };
+    let range = section.svma.clone();
+    let mut found = Vec::new();
+    let mut start = range.start;
+    while start + size <= range.end {
+        let Some(code) = object.bytes_at(Svma(start), size as usize) else { break };
+        let slot = match object.machine() {
+            Machine::X86_64 => slot_x86_64(code, start),
+            _ => slot_aarch64(code, start),
+        };
+        if let Some(name) = slot.and_then(|s| slots.get(&s)) {
+            found.push(Stub { start: Svma(start), size, name: name.clone() });
+        }
+        // aarch64's .plt header has 32 bytes, its stubs 16: 8 is the finest step that meets all.
+        start += size;
+    }
+    found
+}
+
+/// `ff 25 disp32`: jmp *disp(%rip), behind an optional endbr64 or bnd prefix.
+fn slot_x86_64(code: &[u8], start: u64) -> Option<u64> {
+    let at = code.windows(2).take(8).position(|w| w == [0xff, 0x25])?;
+    let disp = i32::from_le_bytes(code.get(at + 2..at + 6)?.try_into().ok()?);
+    Some((start + at as u64 + 6).wrapping_add_signed(disp.into()))
+}
+
+/// `adrp x16, page; ldr x17, [x16, #offset]`, behind an optional `bti c`.
+fn slot_aarch64(code: &[u8], start: u64) -> Option<u64> {
+    let words: Vec<u32> =
+        code.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
+    let at = words.iter().position(|w| w & 0x9f00_001f == 0x9000_0010)?;
+    let (adrp, ldr) = (words[at], *words.get(at + 1)?);
+    if ldr & 0xffc0_03ff != 0xf940_0211 {
+        return None;
+    }
+    let pages = i64::from(((adrp >> 5 & 0x7_ffff) << 2 | (adrp >> 29 & 3)) << 11) as i32 >> 11;
+    let page = (start + 4 * at as u64) & !0xfff;
+    Some(page.wrapping_add_signed(i64::from(pages) << 12).wrapping_add(u64::from(ldr >> 10 & 0xfff) * 8))
+}

@@ -1,0 +1,362 @@
+//! Symbols: which named code lies at which stated address.
+//!
+//! A table is one block of bytes (see `Layout` below) whether it was just built or comes from the on-disk
+//! index: looking up reads the block in place, so that opening an indexed table costs nothing.
+//!
+//! Of several symbols at one address the one perf shows is kept: sized before unsized, strong before weak,
+//! global before local, fewer leading underscores, longer name.
+//
+// Layout: header  magic [u8; 8], count u32, names_len u32, source u32, zero u32
+//         entry   start u64, size u64 (0: reaches to the next start), name_at u32, name_len u32   × count, by start
+//         names   UTF-8, not terminated
+//         all little-endian
+// Source: ours, this file.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::{Bytes, Svma};
+
+pub(crate) const MAGIC: &[u8; 8] = b"TALSYM01";
+const HEADER: usize = 24;
+const ENTRY: usize = 24;
+/// perf gives a last, unsized symbol the rest of its page and one more.
+const PAGE: u64 = 4096;
+
+/// One symbol of a [`SymbolTable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// First address.
+    pub start: Svma,
+    /// Address past the last; for an unsized symbol that of the next one.
+    pub end: Svma,
+    /// The name as in the file (mangled); PLT stubs are `name@plt`. See [`crate::demangle`].
+    pub name: &'a str,
+}
+
+/// Where a table's symbols came from, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SymbolSource {
+    /// The full table, of the file or of its debug file.
+    Symtab,
+    /// The dynamic table together with the xz-compressed one of `.gnu_debugdata`.
+    DebugData,
+    /// Exported names only: an address may bear the name of a far neighbour's unsized symbol.
+    Dynsym,
+    /// /proc/kallsyms or a copy of it.
+    Kallsyms,
+    /// /tmp/perf-PID.map.
+    PerfMap,
+    /// No symbols at all.
+    None,
+}
+
+impl SymbolSource {
+    const ALL: [Self; 6] =
+        [Self::Symtab, Self::DebugData, Self::Dynsym, Self::Kallsyms, Self::PerfMap, Self::None];
+}
+
+/// Symbols sorted by address, one per address, looked up by binary search. Cheap to clone.
+#[derive(Clone)]
+pub struct SymbolTable {
+    bytes: Bytes,
+    count: usize,
+    source: SymbolSource,
+}
+
+impl SymbolTable {
+    /// A table without symbols.
+    pub fn empty() -> Self {
+        SymbolTableBuilder::new(SymbolSource::None).build()
+    }
+
+    /// A table in its byte form, as [`SymbolTable::as_bytes`] gave it; `None` if it is damaged.
+    pub fn from_bytes(bytes: Bytes) -> Option<Self> {
+        let head = bytes.get(..HEADER)?;
+        let count = u32_at(head, 8)? as usize;
+        let names = u32_at(head, 12)? as usize;
+        let source = *SymbolSource::ALL.get(u32_at(head, 16)? as usize)?;
+        let expected = count.checked_mul(ENTRY)?.checked_add(HEADER)?.checked_add(names)?;
+        (head.starts_with(MAGIC) && bytes.len() == expected).then_some(Self { bytes, count, source })
+    }
+
+    /// Its byte form.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Number of symbols.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Where they came from.
+    pub fn source(&self) -> SymbolSource {
+        self.source
+    }
+
+    /// The symbol covering `svma`: the innermost where ranges overlap.
+    pub fn find(&self, svma: Svma) -> Option<Symbol<'_>> {
+        let after = self.partition_point(svma.0);
+        // An enclosing symbol may start several entries earlier (labels inside a function).
+        (after.saturating_sub(16)..after)
+            .rev()
+            .filter_map(|i| self.at(i))
+            .find(|s| s.start <= svma && svma < s.end)
+    }
+
+    /// The last symbol that starts at or below `svma`, even if it ends before it.
+    pub fn find_before(&self, svma: Svma) -> Option<Symbol<'_>> {
+        self.at(self.partition_point(svma.0).checked_sub(1)?)
+    }
+
+    /// All symbols of exactly that (mangled) name, by address.
+    pub fn by_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Symbol<'a>> {
+        self.iter().filter(move |s| s.name == name)
+    }
+
+    /// All symbols by address.
+    pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
+        (0..self.count).filter_map(|i| self.at(i))
+    }
+
+    /// The symbol at position `i` by address.
+    pub fn at(&self, i: usize) -> Option<Symbol<'_>> {
+        let e = self.entry(i)?;
+        let (start, size) = (u64_at(e, 0)?, u64_at(e, 8)?);
+        let end = match (size, self.entry(i + 1)) {
+            (0, Some(next)) => u64_at(next, 0)?,
+            (0, None) => (start & !(PAGE - 1)).saturating_add(2 * PAGE),
+            (size, _) => start.saturating_add(size),
+        };
+        let names = HEADER + self.count * ENTRY;
+        let at = names.checked_add(u32_at(e, 16)? as usize)?;
+        let name = self.bytes.get(at..at.checked_add(u32_at(e, 20)? as usize)?)?;
+        Some(Symbol { start: Svma(start), end: Svma(end), name: std::str::from_utf8(name).unwrap_or("?") })
+    }
+
+    fn entry(&self, i: usize) -> Option<&[u8]> {
+        if i >= self.count {
+            return None;
+        }
+        self.bytes.get(HEADER + i * ENTRY..HEADER + (i + 1) * ENTRY)
+    }
+
+    /// Number of symbols that start at or below `addr`.
+    fn partition_point(&self, addr: u64) -> usize {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            match self.entry(mid).and_then(|e| u64_at(e, 0)) {
+                Some(start) if start <= addr => low = mid + 1,
+                _ => high = mid,
+            }
+        }
+        low
+    }
+}
+
+impl fmt::Debug for SymbolTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SymbolTable({} symbols, {:?})", self.count, self.source)
+    }
+}
+
+fn u32_at(b: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(b.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(b: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// How strongly a name claims its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Binding {
+    /// `STB_WEAK`.
+    Weak,
+    /// `STB_LOCAL`.
+    Local,
+    /// `STB_GLOBAL`.
+    Global,
+}
+
+/// A symbol on its way into a table.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    start: u64,
+    size: u64,
+    name_at: u32,
+    name_len: u32,
+    binding: Binding,
+    underscores: u32,
+}
+
+impl Candidate {
+    /// Greater is the one to keep of two at one address.
+    fn rank(&self) -> (bool, bool, Binding, std::cmp::Reverse<u32>, u32) {
+        (
+            self.size > 0,
+            self.binding > Binding::Weak,
+            self.binding,
+            std::cmp::Reverse(self.underscores),
+            self.name_len,
+        )
+    }
+}
+
+/// Collects symbols in any order into a [`SymbolTable`].
+pub struct SymbolTableBuilder {
+    source: SymbolSource,
+    candidates: Vec<Candidate>,
+    names: Vec<u8>,
+}
+
+impl SymbolTableBuilder {
+    /// Nothing yet, of this origin.
+    pub fn new(source: SymbolSource) -> Self {
+        Self { source, candidates: Vec::new(), names: Vec::new() }
+    }
+
+    /// Adds a symbol; `size` 0 means that it reaches to the next one. Names past 4 GB in sum are dropped.
+    pub fn push(&mut self, start: Svma, size: u64, name: &str, binding: Binding) {
+        let Ok(name_at) = u32::try_from(self.names.len()) else { return };
+        let (Ok(name_len), false) = (u32::try_from(name.len()), self.candidates.len() >= u32::MAX as usize)
+        else {
+            return;
+        };
+        let underscores = name.bytes().take_while(|&b| b == b'_').count() as u32;
+        self.names.extend_from_slice(name.as_bytes());
+        self.candidates.push(Candidate { start: start.0, size, name_at, name_len, binding, underscores });
+    }
+
+    /// Adds all of `table` whose address has no symbol here yet.
+    pub fn extend_missing(&mut self, table: &SymbolTable) {
+        let known: rustc_hash::FxHashSet<u64> = self.candidates.iter().map(|c| c.start).collect();
+        for s in table.iter().filter(|s| !known.contains(&s.start.0)) {
+            self.push(s.start, s.end.0 - s.start.0, s.name, Binding::Global);
+        }
+    }
+
+    /// Number of symbols so far.
+    pub fn len(&self) -> usize {
+        self.candidates.len()
+    }
+
+    /// Whether there are none so far.
+    pub fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    /// Sorts, keeps one symbol per address, and packs.
+    pub fn build(mut self) -> SymbolTable {
+        // Stable, so that of equals the first in the file is kept, whatever the machine.
+        self.candidates.sort_by(|a, b| match a.start.cmp(&b.start) {
+            Ordering::Equal => b.rank().cmp(&a.rank()),
+            other => other,
+        });
+        self.candidates.dedup_by_key(|c| c.start);
+        let names: Vec<u8> = {
+            let mut packed = Vec::with_capacity(self.names.len());
+            for c in &mut self.candidates {
+                let at = c.name_at as usize;
+                c.name_at = packed.len() as u32;
+                packed.extend_from_slice(&self.names[at..at + c.name_len as usize]);
+            }
+            packed
+        };
+        let count = self.candidates.len();
+        let source = SymbolSource::ALL.iter().position(|&s| s == self.source).unwrap_or(0) as u32;
+        let mut out = Vec::with_capacity(HEADER + count * ENTRY + names.len());
+        out.extend_from_slice(MAGIC);
+        for word in [count as u32, names.len() as u32, source, 0] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for c in &self.candidates {
+            out.extend_from_slice(&c.start.to_le_bytes());
+            out.extend_from_slice(&c.size.to_le_bytes());
+            out.extend_from_slice(&c.name_at.to_le_bytes());
+            out.extend_from_slice(&c.name_len.to_le_bytes());
+        }
+        out.extend_from_slice(&names);
+        SymbolTable { bytes: Bytes::from_vec(out), count, source: self.source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(symbols: &[(u64, u64, &str, Binding)]) -> SymbolTable {
+        let mut b = SymbolTableBuilder::new(SymbolSource::Symtab);
+        for &(start, size, name, binding) in symbols {
+            b.push(Svma(start), size, name, binding);
+        }
+        b.build()
+    }
+
+    fn name(t: &SymbolTable, at: u64) -> Option<&str> {
+        t.find(Svma(at)).map(|s| s.name)
+    }
+
+    #[test]
+    fn of_aliases_the_one_perf_shows_is_kept() {
+        use Binding::*;
+        let t = table(&[
+            (16, 8, "__memcpy", Global),
+            (16, 8, "memcpy", Global),
+            (16, 8, "memcpy_weak_longer", Weak),
+            (16, 0, "zero", Global),
+        ]);
+        assert_eq!(name(&t, 20), Some("memcpy"));
+        let t = table(&[(16, 8, "local_longer", Local), (16, 8, "_global", Global)]);
+        assert_eq!(name(&t, 16), Some("_global"));
+        let t = table(&[(16, 8, "short", Local), (16, 8, "longer", Local)]);
+        assert_eq!(name(&t, 16), Some("longer"));
+    }
+
+    #[test]
+    fn unsized_symbols_reach_to_the_next_and_sized_ones_end() {
+        let t = table(&[
+            (16, 0, "label", Binding::Local),
+            (32, 8, "sized", Binding::Global),
+            (64, 0, "last", Binding::Local),
+        ]);
+        assert_eq!(
+            [15, 16, 31, 32, 39, 40, 64, 8191, 8192].map(|a| name(&t, a)),
+            [
+                None,
+                Some("label"),
+                Some("label"),
+                Some("sized"),
+                Some("sized"),
+                None,
+                Some("last"),
+                Some("last"),
+                None
+            ]
+        );
+    }
+
+    #[test]
+    fn an_enclosing_symbol_is_found_behind_a_short_inner_one() {
+        let t = table(&[(16, 100, "outer", Binding::Global), (32, 4, "inner", Binding::Local)]);
+        assert_eq!([34, 40].map(|a| name(&t, a)), [Some("inner"), Some("outer")]);
+    }
+
+    #[test]
+    fn bytes_round_trip_and_damage_is_refused() {
+        let t = table(&[(16, 8, "a", Binding::Global), (32, 8, "bc", Binding::Global)]);
+        let bytes = t.as_bytes().to_vec();
+        let back = SymbolTable::from_bytes(Bytes::from_vec(bytes.clone())).unwrap();
+        assert_eq!(back.iter().map(|s| s.name.to_owned()).collect::<Vec<_>>(), ["a", "bc"]);
+        for cut in 0..bytes.len() {
+            assert!(SymbolTable::from_bytes(Bytes::from_vec(bytes[..cut].to_vec())).is_none());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What the unwinder knows of files and of where they are mapped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Avma, Bytes, Machine, ObjectFile, Svma};
+
+/// What one object file says about unwinding. Make it once per file and share it between processes.
+#[derive(Debug)]
+pub struct UnwindInfo {
+    pub(super) id: u32,
+    pub(super) machine: Machine,
+    pub(super) object: Arc<ObjectFile>,
+}
+
+impl UnwindInfo {
+    /// From the file. Always succeeds: a file without unwind information is walked by frame pointers.
+    pub fn new(object: Arc<ObjectFile>) -> Arc<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        Arc::new(Self { id: NEXT.fetch_add(1, Ordering::Relaxed), machine: object.machine(), object })
+    }
+
+    /// The file.
+    pub fn object(&self) -> &Arc<ObjectFile> {
+        &self.object
+    }
+
+    /// The processor.
+    pub fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    pub(super) fn bytes_of(&self, section: &str) -> Option<Bytes> {
+        self.object.section_bytes(section).ok().flatten()
+    }
+}
+
+/// A mapped file, or executable memory without one.
+#[derive(Clone, Debug)]
+pub(super) struct Mapped {
+    pub start: u64,
+    pub end: u64,
+    /// avma − svma.
+    pub bias: u64,
+    /// `None`: JIT code and other anonymous memory.
+    pub info: Option<Arc<UnwindInfo>>,
+}
+
+/// Which files lie where in one process. Cheap to clone at fork.
+#[derive(Clone, Debug, Default)]
+pub struct AddressSpace {
+    /// Sorted by start, disjoint.
+    mapped: Vec<Mapped>,
+}
+
+impl AddressSpace {
+    /// Nothing mapped.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Maps `[start, end)`, whose first byte is the file's stated address `svma`. What was mapped there
+    /// before is cut away, as mmap does.
+    pub fn map(&mut self, start: Avma, end: Avma, svma: Svma, info: Arc<UnwindInfo>) {
+        self.insert(Mapped {
+            start: start.0,
+            end: end.0,
+            bias: start.0.wrapping_sub(svma.0),
+            info: Some(info),
+        });
+    }
+
+    /// Maps executable memory that no object file describes (JIT code): walked by frame pointers.
+    pub fn map_anonymous(&mut self, start: Avma, end: Avma) {
+        self.insert(Mapped { start: start.0, end: end.0, bias: 0, info: None });
+    }
+
+    /// Forgets what is mapped in `[start, end)`.
+    pub fn unmap(&mut self, start: Avma, end: Avma) {
+        self.cut(start.0, end.0);
+    }
+
+    /// Forgets everything (exec).
+    pub fn clear(&mut self) {
+        self.mapped.clear();
+    }
+
+    /// Number of mappings.
+    pub fn len(&self) -> usize {
+        self.mapped.len()
+    }
+
+    /// Whether nothing is mapped.
+    pub fn is_empty(&self) -> bool {
+        self.mapped.is_empty()
+    }
+
+    fn insert(&mut self, new: Mapped) {
+        if new.start >= new.end {
+            return;
+        }
+        self.cut(new.start, new.end);
+        let at = self.mapped.partition_point(|m| m.start < new.start);
+        self.mapped.insert(at, new);
+    }
+
+    fn cut(&mut self, start: u64, end: u64) {
+        let first = self.mapped.partition_point(|m| m.end <= start);
+        let last = self.mapped.partition_point(|m| m.start < end);
+        if first >= last {
+            return;
+        }
+        let left = Mapped { end: start, ..self.mapped[first].clone() };
+        let right = Mapped { start: end, ..self.mapped[last - 1].clone() };
+        let rest = [left, right].into_iter().filter(|m| m.start < m.end);
+        self.mapped.splice(first..last, rest);
+    }
+
+    /// What lies at `address`.
+    pub(super) fn find(&self, address: u64) -> Option<&Mapped> {
+        let at = self.mapped.partition_point(|m| m.start <= address).checked_sub(1)?;
+        self.mapped.get(at).filter(|m| address < m.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_mapping_cuts_what_it_covers() {
+        let mut space = AddressSpace::new();
+        space.map_anonymous(Avma(100), Avma(200));
+        space.map_anonymous(Avma(300), Avma(400));
+        space.map_anonymous(Avma(150), Avma(350));
+        space.unmap(Avma(200), Avma(210));
+        let ranges: Vec<(u64, u64)> = space.mapped.iter().map(|m| (m.start, m.end)).collect();
+        assert_eq!(ranges, [(100, 150), (150, 200), (210, 350), (350, 400)]);
+        assert!(
+            space.find(149).is_some()
+                && space.find(205).is_none()
+                && space.find(399).is_some()
+                && space.find(400).is_none()
+        );
+    }
+}
