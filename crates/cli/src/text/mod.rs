@@ -1,3 +1,4 @@
 //! Text output: numbers, and the views that are printed.
 
+pub mod callgraph;
 pub mod number;
