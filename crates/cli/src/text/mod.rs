@@ -2,3 +2,4 @@
 
 pub mod callgraph;
 pub mod number;
+pub mod run_screen;

@@ -1,0 +1,122 @@
+use super::*;
+use record::summary::{CounterValue, Loss, RecorderUse};
+
+fn thread(comm: &str, tid: u32, on_ns: u64, off_ns: u64) -> ThreadUse {
+    ThreadUse {
+        pid: 100,
+        tid,
+        comm: comm.to_owned(),
+        life_ns: on_ns + off_ns,
+        on_ns,
+        off_ns,
+        voluntary_switches: 12,
+        involuntary_switches: 30,
+        ..ThreadUse::default()
+    }
+}
+
+fn function(name: &str, dso: &str, percent: f64) -> FunctionShare {
+    FunctionShare { name: name.to_owned(), dso: dso.to_owned(), percent }
+}
+
+fn summary() -> RunSummary {
+    let counter = |name: &str, value| CounterValue { name: name.to_owned(), value, running_pct: 100.0 };
+    RunSummary {
+        exit: Some(ExitKind::Code(3)),
+        wall_ns: 2_500_000_000,
+        counters: vec![
+            counter("task-clock", 4_900_000_000),
+            counter("context-switches", 84),
+            counter("minor-faults", 12_345),
+        ],
+        threads: vec![
+            thread("list", 100, 2_400_000_000, 100_000_000),
+            thread("a-very-long-thread-name", 101, 1_250_000_000, 1_250_000_000),
+            thread("third", 102, 10_000, 2_000_000_000),
+        ],
+        quality: StackQuality {
+            stacks: 12_345,
+            complete: 12_246,
+            joined: 0,
+            stopped: vec![
+                StoppedStacks {
+                    reason: StopReason::StackEnd(65_528),
+                    dso: None,
+                    thread: (101, "deep".to_owned()),
+                    count: 62,
+                },
+                StoppedStacks {
+                    reason: StopReason::NoUnwindInfo,
+                    dso: Some("/usr/lib/libY.so".to_owned()),
+                    thread: (100, "list".to_owned()),
+                    count: 37,
+                },
+            ],
+        },
+        lost: Loss { samples: 12_345, ..Loss::default() },
+        recorder: RecorderUse {
+            user_ns: 20_000_000,
+            system_ns: 5_000_000,
+            peak_memory_bytes: 12_000_000,
+            file_bytes: 1_234_567,
+            sample_bytes: 1_200_000,
+        },
+        event: "cpu-clock".to_owned(),
+        frequency_hz: Some(997),
+        ..RunSummary::default()
+    }
+}
+
+fn screen(summary: &RunSummary) -> RunScreen<'_> {
+    RunScreen {
+        title: "./list 8".to_owned(),
+        summary,
+        own: vec![
+            function(
+                "walk(list::node const*, std::vector<std::string, std::allocator<std::string> >)",
+                "list",
+                62.5,
+            ),
+            function("rand", "libc.so.6", 0.5),
+        ],
+        with_callees: vec![function("main", "list", 99.75)],
+        path: vec![
+            function("_start", "list", 100.0),
+            function("rec", "list", 90.0),
+            function("rec", "list", 90.0),
+            function("walk", "list", 62.5),
+        ],
+        better: Some("tally run --stack-size 65528 -- ./list 8".to_owned()),
+        files: vec![("perf.data".to_owned(), "open with tally report".to_owned())],
+    }
+}
+
+#[test]
+fn the_screen_fits_80_columns_and_says_it_all() {
+    let summary = summary();
+    let text = draw(&screen(&summary), ScreenOpts { width: 80, colour: false, rows: 2 });
+    let expected = include_str!("expected.txt");
+    assert_eq!(text, expected, "new text:\n{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+}
+
+#[test]
+fn a_share_is_not_rounded_to_all_or_nothing() {
+    assert_eq!(exact_percent(99_999, 100_000), "> 99.9%");
+    assert_eq!(exact_percent(1, 100_000), "< 0.1%");
+    assert_eq!(exact_percent(0, 5), "0.0%");
+    assert_eq!(exact_percent(5, 5), "100%");
+}
+
+#[test]
+fn without_samples_the_screen_says_so() {
+    let summary = RunSummary::default();
+    let empty = RunScreen {
+        own: Vec::new(),
+        with_callees: Vec::new(),
+        path: Vec::new(),
+        better: None,
+        ..screen(&summary)
+    };
+    assert!(draw(&empty, ScreenOpts { width: 80, colour: false, rows: 5 }).contains("No samples"));
+}
