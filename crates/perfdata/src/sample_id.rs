@@ -1,0 +1,99 @@
+//! The trailer that `sample_id_all` puts behind every record but samples.
+//
+// Layout: struct sample_id { pid, tid | time | id | stream_id | cpu, res | identifier }, each if its bit is set.
+// Source: linux v7.2 kernel/events/core.c, __perf_event__output_id_sample().
+
+use crate::abi::{
+    PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID,
+    PERF_SAMPLE_TIME,
+};
+use crate::wire::{Put, Wire};
+
+/// Who, when, where and for which event a record that is no sample was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SampleId {
+    /// Process and thread.
+    pub pid_tid: Option<(u32, u32)>,
+    /// ns of the recording's clock.
+    pub time_ns: Option<u64>,
+    /// Id of the event (of the group's leader, for inherited ones of old kernels).
+    pub id: Option<u64>,
+    /// Id of this very file descriptor's event.
+    pub stream_id: Option<u64>,
+    /// CPU number.
+    pub cpu: Option<u32>,
+    /// The same as `id`, at a place that does not depend on the other bits.
+    pub identifier: Option<u64>,
+}
+
+impl SampleId {
+    /// The id to look the event up by.
+    #[must_use]
+    pub fn event_id(&self) -> Option<u64> {
+        self.identifier.or(self.id)
+    }
+
+    /// Size in bytes of the trailer under these `PERF_SAMPLE_*` bits.
+    #[must_use]
+    pub fn size(sample_type: u64) -> usize {
+        const BITS: u64 = PERF_SAMPLE_TID
+            | PERF_SAMPLE_TIME
+            | PERF_SAMPLE_ID
+            | PERF_SAMPLE_STREAM_ID
+            | PERF_SAMPLE_CPU
+            | PERF_SAMPLE_IDENTIFIER;
+        (sample_type & BITS).count_ones() as usize * 8
+    }
+
+    #[inline]
+    pub(crate) fn parse(mut w: Wire<'_>, sample_type: u64) -> Option<SampleId> {
+        let has = |bit| sample_type & bit != 0;
+        let mut s = SampleId::default();
+        if has(PERF_SAMPLE_TID) {
+            s.pid_tid = Some((w.u32()?, w.u32()?));
+        }
+        if has(PERF_SAMPLE_TIME) {
+            s.time_ns = Some(w.u64()?);
+        }
+        if has(PERF_SAMPLE_ID) {
+            s.id = Some(w.u64()?);
+        }
+        if has(PERF_SAMPLE_STREAM_ID) {
+            s.stream_id = Some(w.u64()?);
+        }
+        if has(PERF_SAMPLE_CPU) {
+            s.cpu = Some(w.u32()?);
+            w.u32()?;
+        }
+        if has(PERF_SAMPLE_IDENTIFIER) {
+            s.identifier = Some(w.u64()?);
+        }
+        Some(s)
+    }
+
+    /// Appends the trailer; a field that is `None` though its bit is set becomes 0.
+    pub(crate) fn write(&self, p: &mut Put, sample_type: u64) {
+        let has = |bit| sample_type & bit != 0;
+        if has(PERF_SAMPLE_TID) {
+            let (pid, tid) = self.pid_tid.unwrap_or_default();
+            p.u32(pid);
+            p.u32(tid);
+        }
+        if has(PERF_SAMPLE_TIME) {
+            p.u64(self.time_ns.unwrap_or_default());
+        }
+        if has(PERF_SAMPLE_ID) {
+            p.u64(self.event_id().unwrap_or_default());
+        }
+        if has(PERF_SAMPLE_STREAM_ID) {
+            p.u64(self.stream_id.or(self.event_id()).unwrap_or_default());
+        }
+        if has(PERF_SAMPLE_CPU) {
+            p.u32(self.cpu.unwrap_or_default());
+            p.u32(0);
+        }
+        if has(PERF_SAMPLE_IDENTIFIER) {
+            p.u64(self.event_id().unwrap_or_default());
+        }
+    }
+}
