@@ -1,0 +1,857 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Where every nanosecond of a thread's wall clock goes, counted in the kernel.
+ *
+ * Each followed thread owns a clock in its task storage. A switch closes one
+ * interval and opens the next; totals are exact, always. Stacks are expensive,
+ * so an interval only becomes a sample
+ *   - when it is at least one period long (weight = its length), or
+ *   - when the short intervals of its kind since the last sample add up to a
+ *     period (weight = one period, the rest is carried on).
+ * Hence: sum of weights + carry = total, for each thread and kind.
+ *
+ * The user stack of a sleeper can only be read while it is current, that is
+ * before one knows how long it will sleep. So each thread keeps its last copy
+ * in a slot, with a fingerprint of the registers it was taken at; a wait at
+ * the same registers reuses the copy, and a sample carries it only if the
+ * fingerprint still holds.
+ *
+ * Programs are tp_btf and iter only: kprobes and fentry can not be loaded
+ * everywhere.
+ */
+#include "kernel.h"
+#include "shared.h"
+
+/* Set before load. */
+const volatile u32 has_prev_state = 1; /* sched_switch's 4th argument: 5.18 */
+const volatile u32 has_task_pt_regs = 1; /* 5.15 */
+const volatile u32 pid_ns_inum = 0; /* tally's pid namespace; 0 = initial */
+const volatile u32 regs_bytes = 168; /* of struct pt_regs */
+const volatile u32 sp_offset = 152; /* in struct pt_regs */
+const volatile u32 ip_offset = 128;
+
+#define COPY_REFRESH_NS 1000000
+#define BUSY_NS 100000
+#define PAGE_BYTES 4096
+#define COPY_STEPS 7
+
+struct thread_state {
+	u64 start_ns;
+	u64 since_ns; /* when the present state began; 0 = not yet seen */
+	u64 wake_ns; /* first wake-up since switch-out; 0 = none */
+	u64 early_wake_ns; /* a wake-up that overtook the switch-out */
+	u64 total[KIND_COUNT];
+	u64 carry[KIND_COUNT];
+	u64 switches;
+	u64 wait_weight_ns; /* decided at wake-up */
+	u64 last_wait_ns;
+	u64 copy_ns;
+	u64 copy_print;
+	u64 stack_end; /* first address found unreadable above the stack */
+	u32 kind;
+	u32 tid;
+	u32 tgid;
+	u32 other_tid;
+	u32 other_tgid;
+	u32 flags;
+	u32 slot; /* index + 1; 0 = none yet */
+	u32 copy_bytes;
+	char other_comm[COMM_BYTES];
+	u32 weighed; /* wait_weight_ns holds for this wait */
+	u32 done; /* totals were handed out */
+};
+
+struct regs {
+	u64 word[REGS_BYTES / 8];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread_state);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} ring SEC(".maps");
+
+/* One record a thread: kept user stack, and room to build its samples. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, u32);
+	__type(value, struct off_record);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, 256);
+	__uint(value_size, 4);
+} free_slots SEC(".maps");
+
+/* Room for a waker's record, and for sleepers without a slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct off_record);
+} scratch SEC(".maps");
+
+/* Room for the flushing iterator, which may sleep and migrate. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct off_record);
+} flush_room SEC(".maps");
+
+/* (kind << 32 | id): kind 0 a process, kind 1 a single thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64);
+	__type(value, u32);
+} targets SEC(".maps");
+
+/* tgid -> bytes of user stack its unwinds need. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u32);
+} stack_want SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct control);
+} controls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNT_MAX);
+	__type(key, u32);
+	__type(value, u64);
+} counts SEC(".maps");
+
+INLINE void count(u32 which)
+{
+	u64 *n = bpf_map_lookup_elem(&counts, &which);
+
+	if (n)
+		*n += 1;
+}
+
+INLINE struct control *control_now(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&controls, &zero);
+}
+
+/* --- identity --------------------------------------------------------- */
+
+/* A thread's id in tally's pid namespace, 0 if it has none there. */
+INLINE u32 visible_id(struct task_struct *task)
+{
+	struct pid *pid;
+	u32 level;
+
+	if (!pid_ns_inum)
+		return task->pid;
+	pid = task->thread_pid;
+	if (!pid)
+		return 0;
+	level = pid->level;
+	for (u32 i = 0; i < 6; i++) {
+		struct upid upid = {};
+		u32 inum = 0;
+
+		if (i > level)
+			break;
+		if (bpf_probe_read_kernel(&upid, sizeof(upid), (void *)&pid->numbers[0] + i * sizeof(upid)))
+			break;
+		if (bpf_probe_read_kernel(&inum, sizeof(inum), &upid.ns->ns.inum))
+			break;
+		if (inum == pid_ns_inum)
+			return upid.nr;
+	}
+	return 0;
+}
+
+INLINE u32 visible_process(struct task_struct *task)
+{
+	if (!pid_ns_inum)
+		return task->tgid;
+	return visible_id(task->group_leader);
+}
+
+INLINE u32 task_state(struct task_struct *task)
+{
+	struct task_struct___old *old = (void *)task;
+
+	if (field_exists(task->__state))
+		return task->__state;
+	return old->state;
+}
+
+INLINE int is_target(struct task_struct *task, struct control *c)
+{
+	u64 key;
+
+	if (c->every_thread)
+		return task->pid != 0 && visible_process(task) != c->self_tgid;
+	key = visible_process(task);
+	if (key && bpf_map_lookup_elem(&targets, &key))
+		return 1;
+	key = visible_id(task);
+	if (!key)
+		return 0;
+	key |= 1ULL << 32;
+	return bpf_map_lookup_elem(&targets, &key) != 0;
+}
+
+/* The thread's clock; made when it is a target and has none. */
+INLINE struct thread_state *thread_clock(struct task_struct *task, struct control *c)
+{
+	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (t || !is_target(task, c))
+		return t;
+	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t) {
+		count(COUNT_NO_STORAGE);
+		return 0;
+	}
+	t->tid = visible_id(task);
+	t->tgid = visible_process(task);
+	if (task->flags & PF_KTHREAD)
+		t->flags = FLAG_KTHREAD;
+	return t;
+}
+
+INLINE u32 kind_of(u32 state)
+{
+	if (state & TASK_NOLOAD && state & TASK_UNINTERRUPTIBLE)
+		return KIND_IDLE;
+	if (state & TASK_STOPPED_BITS)
+		return KIND_STOPPED;
+	if (state & (TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT))
+		return KIND_DISK;
+	if (state & TASK_INTERRUPTIBLE)
+		return KIND_SLEEP;
+	return KIND_PREEMPTED;
+}
+
+/* --- weights ----------------------------------------------------------- */
+
+/* Adds an interval to its total; answers the weight of the sample it makes. */
+INLINE u64 weigh(struct thread_state *t, u32 kind, u64 ns, u64 period)
+{
+	u64 carry;
+
+	kind &= KIND_COUNT - 1;
+	t->total[kind] += ns;
+	if (kind == KIND_IDLE)
+		return 0;
+	if (ns >= period)
+		return ns;
+	carry = t->carry[kind] + ns;
+	if (carry >= period) {
+		t->carry[kind] = carry - period;
+		return period;
+	}
+	t->carry[kind] = carry;
+	return 0;
+}
+
+/* --- user registers and stack ------------------------------------------ */
+
+INLINE int read_regs(struct task_struct *task, struct regs *r)
+{
+	u32 bytes = regs_bytes;
+
+	if (!has_task_pt_regs || bytes > sizeof(*r))
+		return 0;
+	return bpf_probe_read_kernel(r, bytes, (void *)bpf_task_pt_regs(task)) == 0;
+}
+
+INLINE u64 reg_at(struct regs *r, u32 offset)
+{
+	u32 i = offset / 8;
+
+	if (i >= REGS_BYTES / 8)
+		return 0;
+	return r->word[i];
+}
+
+/*
+ * Same fingerprint = the same wait: pc, sp, and the words that hold the
+ * callee-saved registers and first argument on x86-64 (0..5: r15 r14 r13 r12
+ * bp bx, 14: di) and some of them on aarch64 (0, 19..29).
+ */
+INLINE u64 fingerprint(struct regs *r)
+{
+	u64 h = reg_at(r, ip_offset) * 0x9e3779b97f4a7c15ULL;
+
+	h = (h ^ reg_at(r, sp_offset)) * 0x9e3779b97f4a7c15ULL;
+	h = (h ^ r->word[0] ^ (r->word[14] << 1)) * 0x9e3779b97f4a7c15ULL;
+	if (regs_bytes > 168) {
+		h = (h ^ r->word[19] ^ (r->word[20] << 1)) * 0x9e3779b97f4a7c15ULL;
+		h = (h ^ r->word[29] ^ (r->word[30] << 1)) * 0x9e3779b97f4a7c15ULL;
+		return h | 1;
+	}
+	h = (h ^ r->word[1] ^ (r->word[2] << 1)) * 0x9e3779b97f4a7c15ULL;
+	h = (h ^ r->word[3] ^ (r->word[4] << 1) ^ (r->word[5] << 2)) * 0x9e3779b97f4a7c15ULL;
+	return h | 1;
+}
+
+/* How much user stack to copy from sp, clamped to what is known readable. */
+INLINE u32 wanted_bytes(struct thread_state *t, struct control *c, u64 sp)
+{
+	u32 *own = bpf_map_lookup_elem(&stack_want, &t->tgid);
+	u64 want = own ? *own : c->stack_bytes;
+
+	if (want > STACK_MAX_BYTES)
+		want = STACK_MAX_BYTES;
+	if (t->stack_end > sp && t->stack_end - sp < want)
+		want = t->stack_end - sp;
+	return want;
+}
+
+/* Copies page by page; a page that fails ends the copy, not spoils it. */
+INLINE u32 copy_stack(u8 *to, u64 sp, u64 want, struct task_struct *task, int sleepable, u64 *end)
+{
+	u64 done = 0;
+
+	for (u32 i = 0; i < COPY_STEPS; i++) {
+		u64 at = sp + done;
+		u64 step = PAGE_BYTES - (at & (PAGE_BYTES - 1));
+		u64 offset = done;
+		long err;
+
+		if (done >= want)
+			break;
+		if (step > want - done)
+			step = want - done;
+		barrier_var(offset);
+		barrier_var(step);
+		if (offset > STACK_MAX_BYTES - PAGE_BYTES || step > PAGE_BYTES || step == 0)
+			break;
+		if (sleepable)
+			err = bpf_copy_from_user_task(to + offset, step, (void *)at, task, 0);
+		else
+			err = bpf_probe_read_user(to + offset, step, (void *)at);
+		if (err) {
+			if (end)
+				*end = at;
+			break;
+		}
+		done += step;
+	}
+	return done;
+}
+
+INLINE struct off_record *thread_slot(struct thread_state *t)
+{
+	u32 index = t->slot;
+
+	if (!index)
+		return 0;
+	index -= 1;
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
+INLINE struct off_record *thread_slot_made(struct thread_state *t)
+{
+	u32 index = 0;
+
+	if (!t->slot && !(t->flags & FLAG_NO_SLOT)) {
+		if (bpf_map_pop_elem(&free_slots, &index)) {
+			t->flags |= FLAG_NO_SLOT;
+			count(COUNT_NO_SLOT);
+			return 0;
+		}
+		t->slot = index + 1;
+	}
+	return thread_slot(t);
+}
+
+/* Keeps the leaving thread's user stack, unless the kept one is still it. */
+INLINE void keep_stack(struct thread_state *t, struct task_struct *task, struct control *c, u64 now, int sleepable)
+{
+	struct off_record *slot;
+	struct regs r = {};
+	u64 print, sp;
+	u32 want;
+
+	if (t->flags & FLAG_KTHREAD || !read_regs(task, &r))
+		return;
+	print = fingerprint(&r);
+	if (print == t->copy_print && now - t->copy_ns < COPY_REFRESH_NS)
+		return;
+	/* A thread in a storm of short waits: copy only when a sample is near. */
+	if (!sleepable && now - t->copy_ns < BUSY_NS &&
+	    t->carry[KIND_SLEEP] + 4 * t->last_wait_ns < c->period_ns &&
+	    t->carry[KIND_PREEMPTED] + 4 * t->last_wait_ns < c->period_ns)
+		return;
+	slot = thread_slot_made(t);
+	if (!slot)
+		return;
+	sp = reg_at(&r, sp_offset);
+	want = wanted_bytes(t, c, sp);
+	t->copy_bytes = copy_stack(slot->stack, sp, want, task, sleepable, &t->stack_end);
+	t->copy_ns = now;
+	t->copy_print = print;
+	count(COUNT_COPIES);
+}
+
+/* --- records ------------------------------------------------------------ */
+
+INLINE void fill_head(struct off_record *rec, struct thread_state *t, u64 now)
+{
+	rec->time_ns = now;
+	rec->since_ns = t->since_ns;
+	rec->tid = t->tid;
+	rec->tgid = t->tgid;
+	rec->kind = t->kind;
+	rec->flags = t->flags;
+	rec->cpu = bpf_get_smp_processor_id();
+	rec->regs_bytes = 0;
+	rec->stack_bytes = 0;
+}
+
+INLINE void fill_kstack(struct off_record *rec, struct task_struct *task)
+{
+	long bytes = bpf_get_task_stack(task, rec->kstack, sizeof(rec->kstack), 0);
+
+	rec->kstack_bytes = bytes > 0 ? bytes : 0;
+}
+
+INLINE long send_record(struct off_record *rec)
+{
+	u64 size = sizeof(*rec) - STACK_MAX_BYTES + rec->stack_bytes;
+
+	barrier_var(size);
+	if (size > sizeof(*rec))
+		return -1;
+	rec->size = size;
+	return bpf_ringbuf_output(&ring, rec, size, BPF_RB_NO_WAKEUP);
+}
+
+/* One sample of the interval that ends now; on a full ring it goes back. */
+INLINE long send_sample(struct thread_state *t, struct task_struct *task, struct off_record *rec, u64 now,
+			u64 wait_weight, u64 runnable_weight)
+{
+	long err;
+
+	fill_head(rec, t, now);
+	rec->type = REC_SAMPLE;
+	rec->wait_ns = (t->wake_ns ? t->wake_ns : now) - t->since_ns;
+	rec->wait_weight_ns = wait_weight;
+	rec->runnable_ns = t->wake_ns ? now - t->wake_ns : 0;
+	rec->runnable_weight_ns = runnable_weight;
+	rec->other_tid = t->other_tid;
+	rec->other_tgid = t->other_tgid;
+	__builtin_memcpy(rec->other_comm, t->other_comm, COMM_BYTES);
+	if (t->wake_ns)
+		rec->flags |= FLAG_WOKEN;
+	fill_kstack(rec, task);
+	if (!(t->flags & FLAG_KTHREAD) && read_regs(task, (struct regs *)rec->regs)) {
+		rec->regs_bytes = regs_bytes;
+		if (t->copy_print && fingerprint((struct regs *)rec->regs) == t->copy_print)
+			rec->stack_bytes = t->slot ? t->copy_bytes : 0;
+		else
+			rec->flags |= FLAG_STALE;
+	}
+	err = send_record(rec);
+	if (err) {
+		count(COUNT_LOST_SAMPLES);
+		t->carry[t->kind & (KIND_COUNT - 1)] += wait_weight;
+		t->carry[KIND_RUNNABLE] += runnable_weight;
+	} else {
+		count(COUNT_SAMPLES);
+	}
+	return err;
+}
+
+INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, u32 flags)
+{
+	struct end_record end = {};
+	long err;
+
+	end.type = REC_END;
+	end.size = sizeof(end);
+	end.start_ns = t->start_ns;
+	end.end_ns = now;
+	__builtin_memcpy(end.total, t->total, sizeof(end.total));
+	__builtin_memcpy(end.carry, t->carry, sizeof(end.carry));
+	end.switches = t->switches;
+	end.tid = t->tid;
+	end.tgid = t->tgid;
+	end.flags = t->flags | flags;
+	bpf_probe_read_kernel(end.comm, COMM_BYTES, task->comm);
+	err = bpf_ringbuf_output(&ring, &end, sizeof(end), BPF_RB_NO_WAKEUP);
+	if (err)
+		count(COUNT_LOST_ENDS);
+	return err;
+}
+
+/* --- the clock ----------------------------------------------------------- */
+
+INLINE void open_interval(struct thread_state *t, u32 kind, u64 now)
+{
+	if (!t->start_ns)
+		t->start_ns = now;
+	t->since_ns = now;
+	t->kind = kind;
+	t->wake_ns = 0;
+	t->weighed = 0;
+}
+
+INLINE void note_other(struct thread_state *t, struct task_struct *other)
+{
+	t->other_tid = visible_id(other);
+	t->other_tgid = visible_process(other);
+	bpf_probe_read_kernel(t->other_comm, COMM_BYTES, other->comm);
+}
+
+INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c, u64 now)
+{
+	struct thread_state *t = thread_clock(prev, c);
+	u32 kind = kind_of(state);
+
+	if (!t || t->done)
+		return;
+	if (t->since_ns && t->kind == KIND_ON)
+		t->total[KIND_ON] += now - t->since_ns;
+	t->switches += 1;
+	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
+	if (state & TASK_DEAD_BITS) {
+		u32 index = t->slot - 1;
+
+		if (!t->start_ns)
+			t->start_ns = now;
+		if (t->slot)
+			bpf_map_push_elem(&free_slots, &index, BPF_ANY);
+		t->slot = 0;
+		t->done = 1;
+		send_end(t, prev, now, FLAG_EXITED);
+		return;
+	}
+	open_interval(t, kind, now);
+	t->other_tid = 0;
+	t->other_tgid = 0;
+	if (kind == KIND_PREEMPTED)
+		note_other(t, next);
+	keep_stack(t, prev, c, now, 0);
+}
+
+INLINE void switch_in(struct task_struct *next, struct control *c, u64 now)
+{
+	struct thread_state *t = thread_clock(next, c);
+	u64 wait_weight, runnable_weight = 0;
+	u32 cpu_room = 0;
+
+	if (!t || t->done)
+		return;
+	if (!t->since_ns || t->kind == KIND_ON) {
+		open_interval(t, KIND_ON, now);
+		return;
+	}
+	if (!t->wake_ns && t->kind >= KIND_SLEEP && t->early_wake_ns)
+		t->wake_ns = t->since_ns;
+	t->early_wake_ns = 0;
+	if (t->kind == KIND_RUNNABLE)
+		t->wake_ns = t->since_ns;
+	if (t->kind == KIND_RUNNABLE)
+		wait_weight = 0;
+	else if (t->weighed)
+		wait_weight = t->wait_weight_ns;
+	else
+		wait_weight = weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns);
+	if (t->wake_ns)
+		runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, c->period_ns);
+	t->last_wait_ns = now - t->since_ns;
+	if (wait_weight | runnable_weight) {
+		struct off_record *rec = thread_slot(t);
+
+		if (!rec)
+			rec = bpf_map_lookup_elem(&scratch, &cpu_room);
+		if (rec)
+			send_sample(t, next, rec, now, wait_weight, runnable_weight);
+	}
+	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
+	open_interval(t, KIND_ON, now);
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	struct task_struct *prev = (void *)ctx[1];
+	struct task_struct *next = (void *)ctx[2];
+	struct control *c = control_now();
+	u64 now;
+	u32 state;
+
+	if (!c || c->end_ns)
+		return 0;
+	if (has_prev_state)
+		state = ctx[3];
+	else
+		state = task_state(prev);
+	/* A preempted thread is runnable, whatever it was about to do. */
+	if (ctx[0] & 1)
+		state &= TASK_DEAD_BITS;
+	count(COUNT_SWITCHES);
+	now = bpf_ktime_get_ns();
+	if (prev->pid)
+		switch_out(prev, next, state, c, now);
+	if (next->pid)
+		switch_in(next, c, now);
+	return 0;
+}
+
+/* The waker's own stacks, only for a wait that became a sample. */
+INLINE void send_waker(struct thread_state *t, u64 now, struct control *c)
+{
+	struct task_struct *me = bpf_get_current_task_btf();
+	u32 cpu_room = 1;
+	struct off_record *rec = bpf_map_lookup_elem(&scratch, &cpu_room);
+
+	if (!rec)
+		return;
+	fill_head(rec, t, now);
+	rec->type = REC_WAKER;
+	rec->other_tid = t->other_tid;
+	rec->other_tgid = t->other_tgid;
+	__builtin_memcpy(rec->other_comm, t->other_comm, COMM_BYTES);
+	rec->flags = me->flags & PF_KTHREAD ? FLAG_KTHREAD : 0;
+	fill_kstack(rec, me);
+	if (!rec->flags && me->pid && read_regs(me, (struct regs *)rec->regs)) {
+		u64 sp = reg_at((struct regs *)rec->regs, sp_offset);
+		u32 want = c->stack_bytes;
+
+		if (want > WAKER_STACK_BYTES)
+			want = WAKER_STACK_BYTES;
+		rec->regs_bytes = regs_bytes;
+		rec->stack_bytes = copy_stack(rec->stack, sp, want, me, 0, 0);
+	}
+	if (send_record(rec))
+		count(COUNT_LOST_WAKERS);
+	else
+		count(COUNT_WAKERS);
+}
+
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct control *c = control_now();
+	struct thread_state *t;
+	u64 now;
+
+	if (!c || c->end_ns)
+		return 0;
+	t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!t || t->done || !t->since_ns)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (t->kind == KIND_ON) {
+		/* Waking overtook the switch-out, or undoes a wait not begun. */
+		t->early_wake_ns = now;
+		note_other(t, bpf_get_current_task_btf());
+		return 0;
+	}
+	if (t->wake_ns || t->kind == KIND_PREEMPTED || t->kind == KIND_RUNNABLE)
+		return 0;
+	t->wake_ns = now;
+	note_other(t, bpf_get_current_task_btf());
+	t->wait_weight_ns = weigh(t, t->kind, now - t->since_ns, c->period_ns);
+	t->weighed = 1;
+	if (t->wait_weight_ns)
+		send_waker(t, now, c);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int on_wakeup_new(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct control *c = control_now();
+	struct thread_state *t;
+
+	if (!c || c->end_ns)
+		return 0;
+	t = thread_clock(task, c);
+	if (!t || t->since_ns)
+		return 0;
+	t->flags |= FLAG_NEW;
+	open_interval(t, KIND_RUNNABLE, bpf_ktime_get_ns());
+	note_other(t, bpf_get_current_task_btf());
+	return 0;
+}
+
+/* --- which processes ------------------------------------------------------ */
+
+SEC("tp_btf/sched_process_fork")
+int on_fork(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0];
+	struct task_struct *child = (void *)ctx[1];
+	struct control *c = control_now();
+	u64 key, child_key;
+	u32 one = 1;
+
+	if (!c || c->end_ns || c->every_thread)
+		return 0;
+	key = visible_process(parent);
+	child_key = visible_process(child);
+	if (child_key && key != child_key && bpf_map_lookup_elem(&targets, &key))
+		bpf_map_update_elem(&targets, &child_key, &one, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int on_exec(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct control *c = control_now();
+	struct thread_state *t;
+
+	if (!c || c->end_ns)
+		return 0;
+	t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!t)
+		return 0;
+	/* An exec off the main thread takes over the main thread's id. */
+	t->tid = visible_id(task);
+	t->stack_end = 0;
+	t->copy_print = 0;
+	if (c->restart_on_exec && c->restart_on_exec == t->tgid) {
+		u64 now = bpf_ktime_get_ns();
+
+		c->restart_on_exec = 0;
+		__builtin_memset(t->total, 0, sizeof(t->total));
+		__builtin_memset(t->carry, 0, sizeof(t->carry));
+		t->switches = 0;
+		t->start_ns = now;
+		open_interval(t, KIND_ON, now);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int on_exit(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct control *c = control_now();
+	u64 key;
+
+	if (!c || c->every_thread || task->signal->live.counter)
+		return 0;
+	key = visible_process(task);
+	bpf_map_delete_elem(&targets, &key);
+	return 0;
+}
+
+/* --- threads that already wait, and threads that still wait ---------------- */
+
+INLINE int seed_thread(struct task_struct *task, int sleepable)
+{
+	struct control *c = control_now();
+	struct thread_state *t;
+	u32 state;
+
+	if (!c || !task)
+		return 0;
+	t = thread_clock(task, c);
+	if (!t || t->since_ns || task->exit_state)
+		return 0;
+	state = task_state(task);
+	t->flags |= FLAG_OPEN_LEFT;
+	if (task->on_cpu)
+		open_interval(t, KIND_ON, bpf_ktime_get_ns());
+	else if (kind_of(state) == KIND_PREEMPTED)
+		open_interval(t, KIND_RUNNABLE, bpf_ktime_get_ns());
+	else
+		open_interval(t, kind_of(state), bpf_ktime_get_ns());
+	if (sleepable && !task->on_cpu)
+		keep_stack(t, task, c, t->since_ns, 1);
+	return 0;
+}
+
+/* Hands out a thread's open interval and totals as of control.end_ns. */
+INLINE int flush_thread(struct task_struct *task, int sleepable)
+{
+	struct control *c = control_now();
+	struct off_record *rec;
+	struct thread_state *t;
+	u64 now, wait_weight = 0, runnable_weight = 0;
+	u32 zero = 0;
+
+	if (!c || !task || !c->end_ns)
+		return 0;
+	t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!t || t->done || !t->since_ns)
+		return 0;
+	now = c->end_ns;
+	if (now < t->since_ns)
+		now = t->since_ns;
+	if (t->kind == KIND_ON) {
+		t->total[KIND_ON] += now - t->since_ns;
+	} else {
+		if (t->kind == KIND_RUNNABLE)
+			t->wake_ns = t->since_ns;
+		if (t->wake_ns > now)
+			t->wake_ns = now;
+		if (t->kind != KIND_RUNNABLE)
+			wait_weight = t->weighed ? t->wait_weight_ns
+				: weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns);
+		if (t->wake_ns)
+			runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, c->period_ns);
+		if (sleepable && (wait_weight | runnable_weight))
+			keep_stack(t, task, c, now, 1);
+		rec = thread_slot(t);
+		if (!rec)
+			rec = bpf_map_lookup_elem(&flush_room, &zero);
+		if (rec && (wait_weight | runnable_weight)) {
+			t->flags |= FLAG_OPEN_RIGHT;
+			send_sample(t, task, rec, now, wait_weight, runnable_weight);
+		}
+	}
+	t->done = 1;
+	send_end(t, task, now, FLAG_OPEN_RIGHT);
+	return 0;
+}
+
+SEC("iter/task")
+int seed(struct bpf_iter__task *ctx)
+{
+	return seed_thread(ctx->task, 0);
+}
+
+SEC("iter.s/task")
+int seed_copying(struct bpf_iter__task *ctx)
+{
+	return seed_thread(ctx->task, 1);
+}
+
+SEC("iter/task")
+int flush(struct bpf_iter__task *ctx)
+{
+	return flush_thread(ctx->task, 0);
+}
+
+SEC("iter.s/task")
+int flush_copying(struct bpf_iter__task *ctx)
+{
+	return flush_thread(ctx->task, 1);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * The one source of every layout that off_cpu.bpf.c and the Rust side share.
+ * `off_cpu/layout.rs` repeats it field by field; its test reads this file and
+ * fails when a constant or a size differs.
+ *
+ * All times are CLOCK_MONOTONIC ns. All ids are as seen in tally's own pid
+ * namespace; 0 = not visible there (or none).
+ */
+#ifndef TALLY_SHARED_H
+#define TALLY_SHARED_H
+
+/* Where a thread's wall clock goes. Index of totals and carries. */
+#define KIND_ON 0        /* running */
+#define KIND_RUNNABLE 1  /* woken, waiting for a CPU */
+#define KIND_PREEMPTED 2 /* still runnable, another thread runs instead */
+#define KIND_SLEEP 3     /* interruptible wait (S) */
+#define KIND_DISK 4      /* uninterruptible wait (D) */
+#define KIND_STOPPED 5   /* stopped, traced, parked or frozen */
+#define KIND_IDLE 6      /* TASK_IDLE kernel thread (D|NOLOAD): nothing to do */
+#define KIND_COUNT 8     /* slots; a power of two for the verifier */
+
+/* Types of ring buffer records. */
+#define REC_SAMPLE 1 /* the end of an interval off the CPU; struct off_record */
+#define REC_WAKER 2  /* who ended it, just before; struct off_record */
+#define REC_END 3    /* a thread's exact totals; struct end_record */
+
+/* off_record.flags and thread flags. */
+#define FLAG_OPEN_LEFT 1  /* the interval began before tally attached */
+#define FLAG_OPEN_RIGHT 2 /* the interval was still open when tally left */
+#define FLAG_KTHREAD 4    /* a kernel thread: no user registers or stack */
+#define FLAG_WOKEN 8      /* a wake-up was seen */
+#define FLAG_NO_SLOT 16   /* no room to keep this thread's user stack */
+#define FLAG_STALE 32     /* the kept user stack was another wait's: left out */
+#define FLAG_EXITED 64    /* end_record: the thread ended itself */
+#define FLAG_NEW 128      /* first run of a thread born under tally's eyes */
+
+#define KSTACK_FRAMES 64
+#define REGS_BYTES 272          /* the larger pt_regs prefix (aarch64) */
+#define STACK_MAX_BYTES 24576   /* most user stack kept per thread */
+#define WAKER_STACK_BYTES 8192  /* most user stack copied of a waker */
+#define COMM_BYTES 16
+
+/* A sleeper or a waker: header, kernel stack, registers, then stack bytes. */
+struct off_record {
+	unsigned int type;
+	unsigned int size; /* of this record, user stack included */
+	unsigned long long time_ns; /* sample: switch-in; waker: the wake-up */
+	unsigned long long since_ns; /* sleeper's switch-out: joins waker to sample */
+	unsigned long long wait_ns; /* length of the wait (blocked or preempted) */
+	unsigned long long wait_weight_ns; /* what this sample stands for; 0 = none */
+	unsigned long long runnable_ns; /* wake-up to switch-in */
+	unsigned long long runnable_weight_ns;
+	unsigned int tid; /* of the sleeper, also in REC_WAKER */
+	unsigned int tgid;
+	unsigned int other_tid; /* waker; for KIND_PREEMPTED who ran instead */
+	unsigned int other_tgid;
+	unsigned int kind; /* KIND_* of the wait */
+	unsigned int flags;
+	unsigned int cpu;
+	unsigned int kstack_bytes;
+	unsigned int regs_bytes; /* 0 = no user registers */
+	unsigned int stack_bytes; /* user stack from the stack pointer upwards */
+	char other_comm[COMM_BYTES]; /* of the waker or preemptor */
+	unsigned long long kstack[KSTACK_FRAMES]; /* leaf first */
+	unsigned char regs[REGS_BYTES]; /* struct pt_regs as the kernel has it */
+	unsigned char stack[STACK_MAX_BYTES];
+};
+
+/* A thread's sums from start_ns to end_ns; total[] adds up to the difference. */
+struct end_record {
+	unsigned int type;
+	unsigned int size;
+	unsigned long long start_ns;
+	unsigned long long end_ns;
+	unsigned long long total[KIND_COUNT];
+	unsigned long long carry[KIND_COUNT]; /* part of total in no sample */
+	unsigned long long switches;
+	unsigned int tid;
+	unsigned int tgid;
+	unsigned int flags;
+	unsigned int pad;
+	char comm[COMM_BYTES];
+};
+
+/* What user space sets, while running. */
+struct control {
+	unsigned long long period_ns; /* off-CPU ns per sample of a thread */
+	unsigned long long end_ns; /* not 0: nothing counts after this moment */
+	unsigned int every_thread; /* 1 = whole system, 0 = `targets` */
+	unsigned int self_tgid; /* tally: never recorded */
+	unsigned int restart_on_exec; /* this tgid's clocks begin at its exec */
+	unsigned int stack_bytes; /* user stack to copy unless `stack_want` says */
+};
+
+/* Index of the per-CPU counters. */
+#define COUNT_SWITCHES 0
+#define COUNT_SAMPLES 1
+#define COUNT_WAKERS 2
+#define COUNT_COPIES 3        /* user stacks copied at switch-out */
+#define COUNT_LOST_SAMPLES 4  /* ring full: the weight went back to carry */
+#define COUNT_LOST_ENDS 5     /* ring full: a thread's totals lost */
+#define COUNT_LOST_WAKERS 6
+#define COUNT_NO_SLOT 7
+#define COUNT_NO_STORAGE 8    /* a thread that could not be followed */
+#define COUNT_MAX 16
+
+#endif
