@@ -523,9 +523,14 @@ INLINE void note_other(struct thread_state *t, struct task_struct *other)
 
 INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c, u64 now)
 {
-	struct thread_state *t = thread_clock(prev, c);
 	u32 kind = kind_of(state);
+	struct thread_state *t;
 
+	/* A dead thread without a clock gets none. */
+	if (state & TASK_DEAD_BITS)
+		t = bpf_task_storage_get(&threads, prev, 0, 0);
+	else
+		t = thread_clock(prev, c);
 	if (!t || t->done)
 		return;
 	if (t->since_ns && t->kind == KIND_ON)

@@ -8,6 +8,7 @@
 pub mod error;
 pub mod proc;
 pub mod summary;
+pub mod off_cpu;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod target;

@@ -1,0 +1,292 @@
+//! Tier A: the BPF program of `bpf/off_cpu.bpf.c`, loaded, attached, read.
+//!
+//! Knows BPF and nothing of perf.data. What it hands out is [`Record`]s in the order the kernel wrote them; the
+//! kernel detaches everything when our process ends, however it ends.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf, Stack};
+use aya::programs::{BtfTracePoint, Iter};
+use aya::{Btf, Ebpf, EbpfLoader};
+
+use super::layout::{self, COUNT_NAMES, Control, Record};
+use super::{Error, Options, Scope};
+use crate::sys::time::Clock;
+
+/// The object of all kernels; `cargo xtask bpf` rebuilds it.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/off_cpu.bpf.o");
+
+const TRACEPOINTS: [(&str, &str); 6] = [
+    ("on_switch", "sched_switch"),
+    ("on_waking", "sched_waking"),
+    ("on_wakeup_new", "sched_wakeup_new"),
+    ("on_fork", "sched_process_fork"),
+    ("on_exec", "sched_process_exec"),
+    ("on_exit", "sched_process_exit"),
+];
+
+/// Off-CPU samples a second (of all threads) above which the period is doubled.
+const MANY_SAMPLES_PER_SECOND: u64 = 3000;
+/// The longest period the engine falls back to.
+const MAX_PERIOD_NS: u64 = 200_000_000;
+
+/// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
+pub type Counts = [u64; COUNT_NAMES.len()];
+
+/// The attached programs. Dropping it detaches them.
+pub struct Engine {
+    ebpf: Ebpf,
+    ring: RingBuf<MapData>,
+    control: Control,
+    copies_in_iterators: bool,
+    checked_ns: u64,
+    checked_samples: u64,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("control", &self.control).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Loads and attaches, and starts the clocks of the threads in `scope` that exist already.
+    pub fn start(scope: &Scope, options: &Options) -> Result<Self, Error> {
+        let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: error.to_string() })?;
+        let (mut ebpf, copies_in_iterators) = load_any(&btf, options)?;
+        let control = Control {
+            period_ns: options.period_ns.max(1),
+            end_ns: 0,
+            every_thread: matches!(scope, Scope::System),
+            self_pid: std::process::id(),
+            restart_on_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
+            stack_bytes: options.stack_bytes,
+        };
+        set_control(&mut ebpf, control)?;
+        fill_free_slots(&mut ebpf, options.slots)?;
+        add_targets(&mut ebpf, scope)?;
+        for (name, _) in TRACEPOINTS {
+            let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
+            program.attach().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
+        }
+        let ring = ebpf.take_map("ring").ok_or(Error::Map { map: "ring", reason: "missing".to_owned() })?;
+        let ring = RingBuf::try_from(ring).map_err(|error| map_error("ring", &error))?;
+        let mut engine = Self {
+            ebpf,
+            ring,
+            control,
+            copies_in_iterators,
+            checked_ns: Clock::Monotonic.now_ns(),
+            checked_samples: 0,
+        };
+        engine.run_iterator("seed", &mut |_| {})?;
+        Ok(engine)
+    }
+
+    /// Hands out what waits in the ring; never blocks.
+    pub fn poll(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
+        while let Some(item) = self.ring.next() {
+            if let Some(record) = layout::parse(&item) {
+                sink(record);
+            }
+        }
+    }
+
+    /// Doubles the period while too many samples arrive. Call now and then; `Some(new period)` when it changed.
+    pub fn adapt(&mut self) -> Option<u64> {
+        let now = Clock::Monotonic.now_ns();
+        let elapsed = now.saturating_sub(self.checked_ns);
+        if elapsed < 250_000_000 {
+            return None;
+        }
+        let samples = self.counts()[1];
+        let rate = (samples - self.checked_samples).saturating_mul(1_000_000_000) / elapsed;
+        (self.checked_ns, self.checked_samples) = (now, samples);
+        if rate <= MANY_SAMPLES_PER_SECOND || self.control.period_ns >= MAX_PERIOD_NS {
+            return None;
+        }
+        let times = (rate / MANY_SAMPLES_PER_SECOND + 1).next_power_of_two().min(16);
+        self.control.period_ns = (self.control.period_ns * times).min(MAX_PERIOD_NS);
+        set_control(&mut self.ebpf, self.control).ok()?;
+        Some(self.control.period_ns)
+    }
+
+    /// From now on copies up to `bytes` of user stack for this process's threads.
+    pub fn want_stack(&mut self, pid: u32, bytes: u32) {
+        if let Some(map) = self.ebpf.map_mut("stack_want")
+            && let Ok(mut map) = HashMap::<_, u32, u32>::try_from(map)
+        {
+            // A full table leaves this process with the usual size.
+            let _ = map.insert(pid, bytes, 0);
+        }
+    }
+
+    /// Stops the clocks at this moment and hands out open intervals and every thread's totals.
+    pub fn finish(mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Counts, Error> {
+        self.control.end_ns = Clock::Monotonic.now_ns();
+        set_control(&mut self.ebpf, self.control)?;
+        self.poll(sink);
+        self.run_iterator("flush", sink)?;
+        self.poll(sink);
+        Ok(self.counts())
+    }
+
+    /// What the kernel side counted so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut sums = [0; COUNT_NAMES.len()];
+        let Some(map) = self.ebpf.map("counts") else { return sums };
+        let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return sums };
+        for (i, sum) in (0u32..).zip(sums.iter_mut()) {
+            *sum = map.get(&i, 0).map_or(0, |values| values.iter().sum());
+        }
+        sums
+    }
+
+    /// The period in use.
+    #[must_use]
+    pub fn period_ns(&self) -> u64 {
+        self.control.period_ns
+    }
+
+    /// Reads an iterator to its end. It says "again" when the ring is full: then the ring is emptied first.
+    fn run_iterator(&mut self, which: &'static str, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Error> {
+        let name = match (which, self.copies_in_iterators) {
+            ("seed", true) => "seed_copying",
+            ("flush", true) => "flush_copying",
+            _ => which,
+        };
+        let mut file = iterator_file(&mut self.ebpf, name)?;
+        let mut buffer = [0u8; 256];
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => return Err(Error::Attach { program: which, reason: error.to_string() }),
+            }
+            self.poll(sink);
+        }
+    }
+}
+
+fn iterator_file(ebpf: &mut Ebpf, name: &'static str) -> Result<File, Error> {
+    let fail = |reason: String| Error::Attach { program: name, reason };
+    let program: &mut Iter = program_of(ebpf, name)?;
+    let id = program.attach().map_err(|error| fail(chain(&error)))?;
+    let link = program.take_link(id).map_err(|error| fail(chain(&error)))?;
+    link.into_file().map_err(|error| fail(chain(&error)))
+}
+
+/// The newest form the kernel takes: with or without the previous state as an argument of `sched_switch` (5.18),
+/// with or without sleepable iterators (5.18).
+fn load_any(btf: &Btf, options: &Options) -> Result<(Ebpf, bool), Error> {
+    let first = match load(btf, options, true) {
+        Ok(ebpf) => Ok(ebpf),
+        Err(error @ Error::Load { .. }) => load(btf, options, false).map_err(|_| error),
+        Err(error) => Err(error),
+    };
+    let mut ebpf = first?;
+    let mut load_iterators = |names: [&'static str; 2]| {
+        names.into_iter().try_for_each(|name| {
+            let program: &mut Iter = program_of(&mut ebpf, name)?;
+            program.load("task", btf).map_err(|error| load_error(name, &error))
+        })
+    };
+    let copying = load_iterators(["seed_copying", "flush_copying"]).is_ok();
+    if !copying {
+        load_iterators(["seed", "flush"])?;
+    }
+    Ok((ebpf, copying))
+}
+
+fn load(btf: &Btf, options: &Options, has_prev_state: bool) -> Result<Ebpf, Error> {
+    let prev_state = u32::from(has_prev_state);
+    let pid_ns = super::own_pid_namespace();
+    let (regs_bytes, sp_offset, ip_offset) = super::REGS_LAYOUT;
+    let mut ebpf = EbpfLoader::new()
+        .btf(Some(btf))
+        .allow_unsupported_maps()
+        .override_global("has_prev_state", &prev_state, true)
+        .override_global("pid_ns_inum", &pid_ns, true)
+        .override_global("regs_bytes", &regs_bytes, true)
+        .override_global("sp_offset", &sp_offset, true)
+        .override_global("ip_offset", &ip_offset, true)
+        .map_max_entries("slots", options.slots)
+        .map_max_entries("free_slots", options.slots)
+        .map_max_entries("ring", options.ring_bytes)
+        .load(OBJECT)
+        .map_err(|error| load_error("object", &error))?;
+    for (name, tracepoint) in TRACEPOINTS {
+        let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
+        program.load(tracepoint, btf).map_err(|error| load_error(name, &error))?;
+    }
+    Ok(ebpf)
+}
+
+fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, Error>
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program>,
+{
+    let missing = || Error::Load { what: name, reason: "not in the object".to_owned(), denied: false };
+    ebpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|_| missing())
+}
+
+fn set_control(ebpf: &mut Ebpf, control: Control) -> Result<(), Error> {
+    let map =
+        ebpf.map_mut("controls").ok_or_else(|| Error::Map { map: "controls", reason: "missing".into() })?;
+    let mut map = Array::<_, [u64; 4]>::try_from(map).map_err(|error| map_error("controls", &error))?;
+    map.set(0, control.to_words(), 0).map_err(|error| map_error("controls", &error))
+}
+
+fn fill_free_slots(ebpf: &mut Ebpf, slots: u32) -> Result<(), Error> {
+    let map = ebpf.map_mut("free_slots");
+    let map = map.ok_or_else(|| Error::Map { map: "free_slots", reason: "missing".into() })?;
+    let mut map = Stack::<_, u32>::try_from(map).map_err(|error| map_error("free_slots", &error))?;
+    for slot in (0..slots).rev() {
+        map.push(slot, 0).map_err(|error| map_error("free_slots", &error))?;
+    }
+    Ok(())
+}
+
+fn add_targets(ebpf: &mut Ebpf, scope: &Scope) -> Result<(), Error> {
+    let keys: Vec<u64> = match scope {
+        Scope::System => Vec::new(),
+        Scope::Command(pid) => vec![u64::from(*pid)],
+        Scope::Processes(pids) => pids.iter().map(|&pid| u64::from(pid)).collect(),
+        Scope::Threads(tids) => tids.iter().map(|&tid| 1 << 32 | u64::from(tid)).collect(),
+    };
+    let map =
+        ebpf.map_mut("targets").ok_or_else(|| Error::Map { map: "targets", reason: "missing".into() })?;
+    let mut map = HashMap::<_, u64, u32>::try_from(map).map_err(|error| map_error("targets", &error))?;
+    keys.into_iter().try_for_each(|key| map.insert(key, 1, 0).map_err(|error| map_error("targets", &error)))
+}
+
+fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
+    Error::Map { map, reason: chain(error) }
+}
+
+fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
+    let reason = chain(error);
+    let denied = reason.contains("os error 1)") || reason.contains("os error 13)");
+    Error::Load { what, reason, denied }
+}
+
+/// An error and its causes in one line; a verifier's log is cut to its last lines.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    if text.len() > 1500 {
+        let start = text.char_indices().rev().nth(1200).map_or(0, |(i, _)| i);
+        text = format!("… {}", &text[start..]);
+    }
+    text.trim().replace('\n', " | ")
+}

@@ -1,0 +1,301 @@
+//! The Rust twin of `bpf/shared.h`: what the BPF program writes, read by value.
+//!
+//! Knows offsets and nothing else. A test reads the header itself and fails when a constant or a struct here says
+//! something different.
+//
+// Source: crates/record/bpf/shared.h (struct off_record, struct end_record, struct control).
+
+/// Where a part of a thread's wall clock goes; the numbers are `KIND_*` of `shared.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// Running.
+    On = 0,
+    /// Woken and waiting for a CPU.
+    Runnable = 1,
+    /// Still runnable; another thread was given the CPU.
+    Preempted = 2,
+    /// An interruptible wait (state S).
+    Sleep = 3,
+    /// An uninterruptible wait (state D).
+    Disk = 4,
+    /// Stopped, traced, parked or frozen.
+    Stopped = 5,
+    /// An idle kernel thread (`TASK_IDLE`): nothing to do, nothing to blame.
+    Idle = 6,
+}
+
+/// Slots of [`EndRecord::total_ns`]; a power of two for the verifier's sake.
+pub const KIND_COUNT: usize = 8;
+
+/// Bits of [`OffRecord::flags`] and [`EndRecord::flags`].
+pub mod flag {
+    /// The interval began before recording.
+    pub const OPEN_LEFT: u32 = 1;
+    /// The interval had not ended when recording did.
+    pub const OPEN_RIGHT: u32 = 2;
+    /// A kernel thread.
+    pub const KTHREAD: u32 = 4;
+    /// The wake-up was seen.
+    pub const WOKEN: u32 = 8;
+    /// No room to keep this thread's user stack.
+    pub const NO_SLOT: u32 = 16;
+    /// The kept user stack belonged to another wait and was left out.
+    pub const STALE: u32 = 32;
+    /// The thread ended by itself.
+    pub const EXITED: u32 = 64;
+    /// First run of a thread born while recording.
+    pub const NEW: u32 = 128;
+}
+
+/// Frames of a kernel stack.
+pub const KSTACK_FRAMES: usize = 64;
+/// Room for `struct pt_regs`.
+pub const REGS_BYTES: usize = 272;
+/// Most user stack kept per thread.
+pub const STACK_MAX_BYTES: usize = 24576;
+/// Bytes of an [`OffRecord`] before its stack.
+pub const HEAD_BYTES: usize = 112 + KSTACK_FRAMES * 8 + REGS_BYTES;
+/// Bytes of an [`EndRecord`].
+pub const END_BYTES: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 16;
+/// Per-CPU counters, in the order of `COUNT_*`.
+pub const COUNT_NAMES: [&str; 9] = [
+    "switches",
+    "samples",
+    "wakers",
+    "stack copies",
+    "lost samples",
+    "lost totals",
+    "lost wakers",
+    "threads without room for a stack",
+    "threads not followed",
+];
+
+const REC_SAMPLE: u32 = 1;
+const REC_WAKER: u32 = 2;
+const REC_END: u32 = 3;
+
+/// One record of the ring.
+#[derive(Debug)]
+pub enum Record<'a> {
+    /// An interval off the CPU has ended.
+    Sample(OffRecord<'a>),
+    /// Who ended the interval of the same thread that began at `since_ns`; comes before its sample.
+    Waker(OffRecord<'a>),
+    /// A thread's totals.
+    End(EndRecord),
+}
+
+/// `struct off_record`; ids are as seen in our pid namespace, 0 = none.
+#[derive(Debug, Clone, Copy)]
+pub struct OffRecord<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> OffRecord<'a> {
+    fn u64(&self, offset: usize) -> u64 {
+        u64_at(self.bytes, offset)
+    }
+    fn u32(&self, offset: usize) -> u32 {
+        u32_at(self.bytes, offset)
+    }
+    /// Switch-in (sample) or wake-up (waker), `CLOCK_MONOTONIC` ns.
+    #[must_use]
+    pub fn time_ns(&self) -> u64 {
+        self.u64(8)
+    }
+    /// The sleeper's switch-out.
+    #[must_use]
+    pub fn since_ns(&self) -> u64 {
+        self.u64(16)
+    }
+    /// Length of the wait or preemption.
+    #[must_use]
+    pub fn wait_ns(&self) -> u64 {
+        self.u64(24)
+    }
+    /// What this sample stands for of its kind; 0 = not sampled.
+    #[must_use]
+    pub fn wait_weight_ns(&self) -> u64 {
+        self.u64(32)
+    }
+    /// From wake-up to switch-in.
+    #[must_use]
+    pub fn runnable_ns(&self) -> u64 {
+        self.u64(40)
+    }
+    /// What this sample stands for of the runnable time; 0 = not sampled.
+    #[must_use]
+    pub fn runnable_weight_ns(&self) -> u64 {
+        self.u64(48)
+    }
+    /// The sleeper (in a waker's record too).
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        self.u32(56)
+    }
+    /// The sleeper's process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.u32(60)
+    }
+    /// The waker, or who ran instead of a preempted thread.
+    #[must_use]
+    pub fn other_tid(&self) -> u32 {
+        self.u32(64)
+    }
+    /// The process of [`Self::other_tid`].
+    #[must_use]
+    pub fn other_pid(&self) -> u32 {
+        self.u32(68)
+    }
+    /// What the wait was.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.u32(72) {
+            0 => Kind::On,
+            1 => Kind::Runnable,
+            2 => Kind::Preempted,
+            4 => Kind::Disk,
+            5 => Kind::Stopped,
+            6 => Kind::Idle,
+            _ => Kind::Sleep,
+        }
+    }
+    /// Bits of [`flag`].
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.u32(76)
+    }
+    /// Where the record was written.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        self.u32(80)
+    }
+    /// Kernel name of [`Self::other_tid`]'s thread.
+    #[must_use]
+    pub fn other_comm(&self) -> &'a [u8] {
+        until_nul(&self.bytes[96..112])
+    }
+    /// The kernel stack, leaf first.
+    pub fn kernel_chain(&self) -> impl Iterator<Item = u64> + 'a {
+        let frames = (self.u32(84) as usize / 8).min(KSTACK_FRAMES);
+        let bytes = self.bytes;
+        (0..frames).map(move |i| u64_at(bytes, 112 + i * 8))
+    }
+    /// `struct pt_regs` of the user side; empty for kernel threads.
+    #[must_use]
+    pub fn regs(&self) -> &'a [u8] {
+        let start = 112 + KSTACK_FRAMES * 8;
+        &self.bytes[start..start + (self.u32(88) as usize).min(REGS_BYTES)]
+    }
+    /// User stack from the stack pointer upwards; empty if it could not be kept.
+    #[must_use]
+    pub fn stack(&self) -> &'a [u8] {
+        let end = HEAD_BYTES + self.u32(92) as usize;
+        self.bytes.get(HEAD_BYTES..end).unwrap_or(&[])
+    }
+}
+
+/// `struct end_record`: a thread's exact sums; `total_ns` adds up to `end_ns - start_ns`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndRecord {
+    /// When the thread came under observation.
+    pub start_ns: u64,
+    /// When it exited, or recording ended.
+    pub end_ns: u64,
+    /// By [`Kind`].
+    pub total_ns: [u64; KIND_COUNT],
+    /// The part of `total_ns` that no sample stands for.
+    pub carry_ns: [u64; KIND_COUNT],
+    /// Times the thread left a CPU.
+    pub switches: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// Its kernel name at the end.
+    pub comm: Vec<u8>,
+}
+
+/// Reads one ring record; `None` for a type or a length this build does not know.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
+    let size = u32_at(bytes.get(..8)?, 4) as usize;
+    let bytes = bytes.get(..size)?;
+    match u32_at(bytes, 0) {
+        REC_SAMPLE if size >= HEAD_BYTES => Some(Record::Sample(OffRecord { bytes })),
+        REC_WAKER if size >= HEAD_BYTES => Some(Record::Waker(OffRecord { bytes })),
+        REC_END if size >= END_BYTES => Some(Record::End(parse_end(bytes))),
+        _ => None,
+    }
+}
+
+fn parse_end(bytes: &[u8]) -> EndRecord {
+    let words = |start: usize| std::array::from_fn(|i| u64_at(bytes, start + i * 8));
+    EndRecord {
+        start_ns: u64_at(bytes, 8),
+        end_ns: u64_at(bytes, 16),
+        total_ns: words(24),
+        carry_ns: words(24 + KIND_COUNT * 8),
+        switches: u64_at(bytes, 24 + KIND_COUNT * 16),
+        tid: u32_at(bytes, 32 + KIND_COUNT * 16),
+        pid: u32_at(bytes, 36 + KIND_COUNT * 16),
+        flags: u32_at(bytes, 40 + KIND_COUNT * 16),
+        comm: until_nul(&bytes[48 + KIND_COUNT * 16..64 + KIND_COUNT * 16]).to_vec(),
+    }
+}
+
+/// `struct control`, as the words the map holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Control {
+    /// Off-CPU ns per sample of a thread.
+    pub period_ns: u64,
+    /// Not 0: nothing counts after this moment.
+    pub end_ns: u64,
+    /// The whole system rather than the targets.
+    pub every_thread: bool,
+    /// Our own process, never recorded.
+    pub self_pid: u32,
+    /// The clocks of this process begin at its exec; 0 = of none.
+    pub restart_on_exec: u32,
+    /// User stack to copy.
+    pub stack_bytes: u32,
+}
+
+impl Control {
+    /// In the map's form.
+    #[must_use]
+    pub fn to_words(self) -> [u64; 4] {
+        let pair = |low: u32, high: u32| {
+            let mut word = [0u8; 8];
+            word[..4].copy_from_slice(&low.to_ne_bytes());
+            word[4..].copy_from_slice(&high.to_ne_bytes());
+            u64::from_ne_bytes(word)
+        };
+        [
+            self.period_ns,
+            self.end_ns,
+            pair(u32::from(self.every_thread), self.self_pid),
+            pair(self.restart_on_exec, self.stack_bytes),
+        ]
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&b| b == 0).next().unwrap_or(&[])
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_ne_bytes(word)
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_ne_bytes(word)
+}

@@ -1,0 +1,163 @@
+//! The BPF engine against threads that know how they spent their time. Skips, and says so, where BPF is denied.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use record::off_cpu::{EndRecord, Engine, Kind, Options, Record, Scope};
+
+/// What one thread's samples add up to, by kind.
+#[derive(Debug, Default)]
+struct Sums {
+    weight_ns: [u64; 8],
+    samples: u64,
+    with_stack: u64,
+    wakers: u64,
+}
+
+#[derive(Debug, Default)]
+struct Recorded {
+    sums: HashMap<u32, Sums>,
+    ends: HashMap<u32, EndRecord>,
+}
+
+impl Recorded {
+    fn take(&mut self, record: Record<'_>) {
+        match record {
+            Record::Sample(sample) => {
+                let sums = self.sums.entry(sample.tid()).or_default();
+                sums.weight_ns[sample.kind() as usize] += sample.wait_weight_ns();
+                sums.weight_ns[Kind::Runnable as usize] += sample.runnable_weight_ns();
+                sums.samples += 1;
+                sums.with_stack += u64::from(sample.stack().len() > 64 && sample.kernel_chain().count() > 1);
+            }
+            Record::Waker(waker) => self.sums.entry(waker.tid()).or_default().wakers += 1,
+            Record::End(end) => {
+                self.ends.insert(end.tid, end);
+            }
+        }
+    }
+}
+
+fn gettid() -> u32 {
+    let link = std::fs::read_link("/proc/thread-self").expect("proc is mounted");
+    link.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).expect("a tid")
+}
+
+/// A thread that has told its tid and waits for [`Held::go`].
+struct Held {
+    tid: u32,
+    go: mpsc::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+fn hold(body: impl FnOnce() + Send + 'static) -> Held {
+    let (send, receive) = mpsc::channel();
+    let (go, wait) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        send.send(gettid()).expect("the test waits for it");
+        wait.recv().expect("the test lets it go");
+        body();
+    });
+    Held { tid: receive.recv().expect("the thread starts"), go, thread }
+}
+
+fn run_to_end(threads: Vec<Held>) {
+    threads.iter().for_each(|held| held.go.send(()).expect("the thread waits"));
+    threads.into_iter().for_each(|held| held.thread.join().expect("no panic"));
+}
+
+fn record_threads(scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
+    let mut engine = match Engine::start(scope, &Options::default()) {
+        Ok(engine) => engine,
+        Err(error) => {
+            println!("skipped: {error}");
+            return None;
+        }
+    };
+    let mut recorded = Recorded::default();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                engine.poll(&mut |record| recorded.take(record));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        during();
+        done.store(true, Ordering::Relaxed);
+    });
+    let counts = engine.finish(&mut |record| recorded.take(record)).expect("flush");
+    println!("counts {counts:?}");
+    Some(recorded)
+}
+
+#[test]
+fn weights_and_carries_add_up_to_each_threads_lifetime() {
+    let lock = Arc::new(Mutex::new(()));
+    let nap = hold(|| (0..60).for_each(|_| std::thread::sleep(Duration::from_millis(5))));
+    let short = hold(|| (0..1500).for_each(|_| std::thread::sleep(Duration::from_micros(100))));
+    let other = Arc::clone(&lock);
+    let holder = hold(move || {
+        (0..20).for_each(|_| {
+            let guard = other.lock().expect("not poisoned");
+            std::thread::sleep(Duration::from_millis(10));
+            drop(guard);
+            std::thread::sleep(Duration::from_millis(2));
+        });
+    });
+    let waiter = hold(move || {
+        (0..20).for_each(|_| {
+            drop(lock.lock().expect("not poisoned"));
+            std::thread::sleep(Duration::from_millis(1));
+        });
+    });
+    let busy = hold(|| {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            std::hint::spin_loop();
+        }
+    });
+    let tids = [nap.tid, short.tid, waiter.tid, busy.tid];
+    let threads = vec![nap, short, holder, waiter, busy];
+    let Some(recorded) = record_threads(&Scope::Threads(tids.to_vec()), || run_to_end(threads)) else {
+        return;
+    };
+    for tid in tids {
+        check_conservation(&recorded, tid);
+    }
+    let nap = &recorded.ends[&tids[0]];
+    assert!(nap.total_ns[Kind::Sleep as usize] * 10 >= (nap.end_ns - nap.start_ns) * 8, "{nap:?}");
+}
+
+fn check_conservation(recorded: &Recorded, tid: u32) {
+    let end = recorded.ends.get(&tid).unwrap_or_else(|| panic!("no totals of {tid}: {recorded:?}"));
+    let weights = recorded.sums.get(&tid).map_or([0; 8], |sums| sums.weight_ns);
+    let life = end.end_ns - end.start_ns;
+    let whole: u64 = end.total_ns.iter().sum();
+    assert!(whole.abs_diff(life) * 100 <= life, "{tid}: {whole} of {life}: {end:?}");
+    let parts = weights.iter().zip(end.carry_ns).zip(end.total_ns).enumerate();
+    for (kind, ((weight, carry), total)) in parts.skip(1) {
+        assert_eq!(weight + carry, total, "{tid} kind {kind}: {end:?}");
+    }
+    if let Some(sums) = recorded.sums.get(&tid) {
+        assert!(sums.with_stack * 100 >= sums.samples * 90, "{tid}: {sums:?}");
+    }
+}
+
+#[test]
+fn a_thread_blocked_before_and_after_recording_is_counted_whole() {
+    let sleeper = hold(|| {});
+    let tid = sleeper.tid;
+    let Some(recorded) = record_threads(&Scope::Threads(vec![tid]), || {
+        std::thread::sleep(Duration::from_millis(200));
+    }) else {
+        return;
+    };
+    check_conservation(&recorded, tid);
+    let end = &recorded.ends[&tid];
+    assert!(end.total_ns[Kind::Sleep as usize] >= 190_000_000, "{end:?}");
+    assert_eq!(recorded.sums[&tid].with_stack, 1, "{recorded:?}");
+    run_to_end(vec![sleeper]);
+}
