@@ -6,9 +6,9 @@
 //! `unsafe` is allowed under [`sys`] only.
 
 pub mod error;
+pub mod off_cpu;
 pub mod proc;
 pub mod summary;
-pub mod off_cpu;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod target;
