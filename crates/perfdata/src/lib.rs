@@ -23,6 +23,7 @@ mod error;
 pub mod file;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod live;
 pub mod record;
 mod sample;
 mod sample_id;

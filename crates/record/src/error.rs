@@ -85,7 +85,6 @@ pub enum Error {
 
 impl Error {
     /// Wraps an error of `call`: for `map_err`.
-    #[must_use]
     pub fn system(call: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { call, source }
     }

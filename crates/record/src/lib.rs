@@ -7,6 +7,10 @@
 
 pub mod error;
 pub mod off_cpu;
+pub mod open;
+pub mod opts;
+pub mod order;
+pub mod plan;
 pub mod proc;
 pub mod summary;
 #[allow(unsafe_code)]

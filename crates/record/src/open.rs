@@ -1,0 +1,236 @@
+//! Opens a plan's events on all their places and maps the rings.
+//!
+//! One ring per CPU (or per thread, without CPUs): the first event opened there owns it, the others write into it.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+use perfdata::AttrFlags;
+
+use crate::error::Error;
+use crate::plan::{OpenedEvent, Plan};
+use crate::sys::{Counter, CounterPlace, Cpu, Ring};
+
+/// Where the events of a recording are opened.
+#[derive(Debug)]
+pub struct Places {
+    /// Threads; empty means every task of the CPUs.
+    pub tids: Vec<u32>,
+    /// CPUs; empty means wherever the threads run (one ring per thread).
+    pub cpus: Vec<u32>,
+    /// Only tasks of this cgroup.
+    pub cgroup: Option<File>,
+}
+
+/// How events start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// By the command's exec.
+    OnExec,
+    /// By [`Opened::enable`].
+    ByHand,
+}
+
+/// One opened event in one place.
+#[derive(Debug)]
+pub struct OpenCounter {
+    /// Its descriptor.
+    pub counter: Counter,
+    /// Index of the plan's opened event.
+    pub event: usize,
+    /// Index of the ring it writes to.
+    pub ring: usize,
+    /// The kernel's id.
+    pub id: u64,
+}
+
+/// All descriptors and rings of a recording.
+#[derive(Debug)]
+pub struct Opened {
+    /// Every event in every place.
+    pub counters: Vec<OpenCounter>,
+    /// The rings, in the order of the places.
+    pub rings: Vec<Ring>,
+}
+
+/// What the kernel refused, and where.
+#[derive(Debug)]
+pub struct Refused {
+    /// Index of the plan's opened event; `None` if it was the mapping of a ring.
+    pub event: Option<usize>,
+    /// " on CPU 3", " for thread 77".
+    pub place: String,
+    /// Its error.
+    pub source: io::Error,
+}
+
+impl Places {
+    fn list(&self) -> Vec<(i32, Cpu)> {
+        let tids = || self.tids.iter().map(|&t| i32::try_from(t).unwrap_or(i32::MAX));
+        match (self.tids.is_empty(), self.cpus.is_empty()) {
+            (true, _) => self.cpus.iter().map(|&c| (-1, Cpu::One(c))).collect(),
+            (false, true) => tids().map(|t| (t, Cpu::Any)).collect(),
+            // By CPU first, so that the events of a ring stand together.
+            (false, false) => self.cpus.iter().flat_map(|&c| tids().map(move |t| (t, Cpu::One(c)))).collect(),
+        }
+    }
+}
+
+impl Opened {
+    /// Opens all, maps rings of `pages` data pages each. Threads that have ended meanwhile are left out, CPUs that
+    /// went offline as well, unless nothing remains.
+    pub fn open(plan: &Plan, places: &Places, start: Start, pages: usize) -> Result<Self, Refused> {
+        let mut opened = Self { counters: Vec::new(), rings: Vec::new() };
+        let mut ring_of: HashMap<(i32, Option<u32>), usize> = HashMap::new();
+        let mut gone = None;
+        let ring_bytes = pages * crate::sys::mem::page_bytes();
+        let attrs: Vec<Vec<u8>> =
+            plan.opened.iter().map(|e| attr_to_open(e, start, ring_bytes).to_bytes()).collect();
+        for (tid, cpu) in places.list() {
+            let first = opened.counters.len();
+            for (index, event) in plan.opened.iter().enumerate() {
+                let leader = event.leader.and_then(|l| opened.counters.get(first + l)).map(|c| &c.counter);
+                let cgroup = places.cgroup.as_ref().map(AsFd::as_fd);
+                let place = CounterPlace { tid, cpu, leader, cgroup };
+                match Counter::open(&attrs[index], place) {
+                    Ok(counter) => {
+                        let id = counter.id().map_err(|e| refused(Some(index), tid, cpu, e))?;
+                        opened.counters.push(OpenCounter { counter, event: index, ring: 0, id });
+                    }
+                    Err(e) if is_gone(&e, cpu) => {
+                        gone = Some(refused(Some(index), tid, cpu, e));
+                        opened.counters.truncate(first);
+                        break;
+                    }
+                    Err(e) => return Err(refused(Some(index), tid, cpu, e)),
+                }
+            }
+            opened
+                .attach_ring(first, (tid, cpu), &mut ring_of, pages)
+                .map_err(|e| refused(None, tid, cpu, e))?;
+        }
+        match gone {
+            Some(refusal) if opened.counters.is_empty() => Err(refusal),
+            _ => Ok(opened),
+        }
+    }
+
+    /// Gives the counters from `first` on their ring: maps one for the first of a CPU, redirects the others.
+    fn attach_ring(
+        &mut self,
+        first: usize,
+        (tid, cpu): (i32, Cpu),
+        ring_of: &mut HashMap<(i32, Option<u32>), usize>,
+        pages: usize,
+    ) -> io::Result<()> {
+        if first == self.counters.len() {
+            return Ok(());
+        }
+        let key = match cpu {
+            Cpu::One(n) => (-1, Some(n)),
+            Cpu::Any => (tid, None),
+        };
+        let (ring, redirect_from) = match ring_of.get(&key) {
+            Some(&ring) => (ring, first),
+            None => {
+                self.rings.push(Ring::map(&self.counters[first].counter, pages, false)?);
+                ring_of.insert(key, self.rings.len() - 1);
+                (self.rings.len() - 1, first + 1)
+            }
+        };
+        let owner = self.counters.iter().position(|c| c.ring == ring).unwrap_or(first);
+        for at in first..self.counters.len() {
+            self.counters[at].ring = ring;
+        }
+        let owner = if redirect_from == first { owner } else { first };
+        for at in redirect_from..self.counters.len() {
+            self.counters[at].counter.set_output(&self.counters[owner].counter)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the filters of tracepoints.
+    pub fn set_filters(&self, plan: &Plan) -> Result<(), Error> {
+        for open in &self.counters {
+            let event = &plan.opened[open.event];
+            let Some(filter) = &event.filter else { continue };
+            let refuse = |source| Error::Filter { filter: filter.clone(), event: event.name.clone(), source };
+            let text =
+                CString::new(filter.as_str()).map_err(|_| refuse(io::ErrorKind::InvalidInput.into()))?;
+            open.counter.set_filter(&text).map_err(refuse)?;
+        }
+        Ok(())
+    }
+
+    /// Starts every event that is always on, and those of one step of the ladder.
+    pub fn enable(&self, plan: &Plan, step: usize) -> io::Result<()> {
+        self.each(plan, |of| of.is_none_or(|s| s == step), Counter::enable)
+    }
+
+    /// Stops every event.
+    pub fn disable(&self, plan: &Plan) -> io::Result<()> {
+        self.each(plan, |_| true, Counter::disable)
+    }
+
+    /// Changes the step of the ladder that samples.
+    pub fn change_step(&self, plan: &Plan, from: usize, to: usize) -> io::Result<()> {
+        self.each(plan, |s| s == Some(to), Counter::enable)?;
+        self.each(plan, |s| s == Some(from), Counter::disable)
+    }
+
+    fn each(
+        &self,
+        plan: &Plan,
+        which: impl Fn(Option<usize>) -> bool,
+        act: impl Fn(&Counter) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let leads = |e: &OpenedEvent| e.leader.is_none() && which(e.step);
+        self.counters.iter().filter(|c| leads(&plan.opened[c.event])).try_for_each(|c| act(&c.counter))
+    }
+
+    /// The ids of each file event, in the order of the places.
+    #[must_use]
+    pub fn ids(&self, plan: &Plan) -> Vec<Vec<u64>> {
+        let mut ids = vec![Vec::new(); plan.file.len()];
+        for open in &self.counters {
+            ids[plan.opened[open.event].file_event].push(open.id);
+        }
+        ids
+    }
+}
+
+fn attr_to_open(event: &OpenedEvent, start: Start, ring_bytes: usize) -> perfdata::Attr {
+    let mut attr = event.attr;
+    // Group members follow their leader.
+    let leads = event.leader.is_none();
+    attr.flags.set(AttrFlags::DISABLED, leads);
+    attr.flags
+        .set(AttrFlags::ENABLE_ON_EXEC, leads && start == Start::OnExec && event.step.unwrap_or(0) == 0);
+    attr.flags.set(AttrFlags::WATERMARK, true);
+    attr.wakeup = u32::try_from(ring_bytes / 4).unwrap_or(u32::MAX);
+    attr
+}
+
+/// The thread has ended, or the CPU went offline, since the places were listed.
+fn is_gone(error: &io::Error, cpu: Cpu) -> bool {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => true,
+        Some(libc::ENODEV) => match cpu {
+            Cpu::One(n) => !crate::proc::online_cpus().contains(&n),
+            Cpu::Any => false,
+        },
+        _ => false,
+    }
+}
+
+fn refused(event: Option<usize>, tid: i32, cpu: Cpu, source: io::Error) -> Refused {
+    let place = match (tid, cpu) {
+        (-1, Cpu::One(n)) => format!(" on CPU {n}"),
+        (-1 | 0, _) => String::new(),
+        (tid, _) => format!(" for thread {tid}"),
+    };
+    Refused { event, place, source }
+}

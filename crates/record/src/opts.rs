@@ -1,0 +1,176 @@
+//! What a recording is asked to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use perfdata::Attr;
+
+use crate::sys::time::Clock;
+use crate::target::Target;
+
+/// All options of a recording. `Default` is what `tally record` does without flags.
+#[derive(Debug, Clone)]
+pub struct RecordOpts {
+    /// Whom to watch.
+    pub target: Target,
+    /// What to sample, group leaders before their members; empty means `cycles`, else `cpu-clock`.
+    pub events: Vec<EventRequest>,
+    /// How often, for events that don't say it themselves.
+    pub rate: Rate,
+    /// Fail if the kernel's limit is below the frequency asked for, instead of lowering it.
+    pub strict_rate: bool,
+    /// How user stacks are had.
+    pub call_graph: CallGraph,
+    /// Leave the kernel's frames out of callchains.
+    pub without_kernel_chains: bool,
+    /// Leave the user's frames out of callchains.
+    pub without_user_chains: bool,
+    /// Where the records go.
+    pub output: Output,
+    /// Data pages of each ring; `None` chooses by the memory limits.
+    pub ring_pages: Option<usize>,
+    /// zstd level of the data section; `None` writes it plain.
+    pub compression: Option<i32>,
+    /// Children don't inherit the events.
+    pub no_inherit: bool,
+    /// Extra fields and records.
+    pub extra: Extra,
+    /// The clock of all times.
+    pub clock: Clock,
+    /// When to start after the command has begun.
+    pub delay: Delay,
+    /// Stop after so many bytes of output.
+    pub max_size_bytes: Option<u64>,
+    /// Also count these over the target's whole life and keep switches per thread, for a [`crate::summary::RunSummary`].
+    pub summary: bool,
+    /// Don't write build-ids of the files seen.
+    pub no_build_ids: bool,
+    /// Don't copy the files seen into the build-id cache (`~/.debug`).
+    pub no_build_id_cache: bool,
+    /// The command line to store in the file, program first.
+    pub command_line: Vec<String>,
+}
+
+impl Default for RecordOpts {
+    fn default() -> Self {
+        Self {
+            target: Target::default(),
+            events: Vec::new(),
+            rate: Rate::default(),
+            strict_rate: false,
+            call_graph: CallGraph::None,
+            without_kernel_chains: false,
+            without_user_chains: false,
+            output: Output::File(PathBuf::from("perf.data")),
+            ring_pages: None,
+            compression: None,
+            no_inherit: false,
+            extra: Extra::default(),
+            clock: Clock::Monotonic,
+            delay: Delay::default(),
+            max_size_bytes: None,
+            summary: false,
+            no_build_ids: false,
+            no_build_id_cache: false,
+            command_line: Vec::new(),
+        }
+    }
+}
+
+/// One event to sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRequest {
+    /// Its name as asked for ("cycles:u").
+    pub name: String,
+    /// Type, config, modifiers, and whatever the event's own terms set (period, call-graph …).
+    pub attr: Attr,
+    /// Index of its group's leader in the list; `None` if it is one or stands alone.
+    pub leader: Option<usize>,
+    /// True if its own terms set a period or frequency, which then holds.
+    pub own_rate: bool,
+    /// Only the leader of the group samples; the members are read with it (`:S`).
+    pub leader_samples: bool,
+    /// A tracepoint's filter.
+    pub filter: Option<String>,
+}
+
+/// How often to sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// So many samples per second and CPU of running time.
+    Hz(u64),
+    /// As many as the kernel allows.
+    MaxHz,
+    /// One sample for so many occurrences.
+    Period(u64),
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        // Not 1000: it shall not beat in step with what programs do every millisecond.
+        Self::Hz(997)
+    }
+}
+
+/// How user stacks are had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CallGraph {
+    /// No callchains.
+    #[default]
+    None,
+    /// The kernel follows frame pointers.
+    FramePointer,
+    /// A copy of so many bytes of stack goes to the file with the registers; reports unwind it.
+    Dwarf(u32),
+    /// The CPU's branch records, where it has them.
+    Lbr,
+    /// Unwound here while recording; the file gets plain callchains.
+    Live,
+}
+
+/// Where the records go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// A file; an existing one is kept as FILE.old.
+    File(PathBuf),
+    /// Standard output, in pipe mode.
+    Stdout,
+    /// Nowhere: only the summary is wanted.
+    Discard,
+}
+
+/// Extra fields in samples and extra records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Extra {
+    /// `PERF_SAMPLE_*` bits to add.
+    pub sample_type: u64,
+    /// `PERF_SAMPLE_BRANCH_*` bits; 0 for none.
+    pub branches: u64,
+    /// Registers as of the interrupt (mask).
+    pub regs_intr: u64,
+    /// Registers of user mode (mask), beyond what stacks need.
+    pub regs_user: u64,
+    /// Mappings of data as well.
+    pub data_maps: bool,
+    /// Counts per task (`inherit_stat`).
+    pub stat: bool,
+    /// Context switches.
+    pub switches: bool,
+    /// Namespaces of tasks.
+    pub namespaces: bool,
+    /// Cgroups of tasks.
+    pub cgroups: bool,
+}
+
+/// When to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delay {
+    /// With the command's exec.
+    #[default]
+    None,
+    /// So long after it.
+    After(Duration),
+    /// Never by itself (`-D -1`): only the control commands could; records side bands only.
+    Off,
+}

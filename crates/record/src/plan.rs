@@ -1,0 +1,253 @@
+//! From what is asked to the attributes to open: pure, no system calls.
+//!
+//! One event of the user becomes one *file event* (what the file says) and one or more *opened events* (what the
+//! kernel is told). For live unwinding they differ: the kernel copies registers and stack, the file holds
+//! callchains. And there are several sizes of snapshot, opened as steps of a ladder of which one is enabled.
+
+use perfdata::abi::*;
+use perfdata::{Attr, AttrFlags};
+
+use crate::opts::{CallGraph, EventRequest, Extra, Rate, RecordOpts};
+
+/// The kernel's largest stack copy: a record's size is a u16, and the size must be a multiple of 8.
+pub const MAX_SNAPSHOT_BYTES: u32 = 65_528;
+
+/// What the machine offers, found out before planning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// User registers this machine's unwinder wants; 0 if it has none.
+    pub unwind_regs: u64,
+    /// `kernel.perf_event_max_sample_rate`.
+    pub max_rate_hz: u64,
+    /// Sizes of stack snapshots to open, ascending; one is enabled at a time.
+    pub snapshot_steps: [u32; 2],
+    /// The kernel may be sampled.
+    pub kernel: bool,
+    /// `attr.build_id` (Linux 5.12).
+    pub build_id_records: bool,
+}
+
+/// An event as the kernel is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenedEvent {
+    /// Its name, for messages.
+    pub name: String,
+    /// All of the attribute but `disabled` and `enable_on_exec`.
+    pub attr: Attr,
+    /// Which of the plan's file events its ids belong to.
+    pub file_event: usize,
+    /// Index (in the plan's opened events) of its group leader.
+    pub leader: Option<usize>,
+    /// Step of the snapshot ladder; `None` if it is always on.
+    pub step: Option<usize>,
+    /// A tracepoint's filter.
+    pub filter: Option<String>,
+}
+
+/// An event as the file says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEvent {
+    /// Its name.
+    pub name: String,
+    /// Its attribute.
+    pub attr: Attr,
+}
+
+/// All events of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// In opening order; the first one carries the records of mappings, names and forks.
+    pub opened: Vec<OpenedEvent>,
+    /// In the file's order.
+    pub file: Vec<FileEvent>,
+    /// User stacks are unwound while recording.
+    pub live: bool,
+    /// Snapshot sizes of the ladder, in bytes; empty without one.
+    pub steps: Vec<u32>,
+}
+
+/// Makes the plan. `events` are the user's, or the default one; never empty.
+#[must_use]
+pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
+    let live = opts.call_graph == CallGraph::Live && !opts.without_user_chains && offer.unwind_regs != 0;
+    let common = common_attr(opts, events.len() > 1);
+    let mut made = Plan { opened: Vec::new(), file: Vec::new(), live, steps: Vec::new() };
+    if live {
+        made.steps = offer.snapshot_steps.to_vec();
+        made.steps.dedup();
+        made.opened.push(tracking_event(opts, &common, offer));
+    }
+    for (index, event) in events.iter().enumerate() {
+        let mut attr = sampling_attr(opts, event, &common, offer);
+        if !live && index == 0 {
+            track(&mut attr, opts, offer);
+        }
+        let mut in_file = attr;
+        if live && index == 0 {
+            track(&mut in_file, opts, offer);
+        }
+        made.file.push(FileEvent { name: event.name.clone(), attr: in_file });
+        let samples = attr.sample_period != 0;
+        if live && samples {
+            for step in 0..made.steps.len() {
+                let attr = with_snapshot(attr, made.steps[step], offer);
+                made.push(event, attr, index, Some(step));
+            }
+        } else {
+            made.push(event, attr, index, None);
+        }
+    }
+    made
+}
+
+impl Plan {
+    fn push(&mut self, event: &EventRequest, attr: Attr, file_event: usize, step: Option<usize>) {
+        let leader = event.leader.and_then(|of| {
+            let same_step = |e: &OpenedEvent| e.file_event == of && (e.step == step || step.is_none());
+            self.opened.iter().position(same_step)
+        });
+        let (name, filter) = (event.name.clone(), event.filter.clone());
+        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter });
+    }
+
+    /// True if samples of different events must be told apart by their id.
+    #[must_use]
+    pub fn has_ids(&self) -> bool {
+        self.file.len() > 1
+    }
+}
+
+/// What all attributes of a recording share, so that all records end with the same fields.
+fn common_attr(opts: &RecordOpts, several: bool) -> Attr {
+    let by_cpu = opts.target.is_system_wide() || opts.target.cpus.is_some();
+    let mut sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+    if several {
+        sample_type |= PERF_SAMPLE_IDENTIFIER;
+    }
+    if by_cpu {
+        sample_type |= PERF_SAMPLE_CPU;
+    }
+    sample_type |= opts.extra.sample_type & PERF_SAMPLE_CPU;
+    let mut flags = AttrFlags::SAMPLE_ID_ALL | AttrFlags::USE_CLOCKID;
+    flags.set(AttrFlags::INHERIT, !opts.no_inherit && !opts.target.is_system_wide());
+    Attr { sample_type, flags, clockid: opts.clock.id(), ..Attr::default() }
+}
+
+/// Adds the records that describe processes, mappings and whatever else was asked for.
+fn track(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
+    let Extra { data_maps, switches, namespaces, cgroups, .. } = opts.extra;
+    attr.flags = attr.flags.with(AttrFlags::MMAP | AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::COMM_EXEC);
+    attr.flags = attr.flags.with(AttrFlags::TASK);
+    attr.flags.set(AttrFlags::MMAP_DATA, data_maps);
+    attr.flags.set(AttrFlags::CONTEXT_SWITCH, switches || opts.summary);
+    attr.flags.set(AttrFlags::NAMESPACES, namespaces);
+    attr.flags.set(AttrFlags::CGROUP, cgroups);
+    attr.flags.set(AttrFlags::BUILD_ID, offer.build_id_records && !opts.no_build_ids);
+    let whole = offer.kernel && opts.target.is_system_wide();
+    attr.flags.set(AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT, whole);
+}
+
+/// The always-on event behind the ladder: no samples, only records about processes.
+fn tracking_event(opts: &RecordOpts, common: &Attr, offer: &Offer) -> OpenedEvent {
+    let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_DUMMY, ..*common };
+    attr.flags = attr.flags.with(AttrFlags::EXCLUDE_KERNEL);
+    attr.sample_period = 1;
+    track(&mut attr, opts, offer);
+    OpenedEvent { name: "dummy:u".to_owned(), attr, file_event: 0, leader: None, step: None, filter: None }
+}
+
+fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: &Offer) -> Attr {
+    let mut attr = event.attr;
+    attr.sample_type |= common.sample_type | PERF_SAMPLE_IP | opts.extra.sample_type;
+    attr.flags = attr.flags.with(common.flags);
+    attr.clockid = common.clockid;
+    attr.flags.set(AttrFlags::INHERIT_STAT, opts.extra.stat);
+    if !offer.kernel {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+    }
+    set_rate(&mut attr, opts, event, offer);
+    set_group_reads(&mut attr, event);
+    if opts.extra.branches != 0 {
+        attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+        attr.branch_sample_type = opts.extra.branches;
+    }
+    if opts.extra.regs_intr != 0 {
+        attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+        attr.sample_regs_intr = opts.extra.regs_intr;
+    }
+    if opts.extra.regs_user != 0 {
+        attr.sample_type |= PERF_SAMPLE_REGS_USER;
+        attr.sample_regs_user = opts.extra.regs_user;
+    }
+    if attr.type_ == PERF_TYPE_TRACEPOINT {
+        attr.sample_type |= PERF_SAMPLE_RAW | PERF_SAMPLE_CPU & common.sample_type;
+    }
+    set_call_graph(&mut attr, opts, offer);
+    attr
+}
+
+fn set_rate(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Offer) {
+    let member_of_sampling_leader = event.leader_samples && event.leader.is_some();
+    if member_of_sampling_leader {
+        attr.sample_period = 0;
+        attr.flags.set(AttrFlags::FREQ, false);
+        return;
+    }
+    attr.sample_type |= PERF_SAMPLE_PERIOD;
+    if event.own_rate && attr.sample_period != 0 {
+        return;
+    }
+    // Every hit of a tracepoint counts, unless told otherwise.
+    let every = attr.type_ == PERF_TYPE_TRACEPOINT && opts.rate == Rate::default();
+    let (period, is_frequency) = match opts.rate {
+        _ if every => (1, false),
+        Rate::Hz(hz) => (hz.min(offer.max_rate_hz.max(1)), true),
+        Rate::MaxHz => (offer.max_rate_hz.max(1), true),
+        Rate::Period(period) => (period.max(1), false),
+    };
+    attr.sample_period = period;
+    attr.flags.set(AttrFlags::FREQ, is_frequency);
+}
+
+fn set_group_reads(attr: &mut Attr, event: &EventRequest) {
+    if event.leader_samples {
+        attr.sample_type |= PERF_SAMPLE_READ | PERF_SAMPLE_IDENTIFIER;
+        attr.read_format |= PERF_FORMAT_ID | PERF_FORMAT_GROUP;
+        // Kernels before 6.12 refuse inherited events whose samples hold counter values.
+        attr.flags.set(AttrFlags::INHERIT, false);
+    }
+}
+
+fn set_call_graph(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
+    if opts.call_graph == CallGraph::None || attr.sample_period == 0 {
+        return;
+    }
+    attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+    attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL, opts.without_kernel_chains);
+    attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_USER, opts.without_user_chains);
+    match opts.call_graph {
+        CallGraph::Dwarf(bytes) if !opts.without_user_chains => {
+            attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+            attr.sample_regs_user |= offer.unwind_regs;
+            attr.sample_stack_user = bytes.next_multiple_of(8).clamp(8, MAX_SNAPSHOT_BYTES);
+            attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_USER, true);
+        }
+        CallGraph::Lbr => {
+            attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+            attr.branch_sample_type = PERF_SAMPLE_BRANCH_USER
+                | PERF_SAMPLE_BRANCH_CALL_STACK
+                | PERF_SAMPLE_BRANCH_NO_FLAGS
+                | PERF_SAMPLE_BRANCH_NO_CYCLES;
+        }
+        _ => {}
+    }
+}
+
+/// What the kernel is told for a live-unwound event: kernel chain, user registers and a copy of the stack.
+fn with_snapshot(mut attr: Attr, bytes: u32, offer: &Offer) -> Attr {
+    attr.sample_type |= PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    attr.sample_regs_user |= offer.unwind_regs;
+    attr.sample_stack_user = bytes;
+    attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+    attr
+}
