@@ -1,2 +1,21 @@
-//! Being built.
+//! The brain: records to machine model to aggregated profile to view rows.
+//!
+//! **Duties.** Apply state records to a [`machine::Machine`], resolve samples against the state of
+//! their moment, intern frames and paths, sum periods in a [`profile::Profile`], and answer views
+//! with rows.
+//!
+//! **What it will not do.** No I/O, no clock, no environment, no threads, no dependence on hash
+//! order: the same records in give byte-identical rows out. Object files are asked for through
+//! [`source::DsoSource`]; work that wants several threads (unwinding, symbolizing) is handed out
+//! in batches that the caller may run wherever it likes.
 #![forbid(unsafe_code)]
+
+pub mod machine;
+pub mod profile;
+pub mod reason;
+pub mod source;
+pub mod symbolize;
+pub mod table;
+pub mod view;
+
+pub use profile::Profile;

@@ -1,0 +1,96 @@
+//! The kernel's side of the address space: its image, modules, and code it generates itself.
+
+use super::{Mapping, Mappings, MmapSpec, file_name};
+use crate::table::{Dso, DsoKind, DsoTable};
+use rustc_hash::FxHashMap;
+
+/// What a `KSYMBOL` record says: code that appeared in, or vanished from, the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSymbol<'a> {
+    /// First address.
+    pub start: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Its name, e.g. `bpf_prog_6deef7357e7b4530_sched`.
+    pub name: &'a str,
+    /// True when it is a BPF program, false for other generated code (trampolines).
+    pub bpf: bool,
+    /// True when it went away.
+    pub removed: bool,
+}
+
+/// A kernel mapping: the image (`[kernel.kallsyms]_text`) or a module (`[ext4]`, a `.ko` path).
+pub(super) fn mmap(
+    maps: &mut Mappings,
+    spec: &MmapSpec<'_>,
+    build_ids: &FxHashMap<String, Vec<u8>>,
+    dsos: &mut DsoTable,
+) {
+    let dso = if is_image(spec.path) { image_dso(spec, build_ids) } else { module_dso(spec, build_ids) };
+    let is_image = dso.kind == DsoKind::Kernel;
+    let dso = dsos.intern(dso);
+    let end = match spec.len {
+        0 => u64::MAX,
+        len => spec.start.saturating_add(len),
+    };
+    let mapping = Mapping { start: spec.start, end, base: spec.start, dso };
+    if is_image { maps.insert_below(mapping) } else { maps.insert(mapping) }
+}
+
+/// `KSYMBOL`: a program or trampoline of its own name.
+pub(super) fn announce(maps: &mut Mappings, symbol: &KernelSymbol<'_>, dsos: &mut DsoTable) {
+    if symbol.removed {
+        maps.remove_at(symbol.start);
+        return;
+    }
+    let dso = dsos.intern(Dso {
+        kind: DsoKind::Bpf,
+        path: symbol.name.to_owned(),
+        short_name: symbol.name.to_owned(),
+        build_id: None,
+        level: 'k',
+        start_avma: symbol.start,
+    });
+    let end = symbol.start.saturating_add(symbol.len);
+    maps.insert(Mapping { start: symbol.start, end, base: symbol.start, dso });
+}
+
+fn is_image(path: &str) -> bool {
+    path.starts_with("[kernel.kallsyms]") || path.starts_with("[guest.kernel.kallsyms") || path == "[kernel]"
+}
+
+fn image_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso {
+    let name = "[kernel.kallsyms]";
+    let build_id = spec.build_id.map(<[u8]>::to_vec).or_else(|| build_ids.get(name).cloned());
+    Dso {
+        kind: DsoKind::Kernel,
+        path: name.to_owned(),
+        short_name: name.to_owned(),
+        build_id,
+        level: 'k',
+        start_avma: spec.start,
+    }
+}
+
+/// A module is known by a bracketed name (`[ext4]`) whatever the record's path says.
+fn module_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso {
+    let build_id = spec.build_id.map(<[u8]>::to_vec).or_else(|| build_ids.get(spec.path).cloned());
+    Dso {
+        kind: DsoKind::KernelModule,
+        path: spec.path.to_owned(),
+        short_name: module_name(spec.path),
+        build_id,
+        level: 'k',
+        start_avma: spec.start,
+    }
+}
+
+/// `/lib/modules/…/snd-hda.ko.xz` → `[snd_hda]`; other names stay.
+fn module_name(path: &str) -> String {
+    let file = file_name(path);
+    let stem = [".ko", ".ko.gz", ".ko.xz", ".ko.zst"].iter().find_map(|ending| file.strip_suffix(ending));
+    match stem {
+        Some(stem) => format!("[{}]", stem.replace('-', "_")),
+        None => file.to_owned(),
+    }
+}

@@ -1,0 +1,351 @@
+//! The machine being profiled, as the state records tell it: who runs, under which name, with what
+//! mapped, at the moment of the sample at hand.
+//!
+//! Knows no samples, periods or symbols. Time is only the order of calls.
+
+mod kernel;
+mod mapping;
+mod process;
+
+pub use kernel::KernelSymbol;
+pub use mapping::{LookupAddr, Mapping, Mappings};
+pub use process::{Process, ProcessId, TaskSpan, Thread, ThreadId};
+
+use crate::table::{Dso, DsoId, DsoKind, DsoTable, Frame, StringId, StringTable, dense_id};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+dense_id! {
+    /// A [`TaskSpan`]: one thread under one name.
+    TaskSpanId
+}
+
+/// Which kind of code an address is of: the kernel's context markers and record misc bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// The kernel.
+    Kernel,
+    /// A process.
+    User,
+    /// A hypervisor, or a mode the record does not tell.
+    Hypervisor,
+    /// A virtual machine's kernel.
+    GuestKernel,
+    /// A virtual machine's process.
+    GuestUser,
+}
+
+impl Mode {
+    /// The letter perf writes for it.
+    #[must_use]
+    pub fn level(self) -> char {
+        match self {
+            Self::Kernel => 'k',
+            Self::User => '.',
+            Self::Hypervisor => 'H',
+            Self::GuestKernel => 'g',
+            Self::GuestUser => 'u',
+        }
+    }
+}
+
+/// What a `MMAP` or `MMAP2` record says.
+#[derive(Clone, Copy, Debug)]
+pub struct MmapSpec<'a> {
+    /// Process the mapping is made in; -1 with kernel mode for the kernel's own.
+    pub pid: i32,
+    /// First address.
+    pub start: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Position of `start` in the file, in bytes.
+    pub pgoff: u64,
+    /// Path or pseudo-file name, as recorded.
+    pub path: &'a str,
+    /// Build id, when the record carries one.
+    pub build_id: Option<&'a [u8]>,
+    /// Whose address space: kernel or user (guests too).
+    pub mode: Mode,
+    /// May it hold code? (`PROT_EXEC`; false for MMAP records of data.)
+    pub executable: bool,
+    /// Made of huge pages without a file (`MAP_HUGETLB`).
+    pub huge: bool,
+}
+
+/// Processes, threads and mappings at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    processes: Vec<Process>,
+    threads: Vec<Thread>,
+    spans: Vec<TaskSpan>,
+    by_pid: FxHashMap<i32, ProcessId>,
+    by_tid: FxHashMap<i32, ThreadId>,
+    kernel: Mappings,
+    build_ids: FxHashMap<String, Vec<u8>>,
+    unknown: FxHashMap<Mode, DsoId>,
+    map_version: u64,
+    thread_comms: FxHashMap<i32, StringId>,
+}
+
+impl Machine {
+    /// A build id from the file header, for DSOs whose mapping records carry none.
+    pub fn set_build_id(&mut self, path: &str, build_id: &[u8], dsos: &mut DsoTable) {
+        self.build_ids.insert(path.to_owned(), build_id.to_vec());
+        dsos.set_build_id(path, build_id);
+    }
+
+    /// A mapping made.
+    pub fn mmap(&mut self, spec: &MmapSpec<'_>, dsos: &mut DsoTable) {
+        match spec.mode {
+            Mode::Kernel => kernel::mmap(&mut self.kernel, spec, &self.build_ids, dsos),
+            Mode::User => self.mmap_user(spec, dsos),
+            Mode::Hypervisor | Mode::GuestKernel | Mode::GuestUser => {}
+        }
+    }
+
+    fn mmap_user(&mut self, spec: &MmapSpec<'_>, dsos: &mut DsoTable) {
+        let dso = mapping_dso(spec, &self.build_ids);
+        let base = match dso.kind {
+            DsoKind::File => spec.pgoff,
+            DsoKind::Vdso => 0,
+            _ => spec.start,
+        };
+        let dso = dsos.intern(dso);
+        let end = spec.start.saturating_add(spec.len);
+        let process = self.process_of(spec.pid);
+        self.map_version += 1;
+        let process = &mut self.processes[process.index()];
+        process.map_version = self.map_version;
+        Arc::make_mut(&mut process.mappings).insert(Mapping { start: spec.start, end, base, dso });
+    }
+
+    /// Code the kernel announced by `KSYMBOL` (BPF programs, trampolines) or withdrew.
+    pub fn kernel_symbol(&mut self, symbol: &KernelSymbol<'_>, dsos: &mut DsoTable) {
+        kernel::announce(&mut self.kernel, symbol, dsos);
+    }
+
+    /// A thread's new name. `exec` says that the process was replaced: its mappings go.
+    pub fn comm(&mut self, pid: i32, tid: i32, name: &str, exec: bool, strings: &mut StringTable) {
+        let name = strings.intern(name);
+        let process = self.process_of(pid);
+        if exec {
+            self.map_version += 1;
+            let process = &mut self.processes[process.index()];
+            process.mappings = Arc::default();
+            process.map_version = self.map_version;
+        }
+        let thread = self.thread_of(pid, tid);
+        self.name_thread(thread, name);
+    }
+
+    /// A thread or process made. The child starts with the parent's name and mappings.
+    pub fn fork(&mut self, pid: i32, tid: i32, parent_pid: i32, parent_tid: i32) {
+        let parent = self.thread_of(parent_pid, parent_tid);
+        let comm = self.spans[self.threads[parent.index()].span.index()].comm;
+        let parent_process = self.threads[parent.index()].process;
+        if self.by_tid.get(&tid).is_some_and(|&id| id == parent) {
+            return; // synthesized for the process itself
+        }
+        self.by_tid.remove(&tid);
+        if pid == tid && pid != parent_pid {
+            self.by_pid.remove(&pid);
+            let child = self.process_of(pid);
+            let (maps, version) = {
+                let parent = &self.processes[parent_process.index()];
+                (Arc::clone(&parent.mappings), parent.map_version)
+            };
+            let child = &mut self.processes[child.index()];
+            child.mappings = maps;
+            child.map_version = version;
+        }
+        let thread = self.thread_of(pid, tid);
+        self.name_thread(thread, comm);
+    }
+
+    /// A thread ended. Its ids may be used again by another.
+    pub fn exit(&mut self, pid: i32, tid: i32) {
+        if let Some(&id) = self.by_tid.get(&tid) {
+            self.threads[id.index()].exited = true;
+        }
+        if pid == tid
+            && let Some(&id) = self.by_pid.get(&pid)
+        {
+            self.processes[id.index()].exited = true;
+        }
+    }
+
+    /// The thread `tid` of `pid` as it is now, with its present name.
+    pub fn span_of(&mut self, pid: i32, tid: i32) -> TaskSpanId {
+        let thread = self.thread_of(pid, tid);
+        self.threads[thread.index()].span
+    }
+
+    /// Gives a thread that has no name yet one (`swapper` for pid 0, `:TID` else).
+    pub fn name_unnamed(&mut self, span: TaskSpanId, strings: &mut StringTable) {
+        if self.spans[span.index()].comm != StringId::EMPTY || self.spans[span.index()].named {
+            return;
+        }
+        let thread = &self.threads[self.spans[span.index()].thread.index()];
+        let tid = thread.tid;
+        let name = if tid == 0 { "swapper".to_owned() } else { format!(":{tid}") };
+        self.spans[span.index()].comm = strings.intern(&name);
+    }
+
+    /// Where `addr` lies, seen from `pid` in `mode`.
+    pub fn resolve(&mut self, pid: i32, mode: Mode, addr: LookupAddr, dsos: &mut DsoTable) -> Frame {
+        let mapping = match mode {
+            Mode::Kernel => self.kernel.find(addr.lookup()),
+            Mode::User => {
+                let process = self.process_of(pid);
+                self.processes[process.index()].mappings.find(addr.lookup())
+            }
+            Mode::Hypervisor | Mode::GuestKernel | Mode::GuestUser => None,
+        };
+        match mapping {
+            Some(mapping) => addr.frame_in(mapping),
+            None => addr.frame_unmapped(self.unknown_dso(mode, dsos)),
+        }
+    }
+
+    /// The same against given user mappings (of an earlier moment).
+    pub fn resolve_in(&mut self, maps: &Mappings, addr: LookupAddr, dsos: &mut DsoTable) -> Frame {
+        match maps.find(addr.lookup()) {
+            Some(mapping) => addr.frame_in(mapping),
+            None => addr.frame_unmapped(self.unknown_dso(Mode::User, dsos)),
+        }
+    }
+
+    /// The user mappings of `pid` now, shared, with a number that changes when they do.
+    pub fn mappings_of(&mut self, pid: i32) -> (ProcessId, Arc<Mappings>, u64) {
+        let id = self.process_of(pid);
+        let process = &self.processes[id.index()];
+        (id, Arc::clone(&process.mappings), process.map_version)
+    }
+
+    /// The kernel's mappings now.
+    #[must_use]
+    pub fn kernel(&self) -> &Mappings {
+        &self.kernel
+    }
+
+    /// All spans seen so far; a [`TaskSpanId`] is a position here.
+    #[must_use]
+    pub fn spans(&self) -> &[TaskSpan] {
+        &self.spans
+    }
+
+    /// All threads seen so far; a [`ThreadId`] is a position here.
+    #[must_use]
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// All processes seen so far; a [`ProcessId`] is a position here.
+    #[must_use]
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    fn unknown_dso(&mut self, mode: Mode, dsos: &mut DsoTable) -> DsoId {
+        *self.unknown.entry(mode).or_insert_with(|| {
+            let (kind, name) = match mode {
+                Mode::GuestKernel => (DsoKind::GuestKernel, "[guest.kernel.kallsyms]"),
+                Mode::GuestUser => (DsoKind::GuestUser, "[guest.user]"),
+                Mode::Kernel | Mode::User | Mode::Hypervisor => (DsoKind::Unknown, "[unknown]"),
+            };
+            dsos.intern(Dso {
+                kind,
+                path: name.to_owned(),
+                short_name: name.to_owned(),
+                build_id: None,
+                level: mode.level(),
+                start_avma: 0,
+            })
+        })
+    }
+
+    fn process_of(&mut self, pid: i32) -> ProcessId {
+        let (by_pid, processes) = (&mut self.by_pid, &mut self.processes);
+        *by_pid.entry(pid).or_insert_with(|| {
+            let mappings = Arc::default();
+            processes.push(Process { pid, mappings, map_version: 0, exited: false });
+            ProcessId::from_index(processes.len() - 1)
+        })
+    }
+
+    fn thread_of(&mut self, pid: i32, tid: i32) -> ThreadId {
+        let process = self.process_of(pid);
+        if let Some(&id) = self.by_tid.get(&tid)
+            && self.threads[id.index()].process == process
+        {
+            return id;
+        }
+        let thread = ThreadId::from_index(self.threads.len());
+        let comm = self.main_thread_comm(process, pid, tid);
+        let span = self.push_span(thread, comm);
+        self.threads.push(Thread { process, pid, tid, span, exited: false });
+        self.by_tid.insert(tid, thread);
+        thread
+    }
+
+    /// A thread first seen without FORK or COMM goes by its process's main thread's name.
+    fn main_thread_comm(&self, process: ProcessId, pid: i32, tid: i32) -> StringId {
+        if pid == tid {
+            return StringId::EMPTY;
+        }
+        self.by_tid.get(&pid).map(|id| &self.threads[id.index()]).filter(|main| main.process == process).map_or(
+            StringId::EMPTY,
+            |main| {
+                let span = &self.spans[main.span.index()];
+                if span.named { span.comm } else { StringId::EMPTY }
+            },
+        )
+    }
+
+    fn name_thread(&mut self, thread: ThreadId, comm: StringId) {
+        let span = self.threads[thread.index()].span;
+        let current = &mut self.spans[span.index()];
+        if current.comm == comm {
+            current.named = true;
+            return;
+        }
+        let span = self.push_span(thread, comm);
+        self.spans[span.index()].named = true;
+        self.threads[thread.index()].span = span;
+    }
+
+    fn push_span(&mut self, thread: ThreadId, comm: StringId) -> TaskSpanId {
+        self.spans.push(TaskSpan { thread, comm, named: comm != StringId::EMPTY });
+        TaskSpanId::from_index(self.spans.len() - 1)
+    }
+}
+
+/// The DSO behind a user mapping.
+fn mapping_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso {
+    let anonymous = spec.huge
+        || spec.path == "//anon"
+        || spec.path.starts_with("/dev/zero")
+        || spec.path.starts_with("/anon_hugepage");
+    let no_file =
+        spec.path.starts_with("[stack") || spec.path.starts_with("/SYSV") || spec.path.starts_with("[heap]");
+    let (kind, path) = if spec.path == "[vdso]" || spec.path == "[vdso32]" || spec.path == "[vdsox32]" {
+        (DsoKind::Vdso, spec.path.to_owned())
+    } else if (anonymous || no_file) && spec.executable {
+        (DsoKind::PerfMap { pid: spec.pid }, format!("/tmp/perf-{}.map", spec.pid))
+    } else if anonymous || no_file || spec.path.is_empty() {
+        (DsoKind::PerfMap { pid: spec.pid }, spec.path.to_owned())
+    } else {
+        (DsoKind::File, spec.path.to_owned())
+    };
+    let build_id = spec.build_id.map(<[u8]>::to_vec).or_else(|| build_ids.get(&path).cloned());
+    Dso { kind, short_name: file_name(&path).to_owned(), path, build_id, level: '.', start_avma: 0 }
+}
+
+/// The part of a path behind the last slash; all of a bracketed name.
+#[must_use]
+pub fn file_name(path: &str) -> &str {
+    if path.starts_with('[') {
+        return path;
+    }
+    path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
+}

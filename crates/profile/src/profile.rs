@@ -1,0 +1,301 @@
+//! The profile: (event, thread span, callsite …) → count and period. Merge is addition.
+//!
+//! This is the value that views, diff and exports share. It holds no text beyond the string table
+//! and no object files; names arrive by [`crate::symbolize`].
+
+use crate::machine::{Machine, TaskSpanId};
+use crate::reason::{Diagnostics, StackEnd};
+use crate::table::{
+    CallsiteId, CallsiteTable, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable, SymbolTable,
+    dense_id,
+};
+use crate::view::report::Value;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+dense_id! {
+    /// Further dimensions of a sample, interned: see [`Extra`]. Id 0 has none of them.
+    ExtraId
+}
+dense_id! {
+    /// A thread under one name, in a [`Profile`].
+    TaskId
+}
+
+/// An event of the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventInfo {
+    /// As recorded, e.g. `cycles:u`.
+    pub name: String,
+    /// `perf_event_attr.type`.
+    pub kind: u32,
+    /// `perf_event_attr.config`.
+    pub config: u64,
+    /// `perf_event_attr.sample_type` bits.
+    pub sample_type: u64,
+    /// True when the period was chosen by a wanted frequency (`-F`).
+    pub by_frequency: bool,
+    /// Period, or frequency in Hz.
+    pub period_or_hz: u64,
+    /// Position of its group's leader among the events; itself when it leads or stands alone.
+    pub leader: usize,
+    /// Samples were taken with callchains.
+    pub has_callchain: bool,
+    /// Samples were taken with branch stacks.
+    pub has_branches: bool,
+}
+
+/// A thread under one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Process label.
+    pub pid: i32,
+    /// Thread label.
+    pub tid: i32,
+    /// Number of the process, never used again for another one in this session.
+    pub process: u32,
+    /// Its name in this span.
+    pub comm: StringId,
+}
+
+/// A branch end: where, and in which kind of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BranchEnds {
+    /// The branch instruction.
+    pub from: FrameId,
+    /// Its target.
+    pub to: FrameId,
+    /// Predicted wrongly / rightly, if told.
+    pub mispredicted: Option<bool>,
+    /// Inside a transaction.
+    pub in_tx: bool,
+    /// Ended by a transaction abort.
+    pub abort: bool,
+    /// Cycles since the branch before; 0 if not told.
+    pub cycles: u16,
+}
+
+/// Dimensions that are kept only when asked for (see [`crate::session::Dimensions`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Extra {
+    /// Start of the time slice, in ns of the recording's clock.
+    pub time_ns: Option<u64>,
+    /// Hardware-given cost.
+    pub weight: Option<u64>,
+    /// Data address.
+    pub data_addr: Option<u64>,
+    /// The period itself (sort key `period` does not need it; `sample`-exact views do).
+    pub cgroup: Option<u64>,
+    /// A branch of the sample's branch stack; the cell's callsite is then the sample's.
+    pub branch: Option<BranchEnds>,
+    /// The tracepoint payload as text.
+    pub trace: Option<StringId>,
+    /// Tracepoint fields asked for by name, in the order asked for.
+    pub fields: Vec<StringId>,
+    /// Code page size, transaction flags … by the number of the sort key's own choice.
+    pub transaction: Option<u64>,
+    /// In another order for every sample, when single samples are asked for (`--sort sample`).
+    pub sample: Option<u64>,
+}
+
+/// What cells are kept apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CellKey {
+    /// Index into [`Profile::events`].
+    pub event: u32,
+    /// Who ran.
+    pub task: TaskId,
+    /// On which CPU; -1 when not kept or not recorded.
+    pub cpu: i32,
+    /// Where, with the path to it.
+    pub callsite: CallsiteId,
+    /// The rest.
+    pub extra: ExtraId,
+}
+
+/// What cells sum up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Number of samples.
+    pub count: u64,
+    /// Event occurrences these stand for (ns for clocks and off-CPU time).
+    pub period: u64,
+    /// Sum of the hardware-given weights.
+    pub weight: u64,
+}
+
+impl Sums {
+    /// Adds another's sums.
+    pub fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.period = self.period.saturating_add(other.period);
+        self.weight = self.weight.saturating_add(other.weight);
+    }
+}
+
+/// The aggregated recording.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// All text.
+    pub strings: StringTable,
+    /// All files and pseudo-files.
+    pub dsos: DsoTable,
+    /// All distinct addresses.
+    pub frames: FrameTable,
+    /// All distinct paths.
+    pub callsites: CallsiteTable,
+    /// All names, once symbolized.
+    pub symbols: SymbolTable,
+    /// The events, in the file's order.
+    pub events: Vec<EventInfo>,
+    /// Counts: samples read, dropped, lost.
+    pub diagnostics: Diagnostics,
+    /// Time of the first and last sample, ns of the recording's clock.
+    pub time_span_ns: Option<(u64, u64)>,
+    /// The name each thread had last, by thread id.
+    pub last_comms: BTreeMap<i32, StringId>,
+    /// The tracepoint fields that were asked for: [`Extra::fields`] has their values, in this order.
+    pub trace_fields: Vec<String>,
+    /// How user stacks ended, by task.
+    pub stack_ends: BTreeMap<(TaskId, StackEnd), u64>,
+    pub(crate) tasks: Vec<Task>,
+    task_ids: FxHashMap<Task, TaskId>,
+    cells: Vec<(CellKey, Sums)>,
+    cell_index: FxHashMap<CellKey, u32>,
+    extras: Vec<Extra>,
+    extra_ids: FxHashMap<Extra, ExtraId>,
+    pub(crate) names: FrameNames,
+}
+
+/// The source-level frames of each frame, once symbolized.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FrameNames {
+    /// By frame: where its inline frames lie in `inlines`, or why there are none.
+    pub by_frame: Vec<NameState>,
+    /// Innermost first within a frame.
+    pub inlines: Vec<InlineFrame>,
+}
+
+/// What is known of one frame's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NameState {
+    /// Not asked yet.
+    #[default]
+    Unasked,
+    /// `inlines[first..first + len]`.
+    Named { first: u32, len: u32, with_lines: bool },
+    /// No name, and why.
+    Missing(dso::Missing),
+}
+
+impl Profile {
+    /// Adds sums to a cell.
+    pub fn add(&mut self, key: CellKey, sums: Sums) {
+        let (cells, index) = (&mut self.cells, &mut self.cell_index);
+        let at = *index.entry(key).or_insert_with(|| {
+            cells.push((key, Sums::default()));
+            u32::try_from(cells.len() - 1).expect("invariant: fewer than 2^32 cells")
+        });
+        cells[at as usize].1.add(sums);
+    }
+
+    /// All cells, in order of first sight.
+    #[must_use]
+    pub fn cells(&self) -> &[(CellKey, Sums)] {
+        &self.cells
+    }
+
+    /// The id of a task, new or known.
+    pub fn intern_task(&mut self, task: Task) -> TaskId {
+        let tasks = &mut self.tasks;
+        *self.task_ids.entry(task).or_insert_with(|| {
+            tasks.push(task);
+            TaskId::from_index(tasks.len() - 1)
+        })
+    }
+
+    /// Who.
+    #[must_use]
+    pub fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.index()]
+    }
+
+    /// All threads under all their names, in order of first sample.
+    #[must_use]
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The id of further dimensions, new or known.
+    pub fn intern_extra(&mut self, extra: Extra) -> ExtraId {
+        if self.extras.is_empty() {
+            self.extras.push(Extra::default());
+            self.extra_ids.insert(Extra::default(), ExtraId(0));
+        }
+        if let Some(&id) = self.extra_ids.get(&extra) {
+            return id;
+        }
+        let id = ExtraId::from_index(self.extras.len());
+        self.extras.push(extra.clone());
+        self.extra_ids.insert(extra, id);
+        id
+    }
+
+    /// The further dimensions of a cell.
+    #[must_use]
+    pub fn extra(&self, id: ExtraId) -> &Extra {
+        &self.extras[id.index()]
+    }
+
+    /// The source-level frames of `frame`, **innermost first**: the last one is the function the
+    /// symbol table knows. Empty when it has no name (yet).
+    #[must_use]
+    pub fn frame_names(&self, frame: FrameId) -> &[InlineFrame] {
+        match self.names.by_frame.get(frame.index()) {
+            Some(&NameState::Named { first, len, .. }) => {
+                &self.names.inlines[first as usize..first as usize + len as usize]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Why `frame` has no name; `None` when it has one or was never asked.
+    #[must_use]
+    pub fn missing_name(&self, frame: FrameId) -> Option<dso::Missing> {
+        match self.names.by_frame.get(frame.index()) {
+            Some(&NameState::Missing(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Sum of all cells of an event.
+    #[must_use]
+    pub fn total(&self, event: usize) -> Sums {
+        let mut total = Sums::default();
+        for (_, sums) in self.cells.iter().filter(|(key, _)| key.event as usize == event) {
+            total.add(*sums);
+        }
+        total
+    }
+
+    /// The name a task's thread had last; its own when nothing later is known.
+    #[must_use]
+    pub fn last_comm(&self, id: TaskId) -> StringId {
+        let task = self.task(id);
+        self.last_comms.get(&task.tid).copied().unwrap_or(task.comm)
+    }
+
+    /// The value of a tracepoint field asked for by name.
+    #[must_use]
+    pub fn trace_field(&self, extra: &Extra, name: &str) -> Value {
+        let at = self.trace_fields.iter().position(|field| field == name);
+        at.and_then(|at| extra.fields.get(at)).map_or(Value::None, |&id| Value::Text(id))
+    }
+
+    /// Takes a thread span of the machine into the profile's own table.
+    pub(crate) fn task_of_span(&mut self, machine: &Machine, span: TaskSpanId) -> TaskId {
+        let span = &machine.spans()[span.index()];
+        let thread = &machine.threads()[span.thread.index()];
+        self.intern_task(Task { pid: thread.pid, tid: thread.tid, process: thread.process.0, comm: span.comm })
+    }
+}

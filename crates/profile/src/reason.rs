@@ -1,0 +1,137 @@
+//! Reasons: the one list of why something is incomplete, and the counts of a whole session.
+//!
+//! The law of conservation kept here: **samples read = samples attributed + samples under a
+//! [`Reason`]**. What is attributed but imperfect (a stack cut short, a name missing) is counted
+//! beside it, never instead.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why a sample was not attributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The sample's id belongs to no event of the file.
+    UnknownEvent,
+    /// The sample carries neither an address nor a callchain.
+    NoAddress,
+    /// The sample carries no branch stack, and branches were asked for.
+    NoBranches,
+    /// Left out by `--comms`, `--tid`, `--pid`, `--cpu` or `--time`.
+    Filtered,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownEvent => "of an unknown event",
+            Self::NoAddress => "without an address",
+            Self::NoBranches => "without branches",
+            Self::Filtered => "filtered out",
+        })
+    }
+}
+
+/// How a user stack ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum StackEnd {
+    /// The sample had no user part (kernel thread, or nothing asked for).
+    NoUserStack,
+    /// A chain collected by the kernel (frame pointers) or the recorder: taken as it is.
+    AsRecorded,
+    /// Unwinding reached the thread's start.
+    ReachedRoot,
+    /// The copied bytes of the stack ended first.
+    StackCut,
+    /// No unwind information for a frame.
+    NoUnwindInfo,
+    /// The unwind information or the memory it points to made no sense.
+    BadUnwind,
+    /// Cut at `--max-stack` frames.
+    MaxStack,
+    /// The registers of the sample are missing or of another architecture.
+    NoRegisters,
+}
+
+impl StackEnd {
+    /// True when the path is whole as far as can be known.
+    #[must_use]
+    pub fn is_complete(self) -> bool {
+        matches!(self, Self::NoUserStack | Self::AsRecorded | Self::ReachedRoot)
+    }
+}
+
+impl fmt::Display for StackEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoUserStack => "no user stack",
+            Self::AsRecorded => "as recorded",
+            Self::ReachedRoot => "complete",
+            Self::StackCut => "cut at the end of the copied stack",
+            Self::NoUnwindInfo => "no unwind information",
+            Self::BadUnwind => "unwind information unusable",
+            Self::MaxStack => "cut at the longest stack asked for",
+            Self::NoRegisters => "no usable registers",
+        })
+    }
+}
+
+/// Counts of one session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    /// Samples that came in.
+    pub samples_read: u64,
+    /// Samples that are in the profile.
+    pub samples_attributed: u64,
+    /// Samples that are not, by reason.
+    pub dropped: BTreeMap<Reason, u64>,
+    /// Samples by how their user stack ended.
+    pub stack_ends: BTreeMap<StackEnd, u64>,
+    /// Records the kernel dropped because a ring was full (`PERF_RECORD_LOST`).
+    pub lost_records: u64,
+    /// Samples the hardware or the kernel dropped (`PERF_RECORD_LOST_SAMPLES`).
+    pub lost_samples: u64,
+    /// How often `PERF_RECORD_LOST` and `LOST_SAMPLES` came.
+    pub lost_events: u64,
+    /// Frames (of all chains) that no mapping held.
+    pub unmapped_frames: u64,
+    /// Throttle records: the kernel thinned the samples.
+    pub throttled: u64,
+}
+
+impl Diagnostics {
+    /// Counts a sample that is left out.
+    pub fn drop_sample(&mut self, reason: Reason) {
+        *self.dropped.entry(reason).or_default() += 1;
+    }
+
+    /// Samples left out, for whatever reason.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+
+    /// Does every sample have its place? Always true once a session is finished.
+    #[must_use]
+    pub fn is_conserved(&self) -> bool {
+        self.samples_read == self.samples_attributed + self.dropped_total()
+    }
+
+    /// Adds the counts of another session.
+    pub fn merge(&mut self, other: &Self) {
+        self.samples_read += other.samples_read;
+        self.samples_attributed += other.samples_attributed;
+        self.lost_records += other.lost_records;
+        self.lost_samples += other.lost_samples;
+        self.lost_events += other.lost_events;
+        self.unmapped_frames += other.unmapped_frames;
+        self.throttled += other.throttled;
+        for (&reason, count) in &other.dropped {
+            *self.dropped.entry(reason).or_default() += count;
+        }
+        for (&end, count) in &other.stack_ends {
+            *self.stack_ends.entry(end).or_default() += count;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Names, after aggregation: every distinct frame is asked for once.
+//!
+//! The caller may answer the requests in any order and on any thread:
+//! ```text
+//!   profile.requests(want) ── one per DSO ──→ (threads, DsoSource) ──→ profile.answer(…)
+//! ```
+
+use crate::profile::{NameState, Profile};
+use crate::source::{DsoSource, NamedFrame, Want};
+use crate::table::{DsoId, FrameId, InlineFrame, Symbol};
+use std::collections::BTreeMap;
+
+/// The frames of one DSO that still lack what is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolizeRequest {
+    /// The DSO.
+    pub dso: DsoId,
+    /// Lookup addresses, sorted, distinct.
+    pub addrs: Vec<u64>,
+    /// The frames of each address.
+    frames: Vec<Vec<FrameId>>,
+    want: Want,
+}
+
+impl SymbolizeRequest {
+    /// What is wanted.
+    #[must_use]
+    pub fn want(&self) -> Want {
+        self.want
+    }
+
+    /// Cuts the request into pieces of at most `len` addresses, for several threads.
+    #[must_use]
+    pub fn split(self, len: usize) -> Vec<Self> {
+        let len = len.max(1);
+        let mut frames = self.frames.into_iter();
+        self.addrs
+            .chunks(len)
+            .map(|addrs| Self {
+                dso: self.dso,
+                addrs: addrs.to_vec(),
+                frames: frames.by_ref().take(addrs.len()).collect(),
+                want: self.want,
+            })
+            .collect()
+    }
+}
+
+impl Profile {
+    /// What has to be asked for so that every frame has what `want` says.
+    #[must_use]
+    pub fn requests(&self, want: Want) -> Vec<SymbolizeRequest> {
+        let mut by_dso: BTreeMap<DsoId, BTreeMap<u64, Vec<FrameId>>> = BTreeMap::new();
+        for (index, frame) in self.frames.entries().iter().enumerate() {
+            let lacking = match self.names.by_frame.get(index) {
+                None | Some(NameState::Unasked) => true,
+                Some(NameState::Named { with_lines, .. }) => want == Want::Lines && !with_lines,
+                Some(NameState::Missing(_)) => false,
+            };
+            if lacking {
+                let frames = by_dso.entry(frame.dso).or_default().entry(frame.lookup).or_default();
+                frames.push(FrameId::from_index(index));
+            }
+        }
+        by_dso
+            .into_iter()
+            .map(|(dso, frames)| {
+                let (addrs, frames) = frames.into_iter().unzip();
+                SymbolizeRequest { dso, addrs, frames, want }
+            })
+            .collect()
+    }
+
+    /// Takes the answers to a request, in the order of its addresses.
+    pub fn answer(
+        &mut self,
+        request: &SymbolizeRequest,
+        answers: Vec<Result<Vec<NamedFrame>, dso::Missing>>,
+    ) {
+        self.names.by_frame.resize(self.frames.len(), NameState::Unasked);
+        for (frames, answer) in request.frames.iter().zip(answers) {
+            let state = match answer {
+                Ok(named) if !named.is_empty() => self.keep_names(request, &named),
+                Ok(_) => NameState::Missing(dso::Missing::NoSymbolAt),
+                Err(reason) => NameState::Missing(reason),
+            };
+            for frame in frames {
+                self.names.by_frame[frame.index()] = state;
+            }
+        }
+    }
+
+    fn keep_names(&mut self, request: &SymbolizeRequest, named: &[NamedFrame]) -> NameState {
+        let first = u32::try_from(self.names.inlines.len()).expect("invariant: fewer than 2^32 inline frames");
+        for frame in named {
+            let name = self.strings.intern(&frame.name);
+            let symbol = Symbol {
+                dso: request.dso,
+                name,
+                start: frame.start,
+                size: frame.size,
+                inlined: frame.inlined,
+            };
+            let inline = InlineFrame {
+                symbol: self.symbols.intern(symbol),
+                file: frame.file.as_deref().map(|file| self.strings.intern(file)),
+                line: frame.line,
+            };
+            self.names.inlines.push(inline);
+        }
+        let len = u32::try_from(named.len()).expect("invariant: a frame has fewer than 2^32 inline frames");
+        NameState::Named { first, len, with_lines: request.want == Want::Lines }
+    }
+
+    /// Asks `source` for everything lacking, on this thread.
+    pub fn symbolize(&mut self, source: &dyn DsoSource, want: Want) {
+        for request in self.requests(want) {
+            let answers = source.symbolize(self.dsos.of(request.dso), &request.addrs, want);
+            self.answer(&request, answers);
+        }
+    }
+
+    /// How many frames have no name, by reason.
+    #[must_use]
+    pub fn missing_names(&self) -> BTreeMap<dso::Missing, u64> {
+        let mut counts = BTreeMap::new();
+        for state in &self.names.by_frame {
+            if let NameState::Missing(reason) = state {
+                *counts.entry(*reason).or_default() += 1;
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,66 @@
+//! Frames: one address in one DSO, before symbols.
+
+use super::{DsoId, dense_id};
+use rustc_hash::FxHashMap;
+
+dense_id! {
+    /// A frame of a [`FrameTable`].
+    FrameId
+}
+
+/// One address in one DSO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The DSO the address lies in.
+    pub dso: DsoId,
+    /// The address as hit or returned to, in the space that [`super::DsoKind`] names (file offset
+    /// for files). Reports show this one.
+    pub addr: u64,
+    /// `addr`, or `addr - 1` if it is a return address: the one to look names up by.
+    pub lookup: u64,
+    /// Where the frame was in the process when first seen. perf shows it in call graphs for
+    /// frames without a name; another process may have had it elsewhere.
+    pub first_avma: u64,
+}
+
+/// All distinct frames.
+#[derive(Clone, Debug, Default)]
+pub struct FrameTable {
+    entries: Vec<Frame>,
+    ids: FxHashMap<(DsoId, u64, bool), FrameId>,
+}
+
+impl FrameTable {
+    /// The id of this frame, new or known. `first_avma` is kept of the first call.
+    pub fn intern(&mut self, frame: Frame) -> FrameId {
+        let key = (frame.dso, frame.addr, frame.lookup != frame.addr);
+        *self.ids.entry(key).or_insert_with(|| {
+            self.entries.push(frame);
+            FrameId::from_index(self.entries.len() - 1)
+        })
+    }
+
+    /// The frame of an id of this table.
+    #[must_use]
+    pub fn of(&self, id: FrameId) -> &Frame {
+        &self.entries[id.index()]
+    }
+
+    /// All frames in order of first sight; the `n`-th has `FrameId(n)`.
+    #[must_use]
+    pub fn entries(&self) -> &[Frame] {
+        &self.entries
+    }
+
+    /// Number of distinct frames.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True before the first sample.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}

@@ -1,0 +1,3 @@
+//! Views: pure functions from a profile to rows. Renderers format rows and compute nothing.
+
+pub mod report;

@@ -1,0 +1,117 @@
+//! Frames to source-level entries, once per view: inline frames unrolled, equal functions one.
+
+use super::row::ChainEntry;
+use super::{GraphKey, ReportOpts};
+use crate::profile::Profile;
+use crate::table::{CallsiteId, DsoId, FrameId, StringId, SymbolId};
+use rustc_hash::FxHashMap;
+
+/// What makes two entries one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum EntryKey {
+    Symbol(SymbolId),
+    Addr(DsoId, u64),
+    Line(StringId, u32),
+}
+
+/// The entries of each frame.
+pub(super) struct Expanded {
+    /// All distinct entries.
+    pub entries: Vec<ChainEntry>,
+    ids: FxHashMap<EntryKey, u32>,
+    /// By frame: its entries, innermost first.
+    by_frame: Vec<(u32, u32)>,
+    flat: Vec<u32>,
+    /// By frame: the entry of a sample's own row (the symbol table's function).
+    own: Vec<ChainEntry>,
+}
+
+impl Expanded {
+    /// Expands all frames of a profile.
+    pub fn new(profile: &Profile, opts: &ReportOpts) -> Self {
+        let key = opts.graph.map_or(GraphKey::Function, |graph| graph.key);
+        let mut this =
+            Self { entries: Vec::new(), ids: FxHashMap::default(), by_frame: Vec::new(), flat: Vec::new(), own: Vec::new() };
+        for index in 0..profile.frames.len() {
+            let frame = FrameId::from_index(index);
+            let own = own_entry(profile, frame);
+            let from = this.flat.len();
+            if opts.inlines && profile.frame_names(frame).len() > 1 {
+                this.push_inlines(profile, frame, key);
+            } else {
+                this.push(own, key, profile);
+            }
+            let (from, to) = (from as u32, this.flat.len() as u32);
+            this.by_frame.push((from, to));
+            this.own.push(own);
+        }
+        this
+    }
+
+    fn push_inlines(&mut self, profile: &Profile, frame: FrameId, key: GraphKey) {
+        let base = own_entry(profile, frame);
+        for inline in profile.frame_names(frame) {
+            let line = inline.file.map(|file| (file, inline.line));
+            self.push(ChainEntry { symbol: Some(inline.symbol), line, ..base }, key, profile);
+        }
+    }
+
+    fn push(&mut self, entry: ChainEntry, key: GraphKey, profile: &Profile) {
+        let function = entry.symbol.map(EntryKey::Symbol);
+        let addr = EntryKey::Addr(entry.dso, profile.frames.of(entry.frame).addr);
+        let key = match key {
+            GraphKey::Function => function,
+            GraphKey::Address => None,
+            GraphKey::SrcLine => entry.line.map(|(file, line)| EntryKey::Line(file, line)).or(function),
+        };
+        let entries = &mut self.entries;
+        let id = *self.ids.entry(key.unwrap_or(addr)).or_insert_with(|| {
+            entries.push(entry);
+            (entries.len() - 1) as u32
+        });
+        self.flat.push(id);
+    }
+
+    /// The entries of a frame, innermost first.
+    pub fn of_frame(&self, frame: FrameId) -> &[u32] {
+        let (from, to) = self.by_frame[frame.index()];
+        &self.flat[from as usize..to as usize]
+    }
+
+    /// The entry of a sample's own row at `frame`.
+    pub fn own(&self, frame: FrameId) -> &ChainEntry {
+        &self.own[frame.index()]
+    }
+
+    /// The entries of a path into `path`, **leaf first**.
+    pub fn path(&self, profile: &Profile, callsite: CallsiteId, opts: &PathOpts<'_>, path: &mut Vec<u32>) {
+        path.clear();
+        for frame in profile.callsites.leaf_first(callsite).take(opts.max_stack) {
+            let entries = self.of_frame(frame);
+            if opts.cuts.is_some_and(|cuts| entries.iter().any(|&e| cuts[e as usize])) {
+                path.clear();
+            }
+            path.extend(entries.iter().filter(|&&e| !opts.hide_unresolved || self.entries[e as usize].symbol.is_some()));
+        }
+    }
+}
+
+/// What is left out of paths.
+pub(super) struct PathOpts<'a> {
+    pub max_stack: usize,
+    /// By entry: does it stand for all it calls?
+    pub cuts: Option<&'a [bool]>,
+    pub hide_unresolved: bool,
+}
+
+fn own_entry(profile: &Profile, id: FrameId) -> ChainEntry {
+    let frame = profile.frames.of(id);
+    let names = profile.frame_names(id);
+    ChainEntry {
+        dso: frame.dso,
+        symbol: names.last().map(|name| name.symbol),
+        avma: frame.first_avma,
+        frame: id,
+        line: names.first().and_then(|name| Some((name.file?, name.line))),
+    }
+}

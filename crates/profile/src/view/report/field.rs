@@ -1,0 +1,260 @@
+//! What a report's columns can be: numbers, and keys that rows are grouped by.
+
+use std::fmt;
+
+/// A key that samples are grouped by (`--sort`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SortKey {
+    /// The thread's name.
+    Comm,
+    /// File or pseudo-file.
+    Dso,
+    /// Function.
+    Symbol,
+    /// Command and thread id, as perf's `pid` key has it.
+    Pid,
+    /// Command and thread id.
+    Tid,
+    /// Command and process id.
+    Tgid,
+    /// CPU number.
+    Cpu,
+    /// `file.c:12` of the address.
+    SrcLine,
+    /// Source file of the address.
+    SrcFile,
+    /// First caller whose name matches `--parent`.
+    Parent,
+    /// The tracepoint's payload as text.
+    Trace,
+    /// One field of a tracepoint, by name; the position among the fields asked for.
+    TraceField(String),
+    /// cgroup path or id.
+    Cgroup,
+    /// DSO of the branch instruction.
+    DsoFrom,
+    /// DSO of the branch target.
+    DsoTo,
+    /// Function of the branch instruction.
+    SymbolFrom,
+    /// Function of the branch target.
+    SymbolTo,
+    /// Was the branch predicted wrongly?
+    Mispredict,
+    /// Branch inside a transaction?
+    InTx,
+    /// Branch from a transaction abort?
+    Abort,
+    /// Cycles since the branch before.
+    Cycles,
+    /// Sum of hardware-given weights.
+    Weight,
+    /// Mean hardware-given weight.
+    LocalWeight,
+    /// Time slice.
+    Time,
+    /// Transaction flags.
+    Transaction,
+    /// CPU package.
+    Socket,
+    /// Length of the function.
+    SymbolSize,
+    /// Length of the mapping. (As perf: of the DSO's text.)
+    DsoSize,
+    /// Data address of the access.
+    DataAddr,
+    /// Nothing: one row a sample, in order.
+    SampleNumber,
+}
+
+/// A column (`--fields`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Self period in percent of the total (`overhead`).
+    Overhead,
+    /// Period with the row anywhere in the chain (`overhead_children`).
+    OverheadChildren,
+    /// Self period in kernel mode.
+    OverheadSys,
+    /// Self period in user mode.
+    OverheadUs,
+    /// Self period in a guest's kernel.
+    OverheadGuestSys,
+    /// Self period in a guest's user mode.
+    OverheadGuestUs,
+    /// Number of samples.
+    Samples,
+    /// Self period.
+    Period,
+    /// A key.
+    Key(SortKey),
+}
+
+/// (name, key): the names perf accepts, the first of equal keys being the canonical one.
+const KEYS: &[(&str, SortKey)] = &[
+    ("comm", SortKey::Comm),
+    ("dso", SortKey::Dso),
+    ("symbol", SortKey::Symbol),
+    ("pid", SortKey::Pid),
+    ("tid", SortKey::Tid),
+    ("tgid", SortKey::Tgid),
+    ("cpu", SortKey::Cpu),
+    ("srcline", SortKey::SrcLine),
+    ("srcfile", SortKey::SrcFile),
+    ("parent", SortKey::Parent),
+    ("trace", SortKey::Trace),
+    ("cgroup", SortKey::Cgroup),
+    ("cgroup_id", SortKey::Cgroup),
+    ("dso_from", SortKey::DsoFrom),
+    ("dso_to", SortKey::DsoTo),
+    ("symbol_from", SortKey::SymbolFrom),
+    ("symbol_to", SortKey::SymbolTo),
+    ("mispredict", SortKey::Mispredict),
+    ("in_tx", SortKey::InTx),
+    ("abort", SortKey::Abort),
+    ("cycles", SortKey::Cycles),
+    ("weight", SortKey::Weight),
+    ("local_weight", SortKey::LocalWeight),
+    ("time", SortKey::Time),
+    ("transaction", SortKey::Transaction),
+    ("socket", SortKey::Socket),
+    ("symbol_size", SortKey::SymbolSize),
+    ("dso_size", SortKey::DsoSize),
+    ("symbol_daddr", SortKey::DataAddr),
+    ("addr", SortKey::DataAddr),
+];
+
+const NUMBERS: &[(&str, Field)] = &[
+    ("overhead", Field::Overhead),
+    ("overhead_children", Field::OverheadChildren),
+    ("overhead_sys", Field::OverheadSys),
+    ("overhead_us", Field::OverheadUs),
+    ("overhead_guest_sys", Field::OverheadGuestSys),
+    ("overhead_guest_us", Field::OverheadGuestUs),
+    ("sample", Field::Samples),
+    ("period", Field::Period),
+];
+
+impl Field {
+    /// The field perf knows by `name`, which may be shortened (`sym`, `dso`, `overhead_s`): the
+    /// first that begins with it. Case does not matter. `None` for an unknown name: it may be a
+    /// tracepoint field, which only the caller can know.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let name = name.trim();
+        if name.is_empty() {
+            return None;
+        }
+        let begins = |full: &str| full.len() >= name.len() && full[..name.len()].eq_ignore_ascii_case(name);
+        let exact = |full: &str| full.eq_ignore_ascii_case(name);
+        let number = |test: &dyn Fn(&str) -> bool| NUMBERS.iter().find(|(n, _)| test(n)).map(|(_, f)| f.clone());
+        let key = |test: &dyn Fn(&str) -> bool| {
+            KEYS.iter().find(|(n, _)| test(n)).map(|(_, k)| Self::Key(k.clone()))
+        };
+        if name.eq_ignore_ascii_case("samples") {
+            return Some(Self::Samples);
+        }
+        key(&exact).or_else(|| number(&exact)).or_else(|| key(&begins)).or_else(|| number(&begins))
+    }
+
+    /// All names that [`Field::parse`] knows, for messages.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        KEYS.iter().map(|(name, _)| *name).chain(NUMBERS.iter().map(|(name, _)| *name))
+    }
+
+    /// The column's heading as perf prints it. `Overhead` reads `Self` beside `Children`: that is
+    /// for the renderer, who knows the other columns.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        match self {
+            Self::Overhead => "Overhead",
+            Self::OverheadChildren => "Children",
+            Self::OverheadSys => "sys",
+            Self::OverheadUs => "usr",
+            Self::OverheadGuestSys => "guest sys",
+            Self::OverheadGuestUs => "guest usr",
+            Self::Samples => "Samples",
+            Self::Period => "Period",
+            Self::Key(key) => return key.heading(),
+        }
+        .to_owned()
+    }
+}
+
+impl SortKey {
+    /// The column's heading as perf prints it.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        match self {
+            Self::Comm => "Command",
+            Self::Dso => "Shared Object",
+            Self::Symbol => "Symbol",
+            Self::Pid | Self::Tid => "    Pid:Command",
+            Self::Tgid => "   Tgid:Command",
+            Self::Cpu => "CPU",
+            Self::SrcLine => "Source:Line",
+            Self::SrcFile => "Source File",
+            Self::Parent => "Parent symbol",
+            Self::Trace => "Trace output",
+            Self::TraceField(name) => name,
+            Self::Cgroup => "Cgroup",
+            Self::DsoFrom => "Source Shared Object",
+            Self::DsoTo => "Target Shared Object",
+            Self::SymbolFrom => "Source Symbol",
+            Self::SymbolTo => "Target Symbol",
+            Self::Mispredict => "Branch Mispredicted",
+            Self::InTx => "Branch in transaction",
+            Self::Abort => "Transaction abort",
+            Self::Cycles => "Basic Block Cycles",
+            Self::Weight => "Weight",
+            Self::LocalWeight => "Local Weight",
+            Self::Time => "Time",
+            Self::Transaction => "Transaction                ",
+            Self::Socket => "Socket",
+            Self::SymbolSize => "Symbol size",
+            Self::DsoSize => "DSO size",
+            Self::DataAddr => "Data Symbol",
+            Self::SampleNumber => "Sample",
+        }
+        .to_owned()
+    }
+
+    /// Is the value a number, to be set flush right?
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        matches!(self, Self::Cpu | Self::Socket | Self::SymbolSize | Self::DsoSize | Self::SampleNumber)
+    }
+
+    /// Does the value depend on the frame (rather than on the sample)?
+    #[must_use]
+    pub fn is_of_frame(&self) -> bool {
+        matches!(
+            self,
+            Self::Dso | Self::Symbol | Self::SrcLine | Self::SrcFile | Self::SymbolSize | Self::DsoSize
+        )
+    }
+}
+
+impl fmt::Display for SortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TraceField(name) => f.write_str(name),
+            Self::SampleNumber => f.write_str("sample_number"),
+            key => f.write_str(KEYS.iter().find(|(_, k)| k == key).map_or("", |(name, _)| name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_upper_case_names_are_known() {
+        assert_eq!(Field::parse("sym"), Some(Field::Key(SortKey::Symbol)));
+        assert_eq!(Field::parse("Overhead"), Some(Field::Overhead));
+        assert_eq!(Field::parse("period"), Some(Field::Period));
+        assert_eq!(Field::parse("prev_state"), None);
+        assert_eq!(SortKey::Symbol.to_string(), "symbol");
+    }
+}

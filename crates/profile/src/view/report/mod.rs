@@ -1,0 +1,233 @@
+//! The report: a profile grouped by keys, with call graphs, as perf defines both.
+//!
+//! ```text
+//!   cells ─→ expand frames to source-level entries ─→ group by keys ─→ sort ─→ graphs of shown rows
+//! ```
+//! Text is not made here except for single cells ([`Profile::value_text`]).
+
+mod build;
+mod expand;
+mod field;
+mod graph;
+mod order;
+mod row;
+
+pub use field::{Field, SortKey};
+pub use row::{ChainEntry, GraphNode, Report, ReportRow, Section, Value};
+
+use crate::profile::Profile;
+use regex_lite::Regex;
+
+/// How a call graph is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphMode {
+    /// Percentages of the section's total.
+    Graph,
+    /// Percentages of the parent node.
+    Fractal,
+    /// One list per distinct chain.
+    Flat,
+    /// One line per distinct chain.
+    Folded,
+}
+
+/// Which end of the chain a call graph begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphOrder {
+    /// Leaf first: who called this.
+    Callee,
+    /// Root first: what did this call.
+    Caller,
+}
+
+/// What makes two frames of a call graph one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphKey {
+    /// The function.
+    Function,
+    /// The address.
+    Address,
+    /// The source line.
+    SrcLine,
+}
+
+/// Call graph options (`-g`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GraphOpts {
+    /// Layout.
+    pub mode: GraphMode,
+    /// Nodes below this percentage are left out.
+    pub min_percent: f64,
+    /// Direction.
+    pub order: GraphOrder,
+    /// Grouping.
+    pub key: GraphKey,
+}
+
+impl Default for GraphOpts {
+    fn default() -> Self {
+        Self { mode: GraphMode::Graph, min_percent: 0.5, order: GraphOrder::Callee, key: GraphKey::Function }
+    }
+}
+
+/// Which samples are shown. An empty list lets everything pass.
+#[derive(Clone, Debug, Default)]
+pub struct RowFilter {
+    /// Thread names.
+    pub comms: Vec<String>,
+    /// DSOs of the leaf, by short name or path.
+    pub dsos: Vec<String>,
+    /// Functions of the leaf.
+    pub symbols: Vec<String>,
+    /// A text the leaf's function contains (`--symbol-filter`).
+    pub symbol_contains: Option<String>,
+    /// Process ids.
+    pub pids: Vec<i32>,
+    /// Thread ids.
+    pub tids: Vec<i32>,
+    /// CPUs; needs [`crate::session::Dimensions::cpu`].
+    pub cpus: Vec<i32>,
+}
+
+/// What a report shows and how.
+#[derive(Clone, Debug)]
+pub struct ReportOpts {
+    /// Keys, in order (`--sort`).
+    pub sort: Vec<SortKey>,
+    /// Columns in order (`--fields`); `None` for perf's default: overheads, then the keys.
+    pub fields: Option<Vec<Field>>,
+    /// Count a sample at every function of its chain as well.
+    pub children: bool,
+    /// Call graphs; `None` for none.
+    pub graph: Option<GraphOpts>,
+    /// Which samples are shown.
+    pub filter: RowFilter,
+    /// Rows below this percentage are left out.
+    pub percent_limit: f64,
+    /// Percentages of what is shown rather than of the total.
+    pub relative: bool,
+    /// Frames of a chain to be looked at, from the leaf.
+    pub max_stack: usize,
+    /// What counts as parent for the `parent` key; `None` for perf's default.
+    pub parent: Option<Regex>,
+    /// Leave out samples without a parent when grouping by it.
+    pub exclude_other: bool,
+    /// Functions whose callees are folded into them.
+    pub ignore_callees: Option<Regex>,
+    /// Show inlined functions as frames (needs [`crate::source::Want::Lines`]).
+    pub inlines: bool,
+    /// Leave out frames without a name.
+    pub hide_unresolved: bool,
+    /// Show the events of a group side by side.
+    pub group: bool,
+    /// Add a column with the number of samples.
+    pub show_samples: bool,
+    /// Add a column with the period.
+    pub show_period: bool,
+    /// Add columns for kernel and user mode.
+    pub show_modes: bool,
+}
+
+impl Default for ReportOpts {
+    fn default() -> Self {
+        Self {
+            sort: vec![SortKey::Comm, SortKey::Dso, SortKey::Symbol],
+            fields: None,
+            children: false,
+            graph: None,
+            filter: RowFilter::default(),
+            percent_limit: 0.0,
+            relative: false,
+            max_stack: usize::MAX,
+            parent: None,
+            exclude_other: true,
+            ignore_callees: None,
+            inlines: false,
+            hide_unresolved: false,
+            group: false,
+            show_samples: false,
+            show_period: false,
+            show_modes: false,
+        }
+    }
+}
+
+impl ReportOpts {
+    /// The columns from left to right.
+    #[must_use]
+    pub fn columns(&self) -> Vec<Field> {
+        let keys = self.keys();
+        let mut columns = match &self.fields {
+            Some(fields) => fields.clone(),
+            None => self.default_numbers(),
+        };
+        for key in keys {
+            let field = Field::Key(key);
+            if !columns.contains(&field) {
+                columns.push(field);
+            }
+        }
+        columns
+    }
+
+    /// The keys rows are grouped by: of `sort`, then those that stand in `fields` only.
+    #[must_use]
+    pub fn keys(&self) -> Vec<SortKey> {
+        let mut keys = Vec::new();
+        let of_fields = self.fields.iter().flatten().filter_map(|field| match field {
+            Field::Key(key) => Some(key),
+            _ => None,
+        });
+        for key in self.sort.iter().chain(of_fields) {
+            if !keys.contains(key) {
+                keys.push(key.clone());
+            }
+        }
+        keys
+    }
+
+    /// What rows are sorted by, first to last.
+    #[must_use]
+    pub fn row_order(&self) -> Vec<Field> {
+        let keys = self.sort.iter().cloned().map(Field::Key);
+        let mut order: Vec<Field> = Vec::new();
+        match &self.fields {
+            Some(fields) => {
+                order.extend(keys);
+                order.extend(fields.iter().cloned());
+            }
+            None => {
+                if self.children {
+                    order.push(Field::OverheadChildren);
+                }
+                order.push(Field::Overhead);
+                order.extend(keys);
+            }
+        }
+        order
+    }
+
+    fn default_numbers(&self) -> Vec<Field> {
+        let mut columns = Vec::new();
+        if self.children {
+            columns.push(Field::OverheadChildren);
+        }
+        columns.push(Field::Overhead);
+        if self.show_modes {
+            columns.extend([Field::OverheadSys, Field::OverheadUs]);
+        }
+        if self.show_samples {
+            columns.push(Field::Samples);
+        }
+        if self.show_period {
+            columns.push(Field::Period);
+        }
+        columns
+    }
+}
+
+/// Makes the report.
+#[must_use]
+pub fn report(profile: &Profile, opts: &ReportOpts) -> Report {
+    build::build(profile, opts)
+}
