@@ -6,8 +6,8 @@
 use crate::machine::{Machine, TaskSpanId};
 use crate::reason::{Diagnostics, StackEnd};
 use crate::table::{
-    CallsiteId, CallsiteTable, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable, SymbolTable,
-    dense_id,
+    CallsiteId, CallsiteTable, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable,
+    SymbolTable, dense_id,
 };
 use crate::view::report::Value;
 use rustc_hash::FxHashMap;
@@ -97,6 +97,19 @@ pub struct Extra {
     /// In another order for every sample, when single samples are asked for (`--sort sample`).
     pub sample: Option<u64>,
 }
+
+const NO_FIELDS: Vec<StringId> = Vec::new();
+static NO_EXTRA: Extra = Extra {
+    time_ns: None,
+    weight: None,
+    data_addr: None,
+    cgroup: None,
+    branch: None,
+    trace: None,
+    fields: NO_FIELDS,
+    transaction: None,
+    sample: None,
+};
 
 /// What cells are kept apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -244,7 +257,7 @@ impl Profile {
     /// The further dimensions of a cell.
     #[must_use]
     pub fn extra(&self, id: ExtraId) -> &Extra {
-        &self.extras[id.index()]
+        self.extras.get(id.index()).unwrap_or(&NO_EXTRA)
     }
 
     /// The source-level frames of `frame`, **innermost first**: the last one is the function the
@@ -293,9 +306,14 @@ impl Profile {
     }
 
     /// Takes a thread span of the machine into the profile's own table.
-    pub(crate) fn task_of_span(&mut self, machine: &Machine, span: TaskSpanId) -> TaskId {
+    pub fn task_of_span(&mut self, machine: &Machine, span: TaskSpanId) -> TaskId {
         let span = &machine.spans()[span.index()];
         let thread = &machine.threads()[span.thread.index()];
-        self.intern_task(Task { pid: thread.pid, tid: thread.tid, process: thread.process.0, comm: span.comm })
+        self.intern_task(Task {
+            pid: thread.pid,
+            tid: thread.tid,
+            process: thread.process.0,
+            comm: span.comm,
+        })
     }
 }

@@ -91,7 +91,8 @@ impl Profile {
     }
 
     fn keep_names(&mut self, request: &SymbolizeRequest, named: &[NamedFrame]) -> NameState {
-        let first = u32::try_from(self.names.inlines.len()).expect("invariant: fewer than 2^32 inline frames");
+        let first =
+            u32::try_from(self.names.inlines.len()).expect("invariant: fewer than 2^32 inline frames");
         for frame in named {
             let name = self.strings.intern(&frame.name);
             let symbol = Symbol {

@@ -84,7 +84,6 @@ pub struct Machine {
     build_ids: FxHashMap<String, Vec<u8>>,
     unknown: FxHashMap<Mode, DsoId>,
     map_version: u64,
-    thread_comms: FxHashMap<i32, StringId>,
 }
 
 impl Machine {
@@ -293,13 +292,14 @@ impl Machine {
         if pid == tid {
             return StringId::EMPTY;
         }
-        self.by_tid.get(&pid).map(|id| &self.threads[id.index()]).filter(|main| main.process == process).map_or(
-            StringId::EMPTY,
-            |main| {
+        self.by_tid
+            .get(&pid)
+            .map(|id| &self.threads[id.index()])
+            .filter(|main| main.process == process)
+            .map_or(StringId::EMPTY, |main| {
                 let span = &self.spans[main.span.index()];
                 if span.named { span.comm } else { StringId::EMPTY }
-            },
-        )
+            })
     }
 
     fn name_thread(&mut self, thread: ThreadId, comm: StringId) {

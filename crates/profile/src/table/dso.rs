@@ -52,11 +52,14 @@ pub struct Dso {
     pub start_avma: u64,
 }
 
+/// What tells DSOs apart.
+type DsoKey = (DsoKind, String, Option<Vec<u8>>, char);
+
 /// All DSOs seen. Two mappings are of one DSO when kind, path and build id agree.
 #[derive(Clone, Debug, Default)]
 pub struct DsoTable {
     entries: Vec<Dso>,
-    ids: FxHashMap<(DsoKind, String, Option<Vec<u8>>, char), DsoId>,
+    ids: FxHashMap<DsoKey, DsoId>,
 }
 
 impl DsoTable {

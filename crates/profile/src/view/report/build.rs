@@ -117,7 +117,9 @@ impl<'a> Context<'a> {
         };
         let roots: Vec<Option<u32>> =
             rows.rows.iter().map(|row| wanted(row).then(|| trie.add_root())).collect();
-        for (key, sums) in self.profile.cells().iter().filter(|(key, _)| key.event as usize == section.events[0]) {
+        for (key, sums) in
+            self.profile.cells().iter().filter(|(key, _)| key.event as usize == section.events[0])
+        {
             rows.for_each_chain(key, |row, chain| {
                 if let Some(root) = roots[row] {
                     trie.insert(root, chain, *sums);
@@ -133,19 +135,22 @@ impl<'a> Context<'a> {
 
     fn cell_passes(&self, key: &CellKey) -> bool {
         let filter = &self.opts.filter;
-        if !self.task_passes[key.task.index()] || !(filter.cpus.is_empty() || filter.cpus.contains(&key.cpu)) {
+        if !self.task_passes[key.task.index()] || !(filter.cpus.is_empty() || filter.cpus.contains(&key.cpu))
+        {
             return false;
         }
         let leaf = self.profile.callsites.of(key.callsite).frame;
         let own = self.expanded.own(leaf);
         let dso = self.profile.dsos.of(own.dso);
         let name = own.symbol.map(|id| self.profile.strings.of(self.profile.symbols.of(id).name));
-        let dso_passes =
-            filter.dsos.is_empty() || filter.dsos.iter().any(|want| *want == dso.short_name || *want == dso.path);
-        let symbol_passes =
-            filter.symbols.is_empty() || name.is_some_and(|name| filter.symbols.iter().any(|want| want == name));
-        let contains =
-            filter.symbol_contains.as_ref().is_none_or(|part| name.is_some_and(|name| name.contains(part.as_str())));
+        let dso_passes = filter.dsos.is_empty()
+            || filter.dsos.iter().any(|want| *want == dso.short_name || *want == dso.path);
+        let symbol_passes = filter.symbols.is_empty()
+            || name.is_some_and(|name| filter.symbols.iter().any(|want| want == name));
+        let contains = filter
+            .symbol_contains
+            .as_ref()
+            .is_none_or(|part| name.is_some_and(|name| name.contains(part.as_str())));
         dso_passes && symbol_passes && contains && !(self.opts.hide_unresolved && name.is_none())
     }
 }
@@ -285,7 +290,11 @@ impl<'c, 'a> Rows<'c, 'a> {
     }
 
     /// Calls `f` with (row, chain in the graph's direction) as [`Self::for_each_row`] does.
-    fn for_each_chain(&mut self, key: &CellKey, mut f: impl FnMut(usize, Box<dyn Iterator<Item = u32> + '_>)) {
+    fn for_each_chain(
+        &mut self,
+        key: &CellKey,
+        mut f: impl FnMut(usize, Box<dyn Iterator<Item = u32> + '_>),
+    ) {
         let mut hits: SmallVec<[(usize, u32); 64]> = SmallVec::new();
         self.for_each_row(key, |row, depth| hits.push((row, depth)));
         let (path, len) = (&self.path, self.path.len());
@@ -384,8 +393,11 @@ impl<'c, 'a> Rows<'c, 'a> {
 
     fn frame_values(&mut self, place: u32, own: bool) -> RowKey {
         let context = self.context;
-        let entry =
-            if own { *context.expanded.own(FrameId(place)) } else { context.expanded.entries[place as usize] };
+        let entry = if own {
+            *context.expanded.own(FrameId(place))
+        } else {
+            context.expanded.entries[place as usize]
+        };
         let with_dso = context.keys.contains(&SortKey::Dso);
         context
             .keys

@@ -30,8 +30,13 @@ impl Expanded {
     /// Expands all frames of a profile.
     pub fn new(profile: &Profile, opts: &ReportOpts) -> Self {
         let key = opts.graph.map_or(GraphKey::Function, |graph| graph.key);
-        let mut this =
-            Self { entries: Vec::new(), ids: FxHashMap::default(), by_frame: Vec::new(), flat: Vec::new(), own: Vec::new() };
+        let mut this = Self {
+            entries: Vec::new(),
+            ids: FxHashMap::default(),
+            by_frame: Vec::new(),
+            flat: Vec::new(),
+            own: Vec::new(),
+        };
         for index in 0..profile.frames.len() {
             let frame = FrameId::from_index(index);
             let own = own_entry(profile, frame);
@@ -91,7 +96,11 @@ impl Expanded {
             if opts.cuts.is_some_and(|cuts| entries.iter().any(|&e| cuts[e as usize])) {
                 path.clear();
             }
-            path.extend(entries.iter().filter(|&&e| !opts.hide_unresolved || self.entries[e as usize].symbol.is_some()));
+            path.extend(
+                entries
+                    .iter()
+                    .filter(|&&e| !opts.hide_unresolved || self.entries[e as usize].symbol.is_some()),
+            );
         }
     }
 }

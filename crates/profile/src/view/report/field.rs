@@ -147,7 +147,8 @@ impl Field {
         }
         let begins = |full: &str| full.len() >= name.len() && full[..name.len()].eq_ignore_ascii_case(name);
         let exact = |full: &str| full.eq_ignore_ascii_case(name);
-        let number = |test: &dyn Fn(&str) -> bool| NUMBERS.iter().find(|(n, _)| test(n)).map(|(_, f)| f.clone());
+        let number =
+            |test: &dyn Fn(&str) -> bool| NUMBERS.iter().find(|(n, _)| test(n)).map(|(_, f)| f.clone());
         let key = |test: &dyn Fn(&str) -> bool| {
             KEYS.iter().find(|(n, _)| test(n)).map(|(_, k)| Self::Key(k.clone()))
         };

@@ -139,7 +139,8 @@ fn prune_relative(mut nodes: Vec<GraphNode>, percent: f64) -> Vec<GraphNode> {
 /// Every chain as a node of its own, without children.
 fn flatten(nodes: Vec<GraphNode>, min: u64) -> Vec<GraphNode> {
     let mut chains = Vec::new();
-    let mut todo: Vec<(Vec<u32>, GraphNode)> = nodes.into_iter().rev().map(|node| (Vec::new(), node)).collect();
+    let mut todo: Vec<(Vec<u32>, GraphNode)> =
+        nodes.into_iter().rev().map(|node| (Vec::new(), node)).collect();
     while let Some((mut path, node)) = todo.pop() {
         path.extend(&node.entries);
         if node.own > 0 && node.own >= min {

@@ -88,8 +88,12 @@ fn compare_places(profile: &Profile, a: &Value, b: &Value) -> Ordering {
         (symbol.start, symbol.size)
     };
     match (a, b) {
-        (Value::Symbol { symbol: Some(a), .. }, Value::Symbol { symbol: Some(b), .. }) => start(*a).cmp(&start(*b)),
-        (Value::Symbol { symbol: None, addr: a, .. }, Value::Symbol { symbol: None, addr: b, .. }) => a.cmp(b),
+        (Value::Symbol { symbol: Some(a), .. }, Value::Symbol { symbol: Some(b), .. }) => {
+            start(*a).cmp(&start(*b))
+        }
+        (Value::Symbol { symbol: None, addr: a, .. }, Value::Symbol { symbol: None, addr: b, .. }) => {
+            a.cmp(b)
+        }
         (Value::Symbol { symbol: None, .. }, Value::Symbol { symbol: Some(_), .. }) => Ordering::Greater,
         (Value::Symbol { symbol: Some(_), .. }, Value::Symbol { symbol: None, .. }) => Ordering::Less,
         _ => Ordering::Equal,
