@@ -8,8 +8,16 @@ use crate::{Order, PerfData};
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] =
-    &[("perf_data_file_order", fuzz_file_order), ("perf_data_time_order", fuzz_time_order)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("perf_data_file_order", fuzz_file_order),
+    ("perf_data_time_order", fuzz_time_order),
+    ("off_cpu_payload", fuzz_off_cpu_payload),
+];
+
+/// Reads one raw payload of an off-CPU sample.
+pub fn fuzz_off_cpu_payload(bytes: &[u8]) {
+    let _ = crate::off_cpu::Payload::parse(bytes);
+}
 
 /// Opens and visits in file order.
 pub fn fuzz_file_order(bytes: &[u8]) {

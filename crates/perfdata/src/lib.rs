@@ -24,6 +24,7 @@ pub mod file;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod live;
+pub mod off_cpu;
 pub mod record;
 mod sample;
 mod sample_id;

@@ -4,9 +4,11 @@
 //! perf.data nor symbols: what it hands out ([`layout::Record`]) has a kernel stack, user registers and user stack
 //! bytes; whoever has an unwinder makes perf records of them.
 
+mod convert;
 mod engine;
 pub mod layout;
 
+pub use convert::{Converter, OffSample, StackUnwinder};
 pub use engine::{Counts, Engine};
 pub use layout::{EndRecord, Kind, OffRecord, Record};
 

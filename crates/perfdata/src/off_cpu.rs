@@ -1,0 +1,315 @@
+//! What the raw payload of our off-CPU samples says: state, reason, system call, waker; and a thread's totals.
+//!
+//! Parse and write stand side by side. Always little-endian, whatever the file is: the payload is ours, not the
+//! kernel's. The layout is documented in docs/formats/off-cpu.md.
+
+/// Names of the events that carry these payloads.
+pub mod event_name {
+    /// Blocked: the period is ns from switch-out to wake-up.
+    pub const OFF_CPU: &str = "offcpu-time";
+    /// Woken, waiting for a CPU: the period is ns from wake-up to switch-in.
+    pub const RUNNABLE: &str = "runnable-time";
+    /// Preempted: the period is ns from switch-out to switch-in.
+    pub const PREEMPTED: &str = "preempted-time";
+    /// One per thread at its end: the period is its ns on the CPU, the payload a [`super::Totals`].
+    pub const TOTALS: &str = "oncpu-time";
+}
+
+/// Where a part of a thread's wall clock goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// Running.
+    On,
+    /// Woken and waiting for a CPU.
+    Runnable,
+    /// Still runnable; another thread was given the CPU.
+    Preempted,
+    /// An interruptible wait (S).
+    Sleep,
+    /// An uninterruptible wait (D).
+    Disk,
+    /// Stopped, traced, parked or frozen (T).
+    Stopped,
+    /// An idle kernel thread (I): neither busy nor waiting for anything.
+    Idle,
+    /// The recording does not say.
+    Unknown,
+}
+
+impl State {
+    /// All, in the order of their codes.
+    pub const ALL: [Self; 8] = [
+        Self::On,
+        Self::Runnable,
+        Self::Preempted,
+        Self::Sleep,
+        Self::Disk,
+        Self::Stopped,
+        Self::Idle,
+        Self::Unknown,
+    ];
+
+    /// Its number in payloads and in [`Totals::total_ns`].
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The state of this number; `Unknown` for numbers from the future.
+    #[must_use]
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Unknown)
+    }
+
+    /// As shown: "on CPU", "runnable", "preempted", "sleeping", …
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::On => "on CPU",
+            Self::Runnable => "runnable",
+            Self::Preempted => "preempted",
+            Self::Sleep => "sleeping",
+            Self::Disk => "uninterruptible",
+            Self::Stopped => "stopped",
+            Self::Idle => "idle kernel thread",
+            Self::Unknown => "unknown state",
+        }
+    }
+}
+
+/// What is special about an interval; bits of [`Interval::flags`] and [`Totals::flags`].
+pub mod flag {
+    /// It began before recording.
+    pub const OPEN_LEFT: u32 = 1;
+    /// It had not ended when recording did.
+    pub const OPEN_RIGHT: u32 = 2;
+    /// A kernel thread.
+    pub const KTHREAD: u32 = 4;
+    /// The wake-up was seen.
+    pub const WOKEN: u32 = 8;
+    /// There was no room to keep the user stack.
+    pub const NO_ROOM: u32 = 16;
+    /// The kept user stack belonged to another wait and was left out.
+    pub const STALE: u32 = 32;
+    /// Totals: the thread ended by itself.
+    pub const EXITED: u32 = 64;
+    /// First run of a thread born while recording.
+    pub const NEW: u32 = 128;
+    /// No interval but the sum of short ones that no sample stands for: no stack.
+    pub const REST: u32 = 256;
+}
+
+/// Who ended a wait, or ran instead of a preempted thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Other {
+    /// Its process; 0 = none or not visible.
+    pub pid: u32,
+    /// The thread; 0 = an interrupt, the idle task, or none.
+    pub tid: u32,
+    /// Its kernel name.
+    pub comm: String,
+    /// Its stack at the wake-up, leaf first, with perf's context markers; empty if it was not taken.
+    pub chain: Vec<u64>,
+}
+
+/// The payload of `offcpu-time`, `runnable-time` and `preempted-time` samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interval {
+    /// What the thread was.
+    pub state: State,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// The interval's own length in ns (the period is what the sample stands for).
+    pub length_ns: u64,
+    /// The system call it waits in, by this machine's table; `None` in user code or a page fault.
+    pub syscall: Option<u32>,
+    /// The first three arguments of `syscall`; 0 without one.
+    pub args: [u64; 3],
+    /// The waker or preemptor.
+    pub other: Other,
+}
+
+/// The payload of `oncpu-time`: one thread's exact sums. `total_ns` adds up to `end_ns - start_ns`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// When it came under observation, in ns of the recording's clock.
+    pub start_ns: u64,
+    /// When it ended, or recording did.
+    pub end_ns: u64,
+    /// By [`State::code`].
+    pub total_ns: [u64; 8],
+    /// Times it left a CPU.
+    pub switches: u64,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// Its last kernel name.
+    pub comm: String,
+}
+
+/// Either payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// One interval off the CPU.
+    Interval(Interval),
+    /// A thread's sums.
+    Totals(Totals),
+}
+
+const INTERVAL_MAGIC: u32 = u32::from_le_bytes(*b"tOF1");
+const TOTALS_MAGIC: u32 = u32::from_le_bytes(*b"tOT1");
+const COMM_BYTES: usize = 16;
+
+impl Payload {
+    /// Reads a sample's raw bytes; `None` if they are no payload of ours, or of a later form.
+    #[must_use]
+    pub fn parse(raw: &[u8]) -> Option<Self> {
+        let mut read = Bytes(raw);
+        match read.u32()? {
+            INTERVAL_MAGIC => parse_interval(read).map(Self::Interval),
+            TOTALS_MAGIC => parse_totals(read).map(Self::Totals),
+            _ => None,
+        }
+    }
+}
+
+// Layout: u32 magic "tOF1"; u32 state; u32 flags; u32 syscall + 1 (0 = none); u64 length_ns; u64 args[3];
+//         u32 other_pid; u32 other_tid; char other_comm[16]; u64 n; u64 chain[n]
+fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
+    let state = State::from_code(u8::try_from(read.u32()?).unwrap_or(u8::MAX));
+    let flags = read.u32()?;
+    let syscall = read.u32()?.checked_sub(1);
+    let length_ns = read.u64()?;
+    let args = [read.u64()?, read.u64()?, read.u64()?];
+    let (pid, tid, comm) = (read.u32()?, read.u32()?, read.comm()?);
+    let frames = usize::try_from(read.u64()?).ok()?;
+    let chain = (0..frames).map_while(|_| read.u64()).collect();
+    Some(Interval { state, flags, length_ns, syscall, args, other: Other { pid, tid, comm, chain } })
+}
+
+// Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16]
+fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
+    let flags = read.u32()?;
+    let (start_ns, end_ns, switches) = (read.u64()?, read.u64()?, read.u64()?);
+    let mut total_ns = [0; 8];
+    for total in &mut total_ns {
+        *total = read.u64()?;
+    }
+    Some(Totals { start_ns, end_ns, total_ns, switches, flags, comm: read.comm()? })
+}
+
+impl Interval {
+    /// The raw bytes; their length + 4 is a multiple of 8, as perf pads raw data.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(96 + self.other.chain.len() * 8);
+        out.extend(INTERVAL_MAGIC.to_le_bytes());
+        out.extend(u32::from(self.state.code()).to_le_bytes());
+        out.extend(self.flags.to_le_bytes());
+        out.extend(self.syscall.map_or(0, |nr| nr.wrapping_add(1)).to_le_bytes());
+        out.extend(self.length_ns.to_le_bytes());
+        self.args.iter().for_each(|arg| out.extend(arg.to_le_bytes()));
+        out.extend(self.other.pid.to_le_bytes());
+        out.extend(self.other.tid.to_le_bytes());
+        out.extend(comm_bytes(&self.other.comm));
+        out.extend((self.other.chain.len() as u64).to_le_bytes());
+        self.other.chain.iter().for_each(|frame| out.extend(frame.to_le_bytes()));
+        pad(out)
+    }
+}
+
+impl Totals {
+    /// The raw bytes, padded as [`Interval::to_bytes`].
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(124);
+        out.extend(TOTALS_MAGIC.to_le_bytes());
+        out.extend(self.flags.to_le_bytes());
+        [self.start_ns, self.end_ns, self.switches].iter().for_each(|n| out.extend(n.to_le_bytes()));
+        self.total_ns.iter().for_each(|n| out.extend(n.to_le_bytes()));
+        out.extend(comm_bytes(&self.comm));
+        pad(out)
+    }
+
+    /// From first to last moment, ns.
+    #[must_use]
+    pub fn life_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+fn pad(mut out: Vec<u8>) -> Vec<u8> {
+    while !(out.len() + 4).is_multiple_of(8) {
+        out.push(0);
+    }
+    out
+}
+
+fn comm_bytes(comm: &str) -> [u8; COMM_BYTES] {
+    let mut bytes = [0; COMM_BYTES];
+    for (to, from) in bytes.iter_mut().take(COMM_BYTES - 1).zip(comm.bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+/// A cursor over the payload.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (head, tail) = self.0.split_first_chunk::<N>()?;
+        self.0 = tail;
+        Some(head)
+    }
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+    fn comm(&mut self) -> Option<String> {
+        let bytes = self.take::<COMM_BYTES>()?;
+        let name = bytes.split(|&b| b == 0).next().unwrap_or(&[]);
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_come_back_as_they_were_written() {
+        let interval = Interval {
+            state: State::Disk,
+            flags: flag::WOKEN | flag::OPEN_LEFT,
+            length_ns: 1_234_567,
+            syscall: Some(0),
+            args: [3, u64::MAX, 4096],
+            other: Other { pid: 7, tid: 8, comm: "kworker/0:1".into(), chain: vec![u64::MAX - 127, 0xffff] },
+        };
+        let raw = interval.to_bytes();
+        assert_eq!((raw.len() + 4) % 8, 0);
+        assert_eq!(Payload::parse(&raw), Some(Payload::Interval(interval)));
+        let totals = Totals {
+            start_ns: 5,
+            end_ns: 105,
+            total_ns: [40, 10, 0, 30, 20, 0, 0, 0],
+            switches: 9,
+            flags: flag::EXITED,
+            comm: "main".into(),
+        };
+        let raw = totals.to_bytes();
+        assert_eq!((raw.len() + 4) % 8, 0);
+        assert_eq!(Payload::parse(&raw), Some(Payload::Totals(totals)));
+    }
+
+    #[test]
+    fn foreign_or_cut_bytes_are_no_payload() {
+        let raw = Totals::default().to_bytes();
+        for len in 0..raw.len() - 8 {
+            assert_eq!(Payload::parse(&raw[..len]), None, "{len}");
+        }
+        assert_eq!(Payload::parse(b"sched_switch data, for one"), None);
+    }
+}
