@@ -1,0 +1,147 @@
+//! Event texts as `-e` takes them, parsed into what `perf_event_open` needs.
+//!
+//! Knows names, sysfs' and tracefs' descriptions (through [`EventSource`]) and the fields of
+//! `perf_event_attr`; opens nothing. `cycles:u`, `{cs,faults}:S`, `cpu/event=0x3c,umask=1/`, `block:*`,
+//! `mem:0x1000:w`, `r08` and the rest of perf's grammar, each fault with its place and the nearest names.
+
+mod cache;
+mod error;
+pub mod glob;
+mod modifier;
+mod name;
+mod parse;
+mod pmu;
+mod source;
+mod term;
+#[cfg(test)]
+mod tests;
+mod tracepoint;
+
+use perfdata::{Attr, abi};
+
+pub use cache::cache_events;
+pub use error::{Error, Fault};
+pub use name::{HARDWARE, NamedEvent, SOFTWARE, TOOL, Tool};
+pub use parse::parse;
+pub use source::{EventSource, SystemSource, tracefs};
+pub use term::{CallGraphTerm, Terms};
+
+/// One event to open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventSpec {
+    /// Type, config words, breakpoint fields and the flags that modifiers set; sampling, read format and
+    /// inheritance are the caller's.
+    pub attr: Attr,
+    /// What perf prints for it: the text as typed, `system:event`, or the `name=` term.
+    pub name: String,
+    /// The group it stands in; `None`: alone.
+    pub group: Option<Group>,
+    /// Settings that override the command line's for this event.
+    pub terms: Terms,
+    /// `--filter` text for the kernel's `SET_FILTER`.
+    pub filter: Option<String>,
+    /// A count that tally takes itself; the attr is a dummy then.
+    pub tool: Option<Tool>,
+    /// The only CPUs the PMU counts on (`cpumask` in sysfs), ascending; `None`: all.
+    pub cpus: Option<Vec<u32>>,
+    /// Unit of the scaled count as the PMU states it.
+    pub unit: Option<String>,
+    /// Factor from count to unit as the PMU states it.
+    pub scale: Option<f64>,
+    modifiers: modifier::Modifiers,
+}
+
+/// Membership in `{a,b}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Index of the group's first event in the list that this event is in; the leader names itself.
+    pub leader: usize,
+    /// `name` of `name{a,b}`.
+    pub name: Option<String>,
+}
+
+impl EventSpec {
+    /// Index of the event to open this one under, for the event at `index`; `None`: opened on its own.
+    #[must_use]
+    pub fn leader_of(&self, index: usize) -> Option<usize> {
+        self.group.as_ref().map(|g| g.leader).filter(|&leader| leader != index)
+    }
+
+    /// `P`: the highest `precise_ip` the kernel takes.
+    #[must_use]
+    pub fn wants_max_precision(&self) -> bool {
+        self.modifiers.precise_max
+    }
+
+    /// `S`: members of the group are read with each sample of the leader.
+    #[must_use]
+    pub fn reads_group(&self) -> bool {
+        self.modifiers.sample_read
+    }
+
+    /// `W`: when the group cannot be opened as one, its events may be opened alone.
+    #[must_use]
+    pub fn group_is_weak(&self) -> bool {
+        self.modifiers.weak
+    }
+
+    /// Did the user say which modes (u, k, h) to count? Then no fallback may change them.
+    #[must_use]
+    pub fn modes_said(&self) -> bool {
+        self.modifiers.exclude_user || self.modifiers.exclude_kernel || self.modifiers.exclude_hv
+    }
+
+    /// Is it a tracepoint (its samples carry fields, `--filter` narrows it)?
+    #[must_use]
+    pub fn is_tracepoint(&self) -> bool {
+        self.attr.type_ == abi::PERF_TYPE_TRACEPOINT
+    }
+}
+
+/// One event option in the order of the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opt<'a> {
+    /// `-e TEXT`.
+    Events(&'a str),
+    /// `--filter TEXT`: narrows the events of the `-e` before it.
+    Filter(&'a str),
+}
+
+/// All events of a command line; leaders are indices into the result.
+pub fn parse_opts(opts: &[Opt<'_>], source: &dyn EventSource) -> Result<Vec<EventSpec>, Error> {
+    let mut all: Vec<EventSpec> = Vec::new();
+    let mut last_from = 0;
+    for opt in opts {
+        match opt {
+            Opt::Events(text) => {
+                last_from = all.len();
+                all.extend(parse(text, source)?.into_iter().map(|mut event| {
+                    if let Some(group) = &mut event.group {
+                        group.leader += last_from;
+                    }
+                    event
+                }));
+            }
+            Opt::Filter(text) => attach_filter(text, &mut all[last_from..])?,
+        }
+    }
+    Ok(all)
+}
+
+fn attach_filter(text: &str, events: &mut [EventSpec]) -> Result<(), Error> {
+    let fail = |fault| Err(Error { text: text.to_owned(), span: 0..text.len(), fault, nearest: Vec::new() });
+    if events.is_empty() {
+        return fail(Fault::FilterWithoutEvent);
+    }
+    for event in events {
+        // Dynamic PMUs (numbers from 6 on) may filter by address; the kernel says if they don't.
+        if !event.is_tracepoint() && event.attr.type_ <= abi::PERF_TYPE_BREAKPOINT {
+            return fail(Fault::FilterOnPlainEvent(event.name.clone()));
+        }
+        event.filter = Some(match event.filter.take() {
+            Some(before) => format!("({before}) && ({text})"),
+            None => text.to_owned(),
+        });
+    }
+    Ok(())
+}
