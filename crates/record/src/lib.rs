@@ -11,6 +11,8 @@ pub mod open;
 pub mod opts;
 pub mod order;
 pub mod plan;
+pub mod event;
+pub mod fuzz;
 pub mod proc;
 pub mod summary;
 #[allow(unsafe_code)]

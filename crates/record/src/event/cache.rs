@@ -69,7 +69,8 @@ fn find_word(table: &[&[&str]], text: &str) -> Option<(usize, usize)> {
 
 /// Every cache event in perf's spelling with its `attr.config`, in perf's order.
 pub fn cache_events() -> impl Iterator<Item = (String, u64)> {
-    let combos = (0..CACHES.len()).flat_map(|c| (0..OPS.len()).flat_map(move |o| (0..2).map(move |r| (c, o, r))));
+    let combos =
+        (0..CACHES.len()).flat_map(|c| (0..OPS.len()).flat_map(move |o| (0..2).map(move |r| (c, o, r))));
     combos.filter(|&(c, o, _)| CACHES[c].ops & (1 << o) != 0).map(|(c, o, r)| {
         let op = if r == 0 { OPS[o][1.min(OPS[o].len() - 1)] } else { OPS[o][0] };
         let suffix = if r == 0 { "" } else { "-misses" };

@@ -79,7 +79,9 @@ pub enum Fault {
     #[error("no tracepoint '{0}'")]
     UnknownTracepoint(String),
     /// Tracepoints cannot be looked up: tracefs is absent or not readable.
-    #[error("tracepoints cannot be read ({0}); mount tracefs (mount -t tracefs nodev /sys/kernel/tracing) and make it readable")]
+    #[error(
+        "tracepoints cannot be read ({0}); mount tracefs (mount -t tracefs nodev /sys/kernel/tracing) and make it readable"
+    )]
     NoTracefs(String),
     /// A breakpoint's address, length or access is not understood.
     #[error("{0}")]

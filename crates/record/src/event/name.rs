@@ -59,8 +59,11 @@ pub enum Tool {
 }
 
 /// Tool events by name.
-pub const TOOL: &[(&str, Tool)] =
-    &[("duration_time", Tool::DurationTime), ("user_time", Tool::UserTime), ("system_time", Tool::SystemTime)];
+pub const TOOL: &[(&str, Tool)] = &[
+    ("duration_time", Tool::DurationTime),
+    ("user_time", Tool::UserTime),
+    ("system_time", Tool::SystemTime),
+];
 
 /// The entry that `name` names, by either of its names.
 pub(super) fn find_named(table: &'static [NamedEvent], name: &str) -> Option<&'static NamedEvent> {

@@ -179,7 +179,8 @@ impl<'a> Parser<'a> {
         let config = Config { words: [plain.config, 0, 0, 0] };
         let settings = configure_plain(&terms, config).map_err(|e| place(e, &terms))?;
         let letters = self.modifiers();
-        let draft = Draft { tool: plain.tool, ..Draft::new(plain.kind, settings, &self.text[start..self.at]) };
+        let draft =
+            Draft { tool: plain.tool, ..Draft::new(plain.kind, settings, &self.text[start..self.at]) };
         self.push(draft, &letters)
     }
 
@@ -233,7 +234,7 @@ impl<'a> Parser<'a> {
         let pmus = Pmu::find_all(name, self.source);
         if pmus.is_empty() {
             let known = self.source.list_pmu("").unwrap_or_default();
-            let nearest = nearest(name, known.iter().map(String::as_str).chain(all_names()));
+            let nearest = nearest(name, known.into_iter().chain(all_names().map(str::to_owned)));
             return Err(At { span, fault: Fault::UnknownPmu(name.to_owned()), nearest });
         }
         let terms = self.terms()?;
@@ -248,12 +249,18 @@ impl<'a> Parser<'a> {
 
     /// A bare name that some PMU's `events` folder has.
     fn sysfs_event(&mut self, name: &str, span: Range<usize>) -> Result<(), At> {
-        let term = Term { name: name.to_owned(), name_span: span.clone(), value: None, value_span: span.clone() };
+        let term =
+            Term { name: name.to_owned(), name_span: span.clone(), value: None, value_span: span.clone() };
         let names = self.source.list_pmu("").unwrap_or_default();
         let pmus: Vec<Pmu> = names.iter().filter_map(|n| Pmu::read(n, self.source)).collect();
-        let owners: Vec<&Pmu> = pmus.iter().filter(|p| p.events(self.source).iter().any(|e| e == name)).collect();
+        let owners: Vec<&Pmu> =
+            pmus.iter().filter(|p| p.events(self.source).iter().any(|e| e == name)).collect();
         if owners.is_empty() {
-            return Err(At { span, fault: Fault::UnknownEvent(name.to_owned()), nearest: self.suggest(name, &pmus) });
+            return Err(At {
+                span,
+                fault: Fault::UnknownEvent(name.to_owned()),
+                nearest: self.suggest(name, &pmus),
+            });
         }
         let letters = self.modifiers();
         let text = self.text[span.start..self.at].to_owned();
@@ -284,8 +291,10 @@ impl<'a> Parser<'a> {
         let found = parse_breakpoint(place, access)
             .or_else(|wrong| fault(place_span.start..self.at.max(place_span.end), wrong))?;
         let letters = self.modifiers();
-        let settings =
-            PmuTerms { config: Config { words: [0, found.address, found.len_bytes, 0] }, ..PmuTerms::default() };
+        let settings = PmuTerms {
+            config: Config { words: [0, found.address, found.len_bytes, 0] },
+            ..PmuTerms::default()
+        };
         let draft = Draft {
             breakpoint: Some(found.access),
             ..Draft::new(abi::PERF_TYPE_BREAKPOINT, settings, &self.text[start..self.at])
@@ -305,7 +314,8 @@ impl<'a> Parser<'a> {
             let start = self.at;
             let name = self.until("=,/").trim().to_owned();
             let name_span = start..self.at;
-            let (value, value_span) = if self.peek() == Some('=') { self.value()? } else { (None, name_span.clone()) };
+            let (value, value_span) =
+                if self.peek() == Some('=') { self.value()? } else { (None, name_span.clone()) };
             if !name.is_empty() {
                 terms.push(Term { name, name_span, value, value_span });
             }
@@ -411,7 +421,9 @@ impl<'a> Parser<'a> {
     /// Does a `:` stand here, and behind it a word that `fits`?
     fn after_colon(&self, fits: impl Fn(&str) -> bool) -> bool {
         let rest = self.text[self.at..].strip_prefix(':');
-        rest.is_some_and(|r| fits(r.split(|c: char| ",{}/:".contains(c) || c.is_whitespace()).next().unwrap_or("")))
+        rest.is_some_and(|r| {
+            fits(r.split(|c: char| ",{}/:".contains(c) || c.is_whitespace()).next().unwrap_or(""))
+        })
     }
 }
 
@@ -446,8 +458,8 @@ fn apply(modifiers: &mut Modifiers, text: &str, letters: &Range<usize>) -> Resul
 }
 
 fn place(error: TermError, terms: &[Term]) -> At {
-    let span = terms.get(error.index).map_or(0..0, |t| {
-        if error.in_value { t.value_span.clone() } else { t.name_span.clone() }
-    });
+    let span = terms
+        .get(error.index)
+        .map_or(0..0, |t| if error.in_value { t.value_span.clone() } else { t.name_span.clone() });
     At { span, fault: error.fault, nearest: error.nearest }
 }

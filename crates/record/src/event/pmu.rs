@@ -50,7 +50,9 @@ impl Pmu {
     pub(super) fn find_all(name: &str, source: &dyn EventSource) -> Vec<Self> {
         let all = source.list_pmu("").unwrap_or_default();
         let numbered = |pmu: &str, stem: &str| {
-            pmu.strip_prefix(stem).and_then(|r| r.strip_prefix('_')).is_some_and(|n| parse_number(n).is_some())
+            pmu.strip_prefix(stem)
+                .and_then(|r| r.strip_prefix('_'))
+                .is_some_and(|n| parse_number(n).is_some())
         };
         let fits = |pmu: &str| {
             let short = pmu.strip_prefix("uncore_").unwrap_or(pmu);
@@ -78,8 +80,16 @@ impl Pmu {
         Ok(out)
     }
 
-    fn apply(&self, term: &Term, source: &dyn EventSource, out: &mut PmuTerms, depth: u8) -> Result<(), TermError> {
-        if let Some(fields) = self.read_event(&term.name, source).filter(|_| term.value.is_none() && depth == 0) {
+    fn apply(
+        &self,
+        term: &Term,
+        source: &dyn EventSource,
+        out: &mut PmuTerms,
+        depth: u8,
+    ) -> Result<(), TermError> {
+        if let Some(fields) =
+            self.read_event(&term.name, source).filter(|_| term.value.is_none() && depth == 0)
+        {
             return self.apply_event(term, &fields, source, out);
         }
         if apply_general(term, out).map_err(TermError::in_value)? {
@@ -88,7 +98,11 @@ impl Pmu {
         if let Some(text) = self.read_field(&term.name, source) {
             let bad = || Fault::BadSysfs { pmu: self.name.clone(), entry: term.name.clone() };
             let field = Field::parse(&text).ok_or_else(|| TermError::in_name(bad()))?;
-            let value = term.value.as_ref().map_or(Ok(1), |_| term.number("a number")).map_err(TermError::in_value)?;
+            let value = term
+                .value
+                .as_ref()
+                .map_or(Ok(1), |_| term.number("a number"))
+                .map_err(TermError::in_value)?;
             return field.store(&term.name, value, &mut out.config).map_err(TermError::in_value);
         }
         let fault = Fault::UnknownPmuTerm { pmu: self.name.clone(), term: term.name.clone() };
@@ -123,7 +137,9 @@ impl Pmu {
     /// Content of `events/<name>`; a generic hardware name works by either of its spellings.
     fn read_event(&self, name: &str, source: &dyn EventSource) -> Option<String> {
         let name = self.event_name(name, source);
-        if name.contains(['/', '.']) && (name.ends_with(".scale") || name.ends_with(".unit") || name.contains('/')) {
+        if name.contains(['/', '.'])
+            && (name.ends_with(".scale") || name.ends_with(".unit") || name.contains('/'))
+        {
             return None;
         }
         source.read_pmu(&format!("{}/events/{name}", self.name)).ok()
@@ -187,7 +203,9 @@ fn apply_general(term: &Term, out: &mut PmuTerms) -> Result<bool, Fault> {
         out.config.words[word] = term.number("a number")?;
     } else if term.name == "name" {
         out.name = Some(term.text()?.to_owned());
-    } else if let Some(raw) = term.name.strip_prefix('r').and_then(parse_hex_raw).filter(|_| term.value.is_none()) {
+    } else if let Some(raw) =
+        term.name.strip_prefix('r').and_then(parse_hex_raw).filter(|_| term.value.is_none())
+    {
         out.config.words[0] = raw;
     } else {
         return out.terms.apply(term);

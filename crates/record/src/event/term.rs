@@ -65,9 +65,28 @@ pub(super) struct Term {
 
 /// Names of the terms that every event takes, for suggestions.
 pub(super) const TERM_NAMES: &[&str] = &[
-    "config", "config1", "config2", "config3", "name", "period", "freq", "call-graph", "stack-size", "max-stack",
-    "nr", "time", "inherit", "no-inherit", "overwrite", "no-overwrite", "percore", "branch_type", "aux-output",
-    "aux-sample-size", "driver-config", "metric-id",
+    "config",
+    "config1",
+    "config2",
+    "config3",
+    "name",
+    "period",
+    "freq",
+    "call-graph",
+    "stack-size",
+    "max-stack",
+    "nr",
+    "time",
+    "inherit",
+    "no-inherit",
+    "overwrite",
+    "no-overwrite",
+    "percore",
+    "branch_type",
+    "aux-output",
+    "aux-sample-size",
+    "driver-config",
+    "metric-id",
 ];
 
 impl Terms {
@@ -131,7 +150,11 @@ impl Term {
     }
 
     fn bad(&self, expected: &'static str) -> Fault {
-        Fault::BadTermValue { term: self.name.clone(), value: self.value.clone().unwrap_or_default(), expected }
+        Fault::BadTermValue {
+            term: self.name.clone(),
+            value: self.value.clone().unwrap_or_default(),
+            expected,
+        }
     }
 }
 

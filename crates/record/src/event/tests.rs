@@ -81,7 +81,8 @@ fn one(text: &str) -> EventSpec {
 fn numbers(text: &str) -> String {
     let a = one(text).attr;
     let tail = [a.config1, a.config2, a.config3];
-    let tail = if tail == [0; 3] { String::new() } else { format!(",{:#x},{:#x},{:#x}", tail[0], tail[1], tail[2]) };
+    let tail =
+        if tail == [0; 3] { String::new() } else { format!(",{:#x},{:#x},{:#x}", tail[0], tail[1], tail[2]) };
     format!("{}:{:#x}{tail}", a.type_, a.config)
 }
 
@@ -112,11 +113,24 @@ fn failure(text: &str) -> String {
 #[test]
 fn fixed_names_and_their_aliases_give_the_kernels_numbers() {
     for (text, expected) in [
-        ("cycles", "0:0x0"), ("cpu-cycles", "0:0x0"), ("branches", "0:0x4"), ("idle-cycles-backend", "0:0x8"),
-        ("ref-cycles", "0:0x9"), ("cpu-clock", "1:0x0"), ("task-clock", "1:0x1"), ("faults", "1:0x2"),
-        ("page-faults", "1:0x2"), ("cs", "1:0x3"), ("migrations", "1:0x4"), ("dummy", "1:0x9"),
-        ("bpf-output", "1:0xa"), ("cgroup-switches", "1:0xb"), ("r08", "4:0x8"), ("r1a8", "4:0x1a8"),
-        ("1:0x3", "1:0x3"), ("duration_time", "1:0x9"),
+        ("cycles", "0:0x0"),
+        ("cpu-cycles", "0:0x0"),
+        ("branches", "0:0x4"),
+        ("idle-cycles-backend", "0:0x8"),
+        ("ref-cycles", "0:0x9"),
+        ("cpu-clock", "1:0x0"),
+        ("task-clock", "1:0x1"),
+        ("faults", "1:0x2"),
+        ("page-faults", "1:0x2"),
+        ("cs", "1:0x3"),
+        ("migrations", "1:0x4"),
+        ("dummy", "1:0x9"),
+        ("bpf-output", "1:0xa"),
+        ("cgroup-switches", "1:0xb"),
+        ("r08", "4:0x8"),
+        ("r1a8", "4:0x1a8"),
+        ("1:0x3", "1:0x3"),
+        ("duration_time", "1:0x9"),
     ] {
         assert_eq!(numbers(text), expected, "{text}");
     }
@@ -126,10 +140,17 @@ fn fixed_names_and_their_aliases_give_the_kernels_numbers() {
 #[test]
 fn cache_events_take_all_of_perfs_spellings() {
     for (text, expected) in [
-        ("L1-dcache-load-misses", "3:0x10000"), ("L1-dcache-loads", "3:0x0"), ("l1d-read-miss", "3:0x10000"),
-        ("L1-dcache-misses-load", "3:0x10000"), ("LLC-store-misses", "3:0x10102"), ("LLC", "3:0x2"),
-        ("dTLB-prefetch-misses", "3:0x10203"), ("L1-icache-speculative-read", "3:0x201"), ("branch-loads", "3:0x5"),
-        ("node-stores", "3:0x106"), ("iTLB-load-misses", "3:0x10004"),
+        ("L1-dcache-load-misses", "3:0x10000"),
+        ("L1-dcache-loads", "3:0x0"),
+        ("l1d-read-miss", "3:0x10000"),
+        ("L1-dcache-misses-load", "3:0x10000"),
+        ("LLC-store-misses", "3:0x10102"),
+        ("LLC", "3:0x2"),
+        ("dTLB-prefetch-misses", "3:0x10203"),
+        ("L1-icache-speculative-read", "3:0x201"),
+        ("branch-loads", "3:0x5"),
+        ("node-stores", "3:0x106"),
+        ("iTLB-load-misses", "3:0x10004"),
     ] {
         assert_eq!(numbers(text), expected, "{text}");
     }
@@ -164,11 +185,29 @@ fn pmu_fields_go_to_the_bits_that_sysfs_says() {
 #[test]
 fn modifiers_exclude_what_they_do_not_name() {
     for (text, expected) in [
-        ("cycles", "G"), ("cycles:u", "khG"), ("cycles:k", "uh"), ("cycles:h", "uk"), ("cycles:uk", "hG"),
-        ("cycles:G", "H"), ("cycles:H", "G"), ("cycles:ukhHG", ""), ("cycles:pp", "Gpp"), ("cycles:ppp", "Gppp"),
-        ("cycles:D", "D"), ("cycles:e", "e"), ("cycles:I", "I"), ("cycles:P", ""), ("cpu/event=1/u", "khG"),
-        ("cpu/event=1/:u", "khG"), ("cycles/period=3/u", "khG"), ("r76:k", "uh"), ("sched:sched_switch:u", "khG"),
-        ("mem:0x10:rw:u", "khG"), ("L1-dcache-loads:u", "khG"), ("mem-loads:pp", "Gpp"), ("{cycles}:u", "khG"),
+        ("cycles", "G"),
+        ("cycles:u", "khG"),
+        ("cycles:k", "uh"),
+        ("cycles:h", "uk"),
+        ("cycles:uk", "hG"),
+        ("cycles:G", "H"),
+        ("cycles:H", "G"),
+        ("cycles:ukhHG", ""),
+        ("cycles:pp", "Gpp"),
+        ("cycles:ppp", "Gppp"),
+        ("cycles:D", "D"),
+        ("cycles:e", "e"),
+        ("cycles:I", "I"),
+        ("cycles:P", ""),
+        ("cpu/event=1/u", "khG"),
+        ("cpu/event=1/:u", "khG"),
+        ("cycles/period=3/u", "khG"),
+        ("r76:k", "uh"),
+        ("sched:sched_switch:u", "khG"),
+        ("mem:0x10:rw:u", "khG"),
+        ("L1-dcache-loads:u", "khG"),
+        ("mem-loads:pp", "Gpp"),
+        ("{cycles}:u", "khG"),
         ("{cycles:k}:u", "hG"),
     ] {
         assert_eq!(excluded(text), expected, "{text}");
@@ -188,7 +227,11 @@ fn groups_name_their_leader() {
     let names: Vec<_> = all.iter().map(|e| (e.name.as_str(), e.filter.as_deref())).collect();
     assert_eq!(
         names,
-        [("cs", None), ("block:block_rq_complete", Some("dev == 1")), ("block:block_rq_issue", Some("dev == 1"))]
+        [
+            ("cs", None),
+            ("block:block_rq_complete", Some("dev == 1")),
+            ("block:block_rq_issue", Some("dev == 1"))
+        ]
     );
     assert_eq!(all[2].leader_of(2), Some(1));
 }
@@ -197,7 +240,10 @@ fn groups_name_their_leader() {
 fn tracepoints_and_patterns() {
     assert_eq!(numbers("sched:sched_switch"), "2:0x13c");
     let names: Vec<_> = events("*:*[hp],sched:*").into_iter().map(|e| e.name).collect();
-    assert_eq!(names, ["sched:sched_switch", "sched:sched_wakeup", "sched:sched_switch", "sched:sched_wakeup"]);
+    assert_eq!(
+        names,
+        ["sched:sched_switch", "sched:sched_wakeup", "sched:sched_switch", "sched:sched_wakeup"]
+    );
     assert_eq!(one("sched:sched_switch/call-graph=fp/").terms.call_graph, Some(CallGraphTerm::FramePointer));
 }
 
@@ -216,7 +262,8 @@ fn breakpoints_have_an_address_a_length_and_an_access() {
 
 #[test]
 fn terms_of_one_event() {
-    let event = one("cycles/period=0x10,call-graph=dwarf,stack-size=4096,name='a, b',no-inherit,time=0,percore/u");
+    let event =
+        one("cycles/period=0x10,call-graph=dwarf,stack-size=4096,name='a, b',no-inherit,time=0,percore/u");
     assert_eq!(event.name, "a, b");
     let terms = event.terms;
     assert_eq!((terms.period, terms.stack_size_bytes), (Some(16), Some(4096)));
@@ -227,7 +274,9 @@ fn terms_of_one_event() {
 
 #[test]
 fn names_are_as_typed() {
-    for text in ["cpu-cycles:u", "cycles", "cpu/event=0x76,umask=0/u", "r76:k", "L1-dcache-load-misses", "1:0"] {
+    for text in
+        ["cpu-cycles:u", "cycles", "cpu/event=0x76,umask=0/u", "r76:k", "L1-dcache-load-misses", "1:0"]
+    {
         assert_eq!(one(text).name, text);
     }
     assert_eq!(one("sched:sched_switch:u").name, "sched:sched_switch");
@@ -275,7 +324,8 @@ fn a_wrong_event_is_marked_and_the_nearest_names_are_told() {
     }
     let filter = parse_opts(&[Opt::Filter("a == 1")], &machine()).expect_err("no event");
     assert_eq!(filter.fault, Fault::FilterWithoutEvent);
-    let filter = parse_opts(&[Opt::Events("cs"), Opt::Filter("a == 1")], &machine()).expect_err("not a tracepoint");
+    let filter =
+        parse_opts(&[Opt::Events("cs"), Opt::Filter("a == 1")], &machine()).expect_err("not a tracepoint");
     assert_eq!(filter.fault, Fault::FilterOnPlainEvent("cs".to_owned()));
     assert_eq!(abi::PERF_TYPE_TRACEPOINT, 2);
 }
@@ -283,9 +333,18 @@ fn a_wrong_event_is_marked_and_the_nearest_names_are_told() {
 #[test]
 fn globs_match_whole_names() {
     for (pattern, text, expected) in [
-        ("*", "", true), ("block_*", "block_rq", true), ("*_rq", "block_rq", true), ("*rq", "block_rq_x", false),
-        ("a?c", "abc", true), ("a?c", "ac", false), ("[a-c]x", "bx", true), ("[!a-c]x", "bx", false),
-        ("[]]", "]", true), ("[", "[", true), ("*a*b*c", "xaxbxbc", true), ("", "a", false),
+        ("*", "", true),
+        ("block_*", "block_rq", true),
+        ("*_rq", "block_rq", true),
+        ("*rq", "block_rq_x", false),
+        ("a?c", "abc", true),
+        ("a?c", "ac", false),
+        ("[a-c]x", "bx", true),
+        ("[!a-c]x", "bx", false),
+        ("[]]", "]", true),
+        ("[", "[", true),
+        ("*a*b*c", "xaxbxbc", true),
+        ("", "a", false),
     ] {
         assert_eq!(glob::matches(pattern, text), expected, "{pattern} {text}");
     }

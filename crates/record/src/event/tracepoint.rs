@@ -82,7 +82,8 @@ pub(super) struct Breakpoint {
 /// Reads `ADDR[/LEN]` and the access letters (empty: rw).
 pub(super) fn parse_breakpoint(place: &str, access: &str) -> Result<Breakpoint, Fault> {
     let (address, len) = place.split_once('/').map_or((place, None), |(a, l)| (a, Some(l)));
-    let address = parse_number(address).ok_or(Fault::BadBreakpoint("a breakpoint is mem:ADDRESS[/LENGTH][:rwx]"))?;
+    let address =
+        parse_number(address).ok_or(Fault::BadBreakpoint("a breakpoint is mem:ADDRESS[/LENGTH][:rwx]"))?;
     let mut bits = 0;
     for letter in access.chars() {
         let bit = match letter {
