@@ -5,6 +5,7 @@ use std::io;
 use crate::event::{EventSource, parse};
 
 /// Every fuzz target with its name.
+#[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
 pub const TARGETS: &[(&str, fn(&[u8]))] = &[("event_spec", event_spec)];
 
 /// The first line is an event text, the rest what each file of sysfs and tracefs says.

@@ -11,7 +11,7 @@ pub struct Error {
     /// Byte range of the fault in `text`; may be empty (something is missing there).
     pub span: Range<usize>,
     /// What is wrong.
-    pub fault: Fault,
+    pub fault: Box<Fault>,
     /// The nearest known names, best first; empty when nothing is near.
     pub nearest: Vec<String>,
 }

@@ -129,7 +129,9 @@ pub fn parse_opts(opts: &[Opt<'_>], source: &dyn EventSource) -> Result<Vec<Even
 }
 
 fn attach_filter(text: &str, events: &mut [EventSpec]) -> Result<(), Error> {
-    let fail = |fault| Err(Error { text: text.to_owned(), span: 0..text.len(), fault, nearest: Vec::new() });
+    let fail = |fault| {
+        Err(Error { text: text.to_owned(), span: 0..text.len(), fault: Box::new(fault), nearest: Vec::new() })
+    };
     if events.is_empty() {
         return fail(Fault::FilterWithoutEvent);
     }

@@ -30,7 +30,7 @@ pub fn parse(text: &str, source: &dyn EventSource) -> Result<Vec<EventSpec>, Err
     parser.list().map_err(|at| Error {
         text: text.to_owned(),
         span: at.span,
-        fault: at.fault,
+        fault: Box::new(at.fault),
         nearest: at.nearest,
     })?;
     Ok(parser.out)

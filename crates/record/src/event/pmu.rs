@@ -147,12 +147,9 @@ impl Pmu {
 
     fn event_name(&self, name: &str, source: &dyn EventSource) -> String {
         let known = |n: &str| source.read_pmu(&format!("{}/events/{n}", self.name)).is_ok();
-        if !known(name) {
-            if let Some(event) = find_named(HARDWARE, name).filter(|e| known(e.name)) {
-                return event.name.to_owned();
-            }
-        }
-        name.to_owned()
+        let generic = || find_named(HARDWARE, name).filter(|e| known(e.name));
+        let spelled = if known(name) { None } else { generic() };
+        spelled.map_or(name, |e| e.name).to_owned()
     }
 
     fn read_field(&self, name: &str, source: &dyn EventSource) -> Option<String> {

@@ -323,10 +323,10 @@ fn a_wrong_event_is_marked_and_the_nearest_names_are_told() {
         assert_eq!(failure(text), expected, "{text}");
     }
     let filter = parse_opts(&[Opt::Filter("a == 1")], &machine()).expect_err("no event");
-    assert_eq!(filter.fault, Fault::FilterWithoutEvent);
+    assert_eq!(*filter.fault, Fault::FilterWithoutEvent);
     let filter =
         parse_opts(&[Opt::Events("cs"), Opt::Filter("a == 1")], &machine()).expect_err("not a tracepoint");
-    assert_eq!(filter.fault, Fault::FilterOnPlainEvent("cs".to_owned()));
+    assert_eq!(*filter.fault, Fault::FilterOnPlainEvent("cs".to_owned()));
     assert_eq!(abi::PERF_TYPE_TRACEPOINT, 2);
 }
 

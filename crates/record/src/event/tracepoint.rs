@@ -28,10 +28,9 @@ pub(super) fn find_tracepoints(
     event: &str,
     source: &dyn EventSource,
 ) -> Result<Vec<Tracepoint>, (Fault, Vec<String>)> {
-    if !glob::is_glob(system) && !glob::is_glob(event) {
-        if let Some(found) = read_id(system, event, source) {
-            return Ok(vec![found]);
-        }
+    let exact = !glob::is_glob(system) && !glob::is_glob(event);
+    if let Some(found) = exact.then(|| read_id(system, event, source)).flatten() {
+        return Ok(vec![found]);
     }
     let systems = source.list_tracefs("").map_err(|e| (Fault::NoTracefs(e.to_string()), Vec::new()))?;
     let mut found = Vec::new();
