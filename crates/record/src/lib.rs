@@ -5,6 +5,7 @@
 //!
 //! `unsafe` is allowed under [`sys`] only.
 
+pub mod count;
 pub mod error;
 pub mod off_cpu;
 pub mod open;

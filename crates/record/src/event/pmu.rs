@@ -7,6 +7,7 @@ use super::error::{Fault, nearest};
 use super::name::{HARDWARE, find_named};
 use super::source::EventSource;
 use super::term::{TERM_NAMES, Term, Terms, parse_hex, parse_number};
+use crate::target::parse_cpu_list;
 
 /// One PMU as sysfs describes it.
 #[derive(Debug, Clone)]
@@ -67,7 +68,7 @@ impl Pmu {
     pub(super) fn read(name: &str, source: &dyn EventSource) -> Option<Self> {
         let kind = source.read_pmu(&format!("{name}/type")).ok()?.trim().parse().ok()?;
         let mask = source.read_pmu(&format!("{name}/cpumask")).ok();
-        let cpus = mask.and_then(|m| parse_cpu_list(m.trim())).filter(|cpus| !cpus.is_empty());
+        let cpus = mask.and_then(|m| parse_cpu_list(&m));
         Some(Self { name: name.to_owned(), kind, cpus })
     }
 
@@ -261,18 +262,4 @@ impl Field {
 /// `width` one bits.
 fn ones(width: u32) -> u64 {
     1u64.checked_shl(width).map_or(u64::MAX, |bit| bit - 1)
-}
-
-/// `0-3,8` as numbers; `None` if it is not such a list.
-pub(super) fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',').filter(|p| !p.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last < first || last - first > 65_536 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
 }

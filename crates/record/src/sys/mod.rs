@@ -15,6 +15,6 @@ pub mod time;
 
 pub use perf_event::{Counter, CounterPlace, Cpu};
 pub use poll::Poller;
-pub use process::{Child, ExitKind};
+pub use process::{Child, CpuUse, ExitKind};
 pub use ring::{Ring, Span};
 pub use signal::SignalReader;

@@ -5,6 +5,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
@@ -17,6 +18,16 @@ pub struct Child {
     gate: Option<io::PipeWriter>,
     exec_error: Option<io::PipeReader>,
     reaped: Option<ExitKind>,
+    used: CpuUse,
+}
+
+/// CPU time of a process and of its children that it waited for, as the kernel accounts it (`wait4`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuUse {
+    /// In user mode, in ns (the kernel tells whole µs).
+    pub user_ns: u64,
+    /// In the kernel, in ns.
+    pub system_ns: u64,
 }
 
 /// How a process ended.
@@ -65,7 +76,7 @@ impl Child {
             let fds = (gate_read.as_raw_fd(), gate_write.as_raw_fd(), error_write.as_raw_fd());
             child_main(&pointers, fds, mask);
         }
-        Ok(Self { pid: pid as u32, gate: Some(gate_write), exec_error: Some(error_read), reaped: None })
+        Ok(Self { pid: pid as u32, gate: Some(gate_write), exec_error: Some(error_read), reaped: None, used: CpuUse::default() })
     }
 
     /// The child's process id (also after its end).
@@ -108,19 +119,30 @@ impl Child {
         }
     }
 
+    /// What the ended child used; zero before its end was waited for.
+    #[must_use]
+    pub fn used(&self) -> CpuUse {
+        self.used
+    }
+
     fn wait_with(&mut self, flags: i32) -> io::Result<Option<ExitKind>> {
         if let Some(end) = self.reaped {
             return Ok(Some(end));
         }
         let mut status = 0;
-        // SAFETY: the pointer is to a live int.
-        let pid = unsafe { libc::waitpid(self.pid as i32, &mut status, flags) };
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: both pointers are to live memory of the right size.
+        let pid = unsafe { libc::wait4(self.pid as i32, &mut status, flags, usage.as_mut_ptr()) };
         if pid < 0 {
             return Err(io::Error::last_os_error());
         }
         if pid == 0 {
             return Ok(None);
         }
+        // SAFETY: all bytes were zero, which is a valid value, and the kernel may have filled them.
+        let usage = unsafe { usage.assume_init() };
+        let nanos = |t: libc::timeval| (t.tv_sec as u64) * 1_000_000_000 + (t.tv_usec as u64) * 1000;
+        self.used = CpuUse { user_ns: nanos(usage.ru_utime), system_ns: nanos(usage.ru_stime) };
         self.reaped = if libc::WIFEXITED(status) {
             Some(ExitKind::Code(libc::WEXITSTATUS(status)))
         } else {
