@@ -7,13 +7,13 @@
 
 pub mod count;
 pub mod error;
+pub mod event;
+pub mod fuzz;
 pub mod off_cpu;
 pub mod open;
 pub mod opts;
 pub mod order;
 pub mod plan;
-pub mod event;
-pub mod fuzz;
 pub mod proc;
 pub mod summary;
 #[allow(unsafe_code)]

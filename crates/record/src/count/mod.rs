@@ -130,7 +130,8 @@ impl Counters {
         places: &[Place],
         opts: CountOpts,
     ) -> Result<Slot, Error> {
-        let mut slot = Slot { support: Support::Full, counters: Vec::new(), follows_leader: leader.is_some() };
+        let mut slot =
+            Slot { support: Support::Full, counters: Vec::new(), follows_leader: leader.is_some() };
         if event.tool.is_some() {
             return Ok(slot);
         }

@@ -76,7 +76,13 @@ impl Child {
             let fds = (gate_read.as_raw_fd(), gate_write.as_raw_fd(), error_write.as_raw_fd());
             child_main(&pointers, fds, mask);
         }
-        Ok(Self { pid: pid as u32, gate: Some(gate_write), exec_error: Some(error_read), reaped: None, used: CpuUse::default() })
+        Ok(Self {
+            pid: pid as u32,
+            gate: Some(gate_write),
+            exec_error: Some(error_read),
+            reaped: None,
+            used: CpuUse::default(),
+        })
     }
 
     /// The child's process id (also after its end).
