@@ -1,1 +1,33 @@
-//! Being built.
+//! Records the calls of an instrumented program from inside it.
+//!
+//! Duties: write every entry and exit of an instrumented function into a file mapped by the thread itself,
+//! 8 bytes each, so that what was recorded survives the target's death.
+//! What it does not do: allocate, lock, call libc or unwind on the hot path; know symbols, filters, output.
+//!
+//! Two builds of one source: as an ordinary library it is only [`layout`], which the reader needs; with
+//! `--cfg tally_preload` (the cli's build script) it is the shared object that is preloaded.
+#![cfg_attr(tally_preload, no_std)]
+
+pub mod layout;
+
+#[cfg(tally_preload)]
+mod buffer;
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
+mod entry_x86_64;
+#[cfg(tally_preload)]
+mod hook;
+#[cfg(tally_preload)]
+mod sled;
+#[cfg(tally_preload)]
+mod start;
+#[cfg(tally_preload)]
+mod sys;
+#[cfg(tally_preload)]
+mod unwinding;
+
+#[cfg(tally_preload)]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // A bug of ours must not look like one of the target's: leave at once, by a status of its own.
+    sys::exit_group(121)
+}

@@ -1,0 +1,418 @@
+//! One thread's state: its file, its open calls; and the slow half of the hooks.
+//!
+//! The fast half (`entry_x86_64`) handles what happens a million times a second and falls back to here when
+//! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
+//! or address, a frame that was left without returning.
+
+use crate::layout as l;
+use crate::{start, sys};
+
+/// An open call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Frame {
+    /// Where the function really returns to; for functions that report their own exit, their address.
+    pub back: u64,
+    /// Where on the stack the return address stands; the top bit says that it was put back (`UNHOOKED`).
+    pub slot: u64,
+}
+
+/// The return address stands in its place again, because an unwinder is walking the stack.
+const UNHOOKED: u64 = 1 << 63;
+/// The function reports its own exit: `back` is its address and nothing on the stack is hooked.
+/// (Stack slots are even, so the lowest bit is free.)
+const REPORTED: u64 = 1;
+/// Frames of one thread; the memory is reserved, not used.
+const MAX_FRAMES: usize = 1 << 20;
+/// Events that a signal handler may add between the check for room and the write.
+const SLACK_EVENTS: usize = 64;
+
+/// Not seen yet.
+const FRESH: u32 = 0;
+/// Recording.
+const LIVE: u32 = 1;
+/// Given up: no file could be made, or recording is not asked for.
+const OFF: u32 = 2;
+
+/// A thread's state. The first six fields are known to the assembly by their offsets.
+#[repr(C, align(64))]
+pub struct Thread {
+    /// Where the next event goes.
+    pub pos: *mut u64,
+    /// From here on there is no room.
+    pub end: *mut u64,
+    /// The next free frame; the one below it is the innermost open call.
+    pub top: *mut Frame,
+    /// The first frame not to be used.
+    pub limit: *mut Frame,
+    /// High 32 bits of the TSC, as last written.
+    pub tsc_high: u32,
+    /// The address shifted right by `ADDR_BITS`, as last written.
+    pub addr_high: u32,
+    base: *mut Frame,
+    chunk: *mut u8,
+    file_bytes: u64,
+    fd: i32,
+    state: u32,
+    lost: u32,
+    busy: u32,
+    stack: (u64, u64),
+    open_limit: *mut Frame,
+}
+
+impl Thread {
+    /// Shuts the fast half out; false when the slow half already runs on this thread (a signal handler).
+    pub fn lock(&mut self) -> bool {
+        if self.busy != 0 {
+            self.lost = self.lost.saturating_add(1);
+            return false;
+        }
+        self.busy = 1;
+        self.open_limit = self.limit;
+        self.limit = core::ptr::null_mut();
+        true
+    }
+
+    /// Lets the fast half in again.
+    pub fn unlock(&mut self) {
+        self.limit = self.open_limit;
+        self.busy = 0;
+    }
+
+    /// A function was entered whose return address stands at `slot`.
+    pub fn enter(&mut self, addr: u64, slot: u64) {
+        if let Some(back) = self.open(addr, slot) {
+            // SAFETY: `slot` is the return address slot that the caller's call instruction wrote.
+            unsafe { *(slot as *mut u64) = back };
+        }
+    }
+
+    /// Opens a call and writes its entry; the address to return to instead, `None` if it is not recorded.
+    fn open(&mut self, addr: u64, slot: u64) -> Option<u64> {
+        if !self.ready(slot) {
+            return None;
+        }
+        self.close_left(slot);
+        // SAFETY: the slot holds the return address; frames below `limit` are our own memory.
+        let back = unsafe { *(slot as *const u64) };
+        self.push(addr, Frame { back, slot }).then(crate::hook::trampoline)
+    }
+
+    /// A function reported its own entry; `sp` is its stack pointer.
+    pub fn enter_reported(&mut self, addr: u64, sp: u64) {
+        if self.ready(sp) {
+            self.close_left(sp);
+            self.push(addr, Frame { back: addr, slot: sp | REPORTED });
+        }
+    }
+
+    /// A function reported its own exit.
+    pub fn exit_reported(&mut self, addr: u64) {
+        if self.state != LIVE {
+            return;
+        }
+        let mut below = 0;
+        while let Some(frame) = self.frame(below) {
+            if frame.back == addr {
+                self.pop_to(below);
+                return;
+            }
+            below += 1;
+        }
+    }
+
+    /// The function whose return address stood at `slot` returns; where to.
+    pub fn exit(&mut self, slot: u64) -> u64 {
+        let mut below = 0;
+        while let Some(frame) = self.frame(below) {
+            if frame.slot & !UNHOOKED == slot {
+                let back = frame.back;
+                self.pop_to(below);
+                return back;
+            }
+            below += 1;
+        }
+        sys::write(2, b"tally: a traced function returned from a frame that was never entered\n");
+        sys::exit_group(121)
+    }
+
+    /// Puts every return address back, before an unwinder walks this stack.
+    pub fn unhook(&mut self) {
+        self.each_hooked(|frame| {
+            // SAFETY: the frame is open, so its slot still holds our trampoline's address.
+            unsafe { *((frame.slot & !UNHOOKED) as *mut u64) = frame.back };
+            frame.slot |= UNHOOKED;
+        });
+    }
+
+    /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
+    pub fn caught(&mut self, sp: u64) {
+        if self.state != LIVE {
+            return;
+        }
+        while let Some(frame) = self.frame(0) {
+            if frame.slot & !UNHOOKED >= sp {
+                break;
+            }
+            self.left();
+        }
+        self.rehook();
+    }
+
+    /// Hooks the return addresses again that `unhook` put back.
+    pub fn rehook(&mut self) {
+        self.each_hooked(|frame| {
+            if frame.slot & UNHOOKED != 0 {
+                frame.slot &= !UNHOOKED;
+                // SAFETY: the frame is open and above the catching one, its slot is intact.
+                unsafe { *(frame.slot as *mut u64) = crate::hook::trampoline() };
+            }
+        });
+    }
+
+    fn each_hooked(&mut self, mut each: impl FnMut(&mut Frame)) {
+        let mut at = self.base;
+        while self.state == LIVE && at < self.top {
+            // SAFETY: frames from base to top are ours and initialised.
+            let frame = unsafe { &mut *at };
+            if frame.slot & REPORTED == 0 {
+                each(frame);
+            }
+            // SAFETY: stays within the same allocation.
+            at = unsafe { at.add(1) };
+        }
+    }
+
+    /// After fork, in the child: a file of its own, with the parent's open calls.
+    pub fn forked(&mut self) {
+        if self.state != LIVE {
+            return;
+        }
+        self.drop_file();
+        let open = self.depth();
+        if self.make_file() {
+            self.control(l::CONTROL_FORKED, open as u64);
+        }
+    }
+
+    fn depth(&self) -> usize {
+        (self.top as usize - self.base as usize) / size_of::<Frame>()
+    }
+
+    /// The open call `below` the innermost.
+    fn frame(&self, below: usize) -> Option<Frame> {
+        (below < self.depth()).then(|| {
+            // SAFETY: within base..top, as just checked.
+            unsafe { *self.top.sub(below + 1) }
+        })
+    }
+
+    fn ready(&mut self, sp: u64) -> bool {
+        if self.state == FRESH {
+            self.begin(sp);
+        }
+        self.state == LIVE
+    }
+
+    fn begin(&mut self, sp: u64) {
+        let Some(options) = start::options() else { return };
+        self.state = OFF;
+        let bytes = (MAX_FRAMES + 1) * size_of::<Frame>();
+        let Some(frames) = sys::map_memory(0, bytes) else { return };
+        let bottom = frames.cast::<Frame>();
+        // SAFETY: fresh memory of MAX_FRAMES + 1 frames; the lowest is a sentinel that no slot passes.
+        unsafe { *bottom = Frame { back: 0, slot: u64::MAX } };
+        // SAFETY: within the same mapping.
+        self.base = unsafe { bottom.add(1) };
+        self.top = self.base;
+        // SAFETY: as above.
+        self.open_limit = unsafe { self.base.add(options.depth.min(MAX_FRAMES)) };
+        self.stack = start::mapping_of(sp);
+        if self.make_file() {
+            self.state = LIVE;
+        }
+    }
+
+    fn make_file(&mut self) -> bool {
+        let Some(fd) = start::new_file(sys::tid()) else { return false };
+        self.fd = fd;
+        self.file_bytes = 0;
+        self.chunk = core::ptr::null_mut();
+        if !self.next_chunk() {
+            return false;
+        }
+        let header = l::ThreadHeader {
+            pid: sys::pid(),
+            tid: sys::tid(),
+            tsc: sys::ticks(),
+            monotonic_ns: sys::monotonic_ns(),
+            flags: 0,
+            limit_bytes: 0,
+        };
+        // SAFETY: the chunk is CHUNK_BYTES long, the header shorter.
+        unsafe { core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.chunk, l::HEADER_BYTES) };
+        // SAFETY: within the chunk.
+        self.pos = unsafe { self.chunk.add(l::HEADER_BYTES) }.cast();
+        (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
+        true
+    }
+
+    fn drop_file(&mut self) {
+        sys::unmap(self.chunk, l::CHUNK_BYTES);
+        sys::close(self.fd);
+        (self.pos, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
+    }
+
+    /// Moves on to the file's next chunk; false when there is no more space.
+    fn next_chunk(&mut self) -> bool {
+        let bytes = self.file_bytes + l::CHUNK_BYTES as u64;
+        if !sys::truncate(self.fd, bytes) {
+            return false;
+        }
+        let Some(chunk) = sys::map_file(self.fd, l::CHUNK_BYTES, self.file_bytes) else { return false };
+        if !self.chunk.is_null() {
+            self.fill_chunk();
+            sys::unmap(self.chunk, l::CHUNK_BYTES);
+        }
+        self.chunk = chunk;
+        self.file_bytes = bytes;
+        // SAFETY: both lie within the chunk just mapped.
+        unsafe {
+            self.pos = chunk.cast();
+            self.end = chunk.add(l::CHUNK_BYTES).cast::<u64>().sub(SLACK_EVENTS);
+        }
+        true
+    }
+
+    /// Fills what is left of the old chunk with empty control events, so that no 0 ends the file early.
+    fn fill_chunk(&mut self) {
+        let stop = self.chunk as usize + l::CHUNK_BYTES;
+        while (self.pos as usize) < stop {
+            // SAFETY: pos is below the end of the mapped chunk.
+            unsafe { *self.pos = l::control_word(l::CONTROL_LOST, 0) };
+            // SAFETY: at most one past the end.
+            self.pos = unsafe { self.pos.add(1) };
+        }
+    }
+
+    /// Room for a few events; otherwise the call is counted as lost.
+    fn room(&mut self) -> bool {
+        if self.pos < self.end || self.next_chunk() {
+            return true;
+        }
+        self.lost = self.lost.saturating_add(1);
+        false
+    }
+
+    fn word(&mut self, word: u64) {
+        // SAFETY: `room` was asked first and SLACK_EVENTS lie behind `end`.
+        unsafe { *self.pos = word };
+        // SAFETY: as above.
+        self.pos = unsafe { self.pos.add(1) };
+    }
+
+    fn control(&mut self, code: u64, argument: u64) {
+        if self.room() {
+            self.word(l::control_word(code, argument));
+        }
+    }
+
+    fn time(&mut self) -> u64 {
+        let tsc = sys::ticks();
+        let high = (tsc >> 32) as u32;
+        if high != self.tsc_high {
+            self.tsc_high = high;
+            self.word(l::control_word(l::CONTROL_TIME_HIGH, u64::from(high)));
+        }
+        tsc
+    }
+
+    fn push(&mut self, addr: u64, frame: Frame) -> bool {
+        if self.top >= self.open_limit || !self.room() {
+            return false;
+        }
+        if self.lost > 0 {
+            self.word(l::control_word(l::CONTROL_LOST, u64::from(self.lost)));
+            self.lost = 0;
+        }
+        let high = (addr >> l::ADDR_BITS) as u32;
+        if high != self.addr_high {
+            self.addr_high = high;
+            self.word(l::control_word(l::CONTROL_ADDR_HIGH, u64::from(high)));
+        }
+        let tsc = self.time();
+        self.word(l::entry_word(addr, tsc));
+        // SAFETY: top < open_limit, so the frame is ours.
+        unsafe { *self.top = frame };
+        // SAFETY: at most `limit`.
+        self.top = unsafe { self.top.add(1) };
+        true
+    }
+
+    /// Closes the innermost call as left without returning.
+    fn left(&mut self) {
+        if self.room() {
+            let tsc = self.time();
+            self.word(l::control_word(l::CONTROL_UNWOUND, tsc));
+        }
+        // SAFETY: only called with an open call.
+        self.top = unsafe { self.top.sub(1) };
+    }
+
+    /// Closes calls whose stack frames are gone: something now stands at `slot`, at or above theirs.
+    fn close_left(&mut self, slot: u64) {
+        while let Some(frame) = self.frame(0) {
+            let old = frame.slot & !UNHOOKED;
+            if old > slot || !self.same_stack(old, slot) {
+                break;
+            }
+            self.left();
+        }
+    }
+
+    /// Whether two stack addresses lie on one stack: the thread's own, or near each other elsewhere.
+    fn same_stack(&self, a: u64, b: u64) -> bool {
+        const NEAR_BYTES: u64 = 256 << 10;
+        let own = |at: u64| at >= self.stack.0 && at < self.stack.1;
+        match (own(a), own(b)) {
+            (true, true) => true,
+            (false, false) => a.abs_diff(b) < NEAR_BYTES,
+            _ => false,
+        }
+    }
+
+    /// Closes the call `below` the innermost by its return; those inside it on its stack were left.
+    fn pop_to(&mut self, below: usize) {
+        let Some(target) = self.frame(below) else { return };
+        let mut above = below;
+        while above > 0 {
+            let inner = self.frame(above - 1).map_or(0, |frame| frame.slot & !UNHOOKED);
+            if self.same_stack(inner, target.slot & !UNHOOKED) {
+                self.remove(above - 1, l::CONTROL_UNWOUND);
+            }
+            above -= 1;
+        }
+        let mut now = 0;
+        while self.frame(now).is_some_and(|frame| frame.slot != target.slot || frame.back != target.back) {
+            now += 1;
+        }
+        self.remove(now, 0);
+    }
+
+    /// Takes out the call `below` the innermost; calls of other stacks inside it stay open.
+    fn remove(&mut self, below: usize, code: u64) {
+        if self.room() {
+            if below > 0 {
+                self.word(l::control_word(l::CONTROL_BELOW, below as u64));
+            }
+            let tsc = self.time();
+            self.word(if code == 0 { l::exit_word(tsc) } else { l::control_word(code, tsc) });
+        }
+        // SAFETY: `below` open calls lie above the one removed, all within base..top.
+        unsafe {
+            let at = self.top.sub(below + 1);
+            core::ptr::copy(at.add(1), at, below);
+            self.top = self.top.sub(1);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The doors from the assembly and from compiled-in calls into [`Thread`].
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use crate::buffer::Thread;
+use crate::entry_x86_64 as entry;
+
+/// Where hooked functions return to.
+pub fn trampoline() -> u64 {
+    entry::return_address()
+}
+
+/// Runs the slow half with the fast half locked out, so that a signal handler in between records nothing
+/// (and is counted) instead of writing where we write.
+fn alone<R>(thread: *mut Thread, otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
+    // SAFETY: the assembly and `entry::thread` pass this thread's own state, alive as long as the thread.
+    let thread = unsafe { &mut *thread };
+    if !thread.lock() {
+        return otherwise;
+    }
+    compiler_fence(Ordering::SeqCst);
+    let answer = work(thread);
+    compiler_fence(Ordering::SeqCst);
+    thread.unlock();
+    answer
+}
+
+/// Slow half of a compiled-in call at a function's start.
+///
+/// # Safety
+/// Called by the assembly only: `slot` holds the traced function's return address.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_slow_enter(thread: *mut Thread, addr: u64, slot: u64) {
+    alone(thread, (), |thread| thread.enter(addr, slot));
+}
+
+/// Slow half of a hooked return; the address to go on at.
+///
+/// # Safety
+/// Called by the assembly only.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64) -> u64 {
+    // SAFETY: as in `alone`; a hooked return must be answered, locked or not.
+    let thread = unsafe { &mut *thread };
+    let locked = thread.lock();
+    let back = thread.exit(slot);
+    if locked {
+        thread.unlock();
+    }
+    back
+}
+
+/// `-finstrument-functions`: a function was entered. `sp` is put there by the assembly.
+///
+/// # Safety
+/// Called by the assembly only.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_cyg_enter(addr: u64, sp: u64) {
+    alone(entry::thread(), (), |thread| thread.enter_reported(addr, sp));
+}
+
+/// `-finstrument-functions`: a function is about to return.
+///
+/// # Safety
+/// Called by compiled-in calls only; takes no pointer.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __cyg_profile_func_exit(addr: u64, _call_site: u64) {
+    alone(entry::thread(), (), |thread| thread.exit_reported(addr));
+}
+
+/// An exception was caught by the function whose stack pointer is `sp`.
+pub fn caught(sp: u64) {
+    alone(entry::thread(), (), |thread| thread.caught(sp));
+}
+
+/// An unwinder is about to walk this thread's stack.
+pub fn unhook() {
+    alone(entry::thread(), (), Thread::unhook);
+}
+
+/// The walk is over and nothing was left.
+pub fn rehook() {
+    alone(entry::thread(), (), Thread::rehook);
+}
+
+/// This thread is the only one of a child just forked.
+pub extern "C" fn forked() {
+    alone(entry::thread(), (), Thread::forked);
+}

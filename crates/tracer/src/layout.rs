@@ -1,0 +1,189 @@
+//! The bytes the recorder writes and the reader reads: thread files and the sled list.
+//!
+//! A recording is a folder:
+//!
+//! | file | written by | content |
+//! |---|---|---|
+//! | `PID-TID-N.calls` | the traced thread | [`ThreadHeader`], then events of 8 bytes until one is 0 |
+//! | `PID-N.maps` | the traced process | its `/proc/self/maps` when the recorder started, and after each `dlopen` |
+//! | `sleds` | the `tally` that started it | where functions can be patched: [`SledFile`] |
+//! | `info` | the `tally` that started it | command line and clock, as text lines `key value` |
+//!
+//! An event is one `u64`, little-endian. The two top bits are its kind:
+//!
+//! ```text
+//! 63 62 61                    32 31                     0
+//!  1  1 | low 30 bits of address | low 32 bits of the TSC |   entry
+//!  0  1 | 0                      | low 32 bits of the TSC |   exit of the innermost open call
+//!  1  0 | control code           | argument               |   see `CONTROL_*`
+//!  0  0 | 0                      | 0                      |   the end: nothing written here yet
+//! ```
+//!
+//! The high parts of address and time stand in control events, written only when they change. The address
+//! is one inside the function's first bytes: the return address of its call to the recorder, or the
+//! function's own when the compiler passes it.
+
+/// First bytes of a thread file.
+pub const MAGIC: [u8; 8] = *b"tallycl1";
+/// Bytes of [`ThreadHeader`] at the start of a thread file; events follow.
+pub const HEADER_BYTES: usize = 64;
+/// Bytes of one event.
+pub const EVENT_BYTES: usize = 8;
+/// Bytes by which a thread file grows.
+pub const CHUNK_BYTES: usize = 4 << 20;
+
+/// What the two top bits of an event say.
+pub const KIND_SHIFT: u32 = 62;
+/// Kind: a function was entered.
+pub const KIND_ENTRY: u64 = 3;
+/// Kind: the innermost open call returned.
+pub const KIND_EXIT: u64 = 1;
+/// Kind: a control event.
+pub const KIND_CONTROL: u64 = 2;
+
+/// Bits of an entry that hold the low part of the address.
+pub const ADDR_BITS: u32 = 30;
+/// Control: the argument is the high 32 bits of the TSC from here on.
+pub const CONTROL_TIME_HIGH: u64 = 1;
+/// Control: the argument is the address shifted right by [`ADDR_BITS`], from here on.
+pub const CONTROL_ADDR_HIGH: u64 = 2;
+/// Control: the innermost open call was left without returning (longjmp, exception); argument as in an exit.
+pub const CONTROL_UNWOUND: u64 = 3;
+/// Control: the argument counts calls that were not recorded here (too deep, or no space left).
+pub const CONTROL_LOST: u64 = 4;
+/// Control: the thread was forked off; calls open in the parent are open here. The argument is their number.
+pub const CONTROL_FORKED: u64 = 5;
+
+/// Control: the next exit or unwound call is not the innermost, but the one `argument` below it (coroutines).
+pub const CONTROL_BELOW: u64 = 6;
+
+/// What stands at the start of a thread file: `MAGIC`, then eight little-endian fields.
+///
+/// ```text
+///  0 magic[8]   8 pid u32  12 tid u32  16 tsc u64  24 monotonic_ns u64  32 flags u64  40 limit_bytes u64  48 reserved[16]
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadHeader {
+    /// Process id as the target's pid namespace has it.
+    pub pid: u32,
+    /// Thread id in the same namespace.
+    pub tid: u32,
+    /// Time stamp counter when the file was made.
+    pub tsc: u64,
+    /// `CLOCK_MONOTONIC` at the same moment, in ns.
+    pub monotonic_ns: u64,
+    /// [`FLAG_WRAPPED`] and others.
+    pub flags: u64,
+    /// In flight-recorder mode the bytes of events kept; 0 when the file grows.
+    pub limit_bytes: u64,
+}
+
+/// The events wrapped around: the oldest one follows the first 0.
+pub const FLAG_WRAPPED: u64 = 1;
+
+impl ThreadHeader {
+    /// The header as it stands in the file.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..8].copy_from_slice(&MAGIC);
+        out[8..12].copy_from_slice(&self.pid.to_le_bytes());
+        out[12..16].copy_from_slice(&self.tid.to_le_bytes());
+        out[16..24].copy_from_slice(&self.tsc.to_le_bytes());
+        out[24..32].copy_from_slice(&self.monotonic_ns.to_le_bytes());
+        out[32..40].copy_from_slice(&self.flags.to_le_bytes());
+        out[40..48].copy_from_slice(&self.limit_bytes.to_le_bytes());
+        out
+    }
+
+    /// Reads a header; `None` when `bytes` is too short or the magic is another.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let head: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
+        if head[..8] != MAGIC {
+            return None;
+        }
+        let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        Some(Self {
+            pid: u32_at(8),
+            tid: u32_at(12),
+            tsc: u64_at(16),
+            monotonic_ns: u64_at(24),
+            flags: u64_at(32),
+            limit_bytes: u64_at(40),
+        })
+    }
+}
+
+/// One event, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A function was entered.
+    Entry {
+        /// Low [`ADDR_BITS`] bits of an address inside the function's first bytes.
+        addr_low: u32,
+        /// Low 32 bits of the TSC.
+        tsc_low: u32,
+    },
+    /// The innermost open call returned.
+    Exit {
+        /// Low 32 bits of the TSC.
+        tsc_low: u32,
+    },
+    /// A `CONTROL_*` code with its argument.
+    Control {
+        /// One of the `CONTROL_*` constants; unknown ones are to be counted and skipped.
+        code: u32,
+        /// Its argument.
+        argument: u32,
+    },
+    /// Nothing was written here.
+    End,
+}
+
+impl Event {
+    /// Decodes one event.
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        let low = (word & 0xffff_ffff) as u32;
+        let middle = (word >> 32) as u32 & ((1 << ADDR_BITS) - 1);
+        match word >> KIND_SHIFT {
+            KIND_ENTRY => Self::Entry { addr_low: middle, tsc_low: low },
+            KIND_EXIT => Self::Exit { tsc_low: low },
+            KIND_CONTROL => Self::Control { code: middle, argument: low },
+            _ => Self::End,
+        }
+    }
+}
+
+/// The word of an entry.
+#[must_use]
+pub const fn entry_word(addr: u64, tsc: u64) -> u64 {
+    KIND_ENTRY << KIND_SHIFT | (addr & ((1 << ADDR_BITS) - 1)) << 32 | tsc & 0xffff_ffff
+}
+
+/// The word of an exit.
+#[must_use]
+pub const fn exit_word(tsc: u64) -> u64 {
+    KIND_EXIT << KIND_SHIFT | tsc & 0xffff_ffff
+}
+
+/// The word of a control event.
+#[must_use]
+pub const fn control_word(code: u64, argument: u64) -> u64 {
+    KIND_CONTROL << KIND_SHIFT | code << 32 | argument & 0xffff_ffff
+}
+
+/// Name of the sled list in the recording's folder.
+pub const SLEDS_NAME: &str = "sleds";
+/// First bytes of the sled list; then objects: `u32 path bytes, u32 count, path, count × u64 svma`.
+pub const SLEDS_MAGIC: [u8; 8] = *b"tallysl1";
+/// The environment variable that names the recording's folder; without it the recorder stays quiet.
+pub const DIR_VARIABLE: &str = "TALLY_CALLS_DIR";
+/// The environment variable with the greatest depth to record (a decimal number).
+pub const DEPTH_VARIABLE: &str = "TALLY_CALLS_DEPTH";
+/// The environment variable with the bytes of events to keep per thread (flight recorder).
+pub const LIMIT_VARIABLE: &str = "TALLY_CALLS_LIMIT";
+/// The environment variable with the shortest call to record, in TSC ticks.
+pub const MIN_VARIABLE: &str = "TALLY_CALLS_MIN_TICKS";

@@ -1,0 +1,201 @@
+//! System calls made directly, so that neither `errno` nor an interposed libc function is touched.
+
+use core::arch::asm;
+
+/// One system call; the kernel's answer, negative errno on failure.
+///
+/// # Safety
+/// The caller answers for what the call does with its arguments.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call(number: usize, args: [usize; 6]) -> isize {
+    let answer: isize;
+    // SAFETY: the kernel's calling convention; rcx and r11 are the only registers it changes besides rax.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => answer,
+             in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3], in("r8") args[4],
+             in("r9") args[5], lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    answer
+}
+
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
+    pub const MMAP: usize = 9;
+    pub const MPROTECT: usize = 10;
+    pub const MUNMAP: usize = 11;
+    pub const GETPID: usize = 39;
+    pub const FTRUNCATE: usize = 77;
+    pub const READLINK: usize = 89;
+    pub const GETTID: usize = 186;
+    pub const CLOCK_GETTIME: usize = 228;
+    pub const EXIT_GROUP: usize = 231;
+    pub const OPENAT: usize = 257;
+}
+
+/// `O_RDONLY | O_CLOEXEC`.
+pub const READ_ONLY: usize = 0o2_000_000;
+/// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`.
+pub const NEW_FILE: usize = 0o2_000_302;
+/// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC`.
+pub const PROT: (usize, usize, usize) = (1, 2, 4);
+
+/// Opens the file of a NUL-terminated path.
+pub fn open(path: &[u8], flags: usize) -> Option<i32> {
+    if path.last() != Some(&0) {
+        return None;
+    }
+    // SAFETY: the path ends in NUL, as was just checked; AT_FDCWD is -100.
+    let fd = unsafe { call(number::OPENAT, [-100isize as usize, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
+    (fd >= 0).then_some(fd as i32)
+}
+
+/// Closes a descriptor of ours.
+pub fn close(fd: i32) {
+    // SAFETY: only ever called with descriptors that this crate opened.
+    unsafe { call(number::CLOSE, [fd as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads into `to`; the number of bytes, 0 at the end or on an error.
+pub fn read(fd: i32, to: &mut [u8]) -> usize {
+    // SAFETY: the kernel writes at most `to.len()` bytes there.
+    let n = unsafe { call(number::READ, [fd as usize, to.as_mut_ptr() as usize, to.len(), 0, 0, 0]) };
+    n.max(0) as usize
+}
+
+/// Writes `from`; the number of bytes taken, 0 on an error.
+pub fn write(fd: i32, from: &[u8]) -> usize {
+    // SAFETY: the kernel reads `from.len()` bytes there.
+    let n = unsafe { call(number::WRITE, [fd as usize, from.as_ptr() as usize, from.len(), 0, 0, 0]) };
+    n.max(0) as usize
+}
+
+/// Makes the file `bytes` long.
+pub fn truncate(fd: i32, bytes: u64) -> bool {
+    // SAFETY: changes only a file of ours.
+    unsafe { call(number::FTRUNCATE, [fd as usize, bytes as usize, 0, 0, 0, 0]) == 0 }
+}
+
+/// Maps `bytes` of a file of ours, shared and writable, from `offset`.
+pub fn map_file(fd: i32, bytes: usize, offset: u64) -> Option<*mut u8> {
+    // SAFETY: a new mapping at an address of the kernel's choosing; MAP_SHARED | MAP_POPULATE-less.
+    map(unsafe { call(number::MMAP, [0, bytes, PROT.0 | PROT.1, 1, fd as usize, offset as usize]) })
+}
+
+/// Maps `bytes` of fresh memory, reserved but not backed, near `hint` when it is not 0.
+pub fn map_memory(hint: usize, bytes: usize) -> Option<*mut u8> {
+    const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x4022;
+    // SAFETY: as above; a hint moves nothing that exists.
+    map(unsafe {
+        call(number::MMAP, [hint, bytes, PROT.0 | PROT.1, PRIVATE_ANONYMOUS_NORESERVE, usize::MAX, 0])
+    })
+}
+
+fn map(answer: isize) -> Option<*mut u8> {
+    (answer > 0).then_some(answer as *mut u8)
+}
+
+/// Removes a mapping of ours.
+pub fn unmap(at: *mut u8, bytes: usize) {
+    // SAFETY: only called with mappings that this crate made and no longer uses.
+    unsafe { call(number::MUNMAP, [at as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Changes the protection of whole pages.
+pub fn protect(at: usize, bytes: usize, protection: usize) -> bool {
+    // SAFETY: the callers only add rights to code they are about to patch and take them back.
+    unsafe { call(number::MPROTECT, [at, bytes, protection, 0, 0, 0]) == 0 }
+}
+
+/// The process id in its own namespace.
+pub fn pid() -> u32 {
+    // SAFETY: has no arguments.
+    unsafe { call(number::GETPID, [0; 6]) as u32 }
+}
+
+/// The thread id in its own namespace.
+pub fn tid() -> u32 {
+    // SAFETY: has no arguments.
+    unsafe { call(number::GETTID, [0; 6]) as u32 }
+}
+
+/// `CLOCK_MONOTONIC` in ns.
+pub fn monotonic_ns() -> u64 {
+    let mut time = [0u64; 2];
+    // SAFETY: the kernel writes two words.
+    unsafe { call(number::CLOCK_GETTIME, [1, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// The text of a symbolic link; the number of bytes.
+pub fn read_link(path: &[u8], to: &mut [u8]) -> usize {
+    if path.last() != Some(&0) {
+        return 0;
+    }
+    // SAFETY: the path ends in NUL and the kernel writes at most `to.len()` bytes.
+    let n = unsafe {
+        call(number::READLINK, [path.as_ptr() as usize, to.as_mut_ptr() as usize, to.len(), 0, 0, 0])
+    };
+    n.max(0) as usize
+}
+
+/// Ends the process at once.
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: never returns.
+        unsafe { call(number::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// The time stamp counter.
+#[cfg(target_arch = "x86_64")]
+pub fn ticks() -> u64 {
+    // SAFETY: readable from user space on every Linux that sets no PR_TSC_SIGSEGV.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Bytes put together without allocation: paths and small texts.
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Text<N> {
+    /// Empty.
+    pub const fn new() -> Self {
+        Self { bytes: [0; N], len: 0 }
+    }
+
+    /// Adds bytes; what does not fit is left out (the file then can't be made, which is counted).
+    pub fn push(&mut self, more: &[u8]) -> &mut Self {
+        for byte in more {
+            if self.len < N {
+                self.bytes[self.len] = *byte;
+                self.len += 1;
+            }
+        }
+        self
+    }
+
+    /// Adds a number in decimal digits.
+    pub fn number(&mut self, mut value: u64) -> &mut Self {
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.push(&digits[at..])
+    }
+
+    /// What stands there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
