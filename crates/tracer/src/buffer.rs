@@ -51,6 +51,7 @@ pub struct Thread {
     pub addr_high: u32,
     base: *mut Frame,
     chunk: *mut u8,
+    chunk_bytes: usize,
     file_bytes: u64,
     fd: i32,
     state: u32,
@@ -237,7 +238,7 @@ impl Thread {
         let Some(fd) = start::new_file(sys::tid()) else { return false };
         self.fd = fd;
         self.file_bytes = 0;
-        self.chunk = core::ptr::null_mut();
+        (self.chunk, self.chunk_bytes) = (core::ptr::null_mut(), l::CHUNK_BYTES_MIN / 2);
         if !self.next_chunk() {
             return false;
         }
@@ -249,7 +250,7 @@ impl Thread {
             flags: 0,
             limit_bytes: 0,
         };
-        // SAFETY: the chunk is CHUNK_BYTES long, the header shorter.
+        // SAFETY: the chunk is at least CHUNK_BYTES_MIN long, the header shorter.
         unsafe { core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.chunk, l::HEADER_BYTES) };
         // SAFETY: within the chunk.
         self.pos = unsafe { self.chunk.add(l::HEADER_BYTES) }.cast();
@@ -258,35 +259,36 @@ impl Thread {
     }
 
     fn drop_file(&mut self) {
-        sys::unmap(self.chunk, l::CHUNK_BYTES);
+        sys::unmap(self.chunk, self.chunk_bytes);
         sys::close(self.fd);
         (self.pos, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
     }
 
     /// Moves on to the file's next chunk; false when there is no more space.
     fn next_chunk(&mut self) -> bool {
-        let bytes = self.file_bytes + l::CHUNK_BYTES as u64;
+        let chunk_bytes = (self.chunk_bytes * 2).min(l::CHUNK_BYTES_MAX);
+        let bytes = self.file_bytes + chunk_bytes as u64;
         if !sys::truncate(self.fd, bytes) {
             return false;
         }
-        let Some(chunk) = sys::map_file(self.fd, l::CHUNK_BYTES, self.file_bytes) else { return false };
+        let Some(chunk) = sys::map_file(self.fd, chunk_bytes, self.file_bytes) else { return false };
         if !self.chunk.is_null() {
             self.fill_chunk();
-            sys::unmap(self.chunk, l::CHUNK_BYTES);
+            sys::unmap(self.chunk, self.chunk_bytes);
         }
-        self.chunk = chunk;
+        (self.chunk, self.chunk_bytes) = (chunk, chunk_bytes);
         self.file_bytes = bytes;
         // SAFETY: both lie within the chunk just mapped.
         unsafe {
             self.pos = chunk.cast();
-            self.end = chunk.add(l::CHUNK_BYTES).cast::<u64>().sub(SLACK_EVENTS);
+            self.end = chunk.add(chunk_bytes).cast::<u64>().sub(SLACK_EVENTS);
         }
         true
     }
 
     /// Fills what is left of the old chunk with empty control events, so that no 0 ends the file early.
     fn fill_chunk(&mut self) {
-        let stop = self.chunk as usize + l::CHUNK_BYTES;
+        let stop = self.chunk as usize + self.chunk_bytes;
         while (self.pos as usize) < stop {
             // SAFETY: pos is below the end of the mapped chunk.
             unsafe { *self.pos = l::control_word(l::CONTROL_LOST, 0) };

@@ -29,8 +29,10 @@ pub const MAGIC: [u8; 8] = *b"tallycl1";
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of one event.
 pub const EVENT_BYTES: usize = 8;
-/// Bytes by which a thread file grows.
-pub const CHUNK_BYTES: usize = 4 << 20;
+/// Bytes of a thread file's first chunk; each next one is twice as long, up to [`CHUNK_BYTES_MAX`].
+pub const CHUNK_BYTES_MIN: usize = 64 << 10;
+/// Most bytes by which a thread file grows at once.
+pub const CHUNK_BYTES_MAX: usize = 4 << 20;
 
 /// What the two top bits of an event say.
 pub const KIND_SHIFT: u32 = 62;

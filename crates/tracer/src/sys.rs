@@ -80,8 +80,10 @@ pub fn truncate(fd: i32, bytes: u64) -> bool {
 
 /// Maps `bytes` of a file of ours, shared and writable, from `offset`.
 pub fn map_file(fd: i32, bytes: usize, offset: u64) -> Option<*mut u8> {
-    // SAFETY: a new mapping at an address of the kernel's choosing; MAP_SHARED | MAP_POPULATE-less.
-    map(unsafe { call(number::MMAP, [0, bytes, PROT.0 | PROT.1, 1, fd as usize, offset as usize]) })
+    const SHARED_POPULATED: usize = 0x8001;
+    let protection = PROT.0 | PROT.1;
+    // SAFETY: a new mapping at an address of the kernel's choosing.
+    map(unsafe { call(number::MMAP, [0, bytes, protection, SHARED_POPULATED, fd as usize, offset as usize]) })
 }
 
 /// Maps `bytes` of fresh memory, reserved but not backed, near `hint` when it is not 0.
