@@ -145,6 +145,12 @@ pub enum Event {
 }
 
 impl Event {
+    /// Decodes one event as it stands in the file.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; EVENT_BYTES]) -> Self {
+        Self::from_word(u64::from_le_bytes(bytes))
+    }
+
     /// Decodes one event.
     #[must_use]
     pub fn from_word(word: u64) -> Self {

@@ -1,0 +1,19 @@
+//! Traced calls: entries and exits replayed into a tree of calls with counts and times.
+//!
+//! One model for every tracer (compiled-in calls, sleds, probes, Intel PT): a thread's steps in time order go
+//! into a [`Replay`], which yields each finished [`Call`] and adds it up in a [`CallProfile`].
+//! Knows no addresses and no symbols: functions are numbers given by the caller.
+
+mod histogram;
+mod replay;
+mod traced;
+mod tree;
+
+pub use histogram::Histogram;
+pub use replay::{Call, End, Filter, Filters, Replay, Step};
+pub use traced::{Clock, RawStep, Steps, ThreadFile, TracedError};
+pub use tree::{CallNode, CallProfile, CallStats, FunctionCalls, NodeId, SlowCall};
+
+/// A function, numbered by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);

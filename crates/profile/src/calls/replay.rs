@@ -1,0 +1,215 @@
+//! A thread's entries and exits, replayed into finished calls.
+
+use super::{CallProfile, FunctionId, NodeId};
+
+/// One thing a thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Entered a function.
+    Enter(FunctionId),
+    /// Left the function of the innermost open call for another, which returns in its place.
+    TailJump(FunctionId),
+    /// Returned from the call that is this many below the innermost open one (0 is the innermost; others only
+    /// with several stacks in one thread).
+    Exit(usize),
+    /// Left the call that is this many below the innermost open one without returning: longjmp, exception.
+    Unwound(usize),
+    /// This many calls were not recorded here.
+    Lost(u64),
+    /// The thread was off the CPU for this many ns, up to this step's time.
+    OffCpu(u64),
+    /// A piece of the trace is missing: how the calls still open ended is not known.
+    Gap,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By returning.
+    Returned,
+    /// By longjmp or an exception.
+    Unwound,
+    /// Not within the recording; its time is up to the recording's end and stays out of averages.
+    Open,
+}
+
+/// One finished call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its place in the tree.
+    pub node: NodeId,
+    /// What was called.
+    pub function: FunctionId,
+    /// When it was entered, ns of the recording's clock.
+    pub start_ns: u64,
+    /// How long it took, ns.
+    pub total_ns: u64,
+    /// Of that, time not spent in calls it made, ns.
+    pub self_ns: u64,
+    /// Of the total, time off the CPU, ns.
+    pub off_ns: u64,
+    /// Open calls around it.
+    pub depth: usize,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What to leave out. Functions are asked once each.
+pub trait Filter {
+    /// What is to be done about calls of this function.
+    fn of(&self, function: FunctionId) -> Filters;
+}
+
+/// What is to be done about calls of one function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    /// Count from here on: calls outside are left out if any function says so.
+    pub only: bool,
+    /// Leave this call out, and all inside it.
+    pub not: bool,
+}
+
+struct Open {
+    node: Option<NodeId>,
+    function: FunctionId,
+    start_ns: u64,
+    inner_ns: u64,
+    off_ns: u64,
+    only: bool,
+    not: bool,
+}
+
+/// Replays one thread.
+pub struct Replay<'a> {
+    profile: &'a mut CallProfile,
+    filter: &'a dyn Filter,
+    any_only: bool,
+    max_depth: usize,
+    min_ns: u64,
+    open: Vec<Open>,
+    inside: usize,
+    muted: usize,
+    last_ns: u64,
+}
+
+impl<'a> Replay<'a> {
+    /// A thread with no open call. `any_only`: some function of `filter` says `only`.
+    pub fn new(profile: &'a mut CallProfile, filter: &'a dyn Filter, any_only: bool) -> Self {
+        Self {
+            profile,
+            filter,
+            any_only,
+            max_depth: usize::MAX,
+            min_ns: 0,
+            open: Vec::new(),
+            inside: 0,
+            muted: 0,
+            last_ns: 0,
+        }
+    }
+
+    /// Leaves out calls nested deeper than `max_depth` and those shorter than `min_ns`.
+    #[must_use]
+    pub const fn limits(mut self, max_depth: usize, min_ns: u64) -> Self {
+        self.max_depth = max_depth;
+        self.min_ns = min_ns;
+        self
+    }
+
+    /// Number of open calls.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Takes the thread's next step; finished calls go to `each`, inner ones before outer ones.
+    /// Time that runs backwards is held still, and counted.
+    pub fn step(&mut self, time_ns: u64, step: Step, each: &mut dyn FnMut(&Call)) {
+        let time_ns = if time_ns < self.last_ns {
+            self.profile.backwards += 1;
+            self.last_ns
+        } else {
+            time_ns
+        };
+        self.last_ns = time_ns;
+        match step {
+            Step::Enter(function) => self.enter(time_ns, function),
+            Step::TailJump(function) => {
+                self.close(0, time_ns, End::Returned, each);
+                self.enter(time_ns, function);
+            }
+            Step::Exit(below) => self.close(below, time_ns, End::Returned, each),
+            Step::Unwound(below) => self.close(below, time_ns, End::Unwound, each),
+            Step::Lost(calls) => self.profile.lost += calls,
+            Step::OffCpu(ns) => {
+                if let Some(open) = self.open.last_mut() {
+                    open.off_ns += ns;
+                }
+            }
+            Step::Gap => {
+                self.profile.gaps += 1;
+                self.close_all(time_ns, each);
+            }
+        }
+    }
+
+    /// The recording ends: calls still open are closed as such.
+    pub fn finish(mut self, each: &mut dyn FnMut(&Call)) {
+        let end_ns = self.last_ns;
+        self.close_all(end_ns, each);
+    }
+
+    fn close_all(&mut self, time_ns: u64, each: &mut dyn FnMut(&Call)) {
+        while !self.open.is_empty() {
+            self.close(0, time_ns, End::Open, each);
+        }
+    }
+
+    fn enter(&mut self, time_ns: u64, function: FunctionId) {
+        let Filters { only, not } = self.filter.of(function);
+        self.inside += usize::from(only);
+        self.muted += usize::from(not);
+        let counted = self.muted == 0 && (!self.any_only || self.inside > 0);
+        let parent = self.open.iter().rev().find_map(|open| open.node);
+        let shown = self.open.iter().filter(|open| open.node.is_some()).take(self.max_depth).count();
+        let node = (counted && shown < self.max_depth).then(|| self.profile.child(parent, function));
+        if let Some(node) = node {
+            self.profile.opened(node);
+        }
+        self.open.push(Open { node, function, start_ns: time_ns, inner_ns: 0, off_ns: 0, only, not });
+    }
+
+    fn close(&mut self, below: usize, time_ns: u64, end: End, each: &mut dyn FnMut(&Call)) {
+        if below >= self.open.len() {
+            // The trace began inside this call.
+            self.profile.returns_without_call += 1;
+            return;
+        }
+        let at = self.open.len() - 1 - below;
+        let open = self.open.remove(at);
+        self.inside -= usize::from(open.only);
+        self.muted -= usize::from(open.not);
+        let total_ns = time_ns - open.start_ns;
+        let outer = at.checked_sub(1).and_then(|at| self.open.get_mut(at));
+        let kept = open.node.is_some() && (total_ns >= self.min_ns || end == End::Open);
+        if let Some(outer) = outer {
+            outer.off_ns += open.off_ns;
+            outer.inner_ns += if kept { total_ns } else { open.inner_ns.min(total_ns) };
+        }
+        let Some(node) = open.node else { return };
+        let call = Call {
+            node,
+            function: open.function,
+            start_ns: open.start_ns,
+            total_ns,
+            self_ns: total_ns.saturating_sub(open.inner_ns),
+            off_ns: open.off_ns.min(total_ns),
+            depth: self.open.iter().take(at).filter(|open| open.node.is_some()).count(),
+            end,
+        };
+        self.profile.closed(&call, kept);
+        if kept {
+            each(&call);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads a thread's file as the recorder inside the program wrote it (`tracer::layout`).
+
+use tracer::layout::{self, Event, ThreadHeader};
+
+use super::{FunctionId, Step};
+
+/// Why a thread's file can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TracedError {
+    /// The magic at its start is missing.
+    #[error("not a thread's call file (its first {} bytes are no header of one)", layout::HEADER_BYTES)]
+    NoHeader,
+}
+
+/// How the time stamp counter runs beside `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clock {
+    /// A counter value …
+    pub tsc: u64,
+    /// … and the time at that moment, ns.
+    pub ns: u64,
+    /// Length of a tick, ns.
+    pub ns_per_tick: f64,
+}
+
+impl Clock {
+    /// From two moments; `None` when they are not apart.
+    #[must_use]
+    pub fn between(first: (u64, u64), last: (u64, u64)) -> Option<Self> {
+        let ticks = last.0.checked_sub(first.0).filter(|ticks| *ticks > 0)?;
+        let ns = last.1.checked_sub(first.1).filter(|ns| *ns > 0)?;
+        Some(Self { tsc: first.0, ns: first.1, ns_per_tick: ns as f64 / ticks as f64 })
+    }
+
+    /// The time of a counter value, ns.
+    #[must_use]
+    pub fn ns_at(&self, tsc: u64) -> u64 {
+        let ticks = tsc.wrapping_sub(self.tsc) as i64;
+        self.ns.saturating_add_signed((ticks as f64 * self.ns_per_tick) as i64)
+    }
+}
+
+/// A thread's file.
+#[derive(Clone, Copy)]
+pub struct ThreadFile<'a> {
+    /// What its header says.
+    pub header: ThreadHeader,
+    events: &'a [u8],
+}
+
+impl<'a> ThreadFile<'a> {
+    /// Checks the header.
+    ///
+    /// # Errors
+    /// [`TracedError::NoHeader`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, TracedError> {
+        let header = ThreadHeader::parse(bytes).ok_or(TracedError::NoHeader)?;
+        Ok(Self { header, events: bytes.get(layout::HEADER_BYTES..).unwrap_or_default() })
+    }
+
+    /// The steps in order: counter value and step, functions being addresses for now (see [`Steps`]).
+    #[must_use]
+    pub fn steps(&self) -> Steps<'a> {
+        Steps {
+            words: self.events.as_chunks().0.iter(),
+            tsc_high: self.header.tsc >> 32,
+            tsc: self.header.tsc,
+            addr_high: 0,
+            below: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Bytes of events written (up to the end mark).
+    #[must_use]
+    pub fn event_bytes(&self) -> usize {
+        let words = self.events.as_chunks::<{ layout::EVENT_BYTES }>().0;
+        words.iter().position(|word| *word == [0; 8]).unwrap_or(words.len()) * layout::EVENT_BYTES
+    }
+}
+
+/// A step whose function is still an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RawStep {
+    /// Entered the function that has this address in its first bytes (address space of the traced process).
+    Enter(u64),
+    /// Anything else.
+    Other(Step),
+    /// The thread was forked off with this many calls open.
+    Forked(u64),
+}
+
+impl RawStep {
+    /// The step, once its address is numbered.
+    #[must_use]
+    pub fn numbered(self, number: impl FnOnce(u64) -> FunctionId) -> Option<Step> {
+        match self {
+            Self::Enter(address) => Some(Step::Enter(number(address))),
+            Self::Other(step) => Some(step),
+            Self::Forked(_) => None,
+        }
+    }
+}
+
+/// The steps of a thread file.
+pub struct Steps<'a> {
+    words: std::slice::Iter<'a, [u8; layout::EVENT_BYTES]>,
+    tsc_high: u64,
+    tsc: u64,
+    addr_high: u64,
+    below: usize,
+    unknown: u64,
+}
+
+impl Steps<'_> {
+    /// Control events of codes this version does not know, so far.
+    #[must_use]
+    pub const fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    fn at(&mut self, tsc_low: u32) -> u64 {
+        self.tsc = self.tsc_high << 32 | u64::from(tsc_low);
+        self.tsc
+    }
+
+    fn below(&mut self) -> usize {
+        std::mem::take(&mut self.below)
+    }
+
+    fn control(&mut self, code: u32, argument: u32) -> Option<(u64, RawStep)> {
+        match u64::from(code) {
+            layout::CONTROL_TIME_HIGH => self.tsc_high = u64::from(argument),
+            layout::CONTROL_ADDR_HIGH => self.addr_high = u64::from(argument),
+            layout::CONTROL_BELOW => self.below = argument as usize,
+            layout::CONTROL_UNWOUND => {
+                let below = self.below();
+                return Some((self.at(argument), RawStep::Other(Step::Unwound(below))));
+            }
+            layout::CONTROL_LOST if argument > 0 => {
+                return Some((self.tsc, RawStep::Other(Step::Lost(u64::from(argument)))));
+            }
+            layout::CONTROL_LOST => {}
+            layout::CONTROL_FORKED => return Some((self.tsc, RawStep::Forked(u64::from(argument)))),
+            _ => self.unknown += 1,
+        }
+        None
+    }
+}
+
+impl Iterator for Steps<'_> {
+    type Item = (u64, RawStep);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let step = match Event::from_bytes(*self.words.next()?) {
+                Event::Entry { addr_low, tsc_low } => {
+                    let address = self.addr_high << layout::ADDR_BITS | u64::from(addr_low);
+                    Some((self.at(tsc_low), RawStep::Enter(address)))
+                }
+                Event::Exit { tsc_low } => {
+                    let below = self.below();
+                    Some((self.at(tsc_low), RawStep::Other(Step::Exit(below))))
+                }
+                Event::Control { code, argument } => self.control(code, argument),
+                Event::End => return None,
+            };
+            if step.is_some() {
+                return step;
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The sums: a tree of calls by path, and a table by function.
+
+use rustc_hash::FxHashMap;
+
+use super::{Call, End, FunctionId, Histogram};
+
+/// A path of calls: a node of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
+/// Counts and times of calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallStats {
+    /// Calls that ended within the recording.
+    pub count: u64,
+    /// Of those, left without returning.
+    pub unwound: u64,
+    /// Calls still open at the end: their time is in `total_ns` and `self_ns`, not in the histogram.
+    pub open: u64,
+    /// Time in them and in all they called, ns; of a function: recursion counted once.
+    pub total_ns: u64,
+    /// Time in themselves, ns.
+    pub self_ns: u64,
+    /// Of the total, off the CPU, ns.
+    pub off_ns: u64,
+    /// Shortest finished call, ns; `None` without one.
+    pub min_ns: Option<u64>,
+    /// Longest finished call, ns; `None` without one.
+    pub max_ns: Option<u64>,
+    /// All finished calls' durations.
+    pub histogram: Histogram,
+}
+
+impl CallStats {
+    fn add(&mut self, call: &Call, outermost: bool) {
+        self.self_ns += call.self_ns;
+        if outermost {
+            self.total_ns += call.total_ns;
+            self.off_ns += call.off_ns;
+        }
+        if call.end == End::Open {
+            self.open += 1;
+            return;
+        }
+        self.count += 1;
+        self.unwound += u64::from(call.end == End::Unwound);
+        self.min_ns = Some(self.min_ns.map_or(call.total_ns, |min| min.min(call.total_ns)));
+        self.max_ns = Some(self.max_ns.map_or(call.total_ns, |max| max.max(call.total_ns)));
+        self.histogram.add(call.total_ns);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.unwound += other.unwound;
+        self.open += other.open;
+        self.total_ns += other.total_ns;
+        self.self_ns += other.self_ns;
+        self.off_ns += other.off_ns;
+        self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.histogram.merge(&other.histogram);
+    }
+}
+
+/// One node: a function called on one path.
+#[derive(Clone, Debug)]
+pub struct CallNode {
+    /// The caller's node; `None` for a thread's outermost calls.
+    pub parent: Option<NodeId>,
+    /// What was called.
+    pub function: FunctionId,
+    /// Its calls on this path.
+    pub stats: CallStats,
+}
+
+/// One function over all paths.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionCalls {
+    /// Its calls; total counts a recursion once.
+    pub stats: CallStats,
+    open: u32,
+}
+
+/// One of the slowest calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowCall {
+    /// The call.
+    pub call: Call,
+    /// The thread's number, as given to [`CallProfile::keep_slowest`].
+    pub thread: u32,
+}
+
+/// All calls of some threads, added up.
+#[derive(Clone, Debug, Default)]
+pub struct CallProfile {
+    nodes: Vec<CallNode>,
+    by_path: FxHashMap<(Option<NodeId>, FunctionId), NodeId>,
+    functions: Vec<FunctionCalls>,
+    slowest: Vec<SlowCall>,
+    slowest_wanted: usize,
+    thread: u32,
+    /// Calls that were not recorded, as the recorder counted them.
+    pub lost: u64,
+    /// Pieces missing in the trace.
+    pub gaps: u64,
+    /// Returns from calls that began before the trace did.
+    pub returns_without_call: u64,
+    /// Steps whose time lay before their predecessor's.
+    pub backwards: u64,
+}
+
+impl CallProfile {
+    /// Empty; keeps the `slowest_wanted` slowest calls of thread number `thread`.
+    #[must_use]
+    pub fn new(thread: u32, slowest_wanted: usize) -> Self {
+        Self { thread, slowest_wanted, ..Self::default() }
+    }
+
+    /// The nodes; a parent stands before its children.
+    #[must_use]
+    pub fn nodes(&self) -> &[CallNode] {
+        &self.nodes
+    }
+
+    /// The functions that were called, with their sums, by number.
+    pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &CallStats)> {
+        (0u32..)
+            .map(FunctionId)
+            .zip(self.functions.iter().map(|function| &function.stats))
+            .filter(|(_, stats)| stats.count + stats.open > 0)
+    }
+
+    /// The slowest calls, slowest first.
+    #[must_use]
+    pub fn slowest(&self) -> &[SlowCall] {
+        &self.slowest
+    }
+
+    /// The functions on the path of a node, outermost first, the node's own last.
+    #[must_use]
+    pub fn path(&self, node: NodeId) -> Vec<FunctionId> {
+        let mut path = Vec::new();
+        let mut at = Some(node);
+        while let Some(node) = at.and_then(|NodeId(id)| self.nodes.get(id as usize)) {
+            path.push(node.function);
+            at = node.parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The node of `function` called from `parent`.
+    pub fn child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
+        let next = NodeId(u32::try_from(self.nodes.len()).expect("invariant: fewer than 2^32 paths"));
+        *self.by_path.entry((parent, function)).or_insert_with(|| {
+            self.nodes.push(CallNode { parent, function, stats: CallStats::default() });
+            next
+        })
+    }
+
+    fn function(&mut self, FunctionId(id): FunctionId) -> &mut FunctionCalls {
+        let id = id as usize;
+        if id >= self.functions.len() {
+            self.functions.resize_with(id + 1, FunctionCalls::default);
+        }
+        &mut self.functions[id]
+    }
+
+    /// A call of this node began.
+    pub(super) fn opened(&mut self, node: NodeId) {
+        let function = self.nodes[node.0 as usize].function;
+        self.function(function).open += 1;
+    }
+
+    /// A call ended; it is added up if `kept`.
+    pub(super) fn closed(&mut self, call: &Call, kept: bool) {
+        let function = self.function(call.function);
+        function.open -= 1;
+        let outermost = function.open == 0;
+        if !kept {
+            return;
+        }
+        function.stats.add(call, outermost);
+        self.nodes[call.node.0 as usize].stats.add(call, true);
+        if self.slowest_wanted > 0 && call.end != End::Open {
+            self.keep(SlowCall { call: *call, thread: self.thread });
+        }
+    }
+
+    fn keep(&mut self, slow: SlowCall) {
+        let at = self.slowest.partition_point(|kept| kept.call.total_ns >= slow.call.total_ns);
+        if at < self.slowest_wanted {
+            self.slowest.insert(at, slow);
+            self.slowest.truncate(self.slowest_wanted);
+        }
+    }
+
+    /// Adds another's calls. Numbers of functions must mean the same in both.
+    pub fn merge(&mut self, other: &Self) {
+        let mut mapped: Vec<NodeId> = Vec::with_capacity(other.nodes.len());
+        for node in &other.nodes {
+            let parent = node.parent.map(|NodeId(id)| mapped[id as usize]);
+            let here = self.child(parent, node.function);
+            self.nodes[here.0 as usize].stats.merge(&node.stats);
+            mapped.push(here);
+        }
+        for (id, function) in (0..).map(FunctionId).zip(&other.functions) {
+            self.function(id).stats.merge(&function.stats);
+        }
+        self.slowest_wanted = self.slowest_wanted.max(other.slowest_wanted);
+        for slow in &other.slowest {
+            let call = Call { node: mapped[slow.call.node.0 as usize], ..slow.call };
+            self.keep(SlowCall { call, thread: slow.thread });
+        }
+        self.lost += other.lost;
+        self.gaps += other.gaps;
+        self.returns_without_call += other.returns_without_call;
+        self.backwards += other.backwards;
+    }
+}
