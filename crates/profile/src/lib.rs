@@ -10,6 +10,7 @@
 //! in batches that the caller may run wherever it likes.
 #![forbid(unsafe_code)]
 
+pub mod calls;
 pub mod machine;
 pub mod profile;
 pub mod reason;

@@ -148,16 +148,21 @@ impl Thread {
 
     /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
     pub fn caught(&mut self, sp: u64) {
-        if self.state != LIVE {
-            return;
-        }
-        while let Some(frame) = self.frame(0) {
-            if frame.slot & !UNHOOKED >= sp {
+        self.left_below(sp);
+        self.rehook();
+    }
+
+    /// Closes the innermost calls whose frames lie below `sp` on the same stack.
+    pub fn left_below(&mut self, sp: u64) {
+        while self.state == LIVE
+            && let Some(frame) = self.frame(0)
+        {
+            let slot = frame.slot & !UNHOOKED;
+            if slot >= sp || !self.same_stack(slot, sp) {
                 break;
             }
             self.left();
         }
-        self.rehook();
     }
 
     /// Hooks the return addresses again that `unhook` put back.

@@ -207,10 +207,10 @@ unsafe extern "C" fn __cxa_begin_catch() {
     naked_asm!("lea rsi, [rsp + 8]", "jmp tally_begin_catch")
 }
 
-/// A function that unwinds: return addresses are put back, then it goes on without a frame of ours.
+/// A function that unwinds or jumps: the stack is made ready for it, then it goes on without a frame of ours.
 macro_rules! before_unwinding {
     ($name:ident, $number:literal) => {
-        #[doc = "Puts return addresses back, then goes on to the real function of this name."]
+        #[doc = "Makes the stack ready, then goes on to the real function of this name."]
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
@@ -218,6 +218,7 @@ macro_rules! before_unwinding {
                 "push rdi",
                 "push rsi",
                 "push rdx",
+                "mov rsi, rdi",
                 concat!("mov edi, ", $number),
                 "call tally_before_unwinding",
                 "pop rdx",
@@ -233,6 +234,10 @@ before_unwinding!(_Unwind_RaiseException, "0");
 before_unwinding!(_Unwind_Resume_or_Rethrow, "1");
 before_unwinding!(_Unwind_ForcedUnwind, "2");
 before_unwinding!(pthread_exit, "3");
+before_unwinding!(longjmp, "4");
+before_unwinding!(_longjmp, "5");
+before_unwinding!(siglongjmp, "6");
+before_unwinding!(__longjmp_chk, "7");
 
 /// Where a patched sled goes: the same as a compiled-in `__fentry__` call.
 pub fn entry_address() -> u64 {

@@ -73,6 +73,11 @@ pub fn caught(sp: u64) {
     alone(entry::thread(), (), |thread| thread.caught(sp));
 }
 
+/// A jump is about to leave all frames below `sp`.
+pub fn left_below(sp: u64) {
+    alone(entry::thread(), (), |thread| thread.left_below(sp));
+}
+
 /// An unwinder is about to walk this thread's stack.
 pub fn unhook() {
     alone(entry::thread(), (), Thread::unhook);

@@ -195,3 +195,15 @@ pub const DEPTH_VARIABLE: &str = "TALLY_CALLS_DEPTH";
 pub const LIMIT_VARIABLE: &str = "TALLY_CALLS_LIMIT";
 /// The environment variable with the shortest call to record, in TSC ticks.
 pub const MIN_VARIABLE: &str = "TALLY_CALLS_MIN_TICKS";
+
+/// The bytes of a sled list with one object: its path and the stated addresses of its sleds.
+#[cfg(not(tally_preload))]
+#[must_use]
+pub fn sled_list(path: &[u8], svmas: &[u64]) -> Vec<u8> {
+    let mut bytes = SLEDS_MAGIC.to_vec();
+    bytes.extend((path.len() as u32).to_le_bytes());
+    bytes.extend((svmas.len() as u32).to_le_bytes());
+    bytes.extend(path);
+    svmas.iter().for_each(|svma| bytes.extend(svma.to_le_bytes()));
+    bytes
+}

@@ -69,18 +69,49 @@ before!(backtrace, BACKTRACE, (to, count), hook::unhook(), hook::rehook());
 before!(dlopen, OPEN, (name, flags), (), start::write_maps());
 
 /// Functions that unwind and do not come back: the assembly goes on to them without a frame of its own.
-static UNWINDING: [Real; 4] = [
+static UNWINDING: [Real; 8] = [
     Real::new(c"_Unwind_RaiseException"),
     Real::new(c"_Unwind_Resume_or_Rethrow"),
     Real::new(c"_Unwind_ForcedUnwind"),
     Real::new(c"pthread_exit"),
+    Real::new(c"longjmp"),
+    Real::new(c"_longjmp"),
+    Real::new(c"siglongjmp"),
+    Real::new(c"__longjmp_chk"),
 ];
+/// From this index on they are forms of longjmp.
+const FIRST_JUMP: u32 = 4;
 
-/// Puts the return addresses back; the address of the real function to go on to.
+/// Before an unwinder: puts the return addresses back. Before a longjmp: closes the calls it leaves.
+/// The answer is the address of the real function to go on to; `first` is its first argument.
+///
+/// # Safety
+/// Called by the assembly only, with the program's own argument.
 #[unsafe(no_mangle)]
-extern "C" fn tally_before_unwinding(which: u32) -> usize {
-    hook::unhook();
+unsafe extern "C" fn tally_before_unwinding(which: u32, first: *const u64) -> usize {
+    if which < FIRST_JUMP {
+        hook::unhook();
+    } else {
+        // SAFETY: a jmp_buf that the program filled by setjmp.
+        hook::left_below(unsafe { stack_pointer_of(first) });
+    }
     UNWINDING.get(which as usize).map_or(0, Real::find)
+}
+
+/// The stack pointer that a jump goes back to.
+///
+/// # Safety
+/// `buffer` is a jmp_buf filled by glibc's setjmp.
+// Layout: __jmp_buf is u64[8] with rsp at 6, mangled: rol(rsp ^ guard, 17); the guard stands at fs:0x30.
+// Source: glibc sysdeps/x86_64/jmpbuf-offsets.h, setjmp.S (PTR_MANGLE).
+unsafe fn stack_pointer_of(buffer: *const u64) -> u64 {
+    const RSP: usize = 6;
+    let guard: u64;
+    // SAFETY: glibc keeps its pointer guard there in every thread.
+    unsafe { core::arch::asm!("mov {0}, fs:[0x30]", out(reg) guard, options(nostack, readonly)) };
+    // SAFETY: within the jmp_buf.
+    let mangled = unsafe { *buffer.add(RSP) };
+    mangled.rotate_right(17) ^ guard
 }
 
 static CATCH: Real = Real::new(c"__cxa_begin_catch");

@@ -32,5 +32,6 @@ macro_rules! commands {
 
 // In alphabetical order, one line each.
 commands! {
+    Calls: calls,
     Flame: flame,
 }

@@ -10,7 +10,7 @@ mod traced;
 mod tree;
 
 pub use histogram::Histogram;
-pub use replay::{Call, End, Filter, Filters, Replay, Step};
+pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step};
 pub use traced::{Clock, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, FunctionCalls, NodeId, SlowCall};
 

@@ -69,51 +69,73 @@ pub struct Filters {
     pub not: bool,
 }
 
+/// Decides as calls open and close which are counted: the filters and the depth.
+pub struct Gate<'a> {
+    filter: &'a dyn Filter,
+    any_only: bool,
+    max_depth: usize,
+    inside: usize,
+    muted: usize,
+    counted: usize,
+}
+
+/// What the gate said of a call; to be handed back when it ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage {
+    filters: Filters,
+    /// Whether the call is counted.
+    pub counted: bool,
+    /// Open calls around it that are counted.
+    pub depth: usize,
+}
+
+impl<'a> Gate<'a> {
+    /// `any_only`: some function of `filter` says `only`. Calls nested deeper than `max_depth` are left out.
+    pub fn new(filter: &'a dyn Filter, any_only: bool, max_depth: usize) -> Self {
+        Self { filter, any_only, max_depth, inside: 0, muted: 0, counted: 0 }
+    }
+
+    /// A call begins.
+    pub fn enter(&mut self, function: FunctionId) -> Passage {
+        let filters = self.filter.of(function);
+        self.inside += usize::from(filters.only);
+        self.muted += usize::from(filters.not);
+        let wanted = self.muted == 0 && (!self.any_only || self.inside > 0);
+        let passage = Passage { filters, counted: wanted && self.counted < self.max_depth, depth: self.counted };
+        self.counted += usize::from(passage.counted);
+        passage
+    }
+
+    /// It ends.
+    pub fn leave(&mut self, passage: Passage) {
+        self.inside -= usize::from(passage.filters.only);
+        self.muted -= usize::from(passage.filters.not);
+        self.counted -= usize::from(passage.counted);
+    }
+}
+
 struct Open {
     node: Option<NodeId>,
     function: FunctionId,
     start_ns: u64,
     inner_ns: u64,
     off_ns: u64,
-    only: bool,
-    not: bool,
+    passage: Passage,
 }
 
 /// Replays one thread.
 pub struct Replay<'a> {
     profile: &'a mut CallProfile,
-    filter: &'a dyn Filter,
-    any_only: bool,
-    max_depth: usize,
+    gate: Gate<'a>,
     min_ns: u64,
     open: Vec<Open>,
-    inside: usize,
-    muted: usize,
     last_ns: u64,
 }
 
 impl<'a> Replay<'a> {
-    /// A thread with no open call. `any_only`: some function of `filter` says `only`.
-    pub fn new(profile: &'a mut CallProfile, filter: &'a dyn Filter, any_only: bool) -> Self {
-        Self {
-            profile,
-            filter,
-            any_only,
-            max_depth: usize::MAX,
-            min_ns: 0,
-            open: Vec::new(),
-            inside: 0,
-            muted: 0,
-            last_ns: 0,
-        }
-    }
-
-    /// Leaves out calls nested deeper than `max_depth` and those shorter than `min_ns`.
-    #[must_use]
-    pub const fn limits(mut self, max_depth: usize, min_ns: u64) -> Self {
-        self.max_depth = max_depth;
-        self.min_ns = min_ns;
-        self
+    /// A thread with no open call; calls shorter than `min_ns` are left out.
+    pub fn new(profile: &'a mut CallProfile, gate: Gate<'a>, min_ns: u64) -> Self {
+        Self { profile, gate, min_ns, open: Vec::new(), last_ns: 0 }
     }
 
     /// Number of open calls.
@@ -166,17 +188,13 @@ impl<'a> Replay<'a> {
     }
 
     fn enter(&mut self, time_ns: u64, function: FunctionId) {
-        let Filters { only, not } = self.filter.of(function);
-        self.inside += usize::from(only);
-        self.muted += usize::from(not);
-        let counted = self.muted == 0 && (!self.any_only || self.inside > 0);
+        let passage = self.gate.enter(function);
         let parent = self.open.iter().rev().find_map(|open| open.node);
-        let shown = self.open.iter().filter(|open| open.node.is_some()).take(self.max_depth).count();
-        let node = (counted && shown < self.max_depth).then(|| self.profile.child(parent, function));
+        let node = passage.counted.then(|| self.profile.child(parent, function));
         if let Some(node) = node {
             self.profile.opened(node);
         }
-        self.open.push(Open { node, function, start_ns: time_ns, inner_ns: 0, off_ns: 0, only, not });
+        self.open.push(Open { node, function, start_ns: time_ns, inner_ns: 0, off_ns: 0, passage });
     }
 
     fn close(&mut self, below: usize, time_ns: u64, end: End, each: &mut dyn FnMut(&Call)) {
@@ -187,8 +205,7 @@ impl<'a> Replay<'a> {
         }
         let at = self.open.len() - 1 - below;
         let open = self.open.remove(at);
-        self.inside -= usize::from(open.only);
-        self.muted -= usize::from(open.not);
+        self.gate.leave(open.passage);
         let total_ns = time_ns - open.start_ns;
         let outer = at.checked_sub(1).and_then(|at| self.open.get_mut(at));
         let kept = open.node.is_some() && (total_ns >= self.min_ns || end == End::Open);
@@ -204,7 +221,7 @@ impl<'a> Replay<'a> {
             total_ns,
             self_ns: total_ns.saturating_sub(open.inner_ns),
             off_ns: open.off_ns.min(total_ns),
-            depth: self.open.iter().take(at).filter(|open| open.node.is_some()).count(),
+            depth: open.passage.depth,
             end,
         };
         self.profile.closed(&call, kept);

@@ -104,6 +104,7 @@ impl RawStep {
 }
 
 /// The steps of a thread file.
+#[derive(Clone)]
 pub struct Steps<'a> {
     words: std::slice::Iter<'a, [u8; layout::EVENT_BYTES]>,
     tsc_high: u64,

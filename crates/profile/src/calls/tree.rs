@@ -23,6 +23,8 @@ pub struct CallStats {
     pub self_ns: u64,
     /// Of the total, off the CPU, ns.
     pub off_ns: u64,
+    /// Sum of the finished calls' durations, ns: recursion counted each time. Over `count` it is the mean.
+    pub finished_ns: u64,
     /// Shortest finished call, ns; `None` without one.
     pub min_ns: Option<u64>,
     /// Longest finished call, ns; `None` without one.
@@ -43,6 +45,7 @@ impl CallStats {
             return;
         }
         self.count += 1;
+        self.finished_ns += call.total_ns;
         self.unwound += u64::from(call.end == End::Unwound);
         self.min_ns = Some(self.min_ns.map_or(call.total_ns, |min| min.min(call.total_ns)));
         self.max_ns = Some(self.max_ns.map_or(call.total_ns, |max| max.max(call.total_ns)));
@@ -56,6 +59,7 @@ impl CallStats {
         self.total_ns += other.total_ns;
         self.self_ns += other.self_ns;
         self.off_ns += other.off_ns;
+        self.finished_ns += other.finished_ns;
         self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();
         self.max_ns = self.max_ns.max(other.max_ns);
         self.histogram.merge(&other.histogram);

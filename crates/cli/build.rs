@@ -1,0 +1,34 @@
+//! Builds the recorder that is preloaded into traced programs, so that the one `tally` file carries it.
+//!
+//! It is the same source as the `tracer` crate, compiled as a shared object without the standard library.
+//! Cargo can't yet make one crate's shared object another's input, so rustc is called here.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+fn main() {
+    let out = PathBuf::from(variable("OUT_DIR")).join("libtally_calls.so");
+    let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../tracer/src");
+    println!("cargo::rerun-if-changed={}", sources.display());
+    println!("cargo::rerun-if-changed=build.rs");
+    if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" || variable("CARGO_CFG_TARGET_OS") != "linux" {
+        // The hooks are written for x86-64; elsewhere the program says so when asked to record calls.
+        std::fs::write(out, []).expect("the build folder can be written");
+        return;
+    }
+    let status = Command::new(variable("RUSTC"))
+        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "tally_calls"])
+        .args(["--cfg", "tally_preload", "--target", &variable("TARGET")])
+        .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"])
+        .args(["-C", "force-unwind-tables=yes", "-A", "missing_docs"])
+        .arg("-o")
+        .arg(&out)
+        .arg(sources.join("lib.rs"))
+        .status()
+        .expect("rustc can be started");
+    assert!(status.success(), "the recorder of crates/tracer does not compile");
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+}

@@ -1,0 +1,190 @@
+//! A recording of calls: its folder, opened.
+
+use anyhow::{Context, bail};
+use dso::Mmap;
+use profile::calls::{Clock, RawStep, Step, ThreadFile};
+use rayon::prelude::*;
+use record::proc::MapLine;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder used when none is named.
+pub const DEFAULT: &str = "tally.calls";
+
+/// One thread's file.
+pub struct Thread {
+    /// Process id, as the process saw it.
+    pub pid: u32,
+    /// Thread id, likewise.
+    pub tid: u32,
+    bytes: Mmap,
+}
+
+impl Thread {
+    /// The file's events.
+    #[must_use]
+    pub fn file(&self) -> Option<ThreadFile<'_>> {
+        ThreadFile::parse(&self.bytes).ok()
+    }
+}
+
+/// What was mapped in a process at one moment.
+pub struct Maps {
+    /// The process.
+    pub pid: u32,
+    /// When, as counter value and ns of `CLOCK_MONOTONIC`.
+    pub moment: (u64, u64),
+    /// The mappings.
+    pub lines: Vec<MapLine>,
+}
+
+/// A recording.
+pub struct Folder {
+    /// Its path.
+    pub path: PathBuf,
+    /// The lines of its `info`.
+    pub info: BTreeMap<String, String>,
+    /// Its threads, by process, thread and number.
+    pub threads: Vec<Thread>,
+    /// Its maps, by process and time.
+    pub maps: Vec<Maps>,
+    /// Files that could not be read, with the reason.
+    pub damaged: Vec<String>,
+}
+
+/// Sums over a recording.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Threads with at least one event.
+    pub threads: u64,
+    /// Entries.
+    pub calls: u64,
+    /// Calls not recorded.
+    pub lost: u64,
+    /// Bytes of events.
+    pub bytes: u64,
+}
+
+impl Folder {
+    /// Whether `path` holds a recording.
+    #[must_use]
+    pub fn is_one(path: &Path) -> bool {
+        path.join(tracer::layout::SLEDS_NAME).is_file()
+    }
+
+    /// Opens a recording, whole or as far as a killed one got.
+    ///
+    /// # Errors
+    /// If there is no recording, or its folder can't be read.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        if !Self::is_one(path) {
+            bail!("{}: no recording of calls there; make one with `tally calls record -- CMD`", path.display());
+        }
+        let mut folder = Self {
+            path: path.to_owned(),
+            info: read_info(&path.join("info")),
+            threads: Vec::new(),
+            maps: Vec::new(),
+            damaged: Vec::new(),
+        };
+        let mut names: Vec<PathBuf> = fs::read_dir(path)
+            .with_context(|| format!("can't read {}", path.display()))?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
+        names.sort_by_cached_key(|name| numbers(name));
+        for name in names {
+            folder.add(&name);
+        }
+        folder.maps.sort_by_key(|maps| (maps.pid, maps.moment.0));
+        Ok(folder)
+    }
+
+    fn add(&mut self, name: &Path) {
+        let ending = name.extension().and_then(|ending| ending.to_str());
+        let added = match ending {
+            Some("calls") => read_thread(name).map(|thread| self.threads.push(thread)),
+            Some("maps") => read_maps(name).map(|maps| self.maps.push(maps)),
+            _ => Ok(()),
+        };
+        if let Err(why) = added {
+            self.damaged.push(format!("{}: {why:#}", name.display()));
+        }
+    }
+
+    /// How counter values become times: from the two moments furthest apart.
+    ///
+    /// # Errors
+    /// If the recording holds no two moments.
+    pub fn clock(&self) -> anyhow::Result<Clock> {
+        let headers = self.threads.iter().filter_map(|thread| thread.file()).map(|file| file.header);
+        let moments: Vec<(u64, u64)> = headers
+            .map(|header| (header.tsc, header.monotonic_ns))
+            .chain(self.maps.iter().map(|maps| maps.moment))
+            .chain(self.info.get("end").and_then(|text| parse_moment(text)))
+            .collect();
+        let first = moments.iter().min().copied().unwrap_or_default();
+        let last = moments.iter().max().copied().unwrap_or_default();
+        Clock::between(first, last)
+            .with_context(|| format!("{}: nothing tells how fast its clock ran", self.path.display()))
+    }
+
+    /// Counts what is there.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        self.threads.par_iter().filter_map(Thread::file).map(|file| summary_of(&file)).reduce(
+            Summary::default,
+            |a, b| Summary {
+                threads: a.threads + b.threads,
+                calls: a.calls + b.calls,
+                lost: a.lost + b.lost,
+                bytes: a.bytes + b.bytes,
+            },
+        )
+    }
+}
+
+fn summary_of(file: &ThreadFile<'_>) -> Summary {
+    let mut sum = Summary { threads: 1, bytes: file.event_bytes() as u64, ..Summary::default() };
+    for (_, step) in file.steps() {
+        match step {
+            RawStep::Enter(_) => sum.calls += 1,
+            RawStep::Other(Step::Lost(calls)) => sum.lost += calls,
+            _ => {}
+        }
+    }
+    sum
+}
+
+/// The numbers in a file's name: process, thread, count.
+fn numbers(name: &Path) -> Vec<u64> {
+    let stem = name.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    stem.split('-').filter_map(|part| part.parse().ok()).collect()
+}
+
+fn read_info(path: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|line| line.split_once(' ')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}
+
+fn read_thread(path: &Path) -> anyhow::Result<Thread> {
+    let bytes = Mmap::open(path)?;
+    let header = ThreadFile::parse(&bytes)?.header;
+    Ok(Thread { pid: header.pid, tid: header.tid, bytes })
+}
+
+fn read_maps(path: &Path) -> anyhow::Result<Maps> {
+    let text = fs::read(path)?;
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let head = lines.next().and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
+    let moment = parse_moment(head).context("no moment in its first line")?;
+    let pid = numbers(path).first().and_then(|pid| u32::try_from(*pid).ok()).context("no process id in its name")?;
+    Ok(Maps { pid, moment, lines: lines.filter_map(record::proc::parse_map_line).collect() })
+}
+
+/// `tsc N monotonic_ns N`.
+fn parse_moment(line: &str) -> Option<(u64, u64)> {
+    let mut words = line.split(' ');
+    let mut field = |name: &str| words.next().filter(|word| *word == name).and_then(|_| words.next()?.parse().ok());
+    Some((field("tsc")?, field("monotonic_ns")?))
+}

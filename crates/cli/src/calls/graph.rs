@@ -1,0 +1,108 @@
+//! `tally calls graph`: who called whom, how often and for how long.
+
+use profile::calls::{CallProfile, FunctionId, NodeId};
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use super::names::Functions;
+use super::pattern::{self, Pattern};
+use crate::out::harmless;
+use crate::text::number;
+
+/// The tree's children by node, the largest total first; and the roots.
+struct Children {
+    of: Vec<Vec<NodeId>>,
+    roots: Vec<NodeId>,
+}
+
+impl Children {
+    fn new(sum: &CallProfile, shown: &[bool]) -> Self {
+        let mut children = Self { of: vec![Vec::new(); sum.nodes().len()], roots: Vec::new() };
+        for (id, node) in (0..).map(NodeId).zip(sum.nodes()) {
+            if !shown[id.0 as usize] {
+                continue;
+            }
+            match node.parent {
+                Some(NodeId(parent)) => children.of[parent as usize].push(id),
+                None => children.roots.push(id),
+            }
+        }
+        let total = |id: &NodeId| Reverse(sum.nodes()[id.0 as usize].stats.total_ns);
+        children.of.iter_mut().for_each(|list| list.sort_by_key(total));
+        children.roots.sort_by_key(total);
+        children
+    }
+}
+
+/// Prints the tree. With `callers`, only the paths that lead to functions of these names.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(
+    out: &mut impl Write,
+    sum: &CallProfile,
+    functions: &Functions,
+    callers: &[Pattern],
+) -> io::Result<()> {
+    let shown = leading_to(sum, functions, callers);
+    let children = Children::new(sum, &shown);
+    let whole: u64 = children.roots.iter().map(|id| sum.nodes()[id.0 as usize].stats.total_ns).sum();
+    writeln!(out, "{:>9} {:>9} {:>12} {:>7}  Function", "Total", "Self", "Calls", "Share")?;
+    // Depth-first without recursion: paths may be a million calls deep.
+    let mut stack: Vec<(NodeId, String, &str)> =
+        children.roots.iter().rev().map(|id| (*id, String::new(), "")).collect();
+    while let Some((id, indent, branch)) = stack.pop() {
+        let node = &sum.nodes()[id.0 as usize];
+        writeln!(
+            out,
+            "{:>9} {:>9} {:>12} {:>6.2}%  {indent}{branch}{}",
+            number::duration_ns(node.stats.total_ns),
+            number::duration_ns(node.stats.self_ns),
+            number::grouped(node.stats.count + node.stats.open),
+            node.stats.total_ns as f64 / whole.max(1) as f64 * 100.0,
+            harmless(&functions.of(node.function).name),
+        )?;
+        let inner = match branch {
+            "├─ " => format!("{indent}│  "),
+            "└─ " => format!("{indent}   "),
+            _ => indent,
+        };
+        let list = &children.of[id.0 as usize];
+        for (at, child) in list.iter().enumerate().rev() {
+            let branch = if at + 1 == list.len() { "└─ " } else { "├─ " };
+            stack.push((*child, inner.clone(), branch));
+        }
+    }
+    Ok(())
+}
+
+/// Which nodes lie on a path to the functions meant; all when none is.
+fn leading_to(sum: &CallProfile, functions: &Functions, callers: &[Pattern]) -> Vec<bool> {
+    if callers.is_empty() {
+        return vec![true; sum.nodes().len()];
+    }
+    let mut shown = vec![false; sum.nodes().len()];
+    for at in (0..shown.len()).rev() {
+        let node = &sum.nodes()[at];
+        shown[at] |= pattern::any(callers, &functions.of(node.function).name);
+        if let (true, Some(NodeId(parent))) = (shown[at], node.parent) {
+            shown[parent as usize] = true;
+        }
+    }
+    shown
+}
+
+/// Folded stacks, root first, valued in ns of self time: what flame graphs are drawn from.
+///
+/// # Errors
+/// If writing fails.
+pub fn write_folded(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> io::Result<()> {
+    let name = |id: FunctionId| harmless(&functions.of(id).name).replace(';', ":");
+    for (id, node) in (0..).map(NodeId).zip(sum.nodes()) {
+        if node.stats.self_ns > 0 {
+            let path: Vec<String> = sum.path(id).into_iter().map(name).collect();
+            writeln!(out, "{} {}", path.join(";"), node.stats.self_ns)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! `tally calls replay`: every call in order, nested, with its duration.
+
+use profile::calls::{FunctionId, Gate, Passage, Step};
+use rayon::prelude::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+
+use super::view::{Track, View};
+use crate::out::harmless;
+use crate::text::number;
+
+/// What is shown of a call; by the order in which a thread's calls were entered.
+#[derive(Clone, Copy, Default)]
+struct Shown {
+    kept: bool,
+    has_inner: bool,
+}
+
+/// A line of the log.
+struct Line {
+    depth: usize,
+    what: What,
+}
+
+enum What {
+    /// A call begins that holds others.
+    Begin(FunctionId),
+    /// A call ends: how long it took, whether it held others, whether it returned.
+    End { function: FunctionId, ns: u64, has_inner: bool, returned: bool },
+    /// This many calls are missing.
+    Lost(u64),
+}
+
+/// An open call.
+struct Open {
+    number: usize,
+    function: FunctionId,
+    start_ns: u64,
+    passage: Passage,
+}
+
+/// A thread's open calls, as its steps are walked.
+struct Walk<'a> {
+    gate: Gate<'a>,
+    open: Vec<Open>,
+    entered: usize,
+    now_ns: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(view: &'a View<'_>) -> Self {
+        Self { gate: view.gate(), open: Vec::new(), entered: 0, now_ns: 0 }
+    }
+
+    /// A call begins; its number and what the filters say.
+    fn enter(&mut self, function: FunctionId) -> (usize, Passage) {
+        let (number, passage) = (self.entered, self.gate.enter(function));
+        self.entered += 1;
+        self.open.push(Open { number, function, start_ns: self.now_ns, passage });
+        (number, passage)
+    }
+
+    /// The call `below` the innermost ends; `None` when it began before the recording.
+    fn leave(&mut self, below: usize) -> Option<Open> {
+        let at = self.open.len().checked_sub(below + 1)?;
+        let call = self.open.remove(at);
+        self.gate.leave(call.passage);
+        Some(call)
+    }
+}
+
+/// Walks a thread once to learn which calls are shown and which of them hold others.
+fn plan(view: &View<'_>, track: &Track<'_>) -> Vec<Shown> {
+    let mut walk = Walk::new(view);
+    let mut plan: Vec<Shown> = Vec::new();
+    let keep = |plan: &mut Vec<Shown>, call: &Open, outer: &[Open]| {
+        plan[call.number].kept = true;
+        if let Some(outer) = outer.iter().rev().find(|outer| outer.passage.counted) {
+            plan[outer.number].has_inner = true;
+        }
+    };
+    for (time_ns, step) in track.steps() {
+        walk.now_ns = walk.now_ns.max(time_ns);
+        match step {
+            Step::Enter(function) => {
+                walk.enter(function);
+                plan.push(Shown::default());
+            }
+            Step::Exit(below) | Step::Unwound(below) => {
+                let Some(call) = walk.leave(below) else { continue };
+                if call.passage.counted && walk.now_ns - call.start_ns >= view.min_ns() {
+                    keep(&mut plan, &call, &walk.open);
+                }
+            }
+            _ => {}
+        }
+    }
+    while let Some(call) = walk.leave(0) {
+        if call.passage.counted {
+            keep(&mut plan, &call, &walk.open);
+            // It has no end to be shown at, so its beginning is shown.
+            plan[call.number].has_inner = true;
+        }
+    }
+    plan
+}
+
+/// The lines of one thread in time order.
+struct Lines<'a> {
+    steps: Box<dyn Iterator<Item = (u64, Step)> + 'a>,
+    plan: &'a [Shown],
+    walk: Walk<'a>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(view: &'a View<'_>, track: &'a Track<'_>, plan: &'a [Shown]) -> Self {
+        Self { steps: Box::new(track.steps()), plan, walk: Walk::new(view) }
+    }
+
+    fn line(&mut self, step: Step) -> Option<Line> {
+        match step {
+            Step::Enter(function) => {
+                let (number, passage) = self.walk.enter(function);
+                let shown = self.plan[number];
+                (shown.kept && shown.has_inner)
+                    .then_some(Line { depth: passage.depth, what: What::Begin(function) })
+            }
+            Step::Exit(below) | Step::Unwound(below) => {
+                let call = self.walk.leave(below)?;
+                let shown = self.plan[call.number];
+                let what = What::End {
+                    function: call.function,
+                    ns: self.walk.now_ns - call.start_ns,
+                    has_inner: shown.has_inner,
+                    returned: matches!(step, Step::Exit(_)),
+                };
+                shown.kept.then_some(Line { depth: call.passage.depth, what })
+            }
+            Step::Lost(calls) => Some(Line { depth: self.walk.open.len(), what: What::Lost(calls) }),
+            _ => None,
+        }
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = (u64, Line);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (time_ns, step) = self.steps.next()?;
+            self.walk.now_ns = self.walk.now_ns.max(time_ns);
+            if let Some(line) = self.line(step) {
+                return Some((self.walk.now_ns, line));
+            }
+        }
+    }
+}
+
+/// Prints all threads' calls, merged by time.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
+    writeln!(out, "# DURATION       TID     FUNCTION")?;
+    let plans: Vec<Vec<Shown>> = view.tracks.par_iter().map(|track| plan(view, track)).collect();
+    let mut threads: Vec<Lines<'_>> =
+        view.tracks.iter().zip(&plans).map(|(track, plan)| Lines::new(view, track, plan)).collect();
+    let mut next: Vec<Option<Line>> = Vec::new();
+    let mut order: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    for at in 0..threads.len() {
+        next.push(None);
+        advance(&mut threads, &mut next, &mut order, at);
+    }
+    while let Some(Reverse((_, at))) = order.pop() {
+        if let Some(line) = next[at].take() {
+            write_line(out, view, view.tracks[at].thread.tid, &line)?;
+        }
+        advance(&mut threads, &mut next, &mut order, at);
+    }
+    Ok(())
+}
+
+/// Takes thread `at`'s next line and puts it in its place among the others.
+fn advance(
+    threads: &mut [Lines<'_>],
+    next: &mut [Option<Line>],
+    order: &mut BinaryHeap<Reverse<(u64, usize)>>,
+    at: usize,
+) {
+    if let Some((time_ns, line)) = threads[at].next() {
+        next[at] = Some(line);
+        order.push(Reverse((time_ns, at)));
+    }
+}
+
+fn write_line(out: &mut impl Write, view: &View<'_>, tid: u32, line: &Line) -> io::Result<()> {
+    let name = |function: FunctionId| {
+        let name = harmless(&view.functions.of(function).name).into_owned();
+        if name.ends_with(')') { name } else { name + "()" }
+    };
+    let (took, text) = match line.what {
+        What::Begin(function) => (String::new(), format!("{} {{", name(function))),
+        What::End { function, ns, has_inner, returned } => {
+            let call = name(function);
+            let left = if returned { "" } else { " /* left without returning */" };
+            let text = if has_inner { format!("}} /* {call} */{left}") } else { format!("{call};{left}") };
+            (number::duration_ns(ns), text)
+        }
+        What::Lost(calls) => (String::new(), format!("/* {} calls lost */", number::grouped(calls))),
+    };
+    writeln!(out, "{took:>10} [{tid:>7}] | {:indent$}{text}", "", indent = line.depth * 2)
+}

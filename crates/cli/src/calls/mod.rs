@@ -1,0 +1,14 @@
+//! `tally calls`: exact counts and times of traced calls.
+//!
+//! [`record`] starts the program with the recorder in it; [`folder`] reads what that wrote; [`names`] turns
+//! addresses into functions; the others render what `profile::calls` made of it.
+
+pub mod folder;
+pub mod graph;
+pub mod log;
+pub mod names;
+pub mod pattern;
+pub mod record;
+pub mod sleds;
+pub mod table;
+pub mod view;

@@ -1,0 +1,91 @@
+//! From addresses in traced processes to functions.
+
+use dso::{DebugSearch, FileOffset, Loader, Wanted};
+use profile::calls::FunctionId;
+use record::proc::MapLine;
+use rustc_hash::FxHashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::folder::{Folder, Maps};
+
+/// One function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Its name, demangled; an address where nothing is known.
+    pub name: String,
+    /// The file it is in; empty when not known.
+    pub dso: String,
+}
+
+/// All functions seen, numbered.
+#[derive(Default)]
+pub struct Functions {
+    list: Vec<Function>,
+    numbers: FxHashMap<Function, FunctionId>,
+    loaded: FxHashMap<Vec<u8>, Option<dso::Loaded>>,
+    loader: Option<Loader>,
+    /// Addresses without a symbol.
+    pub unknown: usize,
+}
+
+impl Functions {
+    /// None yet; files are looked for as `DebugSearch` says.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { loader: Some(Loader::new(DebugSearch::from_env())), ..Self::default() }
+    }
+
+    /// The function of a number.
+    #[must_use]
+    pub fn of(&self, FunctionId(id): FunctionId) -> &Function {
+        &self.list[id as usize]
+    }
+
+    /// All of them by number.
+    #[must_use]
+    pub fn all(&self) -> &[Function] {
+        &self.list
+    }
+
+    /// The function at `address` of process `pid`, whose thread's file began at counter value `tsc`.
+    pub fn at(&mut self, folder: &Folder, (pid, tsc): (u32, u64), address: u64) -> FunctionId {
+        let mapping = mapping_of(&folder.maps, pid, tsc, address);
+        let function = mapping.and_then(|line| self.look_up(line, address)).unwrap_or_else(|| {
+            self.unknown += 1;
+            Function {
+                name: format!("{address:#x}"),
+                dso: mapping.map(|line| String::from_utf8_lossy(&line.name).into_owned()).unwrap_or_default(),
+            }
+        });
+        let next = FunctionId(self.list.len() as u32);
+        *self.numbers.entry(function).or_insert_with_key(|function| {
+            self.list.push(function.clone());
+            next
+        })
+    }
+
+    fn look_up(&mut self, line: &MapLine, address: u64) -> Option<Function> {
+        let loader = self.loader.as_ref();
+        let path = Path::new(OsStr::from_bytes(&line.name));
+        let loaded = self
+            .loaded
+            .entry(line.name.clone())
+            .or_insert_with(|| loader?.load(&Wanted::File { path, build_id: None }).ok())
+            .as_ref()?;
+        let svma = loaded.svma_of(FileOffset(address - line.start + line.pgoff))?;
+        let symbol = loaded.symbol(svma).ok()?;
+        let name = dso::demangle(symbol.name).into_owned();
+        Some(Function { name, dso: path.file_name().unwrap_or_default().to_string_lossy().into_owned() })
+    }
+}
+
+/// The mapping of `address`: in the last maps before `tsc`, or in later ones (objects opened afterwards).
+fn mapping_of(maps: &[Maps], pid: u32, tsc: u64, address: u64) -> Option<&MapLine> {
+    let own: Vec<&Maps> = maps.iter().filter(|maps| maps.pid == pid).collect();
+    let first = own.iter().rposition(|maps| maps.moment.0 <= tsc).unwrap_or(0);
+    own.get(first..)?.iter().find_map(|maps| {
+        maps.lines.iter().find(|line| line.start <= address && address < line.end && !line.name.is_empty())
+    })
+}

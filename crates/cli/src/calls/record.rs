@@ -1,0 +1,193 @@
+//! `tally calls record`: runs a program with the recorder preloaded.
+
+use anyhow::{Context, bail};
+use record::sys::signal::{SIGINT, SIGTERM};
+use record::sys::time::Clock;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
+
+use super::folder::{Folder, Summary};
+use super::pattern::Pattern;
+use super::sleds::{self, Instrumented};
+use crate::out;
+use crate::text::number;
+use tracer::layout;
+
+/// The recorder, as the build script made it; empty where it has no hooks for the processor.
+const RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
+const RECORDER_NAME: &str = "libtally_calls.so";
+
+/// Run an instrumented program and record its calls
+#[derive(clap::Args)]
+#[command(after_help = "\
+The program must be built with one of: -pg, -pg -mfentry, -finstrument-functions,
+-fpatchable-function-entry=5, -pg -mfentry -mnop-mcount. The last two cost nothing while not recorded.
+
+Examples:
+  tally calls record ./app && tally calls graph
+  tally calls record -P 'parse_*' -- ./app --fast    only these functions (needs patchable entries)")]
+pub struct Args {
+    /// The folder to record into; an earlier recording there is replaced
+    #[arg(short, long, value_name = "DIR", default_value = super::folder::DEFAULT)]
+    pub output: PathBuf,
+    /// Record calls nested at most this deep
+    #[arg(short = 'D', long, value_name = "N")]
+    pub depth: Option<u32>,
+    /// Patch only functions of this name or pattern (with patchable entries; can be repeated)
+    #[arg(short = 'P', long = "patch", value_name = "FUNC")]
+    pub patch: Vec<String>,
+    /// Say nothing at the end
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the program can't be started or has nothing to record.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if RECORDER.is_empty() {
+        bail!("recording calls needs an x86-64 processor; `tally record` samples on every one");
+    }
+    let name = args.command.first().context("no command given")?;
+    let program = find_program(name)?;
+    let patterns: Vec<Pattern> = args.patch.iter().map(|text| Pattern::new(text)).collect();
+    let found = sleds::look(&program, &patterns)?;
+    check(&program, &found, &patterns)?;
+    prepare(&args.output, &program, &found)?;
+    let end = run_command(args)?;
+    if !args.quiet {
+        let folder = Folder::open(&args.output)?;
+        out::note(&closing_line(&args.output, &folder.summary()));
+    }
+    Ok(ExitCode::from(end))
+}
+
+/// The file that the shell would start.
+fn find_program(name: &OsString) -> anyhow::Result<PathBuf> {
+    let path = Path::new(name);
+    if name.as_bytes().contains(&b'/') {
+        return path.canonicalize().with_context(|| format!("can't start {}", path.display()));
+    }
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths)
+        .map(|dir| dir.join(path))
+        .find(|file| file.is_file())
+        .and_then(|file| file.canonicalize().ok())
+        .with_context(|| format!("can't start {}: no such command in PATH", path.display()))
+}
+
+/// Says what is missing when nothing would be recorded.
+fn check(program: &Path, found: &Instrumented, patterns: &[Pattern]) -> anyhow::Result<()> {
+    let shown = program.display();
+    if found.is_static {
+        bail!("{shown} is statically linked, so the recorder can't be loaded into it; link it dynamically");
+    }
+    if found.calls.is_empty() && found.sleds.is_empty() && found.left > 0 {
+        bail!("none of its {} patchable functions is meant by -P; `nm {shown}` lists them", found.left);
+    }
+    if found.calls.is_empty() && found.sleds.is_empty() {
+        // Libraries it loads may still be instrumented: record, but say what to expect.
+        out::note(&format!(
+            "tally calls: {shown} is not instrumented, only calls in instrumented libraries will be seen; \
+             build it with -pg, -finstrument-functions or -fpatchable-function-entry=5"
+        ));
+    } else if !patterns.is_empty() && found.sleds.is_empty() {
+        out::note("tally calls: no patchable entries here, -P has no effect: all compiled-in calls are recorded");
+    }
+    Ok(())
+}
+
+/// Empties the folder of an earlier recording and puts there what the recorder needs.
+fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<()> {
+    if dir.exists() && !Folder::is_one(dir) && fs::read_dir(dir)?.next().is_some() {
+        bail!("{} exists and is no recording of calls; choose another folder with -o", dir.display());
+    }
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("can't replace {}", dir.display()))?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("can't make the folder {}", dir.display()))?;
+    let write = |name: &str, bytes: &[u8]| {
+        let path = dir.join(name);
+        fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
+    };
+    write(RECORDER_NAME, RECORDER)?;
+    write(layout::SLEDS_NAME, &sled_list(program, &found.sleds))
+}
+
+/// The sled list's bytes; see `tracer::layout`.
+fn sled_list(program: &Path, sleds: &[dso::Svma]) -> Vec<u8> {
+    let addresses: Vec<u64> = sleds.iter().map(|svma| svma.0).collect();
+    layout::sled_list(program.as_os_str().as_bytes(), &addresses)
+}
+
+fn run_command(args: &Args) -> anyhow::Result<u8> {
+    let dir = args.output.canonicalize()?;
+    let started_ns = Clock::Monotonic.now_ns();
+    // Ctrl-C is the program's: it ends, and what it recorded is kept.
+    let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]).env(layout::DIR_VARIABLE, &dir).env("LD_PRELOAD", preload(&dir));
+    if let Some(depth) = args.depth {
+        command.env(layout::DEPTH_VARIABLE, depth.to_string());
+    }
+    let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
+    let end = wait(&mut child, &signals)?;
+    let info = format!(
+        "command {}\nstatus {end}\nwall_ns {}\n",
+        args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
+        Clock::Monotonic.now_ns() - started_ns
+    );
+    fs::write(dir.join("info"), info).context("can't write the recording's info")?;
+    Ok(end)
+}
+
+/// The recorder before whatever is preloaded already.
+fn preload(dir: &Path) -> OsString {
+    let mut list = dir.join(RECORDER_NAME).into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// Waits for the program, passing on a SIGTERM that was meant for it; its status as a shell shows it.
+fn wait(child: &mut Child, signals: &record::sys::SignalReader) -> anyhow::Result<u8> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let by_signal = || status.signal().map_or(1, |number| 128 + number);
+            return Ok(status.code().unwrap_or_else(by_signal) as u8);
+        }
+        while let Some(signal) = signals.next()? {
+            if signal.number == SIGTERM {
+                child.kill()?;
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn closing_line(dir: &Path, summary: &Summary) -> String {
+    if summary.threads == 0 {
+        return "tally calls: nothing was recorded: no instrumented function ran".to_owned();
+    }
+    let lost = if summary.lost > 0 { format!(", {} lost", number::grouped(summary.lost)) } else { String::new() };
+    format!(
+        "tally calls: {} calls in {} {}{lost}, {} in {}",
+        number::grouped(summary.calls),
+        number::grouped(summary.threads),
+        if summary.threads == 1 { "thread" } else { "threads" },
+        number::bytes(summary.bytes),
+        dir.display()
+    )
+}

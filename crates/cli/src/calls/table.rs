@@ -1,0 +1,152 @@
+//! `tally calls report`: one line per function.
+
+use profile::calls::{CallProfile, CallStats, FunctionId, Histogram};
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use super::names::Functions;
+use crate::out::harmless;
+use crate::text::number;
+
+/// What lines are sorted by, largest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Key {
+    /// Time in the function and what it called.
+    #[default]
+    Total,
+    /// Time in the function itself.
+    #[value(name = "self")]
+    Own,
+    /// Number of calls.
+    Calls,
+    /// Mean time of a call.
+    Avg,
+    /// Median time of a call.
+    P50,
+    /// Time that 99 % of its calls do not exceed.
+    P99,
+    /// Longest call.
+    Max,
+    /// The name, alphabetically.
+    Name,
+}
+
+/// Mean of the finished calls, ns.
+fn average(stats: &CallStats) -> Option<u64> {
+    (stats.count > 0).then(|| stats.finished_ns / stats.count)
+}
+
+fn rank(stats: &CallStats, key: Key) -> u64 {
+    match key {
+        Key::Total => stats.total_ns,
+        Key::Own => stats.self_ns,
+        Key::Calls => stats.count + stats.open,
+        Key::Avg => average(stats).unwrap_or(0),
+        Key::P50 => stats.histogram.quantile(0.5).unwrap_or(0),
+        Key::P99 => stats.histogram.quantile(0.99).unwrap_or(0),
+        Key::Max => stats.max_ns.unwrap_or(0),
+        Key::Name => 0,
+    }
+}
+
+/// Prints the table.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions, key: Key) -> io::Result<()> {
+    let mut rows: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
+    rows.sort_by_cached_key(|(id, stats)| (Reverse(rank(stats, key)), functions.of(*id).name.clone()));
+    const HEADS: [&str; 8] = ["Total", "Self", "Calls", "Avg", "p50", "p99", "Max", "Function"];
+    let [total, own, calls, avg, p50, p99, max, function] = HEADS;
+    writeln!(out, "{total:>9} {own:>9} {calls:>12} {avg:>9} {p50:>9} {p99:>9} {max:>9}  {function}")?;
+    for (id, stats) in rows {
+        let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), number::duration_ns);
+        let count = number::grouped(stats.count + stats.open);
+        let quantile = |q| stats.histogram.quantile(q).zip(stats.max_ns).map(|(ns, max)| ns.min(max));
+        writeln!(
+            out,
+            "{:>9} {:>9} {count:>12} {:>9} {:>9} {:>9} {:>9}  {}",
+            time(Some(stats.total_ns)),
+            time(Some(stats.self_ns)),
+            time(average(stats)),
+            time(quantile(0.5)),
+            time(quantile(0.99)),
+            time(stats.max_ns),
+            harmless(&functions.of(id).name),
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints the slowest calls with their time and path.
+///
+/// # Errors
+/// If writing fails.
+pub fn write_slowest(
+    out: &mut impl Write,
+    sum: &CallProfile,
+    functions: &Functions,
+    start_ns: u64,
+) -> io::Result<()> {
+    writeln!(out, "{:>9} {:>12} {:>8}  Call", "Took", "At", "Thread")?;
+    for slow in sum.slowest() {
+        let path: Vec<_> = sum.path(slow.call.node).into_iter().map(|id| functions.of(id).name.as_str()).collect();
+        writeln!(
+            out,
+            "{:>9} {:>12} {:>8}  {}",
+            number::duration_ns(slow.call.total_ns),
+            format!("{:.6} s", slow.call.start_ns.saturating_sub(start_ns) as f64 / 1e9),
+            slow.thread,
+            harmless(&path.join(" > "))
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints how long calls took, a line per bucket of a power of two.
+///
+/// # Errors
+/// If writing fails.
+pub fn write_histogram(out: &mut impl Write, name: &str, histogram: &Histogram) -> io::Result<()> {
+    const BAR: usize = 40;
+    let mut rows: Vec<(u64, u64)> = Vec::new();
+    for ((from, _), count) in histogram.buckets() {
+        let low = if from < 2 { from } else { 1 << from.ilog2() };
+        match rows.last_mut() {
+            Some((last, sum)) if *last == low => *sum += count,
+            _ => rows.push((low, count)),
+        }
+    }
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    writeln!(out, "{}: {} calls", harmless(name), number::grouped(histogram.count()))?;
+    for (low, count) in rows {
+        let bar = "#".repeat((count as f64 / most as f64 * BAR as f64).ceil() as usize);
+        let (from, to) = (number::duration_ns(low), number::duration_ns((low * 2).max(1)));
+        writeln!(out, "{from:>10} - {to:>10} {:>12} |{bar:<BAR$}|", number::grouped(count))?;
+    }
+    Ok(())
+}
+
+/// Says what the numbers do not hold: lost, open and damaged.
+pub fn footer(sum: &CallProfile, damaged: &[String]) -> String {
+    let mut calls = 0;
+    let (mut unwound, mut open) = (0, 0);
+    for (_, stats) in sum.functions() {
+        calls += stats.count + stats.open;
+        unwound += stats.unwound;
+        open += stats.open;
+    }
+    let mut text = format!("{} calls", number::grouped(calls));
+    let parts = [
+        (unwound, "left by longjmp or exception"),
+        (open, "still open at the end (not in avg, p50, p99, max)"),
+        (sum.lost, "lost"),
+        (sum.returns_without_call, "returns from calls before the start"),
+        (sum.backwards, "times ran backwards"),
+        (damaged.len() as u64, "files could not be read"),
+    ];
+    for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!("; {} {what}", number::grouped(count)));
+    }
+    text
+}

@@ -1,0 +1,210 @@
+//! From a recording's folder to summed calls: filters, parallel replay, merge.
+
+use anyhow::Context;
+use profile::calls::{Call, CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps};
+use rayon::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::path::PathBuf;
+
+use super::folder::{Folder, Thread};
+use super::names::Functions;
+use super::pattern::{self, Pattern};
+
+/// What to show of a recording: the flags that all views share.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ViewArgs {
+    /// The recording
+    #[arg(short, long, value_name = "DIR", default_value = super::folder::DEFAULT)]
+    pub input: PathBuf,
+    /// Only calls of this function and what they call; a name or a pattern with * (can be repeated)
+    #[arg(short = 'F', long = "filter", value_name = "FUNC")]
+    pub only: Vec<String>,
+    /// Not calls of this function nor what they call (can be repeated)
+    #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
+    pub not: Vec<String>,
+    /// Only this deep
+    #[arg(short = 'D', long, value_name = "N")]
+    pub depth: Option<usize>,
+    /// Only calls that took at least this long: 10us, 1ms (without a unit: ns)
+    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = parse_duration)]
+    pub min_ns: Option<u64>,
+    /// Only this thread (can be repeated)
+    #[arg(long, visible_alias = "thread", value_name = "TID")]
+    pub tid: Vec<u32>,
+}
+
+/// A duration such as `10us`, `1.5ms`, `2s`, `300`; in ns.
+///
+/// # Errors
+/// If it is none.
+pub fn parse_duration(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "" | "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        other => return Err(format!("'{other}' is no unit of time; use ns, us, ms or s")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("'{text}' is no duration; try 10us"))?;
+    Ok((number * factor) as u64)
+}
+
+/// Which functions are filtered, decided once each.
+pub struct FunctionFilter {
+    of: Vec<Filters>,
+    /// Some function is an "only".
+    pub any_only: bool,
+}
+
+impl FunctionFilter {
+    fn new(args: &ViewArgs, functions: &Functions) -> anyhow::Result<Self> {
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Vec<_>>();
+        let (only, not) = (patterns(&args.only), patterns(&args.not));
+        let of: Vec<Filters> = functions
+            .all()
+            .iter()
+            .map(|function| Filters {
+                only: pattern::any(&only, &function.name),
+                not: pattern::any(&not, &function.name),
+            })
+            .collect();
+        if !only.is_empty() && !of.iter().any(|filters| filters.only) {
+            anyhow::bail!("no function called here is named {}", args.only.join(" or "));
+        }
+        Ok(Self { of, any_only: !only.is_empty() })
+    }
+}
+
+impl Filter for FunctionFilter {
+    fn of(&self, FunctionId(id): FunctionId) -> Filters {
+        self.of[id as usize]
+    }
+}
+
+/// A thread with the numbers of the functions it called.
+pub struct Track<'a> {
+    /// The thread.
+    pub thread: &'a Thread,
+    steps: Steps<'a>,
+    numbers: FxHashMap<u64, FunctionId>,
+    clock: Clock,
+}
+
+impl<'a> Track<'a> {
+    /// Its steps, timed.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, Step)> + use<'a, '_> {
+        self.steps.clone().filter_map(|(tsc, raw)| {
+            let step = raw.numbered(|address| self.numbers[&address])?;
+            Some((self.clock.ns_at(tsc), step))
+        })
+    }
+}
+
+/// A recording made ready for any view.
+pub struct View<'a> {
+    /// The functions by number.
+    pub functions: Functions,
+    /// The filters.
+    pub filter: FunctionFilter,
+    /// The threads chosen.
+    pub tracks: Vec<Track<'a>>,
+    args: &'a ViewArgs,
+}
+
+impl<'a> View<'a> {
+    /// Reads the addresses called, names them and decides the filters.
+    ///
+    /// # Errors
+    /// If a filter means no function, or the clock is not known.
+    pub fn new(folder: &'a Folder, args: &'a ViewArgs) -> anyhow::Result<Self> {
+        let clock = folder.clock()?;
+        let chosen = |thread: &&Thread| args.tid.is_empty() || args.tid.contains(&thread.tid);
+        let threads: Vec<&Thread> = folder.threads.iter().filter(chosen).collect();
+        if threads.is_empty() {
+            let ids: Vec<String> = folder.threads.iter().map(|thread| thread.tid.to_string()).collect();
+            anyhow::bail!("no thread to show; recorded were: {}", ids.join(", "));
+        }
+        let called: Vec<Vec<u64>> = threads.par_iter().map(|thread| addresses(thread)).collect();
+        let mut functions = Functions::new();
+        let mut tracks = Vec::new();
+        for (thread, addresses) in threads.into_iter().zip(called) {
+            let file = thread.file().context("invariant: threads were read once")?;
+            let place = (thread.pid, file.header.tsc);
+            let numbers = addresses.iter().map(|at| (*at, functions.at(folder, place, *at))).collect();
+            tracks.push(Track { thread, steps: file.steps(), numbers, clock });
+        }
+        let filter = FunctionFilter::new(args, &functions)?;
+        Ok(Self { functions, filter, tracks, args })
+    }
+
+    /// The filters and the depth, to be asked call by call of one thread.
+    #[must_use]
+    pub fn gate(&self) -> Gate<'_> {
+        Gate::new(&self.filter, self.filter.any_only, self.args.depth.unwrap_or(usize::MAX))
+    }
+
+    /// Shorter calls are left out, ns.
+    #[must_use]
+    pub fn min_ns(&self) -> u64 {
+        self.args.min_ns.unwrap_or(0)
+    }
+
+    /// Replays one thread; finished calls go to `each`.
+    pub fn replay(&self, track: &Track<'_>, profile: &mut CallProfile, each: &mut dyn FnMut(&Call)) {
+        let mut replay = Replay::new(profile, self.gate(), self.min_ns());
+        for (time_ns, step) in track.steps() {
+            replay.step(time_ns, step, each);
+        }
+        replay.finish(each);
+    }
+
+    /// All threads summed up, the `slowest` slowest calls kept. The same whatever the number of cores.
+    #[must_use]
+    pub fn sum(&self, slowest: usize) -> CallProfile {
+        let sums: Vec<CallProfile> = self
+            .tracks
+            .par_iter()
+            .map(|track| {
+                let mut profile = CallProfile::new(track.thread.tid, slowest);
+                self.replay(track, &mut profile, &mut |_| {});
+                profile
+            })
+            .collect();
+        let mut all = CallProfile::new(0, slowest);
+        sums.iter().for_each(|sum| all.merge(sum));
+        all
+    }
+}
+
+/// The distinct addresses a thread called, sorted.
+fn addresses(thread: &Thread) -> Vec<u64> {
+    let mut distinct = FxHashSet::default();
+    let mut last = None;
+    for (_, step) in thread.file().iter().flat_map(profile::calls::ThreadFile::steps) {
+        if let RawStep::Enter(address) = step
+            && last != Some(address)
+        {
+            last = Some(address);
+            distinct.insert(address);
+        }
+    }
+    let mut sorted: Vec<u64> = distinct.into_iter().collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_duration;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(parse_duration("10us"), Ok(10_000));
+        assert_eq!(parse_duration("1.5ms"), Ok(1_500_000));
+        assert_eq!(parse_duration("7"), Ok(7));
+        assert!(parse_duration("3 weeks").unwrap_err().contains("unit of time"));
+        assert!(parse_duration("fast").is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! `tally calls`: exact counts and times of every call.
+
+use anyhow::Context;
+use clap::Subcommand;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::calls::folder::Folder;
+use crate::calls::pattern::Pattern;
+use crate::calls::view::{View, ViewArgs};
+use crate::calls::{graph, log, record, table};
+use crate::text::number;
+use crate::{flame, out, svg};
+
+/// Record and show every call of an instrumented program: exact counts, times, paths
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  tally calls record ./app          run a program built with -pg or the like
+  tally calls                       its functions: calls, total, self, avg, p50, p99, max
+  tally calls graph -F parse        what parse() called, how often, for how long
+  tally calls replay -t 1ms         the log of calls that took 1 ms or longer
+  tally calls flame -o calls.svg    flame graph, widths in exact ns")]
+pub struct Args {
+    /// What to do; without it, report.
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Record(record::Args),
+    Report(ReportArgs),
+    Graph(GraphArgs),
+    Replay(ReplayArgs),
+    Flame(FlameArgs),
+    Info(InfoArgs),
+}
+
+/// Print a line per function: calls, total, self, avg, p50, p99, max
+#[derive(clap::Args)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    view: ViewArgs,
+    /// Sort by this
+    #[arg(long, value_enum, default_value_t, value_name = "KEY")]
+    sort: table::Key,
+    /// Print the N slowest calls instead, with time and path
+    #[arg(long, value_name = "N")]
+    slowest: Option<usize>,
+    /// Print how long calls of this function took, as a histogram
+    #[arg(long, value_name = "FUNC")]
+    histogram: Option<String>,
+}
+
+/// Print who called whom, how often and for how long
+#[derive(clap::Args)]
+pub struct GraphArgs {
+    /// The function at the root; without it, all
+    #[arg(value_name = "FUNC")]
+    function: Option<String>,
+    #[command(flatten)]
+    view: ViewArgs,
+    /// Only paths that lead to this function (can be repeated)
+    #[arg(short = 'C', long, value_name = "FUNC")]
+    caller_filter: Vec<String>,
+}
+
+/// Print every call in order, nested, with its duration
+#[derive(clap::Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Draw a flame graph whose widths are exact ns, or print folded stacks
+#[derive(clap::Args)]
+pub struct FlameArgs {
+    #[command(flatten)]
+    view: ViewArgs,
+    /// Write here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print folded stacks instead of SVG
+    #[arg(long)]
+    folded: bool,
+}
+
+/// Print what was recorded
+#[derive(clap::Args)]
+pub struct InfoArgs {
+    /// The recording
+    #[arg(short, long, value_name = "DIR", default_value = crate::calls::folder::DEFAULT)]
+    input: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If there is nothing to record or to show.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.what.unwrap_or(What::Report(args.report)) {
+        What::Record(args) => return record::run(&args),
+        What::Report(args) => report(&args)?,
+        What::Graph(args) => print_graph(args)?,
+        What::Replay(args) => {
+            let folder = Folder::open(&args.view.input)?;
+            let mut to = out::stdout();
+            log::write(&mut to, &View::new(&folder, &args.view)?)?;
+            to.flush()?;
+        }
+        What::Flame(args) => draw(&args)?,
+        What::Info(args) => info(&Folder::open(&args.input)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(args: &ReportArgs) -> anyhow::Result<()> {
+    let folder = Folder::open(&args.view.input)?;
+    let view = View::new(&folder, &args.view)?;
+    let sum = view.sum(args.slowest.unwrap_or(0));
+    let mut to = out::stdout();
+    if let Some(name) = &args.histogram {
+        let pattern = Pattern::new(name);
+        let mut any = false;
+        for (id, stats) in sum.functions() {
+            let function = view.functions.of(id);
+            if pattern.is(&function.name) {
+                any = true;
+                table::write_histogram(&mut to, &function.name, &stats.histogram)?;
+            }
+        }
+        anyhow::ensure!(any, "no function called here is named {name}");
+    } else if args.slowest.is_some() {
+        table::write_slowest(&mut to, &sum, &view.functions, folder.clock()?.ns)?;
+    } else {
+        table::write(&mut to, &sum, &view.functions, args.sort)?;
+        writeln!(to, "\n{}", table::footer(&sum, &folder.damaged))?;
+    }
+    Ok(to.flush()?)
+}
+
+fn print_graph(args: GraphArgs) -> anyhow::Result<()> {
+    let GraphArgs { function, mut view, caller_filter } = args;
+    view.only.extend(function);
+    let callers: Vec<Pattern> = caller_filter.iter().map(|text| Pattern::new(text)).collect();
+    let folder = Folder::open(&view.input)?;
+    let view = View::new(&folder, &view)?;
+    let sum = view.sum(0);
+    let mut to = out::stdout();
+    graph::write(&mut to, &sum, &view.functions, &callers)?;
+    writeln!(to, "\n{}", table::footer(&sum, &folder.damaged))?;
+    Ok(to.flush()?)
+}
+
+fn draw(args: &FlameArgs) -> anyhow::Result<()> {
+    let folder = Folder::open(&args.view.input)?;
+    let view = View::new(&folder, &args.view)?;
+    let sum = view.sum(0);
+    let mut bytes = Vec::new();
+    if args.folded {
+        graph::write_folded(&mut bytes, &sum, &view.functions)?;
+    } else {
+        let title = folder.info.get("command").map_or_else(|| "calls".to_owned(), |cmd| format!("calls of {cmd}"));
+        let opts = svg::SvgOpts {
+            title,
+            subtitle: "width: time in the call, exact; count: calls".to_owned(),
+            width: 1200,
+            min_width: 0.1,
+            icicle: false,
+            palette: svg::Palette::Kind,
+        };
+        svg::write(&mut bytes, &tree(&sum, &view), &opts)?;
+    }
+    match &args.output {
+        Some(path) => std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display())),
+        None => {
+            let mut to = out::stdout();
+            to.write_all(&bytes)?;
+            Ok(to.flush()?)
+        }
+    }
+}
+
+/// The calls as a tree to draw: widths are self ns, the count stands for samples.
+fn tree(sum: &profile::calls::CallProfile, view: &View<'_>) -> flame::Tree {
+    let mut tree = flame::Tree::new(flame::Unit::Nanoseconds);
+    let mut drawn: Vec<flame::NodeId> = Vec::with_capacity(sum.nodes().len());
+    for node in sum.nodes() {
+        let name = tree.intern(&view.functions.of(node.function).name, flame::Kind::Program);
+        let parent = node.parent.map_or(flame::Tree::ROOT, |profile::calls::NodeId(id)| drawn[id as usize]);
+        let here = tree.child(parent, name);
+        tree.add(here, node.stats.self_ns, node.stats.count + node.stats.open);
+        drawn.push(here);
+    }
+    tree
+}
+
+fn info(folder: &Folder) -> anyhow::Result<()> {
+    let sum = folder.summary();
+    let mut to = out::stdout();
+    writeln!(to, "recording  {}", folder.path.display())?;
+    for (key, name) in [("command", "command"), ("status", "exit status")] {
+        if let Some(value) = folder.info.get(key) {
+            writeln!(to, "{name:<10} {}", out::harmless(value))?;
+        }
+    }
+    if let Some(wall) = folder.info.get("wall_ns").and_then(|ns| ns.parse().ok()) {
+        writeln!(to, "wall time  {}", number::duration_ns(wall))?;
+    } else {
+        writeln!(to, "wall time  not known: the recording was cut short")?;
+    }
+    let processes: std::collections::BTreeSet<u32> = folder.threads.iter().map(|thread| thread.pid).collect();
+    writeln!(to, "processes  {}", number::grouped(processes.len() as u64))?;
+    writeln!(to, "threads    {}", number::grouped(sum.threads))?;
+    writeln!(to, "calls      {}", number::grouped(sum.calls))?;
+    writeln!(to, "lost       {}", number::grouped(sum.lost))?;
+    writeln!(to, "events     {}", number::bytes(sum.bytes))?;
+    for why in &folder.damaged {
+        writeln!(to, "not read   {}", out::harmless(why))?;
+    }
+    Ok(to.flush()?)
+}
