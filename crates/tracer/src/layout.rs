@@ -207,3 +207,53 @@ pub fn sled_list(path: &[u8], svmas: &[u64]) -> Vec<u8> {
     svmas.iter().for_each(|svma| bytes.extend(svma.to_le_bytes()));
     bytes
 }
+
+/// Splits the next object off a sled list (after its magic): its path, its addresses (see
+/// [`sled_addresses`]) and the rest. `None` at the end and where the list is cut short.
+#[must_use]
+pub fn next_sled_object(list: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let word = |at: usize| Some(u32::from_le_bytes(list.get(at..at + 4)?.try_into().ok()?) as usize);
+    let (path_bytes, count) = (word(0)?, word(4)?);
+    let sleds_at = 8 + path_bytes;
+    let end = sleds_at + count.checked_mul(8)?;
+    Some((list.get(8..sleds_at)?, list.get(sleds_at..end)?, list.get(end..)?))
+}
+
+/// The stated addresses in an object's part of the sled list.
+pub fn sled_addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_put_in() {
+        let (addr, tsc) = (0x5555_1234_5678, 0xabcd_0123_4567_89ab);
+        let low = 0x1234_5678 & ((1 << ADDR_BITS) - 1);
+        assert_eq!(Event::from_word(entry_word(addr, tsc)), Event::Entry { addr_low: low, tsc_low: 0x4567_89ab });
+        assert_eq!(Event::from_word(exit_word(tsc)), Event::Exit { tsc_low: 0x4567_89ab });
+        let control = control_word(CONTROL_LOST, 7);
+        assert_eq!(Event::from_word(control), Event::Control { code: CONTROL_LOST as u32, argument: 7 });
+        assert_eq!(Event::from_word(0), Event::End);
+    }
+
+    #[test]
+    fn a_header_reads_as_written() {
+        let header =
+            ThreadHeader { pid: 1, tid: 2, tsc: 3 << 40, monotonic_ns: 4, flags: FLAG_WRAPPED, limit_bytes: 6 };
+        assert_eq!(ThreadHeader::parse(&header.to_bytes()), Some(header));
+        assert_eq!(ThreadHeader::parse(&header.to_bytes()[1..]), None);
+    }
+
+    #[test]
+    fn a_sled_list_cut_anywhere_is_no_panic() {
+        let list = sled_list(b"/bin/app", &[0x1000, 0x2000]);
+        let objects = &list[SLEDS_MAGIC.len()..];
+        let (path, sleds, rest) = next_sled_object(objects).unwrap();
+        assert_eq!((path, rest), (&b"/bin/app"[..], &b""[..]));
+        assert_eq!(sled_addresses(sleds).collect::<Vec<_>>(), [0x1000, 0x2000]);
+        assert!((0..objects.len()).all(|cut| next_sled_object(&objects[..cut]).is_none()));
+    }
+}

@@ -83,7 +83,7 @@ extern "C" fn patch_object(object: *const Loaded, _bytes: usize, data: *mut u8) 
     let mut name = [0; 4096];
     let bytes = name_of(object, &mut name);
     let mut rest = work.list;
-    while let Some((path, sleds, after)) = next_object(rest) {
+    while let Some((path, sleds, after)) = layout::next_sled_object(rest) {
         if path == &name[..bytes] {
             work.patched += patch(object, sleds);
         }
@@ -104,15 +104,6 @@ fn name_of(object: &Loaded, to: &mut [u8]) -> usize {
     if bytes == 0 { sys::read_link(b"/proc/self/exe\0", to) } else { bytes }
 }
 
-/// Splits the next object off the list: its path, its addresses (8 bytes each), the rest.
-fn next_object(list: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let word = |at: usize| Some(u32::from_le_bytes(list.get(at..at + 4)?.try_into().ok()?) as usize);
-    let (path_bytes, count) = (word(0)?, word(4)?);
-    let sleds_at = 8 + path_bytes;
-    let end = sleds_at + count.checked_mul(8)?;
-    Some((list.get(8..sleds_at)?, list.get(sleds_at..end)?, list.get(end..)?))
-}
-
 fn patch(object: &Loaded, sleds: &[u8]) -> usize {
     // SAFETY: `count` program headers stand there.
     let segments = unsafe { core::slice::from_raw_parts(object.headers, usize::from(object.count)) };
@@ -126,8 +117,8 @@ fn patch(object: &Loaded, sleds: &[u8]) -> usize {
         if !sys::protect(from, to - from, sys::PROT.0 | sys::PROT.1) {
             continue;
         }
-        for svma in sleds.as_chunks::<8>().0 {
-            let at = object.bias.wrapping_add(u64::from_le_bytes(*svma)) as usize;
+        for svma in layout::sled_addresses(sleds) {
+            let at = object.bias.wrapping_add(svma) as usize;
             if at >= from && at + 5 <= to && patch_one(at, stub) {
                 patched += 1;
             }

@@ -8,9 +8,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("intelpt", &[]),
     ("dso", &[]),
     ("tracer", &[]),
-    ("profile", &["perfdata", "dso", "intelpt"]),
+    ("profile", &["perfdata", "dso", "intelpt", "tracer"]),
     ("record", &["perfdata", "dso", "tracer"]),
-    ("cli", &["perfdata", "dso", "intelpt", "profile", "record"]),
+    ("cli", &["perfdata", "dso", "intelpt", "profile", "record", "tracer"]),
 ];
 
 /// Every dependency from outside. A new one needs a note in `docs/decisions` and a line here.

@@ -26,7 +26,7 @@ pub struct ViewArgs {
     #[arg(short = 'D', long, value_name = "N")]
     pub depth: Option<usize>,
     /// Only calls that took at least this long: 10us, 1ms (without a unit: ns)
-    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = duration_ns_of)]
     pub min_ns: Option<u64>,
     /// Only this thread (can be repeated)
     #[arg(long, visible_alias = "thread", value_name = "TID")]
@@ -37,7 +37,7 @@ pub struct ViewArgs {
 ///
 /// # Errors
 /// If it is none.
-pub fn parse_duration(text: &str) -> Result<u64, String> {
+pub fn duration_ns_of(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit.trim() {
@@ -197,14 +197,14 @@ fn addresses(thread: &Thread) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_duration;
+    use super::duration_ns_of;
 
     #[test]
     fn durations_have_units() {
-        assert_eq!(parse_duration("10us"), Ok(10_000));
-        assert_eq!(parse_duration("1.5ms"), Ok(1_500_000));
-        assert_eq!(parse_duration("7"), Ok(7));
-        assert!(parse_duration("3 weeks").unwrap_err().contains("unit of time"));
-        assert!(parse_duration("fast").is_err());
+        assert_eq!(duration_ns_of("10us"), Ok(10_000));
+        assert_eq!(duration_ns_of("1.5ms"), Ok(1_500_000));
+        assert_eq!(duration_ns_of("7"), Ok(7));
+        assert!(duration_ns_of("3 weeks").unwrap_err().contains("unit of time"));
+        assert!(duration_ns_of("fast").is_err());
     }
 }
