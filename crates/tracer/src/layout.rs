@@ -232,7 +232,10 @@ mod tests {
     fn words_say_what_was_put_in() {
         let (addr, tsc) = (0x5555_1234_5678, 0xabcd_0123_4567_89ab);
         let low = 0x1234_5678 & ((1 << ADDR_BITS) - 1);
-        assert_eq!(Event::from_word(entry_word(addr, tsc)), Event::Entry { addr_low: low, tsc_low: 0x4567_89ab });
+        assert_eq!(
+            Event::from_word(entry_word(addr, tsc)),
+            Event::Entry { addr_low: low, tsc_low: 0x4567_89ab }
+        );
         assert_eq!(Event::from_word(exit_word(tsc)), Event::Exit { tsc_low: 0x4567_89ab });
         let control = control_word(CONTROL_LOST, 7);
         assert_eq!(Event::from_word(control), Event::Control { code: CONTROL_LOST as u32, argument: 7 });
@@ -241,8 +244,14 @@ mod tests {
 
     #[test]
     fn a_header_reads_as_written() {
-        let header =
-            ThreadHeader { pid: 1, tid: 2, tsc: 3 << 40, monotonic_ns: 4, flags: FLAG_WRAPPED, limit_bytes: 6 };
+        let header = ThreadHeader {
+            pid: 1,
+            tid: 2,
+            tsc: 3 << 40,
+            monotonic_ns: 4,
+            flags: FLAG_WRAPPED,
+            limit_bytes: 6,
+        };
         assert_eq!(ThreadHeader::parse(&header.to_bytes()), Some(header));
         assert_eq!(ThreadHeader::parse(&header.to_bytes()[1..]), None);
     }

@@ -156,7 +156,8 @@ fn make_stub(near: u64) -> Option<usize> {
             code[6..14].copy_from_slice(&entry_address().to_le_bytes());
             // SAFETY: a fresh page of ours.
             unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), page, STUB_BYTES) };
-            return sys::protect(page as usize, PAGE_BYTES, sys::PROT.0 | sys::PROT.2).then_some(page as usize);
+            return sys::protect(page as usize, PAGE_BYTES, sys::PROT.0 | sys::PROT.2)
+                .then_some(page as usize);
         }
         sys::unmap(page, PAGE_BYTES);
     }

@@ -98,7 +98,9 @@ pub fn mapping_of(sp: u64) -> (u64, u64) {
                     }
                     skip = true;
                 }
-                digit => range[field] = range[field] << 4 | u64::from((*digit as char).to_digit(16).unwrap_or(0)),
+                digit => {
+                    range[field] = range[field] << 4 | u64::from((*digit as char).to_digit(16).unwrap_or(0))
+                }
             }
         }
     }
@@ -176,8 +178,12 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
 }
 
 fn register_fork() {
-    type AtFork =
-        extern "C" fn(Option<extern "C" fn()>, Option<extern "C" fn()>, Option<extern "C" fn()>, *mut u8) -> i32;
+    type AtFork = extern "C" fn(
+        Option<extern "C" fn()>,
+        Option<extern "C" fn()>,
+        Option<extern "C" fn()>,
+        *mut u8,
+    ) -> i32;
     // SAFETY: a NUL-terminated name; NULL is RTLD_DEFAULT.
     let found = unsafe { dlsym(core::ptr::null_mut(), c"__register_atfork".as_ptr().cast()) };
     if !found.is_null() {

@@ -48,7 +48,8 @@ pub fn open(path: &[u8], flags: usize) -> Option<i32> {
         return None;
     }
     // SAFETY: the path ends in NUL, as was just checked; AT_FDCWD is -100.
-    let fd = unsafe { call(number::OPENAT, [-100isize as usize, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
+    let fd =
+        unsafe { call(number::OPENAT, [-100isize as usize, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
     (fd >= 0).then_some(fd as i32)
 }
 

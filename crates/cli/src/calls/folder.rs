@@ -79,7 +79,10 @@ impl Folder {
     /// If there is no recording, or its folder can't be read.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         if !Self::is_one(path) {
-            bail!("{}: no recording of calls there; make one with `tally calls record -- CMD`", path.display());
+            bail!(
+                "{}: no recording of calls there; make one with `tally calls record -- CMD`",
+                path.display()
+            );
         }
         let mut folder = Self {
             path: path.to_owned(),
@@ -178,13 +181,17 @@ fn read_maps(path: &Path) -> anyhow::Result<Maps> {
     let mut lines = text.split(|byte| *byte == b'\n');
     let head = lines.next().and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
     let moment = parse_moment(head).context("no moment in its first line")?;
-    let pid = numbers(path).first().and_then(|pid| u32::try_from(*pid).ok()).context("no process id in its name")?;
+    let pid = numbers(path)
+        .first()
+        .and_then(|pid| u32::try_from(*pid).ok())
+        .context("no process id in its name")?;
     Ok(Maps { pid, moment, lines: lines.filter_map(record::proc::parse_map_line).collect() })
 }
 
 /// `tsc N monotonic_ns N`.
 fn parse_moment(line: &str) -> Option<(u64, u64)> {
     let mut words = line.split(' ');
-    let mut field = |name: &str| words.next().filter(|word| *word == name).and_then(|_| words.next()?.parse().ok());
+    let mut field =
+        |name: &str| words.next().filter(|word| *word == name).and_then(|_| words.next()?.parse().ok());
     Some((field("tsc")?, field("monotonic_ns")?))
 }

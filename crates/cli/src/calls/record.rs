@@ -101,7 +101,9 @@ fn check(program: &Path, found: &Instrumented, patterns: &[Pattern]) -> anyhow::
              build it with -pg, -finstrument-functions or -fpatchable-function-entry=5"
         ));
     } else if !patterns.is_empty() && found.sleds.is_empty() {
-        out::note("tally calls: no patchable entries here, -P has no effect: all compiled-in calls are recorded");
+        out::note(
+            "tally calls: no patchable entries here, -P has no effect: all compiled-in calls are recorded",
+        );
     }
     Ok(())
 }
@@ -181,7 +183,8 @@ fn closing_line(dir: &Path, summary: &Summary) -> String {
     if summary.threads == 0 {
         return "tally calls: nothing was recorded: no instrumented function ran".to_owned();
     }
-    let lost = if summary.lost > 0 { format!(", {} lost", number::grouped(summary.lost)) } else { String::new() };
+    let lost =
+        if summary.lost > 0 { format!(", {} lost", number::grouped(summary.lost)) } else { String::new() };
     format!(
         "tally calls: {} calls in {} {}{lost}, {} in {}",
         number::grouped(summary.calls),

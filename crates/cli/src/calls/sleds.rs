@@ -39,7 +39,8 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 pub fn look(path: &Path, wanted: &[Pattern]) -> anyhow::Result<Instrumented> {
     let object = ObjectFile::open(path).with_context(|| format!("can't read {}", path.display()))?;
     let symbols = dso::SymbolTable::load(&object, None);
-    let mut found = Instrumented { is_static: object.section(".dynamic").is_none(), ..Instrumented::default() };
+    let mut found =
+        Instrumented { is_static: object.section(".dynamic").is_none(), ..Instrumented::default() };
     let dynstr = object.section_bytes(".dynstr").ok().flatten();
     let imported = dynstr.as_deref().unwrap_or_default();
     for (name, option) in CALLS {

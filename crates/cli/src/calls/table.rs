@@ -90,7 +90,8 @@ pub fn write_slowest(
 ) -> io::Result<()> {
     writeln!(out, "{:>9} {:>12} {:>8}  Call", "Took", "At", "Thread")?;
     for slow in sum.slowest() {
-        let path: Vec<_> = sum.path(slow.call.node).into_iter().map(|id| functions.of(id).name.as_str()).collect();
+        let path: Vec<_> =
+            sum.path(slow.call.node).into_iter().map(|id| functions.of(id).name.as_str()).collect();
         writeln!(
             out,
             "{:>9} {:>12} {:>8}  {}",

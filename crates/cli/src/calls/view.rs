@@ -1,7 +1,9 @@
 //! From a recording's folder to summed calls: filters, parallel replay, merge.
 
 use anyhow::Context;
-use profile::calls::{Call, CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps};
+use profile::calls::{
+    Call, CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps,
+};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;

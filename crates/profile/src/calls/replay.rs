@@ -101,7 +101,8 @@ impl<'a> Gate<'a> {
         self.inside += usize::from(filters.only);
         self.muted += usize::from(filters.not);
         let wanted = self.muted == 0 && (!self.any_only || self.inside > 0);
-        let passage = Passage { filters, counted: wanted && self.counted < self.max_depth, depth: self.counted };
+        let passage =
+            Passage { filters, counted: wanted && self.counted < self.max_depth, depth: self.counted };
         self.counted += usize::from(passage.counted);
         passage
     }
