@@ -3,10 +3,16 @@
 use std::io;
 
 use crate::event::{EventSource, parse};
+use crate::{proc, target};
 
 /// Every fuzz target with its name.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("event_spec", event_spec)];
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("event_spec", event_spec),
+    ("proc_maps", proc_maps),
+    ("proc_status", proc_status),
+    ("cpu_list", cpu_list),
+];
 
 /// The first line is an event text, the rest what each file of sysfs and tracefs says.
 fn event_spec(data: &[u8]) {
@@ -15,6 +21,20 @@ fn event_spec(data: &[u8]) {
     if let Err(error) = parse(spec, &Said(files)) {
         let _ = (error.caret(), error.to_string());
     }
+}
+
+fn proc_maps(data: &[u8]) {
+    for line in data.split(|&byte| byte == b'\n') {
+        let _ = proc::parse_map_line(line);
+    }
+}
+
+fn proc_status(data: &[u8]) {
+    let _ = proc::parse_status(data);
+}
+
+fn cpu_list(data: &[u8]) {
+    let _ = target::parse_cpu_list(&String::from_utf8_lossy(data));
 }
 
 /// A machine on which every file has the same content and every folder the same entries.

@@ -137,7 +137,10 @@ pub fn parsers_are_fuzzed(files: &[File]) -> Vec<String> {
             let krate = file.krate().unwrap_or_default();
             let fuzzed: String = files
                 .iter()
-                .filter(|other| other.krate() == Some(krate) && other.path.contains("fuzz"))
+                .filter(|other| {
+                    other.krate() == Some(krate)
+                        && (other.path.contains("fuzz") || other.text.contains("fn fuzz_"))
+                })
                 .map(|other| other.text.as_str())
                 .collect();
             let names = file.product().lines().filter_map(|line| {

@@ -76,6 +76,7 @@ pub fn fuzz_perf_script(data: &[u8]) {
 
 /// Fuzz entry: reads any bytes as folded text; what was read, written and read again must be the same.
 pub fn fuzz_folded(data: &[u8]) {
+    let _ = folded::parse_line(&String::from_utf8_lossy(data));
     let once = crate::export::folded::to_text(&folded::read(data).tree);
     let twice = crate::export::folded::to_text(&folded::read(once.as_bytes()).tree);
     assert_eq!(once, twice, "folded text changed by a round trip");
