@@ -4,8 +4,15 @@
 //! of them lies where in one process, [`Unwinder`] walks and keeps the rule cache (one per thread).
 //! Nothing here does I/O while walking, and no input makes it panic or loop.
 
+mod arch;
+mod cfi;
+#[cfg(test)]
+mod corpus_test;
+mod expression;
+mod frame_pointer;
 mod registers;
-#[allow(dead_code)] // until the CFI walk, which follows
+mod rule;
+mod rule_cache;
 mod space;
 mod walk;
 

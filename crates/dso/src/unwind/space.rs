@@ -1,23 +1,30 @@
 //! What the unwinder knows of files and of where they are mapped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use crate::{Avma, Bytes, Machine, ObjectFile, Svma};
+use super::cfi::Cfi;
+use crate::{Avma, Machine, ObjectFile, Svma};
 
 /// What one object file says about unwinding. Make it once per file and share it between processes.
 #[derive(Debug)]
 pub struct UnwindInfo {
     pub(super) id: u32,
-    pub(super) machine: Machine,
-    pub(super) object: Arc<ObjectFile>,
+    machine: Machine,
+    object: Arc<ObjectFile>,
+    cfi: OnceLock<Cfi>,
 }
 
 impl UnwindInfo {
     /// From the file. Always succeeds: a file without unwind information is walked by frame pointers.
     pub fn new(object: Arc<ObjectFile>) -> Arc<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
-        Arc::new(Self { id: NEXT.fetch_add(1, Ordering::Relaxed), machine: object.machine(), object })
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            machine: object.machine(),
+            object,
+            cfi: OnceLock::new(),
+        })
     }
 
     /// The file.
@@ -30,8 +37,9 @@ impl UnwindInfo {
         self.machine
     }
 
-    pub(super) fn bytes_of(&self, section: &str) -> Option<Bytes> {
-        self.object.section_bytes(section).ok().flatten()
+    /// Its rules, found at the first question.
+    pub(super) fn cfi(&self) -> &Cfi {
+        self.cfi.get_or_init(|| Cfi::new(&self.object))
     }
 }
 

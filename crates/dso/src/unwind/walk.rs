@@ -1,7 +1,14 @@
 //! The walk from frame to frame.
 
+use gimli::UnwindContext;
+
+use super::arch::{Arch, Arm64, NO_REGISTER, REGISTERS, X86};
+use super::expression::evaluate;
+use super::frame_pointer::{At, Guess, guess};
 use super::registers::Regs;
-use super::space::AddressSpace;
+use super::rule::{Cfa, Restore, Row, Rule, SAME, Step};
+use super::rule_cache::RuleCache;
+use super::space::{AddressSpace, Mapped};
 use crate::Avma;
 
 /// A copy of the user stack.
@@ -15,10 +22,16 @@ pub struct Stack<'a> {
 
 impl Stack<'_> {
     /// The 8 bytes at `address` as a little-endian number, `None` outside of the copy.
+    #[inline]
     pub fn read(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.start.0)?).ok()?;
         let bytes = self.bytes.get(at..at.checked_add(8)?)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Address past its last byte.
+    pub fn end(&self) -> u64 {
+        self.start.0.saturating_add(self.bytes.len() as u64)
     }
 }
 
@@ -39,7 +52,7 @@ pub enum Stop {
     /// The outermost frame was reached: its rules say that there is no caller, or the return address is 0.
     /// Only such a chain is complete.
     ReachedRoot,
-    /// The next value lies `bytes` past the end of the copied stack: a larger snapshot would go on.
+    /// The next value lies past the end of the copied stack: a larger snapshot would go on.
     StackEnd {
         /// How many bytes more would have been needed for the next step.
         bytes: u64,
@@ -56,7 +69,7 @@ pub enum Stop {
         /// Where.
         avma: Avma,
     },
-    /// The rules give no stack address, or point below the stack or outside of it.
+    /// The rules give no stack address, or one below the stack pointer or far outside of the stack.
     BadCfa {
         /// Of which code.
         pc: Avma,
@@ -74,18 +87,29 @@ impl Stop {
     }
 }
 
+/// A value further past the end of the copy than this is no stack address (threads have 8 MB by default).
+const STACK_LIMIT: u64 = 256 << 20;
+
 /// Walks stacks and remembers the rules it has met. One per thread; `Send`.
-#[derive(Default)]
-pub struct Unwinder {}
+pub struct Unwinder {
+    cache: RuleCache,
+    context: UnwindContext<usize>,
+}
+
+impl Default for Unwinder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Unwinder {
     /// With an empty cache.
     pub fn new() -> Self {
-        Self::default()
+        Self { cache: RuleCache::new(), context: UnwindContext::new() }
     }
 
-    /// Appends the code addresses of the stack to `out`, **leaf first**: the pc itself, then return addresses.
-    /// At most `max` of them. Values are read from `stack` only.
+    /// Appends the code addresses of the stack to `out`, **leaf first**: the pc itself, then return addresses
+    /// (behind a signal frame the interrupted pc itself). At most `max` of them. Memory is read from `stack` only.
     pub fn unwind(
         &mut self,
         space: &AddressSpace,
@@ -94,27 +118,176 @@ impl Unwinder {
         max: usize,
         out: &mut Vec<Avma>,
     ) -> Stop {
-        let mut regs = *regs;
-        for depth in 0..max {
-            out.push(regs.pc());
-            if depth > 0 && space.find(regs.pc().0.wrapping_sub(1)).is_none() {
-                return Stop::NoModule { avma: regs.pc() };
+        let mut registers = [0; REGISTERS];
+        match regs {
+            Regs::X86_64(r) => {
+                registers[..17].copy_from_slice(&r.0);
+                self.walk::<X86>(&mut Walk { registers, space, stack, is_exact: true }, max, out)
             }
-            let fp = match &regs {
-                Regs::X86_64(r) => r.0[6],
-                Regs::Aarch64(r) => r.0[29],
+            Regs::Aarch64(r) => {
+                registers.copy_from_slice(&r.0);
+                registers[Arm64::PC] = Arm64::strip(registers[Arm64::PC]);
+                self.walk::<Arm64>(&mut Walk { registers, space, stack, is_exact: true }, max, out)
+            }
+        }
+    }
+
+    fn walk<A: Arch>(&mut self, walk: &mut Walk<'_>, max: usize, out: &mut Vec<Avma>) -> Stop {
+        let mut near: Option<&Mapped> = None;
+        for _ in 0..max {
+            let pc = walk.registers[A::PC];
+            out.push(Avma(pc));
+            let lookup = if walk.is_exact { pc } else { pc.wrapping_sub(1) };
+            near = match near.filter(|m| m.start <= lookup && lookup < m.end) {
+                None => walk.space.find(lookup),
+                same => same,
             };
-            let (Some(next), Some(ra)) = (stack.read(fp), stack.read(fp.wrapping_add(8))) else {
-                return Stop::NoUnwindInfo { which: Which::Function, pc: regs.pc() };
+            let before = (walk.registers[A::SP], pc);
+            let stepped = match near {
+                None if walk.is_exact => walk.by_frame_pointer::<A>(Stop::NoModule { avma: Avma(pc) }),
+                None => Err(Stop::NoModule { avma: Avma(pc) }),
+                Some(mapped) => self.step::<A>(walk, mapped, lookup),
             };
-            if ra == 0 {
+            if let Err(stop) = stepped {
+                return stop;
+            }
+            let after = (walk.registers[A::SP], A::strip(walk.registers[A::PC]));
+            walk.registers[A::PC] = after.1;
+            if after.1 == 0 {
                 return Stop::ReachedRoot;
             }
-            match &mut regs {
-                Regs::X86_64(r) => (r.0[6], r.0[7], r.0[16]) = (next, fp.wrapping_add(16), ra),
-                Regs::Aarch64(r) => (r.0[29], r.0[31], r.0[32]) = (next, fp.wrapping_add(16), ra),
+            if after == before {
+                return Stop::Loop;
             }
         }
         Stop::TooDeep
+    }
+
+    /// From the frame at `lookup` to its caller.
+    fn step<A: Arch>(&mut self, walk: &mut Walk<'_>, mapped: &Mapped, lookup: u64) -> Result<(), Stop> {
+        let pc = Avma(walk.registers[A::PC]);
+        let Some(info) = &mapped.info else {
+            return walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which: Which::Anonymous, pc });
+        };
+        let svma = lookup.wrapping_sub(mapped.bias);
+        if let Some(rule) = self.cache.find(info.id, svma) {
+            return walk.by_rule::<A>(rule);
+        }
+        match self.cache.find_rare(info.id, svma, || info.cfi().step(&mut self.context, svma)) {
+            Step::Simple(rule) => {
+                self.cache.insert(info.id, svma, &rule);
+                walk.by_rule::<A>(&rule)
+            }
+            Step::General(row) => walk.by_row::<A>(&row),
+            Step::Root => Err(Stop::ReachedRoot),
+            Step::Nothing => {
+                let which = if info.cfi().is_empty() { Which::File } else { Which::Function };
+                walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which, pc })
+            }
+        }
+    }
+}
+
+/// One walk's state.
+struct Walk<'a> {
+    registers: [u64; REGISTERS],
+    space: &'a AddressSpace,
+    stack: Stack<'a>,
+    /// The pc is no return address.
+    is_exact: bool,
+}
+
+impl Walk<'_> {
+    #[inline]
+    fn by_rule<A: Arch>(&mut self, rule: &Rule) -> Result<(), Stop> {
+        let cfa = self.registers[usize::from(rule.cfa_register)].wrapping_add_signed(rule.cfa_offset.into());
+        let sp = self.registers[A::SP];
+        let is_frameless = A::HAS_LINK_REGISTER && cfa == sp && self.is_exact;
+        if cfa <= sp && !is_frameless && !rule.is_signal_frame {
+            return Err(Stop::BadCfa { pc: Avma(self.registers[A::PC]) });
+        }
+        for (register, words) in A::CALLEE_SAVED.iter().zip(rule.saved) {
+            if words == SAME || *register == NO_REGISTER {
+                continue;
+            }
+            let address = cfa.wrapping_add_signed(i64::from(words) * 8);
+            match self.stack.read(address) {
+                Some(value) => self.registers[usize::from(*register)] = value,
+                // Popped already, below the stack pointer: the register has its value again.
+                None if usize::from(*register) != A::RA => {}
+                None => return Err(self.unreadable::<A>(address)),
+            }
+        }
+        self.registers[A::SP] = cfa;
+        self.registers[A::PC] = self.registers[A::RA];
+        self.is_exact = rule.is_signal_frame;
+        Ok(())
+    }
+
+    fn by_row<A: Arch>(&mut self, row: &Row) -> Result<(), Stop> {
+        let old = self.registers;
+        let bad = Stop::BadCfa { pc: Avma(old[A::PC]) };
+        let cfa = match &row.cfa {
+            Cfa::Register(register, offset) => old[usize::from(*register)].wrapping_add_signed(*offset),
+            Cfa::Program(program) => evaluate(program, None, &old, self.stack)
+                .map_err(|at| at.map_or(bad, |address| self.unreadable::<A>(address)))?,
+        };
+        self.registers[A::SP] = cfa;
+        for (register, restore) in &row.registers {
+            let register = usize::from(*register);
+            let at = |address: u64| self.stack.read(address).ok_or(Some(address));
+            let value = match restore {
+                Restore::Undefined => Ok(0),
+                Restore::AtCfa(offset) => at(cfa.wrapping_add_signed(*offset)),
+                Restore::CfaPlus(offset) => Ok(cfa.wrapping_add_signed(*offset)),
+                Restore::Register(other) => Ok(old[usize::from(*other)]),
+                Restore::At(program) => evaluate(program, Some(cfa), &old, self.stack).and_then(at),
+                Restore::Is(program) => evaluate(program, Some(cfa), &old, self.stack),
+            };
+            match value {
+                Ok(value) => self.registers[register] = value,
+                Err(Some(address)) if register == A::RA => return Err(self.unreadable::<A>(address)),
+                Err(None) if register == A::RA => return Err(bad),
+                Err(_) => {}
+            }
+        }
+        // aarch64's signal frames restore the pc itself.
+        let names_pc = row.registers.iter().any(|(r, _)| usize::from(*r) == A::PC);
+        if !names_pc {
+            self.registers[A::PC] = self.registers[A::RA];
+        }
+        if self.registers[A::SP] <= old[A::SP]
+            && !row.is_signal_frame
+            && !(A::HAS_LINK_REGISTER && self.is_exact)
+        {
+            return Err(bad);
+        }
+        self.is_exact = row.is_signal_frame;
+        Ok(())
+    }
+
+    fn by_frame_pointer<A: Arch>(&mut self, otherwise: Stop) -> Result<(), Stop> {
+        let at =
+            At { registers: &self.registers, stack: self.stack, space: self.space, is_exact: self.is_exact };
+        match guess::<A>(&at) {
+            Guess::Caller { ra, sp, fp } => {
+                self.registers[A::PC] = ra;
+                self.registers[A::SP] = sp;
+                self.registers[A::FP] = fp;
+                self.is_exact = false;
+                Ok(())
+            }
+            Guess::Root => Err(Stop::ReachedRoot),
+            Guess::StackEnd(bytes) => Err(Stop::StackEnd { bytes }),
+            Guess::No => Err(otherwise),
+        }
+    }
+
+    /// Why nothing can be read at `address`.
+    fn unreadable<A: Arch>(&self, address: u64) -> Stop {
+        match address.saturating_add(8).saturating_sub(self.stack.end()) {
+            bytes @ 1..=STACK_LIMIT => Stop::StackEnd { bytes },
+            _ => Stop::BadCfa { pc: Avma(self.registers[A::PC]) },
+        }
     }
 }

@@ -1,0 +1,118 @@
+//! Code without rules (JIT, hand-written assembly, files stripped of .eh_frame): the chain of frame pointers,
+//! helped by a look at the code where there is any.
+
+use super::arch::{Arch, REGISTERS};
+use super::space::AddressSpace;
+use super::walk::Stack;
+
+/// What the look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guess {
+    /// The caller: where its return address was found, and the stack and frame pointer after the return.
+    Caller { ra: u64, sp: u64, fp: u64 },
+    /// The chain ends as it should: frame pointer 0, or a return address of 0.
+    Root,
+    /// The frame pointer lies this many bytes past the end of the copied stack.
+    StackEnd(u64),
+    /// The frame pointer is no frame pointer.
+    No,
+}
+
+/// The position of a walk.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub registers: &'a [u64; REGISTERS],
+    pub stack: Stack<'a>,
+    pub space: &'a AddressSpace,
+    /// The pc is where the thread was interrupted: possibly before its frame is set up.
+    pub is_exact: bool,
+}
+
+/// A frame that lies further above the stack pointer than this isn't believed.
+const FRAME_LIMIT: u64 = 64 << 20;
+
+/// The caller of the code at the registers' pc.
+pub(super) fn guess<A: Arch>(at: &At<'_>) -> Guess {
+    let (pc, sp, fp) = (at.registers[A::PC], at.registers[A::SP], at.registers[A::FP]);
+    let by_code =
+        || if A::HAS_LINK_REGISTER { by_link_register::<A>(at) } else { by_prologue(at, pc, sp, fp) };
+    if let Some(found) = at.is_exact.then(by_code).flatten() {
+        return found;
+    }
+    if fp == 0 {
+        return if at.is_exact { Guess::No } else { Guess::Root };
+    }
+    if fp < sp || !fp.is_multiple_of(8) || fp - sp > FRAME_LIMIT {
+        return Guess::No;
+    }
+    let (Some(next), Some(ra)) = (at.stack.read(fp), at.stack.read(fp + 8)) else {
+        return Guess::StackEnd((fp + 16).saturating_sub(at.stack.end()));
+    };
+    let ra = A::strip(ra);
+    if ra == 0 {
+        return Guess::Root;
+    }
+    if !is_code(at.space, ra) || next != 0 && next <= fp {
+        return Guess::No;
+    }
+    Guess::Caller { ra, sp: fp + 16, fp: next }
+}
+
+/// Where the thread was interrupted at the very start or end of a function, or in one without a frame.
+fn by_prologue(at: &At<'_>, pc: u64, sp: u64, fp: u64) -> Option<Guess> {
+    let on_top = |offset: u64| at.stack.read(sp + offset);
+    let code = code_at(at.space, pc);
+    // The frame pointer pushed but not yet set: [sp] is the caller's, [sp + 8] the return address.
+    const MOV_RSP_RBP: [&[u8]; 2] = [&[0x48, 0x89, 0xe5], &[0x48, 0x8b, 0xec]];
+    if MOV_RSP_RBP.iter().any(|m| code.starts_with(m)) {
+        let ra = on_top(8).filter(|ra| is_code(at.space, *ra))?;
+        return Some(Guess::Caller { ra, sp: sp + 16, fp: on_top(0)? });
+    }
+    const PUSH_RBP: &[u8] = &[0x55];
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    const RET: &[u8] = &[0xc3];
+    let is_edge = [PUSH_RBP, ENDBR64, RET].iter().any(|m| code.starts_with(m)) || code.is_empty();
+    let ra = on_top(0)?;
+    // Without such a mark only a value that follows a call instruction is believed.
+    let believed =
+        if is_edge && !code.is_empty() { is_code(at.space, ra) } else { follows_call(at.space, ra) };
+    believed.then_some(Guess::Caller { ra, sp: sp + 8, fp })
+}
+
+/// A leaf on aarch64 may not have saved its link register yet.
+fn by_link_register<A: Arch>(at: &At<'_>) -> Option<Guess> {
+    let (lr, sp, fp) = (A::strip(at.registers[A::RA]), at.registers[A::SP], at.registers[A::FP]);
+    // If the frame record on the stack holds the same return address, the frame is set up.
+    let saved = at.stack.read(fp.wrapping_add(8)).map(A::strip);
+    (lr != 0 && saved != Some(lr) && follows_bl(at.space, lr)).then_some(Guess::Caller { ra: lr, sp, fp })
+}
+
+pub(super) fn is_code(space: &AddressSpace, address: u64) -> bool {
+    space.find(address.wrapping_sub(1)).is_some()
+}
+
+/// Code bytes of the file at `address`; empty for JIT code and outside of all mappings.
+fn code_at(space: &AddressSpace, address: u64) -> &[u8] {
+    let Some(mapped) = space.find(address) else { return &[] };
+    let svma = crate::Svma(address.wrapping_sub(mapped.bias));
+    mapped.info.as_ref().and_then(|i| i.object().bytes_at(svma, 16)).unwrap_or(&[])
+}
+
+/// Whether the bytes before `address` are a call: `e8 rel32`, or `ff /2` in one of its lengths.
+fn follows_call(space: &AddressSpace, address: u64) -> bool {
+    let before = |n: u64| code_at(space, address.wrapping_sub(n));
+    let indirect = |n: u64| {
+        let code = before(n);
+        code.first() == Some(&0xff) && code.get(1).is_some_and(|modrm| modrm >> 3 & 7 == 2)
+    };
+    before(5).first() == Some(&0xe8) || [2, 3, 4, 6, 7].into_iter().any(indirect)
+}
+
+/// Whether the instruction before `address` is `bl` or `blr`.
+fn follows_bl(space: &AddressSpace, address: u64) -> bool {
+    let code = code_at(space, address.wrapping_sub(4));
+    let Some(word) = code.get(..4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])) else {
+        return false;
+    };
+    word >> 26 == 0b10_0101 || word & 0xffff_fc1f == 0xd63f_0000
+}

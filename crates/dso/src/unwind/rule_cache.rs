@@ -1,0 +1,75 @@
+//! Rules met before, by file and stated address: shared by all processes that map the file.
+//!
+//! A direct-mapped table for the common rules: one probe, no chains, a newer rule takes an older one's place.
+//! The rare steps (general rows, roots, gaps) lie in a map beside it.
+
+use rustc_hash::FxHashMap;
+
+use super::rule::{Rule, SAME, Step};
+use crate::unwind::arch::SAVED;
+
+/// Slots; 8,192 × 48 bytes stay in a core's L2.
+const SLOTS: usize = 8192;
+/// Rare steps kept; past it the map starts anew.
+const RARE_LIMIT: usize = 16384;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    svma: u64,
+    /// Id of the file; 0 is none.
+    info: u32,
+    rule: Rule,
+}
+
+pub(super) struct RuleCache {
+    slots: Box<[Slot]>,
+    rare: FxHashMap<(u32, u64), Step>,
+}
+
+impl RuleCache {
+    pub(super) fn new() -> Self {
+        let empty = Rule { cfa_register: 0, is_signal_frame: false, cfa_offset: 0, saved: [SAME; SAVED] };
+        Self { slots: vec![Slot { svma: 0, info: 0, rule: empty }; SLOTS].into(), rare: FxHashMap::default() }
+    }
+
+    #[inline]
+    fn slot(info: u32, svma: u64) -> usize {
+        let mixed = (svma ^ u64::from(info) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (64 - SLOTS.trailing_zeros())) as usize
+    }
+
+    #[inline]
+    pub(super) fn find(&self, info: u32, svma: u64) -> Option<&Rule> {
+        let slot = &self.slots[Self::slot(info, svma)];
+        (slot.svma == svma && slot.info == info).then_some(&slot.rule)
+    }
+
+    pub(super) fn insert(&mut self, info: u32, svma: u64, rule: &Rule) {
+        self.slots[Self::slot(info, svma)] = Slot { svma, info, rule: *rule };
+    }
+
+    /// The step at this address, worked out by `make` unless it is a rare one met before.
+    pub(super) fn find_rare(&mut self, info: u32, svma: u64, make: impl FnOnce() -> Step) -> Step {
+        if let Some(known) = self.rare.get(&(info, svma)) {
+            return known.clone();
+        }
+        let step = make();
+        if !matches!(step, Step::Simple(_)) {
+            if self.rare.len() >= RARE_LIMIT {
+                self.rare.clear();
+            }
+            self.rare.insert((info, svma), step.clone());
+        }
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_44_bytes_of_content_at_most() {
+        assert!(size_of::<Slot>() <= 48, "{}", size_of::<Slot>());
+    }
+}
