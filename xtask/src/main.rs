@@ -9,6 +9,7 @@ mod ci;
 mod fixtures;
 mod fuzz;
 mod golden;
+mod leftovers;
 mod oracle;
 mod process;
 mod repo;
@@ -42,7 +43,10 @@ cargo xtask CHORE [ARGS]
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match run(&args) {
+    leftovers::adopt();
+    let done = run(&args);
+    leftovers::end_all();
+    match done {
         Ok(score) if score.failed == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {

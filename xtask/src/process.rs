@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -60,13 +61,8 @@ pub fn capture(command: &mut Command, limit: Duration) -> Result<Finished> {
     let err = drain(child.stderr.take());
     let (status, timed_out) = wait(&mut child, limit)?;
     let wall = start.elapsed();
-    Ok(Finished {
-        status,
-        stdout: out.join().unwrap_or_default(),
-        stderr: err.join().unwrap_or_default(),
-        timed_out,
-        wall,
-    })
+    kill_group(child.id());
+    Ok(Finished { status, stdout: drained(&out), stderr: drained(&err), timed_out, wall })
 }
 
 /// Runs `command` with no input and its output passed on, for at most `limit`; true when it ended well.
@@ -90,15 +86,29 @@ pub fn find(program: &str) -> Option<std::path::PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+/// Reads a pipe to its end on a thread of its own.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (to, from) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // A pipe that breaks has given all that there is.
-            let _ = pipe.read_to_end(&mut bytes);
+        let Some(mut pipe) = pipe else { return };
+        let mut block = [0; 64 << 10];
+        while let Ok(bytes @ 1..) = pipe.read(&mut block) {
+            if to.send(block[..bytes].to_vec()).is_err() {
+                return;
+            }
         }
-        bytes
-    })
+    });
+    from
+}
+
+/// What the pipe gave. A daemon that left the group may keep it open for ever: it is not waited for long.
+fn drained(from: &Receiver<Vec<u8>>) -> Vec<u8> {
+    const QUIET: Duration = Duration::from_secs(2);
+    let mut all = Vec::new();
+    while let Ok(block) = from.recv_timeout(QUIET) {
+        all.extend(block);
+    }
+    all
 }
 
 fn wait(child: &mut Child, limit: Duration) -> Result<(ExitStatus, bool)> {
@@ -118,5 +128,6 @@ fn wait(child: &mut Child, limit: Duration) -> Result<(ExitStatus, bool)> {
 
 /// Ends a whole process group, so that no grandchild keeps a pipe open.
 fn kill_group(leader: u32) {
-    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
+    let kill = ["-KILL", "--", &format!("-{leader}")];
+    let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();
 }

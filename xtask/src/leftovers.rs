@@ -1,0 +1,59 @@
+//! Processes that outlive the step that started them: adopted, and ended with us.
+//!
+//! A daemon left behind by a test (a tmux server, a recorded program) would keep the pipe open that a caller
+//! reads our output from, and the caller would wait for it after we are long gone.
+
+use std::process::Command;
+use std::time::Duration;
+
+/// From now on orphaned descendants become our children instead of init's.
+pub fn adopt() {
+    // SAFETY: takes no pointer; a kernel that does not know the option says so and nothing changes.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// Kills every descendant of this process.
+pub fn end_all() {
+    // Twice: a process may fork between being listed and being killed.
+    for _ in 0..2 {
+        let found = descendants(std::process::id());
+        if found.is_empty() {
+            return;
+        }
+        let ids: Vec<String> = found.iter().map(u32::to_string).collect();
+        println!("ending {} processes left behind", ids.len());
+        let _ = Command::new("kill").arg("-KILL").args(&ids).status();
+    }
+}
+
+/// Ends everything, this process too, once `limit` has passed: a gate that hangs is worse than one that fails.
+pub fn end_after(limit: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        println!("\nnot done after {} minutes: ended\nci FAILED", limit.as_secs() / 60);
+        end_all();
+        std::process::exit(1);
+    });
+}
+
+/// All processes below `root`, found in /proc.
+fn descendants(root: u32) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pairs: Vec<(u32, u32)> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid: u32| Some((pid, parent(pid)?)))
+        .collect();
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(of) = found.get(at).copied() {
+        found.extend(pairs.iter().filter(|(_, parent)| *parent == of).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// The fourth field of `/proc/PID/stat`; the name before it may hold anything but ends at the last `)`.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
