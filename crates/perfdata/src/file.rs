@@ -1,7 +1,12 @@
 //! The perf.data container: header, features, reader and writer, in file and pipe mode.
 
 pub mod features;
+mod frames;
 pub mod header;
+mod layout;
+mod names;
+mod open;
 pub mod reader;
 pub mod tracing;
+mod visit;
 pub mod writer;

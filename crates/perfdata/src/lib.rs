@@ -18,6 +18,7 @@
 pub mod abi;
 mod addr;
 mod attr;
+mod compress;
 mod diagnostics;
 mod error;
 pub mod file;
@@ -28,6 +29,7 @@ pub mod off_cpu;
 pub mod record;
 mod sample;
 mod sample_id;
+mod sorter;
 pub mod text;
 mod wire;
 

@@ -15,6 +15,7 @@ pub use kernel::{BpfEvent, CallchainDeferred, Cgroup, Ksymbol, TextPoke};
 pub use lost::{Lost, Read, Throttle};
 pub use mmap::{FileId, Mmap};
 pub use task::{Comm, Namespaces, Switch, Task};
+pub(crate) use user::PERF_RECORD_MISC_BUILD_ID_SIZE;
 pub use user::{
     BuildId, CpuMap, EventUpdate, HeaderAttr, IdIndexEntry, Stat, StatRound, ThreadMapEntry, TimeConv,
     UpdateKind,

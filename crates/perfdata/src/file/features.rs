@@ -216,3 +216,8 @@ pub struct PmuCaps {
     /// It came from the older `CPU_PMU_CAPS`.
     pub is_cpu_feature: bool,
 }
+
+mod read;
+mod write;
+
+pub(super) use read::read_sections;

@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 
 use crate::file::header::FileHeader;
+use crate::file::layout::Layouts;
+use crate::file::{open, visit};
 use crate::{Diagnostics, Endian, Error, Event, Features, Record, SampleId};
 
 /// How a file was written.
@@ -74,11 +76,13 @@ impl Item<'_> {
 /// An open perf.data file over bytes the caller keeps (mapped or read).
 #[derive(Debug)]
 pub struct PerfData<'a> {
-    bytes: &'a [u8],
-    header: FileHeader,
-    events: Vec<Event>,
-    features: Features,
-    problems: Vec<Error>,
+    pub(super) bytes: &'a [u8],
+    pub(super) header: FileHeader,
+    pub(super) events: Vec<Event>,
+    pub(super) features: Features,
+    pub(super) appendix: Option<&'a [u8]>,
+    pub(super) problems: Vec<Error>,
+    pub(super) layouts: Layouts,
 }
 
 impl<'a> PerfData<'a> {
@@ -88,14 +92,7 @@ impl<'a> PerfData<'a> {
     /// # Errors
     /// If this is no perf.data file, or its header is cut off.
     pub fn open(bytes: &'a [u8]) -> Result<PerfData<'a>, Error> {
-        let header = FileHeader::parse(bytes)?;
-        Ok(PerfData {
-            bytes,
-            header,
-            events: Vec::new(),
-            features: Features::default(),
-            problems: Vec::new(),
-        })
+        open::open(bytes)
     }
 
     /// File or pipe.
@@ -137,13 +134,13 @@ impl<'a> PerfData<'a> {
     /// tally's own appendix behind the last feature section; `None` if there is none (docs/formats/perf-data.md).
     #[must_use]
     pub fn appendix(&self) -> Option<&'a [u8]> {
-        None
+        self.appendix
     }
 
     /// Index of the event with this id. With one event, or in a file without ids, every id is its.
     #[must_use]
     pub fn event_of_id(&self, id: u64) -> Option<usize> {
-        self.events.iter().position(|e| e.ids.contains(&id))
+        self.layouts.event_of_id(id)
     }
 
     /// All bytes of the file.
@@ -161,10 +158,22 @@ impl<'a> PerfData<'a> {
     /// in order, and all of them stay borrowed until `f` returns.
     pub fn visit_batches(
         &self,
-        _order: Order,
-        _batch: usize,
-        _f: impl FnMut(&[Item<'_>]) -> ControlFlow<()>,
+        order: Order,
+        batch: usize,
+        mut f: impl FnMut(&[Item<'_>]) -> ControlFlow<()>,
     ) -> Diagnostics {
-        Diagnostics::default()
+        visit::visit(self, order, batch.max(1), &mut f)
+    }
+
+    /// The bytes of the record stream: the data section, as much of it as the file has. A data size of 0 (a
+    /// killed recorder) means up to the end.
+    pub(super) fn data(&self) -> &'a [u8] {
+        let section = self.header.data;
+        let start = usize::try_from(section.offset).unwrap_or(usize::MAX);
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        match usize::try_from(section.size) {
+            Ok(size) if size > 0 => rest.get(..size).unwrap_or(rest),
+            _ => rest,
+        }
     }
 }

@@ -131,3 +131,15 @@ pub fn record_to_bytes(event: &Event, record: &Record<'_>, id: &SampleId) -> Opt
     let _ = (event, record, id);
     None
 }
+
+/// The size all attributes of a file are written with: what the kernel headers of perf 6.1 know, unless an
+/// event uses a newer field (older readers refuse what is larger than they know).
+pub(crate) fn attr_size(events: &[Event]) -> u32 {
+    use crate::abi::{PERF_ATTR_SIZE_VER7, PERF_ATTR_SIZE_VER8, PERF_ATTR_SIZE_VER9};
+    let newest = |e: &Event| match e.attr {
+        a if a.config4 != 0 => PERF_ATTR_SIZE_VER9,
+        a if a.config3 != 0 => PERF_ATTR_SIZE_VER8,
+        _ => PERF_ATTR_SIZE_VER7,
+    };
+    events.iter().map(newest).max().unwrap_or(PERF_ATTR_SIZE_VER7)
+}

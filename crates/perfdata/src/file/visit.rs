@@ -1,0 +1,284 @@
+//! The pass over all records: framing, decompression, order, counting.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use crate::abi::*;
+use crate::compress::Inflater;
+use crate::file::frames::{Frame, Frames, Step};
+use crate::sorter::{Key, Sorter};
+use crate::{Diagnostics, Error, Item, LostKey, Order, PerfData, Record};
+
+type Sink<'f> = dyn FnMut(&[Item<'_>]) -> ControlFlow<()> + 'f;
+
+/// A decompressed block: whole records only, in the order they came.
+struct Segment {
+    bytes: Vec<u8>,
+    /// File offset of the `COMPRESSED` record that completed it.
+    offset: u64,
+    /// Records not yet handed out.
+    waiting: usize,
+}
+
+/// One pass.
+struct Pass<'p, 'a, 'f> {
+    file: &'p PerfData<'a>,
+    order: Order,
+    batch: usize,
+    sink: &'f mut Sink<'f>,
+    diagnostics: Diagnostics,
+    sorter: Sorter,
+    segments: BTreeMap<u32, Segment>,
+    next_segment: u32,
+    inflater: Option<Inflater>,
+    /// Beginning of a record whose end is in the next `COMPRESSED` record.
+    carry: Vec<u8>,
+}
+
+pub(super) fn visit<'f>(
+    file: &PerfData<'_>,
+    order: Order,
+    batch: usize,
+    sink: &'f mut Sink<'f>,
+) -> Diagnostics {
+    let mut pass = Pass {
+        file,
+        order,
+        batch,
+        sink,
+        diagnostics: Diagnostics::default(),
+        sorter: Sorter::default(),
+        segments: BTreeMap::new(),
+        next_segment: 1,
+        inflater: None,
+        carry: Vec::new(),
+    };
+    // A break leaves the counts of what was seen up to there.
+    let _ = pass.run();
+    pass.diagnostics.out_of_order = pass.sorter.out_of_order;
+    pass.diagnostics
+}
+
+impl<'a> Pass<'_, 'a, '_> {
+    fn run(&mut self) -> ControlFlow<()> {
+        let data = self.file.data();
+        let base = self.file.header.data.offset;
+        let mut frames = Frames::new(data, base, self.file.endian());
+        let mut items: Vec<Item<'a>> = Vec::new();
+        loop {
+            match frames.step() {
+                Step::Frame(frame) => self.file_frame(data, base, &frame, &mut items)?,
+                Step::Damage(error) => self.diagnostics.problem(error),
+                Step::End(left) => {
+                    self.end_of_file(base + (data.len() - left) as u64, left);
+                    break;
+                }
+            }
+        }
+        self.emit(&mut items)?;
+        let rest = self.sorter.finish();
+        self.deliver(data, base, &rest)
+    }
+
+    /// What is left behind the last whole record.
+    fn end_of_file(&mut self, offset: u64, left: usize) {
+        self.diagnostics.trailing_bytes = left as u64;
+        let said = self.file.header.data.size;
+        if left > 0 {
+            let what = "the last record";
+            let have = left as u64;
+            let rest =
+                self.file.bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let needed =
+                crate::record::Header::parse(rest, self.file.endian()).map_or(8, |h| u64::from(h.size));
+            self.diagnostics.problem(Error::Truncated { what, offset, needed, have });
+        } else if said != 0 && (self.file.data().len() as u64) < said {
+            let (what, have) = ("the record section", self.file.data().len() as u64);
+            let offset = self.file.header.data.offset;
+            self.diagnostics.problem(Error::Truncated { what, offset, needed: said, have });
+        }
+        if !self.carry.is_empty() {
+            let (what, have) = ("the last record (decompressed)", self.carry.len() as u64);
+            let size = crate::record::Header::parse(&self.carry, self.file.endian()).map_or(8, |h| h.size);
+            self.diagnostics.problem(Error::Truncated { what, offset, needed: u64::from(size), have });
+        }
+    }
+
+    /// A record of the file itself.
+    fn file_frame(
+        &mut self,
+        data: &'a [u8],
+        base: u64,
+        frame: &Frame<'a>,
+        items: &mut Vec<Item<'a>>,
+    ) -> ControlFlow<()> {
+        let type_ = frame.header.type_;
+        self.count(type_);
+        let offset = base + frame.offset as u64;
+        match self.order {
+            Order::File => {
+                self.push_item(frame, offset, items);
+                if items.len() >= self.batch {
+                    self.emit(items)?;
+                }
+            }
+            Order::Time => self.queue(frame, 0),
+        }
+        match type_ {
+            PERF_RECORD_FINISHED_ROUND if self.order == Order::Time => {
+                let keys = self.sorter.finish_round();
+                self.deliver(data, base, &keys)
+            }
+            PERF_RECORD_COMPRESSED | PERF_RECORD_COMPRESSED2 => {
+                self.emit(items)?;
+                self.compressed(frame, offset)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn count(&mut self, type_: u32) {
+        *self.diagnostics.records.entry(type_).or_insert(0) += 1;
+    }
+
+    fn queue(&mut self, frame: &Frame<'_>, segment: u32) {
+        let time_ns = self.file.layouts.time_ns(frame);
+        self.sorter.push(Key { time_ns, offset: frame.offset, segment });
+    }
+
+    /// Parses a frame into `items`, or counts why not.
+    fn push_item<'i>(&mut self, frame: &Frame<'i>, offset: u64, items: &mut Vec<Item<'i>>) {
+        match self.file.layouts.parse(frame, offset) {
+            Ok(item) => {
+                self.tally(&item);
+                items.push(item);
+            }
+            Err(error) => {
+                self.diagnostics.unreadable_samples += u64::from(frame.header.type_ == PERF_RECORD_SAMPLE);
+                self.diagnostics.problem(error);
+            }
+        }
+    }
+
+    /// Counts losses and unknown types.
+    fn tally(&mut self, item: &Item<'_>) {
+        let key = LostKey { event: item.event, pid_tid: item.sample_id.and_then(|id| id.pid_tid) };
+        match &item.record {
+            Record::Lost(lost) => {
+                let event = self.file.event_of_id(lost.id).or(item.event);
+                let count = self.diagnostics.lost.entry(LostKey { event, ..key }).or_default();
+                count.records = count.records.saturating_add(lost.lost);
+            }
+            Record::LostSamples(lost) => {
+                let count = self.diagnostics.lost.entry(key).or_default();
+                count.samples = count.samples.saturating_add(*lost);
+            }
+            Record::Other { .. } => self.diagnostics.unknown_records += 1,
+            _ => {}
+        }
+    }
+
+    fn emit(&mut self, items: &mut Vec<Item<'_>>) -> ControlFlow<()> {
+        if items.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let flow = (self.sink)(items);
+        items.clear();
+        flow
+    }
+
+    /// Decompresses a record and takes the records out of it.
+    fn compressed(&mut self, frame: &Frame<'a>, offset: u64) -> ControlFlow<()> {
+        let Ok(Item { record: Record::Compressed(data), .. }) = self.file.layouts.parse(frame, offset) else {
+            if self.order == Order::Time {
+                self.diagnostics.problem(Error::ShortRecord { offset, type_: frame.header.type_ });
+            }
+            return ControlFlow::Continue(());
+        };
+        let mmap_len = self.file.features.compressed.map(|c| c.mmap_len);
+        let inflater = self.inflater.get_or_insert_with(|| Inflater::new(mmap_len));
+        let mut bytes = std::mem::take(&mut self.carry);
+        let before = bytes.len();
+        let result = inflater.inflate(data, &mut bytes);
+        self.diagnostics.compressed_bytes.0 += data.len() as u64;
+        self.diagnostics.compressed_bytes.1 += (bytes.len() - before) as u64;
+        if let Err(reason) = result {
+            self.diagnostics.problem(Error::Decompress { offset, reason });
+        }
+        self.segment(bytes, offset)
+    }
+
+    fn segment(&mut self, bytes: Vec<u8>, offset: u64) -> ControlFlow<()> {
+        let id = self.next_segment;
+        self.next_segment = self.next_segment.wrapping_add(1).max(1);
+        let mut frames = Frames::new(&bytes, 0, self.file.endian());
+        let (mut items, mut waiting) = (Vec::new(), 0);
+        let left = loop {
+            match frames.step() {
+                Step::Frame(frame) if self.order == Order::Time => {
+                    self.count(frame.header.type_);
+                    self.queue(&frame, id);
+                    waiting += 1;
+                }
+                Step::Frame(frame) => {
+                    self.count(frame.header.type_);
+                    self.push_item(&frame, offset, &mut items);
+                    if items.len() >= self.batch {
+                        self.emit(&mut items)?;
+                    }
+                }
+                Step::Damage(Error::BadRecordSize { type_, size, .. }) => {
+                    self.diagnostics.problem(Error::BadRecordSize { offset, type_, size });
+                }
+                Step::Damage(error) => self.diagnostics.problem(error),
+                Step::End(left) => break left,
+            }
+        };
+        self.emit(&mut items)?;
+        self.carry = bytes.get(bytes.len() - left..).unwrap_or_default().to_vec();
+        if waiting > 0 {
+            self.segments.insert(id, Segment { bytes, offset, waiting });
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Hands out sorted keys in batches, then drops the blocks that are done.
+    fn deliver(&mut self, data: &'a [u8], base: u64, keys: &[Key]) -> ControlFlow<()> {
+        let segments = std::mem::take(&mut self.segments);
+        let mut flow = ControlFlow::Continue(());
+        let mut items = Vec::with_capacity(self.batch.min(keys.len()));
+        for key in keys {
+            let (bytes, offset) = match segments.get(&key.segment) {
+                Some(s) => (s.bytes.as_slice(), s.offset),
+                None => (data, base + key.offset as u64),
+            };
+            if let Some(frame) = Frame::at(bytes, key.offset, self.file.endian()) {
+                self.push_item(&frame, offset, &mut items);
+            }
+            if items.len() >= self.batch {
+                flow = self.emit(&mut items);
+                if flow.is_break() {
+                    break;
+                }
+            }
+        }
+        if flow.is_continue() {
+            flow = self.emit(&mut items);
+        }
+        drop(items);
+        self.segments = segments;
+        self.release(keys);
+        flow
+    }
+
+    fn release(&mut self, keys: &[Key]) {
+        for key in keys.iter().filter(|k| k.segment != 0) {
+            if let Some(s) = self.segments.get_mut(&key.segment) {
+                s.waiting = s.waiting.saturating_sub(1);
+                if s.waiting == 0 {
+                    self.segments.remove(&key.segment);
+                }
+            }
+        }
+    }
+}
