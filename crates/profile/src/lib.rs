@@ -11,12 +11,18 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+pub mod callchain;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod machine;
+mod merge;
 pub mod profile;
 pub mod reason;
+pub mod session;
 pub mod source;
 pub mod symbolize;
 pub mod table;
 pub mod view;
 
 pub use profile::Profile;
+pub use session::Session;

@@ -3,7 +3,6 @@
 //! This is the value that views, diff and exports share. It holds no text beyond the string table
 //! and no object files; names arrive by [`crate::symbolize`].
 
-use crate::machine::{Machine, TaskSpanId};
 use crate::reason::{Diagnostics, StackEnd};
 use crate::table::{
     CallsiteId, CallsiteTable, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable,
@@ -305,15 +304,19 @@ impl Profile {
         at.and_then(|at| extra.fields.get(at)).map_or(Value::None, |&id| Value::Text(id))
     }
 
-    /// Takes a thread span of the machine into the profile's own table.
-    pub fn task_of_span(&mut self, machine: &Machine, span: TaskSpanId) -> TaskId {
-        let span = &machine.spans()[span.index()];
-        let thread = &machine.threads()[span.thread.index()];
-        self.intern_task(Task {
-            pid: thread.pid,
-            tid: thread.tid,
-            process: thread.process.0,
-            comm: span.comm,
-        })
+    /// Gives every task its final name: a thread's first name is also that of the time before it.
+    pub(crate) fn name_tasks(&mut self, names: impl Iterator<Item = (TaskId, StringId)>) {
+        for (task, comm) in names {
+            self.tasks[task.index()].comm = comm;
+        }
+        for (index, &task) in self.tasks.iter().enumerate() {
+            self.task_ids.entry(task).or_insert(TaskId::from_index(index));
+        }
+    }
+
+    /// A task of its own, to be named by [`Self::name_tasks`].
+    pub(crate) fn push_task(&mut self, task: Task) -> TaskId {
+        self.tasks.push(task);
+        TaskId::from_index(self.tasks.len() - 1)
     }
 }

@@ -137,8 +137,10 @@ impl Machine {
         self.name_thread(thread, name);
     }
 
-    /// A thread or process made. The child starts with the parent's name and mappings.
-    pub fn fork(&mut self, pid: i32, tid: i32, parent_pid: i32, parent_tid: i32) {
+    /// A thread or process made. The child starts with the parent's name and, unless `exec` says
+    /// that it was found running something else, the parent's mappings.
+    pub fn fork(&mut self, child: (i32, i32), parent: (i32, i32), exec: bool) {
+        let ((pid, tid), (parent_pid, parent_tid)) = (child, parent);
         let parent = self.thread_of(parent_pid, parent_tid);
         let comm = self.spans[self.threads[parent.index()].span.index()].comm;
         let parent_process = self.threads[parent.index()].process;
@@ -154,11 +156,15 @@ impl Machine {
                 (Arc::clone(&parent.mappings), parent.map_version)
             };
             let child = &mut self.processes[child.index()];
-            child.mappings = maps;
-            child.map_version = version;
+            if !exec {
+                child.mappings = maps;
+                child.map_version = version;
+            }
         }
         let thread = self.thread_of(pid, tid);
-        self.name_thread(thread, comm);
+        if let Some(comm) = comm {
+            self.name_thread(thread, comm);
+        }
     }
 
     /// A thread ended. Its ids may be used again by another.
@@ -179,15 +185,13 @@ impl Machine {
         self.threads[thread.index()].span
     }
 
-    /// Gives a thread that has no name yet one (`swapper` for pid 0, `:TID` else).
-    pub fn name_unnamed(&mut self, span: TaskSpanId, strings: &mut StringTable) {
-        if self.spans[span.index()].comm != StringId::EMPTY || self.spans[span.index()].named {
-            return;
-        }
-        let thread = &self.threads[self.spans[span.index()].thread.index()];
-        let tid = thread.tid;
-        let name = if tid == 0 { "swapper".to_owned() } else { format!(":{tid}") };
-        self.spans[span.index()].comm = strings.intern(&name);
+    /// The name of a span; `swapper` for thread 0 and `:TID` for others when no record told it.
+    pub fn comm_of(&self, span: TaskSpanId, strings: &mut StringTable) -> StringId {
+        let span = &self.spans[span.index()];
+        span.comm.unwrap_or_else(|| match self.threads[span.thread.index()].tid {
+            0 => strings.intern("swapper"),
+            tid => strings.intern(&format!(":{tid}")),
+        })
     }
 
     /// Where `addr` lies, seen from `pid` in `mode`.
@@ -280,42 +284,29 @@ impl Machine {
             return id;
         }
         let thread = ThreadId::from_index(self.threads.len());
-        let comm = self.main_thread_comm(process, pid, tid);
-        let span = self.push_span(thread, comm);
+        let span = self.push_span(thread);
         self.threads.push(Thread { process, pid, tid, span, exited: false });
         self.by_tid.insert(tid, thread);
         thread
     }
 
-    /// A thread first seen without FORK or COMM goes by its process's main thread's name.
-    fn main_thread_comm(&self, process: ProcessId, pid: i32, tid: i32) -> StringId {
-        if pid == tid {
-            return StringId::EMPTY;
-        }
-        self.by_tid
-            .get(&pid)
-            .map(|id| &self.threads[id.index()])
-            .filter(|main| main.process == process)
-            .map_or(StringId::EMPTY, |main| {
-                let span = &self.spans[main.span.index()];
-                if span.named { span.comm } else { StringId::EMPTY }
-            })
-    }
-
     fn name_thread(&mut self, thread: ThreadId, comm: StringId) {
         let span = self.threads[thread.index()].span;
         let current = &mut self.spans[span.index()];
-        if current.comm == comm {
-            current.named = true;
+        if current.comm == Some(comm) {
             return;
         }
-        let span = self.push_span(thread, comm);
-        self.spans[span.index()].named = true;
+        if current.comm.is_none() {
+            current.comm = Some(comm); // its first name is taken for what it was called before, too
+            return;
+        }
+        let span = self.push_span(thread);
+        self.spans[span.index()].comm = Some(comm);
         self.threads[thread.index()].span = span;
     }
 
-    fn push_span(&mut self, thread: ThreadId, comm: StringId) -> TaskSpanId {
-        self.spans.push(TaskSpan { thread, comm, named: comm != StringId::EMPTY });
+    fn push_span(&mut self, thread: ThreadId) -> TaskSpanId {
+        self.spans.push(TaskSpan { thread, comm: None });
         TaskSpanId::from_index(self.spans.len() - 1)
     }
 }
@@ -338,7 +329,11 @@ fn mapping_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> D
         (DsoKind::File, spec.path.to_owned())
     };
     let build_id = spec.build_id.map(<[u8]>::to_vec).or_else(|| build_ids.get(&path).cloned());
-    Dso { kind, short_name: file_name(&path).to_owned(), path, build_id, level: '.', start_avma: 0 }
+    let short_name = match kind {
+        DsoKind::PerfMap { pid } if spec.executable => format!("[JIT] tid {pid}"),
+        _ => file_name(&path).to_owned(),
+    };
+    Dso { kind, short_name, path, build_id, level: '.', start_avma: 0 }
 }
 
 /// The part of a path behind the last slash; all of a bracketed name.

@@ -46,8 +46,6 @@ pub struct Thread {
 pub struct TaskSpan {
     /// The thread.
     pub thread: ThreadId,
-    /// The name.
-    pub comm: StringId,
-    /// False while no record told the name.
-    pub(crate) named: bool,
+    /// The name; `None` while no record told it.
+    pub comm: Option<StringId>,
 }

@@ -52,6 +52,14 @@ pub struct Dso {
     pub start_avma: u64,
 }
 
+impl Dso {
+    /// True when no mapping held the address.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.kind, DsoKind::Unknown | DsoKind::GuestKernel | DsoKind::GuestUser)
+    }
+}
+
 /// What tells DSOs apart.
 type DsoKey = (DsoKind, String, Option<Vec<u8>>, char);
 

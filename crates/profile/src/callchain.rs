@@ -1,0 +1,103 @@
+//! Callchains: one function turns what a sample carries into leaf-first addresses, each with its
+//! mode and with the address to look it up by.
+//!
+//! ```text
+//!   sample   ip, [KERNEL] k0 k1 [USER] u0 u1 …          k0, u0 exact; k1, u1 … return addresses
+//!            or [KERNEL] k0 k1 + registers and stack    u0 … come from the unwinder, later
+//!            or [KERNEL] k0 k1 + branches               u0 … come from the LBR's call stack
+//! ```
+
+use crate::machine::{LookupAddr, Mode};
+use perfdata::{ChainEntry, Context, CpuMode, Sample};
+
+/// A step of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Whose code.
+    pub mode: Mode,
+    /// Where.
+    pub addr: LookupAddr,
+}
+
+impl Mode {
+    /// From a record's misc bits.
+    #[must_use]
+    pub fn of_cpu(mode: CpuMode) -> Self {
+        match mode {
+            CpuMode::Kernel => Self::Kernel,
+            CpuMode::User => Self::User,
+            CpuMode::GuestKernel => Self::GuestKernel,
+            CpuMode::GuestUser => Self::GuestUser,
+            CpuMode::Hypervisor | CpuMode::Unknown => Self::Hypervisor,
+        }
+    }
+
+    fn of_context(context: Context) -> Option<Self> {
+        Some(match context {
+            Context::Kernel => Self::Kernel,
+            Context::User => Self::User,
+            Context::Hypervisor => Self::Hypervisor,
+            Context::Guest | Context::GuestKernel => Self::GuestKernel,
+            Context::GuestUser => Self::GuestUser,
+            Context::UserDeferred | Context::Other(_) => return None,
+        })
+    }
+}
+
+/// Fills `steps` with the chain of `sample`, **leaf first**, as far as it is known without
+/// unwinding. The first step is always the sampled address itself, if there is one.
+pub fn steps_of(sample: &Sample<'_>, call_stack_lbr: bool, steps: &mut Vec<Step>) {
+    steps.clear();
+    let own =
+        sample.ip.map(|ip| Step { mode: Mode::of_cpu(sample.cpu_mode()), addr: LookupAddr::exact(ip.0) });
+    push_recorded(sample, call_stack_lbr, steps);
+    if call_stack_lbr {
+        push_lbr(sample, steps);
+    }
+    match (own, steps.first()) {
+        (Some(own), Some(first)) if first.addr.avma == own.addr.avma => steps[0] = own,
+        (Some(own), _) => steps.insert(0, own),
+        (None, _) => {}
+    }
+}
+
+/// The chain the kernel (or a live unwinder) wrote; without its user part when the LBR has that.
+fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<Step>) {
+    let Some(chain) = sample.callchain else { return };
+    let mut mode = Some(Mode::User); // what perf takes addresses before any marker for
+    let mut exact = true;
+    for entry in chain.iter() {
+        match entry {
+            ChainEntry::Context(Context::UserDeferred) => return, // what follows is a cookie
+            ChainEntry::Context(context) => {
+                mode = Mode::of_context(context);
+                exact = true;
+            }
+            ChainEntry::Address(addr) => {
+                if let Some(mode) = mode.filter(|&mode| !(kernel_only && mode == Mode::User)) {
+                    let is_return = !std::mem::replace(&mut exact, false);
+                    steps.push(Step { mode, addr: LookupAddr { avma: addr.0, is_return } });
+                }
+            }
+        }
+    }
+}
+
+/// The user part as the hardware's call stack has it: where the newest call went, then the call
+/// instructions outwards.
+fn push_lbr(sample: &Sample<'_>, steps: &mut Vec<Step>) {
+    let Some(branches) = sample.branches else { return };
+    let mut push = |avma: u64| steps.push(Step { mode: Mode::User, addr: LookupAddr::exact(avma) });
+    if let Some(newest) = branches.get(0) {
+        push(newest.to.0);
+    }
+    for branch in branches.iter() {
+        push(branch.from.0);
+    }
+}
+
+/// Does the chain have a user part?
+#[must_use]
+pub fn has_user_part(steps: &[Step]) -> bool {
+    steps.iter().any(|step| matches!(step.mode, Mode::User))
+}

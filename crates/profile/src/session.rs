@@ -1,0 +1,360 @@
+//! The session: records in, in time order; a profile out.
+//!
+//! ```text
+//!   push(item) ─┬─ state record  → Machine
+//!               ├─ sample        → Profile
+//!               └─ sample with registers and stack → UnwindJob ─ (caller's threads) → complete
+//! ```
+
+mod filter;
+mod job;
+mod opts;
+mod state;
+
+pub use filter::SampleFilter;
+pub use job::{UnwindJob, Unwound};
+pub use opts::{Dimensions, SessionOpts, TraceText};
+
+use crate::callchain::{Step, has_user_part, steps_of};
+use crate::machine::{LookupAddr, Machine, Mode, TaskSpanId};
+use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
+use crate::reason::{Reason, StackEnd};
+use crate::table::{CallsiteId, FrameId};
+use perfdata::{Endian, Event, Item, Record, Sample, Weight};
+use rustc_hash::FxHashMap;
+
+/// Takes the records of one recording.
+pub struct Session {
+    machine: Machine,
+    profile: Profile,
+    opts: SessionOpts,
+    endian: Endian,
+    call_stack_lbr: Vec<bool>,
+    fixed_periods: Vec<u64>,
+    tasks: FxHashMap<TaskSpanId, TaskId>,
+    steps: Vec<Step>,
+    frames: Vec<FrameId>,
+}
+
+impl Session {
+    /// For the events of a file, in its order.
+    #[must_use]
+    pub fn new(events: &[Event], endian: Endian, opts: SessionOpts) -> Self {
+        let mut profile = Profile::default();
+        profile.events = event_infos(events);
+        profile.trace_fields.clone_from(&opts.dimensions.trace_fields);
+        profile.intern_extra(Extra::default());
+        Self {
+            machine: Machine::default(),
+            profile,
+            endian,
+            call_stack_lbr: events.iter().map(is_call_stack_lbr).collect(),
+            fixed_periods: events.iter().map(|event| event.attr.sample_period).collect(),
+            tasks: FxHashMap::default(),
+            steps: Vec::new(),
+            frames: Vec::new(),
+            opts,
+        }
+    }
+
+    /// Makes the build ids of the file's header known.
+    pub fn set_build_ids<'b>(&mut self, build_ids: impl Iterator<Item = (&'b str, &'b [u8])>) {
+        for (path, build_id) in build_ids {
+            self.machine.set_build_id(path, build_id, &mut self.profile.dsos);
+        }
+    }
+
+    /// Names the group leader of each event (as `GROUP_DESC` tells them).
+    pub fn set_leader(&mut self, event: usize, leader: usize) {
+        if let Some(info) = self.profile.events.get_mut(event) {
+            info.leader = leader;
+        }
+    }
+
+    /// Takes the next record. A sample whose user stack has to be unwound first comes back as a
+    /// job: it counts as read, and has to be given to [`Self::complete`].
+    pub fn push<'a>(&mut self, item: &Item<'a>) -> Option<UnwindJob<'a>> {
+        match &item.record {
+            Record::Sample(sample) => self.push_sample(item.event, sample),
+            _ => {
+                self.apply_state(item);
+                None
+            }
+        }
+    }
+
+    fn push_sample<'a>(&mut self, event: Option<usize>, sample: &Sample<'a>) -> Option<UnwindJob<'a>> {
+        self.profile.diagnostics.samples_read += 1;
+        let Some(event) = event.filter(|&event| event < self.profile.events.len()) else {
+            self.profile.diagnostics.drop_sample(Reason::UnknownEvent);
+            return None;
+        };
+        let (pid, tid) = ids_of(sample);
+        let span = self.machine.span_of(pid, tid);
+        if !self.passes(sample, span) {
+            self.profile.diagnostics.drop_sample(Reason::Filtered);
+            return None;
+        }
+        self.note_time(sample);
+        let task = self.task_of(span);
+        let ticket = job::Ticket {
+            event: u32::try_from(event).unwrap_or(u32::MAX),
+            task,
+            cpu: if self.opts.dimensions.cpu { cpu_of(sample) } else { -1 },
+            sums: self.sums_of(event, sample),
+            extra: self.extra_of(event, sample),
+            frames: Vec::new(),
+        };
+        if self.opts.dimensions.branches && self.profile.events[event].has_branches {
+            self.add_branches(&ticket, pid, sample);
+            return None;
+        }
+        self.resolve_steps(event, pid, sample);
+        let stack = sample.stack_user.filter(|_| self.opts.callchains && !has_recorded_user_chain(sample));
+        match (sample.regs_user, stack) {
+            (Some(regs), Some(stack)) if regs.abi != 0 => {
+                let (process, maps, map_version) = self.machine.mappings_of(pid);
+                let ticket = job::Ticket { frames: self.frames.clone(), ..ticket };
+                let max_frames = self.opts.max_frames.saturating_sub(ticket.frames.len());
+                Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
+            }
+            (_, stack) => {
+                let end =
+                    if stack.is_some() && pid != 0 { StackEnd::NoRegisters } else { self.recorded_end() };
+                self.add_path(&ticket, end);
+                None
+            }
+        }
+    }
+
+    /// Takes the unwound user part of a job's sample.
+    pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &Unwound) {
+        self.frames.clone_from(&job.ticket.frames);
+        let kernel_leaf = self.frames.len();
+        for (at, &avma) in unwound.addrs.iter().enumerate() {
+            // As perf: the address shown for an unwound caller is the one looked up.
+            let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
+            let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
+            let frame = self.intern_frame(frame);
+            let repeats_leaf = at == 0 && kernel_leaf == 1 && self.frames.first() == Some(&frame);
+            if !repeats_leaf {
+                self.frames.push(frame);
+            }
+        }
+        self.add_path(&job.ticket, unwound.end);
+    }
+
+    /// The profile. Every sample pushed is in it or counted under a reason.
+    #[must_use]
+    pub fn finish(mut self) -> Profile {
+        let strings = &mut self.profile.strings;
+        let mut names: Vec<_> =
+            self.tasks.iter().map(|(&span, &task)| (task, self.machine.comm_of(span, strings))).collect();
+        names.sort_unstable_by_key(|(task, _)| *task);
+        self.profile.name_tasks(names.into_iter());
+        for thread in self.machine.threads() {
+            let comm = self.machine.comm_of(thread.span, &mut self.profile.strings);
+            self.profile.last_comms.insert(thread.tid, comm);
+        }
+        self.profile
+    }
+
+    /// The machine as it is now.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The profile so far (live views); tasks without a name yet have an empty one.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn task_of(&mut self, span: TaskSpanId) -> TaskId {
+        if let Some(&task) = self.tasks.get(&span) {
+            return task;
+        }
+        let state = &self.machine.spans()[span.index()];
+        let thread = &self.machine.threads()[state.thread.index()];
+        let comm = self.machine.comm_of(span, &mut self.profile.strings);
+        let task = Task { pid: thread.pid, tid: thread.tid, process: thread.process.0, comm };
+        let task = self.profile.push_task(task);
+        self.tasks.insert(span, task);
+        task
+    }
+
+    /// Resolves what the sample itself carries into `self.frames`, leaf first.
+    fn resolve_steps(&mut self, event: usize, pid: i32, sample: &Sample<'_>) {
+        if self.opts.callchains {
+            steps_of(sample, self.call_stack_lbr[event], &mut self.steps);
+        } else {
+            let bare = Sample { callchain: None, ..*sample };
+            steps_of(&bare, false, &mut self.steps);
+        }
+        self.frames.clear();
+        for at in 0..self.steps.len().min(self.opts.max_frames) {
+            let Step { mode, addr } = self.steps[at];
+            let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
+            let frame = self.intern_frame(frame);
+            self.frames.push(frame);
+        }
+    }
+
+    fn intern_frame(&mut self, frame: crate::table::Frame) -> FrameId {
+        let unmapped = self.profile.dsos.of(frame.dso).is_unknown();
+        self.profile.diagnostics.unmapped_frames += u64::from(unmapped);
+        self.profile.frames.intern(frame)
+    }
+
+    fn recorded_end(&self) -> StackEnd {
+        if self.steps.len() > self.opts.max_frames {
+            StackEnd::MaxStack
+        } else if has_user_part(&self.steps) {
+            StackEnd::AsRecorded
+        } else {
+            StackEnd::NoUserStack
+        }
+    }
+
+    /// Counts the sample of `ticket` at the path in `self.frames`.
+    fn add_path(&mut self, ticket: &job::Ticket, end: StackEnd) {
+        let Some(callsite) = self.profile.callsites.intern_leaf_first(&self.frames) else {
+            self.profile.diagnostics.drop_sample(Reason::NoAddress);
+            return;
+        };
+        self.profile.diagnostics.samples_attributed += 1;
+        *self.profile.diagnostics.stack_ends.entry(end).or_default() += 1;
+        *self.profile.stack_ends.entry((ticket.task, end)).or_default() += 1;
+        self.add_cell(ticket, callsite, ticket.extra.clone(), ticket.sums);
+    }
+
+    fn add_cell(&mut self, ticket: &job::Ticket, callsite: CallsiteId, extra: Extra, sums: Sums) {
+        let extra = self.profile.intern_extra(extra);
+        let key = CellKey { event: ticket.event, task: ticket.task, cpu: ticket.cpu, callsite, extra };
+        self.profile.add(key, sums);
+    }
+
+    /// One cell per branch, with a period of 1 each: perf's branch view counts branches.
+    fn add_branches(&mut self, ticket: &job::Ticket, pid: i32, sample: &Sample<'_>) {
+        let branches = sample.branches.unwrap_or_default();
+        if branches.is_empty() {
+            self.profile.diagnostics.drop_sample(Reason::NoBranches);
+            return;
+        }
+        self.profile.diagnostics.samples_attributed += 1;
+        for branch in branches.iter() {
+            let (from, to) = (self.branch_frame(pid, branch.from.0), self.branch_frame(pid, branch.to.0));
+            let flags = branch.flags;
+            let ends = BranchEnds {
+                from,
+                to,
+                mispredicted: (flags.mispredicted() || flags.predicted()).then(|| flags.mispredicted()),
+                in_tx: flags.in_tx(),
+                abort: flags.abort(),
+                cycles: flags.cycles(),
+            };
+            let callsite = self.profile.callsites.intern(None, to);
+            let extra = Extra { branch: Some(ends), ..ticket.extra.clone() };
+            self.add_cell(ticket, callsite, extra, Sums { count: 1, period: 1, weight: 1 });
+        }
+    }
+
+    /// A branch end tells no mode: whoever has it mapped owns it, the process first.
+    fn branch_frame(&mut self, pid: i32, avma: u64) -> FrameId {
+        let addr = LookupAddr::exact(avma);
+        let in_kernel = avma >> 63 == 1 || self.machine.kernel().find(avma).is_some();
+        let mode = if in_kernel { Mode::Kernel } else { Mode::User };
+        let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
+        self.intern_frame(frame)
+    }
+
+    fn sums_of(&self, event: usize, sample: &Sample<'_>) -> Sums {
+        let period = sample.period.unwrap_or(self.fixed_periods[event]);
+        Sums { count: 1, period, weight: weight_of(sample) }
+    }
+
+    fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> Extra {
+        let wanted = &self.opts.dimensions;
+        let trace = match (&self.opts.trace_text, sample.raw) {
+            (Some(texts), Some(raw)) if wanted.trace => texts.text(event, raw),
+            _ => None,
+        };
+        let mut fields = Vec::new();
+        if let (Some(texts), Some(raw)) = (&self.opts.trace_text, sample.raw) {
+            for name in &wanted.trace_fields {
+                let text = texts.field(event, raw, name).unwrap_or_default();
+                fields.push(self.profile.strings.intern(&text));
+            }
+        }
+        Extra {
+            time_ns: wanted
+                .time_slice_ns
+                .and_then(|slice| Some(sample.time_ns? / slice.max(1) * slice.max(1))),
+            weight: wanted.weight.then(|| weight_of(sample)),
+            data_addr: sample.addr.filter(|_| wanted.data_addr).map(|addr| addr.0),
+            cgroup: sample.cgroup.filter(|_| wanted.cgroup),
+            branch: None,
+            trace: trace.map(|text| self.profile.strings.intern(&text)),
+            fields,
+            transaction: sample.transaction.filter(|_| wanted.transaction),
+            sample: wanted.sample.then_some(self.profile.diagnostics.samples_read),
+        }
+    }
+
+    fn note_time(&mut self, sample: &Sample<'_>) {
+        let Some(time) = sample.time_ns else { return };
+        let (first, last) = self.profile.time_span_ns.unwrap_or((time, time));
+        self.profile.time_span_ns = Some((first.min(time), last.max(time)));
+    }
+}
+
+/// A user chain was recorded beside the registers (a live unwinder's file): no need to unwind.
+fn has_recorded_user_chain(sample: &Sample<'_>) -> bool {
+    let Some(chain) = sample.callchain else { return false };
+    let mut in_user = false;
+    chain.iter().any(|entry| match entry {
+        perfdata::ChainEntry::Context(context) => {
+            in_user = context == perfdata::Context::User;
+            false
+        }
+        perfdata::ChainEntry::Address(_) => in_user,
+    })
+}
+
+fn ids_of(sample: &Sample<'_>) -> (i32, i32) {
+    let (pid, tid) = sample.pid_tid.unwrap_or((u32::MAX, u32::MAX));
+    (pid.cast_signed(), tid.cast_signed())
+}
+
+fn cpu_of(sample: &Sample<'_>) -> i32 {
+    sample.cpu.map_or(-1, u32::cast_signed)
+}
+
+fn weight_of(sample: &Sample<'_>) -> u64 {
+    match sample.weight {
+        None => 0,
+        Some(Weight::Full(weight)) => weight,
+        Some(Weight::Struct { var1, .. }) => u64::from(var1),
+    }
+}
+
+fn is_call_stack_lbr(event: &Event) -> bool {
+    event.attr.branch_sample_type & perfdata::abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0
+}
+
+fn event_infos(events: &[Event]) -> Vec<EventInfo> {
+    use perfdata::abi::{PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN};
+    let infos = events.iter().enumerate().map(|(index, event)| EventInfo {
+        name: event.name.clone(),
+        kind: event.attr.type_,
+        config: event.attr.config,
+        sample_type: event.attr.sample_type,
+        by_frequency: event.attr.flags.has(perfdata::AttrFlags::FREQ),
+        period_or_hz: event.attr.sample_period,
+        leader: index,
+        has_callchain: event.attr.sample_type & PERF_SAMPLE_CALLCHAIN != 0,
+        has_branches: event.attr.sample_type & PERF_SAMPLE_BRANCH_STACK != 0 && !is_call_stack_lbr(event),
+    });
+    infos.collect()
+}

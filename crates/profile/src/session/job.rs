@@ -1,0 +1,50 @@
+//! Unwinding as work for the caller's threads.
+
+use crate::machine::{Mappings, ProcessId};
+use crate::profile::{Extra, Sums, TaskId};
+use crate::reason::StackEnd;
+use crate::table::FrameId;
+use perfdata::{Regs, UserStack};
+use std::sync::Arc;
+
+/// A sample whose user stack has to be unwound.
+///
+/// Jobs with equal `map_version` have equal mappings, so that a thread may keep what it made of
+/// them. Jobs are independent of each other.
+#[derive(Clone, Debug)]
+pub struct UnwindJob<'a> {
+    /// User registers.
+    pub regs: Regs<'a>,
+    /// The copied stack.
+    pub stack: UserStack<'a>,
+    /// Whose mappings.
+    pub process: ProcessId,
+    /// What was mapped at the moment of the sample.
+    pub maps: Arc<Mappings>,
+    /// Number of that state of the mappings.
+    pub map_version: u64,
+    /// How many user frames are wanted at most.
+    pub max_frames: usize,
+    pub(super) ticket: Ticket,
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwound {
+    /// Leaf first: the sampled user pc, then return addresses. Avmas.
+    pub addrs: Vec<u64>,
+    /// Why it ended.
+    pub end: StackEnd,
+}
+
+/// The sample a job belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    pub event: u32,
+    pub task: TaskId,
+    pub cpu: i32,
+    pub sums: Sums,
+    pub extra: Extra,
+    /// The kernel part, leaf first.
+    pub frames: Vec<FrameId>,
+}
