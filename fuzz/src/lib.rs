@@ -8,8 +8,12 @@
 pub type Target = (&'static str, fn(&[u8]));
 
 /// The crates' lists.
-const CRATES: &[(&str, &[Target])] =
-    &[("cli", cli::TARGETS), ("perfdata", perfdata::fuzz::TARGETS), ("record", record::fuzz::TARGETS)];
+const CRATES: &[(&str, &[Target])] = &[
+    ("cli", cli::TARGETS),
+    ("perfdata", perfdata::fuzz::TARGETS),
+    ("profile", profile::fuzz::TARGETS),
+    ("record", record::fuzz::TARGETS),
+];
 
 /// All targets as `crate-name`, in the order of the crates.
 pub fn targets() -> impl Iterator<Item = (String, fn(&[u8]))> {

@@ -10,8 +10,8 @@
 //! in batches that the caller may run wherever it likes.
 #![forbid(unsafe_code)]
 
-pub mod calls;
 pub mod callchain;
+pub mod calls;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod machine;
