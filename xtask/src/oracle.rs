@@ -1,18 +1,173 @@
-//! perf and tally over the same files: numbers must be equal, differences must have a name.
+//! perf and tally over the same files: numbers must be equal, a difference must have a name.
+//!
+//! Both are started as a user would start them, and their texts are compared. Recorded files of others come first,
+//! then recordings made here of our own test programs. `TALLY_ORACLE_SUBJECT` names another program than this build
+//! (`perf` itself shows what the comparison makes of two equal answers).
+
+mod annotate;
+mod chains;
+mod recordings;
+mod report;
+mod script;
+mod stat;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::process;
+use crate::process::{self, Finished};
 use crate::repo::Repo;
 use crate::score::{Score, skip};
+use crate::{fixtures, golden};
 
-/// Compares over every recorded file, or over those whose name contains `filter`.
-pub fn run(repo: &Repo, _filter: Option<&str>) -> Result<Score> {
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The two programs that answer the same question.
+pub struct Pair {
+    tally: PathBuf,
+    /// Where recordings and caches go.
+    dir: PathBuf,
+    /// Where the built test programs are.
+    programs: PathBuf,
+}
+
+impl Pair {
+    fn run(&self, program: &Path, args: &[&str]) -> Result<Finished> {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .envs([("LC_ALL", "C"), ("TZ", "UTC"), ("TERM", "dumb"), ("COLUMNS", "200")])
+            .env("XDG_CACHE_HOME", self.dir.join("cache"))
+            .env("PERF_BUILDID_DIR", self.dir.join("buildid"))
+            .env_remove("DEBUGINFOD_URLS")
+            .current_dir(&self.dir);
+        process::capture(&mut command, LIMIT)
+    }
+
+    /// perf's answer.
+    pub fn perf(&self, args: &[&str]) -> Result<Finished> {
+        self.run(Path::new("perf"), args)
+    }
+
+    /// tally's answer.
+    pub fn tally(&self, args: &[&str]) -> Result<Finished> {
+        self.run(&self.tally, args)
+    }
+
+    /// Whether tally knows the command.
+    fn knows(&self, command: &str) -> bool {
+        self.tally == Path::new("perf") || self.tally(&[command, "--help"]).is_ok_and(|run| run.ok())
+    }
+}
+
+/// A file to ask both about.
+pub struct Case {
+    /// What to call it in messages.
+    pub name: String,
+    /// Where it is.
+    pub file: PathBuf,
+    /// Whether its user stacks are snapshots that each program unwinds by itself.
+    pub snapshots: bool,
+}
+
+/// One comparison over every file: the command it needs, and what it does with one file.
+type Comparison = (&'static str, fn(&Pair, &Case) -> Result<Score>);
+
+const COMPARISONS: &[Comparison] =
+    &[("report", report::compare), ("script", script::compare), ("annotate", annotate::compare)];
+
+/// Compares over every recorded file and fresh recording, or over those whose name (or comparison) contains `filter`.
+pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if process::find("perf").is_none() {
         return Ok(skip("oracle", "no perf on this machine"));
     }
-    if repo.fixtures().is_none() {
-        return Ok(skip("oracle", "the folder of recorded files is not there"));
+    let pair = pair(repo)?;
+    let mut cases = recorded(repo);
+    let mut score = Score::default();
+    if cases.is_empty() {
+        score += skip("oracle over recorded files", "their folder is not there");
     }
-    Ok(skip("oracle", "no command of tally to compare yet"))
+    score += recordings::make(&pair, &mut cases)?;
+    for (command, compare) in COMPARISONS {
+        if !pair.knows(command) {
+            score += skip(&format!("oracle {command}"), "tally has no such command yet");
+            continue;
+        }
+        let chosen =
+            cases.iter().filter(|case| filter.is_none_or(|f| case.name.contains(f) || *command == f));
+        let mut part = Score::default();
+        for case in chosen {
+            part += compare(&pair, case).unwrap_or_else(|error| {
+                println!("{command} {}: {error:#}", case.name);
+                Score::FAIL
+            });
+        }
+        println!("{command}: {part}");
+        score += part;
+    }
+    if pair.knows("stat") && filter.is_none_or(|f| f == "stat") {
+        score += stat::compare(&pair)?;
+    }
+    Ok(score)
+}
+
+fn pair(repo: &Repo) -> Result<Pair> {
+    let tally = match std::env::var_os("TALLY_ORACLE_SUBJECT") {
+        Some(other) => PathBuf::from(other),
+        None => golden::tally(repo)?,
+    };
+    let dir = repo.target().join("oracle");
+    std::fs::create_dir_all(&dir)?;
+    Ok(Pair { tally, dir, programs: fixtures::dir(repo) })
+}
+
+fn recorded(repo: &Repo) -> Vec<Case> {
+    let Some(folder) = repo.fixtures() else { return Vec::new() };
+    let entries = std::fs::read_dir(folder.join("perfdata")).into_iter().flatten().flatten();
+    let mut cases: Vec<Case> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_none_or(|ext| ext != "json" && ext != "txt"))
+        .map(|file| Case {
+            name: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            file,
+            snapshots: false,
+        })
+        .collect();
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    cases
+}
+
+/// The lines that only one side has, each as often as it has it more; `-` perf's, `+` tally's, at most `most`.
+pub fn differences(perf: &[String], tally: &[String], most: usize) -> (usize, Vec<String>) {
+    let mut balance: std::collections::BTreeMap<&str, i64> = std::collections::BTreeMap::new();
+    perf.iter().for_each(|line| *balance.entry(line).or_default() -= 1);
+    tally.iter().for_each(|line| *balance.entry(line).or_default() += 1);
+    let count = balance.values().map(|n| n.unsigned_abs() as usize).sum();
+    let order = |sign: i64, lines: &[String]| {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut shown = Vec::new();
+        for line in lines {
+            if balance.get(line.as_str()).is_some_and(|n| n.signum() == sign) && seen.insert(line.clone()) {
+                shown.push(format!("    {} {line}", if sign < 0 { '-' } else { '+' }));
+            }
+        }
+        shown.truncate(most);
+        shown
+    };
+    let mut shown = order(-1, perf);
+    shown.extend(order(1, tally));
+    (count, shown)
+}
+
+/// Says that one comparison failed, with the first lines that differ.
+pub fn differ(what: &str, case: &Case, perf: &[String], tally: &[String]) -> Score {
+    let (count, shown) = differences(perf, tally, 6);
+    if count == 0 {
+        return Score::PASS;
+    }
+    println!("{what} {}: {count} lines differ ({} of perf, {} of tally)", case.name, perf.len(), tally.len());
+    shown.iter().for_each(|line| println!("{line}"));
+    Score::FAIL
 }

@@ -1,0 +1,80 @@
+//! Chains that each program unwound by itself from the same snapshots, compared frame by frame.
+
+use std::collections::BTreeMap;
+
+use crate::score::Score;
+
+/// One sample of a script text: its head line and its frames, leaf first, as `symbol (dso)`.
+struct Sample {
+    head: String,
+    frames: Vec<String>,
+}
+
+/// Why two chains may differ, with a name; `None` is a difference that has no excuse.
+fn explain(perf: &[String], tally: &[String]) -> Option<&'static str> {
+    let same = perf.iter().zip(tally).take_while(|(a, b)| a == b).count();
+    if same == perf.len() && same < tally.len() {
+        return Some("tally goes on where perf stops");
+    }
+    let unknown = |frame: &String| frame.starts_with("[unknown]");
+    if perf[same..].iter().all(unknown) {
+        return Some("perf ends in frames that it cannot name");
+    }
+    let without = |frames: &[String]| frames.iter().filter(|f| !unknown(f)).cloned().collect::<Vec<_>>();
+    let (perf_named, tally_named) = (without(perf), without(tally));
+    if tally_named.starts_with(&perf_named) {
+        return Some("perf has frames in between that it cannot name");
+    }
+    None
+}
+
+/// Compares every sample of two script texts.
+pub fn compare(name: &str, perf: &str, tally: &str) -> Score {
+    let (perf, tally) = (samples(perf), samples(tally));
+    if perf.len() != tally.len() {
+        println!("script {name}: {} samples of perf, {} of tally", perf.len(), tally.len());
+        return Score::FAIL;
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut shown = 0;
+    for (a, b) in perf.iter().zip(&tally) {
+        let kind = match a.frames == b.frames {
+            true => "equal",
+            false => explain(&a.frames, &b.frames).unwrap_or("unexplained"),
+        };
+        *counts.entry(kind).or_default() += 1;
+        if kind == "unexplained" && shown < 2 {
+            shown += 1;
+            println!(
+                "script {name}: {}\n    perf  {}\n    tally {}",
+                a.head,
+                a.frames.join(" < "),
+                b.frames.join(" < ")
+            );
+        }
+    }
+    let told: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    println!("chains {name}: {}", told.join(", "));
+    Score::of(!counts.contains_key("unexplained"))
+}
+
+fn samples(text: &str) -> Vec<Sample> {
+    let mut samples: Vec<Sample> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        if !line.starts_with(['\t', ' ']) || line.contains("cpu-clock") {
+            samples.push(Sample { head: line.trim().to_owned(), frames: Vec::new() });
+        } else if let Some(sample) = samples.last_mut() {
+            let frame = line.trim().split_once(' ').map_or("", |(_, frame)| frame);
+            sample.frames.push(without_offset(frame));
+        }
+    }
+    samples
+}
+
+/// `name+0x12 (dso)` as `name (dso)`.
+fn without_offset(frame: &str) -> String {
+    match frame.rsplit_once("+0x") {
+        Some((name, rest)) => format!("{name}{}", rest.trim_start_matches(|c: char| c.is_ascii_hexdigit())),
+        None => frame.to_owned(),
+    }
+}

@@ -1,0 +1,61 @@
+//! Recordings made here, by perf, of our own programs and of some that nobody here wrote.
+
+use anyhow::Result;
+
+use super::{Case, Pair};
+use crate::score::{Score, skip};
+
+/// A recording: its name, perf's options, the program (of `tests/programs`, or from PATH) and its arguments.
+type Recording = (&'static str, &'static [&'static str], &'static str, &'static [&'static str]);
+
+const FP: &[&str] = &["-F", "499", "-e", "cpu-clock", "-g"];
+const PLAIN: &[&str] = &["-F", "499", "-e", "cpu-clock,page-faults"];
+const DWARF: &[&str] = &["-F", "199", "-e", "cpu-clock", "--call-graph", "dwarf,16384"];
+const TRACE: &[&str] = &["-e", "sched:sched_switch,sched:sched_process_exec", "-g"];
+
+const RECORDINGS: &[Recording] = &[
+    ("fp-rand", FP, "rand-fp", &["4", "100"]),
+    ("fp-knapsack", FP, "knapsack-old", &["200"]),
+    ("fp-list", FP, "list", &["4", "10000"]),
+    ("fp-deep", FP, "deep-fp", &["100", "64", "10000"]),
+    ("fp-exec", FP, "exec", &["2"]),
+    ("fp-words", FP, "words", &["10000"]),
+    ("fp-primes", FP, "primes", &["2000000"]),
+    ("fp-forks", FP, "forks", &["100"]),
+    ("fp-mmaps", FP, "mmaps", &["8", "500"]),
+    ("fp-dlopen", FP, "dlopen", &["100000"]),
+    ("fp-sort", FP, "sort", &["-R", "/etc/services"]),
+    ("plain-faults", PLAIN, "faults", &["20"]),
+    ("plain-convoy", PLAIN, "convoy", &["4", "200"]),
+    ("plain-throw", PLAIN, "throw", &["20"]),
+    ("plain-ls", PLAIN, "ls", &["-lR", "/usr/lib/x86_64-linux-gnu"]),
+    ("trace-server", TRACE, "server", &["50", "1000"]),
+    ("dwarf-rand", DWARF, "rand", &["4", "60"]),
+    ("dwarf-throw", DWARF, "throw", &["30"]),
+    ("dwarf-words", DWARF, "words", &["10000"]),
+    ("dwarf-deep", DWARF, "deep", &["20", "64", "10000"]),
+];
+
+/// Records each and appends it to `cases`.
+pub fn make(pair: &Pair, cases: &mut Vec<Case>) -> Result<Score> {
+    let mut score = Score::default();
+    for (name, options, program, args) in RECORDINGS {
+        let built = pair.programs.join(program);
+        let program =
+            if built.is_file() { built.to_string_lossy().into_owned() } else { (*program).to_owned() };
+        let file = pair.dir.join(format!("{name}.data"));
+        let path = file.to_string_lossy().into_owned();
+        let mut line = vec!["record", "-q", "-N", "-o", &path];
+        line.extend(*options);
+        line.push("--");
+        line.push(&program);
+        line.extend(*args);
+        let run = pair.perf(&line)?;
+        if run.ok() && file.metadata().is_ok_and(|meta| meta.len() > 0) {
+            cases.push(Case { name: (*name).to_owned(), file, snapshots: name.starts_with("dwarf") });
+        } else {
+            score += skip(&format!("oracle {name}"), &format!("perf record: {}", run.tail(1)));
+        }
+    }
+    Ok(score)
+}

@@ -1,0 +1,67 @@
+//! `report`: totals and rows of every event, and the drawn call graphs.
+
+use anyhow::{Result, bail};
+
+use super::{Case, Pair, differ};
+use crate::score::Score;
+
+/// What is asked, and with which options.
+const QUESTIONS: &[(&str, &[&str])] = &[
+    ("self", &["--no-children", "-g", "none", "--percent-limit", "0"]),
+    ("samples", &["--no-children", "-g", "none", "--percent-limit", "0", "-F", "sample,period,comm,dso,sym"]),
+    ("children", &["--children", "-g", "none", "--percent-limit", "0"]),
+    ("pid", &["--no-children", "-g", "none", "--sort", "pid,dso"]),
+];
+/// The same with the lines that draw the paths.
+const GRAPHS: &[(&str, &[&str])] = &[
+    ("graph by caller", &["--no-children", "-g", "graph,0.5,caller"]),
+    ("graph by callee", &["--no-children", "-g", "fractal,0.5,callee"]),
+];
+
+/// Every question over one file.
+pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
+    let mut score = Score::default();
+    for (name, options) in QUESTIONS {
+        // With snapshots, `children` depends on the unwinder; that is compared frame by frame elsewhere.
+        if case.snapshots && *name == "children" {
+            continue;
+        }
+        score += question(pair, case, name, options)?;
+    }
+    if !case.snapshots && case.name.contains("fp-") | case.name.contains("callchain") {
+        for (name, options) in GRAPHS {
+            score += question(pair, case, name, options)?;
+        }
+    }
+    Ok(score)
+}
+
+fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Score> {
+    let file = case.file.to_string_lossy();
+    let mut args = vec!["report", "--stdio", "-i", &file];
+    args.extend(options);
+    let perf = pair.perf(&args)?;
+    let tally = pair.tally(&args)?;
+    if !tally.ok() && perf.ok() {
+        bail!("tally {}: {}\n{}", args.join(" "), tally.how(), tally.tail(5));
+    }
+    Ok(differ(&format!("report ({name})"), case, &rows(&perf.text()), &rows(&tally.text())))
+}
+
+/// Rows with single spaces, without rulers and general remarks; the lines that say totals stay.
+fn rows(text: &str) -> Vec<String> {
+    let kept = |line: &&str| {
+        let line = line.trim();
+        !line.is_empty()
+            && (!line.starts_with('#')
+                || line.starts_with("# Samples:")
+                || line.starts_with("# Event count")
+                || line.starts_with("# Total Lost"))
+    };
+    text.lines()
+        .filter(kept)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        // perf closes with a hint that changes by chance.
+        .filter(|line| !line.starts_with("# (") && !line.starts_with("# Tip"))
+        .collect()
+}
