@@ -5,20 +5,28 @@
 //!
 //! `unsafe` is allowed under [`sys`] only.
 
+pub mod account;
 pub mod count;
+pub mod drain;
 pub mod error;
 pub mod event;
 pub mod fuzz;
+pub mod join;
+pub mod objects;
 pub mod off_cpu;
 pub mod open;
 pub mod opts;
 pub mod order;
+pub mod output;
 pub mod plan;
 pub mod proc;
+pub mod processes;
+pub mod stacks;
 pub mod summary;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod target;
+pub mod worker;
 
 pub use error::Error;
 pub use target::{Target, Whom};

@@ -94,6 +94,7 @@ const STACK_LIMIT: u64 = 256 << 20;
 pub struct Unwinder {
     cache: RuleCache,
     context: UnwindContext<usize>,
+    stack_pointers: Vec<u64>,
 }
 
 impl Default for Unwinder {
@@ -105,7 +106,7 @@ impl Default for Unwinder {
 impl Unwinder {
     /// With an empty cache.
     pub fn new() -> Self {
-        Self { cache: RuleCache::new(), context: UnwindContext::new() }
+        Self { cache: RuleCache::new(), context: UnwindContext::new(), stack_pointers: Vec::new() }
     }
 
     /// Appends the code addresses of the stack to `out`, **leaf first**: the pc itself, then return addresses
@@ -119,6 +120,7 @@ impl Unwinder {
         out: &mut Vec<Avma>,
     ) -> Stop {
         let mut registers = [0; REGISTERS];
+        self.stack_pointers.clear();
         match regs {
             Regs::X86_64(r) => {
                 registers[..17].copy_from_slice(&r.0);
@@ -132,11 +134,17 @@ impl Unwinder {
         }
     }
 
+    /// The stack pointer in each frame of the last walk, leaf first: as many as frames were found.
+    pub fn stack_pointers(&self) -> &[u64] {
+        &self.stack_pointers
+    }
+
     fn walk<A: Arch>(&mut self, walk: &mut Walk<'_>, max: usize, out: &mut Vec<Avma>) -> Stop {
         let mut near: Option<&Mapped> = None;
         for _ in 0..max {
             let pc = walk.registers[A::PC];
             out.push(Avma(pc));
+            self.stack_pointers.push(walk.registers[A::SP]);
             let lookup = if walk.is_exact { pc } else { pc.wrapping_sub(1) };
             near = match near.filter(|m| m.start <= lookup && lookup < m.end) {
                 None => walk.space.find(lookup),

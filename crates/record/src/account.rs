@@ -1,0 +1,288 @@
+//! Keeps the books while recording: time on and off the CPU per thread, losses, how the stacks ended.
+//!
+//! Pure: records in, numbers out. Conservation: for every thread, on + off = life; for the stacks,
+//! complete + joined + Σ stopped = stacks.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::summary::{Loss, StackQuality, StopReason, StoppedStacks, ThreadUse};
+
+/// All that is counted while recording.
+#[derive(Debug, Default)]
+pub struct Account {
+    threads: FxHashMap<u32, Watched>,
+    /// Threads that have ended (their tids may be used again).
+    ended: Vec<ThreadUse>,
+    comms: FxHashMap<u32, Arc<str>>,
+    quality: StackQuality,
+    stops: FxHashMap<Stopped, FxHashMap<u32, u64>>,
+    loss: Loss,
+    lost_by: FxHashMap<u32, u64>,
+    start_ns: u64,
+    last_ns: u64,
+}
+
+/// Why a stack ended early, and in which DSO.
+type Stopped = (StopReason, Option<Arc<str>>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Not told yet: the first switch tells what it was before.
+    Unknown,
+    On,
+    Blocked,
+    Preempted,
+}
+
+#[derive(Debug)]
+struct Watched {
+    total: ThreadUse,
+    state: State,
+    since_ns: u64,
+}
+
+impl Account {
+    /// Watching began: threads that live already count from here on.
+    pub fn start(&mut self, time_ns: u64) {
+        self.start_ns = time_ns;
+        self.last_ns = time_ns;
+    }
+
+    /// A thread has this name now.
+    pub fn comm(&mut self, tid: u32, name: &[u8]) {
+        let name: Arc<str> = String::from_utf8_lossy(name).into();
+        if let Some(watched) = self.threads.get_mut(&tid) {
+            watched.total.comm = name.to_string();
+        }
+        self.comms.insert(tid, name);
+    }
+
+    /// A thread was started by `parent`; it waits for a CPU.
+    pub fn fork(&mut self, pid: u32, tid: u32, parent: u32, time_ns: u64) {
+        if let Some(name) = self.comms.get(&parent).cloned() {
+            self.comms.insert(tid, name);
+        }
+        let started = self.watch(pid, tid, time_ns);
+        started.since_ns = time_ns;
+        started.state = State::Preempted;
+    }
+
+    /// A process runs a new program: the thread is on a CPU. Its life under watch begins here if it was unknown.
+    pub fn exec(&mut self, pid: u32, tid: u32, time_ns: u64) {
+        let known = self.threads.contains_key(&tid);
+        let watched = self.watch(pid, tid, time_ns);
+        if !known {
+            watched.since_ns = time_ns;
+            watched.state = State::On;
+        }
+    }
+
+    /// A thread left (`out`) or got a CPU.
+    pub fn switch(&mut self, pid: u32, tid: u32, out: bool, preempted: bool, time_ns: u64) {
+        // The idle task is no thread of anyone.
+        if tid == 0 {
+            return;
+        }
+        let watched = self.watch(pid, tid, time_ns);
+        if watched.state == State::Unknown {
+            watched.state = if out { State::On } else { State::Blocked };
+        }
+        watched.charge_until(time_ns);
+        watched.state = match (out, preempted) {
+            (false, _) => State::On,
+            (true, true) => State::Preempted,
+            (true, false) => State::Blocked,
+        };
+        match watched.state {
+            State::Preempted => watched.total.involuntary_switches += 1,
+            State::Blocked => watched.total.voluntary_switches += 1,
+            _ => {}
+        }
+    }
+
+    /// A thread ended.
+    pub fn exit(&mut self, tid: u32, time_ns: u64) {
+        self.last_ns = self.last_ns.max(time_ns);
+        let Some(mut watched) = self.threads.remove(&tid) else { return };
+        watched.charge_until(time_ns);
+        self.ended.push(watched.total);
+        self.comms.remove(&tid);
+    }
+
+    /// A sample was taken in a thread.
+    pub fn sample(&mut self, pid: u32, tid: u32, time_ns: u64) {
+        self.loss.samples += 1;
+        if tid == 0 {
+            return;
+        }
+        let watched = self.watch(pid, tid, time_ns);
+        watched.total.samples += 1;
+        if watched.state == State::Unknown {
+            watched.state = State::On;
+        }
+    }
+
+    /// How a sample's user stack ended; `dso` is where its last frame lies.
+    pub fn stack(&mut self, tid: u32, end: StackEnding) {
+        self.quality.stacks += 1;
+        match end {
+            StackEnding::Complete => self.quality.complete += 1,
+            StackEnding::Joined => self.quality.joined += 1,
+            StackEnding::Stopped(reason, dso) => {
+                *self.stops.entry((reason, dso)).or_default().entry(tid).or_default() += 1;
+            }
+        }
+    }
+
+    /// The kernel dropped so many records of a ring while `tid` was writing to it.
+    pub fn lost(&mut self, tid: u32, records: u64) {
+        self.loss.lost_records += records;
+        *self.lost_by.entry(tid).or_default() += records;
+    }
+
+    /// The kernel dropped so many samples.
+    pub fn lost_samples(&mut self, tid: u32, samples: u64) {
+        self.loss.lost_samples += samples;
+        *self.lost_by.entry(tid).or_default() += samples;
+    }
+
+    /// The kernel throttled an event.
+    pub fn throttled(&mut self) {
+        self.loss.throttled += 1;
+    }
+
+    /// Closes the books at `end_ns`: threads by descending on-CPU time, what was lost, how stacks ended.
+    #[must_use]
+    pub fn finish(mut self, end_ns: u64) -> (Vec<ThreadUse>, Loss, StackQuality) {
+        let end_ns = end_ns.max(self.last_ns);
+        let comms = std::mem::take(&mut self.comms);
+        let name_of = |tid: u32, ended: &[ThreadUse]| {
+            comms
+                .get(&tid)
+                .map(|n| n.to_string())
+                .or_else(|| ended.iter().rev().find(|t| t.tid == tid).map(|t| t.comm.clone()))
+        };
+        let mut threads = self.ended;
+        for (_, mut watched) in self.threads.drain() {
+            watched.charge_until(end_ns);
+            threads.push(watched.total);
+        }
+        threads.sort_by(|a, b| b.on_ns.cmp(&a.on_ns).then(a.tid.cmp(&b.tid)));
+        let name = |tid| name_of(tid, &threads).unwrap_or_default();
+        let mut loss = self.loss;
+        loss.by_thread = self.lost_by.into_iter().map(|(tid, n)| (tid, name(tid), n)).collect();
+        loss.by_thread.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(&b.0)));
+        let mut quality = self.quality;
+        quality.stopped = self.stops.into_iter().map(|(key, tids)| stopped(key, &tids, name)).collect();
+        quality.stopped.sort_by(|a, b| b.count.cmp(&a.count).then(a.reason.cmp(&b.reason)));
+        (threads, loss, quality)
+    }
+
+    fn watch(&mut self, pid: u32, tid: u32, time_ns: u64) -> &mut Watched {
+        self.last_ns = self.last_ns.max(time_ns);
+        let comm = || self.comms.get(&tid).map_or_else(String::new, |n| n.to_string());
+        self.threads.entry(tid).or_insert_with(|| Watched {
+            total: ThreadUse { pid, tid, comm: comm(), ..ThreadUse::default() },
+            state: State::Unknown,
+            since_ns: self.start_ns,
+        })
+    }
+}
+
+/// How a user stack ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StackEnding {
+    /// At the thread's start.
+    Complete,
+    /// At the thread's start, with the outer part taken from another moment.
+    Joined,
+    /// Early: why, and in which DSO the last frame lies.
+    Stopped(StopReason, Option<Arc<str>>),
+}
+
+impl Watched {
+    fn charge_until(&mut self, time_ns: u64) {
+        let ns = time_ns.saturating_sub(self.since_ns);
+        self.since_ns = self.since_ns.max(time_ns);
+        self.total.life_ns += ns;
+        match self.state {
+            State::On => self.total.on_ns += ns,
+            State::Preempted => {
+                self.total.off_ns += ns;
+                self.total.preempted_ns += ns;
+            }
+            State::Blocked | State::Unknown => self.total.off_ns += ns,
+        }
+    }
+}
+
+fn stopped(
+    (reason, dso): Stopped,
+    tids: &FxHashMap<u32, u64>,
+    name: impl Fn(u32) -> String,
+) -> StoppedStacks {
+    let most = tids.iter().max_by_key(|(tid, n)| (**n, u32::MAX - **tid)).map_or(0, |(tid, _)| *tid);
+    StoppedStacks {
+        reason,
+        dso: dso.map(|d| d.to_string()),
+        thread: (most, name(most)),
+        count: tids.values().sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_and_off_add_up_to_the_life_of_a_thread() {
+        let mut account = Account::default();
+        account.start(100);
+        account.exec(7, 7, 100);
+        account.comm(7, b"main");
+        account.fork(7, 8, 7, 150);
+        account.switch(7, 7, true, false, 200);
+        account.switch(7, 8, false, false, 210);
+        account.switch(7, 8, true, true, 260);
+        account.switch(7, 8, false, false, 300);
+        account.exit(8, 340);
+        account.switch(7, 7, false, false, 345);
+        let (threads, _, _) = account.finish(400);
+        let by = |tid| threads.iter().find(|t| t.tid == tid).expect("watched");
+        let (main, child) = (by(7), by(8));
+        assert_eq!((main.life_ns, main.on_ns, main.off_ns), (300, 155, 145));
+        assert_eq!((main.voluntary_switches, main.involuntary_switches), (1, 0));
+        assert_eq!((child.life_ns, child.on_ns, child.off_ns, child.preempted_ns), (190, 90, 100, 100));
+        assert_eq!(child.comm, "main");
+    }
+
+    #[test]
+    fn a_thread_first_seen_leaving_was_on_since_the_start() {
+        let mut account = Account::default();
+        account.start(1000);
+        account.switch(3, 3, true, false, 1600);
+        account.switch(4, 4, false, false, 1500);
+        let (threads, _, _) = account.finish(2000);
+        assert_eq!(threads[0].tid, 3);
+        assert_eq!((threads[0].on_ns, threads[0].off_ns), (600, 400));
+        assert_eq!((threads[1].on_ns, threads[1].off_ns), (500, 500));
+    }
+
+    #[test]
+    fn stacks_are_conserved_over_their_endings() {
+        let mut account = Account::default();
+        account.comm(5, b"worker");
+        account.stack(5, StackEnding::Complete);
+        account.stack(5, StackEnding::Joined);
+        let dso: Arc<str> = "/lib/y.so".into();
+        account.stack(6, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
+        account.stack(5, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
+        account.stack(5, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso)));
+        let (_, _, quality) = account.finish(0);
+        let stopped: u64 = quality.stopped.iter().map(|s| s.count).sum();
+        assert_eq!(quality.stacks, quality.complete + quality.joined + stopped);
+        assert_eq!(quality.stopped[0].thread, (5, "worker".to_owned()));
+    }
+}

@@ -1,0 +1,204 @@
+//! Empties the rings: the records of one pass over all of them become one buffer for the unwinding thread.
+//!
+//! Samples are copied without the unused part of their stack's room, which is most of it. If the unwinder is far
+//! behind, the stacks are left out as well: the sample stays, its loss of depth is counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use perfdata::abi::PERF_RECORD_SAMPLE;
+use perfdata::live::{LiveFormat, Snapshot, shorten_snapshot};
+use rustc_hash::FxHashMap;
+
+use crate::plan::Plan;
+use crate::sys::{Ring, Span};
+
+/// Bytes that may wait for the unwinder before stacks are left out.
+const BACKLOG_BYTES: usize = 256 << 20;
+
+/// How the records of each opened event are laid out, by the id that they carry.
+#[derive(Debug, Clone)]
+pub struct Layouts {
+    by_event: Vec<LiveFormat>,
+    event_of: FxHashMap<u64, usize>,
+    /// Records carry their event's id; without, all sampling events share one layout.
+    has_ids: bool,
+    sampling: usize,
+}
+
+impl Layouts {
+    /// From the plan and the ids of the opened events: (id, index of the opened event).
+    #[must_use]
+    pub fn new(plan: &Plan, ids: impl IntoIterator<Item = (u64, usize)>) -> Self {
+        let samples = |e: &crate::plan::OpenedEvent| e.attr.sample_type & perfdata::abi::PERF_SAMPLE_IP != 0;
+        Self {
+            by_event: plan.opened.iter().map(|e| LiveFormat::new(&e.attr)).collect(),
+            event_of: ids.into_iter().collect(),
+            has_ids: plan.has_ids(),
+            sampling: plan.opened.iter().position(samples).unwrap_or(0),
+        }
+    }
+
+    /// The opened event a record belongs to, and its layout.
+    #[must_use]
+    pub fn of(&self, record: &[u8]) -> (usize, &LiveFormat) {
+        let by_id = if self.has_ids { LiveFormat::identifier_of(record) } else { None };
+        let event = by_id.and_then(|id| self.event_of.get(&id)).copied().unwrap_or(self.sampling);
+        (event, &self.by_event[event])
+    }
+
+    /// The opened event with this id.
+    #[must_use]
+    pub fn event(&self, id: u64) -> Option<usize> {
+        self.event_of.get(&id).copied()
+    }
+
+    fn of_sample(&self, first_word: Option<u64>) -> &LiveFormat {
+        let by_id = first_word.filter(|_| self.has_ids).and_then(|id| self.event_of.get(&id));
+        &self.by_event[by_id.copied().unwrap_or(self.sampling)]
+    }
+}
+
+/// How far the unwinder is behind, shared with it.
+#[derive(Debug, Clone, Default)]
+pub struct Backlog(Arc<AtomicUsize>);
+
+impl Backlog {
+    /// So many bytes were handed over.
+    pub fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many bytes are dealt with.
+    pub fn done(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn is_long(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > BACKLOG_BYTES
+    }
+}
+
+/// One pass over all rings; empty if nothing waited.
+#[must_use]
+pub fn drain(rings: &mut [Ring], layouts: &Layouts, backlog: &Backlog) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let without_stacks = backlog.is_long();
+    for ring in rings {
+        ring.read(|span| copy_records(&span, layouts, without_stacks, &mut bytes));
+    }
+    backlog.add(bytes.len());
+    bytes
+}
+
+/// Copies whole records, samples without the unused part of their stack's room.
+fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &mut Vec<u8>) {
+    let mut at = 0;
+    while let Some(header) = span.u64_at(at) {
+        let [t0, t1, t2, t3, _, _, s0, s1] = header.to_ne_bytes();
+        let size = usize::from(u16::from_ne_bytes([s0, s1]));
+        if size < 8 || at + size > span.len() {
+            break;
+        }
+        let is_sample = u32::from_ne_bytes([t0, t1, t2, t3]) == PERF_RECORD_SAMPLE;
+        let layout = is_sample.then(|| layouts.of_sample(span.u64_at(at + 8)));
+        match layout.and_then(|l| l.find_snapshot(size, |offset| span.u64_at(at + offset))) {
+            Some(mut snapshot) => {
+                if without_stacks {
+                    snapshot.used = 0;
+                }
+                copy_sample(span, at, size, &snapshot, out);
+            }
+            None => span.copy_to(at, size, out),
+        }
+        at += size;
+    }
+}
+
+fn copy_sample(span: &Span<'_>, at: usize, size: usize, snapshot: &Snapshot, out: &mut Vec<u8>) {
+    let begin = out.len();
+    let tail = snapshot.start + snapshot.reserved;
+    span.copy_to(at, snapshot.start + snapshot.used, out);
+    // With no room at all, the kernel's count of valid bytes is left out too.
+    let skipped = if snapshot.used == 0 { 8 } else { 0 };
+    span.copy_to(at + tail + skipped, size - tail - skipped, out);
+    shorten_snapshot(&mut out[begin..], snapshot);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perfdata::abi::*;
+    use perfdata::{Attr, AttrFlags, Record};
+
+    fn attr() -> Attr {
+        let sample_type = PERF_SAMPLE_IP
+            | PERF_SAMPLE_TID
+            | PERF_SAMPLE_TIME
+            | PERF_SAMPLE_PERIOD
+            | PERF_SAMPLE_CALLCHAIN
+            | PERF_SAMPLE_REGS_USER
+            | PERF_SAMPLE_STACK_USER;
+        let flags = AttrFlags::SAMPLE_ID_ALL;
+        Attr { sample_type, sample_regs_user: 0b11, sample_stack_user: 64, flags, ..Attr::default() }
+    }
+
+    /// A sample as the kernel writes it: 24 of 64 stack bytes valid.
+    fn sample(valid: u64) -> Vec<u8> {
+        let mut words: Vec<u64> =
+            vec![0, 0x1000, 7 | 8 << 32, 99, 5, 2, PERF_CONTEXT_KERNEL, 0xffff, 2, 1, 2, 64];
+        words.extend(1..=8u64);
+        words.push(valid);
+        let size = words.len() as u64 * 8;
+        words[0] = u64::from(PERF_RECORD_SAMPLE) | size << 48;
+        words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+    }
+
+    fn layouts() -> Layouts {
+        let event = crate::plan::OpenedEvent {
+            name: "x".into(),
+            attr: attr(),
+            file_event: 0,
+            leader: None,
+            step: Some(0),
+            filter: None,
+        };
+        let plan = Plan { opened: vec![event], file: Vec::new(), live: true, steps: vec![64] };
+        Layouts::new(&plan, [])
+    }
+
+    fn copied(record: &[u8], split: usize, without_stacks: bool) -> Vec<u8> {
+        let (first, second) = record.split_at(split);
+        let mut out = Vec::new();
+        copy_records(&Span { first, second }, &layouts(), without_stacks, &mut out);
+        out
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn unused_stack_room_is_not_copied_and_the_sample_still_reads() {
+        let record = [sample(24), sample(64)].concat();
+        let out = copied(&record, 40, false);
+        assert_eq!(out.len(), record.len() - 40);
+        let (Record::Sample(s), _) =
+            LiveFormat::new(&attr()).parse(&out[..sample(24).len() - 40]).expect("parses")
+        else {
+            panic!("not a sample")
+        };
+        let stack = s.stack_user.expect("has a stack");
+        assert_eq!(stack.bytes.len(), 24);
+        assert_eq!(stack.bytes[..8], 1u64.to_ne_bytes());
+        assert_eq!(s.pid_tid, Some((7, 8)));
+        assert_eq!(LiveFormat::new(&attr()).time_of(&out), Some(99));
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_late_unwinder_gets_samples_without_stacks() {
+        let out = copied(&sample(64), 120, true);
+        let (Record::Sample(s), _) = LiveFormat::new(&attr()).parse(&out).expect("parses") else {
+            panic!("not a sample")
+        };
+        assert!(s.stack_user.expect("the field").bytes.is_empty());
+    }
+}

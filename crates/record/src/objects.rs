@@ -1,0 +1,139 @@
+//! Opens the files that processes have mapped, once each, while they can still be reached.
+//!
+//! A name in a mapping is what the *process* saw: it may lie in a container, be deleted, or be a memfd. So the
+//! process's own view is asked first (`/proc/PID/root`, `/proc/PID/map_files`), our own file system after that,
+//! and a file with another build-id or inode than the mapping's is not taken for it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dso::unwind::UnwindInfo;
+use dso::{BuildId, Bytes, ObjectFile};
+use rustc_hash::FxHashMap;
+
+/// What identifies a mapped file beside its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// Its build-id.
+    BuildId(BuildId),
+    /// Its inode number (device numbers differ between file systems' views).
+    Inode(u64),
+    /// Nothing is known.
+    Unknown,
+}
+
+/// A file mapping of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMapping {
+    /// First address (Avma).
+    pub start: u64,
+    /// One past the last address (Avma).
+    pub end: u64,
+    /// Offset in the file, in bytes.
+    pub pgoff: u64,
+    /// The kernel's name for it.
+    pub name: Arc<[u8]>,
+    /// What must match.
+    pub identity: Identity,
+}
+
+/// A file's name and identity.
+type Key = (Arc<[u8]>, Identity);
+
+/// All files opened so far; lives as long as the recording.
+#[derive(Debug, Default)]
+pub struct Objects {
+    known: FxHashMap<Key, Option<Arc<UnwindInfo>>>,
+}
+
+/// One file that was mapped and could be opened.
+#[derive(Debug, Clone)]
+pub struct SeenObject {
+    /// The kernel's name for it.
+    pub name: Arc<[u8]>,
+    /// Its build-id, read from the file.
+    pub build_id: BuildId,
+    /// Where it was opened; `None` for the vdso.
+    pub path: Option<PathBuf>,
+}
+
+impl Objects {
+    /// The file behind a mapping of `pid`; `None` if it can't be had or is no object file.
+    pub fn open(&mut self, pid: u32, mapping: &FileMapping) -> Option<Arc<UnwindInfo>> {
+        let key = (mapping.name.clone(), mapping.identity.clone());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let info = open_object(pid, mapping).map(|object| UnwindInfo::new(Arc::new(object)));
+        self.known.insert(key, info.clone());
+        info
+    }
+
+    /// Every opened file that has a build-id, in the order of names.
+    #[must_use]
+    pub fn seen(&self) -> Vec<SeenObject> {
+        let mut all: Vec<SeenObject> = self
+            .known
+            .iter()
+            .filter_map(|((name, _), info)| {
+                let object = info.as_ref()?.object();
+                let path = object.path().map(Path::to_path_buf);
+                Some(SeenObject { name: name.clone(), build_id: object.build_id()?.clone(), path })
+            })
+            .collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+}
+
+fn open_object(pid: u32, mapping: &FileMapping) -> Option<ObjectFile> {
+    if &*mapping.name == b"[vdso]" {
+        return open_vdso(pid, mapping);
+    }
+    let name = Path::new(OsStr::from_bytes(&mapping.name));
+    candidates(pid, mapping).into_iter().find_map(|path| {
+        let file = File::open(&path).ok()?;
+        // A device or a pipe may block or be endless.
+        let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        if matches!(mapping.identity, Identity::Inode(inode) if inode != 0 && inode != meta.ino()) {
+            return None;
+        }
+        let shown = if path.starts_with("/proc") { name } else { &path };
+        let object = ObjectFile::from_file(file, shown).ok()?;
+        match (&mapping.identity, object.build_id()) {
+            (Identity::BuildId(wanted), Some(found)) if !wanted.same_as(found) => None,
+            _ => Some(object),
+        }
+    })
+}
+
+/// Where the file may be, best first.
+fn candidates(pid: u32, mapping: &FileMapping) -> Vec<PathBuf> {
+    let by_range = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
+    let plain = OsStr::from_bytes(&mapping.name);
+    let gone = mapping.name.ends_with(b" (deleted)") || mapping.name.starts_with(b"/memfd:");
+    if gone {
+        return vec![by_range];
+    }
+    let in_root = PathBuf::from(format!("/proc/{pid}/root"))
+        .join(Path::new(plain).strip_prefix("/").unwrap_or(Path::new(plain)));
+    vec![in_root, PathBuf::from(plain), by_range]
+}
+
+/// The vdso as it lies in the process's memory, else in ours (the same for all of one word size).
+fn open_vdso(pid: u32, mapping: &FileMapping) -> Option<ObjectFile> {
+    use std::os::unix::fs::FileExt;
+    let len = usize::try_from(mapping.end - mapping.start).ok().filter(|&l| l <= 1 << 20)?;
+    let mut bytes = vec![0; len];
+    let read =
+        File::open(format!("/proc/{pid}/mem")).and_then(|m| m.read_exact_at(&mut bytes, mapping.start));
+    if read.is_err() {
+        let ours = crate::proc::maps(std::process::id())?.into_iter().find(|m| m.name == b"[vdso]")?;
+        File::open("/proc/self/mem").and_then(|m| m.read_exact_at(&mut bytes, ours.start)).ok()?;
+    }
+    ObjectFile::parse(Bytes::from_vec(bytes)).ok()
+}

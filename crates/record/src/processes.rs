@@ -1,0 +1,189 @@
+//! Which files lie where in each watched process, followed record by record in time order.
+//!
+//! Files are opened when the first sample of the process needs them, so that the thousands of short processes of a
+//! build cost nothing; those that could vanish (deleted, memfd) are opened at once.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use dso::unwind::AddressSpace;
+use dso::{Avma, BuildId, FileOffset};
+use perfdata::record::{FileId, Mmap};
+use rustc_hash::FxHashMap;
+
+use crate::objects::{FileMapping, Identity, Objects};
+
+/// All processes of the recording.
+#[derive(Debug, Default)]
+pub struct Processes {
+    by_pid: FxHashMap<u32, Process>,
+    objects: Objects,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    /// Shared with forked children until one of them maps something.
+    maps: Arc<Maps>,
+    /// Threads that have not exited.
+    threads: u32,
+    /// `/proc/PID/mem`; the inner `None` if it can't be opened.
+    memory: Option<Option<File>>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Maps {
+    space: AddressSpace,
+    /// Not yet in `space`: in the order of mapping.
+    pending: Vec<FileMapping>,
+    /// In the order of mapping: a later one hides an earlier one.
+    placed: Vec<FileMapping>,
+}
+
+impl Processes {
+    /// A mapping was made.
+    pub fn mmap(&mut self, mmap: &Mmap<'_>) {
+        if mmap.is_data || mmap.pid == u32::MAX {
+            return;
+        }
+        let mapping = FileMapping {
+            start: mmap.addr.0,
+            end: mmap.addr.0.saturating_add(mmap.len),
+            pgoff: mmap.pgoff,
+            name: mmap.filename.into(),
+            identity: match mmap.file_id {
+                FileId::BuildId(id) => BuildId::from_bytes(id).map_or(Identity::Unknown, Identity::BuildId),
+                FileId::Inode { inode, .. } => Identity::Inode(inode),
+                FileId::None => Identity::Unknown,
+            },
+        };
+        if may_vanish(&mapping.name) {
+            self.objects.open(mmap.pid, &mapping);
+        }
+        let process = self.by_pid.entry(mmap.pid).or_default();
+        Arc::make_mut(&mut process.maps).pending.push(mapping);
+    }
+
+    /// A thread (`pid == parent`) or a process began.
+    pub fn fork(&mut self, pid: u32, parent: u32) {
+        if pid == parent {
+            self.by_pid.entry(pid).or_default().threads += 1;
+            return;
+        }
+        let maps = self.by_pid.get(&parent).map(|p| p.maps.clone()).unwrap_or_default();
+        self.by_pid.insert(pid, Process { maps, threads: 1, memory: None });
+    }
+
+    /// A process runs another program now: nothing of the old one is mapped, and only one thread is left.
+    pub fn exec(&mut self, pid: u32) {
+        self.by_pid.insert(pid, Process { threads: 1, ..Process::default() });
+    }
+
+    /// A thread ended; with the last one the process is forgotten.
+    pub fn exit(&mut self, pid: u32) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        process.threads = process.threads.saturating_sub(1);
+        if process.threads == 0 {
+            self.by_pid.remove(&pid);
+        }
+    }
+
+    /// What is mapped in `pid` now, with all files opened.
+    pub fn space(&mut self, pid: u32) -> &AddressSpace {
+        let process = self.by_pid.entry(pid).or_default();
+        if !process.maps.pending.is_empty() {
+            let maps = Arc::make_mut(&mut process.maps);
+            for mapping in std::mem::take(&mut maps.pending) {
+                place(&mut maps.space, &mut self.objects, pid, &mapping);
+                maps.placed.retain(|m| m.end <= mapping.start || mapping.end <= m.start);
+                maps.placed.push(mapping);
+            }
+        }
+        &process.maps.space
+    }
+
+    /// The name of what is mapped at `address` in `pid`, as summaries show it.
+    #[must_use]
+    pub fn name_at(&self, pid: u32, address: u64) -> Option<Arc<str>> {
+        let placed = &self.by_pid.get(&pid)?.maps.placed;
+        let mapping = placed.iter().find(|m| (m.start..m.end).contains(&address))?;
+        Some(String::from_utf8_lossy(&mapping.name).into())
+    }
+
+    /// Reads the process's memory as it is now; how many bytes could be read from `address` on.
+    pub fn read_memory(&mut self, pid: u32, address: u64, into: &mut [u8]) -> usize {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return 0 };
+        let memory = process.memory.get_or_insert_with(|| File::open(format!("/proc/{pid}/mem")).ok());
+        memory.as_ref().and_then(|m| m.read_at(into, address).ok()).unwrap_or(0)
+    }
+
+    /// The files opened so far.
+    #[must_use]
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+fn place(space: &mut AddressSpace, objects: &mut Objects, pid: u32, mapping: &FileMapping) {
+    let (start, end) = (Avma(mapping.start), Avma(mapping.end));
+    let named = mapping.name.starts_with(b"/") && !mapping.name.starts_with(b"//");
+    let info = if named || &*mapping.name == b"[vdso]" { objects.open(pid, mapping) } else { None };
+    let svma = info.as_ref().and_then(|info| info.object().svma_of(FileOffset(mapping.pgoff)));
+    match (info, svma) {
+        (Some(info), Some(svma)) => space.map(start, end, svma, info),
+        // JIT code, or a file that can't be had: frame pointers are all there is.
+        _ => space.map_anonymous(start, end),
+    }
+}
+
+/// The file has no name any more that could be opened later.
+fn may_vanish(name: &[u8]) -> bool {
+    name.ends_with(b" (deleted)") || name.starts_with(b"/memfd:") || name.starts_with(b"/tmp/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map_us(processes: &mut Processes, pid: u32) {
+        for line in crate::proc::maps(std::process::id()).expect("ours") {
+            if line.prot & libc::PROT_EXEC as u32 == 0 {
+                continue;
+            }
+            let file_id = FileId::Inode { major: 0, minor: 0, inode: line.inode, generation: 0 };
+            let mmap = Mmap {
+                pid,
+                tid: pid,
+                addr: perfdata::Avma(line.start),
+                len: line.end - line.start,
+                pgoff: line.pgoff,
+                filename: &line.name,
+                file_id,
+                prot_flags: None,
+                cpu_mode: perfdata::CpuMode::User,
+                is_data: false,
+                parse_timeout: false,
+            };
+            processes.mmap(&mmap);
+        }
+    }
+
+    #[test]
+    fn a_forked_child_keeps_the_mappings_and_exec_drops_them() {
+        let us = std::process::id();
+        let mut processes = Processes::default();
+        processes.fork(us, 1);
+        map_us(&mut processes, us);
+        let mapped = processes.space(us).len();
+        assert!(mapped >= 2);
+        processes.fork(us + 1, us);
+        assert_eq!(processes.space(us + 1).len(), mapped);
+        processes.exec(us + 1);
+        assert!(processes.space(us + 1).is_empty());
+        assert!(processes.objects().seen().iter().all(|o| !o.build_id.as_bytes().is_empty()));
+        let value = 0x1234_5678_9abc_def0u64;
+        let mut bytes = [0; 8];
+        assert_eq!(processes.read_memory(us, &raw const value as u64, &mut bytes), 8);
+        assert_eq!(u64::from_ne_bytes(bytes), value);
+    }
+}

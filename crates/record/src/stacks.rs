@@ -1,0 +1,189 @@
+//! Live unwinding: a sample's registers and stack copy become an ordinary callchain.
+//!
+//! A stack deeper than its copy is continued from what can be proved to be the same stack: the chain of the same
+//! thread taken earlier (same return address at the same stack pointer), or the process's memory as it is now.
+//! Such chains are marked as joined.
+
+use dso::unwind::{Regs, Stack, Stop, Unwinder};
+use dso::{Avma, Machine};
+use perfdata::abi::*;
+use perfdata::{Sample, UserStack};
+
+use crate::account::StackEnding;
+use crate::join::Earlier;
+use crate::processes::Processes;
+use crate::summary::StopReason;
+
+/// More frames than this would not fit a record (65,535 bytes) with the other fields.
+const MAX_FRAMES: usize = 7_500;
+
+/// How much of a stack is read from memory at most, beyond the copy.
+const MAX_DEEP_BYTES: usize = 8 << 20;
+
+/// Turns snapshots into chains. One for the unwinding thread.
+pub struct Stacks {
+    unwinder: Unwinder,
+    machine: Machine,
+    regs_mask: u64,
+    earlier: Earlier,
+    frames: Vec<Avma>,
+    chain: Vec<u64>,
+    deep: Vec<u8>,
+}
+
+/// What became of one sample's stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unwound {
+    /// How it ended; `None` if the sample has no user stack (a kernel thread).
+    pub ending: Option<StackEnding>,
+    /// The copy was too short for this stack.
+    pub was_cut: bool,
+}
+
+impl Stacks {
+    /// For samples whose user registers are those of `regs_mask`.
+    #[must_use]
+    pub fn new(regs_mask: u64) -> Self {
+        Self {
+            unwinder: Unwinder::new(),
+            machine: Machine::host(),
+            regs_mask,
+            earlier: Earlier::default(),
+            frames: Vec::new(),
+            chain: Vec::new(),
+            deep: Vec::new(),
+        }
+    }
+
+    /// The chain made by the last [`Stacks::unwind`]: kernel part as the kernel wrote it, then the user's, leaf
+    /// first, with context markers.
+    #[must_use]
+    pub fn chain(&self) -> &[u64] {
+        &self.chain
+    }
+
+    /// Unwinds one sample; the result is in [`Stacks::chain`].
+    pub fn unwind(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> Unwound {
+        self.chain.clear();
+        if let Some(kernel) = sample.callchain {
+            self.chain.extend(kernel.0.iter());
+        }
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let values: Vec<u64> = sample.regs_user.map(|r| r.values.iter().collect()).unwrap_or_default();
+        let abi = sample.regs_user.map_or(PERF_SAMPLE_REGS_ABI_NONE, |r| r.abi);
+        let regs = match abi {
+            PERF_SAMPLE_REGS_ABI_NONE => return Unwound { ending: None, was_cut: false },
+            PERF_SAMPLE_REGS_ABI_64 => Regs::from_perf(self.machine, self.regs_mask, &values),
+            _ => None,
+        };
+        let Some(regs) = regs else {
+            self.leaf_only(sample);
+            let ending = StackEnding::Stopped(StopReason::NoRegisters, None);
+            return Unwound { ending: Some(ending), was_cut: false };
+        };
+        let copied = sample.stack_user.unwrap_or(UserStack { bytes: &[], reserved: 0 });
+        self.frames.clear();
+        let stack = Stack { start: regs.sp(), bytes: copied.bytes };
+        let stop = self.unwinder.unwind(processes.space(pid), &regs, stack, MAX_FRAMES, &mut self.frames);
+        let mut unwound = Unwound { ending: None, was_cut: false };
+        let ending = match stop {
+            Stop::ReachedRoot => StackEnding::Complete,
+            Stop::StackEnd { .. } => {
+                unwound.was_cut = copied.bytes.len() as u64 >= copied.reserved;
+                self.go_deeper(pid, tid, &regs, copied, processes)
+            }
+            other => self.ending_of(other, copied),
+        };
+        self.chain.push(PERF_CONTEXT_USER);
+        self.chain.extend(self.frames.iter().map(|f| f.0));
+        unwound.ending = Some(ending);
+        unwound
+    }
+
+    /// The stack goes on past the copy.
+    fn go_deeper(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        regs: &Regs,
+        copied: UserStack<'_>,
+        processes: &mut Processes,
+    ) -> StackEnding {
+        let sps = self.unwinder.stack_pointers().to_vec();
+        let mut probe = |address: u64| {
+            let mut bytes = [0; 8];
+            (processes.read_memory(pid, address, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
+        };
+        if self.earlier.join((pid, tid), &mut self.frames, &sps, &mut probe) {
+            return StackEnding::Joined;
+        }
+        let stop = self.unwind_memory(pid, regs, copied, processes);
+        match stop {
+            Stop::ReachedRoot => {
+                self.earlier.remember((pid, tid), &self.frames, self.unwinder.stack_pointers());
+                StackEnding::Joined
+            }
+            other => self.ending_of(other, copied),
+        }
+    }
+
+    /// Walks again over the copy and, behind it, the process's memory as it is now: more and more of it.
+    fn unwind_memory(
+        &mut self,
+        pid: u32,
+        regs: &Regs,
+        copied: UserStack<'_>,
+        processes: &mut Processes,
+    ) -> Stop {
+        self.deep.clear();
+        self.deep.extend_from_slice(copied.bytes);
+        let mut want = 128 << 10;
+        loop {
+            let have = self.deep.len();
+            self.deep.resize(have + want, 0);
+            let from = regs.sp().0.wrapping_add(have as u64);
+            let got = processes.read_memory(pid, from, &mut self.deep[have..]);
+            self.deep.truncate(have + got);
+            self.frames.clear();
+            let stack = Stack { start: regs.sp(), bytes: &self.deep };
+            let stop = self.unwinder.unwind(processes.space(pid), regs, stack, MAX_FRAMES, &mut self.frames);
+            let at_end = got < want || self.deep.len() >= MAX_DEEP_BYTES;
+            if at_end || !matches!(stop, Stop::StackEnd { .. }) {
+                return stop;
+            }
+            want *= 2;
+        }
+    }
+
+    /// Without usable registers, where it executed is still known.
+    fn leaf_only(&mut self, sample: &Sample<'_>) {
+        if sample.cpu_mode() == perfdata::CpuMode::User {
+            self.chain.push(PERF_CONTEXT_USER);
+            self.chain.extend(sample.ip.map(|ip| ip.0));
+        }
+    }
+
+    fn ending_of(&self, stop: Stop, copied: UserStack<'_>) -> StackEnding {
+        let copied_bytes = u32::try_from(copied.bytes.len()).unwrap_or(u32::MAX);
+        let reason = match stop {
+            Stop::ReachedRoot => return StackEnding::Complete,
+            Stop::StackEnd { .. } => StopReason::StackEnd(copied_bytes),
+            Stop::NoUnwindInfo { .. } => StopReason::NoUnwindInfo,
+            Stop::NoModule { .. } => StopReason::NoMapping,
+            Stop::BadCfa { .. } | Stop::Loop => StopReason::Bad,
+            Stop::TooDeep => StopReason::TooDeep,
+        };
+        StackEnding::Stopped(reason, None)
+    }
+
+    /// The address of the outermost frame found.
+    #[must_use]
+    pub fn last_frame(&self) -> Option<u64> {
+        self.frames.last().map(|f| f.0)
+    }
+
+    /// A thread has ended: what is remembered of it is of no use.
+    pub fn forget(&mut self, pid: u32, tid: u32) {
+        self.earlier.forget((pid, tid));
+    }
+}

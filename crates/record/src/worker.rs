@@ -1,0 +1,221 @@
+//! The unwinding thread: records in time order, samples turned into callchains, everything written.
+//!
+//! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
+
+use perfdata::{Record, Sample, SampleId};
+
+use crate::account::{Account, StackEnding};
+use crate::drain::{Backlog, Layouts};
+use crate::order::Order;
+use crate::output::Sink;
+use crate::plan::Plan;
+use crate::processes::Processes;
+use crate::stacks::Stacks;
+use crate::summary::StopReason;
+
+/// After so many samples the share of cut stacks is looked at.
+const LADDER_WINDOW: u32 = 256;
+
+/// What the recording thread and the worker tell each other.
+#[derive(Debug, Clone, Default)]
+pub struct Shared {
+    /// Bytes waiting for the worker.
+    pub backlog: Backlog,
+    /// The snapshot step the worker wants.
+    pub wanted_step: Arc<AtomicUsize>,
+    /// Writing has failed or reached its limit: recording should end.
+    pub must_stop: Arc<AtomicBool>,
+}
+
+/// The state of the unwinding thread.
+pub struct Worker {
+    order: Order,
+    rest: Rest,
+}
+
+/// All but the queue, so that records can be borrowed from the queue meanwhile.
+struct Rest {
+    layouts: Layouts,
+    /// Of each opened event: index of its file event.
+    file_events: Vec<usize>,
+    live: bool,
+    steps: usize,
+    writes_switches: bool,
+    processes: Processes,
+    stacks: Stacks,
+    account: Account,
+    sink: Sink,
+    shared: Shared,
+    sample_times: Option<(u64, u64)>,
+    stops: Vec<(u64, StackEnding)>,
+    window: (u32, u32),
+}
+
+/// What is left when the thread ends.
+pub struct Finished {
+    /// The books.
+    pub account: Account,
+    /// The output, all records written, features not yet.
+    pub sink: Sink,
+    /// The processes at the end, with the files seen.
+    pub processes: Processes,
+    /// Time of the first and last sample, in ns.
+    pub sample_times: Option<(u64, u64)>,
+    /// Incomplete stacks: (number of the sample in the file, its ending), ascending.
+    pub stops: Vec<(u64, StackEnding)>,
+}
+
+impl Worker {
+    /// Ready to take rounds.
+    #[must_use]
+    pub fn new(plan: &Plan, layouts: Layouts, sink: Sink, shared: Shared, writes_switches: bool) -> Self {
+        let live_regs = |e: &crate::plan::OpenedEvent| e.step.map(|_| e.attr.sample_regs_user);
+        let regs_mask = plan.opened.iter().find_map(live_regs).unwrap_or(0);
+        let rest = Rest {
+            layouts,
+            file_events: plan.opened.iter().map(|e| e.file_event).collect(),
+            live: plan.live,
+            steps: plan.steps.len(),
+            writes_switches,
+            processes: Processes::default(),
+            stacks: Stacks::new(regs_mask),
+            account: Account::default(),
+            sink,
+            shared,
+            sample_times: None,
+            stops: Vec::new(),
+            window: (0, 0),
+        };
+        Self { order: Order::default(), rest }
+    }
+
+    /// Tells it a record made from /proc before the recording began; it is written as well.
+    pub fn synthesized(&mut self, record: &Record<'_>, id: &SampleId) {
+        self.rest.follow(record, id, 0);
+        self.rest.sink.record(0, record, id);
+    }
+
+    /// Threads that live already count from `time_ns` on.
+    pub fn start(&mut self, time_ns: u64) {
+        self.rest.account.start(time_ns);
+        self.rest.sink.finish_round();
+    }
+
+    /// Takes rounds until the sender is gone, then writes what still waits.
+    #[must_use]
+    pub fn run(mut self, rounds: &Receiver<Vec<u8>>) -> Finished {
+        while let Ok(bytes) = rounds.recv() {
+            let len = bytes.len();
+            let layouts = self.rest.layouts.clone();
+            self.order.push(bytes, |record| layouts.of(record).1.time_of(record));
+            self.order.emit(|time_ns, record| self.rest.take(time_ns, record));
+            self.rest.sink.finish_round();
+            self.rest.shared.backlog.done(len);
+            if self.rest.sink.must_stop().is_some() {
+                self.rest.shared.must_stop.store(true, Ordering::Relaxed);
+            }
+        }
+        self.order.emit_all(|time_ns, record| self.rest.take(time_ns, record));
+        self.rest.sink.finish_round();
+        let Rest { account, sink, processes, sample_times, stops, .. } = self.rest;
+        Finished { account, sink, processes, sample_times, stops }
+    }
+}
+
+impl Rest {
+    /// One record, in time order.
+    fn take(&mut self, time_ns: u64, bytes: &[u8]) {
+        let (event, layout) = self.layouts.of(bytes);
+        let layout = *layout;
+        let Some((record, id)) = layout.parse(bytes) else {
+            // Not as the kernel should have written it: keep it for the reader to judge.
+            return self.sink.raw(bytes);
+        };
+        if let Record::Sample(sample) = &record {
+            let file_event = self.file_events[event];
+            return self.sample(file_event, sample, bytes, time_ns);
+        }
+        self.follow(&record, &id, time_ns);
+        if self.writes_switches || !matches!(record, Record::Switch(_)) {
+            self.sink.raw(bytes);
+        }
+    }
+
+    /// What a record that is no sample says about processes and losses.
+    fn follow(&mut self, record: &Record<'_>, id: &SampleId, time_ns: u64) {
+        let (pid, tid) = id.pid_tid.unwrap_or_default();
+        match record {
+            Record::Mmap(mmap) => self.processes.mmap(mmap),
+            Record::Comm(comm) => {
+                if comm.exec {
+                    self.processes.exec(comm.pid);
+                    self.account.exec(comm.pid, comm.tid, time_ns);
+                }
+                self.account.comm(comm.tid, comm.comm);
+            }
+            Record::Fork(task) => {
+                self.processes.fork(task.pid, task.ppid);
+                self.account.fork(task.pid, task.tid, task.ptid, time_ns);
+            }
+            Record::Exit(task) => {
+                self.processes.exit(task.pid);
+                self.account.exit(task.tid, time_ns);
+                self.stacks.forget(task.pid, task.tid);
+            }
+            Record::Switch(switch) => self.account.switch(pid, tid, switch.out, switch.preempt, time_ns),
+            Record::Lost(lost) => self.account.lost(tid, lost.lost),
+            Record::LostSamples(lost) => self.account.lost_samples(tid, *lost),
+            Record::Throttle(_) => self.account.throttled(),
+            _ => {}
+        }
+    }
+
+    fn sample(&mut self, file_event: usize, sample: &Sample<'_>, bytes: &[u8], time_ns: u64) {
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        self.account.sample(pid, tid, time_ns);
+        let first = self.sample_times.map_or(time_ns, |(first, _)| first);
+        self.sample_times = Some((first, time_ns));
+        if !self.live || sample.regs_user.is_none() {
+            return self.sink.raw(bytes);
+        }
+        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        if let Some(ending) = unwound.ending {
+            let ending = self.with_dso(pid, sample, ending);
+            self.climb(unwound.was_cut);
+            self.account.stack(tid, ending);
+        }
+        let chain = perfdata::Callchain(self.stacks.chain().into());
+        let written = Sample { callchain: Some(chain), stack_user: None, ..*sample };
+        self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+    }
+
+    /// Adds in which DSO a stack ended, and tells a stack left out by the reader from one that is cut.
+    fn with_dso(&mut self, pid: u32, sample: &Sample<'_>, ending: StackEnding) -> StackEnding {
+        let StackEnding::Stopped(reason, _) = ending else { return ending };
+        let left_out = sample.stack_user.is_some_and(|s| s.reserved == 0);
+        let reason = match reason {
+            StopReason::StackEnd(_) if left_out => StopReason::Behind,
+            other => other,
+        };
+        let dso = self.stacks.last_frame().and_then(|address| self.processes.name_at(pid, address));
+        StackEnding::Stopped(reason, dso)
+    }
+
+    /// Asks for larger snapshots if more than one stack of a hundred was cut.
+    fn climb(&mut self, was_cut: bool) {
+        self.window.0 += 1;
+        self.window.1 += u32::from(was_cut);
+        if self.window.0 < LADDER_WINDOW {
+            return;
+        }
+        let (seen, cut) = std::mem::take(&mut self.window);
+        let step = self.shared.wanted_step.load(Ordering::Relaxed);
+        if cut * 100 > seen && step + 1 < self.steps {
+            self.shared.wanted_step.store(step + 1, Ordering::Relaxed);
+        }
+    }
+}
