@@ -1,6 +1,8 @@
 //! zstd streams over records: perf keeps one stream for the whole file and flushes it at each record.
 
-use zstd::stream::raw::{Decoder, Operation};
+use std::io;
+
+use zstd::stream::raw::{Decoder, Encoder, Operation};
 use zstd::zstd_safe::{InBuffer, OutBuffer};
 
 /// Decompresses the payloads of `COMPRESSED` records, in file order.
@@ -41,6 +43,44 @@ impl Inflater {
                 return Err("more data than the ring buffer held");
             }
             if stuck || (input.pos() >= data.len() && !full) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Compresses records for `COMPRESSED` records.
+pub(crate) struct Deflater {
+    encoder: Encoder<'static>,
+    chunk: Vec<u8>,
+}
+
+impl Deflater {
+    /// `max_bytes`: the most compressed bytes handed out at once.
+    pub(crate) fn new(level: i32, max_bytes: usize) -> io::Result<Self> {
+        Ok(Deflater { encoder: Encoder::new(level)?, chunk: vec![0; max_bytes] })
+    }
+
+    /// Compresses all of `data` and flushes; each piece of at most `max_bytes` goes to `emit`.
+    pub(crate) fn deflate(
+        &mut self,
+        data: &[u8],
+        mut emit: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut input = InBuffer::around(data);
+        loop {
+            let mut output = OutBuffer::around(self.chunk.as_mut_slice());
+            let pending = if input.pos() < data.len() {
+                self.encoder.run(&mut input, &mut output)?;
+                1
+            } else {
+                self.encoder.flush(&mut output)?
+            };
+            let written = output.pos();
+            if written > 0 {
+                emit(self.chunk.get(..written).unwrap_or_default())?;
+            }
+            if pending == 0 {
                 return Ok(());
             }
         }

@@ -11,7 +11,6 @@
 //! elsewhere. It never panics on any input; damage is a typed [`Error`] with its offset, and what can be
 //! salvaged is.
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
@@ -39,7 +38,7 @@ pub use diagnostics::{Diagnostics, LostCount, LostKey};
 pub use error::Error;
 pub use file::features::Features;
 pub use file::reader::{Item, Mode, Order, PerfData};
-pub use file::writer::{Writer, WriterOpts};
+pub use file::writer::{Writer, WriterOpts, record_to_bytes};
 pub use record::Record;
 pub use sample::{
     Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, ReadGroup, ReadValue, Regs,

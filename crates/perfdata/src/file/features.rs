@@ -220,4 +220,4 @@ pub struct PmuCaps {
 mod read;
 mod write;
 
-pub(super) use read::read_sections;
+pub(super) use read::{APPENDIX_MAGIC, read_sections};

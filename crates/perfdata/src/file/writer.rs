@@ -1,8 +1,21 @@
 //! Writes a file that stock perf reads: records as they come, features at the end.
+//!
+//! ```text
+//! file mode:  header | ids | attributes | records … | feature table | [ids | attributes] | features | appendix
+//! pipe mode:  header | HEADER_ATTR … | HEADER_FEATURE … | HEADER_TRACING_DATA | records … | HEADER_BUILD_ID …
+//! ```
+//! The second ids and attributes are there if ids were added while recording.
 
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 
-use crate::{Event, Features, Mode, Record, SampleId};
+use crate::abi::*;
+use crate::compress::Deflater;
+use crate::file::features::{APPENDIX_MAGIC, Compressed};
+use crate::file::header::{FILE_HEADER_SIZE, FileHeader, PIPE_HEADER_SIZE, Section};
+use crate::file::layout::Layouts;
+use crate::record::{BuildId, Header, HeaderAttr};
+use crate::wire::{Put, U64s};
+use crate::{AttrFlags, Endian, Event, Features, Mode, Record, SampleFormat, SampleId};
 
 /// Something to write a file to.
 pub trait WriteSeek: Write + Seek + Send {}
@@ -24,7 +37,18 @@ pub struct WriterOpts {
 pub struct Writer<'w> {
     out: Out<'w>,
     opts: WriterOpts,
-    data_bytes: u64,
+    /// Records not yet written to the sink, uncompressed.
+    buffer: Vec<u8>,
+    deflater: Option<Deflater>,
+    layouts: Layouts,
+    /// First and last time of a sample.
+    sample_time_ns: Option<(u64, u64)>,
+    attrs: Section,
+    data: Section,
+    ids_added: bool,
+    records: u64,
+    /// Bytes of records before compression.
+    uncompressed_bytes: u64,
 }
 
 enum Out<'w> {
@@ -32,13 +56,47 @@ enum Out<'w> {
     Pipe(Box<dyn Write + Send + 'w>),
 }
 
+impl Out<'_> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Out::File(out) => out.write_all(bytes),
+            Out::Pipe(out) => out.write_all(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::File(out) => out.flush(),
+            Out::Pipe(out) => out.flush(),
+        }
+    }
+}
+
+/// How many bytes of records wait before they are written (or compressed).
+const BUFFER_BYTES: usize = 256 << 10;
+/// The most compressed bytes in one record: its size field has 16 bits.
+const MAX_COMPRESSED: usize = 65_535 - Header::SIZE - 7;
+/// What the `COMPRESSED` feature tells readers to reserve for one decompressed record.
+const COMPRESSED_ROOM: u32 = 4 << 20;
+/// The largest piece compressed at once.
+const COMPRESS_PIECE: usize = 1 << 20;
+
 impl<'w> Writer<'w> {
     /// Begins a file: writes header, ids and attributes at the sink's beginning.
     ///
     /// # Errors
     /// Those of the sink.
     pub fn file(out: impl WriteSeek + 'w, opts: WriterOpts) -> io::Result<Writer<'w>> {
-        Ok(Writer { out: Out::File(Box::new(out)), opts, data_bytes: 0 })
+        let mut this = Writer::new(Out::File(Box::new(out)), opts)?;
+        let mut p = Put::new(Endian::NATIVE);
+        p.bytes.resize(to_usize(FILE_HEADER_SIZE), 0);
+        this.attrs = put_attrs(&mut p, &this.opts.events, 0);
+        this.data.offset = p.bytes.len() as u64;
+        let mut head = Put::new(Endian::NATIVE);
+        this.header([0; 4]).write(&mut head);
+        head.raw(p.bytes.get(head.bytes.len()..).unwrap_or_default());
+        this.out.write_all(&head.bytes)?;
+        Ok(this)
     }
 
     /// Begins a stream: writes header, attributes, names and features as records.
@@ -46,7 +104,73 @@ impl<'w> Writer<'w> {
     /// # Errors
     /// Those of the sink.
     pub fn pipe(out: impl Write + Send + 'w, opts: WriterOpts) -> io::Result<Writer<'w>> {
-        Ok(Writer { out: Out::Pipe(Box::new(out)), opts, data_bytes: 0 })
+        let mut this = Writer::new(Out::Pipe(Box::new(out)), opts)?;
+        let mut head = Put::new(Endian::NATIVE);
+        this.header([0; 4]).write(&mut head);
+        this.data.offset = PIPE_HEADER_SIZE;
+        this.out.write_all(&head.bytes)?;
+        this.write_pipe_head()?;
+        Ok(this)
+    }
+
+    fn new(out: Out<'w>, opts: WriterOpts) -> io::Result<Self> {
+        let deflater = opts.zstd_level.map(|level| Deflater::new(level, MAX_COMPRESSED)).transpose()?;
+        Ok(Writer {
+            layouts: Layouts::new(&opts.events, Endian::NATIVE),
+            out,
+            opts,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            deflater,
+            sample_time_ns: None,
+            attrs: Section::default(),
+            data: Section::default(),
+            ids_added: false,
+            records: 0,
+            uncompressed_bytes: 0,
+        })
+    }
+
+    fn header(&self, features: [u64; 4]) -> FileHeader {
+        let mode = self.mode();
+        let file = mode == Mode::File;
+        FileHeader {
+            mode,
+            endian: Endian::NATIVE,
+            size: if file { FILE_HEADER_SIZE } else { PIPE_HEADER_SIZE },
+            attr_size: u64::from(attr_size(&self.opts.events)) + 16,
+            attrs: self.attrs,
+            data: self.data,
+            features,
+        }
+    }
+
+    fn write_pipe_head(&mut self) -> io::Result<()> {
+        let size = attr_size(&self.opts.events);
+        let mut records = Vec::new();
+        for e in &self.opts.events {
+            let mut attr = e.attr;
+            attr.size = size;
+            records
+                .push(to_record(&Record::HeaderAttr(HeaderAttr { attr, ids: U64s::from(e.ids.as_slice()) })));
+        }
+        let mut features = self.opts.pipe_features.clone();
+        self.complete(&mut features);
+        features.build_ids.clear();
+        let tracing = features.tracing_data.take();
+        for (feature, data) in features.sections() {
+            let feature = u64::from(feature);
+            records.push(to_record(&Record::HeaderFeature { feature, data: &data }));
+        }
+        if let Some(tracing) = tracing {
+            let mut data = tracing.to_bytes();
+            data.resize(data.len().next_multiple_of(8), 0);
+            records.push(to_record(&Record::HeaderTracingData(&data)));
+        }
+        // A feature too large for a record (65,535 bytes) is left out, as perf does.
+        for bytes in records.into_iter().flatten() {
+            self.put_out(&bytes)?;
+        }
+        Ok(())
     }
 
     /// Whether it writes a file or a stream.
@@ -58,10 +182,16 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Bytes of records written so far, as in the file (after compression).
+    /// Bytes of records written so far, as in the file (after compression), those waiting in memory included.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
-        self.data_bytes
+        self.data.size + self.buffer.len() as u64
+    }
+
+    /// Records written so far.
+    #[must_use]
+    pub fn record_count(&self) -> u64 {
+        self.records
     }
 
     /// The events as given, with ids added by [`Writer::add_ids`].
@@ -71,13 +201,16 @@ impl<'w> Writer<'w> {
     }
 
     /// Adds ids of file descriptors opened later (new threads, hot-plugged CPUs) to an event. They are in the
-    /// file from [`Writer::finish`] on; until then an `ID_INDEX` record tells them.
+    /// file from [`Writer::finish`] on; in a stream a further `HEADER_ATTR` would be a new event, so there they
+    /// are not told.
     ///
     /// # Errors
     /// Those of the sink.
     pub fn add_ids(&mut self, event: usize, ids: &[u64]) -> io::Result<()> {
         if let Some(e) = self.opts.events.get_mut(event) {
             e.ids.extend_from_slice(ids);
+            self.ids_added |= !ids.is_empty();
+            self.layouts = Layouts::new(&self.opts.events, Endian::NATIVE);
         }
         Ok(())
     }
@@ -87,9 +220,25 @@ impl<'w> Writer<'w> {
     /// # Errors
     /// Those of the sink.
     pub fn write_raw(&mut self, records: &[u8]) -> io::Result<()> {
-        match &mut self.out {
-            Out::File(out) => out.write_all(records),
-            Out::Pipe(out) => out.write_all(records),
+        self.note_times(records);
+        self.buffer.extend_from_slice(records);
+        if self.buffer.len() >= BUFFER_BYTES { self.flush_buffer() } else { Ok(()) }
+    }
+
+    /// Counts records and keeps the first and last sample time.
+    fn note_times(&mut self, records: &[u8]) {
+        let mut offset = 0;
+        while let Some(frame) = crate::file::frames::Frame::at(records, offset, Endian::NATIVE) {
+            offset += frame.bytes.len() + frame.behind.len();
+            self.records += 1;
+            if frame.header.type_ != PERF_RECORD_SAMPLE {
+                continue;
+            }
+            let time = self.layouts.time_ns(&frame);
+            if time != 0 {
+                let (first, last) = self.sample_time_ns.unwrap_or((time, time));
+                self.sample_time_ns = Some((first.min(time), last.max(time)));
+            }
         }
     }
 
@@ -100,8 +249,40 @@ impl<'w> Writer<'w> {
     /// Those of the sink; [`io::ErrorKind::InvalidInput`] if the record exceeds 65,535 bytes or there is no such
     /// event.
     pub fn write_record(&mut self, event: usize, record: &Record<'_>, id: &SampleId) -> io::Result<()> {
-        let _ = (event, record, id);
-        Err(io::ErrorKind::Unsupported.into())
+        let event = self.opts.events.get(event);
+        let bytes = event.and_then(|e| record_to_bytes(e, record, id)).ok_or(io::ErrorKind::InvalidInput)?;
+        self.write_raw(&bytes)
+    }
+
+    /// Compresses what waits if asked to, and hands it to the sink.
+    fn flush_buffer(&mut self) -> io::Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.uncompressed_bytes += buffer.len() as u64;
+        let result = match self.deflater.take() {
+            None => self.put_out(&buffer),
+            Some(mut deflater) => {
+                let mut pieces = buffer.chunks(COMPRESS_PIECE);
+                let result = pieces.try_for_each(|piece| {
+                    deflater.deflate(piece, |data| {
+                        let bytes =
+                            to_record(&Record::Compressed(data)).ok_or(io::ErrorKind::InvalidInput)?;
+                        self.put_out(&bytes)
+                    })
+                });
+                self.deflater = Some(deflater);
+                result
+            }
+        };
+        self.buffer = buffer;
+        self.buffer.clear();
+        result
+    }
+
+    /// Writes to the sink as part of the record section.
+    fn put_out(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.data.size += bytes.len() as u64;
+        Ok(())
     }
 
     /// Ends a round: everything written later is not older than the newest record of the round before this one.
@@ -111,31 +292,182 @@ impl<'w> Writer<'w> {
     /// # Errors
     /// Those of the sink.
     pub fn finish_round(&mut self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        self.flush_buffer()?;
+        if let Some(bytes) = to_record(&Record::FinishedRound) {
+            self.put_out(&bytes)?;
+            self.records += 1;
+        }
+        self.rewrite_header([0; 4])?;
+        self.out.flush()
     }
 
-    /// Writes the features (file mode), the appendix if it is not empty, and the final header.
+    /// Puts the current sizes into the header and goes back to the end.
+    fn rewrite_header(&mut self, features: [u64; 4]) -> io::Result<()> {
+        let header = self.header(features);
+        let Out::File(out) = &mut self.out else { return Ok(()) };
+        let mut p = Put::new(Endian::NATIVE);
+        header.write(&mut p);
+        out.seek(SeekFrom::Start(0))?;
+        out.write_all(&p.bytes)?;
+        out.seek(SeekFrom::End(0))?;
+        Ok(())
+    }
+
+    /// Adds what the writer itself knows.
+    fn complete(&self, features: &mut Features) {
+        if features.event_desc.is_empty() {
+            features.event_desc.clone_from(&self.opts.events);
+        }
+        if features.sample_time_ns.is_none() {
+            features.sample_time_ns = self.sample_time_ns;
+        }
+        if let Some(level) = self.opts.zstd_level {
+            let ratio = self.uncompressed_bytes.checked_div(self.data.size).unwrap_or(1).max(1);
+            features.compressed = Some(Compressed {
+                version: 1,
+                kind: 1,
+                level: u32::try_from(level).unwrap_or(0),
+                ratio: u32::try_from(ratio).unwrap_or(u32::MAX),
+                mmap_len: COMPRESSED_ROOM,
+            });
+        }
+    }
+
+    /// Writes the features (file mode; in a stream only the build-ids, the rest went first), the appendix if it
+    /// is not empty, and the final header. `EVENT_DESC`, `SAMPLE_TIME` and `COMPRESSED` are filled in if missing.
     ///
     /// # Errors
     /// Those of the sink.
-    pub fn finish(self, features: &Features, appendix: &[u8]) -> io::Result<()> {
-        let _ = (features, appendix);
-        Err(io::ErrorKind::Unsupported.into())
+    pub fn finish(mut self, features: &Features, appendix: &[u8]) -> io::Result<()> {
+        self.flush_buffer()?;
+        if self.mode() == Mode::Pipe {
+            return self.finish_pipe(features);
+        }
+        let mut features = features.clone();
+        self.complete(&mut features);
+        let sections = features.sections();
+        let mut tail = Put::new(Endian::NATIVE);
+        let start = self.data.offset + self.data.size;
+        let table_bytes = sections.len() * 16;
+        tail.bytes.resize(table_bytes, 0);
+        if self.ids_added {
+            self.attrs = put_attrs(&mut tail, &self.opts.events, start);
+        }
+        let mut table = Put::new(Endian::NATIVE);
+        for (_, bytes) in &sections {
+            table.u64(start + tail.bytes.len() as u64);
+            table.count(bytes.len());
+            tail.raw(bytes);
+        }
+        if !appendix.is_empty() {
+            tail.raw(APPENDIX_MAGIC);
+            tail.count(appendix.len());
+            tail.raw(appendix);
+        }
+        table.raw(tail.bytes.get(table_bytes..).unwrap_or_default());
+        self.out.write_all(&table.bytes)?;
+        self.rewrite_header(feature_bits(&sections))?;
+        self.out.flush()
     }
+
+    fn finish_pipe(mut self, features: &Features) -> io::Result<()> {
+        for b in &features.build_ids {
+            let record = BuildId { misc: b.misc, pid: b.pid, build_id: &b.build_id, filename: &b.filename };
+            if let Some(mut bytes) = to_record(&Record::HeaderBuildId(record)) {
+                let misc = (b.misc | crate::record::PERF_RECORD_MISC_BUILD_ID_SIZE).to_ne_bytes();
+                bytes.iter_mut().skip(4).zip(misc).for_each(|(to, from)| *to = from);
+                self.put_out(&bytes)?;
+            }
+        }
+        self.out.flush()
+    }
+}
+
+fn to_usize(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+fn feature_bits(sections: &[(u32, Vec<u8>)]) -> [u64; 4] {
+    let mut bits = [0u64; 4];
+    for (number, _) in sections {
+        if let Some(word) = bits.get_mut((number / 64) as usize) {
+            *word |= 1 << (number % 64);
+        }
+    }
+    bits
+}
+
+/// Appends the ids and then the attributes, each followed by where its ids are. `base`: what file offset the
+/// buffer's first byte has.
+fn put_attrs(p: &mut Put, events: &[Event], base: u64) -> Section {
+    let mut places = Vec::new();
+    for e in events {
+        places.push(Section { offset: base + p.bytes.len() as u64, size: e.ids.len() as u64 * 8 });
+        e.ids.iter().for_each(|id| p.u64(*id));
+    }
+    let (offset, size) = (base + p.bytes.len() as u64, attr_size(events));
+    for (e, ids) in events.iter().zip(places) {
+        p.raw(&e.attr.to_bytes_sized(size, p.endian));
+        p.u64(ids.offset);
+        p.u64(ids.size);
+    }
+    Section { offset, size: base + p.bytes.len() as u64 - offset }
 }
 
 /// The bytes of one record in the layout of `event`, header included: what [`Writer::write_record`] appends.
 /// `None` if it would exceed 65,535 bytes.
 #[must_use]
 pub fn record_to_bytes(event: &Event, record: &Record<'_>, id: &SampleId) -> Option<Vec<u8>> {
-    let _ = (event, record, id);
-    None
+    to_bytes(&SampleFormat::new(&event.attr, Endian::NATIVE), event.attr.flags, record, id)
+}
+
+/// A user record, for which no event matters.
+fn to_record(record: &Record<'_>) -> Option<Vec<u8>> {
+    to_bytes(
+        &SampleFormat { endian: Endian::NATIVE, ..SampleFormat::default() },
+        AttrFlags(0),
+        record,
+        &SampleId::default(),
+    )
+}
+
+/// The same in any byte order.
+pub(crate) fn to_bytes(
+    format: &SampleFormat,
+    flags: AttrFlags,
+    record: &Record<'_>,
+    id: &SampleId,
+) -> Option<Vec<u8>> {
+    let (type_, misc) = record.type_and_misc();
+    let mut p = Put::new(format.endian);
+    p.u32(type_);
+    p.u16(misc);
+    p.u16(0);
+    if let Record::Sample(s) = record {
+        s.write(&mut p, format);
+    } else {
+        record.write_body(&mut p, format.read_format);
+        if type_ < PERF_RECORD_HEADER_ATTR && flags.has(AttrFlags::SAMPLE_ID_ALL) {
+            id.write(&mut p, format.sample_type);
+        }
+    }
+    let size = u16::try_from(p.bytes.len()).ok()?;
+    let size = match format.endian {
+        Endian::Little => size.to_le_bytes(),
+        Endian::Big => size.to_be_bytes(),
+    };
+    p.bytes.iter_mut().skip(6).zip(size).for_each(|(to, from)| *to = from);
+    match record {
+        Record::Auxtrace(a) => p.raw(a.data),
+        Record::HeaderTracingData(data) => p.raw(data),
+        _ => {}
+    }
+    Some(p.bytes)
 }
 
 /// The size all attributes of a file are written with: what the kernel headers of perf 6.1 know, unless an
 /// event uses a newer field (older readers refuse what is larger than they know).
 pub(crate) fn attr_size(events: &[Event]) -> u32 {
-    use crate::abi::{PERF_ATTR_SIZE_VER7, PERF_ATTR_SIZE_VER8, PERF_ATTR_SIZE_VER9};
     let newest = |e: &Event| match e.attr {
         a if a.config4 != 0 => PERF_ATTR_SIZE_VER9,
         a if a.config3 != 0 => PERF_ATTR_SIZE_VER8,

@@ -11,7 +11,7 @@ use crate::wire::Wire;
 use crate::{Attr, Endian, Error, Event, PerfData};
 
 /// Magic of tally's appendix; a u64 with its size follows.
-pub(super) const APPENDIX_MAGIC: &[u8; 8] = b"TALLYAPX";
+pub(in crate::file) const APPENDIX_MAGIC: &[u8; 8] = b"TALLYAPX";
 
 /// Reads all feature sections of a file in file mode; their table lies behind the records.
 pub(in crate::file) fn read_sections(file: &mut PerfData<'_>) {
@@ -22,7 +22,8 @@ pub(in crate::file) fn read_sections(file: &mut PerfData<'_>) {
     }
     let table = usize::try_from(header.data.offset.saturating_add(header.data.size)).unwrap_or(usize::MAX);
     let mut w = Wire::new(file.bytes.get(table..).unwrap_or_default(), endian);
-    let mut end = table as u64 + header.feature_numbers().count() as u64 * 16;
+    let attrs_end = header.attrs.offset.saturating_add(header.attrs.size);
+    let mut end = attrs_end.max(table as u64 + header.feature_numbers().count() as u64 * 16);
     for number in header.feature_numbers() {
         let Some(s) = section(&mut w) else {
             file.problems.push(Error::BadFeature { feature: number, offset: table as u64 });
