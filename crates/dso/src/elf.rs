@@ -223,13 +223,25 @@ impl ObjectFile {
         self.sections.iter().find(|s| s.name == name)
     }
 
-    /// The stated address of the byte at `offset`: what a mapping's (address, pgoff) pair is turned into.
+    /// The stated address of the byte at `offset`: what a sample's (address − mapping start + pgoff) is turned into.
+    /// For the start of a mapping itself see [`Self::svma_of_mapping`].
     /// Executable segments are asked first, as two segments may share a page of the file.
     /// `None` if no segment loads that byte. For a `.ko` sections take the segments' place.
     pub fn svma_of(&self, offset: FileOffset) -> Option<Svma> {
         let of = |s: &Segment| s.file.contains(&offset.0).then(|| s.svma.start + (offset.0 - s.file.start));
         let by_segment = |x: bool| self.segments.iter().filter(|s| s.executable == x).find_map(of);
         by_segment(true).or_else(|| by_segment(false)).or_else(|| self.svma_in_last_page(offset)).map(Svma)
+    }
+
+    /// The stated address of the first byte of an executable mapping of `size` bytes from `offset` on. A mapping
+    /// covers whole pages and so may start before its segment, in bytes that belong to another one:
+    /// [`Self::svma_of`] would answer for that one. `None` if no executable segment lies in the mapping.
+    pub fn svma_of_mapping(&self, offset: FileOffset, size: u64) -> Option<Svma> {
+        let end = offset.0.saturating_add(size);
+        let overlap = |s: &&Segment| s.file.end.min(end).saturating_sub(s.file.start.max(offset.0));
+        let segment =
+            self.segments.iter().filter(|s| s.executable).max_by_key(overlap).filter(|s| overlap(s) > 0)?;
+        Some(Svma(segment.svma.start.wrapping_add(offset.0.wrapping_sub(segment.file.start))))
     }
 
     /// A mapping covers whole pages: bytes up to the page's end after a segment belong to it too.

@@ -67,7 +67,8 @@ impl AddressSpace {
         Self::default()
     }
 
-    /// Maps `[start, end)`, whose first byte is the file's stated address `svma`. What was mapped there
+    /// Maps `[start, end)`, whose first byte is the file's stated address `svma`
+    /// ([`ObjectFile::svma_of_mapping`]). What was mapped there
     /// before is cut away, as mmap does.
     pub fn map(&mut self, start: Avma, end: Avma, svma: Svma, info: Arc<UnwindInfo>) {
         self.insert(Mapped {
