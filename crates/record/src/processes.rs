@@ -128,7 +128,9 @@ fn place(space: &mut AddressSpace, objects: &mut Objects, pid: u32, mapping: &Fi
     let (start, end) = (Avma(mapping.start), Avma(mapping.end));
     let named = mapping.name.starts_with(b"/") && !mapping.name.starts_with(b"//");
     let info = if named || &*mapping.name == b"[vdso]" { objects.open(pid, mapping) } else { None };
-    let svma = info.as_ref().and_then(|info| info.object().svma_of(FileOffset(mapping.pgoff)));
+    let svma = info.as_ref().and_then(|info| {
+        info.object().svma_of_mapping(FileOffset(mapping.pgoff), mapping.end - mapping.start)
+    });
     match (info, svma) {
         (Some(info), Some(svma)) => space.map(start, end, svma, info),
         // JIT code, or a file that can't be had: frame pointers are all there is.
