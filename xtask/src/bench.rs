@@ -1,11 +1,145 @@
-//! perf and tally side by side in one run: only ratios are told.
+//! perf and tally side by side in one run: ratios are what is told.
+//!
+//! Heavy: it records a file of more than 1 GB into `target/bench` (kept for the next run) and builds `tally` once more
+//! with full debug information as the binary with many inlined calls.
 
-use anyhow::Result;
+mod files;
+mod live;
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cargo::cargo;
+use crate::fixtures;
+use crate::process;
 use crate::repo::Repo;
 use crate::score::{Score, skip};
+use crate::usage::{self, Usage};
+
+const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
+/// perf gets this long; then "more than" is told.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// What a bench needs to know.
+pub struct Bench {
+    /// A release build of tally.
+    pub tally: PathBuf,
+    /// Where recordings are kept.
+    pub dir: PathBuf,
+    /// Where the built test programs are.
+    pub programs: PathBuf,
+    /// The repository's root.
+    pub root: PathBuf,
+}
+
+/// One bench: its name, what it does.
+type Entry = (&'static str, fn(&Bench) -> Result<()>);
+
+const ENTRIES: &[Entry] = &[
+    ("start", start),
+    ("bytes", live::bytes),
+    ("slowdown", live::slowdown),
+    ("complete", live::complete),
+    ("report", files::report),
+    ("script", files::script),
+    ("inline", files::inline),
+    ("annotate", files::annotate),
+    ("stat", live::stat),
+];
 
 /// Runs every comparison, or those whose name contains `filter`.
-pub fn run(_repo: &Repo, _filter: Option<&str>) -> Result<Score> {
-    Ok(skip("bench", "no command of tally to measure yet"))
+pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
+    if process::find("perf").is_none() {
+        return Ok(skip("bench", "no perf on this machine"));
+    }
+    let args = ["build", "--quiet", "--release", "-p", "cli", "--bin", "tally"];
+    if !process::passed_on(&mut cargo(repo, &args), BUILD_LIMIT)? {
+        bail!("tally does not build");
+    }
+    fixtures::run(repo)?;
+    let dir = repo.target().join("bench");
+    std::fs::create_dir_all(&dir)?;
+    let bench = Bench {
+        tally: repo.target().join("release/tally"),
+        dir,
+        programs: fixtures::dir(repo),
+        root: repo.root.clone(),
+    };
+    let mut score = Score::default();
+    for (name, entry) in ENTRIES.iter().filter(|(name, _)| filter.is_none_or(|f| name.contains(f))) {
+        println!("\n{name}");
+        match entry(&bench) {
+            Ok(()) => score += Score::PASS,
+            Err(error) => {
+                println!("  {error:#}");
+                score += Score::FAIL;
+            }
+        }
+    }
+    Ok(score)
+}
+
+impl Bench {
+    /// A command in the bench's folder, away from the user's caches.
+    pub fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .args(args)
+            .current_dir(&self.dir)
+            .env("LC_ALL", "C")
+            .env("PERF_BUILDID_DIR", self.dir.join("buildid"))
+            .env("XDG_CACHE_HOME", self.dir.join("cache"))
+            .env_remove("DEBUGINFOD_URLS");
+        command
+    }
+
+    /// The best of `times` runs.
+    pub fn best(&self, times: u32, program: impl AsRef<Path>, args: &[&str]) -> Result<Usage> {
+        let mut best: Option<Usage> = None;
+        for _ in 0..times {
+            let run = usage::measure(&mut self.command(program.as_ref(), args), None, LIMIT)
+                .with_context(|| args.join(" "))?;
+            if best.is_none_or(|best| run.wall < best.wall) {
+                best = Some(run);
+            }
+            if run.cut {
+                break;
+            }
+        }
+        best.context("at least one run")
+    }
+
+    /// A test program's path as text.
+    pub fn program(&self, name: &str) -> Result<String> {
+        let path = self.programs.join(name);
+        if !path.is_file() {
+            bail!("{name} is not built");
+        }
+        Ok(path.to_string_lossy().into_owned())
+    }
+}
+
+/// Prints both costs and their ratios.
+pub fn tell(what: &str, perf: Usage, tally: Usage) {
+    let more = if perf.cut { ">" } else { "" };
+    let ratio = perf.wall.as_secs_f64() / tally.wall.as_secs_f64();
+    let memory = tally.peak_bytes as f64 / perf.peak_bytes as f64;
+    println!("  {what}: perf {more}{}, tally {}", cost(perf), cost(tally));
+    println!("    {more}{ratio:.1}x faster, {memory:.3} of the memory");
+}
+
+fn cost(run: Usage) -> String {
+    let mib = run.peak_bytes as f64 / f64::from(1 << 20);
+    format!("{:.3} s ({:.3} s CPU, {mib:.0} MiB)", run.wall.as_secs_f64(), run.cpu.as_secs_f64())
+}
+
+fn start(bench: &Bench) -> Result<()> {
+    let perf = bench.best(20, "perf", &["--version"])?;
+    let tally = bench.best(20, &bench.tally, &["--version"])?;
+    println!("  --version: {:.2} ms (goal 3 ms)", tally.wall.as_secs_f64() * 1e3);
+    tell("--version", perf, tally);
+    Ok(())
 }

@@ -17,6 +17,7 @@ mod score;
 mod setup;
 mod tests;
 mod tidy;
+mod usage;
 
 use std::process::ExitCode;
 

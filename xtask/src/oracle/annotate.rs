@@ -40,7 +40,7 @@ pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
 /// The user-space function with the most samples.
 fn hottest(pair: &Pair, file: &str) -> Result<Option<String>> {
     let rows =
-        pair.perf(&["report", "--stdio", "-i", file, "--no-children", "-g", "none", "--sort", "symbol"])?;
+        pair.perf(&["report", "--stdio", "-i", file, "--no-children", "-g", "none", "-F", "overhead,sym"])?;
     let text = rows.text();
     let names =
         text.lines().filter_map(|line| line.split_once("[.] ").map(|(_, name)| name.trim().to_owned()));

@@ -1,0 +1,101 @@
+//! Over the same file: report, script, annotate.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use super::{BUILD_LIMIT, Bench, LIMIT, tell};
+use crate::process;
+
+/// More than 1 GB of snapshots of deep, distinct stacks on every core.
+fn big(bench: &Bench) -> Result<PathBuf> {
+    let file = bench.dir.join("big.data");
+    if file.metadata().is_ok_and(|meta| meta.len() > 1_000_000_000) {
+        return Ok(file);
+    }
+    let forest = bench.program("forest")?;
+    let path = file.to_string_lossy().into_owned();
+    let options =
+        ["record", "-q", "-N", "-m", "64M", "-F", "4000", "-e", "cpu-clock", "--call-graph", "dwarf,8192"];
+    let mut args = options.to_vec();
+    args.extend(["-o", &path, "--", &forest, "20"]);
+    let run = process::capture(&mut bench.command("perf", &args), LIMIT)?;
+    let bytes = file.metadata().map_or(0, |meta| meta.len());
+    if !run.ok() || bytes < 1_000_000_000 {
+        bail!("perf record: {}, {bytes} bytes\n{}", run.how(), run.tail(3));
+    }
+    Ok(file)
+}
+
+/// `report --stdio` over the big file.
+pub fn report(bench: &Bench) -> Result<()> {
+    let file = big(bench)?;
+    let path = file.to_string_lossy().into_owned();
+    println!("  {:.2} GB", file.metadata()?.len() as f64 / 1e9);
+    for (what, options) in [("report", &[][..]), ("report --no-inline", &["--no-inline"])] {
+        let mut args = vec!["report", "--stdio", "-i", &path];
+        args.extend(options);
+        let tally = bench.best(3, &bench.tally, &args)?;
+        let perf = bench.best(1, "perf", &args)?;
+        tell(what, perf, tally);
+    }
+    Ok(())
+}
+
+/// `script` over the big file.
+pub fn script(bench: &Bench) -> Result<()> {
+    let file = big(bench)?;
+    let path = file.to_string_lossy().into_owned();
+    let args = ["script", "-i", &path];
+    let tally = bench.best(2, &bench.tally, &args)?;
+    let perf = bench.best(1, "perf", &args)?;
+    tell("script", perf, tally);
+    Ok(())
+}
+
+/// A Rust program with full debug information: tally itself, over the big file, profiled by perf.
+pub fn inline(bench: &Bench) -> Result<()> {
+    let file = bench.dir.join("inline.data");
+    let path = file.to_string_lossy().into_owned();
+    if !file.is_file() {
+        let subject = full_debug_tally(bench)?.to_string_lossy().into_owned();
+        let input = big(bench)?.to_string_lossy().into_owned();
+        let options = ["record", "-q", "-N", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf,16384"];
+        let mut args = options.to_vec();
+        args.extend(["-o", &path, "--", &subject, "report", "--stdio", "-i", &input]);
+        let run = process::capture(&mut bench.command("perf", &args), LIMIT)?;
+        if !run.ok() {
+            bail!("perf record: {}\n{}", run.how(), run.tail(3));
+        }
+    }
+    let args = ["report", "--stdio", "--inline", "-i", &path];
+    let tally = bench.best(3, &bench.tally, &args)?;
+    let perf = bench.best(1, "perf", &args)?;
+    tell("report --inline, Rust with full debug information", perf, tally);
+    Ok(())
+}
+
+fn full_debug_tally(bench: &Bench) -> Result<PathBuf> {
+    let target = bench.dir.join("build");
+    let mut command = std::process::Command::new("cargo");
+    command
+        .args(["build", "--quiet", "--profile", "fast", "-p", "cli", "--bin", "tally"])
+        .args(["--config", "profile.fast.debug='full'", "--target-dir"])
+        .arg(&target)
+        .current_dir(&bench.root);
+    if !process::passed_on(&mut command, BUILD_LIMIT)? {
+        bail!("tally with full debug information does not build");
+    }
+    Ok(target.join("fast/tally"))
+}
+
+/// `annotate` of one function of the big file.
+pub fn annotate(bench: &Bench) -> Result<()> {
+    let file = big(bench)?;
+    let path = file.to_string_lossy().into_owned();
+    let args = ["annotate", "--stdio", "-i", &path, "-s", "step<31>"];
+    let tally = bench.best(2, &bench.tally, &args)?;
+    let perf = bench.best(1, "perf", &args)?;
+    tell("annotate", perf, tally);
+    Ok(())
+}
