@@ -10,53 +10,8 @@
 //
 // Source: linux v6.1 tools/perf/ui/stdio/hist.c prints this form; scripts and people know it.
 
+use profile::view::report::{GraphMode, GraphNode};
 use std::fmt::Write as _;
-
-/// A node of a call graph: a run of frames without a branch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Branch {
-    /// Names of the frames, outermost in drawing order first. Never empty.
-    pub labels: Vec<String>,
-    /// Period of the chains that end in this run.
-    pub hits: u64,
-    /// Samples of the chains that end in this run.
-    pub count: u64,
-    /// What follows, biggest first.
-    pub children: Vec<Branch>,
-    /// Period that followed but was too small to keep as a child.
-    pub hidden_hits: u64,
-    /// Samples that followed but were too few to keep as a child.
-    pub hidden_count: u64,
-}
-
-impl Branch {
-    /// Period of this run and all that follows, hidden ones included.
-    pub fn total_hits(&self) -> u64 {
-        self.hits + self.below_hits()
-    }
-
-    /// Samples of this run and all that follows, hidden ones included.
-    pub fn total_count(&self) -> u64 {
-        self.count + self.hidden_count + self.children.iter().map(Self::total_count).sum::<u64>()
-    }
-
-    fn below_hits(&self) -> u64 {
-        self.hidden_hits + self.children.iter().map(Self::total_hits).sum::<u64>()
-    }
-}
-
-/// Which form.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
-    /// A tree, percentages of the whole profile (`graph`).
-    Graph,
-    /// A tree, percentages of the caller (`fractal`).
-    Fractal,
-    /// One list per chain (`flat`).
-    Flat,
-    /// One line per chain (`folded`).
-    Folded,
-}
 
 /// What the numbers in the graph are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,9 +26,9 @@ pub enum Value {
 
 /// How a call graph is drawn.
 #[derive(Clone, Copy, Debug)]
-pub struct GraphOpts {
+pub struct GraphStyle {
     /// The form.
-    pub shape: Shape,
+    pub mode: GraphMode,
     /// The numbers.
     pub value: Value,
     /// At most so many entries per level; 0 is no limit.
@@ -95,38 +50,18 @@ pub struct Whole {
     pub row_count: u64,
 }
 
-/// Draws the chains of one row.
-pub fn draw(out: &mut String, roots: &[Branch], whole: Whole, opts: &GraphOpts) {
-    match opts.shape {
-        Shape::Graph | Shape::Fractal => draw_tree(out, roots, whole, opts),
-        Shape::Flat => draw_flat(out, roots, whole.total, opts),
-        Shape::Folded => draw_folded(out, roots, whole.total, opts),
+/// Draws the chains of one row; `name` gives the text of an entry.
+pub fn draw(out: &mut String, roots: &[GraphNode], whole: Whole, style: GraphStyle, name: &dyn Fn(u32) -> String) {
+    let mut pen = Pen { out, margin: style.margin, style, name };
+    match style.mode {
+        GraphMode::Graph | GraphMode::Fractal => pen.tree(roots, whole),
+        GraphMode::Flat => pen.flat(roots, whole.total),
+        GraphMode::Folded => pen.folded(roots, whole.total),
     }
 }
-
-fn draw_tree(out: &mut String, roots: &[Branch], whole: Whole, opts: &GraphOpts) {
-    let before = out.len();
-    let mut pen = Pen { out, margin: opts.margin, opts };
-    let mut level = Level { nodes: roots, depth: 1, mask: 1, total: whole.total, count: whole.row_count };
-    if let [only] = roots
-        && only.total_hits() == whole.row
-    {
-        pen.stem(&only.labels);
-        level.nodes = &only.children;
-        level.count = only.total_count() - only.count;
-    }
-    if opts.shape == Shape::Fractal {
-        level.total = whole.row;
-    }
-    pen.level(&level);
-    if out.len() > before {
-        out.push('\n');
-    }
-}
-
 /// One level of the tree: nodes with a common caller.
 struct Level<'a> {
-    nodes: &'a [Branch],
+    nodes: &'a [GraphNode],
     /// 1 for the outermost.
     depth: usize,
     /// Bit i: a line runs down in column i.
@@ -140,19 +75,39 @@ struct Level<'a> {
 struct Pen<'a> {
     out: &'a mut String,
     margin: usize,
-    opts: &'a GraphOpts,
+    style: GraphStyle,
+    name: &'a dyn Fn(u32) -> String,
 }
 
 impl Pen<'_> {
+    fn tree(&mut self, roots: &[GraphNode], whole: Whole) {
+        let before = self.out.len();
+    let mut level = Level { nodes: roots, depth: 1, mask: 1, total: whole.total, count: whole.row_count };
+    if let [only] = roots
+        && only.cumulative == whole.row
+    {
+        self.stem(&only.entries);
+        level.nodes = &only.children;
+        level.count = only.cumulative_count - only.own_count;
+    }
+    if self.style.mode == GraphMode::Fractal {
+        level.total = whole.row;
+    }
+    self.level(&level);
+    if self.out.len() > before {
+        self.out.push('\n');
+    }
+}
+
     fn indent(&mut self) {
         let spaces = 12 + self.margin;
         let _ = write!(self.out, "{:spaces$}", "");
     }
 
     /// The frames all chains of the row begin with.
-    fn stem(&mut self, labels: &[String]) {
-        let limit = if self.opts.limit == 0 { usize::MAX } else { self.opts.limit };
-        for (i, label) in labels.iter().skip(usize::from(self.opts.skip_first)).take(limit).enumerate() {
+    fn stem(&mut self, entries: &[u32]) {
+        let limit = if self.style.limit == 0 { usize::MAX } else { self.style.limit };
+        for (i, &entry) in entries.iter().skip(usize::from(self.style.skip_first)).take(limit).enumerate() {
             if i == 0 {
                 self.indent();
                 self.out.push_str("|\n");
@@ -162,36 +117,35 @@ impl Pen<'_> {
             } else {
                 self.indent();
             }
-            self.out.push_str(label);
-            self.out.push('\n');
+            let _ = writeln!(self.out, "{}", (self.name)(entry));
         }
     }
 
     fn level(&mut self, level: &Level<'_>) {
         let mut mask = level.mask;
         let mut remaining = level.total;
-        let fractal = self.opts.shape == Shape::Fractal;
+        let fractal = self.style.mode == GraphMode::Fractal;
         for (i, node) in level.nodes.iter().enumerate() {
-            remaining = remaining.saturating_sub(node.total_hits());
+            remaining = remaining.saturating_sub(node.cumulative);
             let last = i + 1 == level.nodes.len();
             if last && (!fractal || remaining == 0) {
                 mask &= !bit(level.depth - 1);
             }
             self.separator(level.depth, level.mask);
-            for (k, label) in node.labels.iter().enumerate() {
+            for (k, &entry) in node.entries.iter().enumerate() {
                 let value = (k == 0).then(|| self.value(node, level.total));
-                self.entry(label, value.as_deref(), level.depth, mask);
+                self.entry(&(self.name)(entry), value.as_deref(), level.depth, mask);
             }
-            let total = if fractal { node.below_hits() } else { level.total };
+            let total = if fractal { node.children_period() } else { level.total };
             let (depth, mask) = (level.depth + 1, mask | bit(level.depth));
             self.level(&Level {
                 nodes: &node.children,
                 depth,
                 mask,
                 total,
-                count: node.total_count() - node.count,
+                count: node.cumulative_count - node.own_count,
             });
-            if i + 1 == self.opts.limit {
+            if i + 1 == self.style.limit {
                 break;
             }
         }
@@ -202,12 +156,12 @@ impl Pen<'_> {
 
     /// What was too small to be kept: `--3.45%--[...]`.
     fn rest(&mut self, level: &Level<'_>, remaining: u64, mask: u32) {
-        let shown: u64 = level.nodes.iter().map(Branch::total_count).sum();
+        let shown: u64 = level.nodes.iter().map(|node| node.cumulative_count).sum();
         let count = level.count.saturating_sub(shown);
-        if self.opts.value == Value::Count && count == 0 {
+        if self.style.value == Value::Count && count == 0 {
             return;
         }
-        let hidden = Branch { hits: remaining, count, ..Branch::default() };
+        let hidden = GraphNode { cumulative: remaining, cumulative_count: count, ..GraphNode::default() };
         let value = self.value(&hidden, level.total);
         self.entry("[...]", Some(&value), level.depth, mask & !bit(level.depth - 1));
     }
@@ -235,8 +189,32 @@ impl Pen<'_> {
         self.out.push('\n');
     }
 
-    fn value(&self, node: &Branch, total: u64) -> String {
-        value_text(self.opts.value, node.total_hits(), node.total_count(), total)
+    fn flat(&mut self, chains: &[GraphNode], total: u64) {
+        for chain in self.limited(chains) {
+            let value = self.value(chain, total);
+            let _ = writeln!(self.out, "           {value}");
+            for &entry in &chain.entries {
+                let _ = writeln!(self.out, "                {}", (self.name)(entry));
+            }
+            self.out.push('\n');
+        }
+    }
+
+    fn folded(&mut self, chains: &[GraphNode], total: u64) {
+        for chain in self.limited(chains) {
+            let names: Vec<String> = chain.entries.iter().map(|&entry| (self.name)(entry)).collect();
+            let value = value_text(self.style.value, chain.own, chain.own_count, total);
+            let _ = writeln!(self.out, "{value} {}", names.join(";"));
+        }
+    }
+
+    fn limited<'n>(&self, nodes: &'n [GraphNode]) -> &'n [GraphNode] {
+        let limit = if self.style.limit == 0 { nodes.len() } else { self.style.limit.min(nodes.len()) };
+        &nodes[..limit]
+    }
+
+    fn value(&self, node: &GraphNode, total: u64) -> String {
+        value_text(self.style.value, node.cumulative, node.cumulative_count, total)
     }
 }
 
@@ -254,25 +232,3 @@ fn value_text(value: Value, hits: u64, count: u64, total: u64) -> String {
     }
 }
 
-fn draw_flat(out: &mut String, chains: &[Branch], total: u64, opts: &GraphOpts) {
-    for chain in limited(chains, opts) {
-        let value = value_text(opts.value, chain.total_hits(), chain.total_count(), total);
-        let _ = writeln!(out, "           {value}");
-        for label in &chain.labels {
-            let _ = writeln!(out, "                {label}");
-        }
-        out.push('\n');
-    }
-}
-
-fn draw_folded(out: &mut String, chains: &[Branch], total: u64, opts: &GraphOpts) {
-    for chain in limited(chains, opts) {
-        let value = value_text(opts.value, chain.hits, chain.count, total);
-        let _ = writeln!(out, "{value} {}", chain.labels.join(";"));
-    }
-}
-
-fn limited<'a>(chains: &'a [Branch], opts: &GraphOpts) -> &'a [Branch] {
-    let limit = if opts.limit == 0 { chains.len() } else { opts.limit.min(chains.len()) };
-    &chains[..limit]
-}

@@ -2,4 +2,5 @@
 
 pub mod callgraph;
 pub mod number;
+pub mod report;
 pub mod run_screen;
