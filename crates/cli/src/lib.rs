@@ -13,6 +13,7 @@ pub mod flame;
 pub mod input;
 pub mod out;
 pub mod svg;
+pub mod symbols;
 pub mod term;
 pub mod text;
 

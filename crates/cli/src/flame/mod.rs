@@ -3,8 +3,10 @@
 //! A node is a function on a path from the root; equal paths share a node. Values are added, never scaled.
 
 mod layout;
+mod of_profile;
 
 pub use layout::{Cell, Layout, LayoutOpts};
+pub use of_profile::TreeOpts;
 
 use rustc_hash::FxHashMap;
 

@@ -1,0 +1,328 @@
+//! The flags of `tally report`, in perf's spelling.
+
+use crate::text::callgraph::Value;
+use anyhow::{Context, bail};
+use profile::view::report::{Field, GraphKey, GraphMode, GraphOpts, GraphOrder, SortKey};
+use std::path::PathBuf;
+
+/// Show where the samples of a recording fall: in the terminal to browse, or as text
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally report                                      browse perf.data (text if not on a terminal)
+  tally report --stdio --no-children -g graph       own time, with the callers as a tree
+  tally report --stdio --sort comm,dso              per command and file
+  tally report --stdio --dsos=app,libc.so.6         these files only
+  tally report --stdio -F overhead,sample,sym       the columns to show
+Fields and keys: overhead overhead_children overhead_sys overhead_us sample period comm dso symbol
+  pid tid cpu srcline srcfile parent trace time weight … and the fields of tracepoints by name")]
+pub struct Args {
+    /// The recording; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Print text
+    #[arg(long, conflicts_with = "tui")]
+    pub stdio: bool,
+    /// Browse in the terminal
+    #[arg(long)]
+    pub tui: bool,
+    /// Group samples by these keys
+    #[arg(short, long, value_name = "KEYS")]
+    pub sort: Option<String>,
+    /// Show these columns
+    #[arg(short = 'F', long, value_name = "FIELDS")]
+    pub fields: Option<String>,
+    /// Call graphs: graph|fractal|flat|folded|none, minimum %, limit, caller|callee, function|address|srcline, percent|period|count
+    #[arg(short = 'g', long, value_name = "HOW", num_args = 0..=1, default_missing_value = "")]
+    pub call_graph: Option<String>,
+    /// Call graphs from the root
+    #[arg(short = 'G', long)]
+    pub inverted: bool,
+    /// Count samples at callers as well (default with call chains)
+    #[arg(long, overrides_with = "no_children")]
+    pub children: bool,
+    /// Count samples at the leaf only
+    #[arg(long, overrides_with = "children")]
+    pub no_children: bool,
+    /// Only these commands
+    #[arg(short = 'c', long, value_name = "NAMES", value_delimiter = ',', alias = "comm")]
+    pub comms: Vec<String>,
+    /// Only samples in these files
+    #[arg(short = 'd', long, value_name = "FILES", value_delimiter = ',', alias = "dso")]
+    pub dsos: Vec<String>,
+    /// Only samples in these functions
+    #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',', alias = "symbol")]
+    pub symbols: Vec<String>,
+    /// Only functions whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub symbol_filter: Option<String>,
+    /// Only these processes
+    #[arg(long, value_name = "PIDS", value_delimiter = ',')]
+    pub pid: Vec<i32>,
+    /// Only these threads
+    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
+    pub tid: Vec<i32>,
+    /// Only these CPUs, such as 0-3,5
+    #[arg(short = 'C', long, value_name = "CPUS")]
+    pub cpu: Option<String>,
+    /// Only this time: FROM,TO in seconds, either may be empty
+    #[arg(long, value_name = "FROM,TO")]
+    pub time: Option<String>,
+    /// Leave out rows under this many percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub percent_limit: f64,
+    /// What percentages refer to when samples are filtered: absolute (all) or relative (those shown)
+    #[arg(long, value_name = "absolute|relative")]
+    pub percentage: Option<String>,
+    /// Look at this many frames of a chain
+    #[arg(long, value_name = "N")]
+    pub max_stack: Option<usize>,
+    /// What counts as parent for the sort key `parent` (regular expression)
+    #[arg(short = 'p', long, value_name = "REGEX")]
+    pub parent: Option<String>,
+    /// With the sort key `parent`: leave out samples without one
+    #[arg(short = 'x', long)]
+    pub exclude_other: bool,
+    /// Fold callees of these functions into them (regular expression)
+    #[arg(long, value_name = "REGEX")]
+    pub ignore_callees: Option<String>,
+    /// Show inlined functions (default when the lines are read anyway)
+    #[arg(long, overrides_with = "no_inline")]
+    pub inline: bool,
+    /// Show no inlined functions
+    #[arg(long, overrides_with = "inline")]
+    pub no_inline: bool,
+    /// A column with the number of samples
+    #[arg(short = 'n', long)]
+    pub show_nr_samples: bool,
+    /// A column with the sum of the periods
+    #[arg(long)]
+    pub show_total_period: bool,
+    /// Columns for kernel and user time
+    #[arg(long)]
+    pub showcpuutilization: bool,
+    /// Show the events of a group side by side
+    #[arg(long)]
+    pub group: bool,
+    /// The file's header before the report
+    #[arg(long)]
+    pub header: bool,
+    /// The file's header only
+    #[arg(long)]
+    pub header_only: bool,
+    /// Separate columns by this character
+    #[arg(short = 't', long, value_name = "CHAR")]
+    pub field_separator: Option<char>,
+    /// Rows only, no comments
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Leave out samples without a name
+    #[arg(short = 'U', long)]
+    pub hide_unresolved: bool,
+    /// Show events without samples
+    #[arg(long)]
+    pub no_skip_empty: bool,
+    /// Look for object files below this folder
+    #[arg(long, value_name = "DIR")]
+    pub symfs: Option<PathBuf>,
+    /// Read files of others (perf's option; tally never refuses)
+    #[arg(short, long)]
+    pub force: bool,
+    /// Tell what reading found: counts and times
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Functions whose name contains this; or the recording, if a file has this name
+    #[arg(value_name = "SYMBOL|FILE")]
+    pub what: Option<String>,
+}
+
+impl Args {
+    /// The file to read, and the text function names have to contain.
+    pub fn input_and_filter(&self) -> (PathBuf, Option<String>) {
+        let mut filter = self.symbol_filter.clone();
+        let mut input = self.input.clone();
+        if let Some(what) = &self.what {
+            let path = PathBuf::from(what);
+            if input.is_none() && path.is_file() {
+                input = Some(path);
+            } else if filter.is_none() {
+                filter = Some(what.clone());
+            }
+        }
+        (input.unwrap_or_else(|| PathBuf::from("perf.data")), filter)
+    }
+}
+
+/// What `-g` says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CallGraph {
+    /// Form, minimum, direction, grouping; `None` for no graphs.
+    pub graph: Option<GraphOpts>,
+    /// The direction was given.
+    pub order_given: bool,
+    /// Entries per level; 0 is no limit.
+    pub limit: usize,
+    /// The numbers.
+    pub value: Value,
+}
+
+/// Reads `-g`'s value: words in any order, as perf takes them; the first number is the minimum, the second the limit.
+///
+/// # Errors
+/// If a word is none of perf's.
+pub fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
+    let mut graph = GraphOpts::default();
+    let mut parsed = CallGraph { graph: None, order_given: false, limit: 0, value: Value::Percent };
+    let mut numbers = 0;
+    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        match word {
+            "graph" => graph.mode = GraphMode::Graph,
+            "fractal" => graph.mode = GraphMode::Fractal,
+            "flat" => graph.mode = GraphMode::Flat,
+            "folded" => graph.mode = GraphMode::Folded,
+            "none" | "no" => return Ok(parsed),
+            "caller" => (graph.order, parsed.order_given) = (GraphOrder::Caller, true),
+            "callee" => (graph.order, parsed.order_given) = (GraphOrder::Callee, true),
+            "function" => graph.key = GraphKey::Function,
+            "address" => graph.key = GraphKey::Address,
+            "srcline" => graph.key = GraphKey::SrcLine,
+            "percent" => parsed.value = Value::Percent,
+            "period" => parsed.value = Value::Period,
+            "count" => parsed.value = Value::Count,
+            "branch" => {}
+            number => {
+                let value: f64 = number.parse().with_context(|| unknown_word(number))?;
+                match numbers {
+                    0 => graph.min_percent = value,
+                    _ => parsed.limit = value.max(0.0) as usize,
+                }
+                numbers += 1;
+            }
+        }
+    }
+    parsed.graph = Some(graph);
+    Ok(parsed)
+}
+
+fn unknown_word(word: &str) -> String {
+    format!(
+        "-g: unknown word '{word}' (graph, fractal, flat, folded, none, caller, callee, function, address, \
+         srcline, percent, period, count, or a number)"
+    )
+}
+
+/// Reads a list of fields or keys.
+///
+/// # Errors
+/// If a name is unknown and no field of a tracepoint either; the nearest name is told.
+pub fn parse_fields(flag: &str, text: &str, is_trace_field: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Field>> {
+    let mut fields = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let name = name.trim_start_matches('+');
+        match Field::parse(name) {
+            Some(field) => fields.push(field),
+            None if is_trace_field(name) => fields.push(Field::Key(SortKey::TraceField(name.to_owned()))),
+            None => match nearest(name, Field::names()) {
+                Some(near) => bail!("{flag}: unknown key '{name}', did you mean '{near}'?"),
+                None => bail!("{flag}: unknown key '{name}' (known: {})", Field::names().collect::<Vec<_>>().join(" ")),
+            },
+        }
+    }
+    if fields.is_empty() {
+        bail!("{flag}: no key given");
+    }
+    Ok(fields)
+}
+
+/// The name with the fewest edits from `word`, if there are at most a third of its letters.
+pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let edits = names.map(|name| (edit_distance(word, name), name)).min()?;
+    (edits.0 <= (word.len() / 3).max(1)).then_some(edits.1)
+}
+
+/// Letters to insert, delete or replace to get from `a` to `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// `0-3,5` as numbers.
+///
+/// # Errors
+/// If a part is no number or range, or the list is longer than any machine has CPUs.
+pub fn parse_cpus(text: &str) -> anyhow::Result<Vec<i32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<i32>().with_context(|| format!("-C: '{part}' is no CPU"));
+        let (from, to) = (number(from)?, number(to)?);
+        if to - from > 65_536 {
+            bail!("-C: '{part}' is too long a range");
+        }
+        cpus.extend(from..=to);
+    }
+    Ok(cpus)
+}
+
+/// `FROM,TO` in seconds as ns; a missing end is open.
+///
+/// # Errors
+/// If an end is no number of seconds.
+pub fn parse_time(text: &str) -> anyhow::Result<(u64, u64)> {
+    let (from, to) = text.split_once(',').unwrap_or((text, ""));
+    let end = |text: &str, open: u64| match text.trim() {
+        "" => Ok(open),
+        text => parse_seconds(text).with_context(|| format!("--time: '{text}' is no time in seconds")),
+    };
+    Ok((end(from, 0)?, end(to, u64::MAX)?))
+}
+
+fn parse_seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let nanos: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_graph_words_come_in_any_order() {
+        let parsed = parse_call_graph("caller,0.1,fractal,7,count").expect("valid");
+        let graph = parsed.graph.expect("a graph");
+        assert_eq!((graph.mode, graph.min_percent, graph.order), (GraphMode::Fractal, 0.1, GraphOrder::Caller));
+        assert_eq!((parsed.limit, parsed.value, parsed.order_given), (7, Value::Count, true));
+        assert_eq!(parse_call_graph("none").expect("valid").graph, None);
+        assert!(parse_call_graph("grpah").is_err());
+    }
+
+    #[test]
+    fn a_misspelt_key_gets_the_nearest_name() {
+        let error = parse_fields("--sort", "comm,symbl", &|_| false).expect_err("unknown").to_string();
+        assert_eq!(error, "--sort: unknown key 'symbl', did you mean 'symbol'?");
+        assert!(parse_fields("--sort", "prev_state", &|name| name == "prev_state").is_ok());
+    }
+
+    #[test]
+    fn times_and_cpus_are_ranges() {
+        assert_eq!(parse_time("1.5,2").expect("valid"), (1_500_000_000, 2_000_000_000));
+        assert_eq!(parse_time(",0.000000001").expect("valid"), (0, 1));
+        assert_eq!(parse_cpus("0-2,5").expect("valid"), [0, 1, 2, 5]);
+        assert!(parse_cpus("0-2000000000").is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! A flame tree from a profile: paths of addresses become paths of functions.
+
+use super::{Kind, NameId, NodeId, Tree, Unit};
+use profile::profile::{EventInfo, Profile, TaskId};
+use profile::table::{CallsiteId, DsoKind, FrameId};
+use rustc_hash::FxHashMap;
+
+/// What of a profile, and how it is named. The marks and ids are those of the collapsers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TreeOpts {
+    /// Index of the event.
+    pub event: usize,
+    /// Add the process id to the process name.
+    pub pid: bool,
+    /// Add process and thread id to the process name.
+    pub tid: bool,
+    /// Mark kernel frames with `_[k]`.
+    pub kernel: bool,
+    /// Mark frames of run-time code with `_[j]`.
+    pub jit: bool,
+    /// Show addresses where symbols are unknown.
+    pub addrs: bool,
+    /// Count samples, not periods.
+    pub samples: bool,
+}
+
+impl Tree {
+    /// The stacks of one event of `profile`, below their processes' names.
+    pub fn of_profile(profile: &Profile, opts: TreeOpts) -> Self {
+        let unit = profile.events.get(opts.event).map_or(Unit::Samples, unit_of);
+        let unit = if opts.samples { Unit::Samples } else { unit };
+        let mut builder = Builder {
+            profile,
+            opts,
+            tree: Self::new(unit),
+            frames: vec![None; profile.frames.len()],
+            tasks: FxHashMap::default(),
+            nodes: FxHashMap::default(),
+        };
+        for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == opts.event) {
+            let node = builder.node(key.task, key.callsite);
+            let value = if opts.samples { sums.count } else { sums.period };
+            builder.tree.add(node, value, sums.count);
+        }
+        builder.tree
+    }
+}
+
+/// Clocks and off-CPU times count nanoseconds.
+fn unit_of(event: &EventInfo) -> Unit {
+    const SOFTWARE: u32 = 1;
+    const TIMES: [&str; 2] = ["offcpu-time", "runnable-time"];
+    let clock = event.kind == SOFTWARE && event.config <= 1;
+    let base = event.name.split(':').next().unwrap_or_default();
+    if clock || TIMES.contains(&base) { Unit::Nanoseconds } else { Unit::Event(event.name.clone()) }
+}
+
+struct Builder<'a> {
+    profile: &'a Profile,
+    opts: TreeOpts,
+    tree: Tree,
+    /// By frame: the names of its functions, outermost first, once asked for.
+    frames: Vec<Option<Vec<NameId>>>,
+    /// The node of each process or thread.
+    tasks: FxHashMap<TaskId, NodeId>,
+    nodes: FxHashMap<(NodeId, CallsiteId), NodeId>,
+}
+
+impl Builder<'_> {
+    fn node(&mut self, task: TaskId, callsite: CallsiteId) -> NodeId {
+        let root = self.task_node(task);
+        // Callers that have no node yet, leaf first; then down again from the first that has.
+        let mut missing = Vec::new();
+        let mut at = Some(callsite);
+        let mut node = loop {
+            let Some(id) = at else { break root };
+            if let Some(&known) = self.nodes.get(&(root, id)) {
+                break known;
+            }
+            missing.push(id);
+            at = self.profile.callsites.of(id).parent;
+        };
+        for id in missing.into_iter().rev() {
+            let frame = self.profile.callsites.of(id).frame;
+            for name in self.frame(frame) {
+                node = self.tree.child(node, name);
+            }
+            self.nodes.insert((root, id), node);
+        }
+        node
+    }
+
+    fn task_node(&mut self, task: TaskId) -> NodeId {
+        if let Some(&node) = self.tasks.get(&task) {
+            return node;
+        }
+        let info = self.profile.task(task);
+        let comm = self.profile.strings.of(info.comm).replace([' ', ';'], "_");
+        let name = match self.opts {
+            TreeOpts { tid: true, .. } => format!("{comm}-{}/{}", info.pid, info.tid),
+            TreeOpts { pid: true, .. } => format!("{comm}-{}", info.pid),
+            _ => comm,
+        };
+        let name = self.tree.intern(&name, Kind::Task);
+        let node = self.tree.child(Tree::ROOT, name);
+        self.tasks.insert(task, node);
+        node
+    }
+
+    /// The functions of a frame, outermost first.
+    fn frame(&mut self, id: FrameId) -> Vec<NameId> {
+        if let Some(names) = &self.frames[id.index()] {
+            return names.clone();
+        }
+        let names = self.frame_names(id);
+        self.frames[id.index()] = Some(names.clone());
+        names
+    }
+
+    fn frame_names(&mut self, id: FrameId) -> Vec<NameId> {
+        let frame = self.profile.frames.of(id);
+        let dso = self.profile.dsos.of(frame.dso);
+        let kind = kind_of(dso.kind, &dso.short_name);
+        let inlines = self.profile.frame_names(id);
+        if inlines.is_empty() {
+            let file = dso.short_name.trim_start_matches('[').trim_end_matches(']');
+            let name = match self.opts.addrs {
+                true => format!("[{file} <{:x}>]", frame.first_avma),
+                false => format!("[{file}]"),
+            };
+            let kind = if dso.kind == DsoKind::Unknown { Kind::Unknown } else { kind };
+            return vec![self.tree.intern(&self.marked(&name, kind), kind)];
+        }
+        let mut names = Vec::with_capacity(inlines.len());
+        for inline in inlines.iter().rev() {
+            let symbol = self.profile.symbols.of(inline.symbol);
+            let kind = if symbol.inlined { Kind::Inlined } else { kind };
+            let name = self.profile.strings.of(symbol.name).replace(';', ":");
+            names.push(self.tree.intern(&self.marked(&name, kind), kind));
+        }
+        names
+    }
+
+    fn marked(&self, name: &str, kind: Kind) -> String {
+        match kind {
+            Kind::Kernel if self.opts.kernel => format!("{name}_[k]"),
+            Kind::Jit if self.opts.jit => format!("{name}_[j]"),
+            _ => name.to_owned(),
+        }
+    }
+}
+
+fn kind_of(kind: DsoKind, short_name: &str) -> Kind {
+    match kind {
+        DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf | DsoKind::GuestKernel => Kind::Kernel,
+        DsoKind::PerfMap { .. } => Kind::Jit,
+        DsoKind::Vdso => Kind::Library,
+        DsoKind::File if short_name.contains(".so") => Kind::Library,
+        DsoKind::File => Kind::Program,
+        DsoKind::GuestUser | DsoKind::Unknown => Kind::Unknown,
+    }
+}
