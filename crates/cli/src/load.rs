@@ -1,0 +1,157 @@
+//! From a file to a profile with names: mapping, reading in time order, unwinding, symbolizing.
+
+use crate::symbols::{self, ObjectFiles};
+use crate::term;
+use crate::unwind::StackUnwinder;
+use anyhow::{Context, bail};
+use dso::{DebugSearch, Mmap};
+use perfdata::{Features, Order, PerfData};
+use profile::profile::Profile;
+use profile::session::{Session, SessionOpts};
+use profile::source::Want;
+use std::io::{IsTerminal, Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What is read of a recording.
+pub struct LoadOpts {
+    /// What the session keeps.
+    pub session: SessionOpts,
+    /// What is asked of the object files.
+    pub want: Want,
+    /// Another root to look for object files in.
+    pub symfs: Option<PathBuf>,
+}
+
+/// A recording, read.
+pub struct Recording {
+    /// What was recorded, aggregated and named.
+    pub profile: Profile,
+    /// The object files, open.
+    pub files: ObjectFiles,
+    /// The file's header.
+    pub features: Features,
+    /// What reading came across.
+    pub diagnostics: perfdata::Diagnostics,
+}
+
+/// Records handed to all cores at once.
+const BATCH: usize = 8192;
+
+/// The file's bytes: mapped, or read if it is a pipe; `-` is standard input.
+///
+/// # Errors
+/// If it can't be opened or read, or is empty.
+pub fn open(path: &Path) -> anyhow::Result<Mmap> {
+    let map = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).context("can't read standard input")?;
+        Mmap::from_vec(bytes)
+    } else {
+        let remedy = if path == Path::new("perf.data") { " (record with tally record or tally run)" } else { "" };
+        Mmap::open(path).with_context(|| format!("can't open {}{remedy}", path.display()))?
+    };
+    if map.is_empty() {
+        bail!("{} is empty: the recorder was killed before it wrote anything", path.display());
+    }
+    Ok(map)
+}
+
+/// Reads the recording at `path` with everything `opts` asks for.
+///
+/// # Errors
+/// If it can't be read at all. Damage behind the header is told in the diagnostics, with what could be salvaged.
+pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
+    let map = open(path)?;
+    let file = PerfData::open(&map).with_context(|| format!("can't read {}", path.display()))?;
+    load_file(&file, opts, &mut Progress::on_stderr(path, map.len()))
+}
+
+/// The same for a file already open.
+///
+/// # Errors
+/// If `progress` says to stop.
+pub fn load_file(file: &PerfData<'_>, opts: LoadOpts, progress: &mut Progress) -> anyhow::Result<Recording> {
+    let mut search = DebugSearch::from_env();
+    if let Some(root) = opts.symfs {
+        search.root = Some(root);
+    }
+    let files = ObjectFiles::new(search);
+    let features = file.features();
+    let mut session = new_session(file, opts.session);
+    let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
+    let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
+        // All samples of the batch wait for their stacks, so that all cores have work.
+        let jobs: Vec<_> = items.iter().filter_map(|item| session.push(item)).collect();
+        let chains = unwinder.unwind_all(&jobs, &session.profile().dsos);
+        for (job, chain) in jobs.into_iter().zip(&chains) {
+            session.complete(job, chain);
+        }
+        progress.at(items.last().map_or(0, |item| item.offset))
+    });
+    progress.end();
+    let mut profile = session.finish();
+    symbols::symbolize(&mut profile, &files, opts.want);
+    Ok(Recording { profile, features: features.clone(), diagnostics, files })
+}
+
+fn new_session(file: &PerfData<'_>, opts: SessionOpts) -> Session {
+    let mut session = Session::new(file.events(), file.endian(), opts);
+    let features = file.features();
+    session.set_build_ids(features.build_ids.iter().map(|id| (id.path.as_str(), id.build_id.as_slice())));
+    for group in &features.groups {
+        let leader = group.leader as usize;
+        for member in 0..group.members as usize {
+            session.set_leader(leader + member, leader);
+        }
+    }
+    session
+}
+
+/// Tells on standard error how far reading is, from one second on and only on a terminal.
+pub struct Progress {
+    name: String,
+    total: u64,
+    started: Instant,
+    shown: Option<Instant>,
+    on: bool,
+}
+
+impl Progress {
+    /// For a file of `total` bytes.
+    pub fn on_stderr(path: &Path, total: usize) -> Self {
+        let on = std::io::stderr().is_terminal();
+        let (started, name) = (Instant::now(), path.display().to_string());
+        Self { name, total: total as u64, started, shown: None, on }
+    }
+
+    /// Never tells anything.
+    pub fn silent() -> Self {
+        Self { name: String::new(), total: 0, started: Instant::now(), shown: None, on: false }
+    }
+
+    /// Notes the position in the file.
+    pub fn at(&mut self, offset: u64) -> ControlFlow<()> {
+        let now = Instant::now();
+        let due = match self.shown {
+            None => now - self.started > Duration::from_secs(1),
+            Some(last) => now - last > Duration::from_millis(100),
+        };
+        if self.on && due {
+            self.shown = Some(now);
+            let percent = (offset as f64 * 100.0 / self.total.max(1) as f64).min(100.0);
+            let text = format!("reading {} {percent:.0} % (Ctrl-C stops)", self.name);
+            let text: String = text.chars().take(term::width().saturating_sub(1)).collect();
+            let _ = write!(std::io::stderr(), "\r{text}");
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes the line away again.
+    pub fn end(&mut self) {
+        if self.shown.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r{:width$}\r", "", width = term::width().saturating_sub(1));
+        }
+    }
+}
