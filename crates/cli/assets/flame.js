@@ -121,4 +121,6 @@
     }
   });
   recall();
+  // A flame graph grows upwards: begin at its foot, where the roots are.
+  if (svg.dataset.up && !window.location.hash) window.scrollTo(0, document.documentElement.scrollHeight);
 })();

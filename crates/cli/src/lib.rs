@@ -11,11 +11,13 @@ pub mod export;
 pub mod flags;
 pub mod flame;
 pub mod input;
+pub mod load;
 pub mod out;
 pub mod svg;
 pub mod symbols;
 pub mod term;
 pub mod text;
+pub mod unwind;
 
 use clap::Parser;
 use std::ffi::OsString;

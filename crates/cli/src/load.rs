@@ -49,7 +49,8 @@ pub fn open(path: &Path) -> anyhow::Result<Mmap> {
         std::io::stdin().lock().read_to_end(&mut bytes).context("can't read standard input")?;
         Mmap::from_vec(bytes)
     } else {
-        let remedy = if path == Path::new("perf.data") { " (record with tally record or tally run)" } else { "" };
+        let remedy =
+            if path == Path::new("perf.data") { " (record with tally record or tally run)" } else { "" };
         Mmap::open(path).with_context(|| format!("can't open {}{remedy}", path.display()))?
     };
     if map.is_empty() {
@@ -58,13 +59,21 @@ pub fn open(path: &Path) -> anyhow::Result<Mmap> {
     Ok(map)
 }
 
+/// The header of the file in `map`.
+///
+/// # Errors
+/// If it is no perf.data file.
+pub fn parse<'a>(path: &Path, map: &'a Mmap) -> anyhow::Result<PerfData<'a>> {
+    PerfData::open(map).with_context(|| format!("can't read {}", path.display()))
+}
+
 /// Reads the recording at `path` with everything `opts` asks for.
 ///
 /// # Errors
 /// If it can't be read at all. Damage behind the header is told in the diagnostics, with what could be salvaged.
 pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
     let map = open(path)?;
-    let file = PerfData::open(&map).with_context(|| format!("can't read {}", path.display()))?;
+    let file = parse(path, &map)?;
     load_file(&file, opts, &mut Progress::on_stderr(path, map.len()))
 }
 
@@ -99,7 +108,10 @@ pub fn load_file(file: &PerfData<'_>, opts: LoadOpts, progress: &mut Progress) -
 fn new_session(file: &PerfData<'_>, opts: SessionOpts) -> Session {
     let mut session = Session::new(file.events(), file.endian(), opts);
     let features = file.features();
-    session.set_build_ids(features.build_ids.iter().map(|id| (id.path.as_str(), id.build_id.as_slice())));
+    let names =
+        features.build_ids.iter().map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice()));
+    let names: Vec<_> = names.collect();
+    session.set_build_ids(names.iter().map(|(path, id)| (path.as_ref(), *id)));
     for group in &features.groups {
         let leader = group.leader as usize;
         for member in 0..group.members as usize {
@@ -107,6 +119,35 @@ fn new_session(file: &PerfData<'_>, opts: SessionOpts) -> Session {
         }
     }
     session
+}
+
+/// What was read, in counts: one line each (`-v`).
+pub fn describe(recording: &Recording) -> Vec<String> {
+    let (profile, read) = (&recording.profile, &recording.diagnostics);
+    let samples = &profile.diagnostics;
+    let mut lines = vec![
+        format!("records {}, problems {}", read.record_count(), read.problem_count),
+        format!(
+            "samples read {}, attributed {}, left out {}, unreadable {}",
+            samples.samples_read,
+            samples.samples_attributed,
+            samples.dropped_total(),
+            read.unreadable_samples
+        ),
+        format!(
+            "frames {}, paths {}, symbols {}, files {}",
+            profile.frames.len(),
+            profile.callsites.len(),
+            profile.symbols.len(),
+            profile.dsos.len()
+        ),
+    ];
+    lines.extend(samples.dropped.iter().map(|(reason, count)| format!("left out, {reason}: {count}")));
+    lines.extend(samples.stack_ends.iter().map(|(end, count)| format!("stacks, {end}: {count}")));
+    lines.extend(
+        profile.missing_names().iter().map(|(why, count)| format!("frames without name, {why}: {count}")),
+    );
+    lines
 }
 
 /// Tells on standard error how far reading is, from one second on and only on a terminal.

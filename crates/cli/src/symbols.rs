@@ -93,12 +93,8 @@ fn name(file: &Loaded, dso: &Dso, addr: u64, want: Want) -> Result<Vec<NamedFram
     // From stated addresses back to the space of the DSO's frames.
     let start = addr.wrapping_sub(svma.0.wrapping_sub(found.start.0));
     let size = found.end.0.saturating_sub(found.start.0);
-    let function = NamedFrame {
-        name: dso::demangle(found.name).into_owned(),
-        start,
-        size,
-        ..NamedFrame::default()
-    };
+    let function =
+        NamedFrame { name: dso::demangle(found.name).into_owned(), start, size, ..NamedFrame::default() };
     if want == Want::Names {
         return Ok(vec![function]);
     }
@@ -134,10 +130,8 @@ pub fn symbolize(profile: &mut Profile, files: &ObjectFiles, want: Want) {
     let batches: Vec<_> =
         profile.requests(want).into_iter().flat_map(|request| request.split(BATCH)).collect();
     let dsos = &profile.dsos;
-    let answers: Vec<_> = batches
-        .par_iter()
-        .map(|batch| files.symbolize(dsos.of(batch.dso), &batch.addrs, want))
-        .collect();
+    let answers: Vec<_> =
+        batches.par_iter().map(|batch| files.symbolize(dsos.of(batch.dso), &batch.addrs, want)).collect();
     for (batch, answers) in batches.iter().zip(answers) {
         profile.answer(batch, answers);
     }

@@ -1,14 +1,19 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
-use crate::flame::{Tree, Unit};
+use crate::flame::{Tree, TreeOpts, Unit};
 use crate::input::perf_script::CollapseOpts;
-use crate::input::{self, Stacks, TextFormat};
+use crate::input::{self, TextFormat};
+use crate::load::{self, LoadOpts, Progress};
 use crate::svg::{self, Palette, SvgOpts};
 use crate::text::number;
 use crate::{export, out};
 use anyhow::Context;
+use dso::Mmap;
+use profile::profile::Profile;
+use profile::session::SessionOpts;
+use profile::source::Want;
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,6 +42,12 @@ pub struct Args {
     /// Read this event; without it, the first
     #[arg(short, long, value_name = "NAME")]
     pub event: Option<String>,
+    /// Count samples, not what they stand for
+    #[arg(long)]
+    pub samples: bool,
+    /// Show no inlined functions (faster)
+    #[arg(long)]
+    pub no_inline: bool,
     /// Merge from the leaf: the functions that ran at the root, their callers above
     #[arg(long)]
     pub reverse: bool,
@@ -97,21 +108,21 @@ impl Args {
 /// # Errors
 /// If the input can't be read or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let text = read_input(args.source())?;
-    let stacks = stacks(&text, &args)?;
-    for note in stacks.notes.lines() {
+    let map = load::open(args.source())?;
+    let (tree, notes) = read(&map, &args)?;
+    for note in notes {
         out::note(&format!("tally flame: {note}"));
     }
-    if stacks.tree.is_empty() {
+    if tree.is_empty() {
         anyhow::bail!("{}: no stacks in it{}", args.source().display(), remedy(&args));
     }
     match &args.output {
         Some(path) => {
             let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
-            write(BufWriter::new(file), stacks.tree, &args)
+            write(BufWriter::new(file), tree, &args)
                 .with_context(|| format!("can't write {}", path.display()))?;
         }
-        None => write(out::stdout(), stacks.tree, &args)?,
+        None => write(out::stdout(), tree, &args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -120,28 +131,53 @@ fn remedy(args: &Args) -> &'static str {
     if args.event.is_some() { " for this event" } else { " (was it recorded with -g?)" }
 }
 
-fn read_input(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    if path.as_os_str() == "-" {
-        if io::stdin().is_terminal() {
-            out::note("tally flame: reading stacks from the terminal; end with Ctrl-D");
-        }
-        io::stdin().lock().read_to_end(&mut text).context("can't read standard input")?;
-    } else {
-        let mut file = File::open(path).with_context(|| format!("can't open {}", path.display()))?;
-        file.read_to_end(&mut text).with_context(|| format!("can't read {}", path.display()))?;
+/// The stacks of the input with notes for the user.
+fn read(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)> {
+    if map.starts_with(b"PERFILE2") || map.starts_with(b"2ELIFREP") {
+        return read_recording(map, args);
     }
-    Ok(text)
+    let stacks = match input::text_format(map) {
+        TextFormat::PerfScript => input::perf_script::read(map, &args.collapse_opts()),
+        TextFormat::Folded => input::folded::read(map),
+    };
+    Ok((stacks.tree, stacks.notes.lines()))
 }
 
-fn stacks(text: &[u8], args: &Args) -> anyhow::Result<Stacks> {
-    if text.starts_with(b"PERFILE2") || text.starts_with(b"2ELIFREP") {
-        anyhow::bail!("{}: perf.data is not read yet; use perf script | tally flame -", args.source().display());
+fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)> {
+    let path = args.source();
+    let file = load::parse(path, map)?;
+    let want = if args.no_inline { Want::Names } else { Want::Lines };
+    let opts = LoadOpts { session: SessionOpts::default(), want, symfs: None };
+    let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, map.len()))?;
+    let (event, mut notes) = choose_event(&recording.profile, args.event.as_deref())?;
+    if let Some(first) = recording.diagnostics.problems.first() {
+        notes.push(format!("the file is damaged: {first}; what could be read is shown"));
     }
-    Ok(match input::text_format(text) {
-        TextFormat::PerfScript => input::perf_script::read(text, &args.collapse_opts()),
-        TextFormat::Folded => input::folded::read(text),
-    })
+    let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
+    let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
+    let opts = TreeOpts { event, pid, tid, kernel, jit, addrs, samples: args.samples };
+    Ok((Tree::of_profile(&recording.profile, opts), notes))
+}
+
+/// The event asked for, or the first that has samples; with a note about the others.
+fn choose_event(profile: &Profile, asked: Option<&str>) -> anyhow::Result<(usize, Vec<String>)> {
+    let counts: Vec<u64> = (0..profile.events.len()).map(|event| profile.total(event).count).collect();
+    let name = |event: usize| profile.events[event].name.as_str();
+    let matches = |event: &usize| asked.map_or(counts[*event] > 0, |asked| name(*event) == asked);
+    let Some(event) = (0..counts.len()).find(matches) else {
+        let names: Vec<&str> = (0..counts.len()).map(name).collect();
+        match asked {
+            Some(asked) => anyhow::bail!("no event '{asked}' in the file (there are: {})", names.join(", ")),
+            None => anyhow::bail!("no samples in the file"),
+        }
+    };
+    let others = (0..counts.len()).filter(|&other| other != event && counts[other] > 0);
+    let others: Vec<String> = others.map(|other| format!("{} ({})", name(other), counts[other])).collect();
+    if others.is_empty() || asked.is_some() {
+        return Ok((event, Vec::new()));
+    }
+    let note = format!("shows event {}; left out: {} (choose with --event)", name(event), others.join(", "));
+    Ok((event, vec![note]))
 }
 
 fn write(mut out: impl Write, tree: Tree, args: &Args) -> io::Result<()> {

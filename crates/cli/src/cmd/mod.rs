@@ -34,4 +34,5 @@ macro_rules! commands {
 commands! {
     Calls: calls,
     Flame: flame,
+    Report: report,
 }

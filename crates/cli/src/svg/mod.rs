@@ -70,6 +70,7 @@ impl Page<'_> {
 
     fn head(&self, out: &mut impl Write) -> io::Result<()> {
         let (width, height) = (self.opts.width, self.height());
+        let up = if self.opts.icicle { "" } else { " data-up=\"1\"" };
         let unit = match &self.tree.unit {
             Unit::Nanoseconds => "ns".to_owned(),
             Unit::Samples => "samples".to_owned(),
@@ -80,7 +81,7 @@ impl Page<'_> {
             "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n\
              <svg xmlns=\"http://www.w3.org/2000/svg\" id=\"flame\" version=\"1.1\" width=\"{width}\" \
              height=\"{height}\" viewBox=\"0 0 {width} {height}\" data-side=\"{SIDE}\" data-char=\"{CHAR}\" \
-             data-total=\"{}\" data-unit=\"{}\">",
+             data-total=\"{}\" data-unit=\"{}\"{up}>",
             self.total,
             escape(&unit)
         )?;

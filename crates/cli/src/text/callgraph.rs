@@ -35,8 +35,6 @@ pub struct GraphStyle {
     pub limit: usize,
     /// Leave out the first frame: it is the row's own symbol.
     pub skip_first: bool,
-    /// Columns the graph is moved to the right.
-    pub margin: usize,
 }
 
 /// What the chains of a row are a part of.
@@ -51,8 +49,14 @@ pub struct Whole {
 }
 
 /// Draws the chains of one row; `name` gives the text of an entry.
-pub fn draw(out: &mut String, roots: &[GraphNode], whole: Whole, style: GraphStyle, name: &dyn Fn(u32) -> String) {
-    let mut pen = Pen { out, margin: style.margin, style, name };
+pub fn draw(
+    out: &mut String,
+    roots: &[GraphNode],
+    whole: Whole,
+    style: GraphStyle,
+    name: &dyn Fn(u32) -> String,
+) {
+    let mut pen = Pen { out, margin: 0, style, name };
     match style.mode {
         GraphMode::Graph | GraphMode::Fractal => pen.tree(roots, whole),
         GraphMode::Flat => pen.flat(roots, whole.total),
@@ -82,22 +86,22 @@ struct Pen<'a> {
 impl Pen<'_> {
     fn tree(&mut self, roots: &[GraphNode], whole: Whole) {
         let before = self.out.len();
-    let mut level = Level { nodes: roots, depth: 1, mask: 1, total: whole.total, count: whole.row_count };
-    if let [only] = roots
-        && only.cumulative == whole.row
-    {
-        self.stem(&only.entries);
-        level.nodes = &only.children;
-        level.count = only.cumulative_count - only.own_count;
+        let mut level = Level { nodes: roots, depth: 1, mask: 1, total: whole.total, count: whole.row_count };
+        if let [only] = roots
+            && only.cumulative == whole.row
+        {
+            self.stem(&only.entries);
+            level.nodes = &only.children;
+            level.count = only.cumulative_count - only.own_count;
+        }
+        if self.style.mode == GraphMode::Fractal {
+            level.total = whole.row;
+        }
+        self.level(&level);
+        if self.out.len() > before {
+            self.out.push('\n');
+        }
     }
-    if self.style.mode == GraphMode::Fractal {
-        level.total = whole.row;
-    }
-    self.level(&level);
-    if self.out.len() > before {
-        self.out.push('\n');
-    }
-}
 
     fn indent(&mut self) {
         let spaces = 12 + self.margin;
@@ -231,4 +235,3 @@ fn value_text(value: Value, hits: u64, count: u64, total: u64) -> String {
         Value::Count => count.to_string(),
     }
 }
-

@@ -18,8 +18,6 @@ pub struct StdioOpts {
     pub separator: Option<char>,
     /// Call graphs; `None` for none.
     pub graph: Option<GraphStyle>,
-    /// Move call graphs below the command's name, as perf does when it sorts by comm first.
-    pub graph_below_comm: bool,
     /// Rows of a smaller share are not printed.
     pub min_percent: f64,
     /// Rows only: no comments.
@@ -78,7 +76,12 @@ fn write_head(out: &mut dyn Write, opts: &StdioOpts) -> io::Result<()> {
     writeln!(out, "#\n# Total Lost Samples: {}\n#", opts.lost_samples)
 }
 
-fn write_section_head(out: &mut dyn Write, profile: &Profile, section: &Section, opts: &StdioOpts) -> io::Result<()> {
+fn write_section_head(
+    out: &mut dyn Write,
+    profile: &Profile,
+    section: &Section,
+    opts: &StdioOpts,
+) -> io::Result<()> {
     let sums = if opts.relative { &section.shown } else { &section.totals };
     let count = sums.iter().map(|sums| sums.count).sum();
     let period = sums.iter().fold(0u64, |sum, next| sum.wrapping_add(next.period));
@@ -161,12 +164,14 @@ impl<'a> Table<'a> {
 
     fn key_width(&self, key: &SortKey) -> usize {
         let Some(at) = self.section.keys.iter().position(|k| k == key) else { return 0 };
+        if *key == SortKey::Cpu {
+            return 3;
+        }
         let longest = self.section.rows.iter().map(|row| self.value_text(key, row, at).chars().count()).max();
         // perf makes room for an address in the column of the DSO when some row has no symbol.
         let unnamed = || self.section.rows.iter().any(|row| row.values.iter().any(is_unnamed));
         let least = match key {
             SortKey::Dso if self.opts.separator.is_none() && self.dso_is_open() && unnamed() => 16,
-            SortKey::Cpu => 3,
             SortKey::Socket | SortKey::Cgroup => 6,
             _ => 0,
         };
@@ -302,7 +307,11 @@ impl<'a> Table<'a> {
     fn percent(&self, percent: f64, field: &Field) -> String {
         let guest = matches!(field, Field::OverheadGuestSys | Field::OverheadGuestUs);
         let width = if guest { 7 } else { 6 };
-        if self.opts.separator.is_some() { format!(" {percent:.2}%") } else { format!(" {percent:>width$.2}%") }
+        if self.opts.separator.is_some() {
+            format!(" {percent:.2}%")
+        } else {
+            format!(" {percent:>width$.2}%")
+        }
     }
 
     fn count(&self, count: u64) -> String {
@@ -328,19 +337,11 @@ impl<'a> Table<'a> {
         let own = sums.first().copied().unwrap_or_default();
         let total = self.section.totals.first().map_or(0, |total| total.period);
         let whole = Whole { total, row: own.period, row_count: own.count };
-        let margin = if self.opts.graph_below_comm { self.comm_margin(row) } else { 0 };
         let name = |entry: u32| {
             let entry = &self.report.chain_entries[entry as usize];
             harmless(&self.profile.chain_entry_text(entry)).into_owned()
         };
-        callgraph::draw(text, &row.graph, whole, GraphStyle { margin, ..style }, &name);
-    }
-
-    /// How much wider than this row's the widest command name is.
-    fn comm_margin(&self, row: &ReportRow) -> usize {
-        let Some(at) = self.section.keys.iter().position(|key| *key == SortKey::Comm) else { return 0 };
-        let width = self.key_width(&SortKey::Comm).max(SortKey::Comm.heading().len());
-        width.saturating_sub(self.value_text(&SortKey::Comm, row, at).chars().count())
+        callgraph::draw(text, &row.graph, whole, style, &name);
     }
 }
 

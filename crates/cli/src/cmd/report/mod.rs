@@ -1,0 +1,64 @@
+//! `tally report`: a recording as a table with call graphs, printed or to be browsed.
+
+mod flags;
+mod plan;
+
+pub use flags::{Args, CallGraph, parse_call_graph};
+pub use plan::Plan;
+
+use crate::load::{self, Recording};
+use crate::text::report as stdio;
+use crate::{out, term};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Runs the command.
+///
+/// # Errors
+/// If the recording can't be read, or a flag's value makes no sense.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (path, _) = args.input_and_filter();
+    let map = load::open(&path)?;
+    let file = load::parse(&path, &map)?;
+    let plan = Plan::new(&args, &file)?;
+    let mut progress = load::Progress::on_stderr(&path, map.len());
+    let recording = load::load_file(&file, plan.load_opts(&args)?, &mut progress)?;
+    tell_problems(&recording, args.verbose);
+    if recording.profile.diagnostics.samples_read == 0 {
+        out::note(&format!("tally report: {}: no samples in it", path.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&recording, &plan, &args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(recording: &Recording, plan: &Plan, args: &Args) -> anyhow::Result<()> {
+    let profile = &recording.profile;
+    let report = profile::view::report::report(profile, &plan.report);
+    let mut out = out::stdout();
+    stdio::write(&mut out, profile, &report, &plan.stdio(args, recording, term::colours_stdout()))?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Damage and losses go to standard error, one line each.
+fn tell_problems(recording: &Recording, verbose: bool) {
+    let found = &recording.diagnostics;
+    if let Some(first) = found.problems.first() {
+        let more = found.problem_count.saturating_sub(1);
+        let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+        out::note(&format!("tally report: the file is damaged: {first}{more}; what could be read is shown"));
+    }
+    let lost = &recording.profile.diagnostics;
+    if lost.lost_records > 0 {
+        out::note(&format!(
+            "tally report: {} records were lost while recording ({} times): record with larger rings (-m)",
+            lost.lost_records, lost.lost_events
+        ));
+    }
+    if verbose {
+        for line in load::describe(recording) {
+            out::note(&line);
+        }
+    }
+}

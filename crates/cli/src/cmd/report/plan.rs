@@ -1,0 +1,222 @@
+//! From flags and a file's events to options: perf's defaults are decided here.
+
+use super::flags::{self, Args, CallGraph};
+use crate::load::{LoadOpts, Recording};
+use crate::text::callgraph::GraphStyle;
+use crate::text::report::StdioOpts;
+use anyhow::{Context, bail};
+use perfdata::PerfData;
+use profile::session::{Dimensions, SampleFilter, SessionOpts};
+use profile::source::Want;
+use profile::view::report::{Field, GraphKey, GraphOrder, ReportOpts, RowFilter, SortKey};
+use regex_lite::Regex;
+
+/// What is to be computed and shown.
+pub struct Plan {
+    /// The view.
+    pub report: ReportOpts,
+    /// The drawing of call graphs.
+    pub call_graph: CallGraph,
+    /// The file has callchains and they are shown.
+    pub callchains: bool,
+    /// `--sort` as typed.
+    sort_given: Option<String>,
+    /// `--fields` was given.
+    fields_given: bool,
+}
+
+impl Plan {
+    /// For `file`.
+    ///
+    /// # Errors
+    /// If a flag's value makes no sense.
+    pub fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
+        let has_chains = file.events().iter().any(has_chain);
+        let branches = !has_chains && file.events().iter().any(has_branches);
+        let mut call_graph = flags::parse_call_graph(args.call_graph.as_deref().unwrap_or(""))?;
+        let callchains = has_chains && call_graph.graph.is_some();
+        let children = callchains && !args.no_children;
+        if let Some(graph) = &mut call_graph.graph {
+            let root_first = args.inverted || (children && !call_graph.order_given);
+            if root_first {
+                graph.order = GraphOrder::Caller;
+            }
+        }
+        let mut report = ReportOpts { children, ..ReportOpts::default() };
+        report.graph = call_graph.graph.filter(|_| callchains);
+        set_columns(&mut report, args, file, branches)?;
+        set_filters(&mut report, args)?;
+        report.inlines = callchains && !args.no_inline;
+        let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
+        Ok(Self { report, call_graph, callchains, sort_given, fields_given })
+    }
+
+    /// What has to be read for it.
+    ///
+    /// # Errors
+    /// If a filter's value makes no sense.
+    pub fn load_opts(&self, args: &Args) -> anyhow::Result<LoadOpts> {
+        let filter = SampleFilter {
+            times_ns: args.time.as_deref().map(flags::parse_time).transpose()?.into_iter().collect(),
+            cpus: args.cpu.as_deref().map(flags::parse_cpus).transpose()?.unwrap_or_default(),
+            ..SampleFilter::default()
+        };
+        let keys = self.report.keys();
+        let by_line = keys.iter().any(|key| matches!(key, SortKey::SrcLine | SortKey::SrcFile))
+            || self.report.graph.is_some_and(|graph| graph.key == GraphKey::SrcLine);
+        let max_frames = args.max_stack.unwrap_or(usize::MAX);
+        let callchains = self.callchains || keys.contains(&SortKey::Parent);
+        Ok(LoadOpts {
+            session: SessionOpts { dimensions: dimensions(&keys), filter, callchains, max_frames, trace_text: None },
+            want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
+            symfs: args.symfs.clone(),
+        })
+    }
+
+    /// How it is printed.
+    pub fn stdio(&self, args: &Args, recording: &Recording, colour: bool) -> StdioOpts {
+        let by_symbol = self.sort_given.as_deref().is_some_and(|sort| sort.starts_with("sym"));
+        let style = |graph: profile::view::report::GraphOpts| GraphStyle {
+            mode: graph.mode,
+            value: self.call_graph.value,
+            limit: self.call_graph.limit,
+            skip_first: by_symbol && !self.fields_given,
+        };
+        StdioOpts {
+            separator: args.field_separator,
+            graph: self.report.graph.map(style),
+            min_percent: args.percent_limit,
+            quiet: args.quiet,
+            colour,
+            elided: self.elided(),
+            relative: self.report.relative,
+            show_empty: args.no_skip_empty,
+            children: self.report.children,
+            lost_samples: recording.profile.diagnostics.lost_samples,
+            header: None,
+        }
+    }
+
+    /// A filter with one value says it once for all rows: perf leaves the column out.
+    fn elided(&self) -> Vec<(SortKey, &'static str, String)> {
+        let filter = &self.report.filter;
+        let lists = [
+            (SortKey::Dso, "dso", &filter.dsos),
+            (SortKey::Comm, "comm", &filter.comms),
+            (SortKey::Symbol, "symbol", &filter.symbols),
+        ];
+        let single = lists.into_iter().filter(|(.., list)| list.len() == 1);
+        single.map(|(key, word, list)| (key, word, list[0].clone())).collect()
+    }
+}
+
+fn has_chain(event: &perfdata::Event) -> bool {
+    event.attr.sample_type & perfdata::abi::PERF_SAMPLE_CALLCHAIN != 0
+}
+
+fn has_branches(event: &perfdata::Event) -> bool {
+    let call_stack = event.attr.branch_sample_type & perfdata::abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0;
+    event.attr.sample_type & perfdata::abi::PERF_SAMPLE_BRANCH_STACK != 0 && !call_stack
+}
+
+fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branches: bool) -> anyhow::Result<()> {
+    let is_trace_field = |name: &str| is_trace_field(file, name);
+    if let Some(sort) = &args.sort {
+        let keys = flags::parse_fields("--sort", sort, &is_trace_field)?;
+        let (keys, numbers): (Vec<Field>, Vec<Field>) =
+            keys.into_iter().partition(|field| matches!(field, Field::Key(_)));
+        let keys = keys.into_iter().filter_map(|field| match field {
+            Field::Key(key) => Some(key),
+            _ => None,
+        });
+        report.sort = if sort.starts_with('+') {
+            report.sort.iter().cloned().chain(keys).collect()
+        } else {
+            keys.collect()
+        };
+        report.show_samples |= numbers.contains(&Field::Samples);
+        report.show_period |= numbers.contains(&Field::Period);
+    } else if branches {
+        report.sort =
+            vec![SortKey::Comm, SortKey::DsoFrom, SortKey::SymbolFrom, SortKey::SymbolTo, SortKey::Cycles];
+    } else if !file.events().is_empty() && file.events().iter().all(is_tracepoint) {
+        report.sort = vec![SortKey::Trace];
+    }
+    if let Some(fields) = &args.fields {
+        report.fields = Some(flags::parse_fields("-F", fields, &is_trace_field)?);
+        if args.sort.is_none() {
+            report.sort = Vec::new();
+        }
+    }
+    report.show_samples |= args.show_nr_samples;
+    report.show_period |= args.show_total_period;
+    report.show_modes = args.showcpuutilization;
+    report.group = args.group;
+    Ok(())
+}
+
+fn is_tracepoint(event: &perfdata::Event) -> bool {
+    event.attr.type_ == perfdata::abi::PERF_TYPE_TRACEPOINT
+}
+
+/// True if a tracepoint of the file has such a field; without formats, any name may be one.
+fn is_trace_field(file: &PerfData<'_>, _name: &str) -> bool {
+    file.events().iter().any(is_tracepoint)
+}
+
+fn set_filters(report: &mut ReportOpts, args: &Args) -> anyhow::Result<()> {
+    report.filter = RowFilter {
+        comms: args.comms.clone(),
+        dsos: args.dsos.clone(),
+        symbols: args.symbols.clone(),
+        symbol_contains: args.input_and_filter().1,
+        pids: args.pid.clone(),
+        tids: args.tid.clone(),
+        cpus: Vec::new(),
+    };
+    report.relative = match args.percentage.as_deref() {
+        None | Some("absolute") => false,
+        Some("relative") => true,
+        Some(other) => bail!("--percentage: '{other}' is neither absolute nor relative"),
+    };
+    let regex = |flag: &str, text: &Option<String>| match text {
+        Some(text) => Regex::new(text).map(Some).with_context(|| format!("{flag}: no regular expression")),
+        None => Ok(None),
+    };
+    report.parent = regex("--parent", &args.parent)?;
+    report.ignore_callees = regex("--ignore-callees", &args.ignore_callees)?;
+    report.exclude_other = args.exclude_other;
+    report.hide_unresolved = args.hide_unresolved;
+    report.max_stack = args.max_stack.unwrap_or(usize::MAX);
+    Ok(())
+}
+
+/// What the session has to keep for these keys.
+fn dimensions(keys: &[SortKey]) -> Dimensions {
+    let has = |wanted: &[SortKey]| keys.iter().any(|key| wanted.contains(key));
+    let trace_fields = keys.iter().filter_map(|key| match key {
+        SortKey::TraceField(name) => Some(name.clone()),
+        _ => None,
+    });
+    Dimensions {
+        cpu: has(&[SortKey::Cpu, SortKey::Socket]),
+        time_slice_ns: has(&[SortKey::Time]).then_some(100_000_000),
+        weight: has(&[SortKey::Weight, SortKey::LocalWeight]),
+        data_addr: has(&[SortKey::DataAddr]),
+        cgroup: has(&[SortKey::Cgroup]),
+        transaction: has(&[SortKey::Transaction]),
+        branches: has(&[
+            SortKey::DsoFrom,
+            SortKey::DsoTo,
+            SortKey::SymbolFrom,
+            SortKey::SymbolTo,
+            SortKey::Mispredict,
+            SortKey::InTx,
+            SortKey::Abort,
+            SortKey::Cycles,
+        ]),
+        trace: has(&[SortKey::Trace]),
+        trace_fields: trace_fields.collect(),
+        sample: has(&[SortKey::SampleNumber]),
+    }
+}
