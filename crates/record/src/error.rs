@@ -73,6 +73,17 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The frequency is above the kernel's limit, and must not be lowered.
+    #[error("{asked} Hz is above the kernel's limit of {limit} Hz (kernel.perf_event_max_sample_rate)")]
+    RateTooHigh {
+        /// As asked, in Hz.
+        asked: u64,
+        /// The limit, in Hz.
+        limit: u64,
+    },
+    /// The unwinding thread died: our bug.
+    #[error("the unwinding thread has panicked; this is a bug of tally")]
+    Worker,
     /// Another system call failed.
     #[error("{call}: {source}")]
     System {

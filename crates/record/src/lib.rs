@@ -10,6 +10,7 @@ pub mod count;
 pub mod drain;
 pub mod error;
 pub mod event;
+pub mod features;
 pub mod fuzz;
 pub mod join;
 pub mod objects;
@@ -21,12 +22,19 @@ pub mod output;
 pub mod plan;
 pub mod proc;
 pub mod processes;
+pub mod session;
+pub mod setup;
 pub mod stacks;
 pub mod summary;
+pub mod synthesize;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod target;
+pub mod totals;
 pub mod worker;
 
 pub use error::Error;
+pub use opts::RecordOpts;
+pub use session::record;
+pub use summary::RunSummary;
 pub use target::{Target, Whom};

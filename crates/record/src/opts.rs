@@ -94,6 +94,15 @@ pub struct EventRequest {
     pub filter: Option<String>,
 }
 
+impl EventRequest {
+    /// An event without group, filter or terms of its own.
+    #[must_use]
+    pub fn plain(name: &str, attr: Attr) -> Self {
+        let name = name.to_owned();
+        Self { name, attr, leader: None, own_rate: false, leader_samples: false, filter: None }
+    }
+}
+
 /// How often to sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {

@@ -53,6 +53,7 @@ struct Rest {
     sample_times: Option<(u64, u64)>,
     stops: Vec<(u64, StackEnding)>,
     window: (u32, u32),
+    sample_bytes: u64,
 }
 
 /// What is left when the thread ends.
@@ -65,6 +66,8 @@ pub struct Finished {
     pub processes: Processes,
     /// Time of the first and last sample, in ns.
     pub sample_times: Option<(u64, u64)>,
+    /// Bytes of sample records handed to the output.
+    pub sample_bytes: u64,
     /// Incomplete stacks: (number of the sample in the file, its ending), ascending.
     pub stops: Vec<(u64, StackEnding)>,
 }
@@ -89,6 +92,7 @@ impl Worker {
             sample_times: None,
             stops: Vec::new(),
             window: (0, 0),
+            sample_bytes: 0,
         };
         Self { order: Order::default(), rest }
     }
@@ -121,8 +125,8 @@ impl Worker {
         }
         self.order.emit_all(|time_ns, record| self.rest.take(time_ns, record));
         self.rest.sink.finish_round();
-        let Rest { account, sink, processes, sample_times, stops, .. } = self.rest;
-        Finished { account, sink, processes, sample_times, stops }
+        let Rest { account, sink, processes, sample_times, stops, sample_bytes, .. } = self.rest;
+        Finished { account, sink, processes, sample_times, stops, sample_bytes }
     }
 }
 

@@ -1,0 +1,144 @@
+//! The header of a file: which machine, which kernel, which command, which files were seen.
+
+use std::fs;
+
+use perfdata::abi::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER};
+use perfdata::file::features::{BuildIdEntry, ClockData, CpuPlace, CpuTopology, GroupDesc, NrCpus, NumaNode};
+use perfdata::{Event, Features};
+
+use crate::objects::SeenObject;
+use crate::opts::RecordOpts;
+use crate::proc;
+use crate::sys::time::Clock;
+
+/// What is known when the recording begins.
+#[must_use]
+pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
+    let read = |path: &str| fs::read_to_string(path).ok().map(|t| t.trim().to_owned());
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let cpus = proc::online_cpus();
+    let present = read("/sys/devices/system/cpu/present").and_then(|t| crate::target::parse_cpu_list(&t));
+    let available = present.map_or(cpus.len(), |p| p.len());
+    let clock_ns = opts.clock.now_ns();
+    Features {
+        hostname: read("/proc/sys/kernel/hostname"),
+        os_release: read("/proc/sys/kernel/osrelease"),
+        version: Some(concat!("tally ", env!("CARGO_PKG_VERSION")).to_owned()),
+        arch: Some(std::env::consts::ARCH.to_owned()),
+        nr_cpus: Some(NrCpus { available: available as u32, online: cpus.len() as u32 }),
+        cpu_desc: cpu_field(&cpuinfo, "model name").map(str::to_owned),
+        cpu_id: cpu_id(&cpuinfo),
+        total_mem_kib: read("/proc/meminfo").and_then(|t| mem_total_kib(&t)),
+        cmdline: (!opts.command_line.is_empty()).then(|| opts.command_line.clone()),
+        event_desc: events.to_vec(),
+        cpu_topology: Some(cpu_topology(&cpus)),
+        numa_topology: numa_nodes(),
+        pmu_mappings: pmu_mappings(),
+        groups: groups(opts),
+        has_branch_stack: opts.extra.branches != 0,
+        clock_resolution_ns: Some(1),
+        clock_data: Some(ClockData {
+            clockid: opts.clock.id().cast_unsigned(),
+            wall_ns: Clock::Realtime.now_ns(),
+            clock_ns,
+        }),
+        ..Features::default()
+    }
+}
+
+/// The build-ids of the files seen and of the kernel.
+#[must_use]
+pub fn build_ids(seen: &[SeenObject], with_kernel: bool) -> Vec<BuildIdEntry> {
+    let user = seen.iter().map(|o| BuildIdEntry {
+        misc: PERF_RECORD_MISC_USER,
+        pid: -1,
+        build_id: o.build_id.as_bytes().to_vec(),
+        filename: o.name.to_vec(),
+    });
+    let kernel = dso::elf::kernel_build_id().filter(|_| with_kernel).map(|id| BuildIdEntry {
+        misc: PERF_RECORD_MISC_KERNEL,
+        pid: -1,
+        build_id: id.as_bytes().to_vec(),
+        filename: b"[kernel.kallsyms]".to_vec(),
+    });
+    kernel.into_iter().chain(user).collect()
+}
+
+fn cpu_field<'t>(cpuinfo: &'t str, key: &str) -> Option<&'t str> {
+    let of = |line: &'t str| line.split_once(':').filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim());
+    cpuinfo.lines().find_map(of)
+}
+
+/// "vendor,family,model,stepping" as perf says it; x86 only.
+fn cpu_id(cpuinfo: &str) -> Option<String> {
+    let parts = ["vendor_id", "cpu family", "model", "stepping"].map(|key| cpu_field(cpuinfo, key));
+    let parts: Option<Vec<&str>> = parts.into_iter().collect();
+    Some(parts?.join(","))
+}
+
+fn mem_total_kib(meminfo: &str) -> Option<u64> {
+    meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+fn cpu_topology(cpus: &[u32]) -> CpuTopology {
+    let read = |cpu: u32, file: &str| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
+        fs::read_to_string(path).ok().map(|t| t.trim().to_owned())
+    };
+    let lists = |file: &str| {
+        let mut all: Vec<String> = cpus.iter().filter_map(|&c| read(c, file)).collect();
+        let mut seen = std::collections::HashSet::new();
+        all.retain(|l| seen.insert(l.clone()));
+        all
+    };
+    let number = |cpu, file: &str| read(cpu, file).and_then(|t| t.parse::<i64>().ok());
+    let unsigned = |cpu, file: &str| number(cpu, file).and_then(|n| u32::try_from(n).ok());
+    CpuTopology {
+        core_siblings: lists("package_cpus_list"),
+        die_siblings: lists("die_cpus_list"),
+        thread_siblings: lists("core_cpus_list"),
+        cpus: cpus
+            .iter()
+            .map(|&c| CpuPlace {
+                core_id: unsigned(c, "core_id").unwrap_or(0),
+                die_id: Some(unsigned(c, "die_id").unwrap_or(0)),
+                socket_id: unsigned(c, "physical_package_id").unwrap_or(0),
+            })
+            .collect(),
+    }
+}
+
+fn numa_nodes() -> Vec<NumaNode> {
+    let root = "/sys/devices/system/node";
+    let online = fs::read_to_string(format!("{root}/online")).ok();
+    let nodes = online.and_then(|t| crate::target::parse_cpu_list(&t)).unwrap_or_default();
+    let of = |node: u32| {
+        let info = fs::read_to_string(format!("{root}/node{node}/meminfo")).ok()?;
+        let kib = |key: &str| {
+            let line = info.lines().find(|l| l.contains(key))?;
+            line.rsplit(':').next()?.trim().strip_suffix(" kB")?.trim().parse().ok()
+        };
+        let cpus = fs::read_to_string(format!("{root}/node{node}/cpulist")).ok()?.trim().to_owned();
+        Some(NumaNode { node, mem_total_kib: kib("MemTotal")?, mem_free_kib: kib("MemFree")?, cpus })
+    };
+    nodes.into_iter().filter_map(of).collect()
+}
+
+fn pmu_mappings() -> Vec<(u32, String)> {
+    let Ok(entries) = fs::read_dir("/sys/bus/event_source/devices") else { return Vec::new() };
+    let of = |entry: fs::DirEntry| {
+        let kind = fs::read_to_string(entry.path().join("type")).ok()?.trim().parse().ok()?;
+        Some((kind, entry.file_name().to_str()?.to_owned()))
+    };
+    let mut found: Vec<(u32, String)> = entries.filter_map(|e| of(e.ok()?)).collect();
+    found.sort();
+    found
+}
+
+fn groups(opts: &RecordOpts) -> Vec<GroupDesc> {
+    let members = |leader: usize| opts.events.iter().filter(|e| e.leader == Some(leader)).count() as u32;
+    (0..opts.events.len())
+        .filter(|&i| opts.events[i].leader.is_none() && members(i) > 0)
+        .map(|i| GroupDesc { name: "{anon_group}".to_owned(), leader: i as u32, members: members(i) + 1 })
+        .collect()
+}

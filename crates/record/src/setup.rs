@@ -1,0 +1,203 @@
+//! Opens what was asked for, or the best the machine allows, and says what had to give way.
+
+use dso::Machine;
+use dso::unwind::Regs;
+use perfdata::Attr;
+use perfdata::abi::*;
+
+use crate::error::{Error, remedy_of_open};
+use crate::open::{Opened, Places, Refused, Start};
+use crate::opts::{CallGraph, EventRequest, Rate, RecordOpts};
+use crate::plan::{MAX_SNAPSHOT_BYTES, Offer, Plan, plan};
+use crate::proc;
+use crate::summary::Notice;
+use crate::sys::mem;
+
+/// The first step of the snapshot ladder: enough for most programs.
+const FIRST_SNAPSHOT_BYTES: u32 = 16 << 10;
+
+/// On machines with more CPUs, tasks don't inherit two sizes of snapshot per CPU, but one.
+const CPUS_FOR_LADDER: usize = 16;
+
+/// What was opened, and how.
+pub struct Setup {
+    /// The events.
+    pub plan: Plan,
+    /// Their descriptors and rings.
+    pub opened: Opened,
+    /// What gave way.
+    pub notices: Vec<Notice>,
+    /// The events that were asked for in the end.
+    pub events: Vec<EventRequest>,
+    /// The kernel may be sampled.
+    pub kernel: bool,
+}
+
+/// Opens the events of `opts` in `places`. Each refusal of the kernel that a smaller wish can cure is cured.
+pub fn open(opts: &RecordOpts, places: &Places, start: Start) -> Result<Setup, Error> {
+    let mut attempt = Attempt::new(opts, places)?;
+    loop {
+        let plan = plan(&attempt.opts, &attempt.events, &attempt.offer);
+        let opened = Opened::open(&plan, places, start, attempt.pages).and_then(|o| filled(o, places));
+        match opened {
+            Ok(opened) => {
+                opened.set_filters(&plan)?;
+                attempt.say_ring_size();
+                let (notices, events, kernel) = (attempt.notices, attempt.events, attempt.offer.kernel);
+                return Ok(Setup { plan, opened, notices, events, kernel });
+            }
+            Err(refused) => attempt.give_way(&plan, refused, places)?,
+        }
+    }
+}
+
+/// A recording without any ring would never end.
+fn filled(opened: Opened, places: &Places) -> Result<Opened, Refused> {
+    if opened.rings.is_empty() {
+        let place = places.tids.first().map_or_else(String::new, |t| format!(" for thread {t}"));
+        let source = std::io::Error::from_raw_os_error(libc::ESRCH);
+        return Err(Refused { event: Some(0), place, source });
+    }
+    Ok(opened)
+}
+
+struct Attempt {
+    opts: RecordOpts,
+    events: Vec<EventRequest>,
+    is_default_event: bool,
+    offer: Offer,
+    pages: usize,
+    asked_pages: Option<usize>,
+    notices: Vec<Notice>,
+}
+
+impl Attempt {
+    fn new(opts: &RecordOpts, places: &Places) -> Result<Self, Error> {
+        let max_rate_hz =
+            proc::sysctl("kernel/perf_event_max_sample_rate").and_then(|r| u64::try_from(r).ok());
+        let max_rate_hz = max_rate_hz.unwrap_or(100_000);
+        let mut notices = Vec::new();
+        if let Rate::Hz(asked) = opts.rate
+            && asked > max_rate_hz
+        {
+            if opts.strict_rate {
+                return Err(Error::RateTooHigh { asked, limit: max_rate_hz });
+            }
+            notices.push(Notice::LowerFrequency(asked, max_rate_hz));
+        }
+        let cpus = places.cpus.len().max(1);
+        let pages = opts.ring_pages.unwrap_or_else(|| default_pages(cpus)).next_power_of_two();
+        let is_default_event = opts.events.is_empty();
+        let events = if is_default_event { vec![hardware_cycles()] } else { opts.events.clone() };
+        let offer = Offer {
+            unwind_regs: Regs::perf_mask(Machine::host()),
+            max_rate_hz,
+            snapshot_steps: snapshot_steps(pages, cpus, opts.target.is_system_wide()),
+            kernel: true,
+            build_id_records: true,
+        };
+        let opts = opts.clone();
+        Ok(Self { asked_pages: opts.ring_pages, opts, events, is_default_event, offer, pages, notices })
+    }
+
+    /// Changes one wish so that the refusal won't come again, or gives up with an error that says what to do.
+    fn give_way(&mut self, plan: &Plan, refused: Refused, places: &Places) -> Result<(), Error> {
+        let errno = refused.source.raw_os_error().unwrap_or(0);
+        let Some(event) = refused.event else { return self.shrink(refused, places) };
+        let opened = &plan.opened[event];
+        let asked = &self.events[opened.file_event];
+        let user_too = !asked.attr.flags.has(perfdata::AttrFlags::EXCLUDE_USER);
+        match errno {
+            libc::EACCES | libc::EPERM
+                if self.offer.kernel && user_too && !self.opts.target.is_system_wide() =>
+            {
+                self.offer.kernel = false;
+                self.notices.push(Notice::UserOnly(proc::sysctl("kernel/perf_event_paranoid").unwrap_or(2)));
+            }
+            libc::EINVAL if self.offer.build_id_records => self.offer.build_id_records = false,
+            libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL
+                if self.is_default_event && asked.attr.type_ == PERF_TYPE_HARDWARE =>
+            {
+                self.events = vec![cpu_clock()];
+                self.notices.push(Notice::NoHardwareCounters("cpu-clock"));
+            }
+            libc::EINVAL | libc::EOPNOTSUPP if self.opts.call_graph == CallGraph::Live => {
+                self.opts.call_graph = CallGraph::FramePointer;
+                self.notices.push(Notice::FramePointersOnly("the kernel copies no registers for this event"));
+            }
+            _ => {
+                let paranoid = proc::sysctl("kernel/perf_event_paranoid");
+                let remedy = remedy_of_open(&refused.source, paranoid, self.opts.target.is_system_wide());
+                let (event, place, source) = (opened.name.clone(), refused.place, refused.source);
+                return Err(Error::Open { event, place, source, remedy });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rings were too large for the locked-memory limit: half of it.
+    fn shrink(&mut self, refused: Refused, places: &Places) -> Result<(), Error> {
+        let smallest = 2;
+        if refused.source.raw_os_error() != Some(libc::EPERM)
+            && refused.source.raw_os_error() != Some(libc::ENOMEM)
+            || self.pages <= smallest
+        {
+            let kib = (self.pages * mem::page_bytes()) as u64 >> 10;
+            return Err(Error::Map { kib, source: refused.source });
+        }
+        self.pages /= 2;
+        let cpus = places.cpus.len().max(1);
+        self.offer.snapshot_steps = snapshot_steps(self.pages, cpus, self.opts.target.is_system_wide());
+        Ok(())
+    }
+
+    /// Tells of smaller rings if they were asked for, or if they are too small for deep stacks.
+    fn say_ring_size(&mut self) {
+        let kib = |pages: usize| (pages * mem::page_bytes()) as u64 >> 10;
+        let wanted = self.asked_pages.map(usize::next_power_of_two);
+        if let Some(asked) = wanted.filter(|&asked| asked > self.pages) {
+            self.notices.push(Notice::SmallerRings(kib(asked), kib(self.pages)));
+        }
+    }
+}
+
+/// Rings that hold some hundred milliseconds of large snapshots, within a total that no machine misses.
+fn default_pages(cpus: usize) -> usize {
+    const TOTAL_BYTES: usize = 128 << 20;
+    let bytes = (TOTAL_BYTES / cpus).clamp(512 << 10, 8 << 20);
+    let pages = bytes / mem::page_bytes();
+    // Down to a power of two.
+    1 << pages.max(2).ilog2()
+}
+
+/// Snapshot sizes so that at least a dozen samples fit a ring.
+fn snapshot_steps(pages: usize, cpus: usize, system_wide: bool) -> [u32; 2] {
+    let most = u32::try_from(pages * mem::page_bytes() / 12).unwrap_or(u32::MAX) & !7;
+    let large = MAX_SNAPSHOT_BYTES.min(most).max(512);
+    let small = FIRST_SNAPSHOT_BYTES.min(large);
+    if cpus > CPUS_FOR_LADDER && !system_wide { [large, large] } else { [small, large] }
+}
+
+fn hardware_cycles() -> EventRequest {
+    let attr = Attr { type_: PERF_TYPE_HARDWARE, config: PERF_COUNT_HW_CPU_CYCLES, ..Attr::default() };
+    EventRequest::plain("cycles", attr)
+}
+
+fn cpu_clock() -> EventRequest {
+    let attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_CPU_CLOCK, ..Attr::default() };
+    EventRequest::plain("cpu-clock", attr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_fit_a_dozen_times_into_the_ring() {
+        let page = mem::page_bytes();
+        assert_eq!(snapshot_steps((8 << 20) / page, 2, false), [16 << 10, 65_528]);
+        let small = snapshot_steps((128 << 10) / page, 2, false);
+        assert!(small[1] as usize * 12 <= 128 << 10 && small[0] == small[1]);
+        assert_eq!(snapshot_steps((8 << 20) / page, 64, false), [65_528; 2]);
+    }
+}
