@@ -16,7 +16,7 @@ use mutate::Mutator;
 /// One input may take this long; the biggest takes a hundredth of it.
 const SLOW: Duration = Duration::from_secs(20);
 /// Bigger corpus files are cut: a mutation near the start matters most.
-const LONGEST: usize = 256 << 10;
+const LONGEST: usize = 64 << 10;
 
 /// The input in work and since when, for the watchdog and the panic hook.
 #[derive(Default)]

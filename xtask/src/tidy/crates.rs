@@ -28,6 +28,7 @@ const LISTED: &[&str] = &[
     "hashbrown",
     "iced-x86",
     "libc",
+    "libfuzzer-sys",
     "lzma-rust2",
     "memchr",
     "memmap2",
