@@ -101,9 +101,15 @@ pub struct Args {
     /// Columns for kernel and user time
     #[arg(long)]
     pub showcpuutilization: bool,
-    /// Show the events of a group side by side
-    #[arg(long)]
+    /// Show the events of a group side by side (default for groups of record's {a,b})
+    #[arg(long, overrides_with = "no_group")]
     pub group: bool,
+    /// Show the events of a group one by one
+    #[arg(long, overrides_with = "group")]
+    pub no_group: bool,
+    /// Show samples even if there are branch stacks
+    #[arg(long)]
+    pub no_branch_stack: bool,
     /// The file's header before the report
     #[arg(long)]
     pub header: bool,

@@ -32,10 +32,10 @@ impl Plan {
     /// If a flag's value makes no sense.
     pub fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
         let has_chains = file.events().iter().any(has_chain);
-        let branches = !has_chains && file.events().iter().any(has_branches);
+        let branches = !args.no_branch_stack && file.events().iter().any(has_branches);
         let mut call_graph = flags::parse_call_graph(args.call_graph.as_deref().unwrap_or(""))?;
-        let callchains = has_chains && call_graph.graph.is_some();
-        let children = callchains && !args.no_children;
+        let children = has_chains && !args.no_children && !branches;
+        let callchains = has_chains && (call_graph.graph.is_some() || children);
         if let Some(graph) = &mut call_graph.graph {
             let root_first = args.inverted || (children && !call_graph.order_given);
             if root_first {
@@ -151,7 +151,7 @@ fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branch
     report.show_samples |= args.show_nr_samples;
     report.show_period |= args.show_total_period;
     report.show_modes = args.showcpuutilization;
-    report.group = args.group;
+    report.group = args.group || (!args.no_group && !file.features().groups.is_empty());
     Ok(())
 }
 

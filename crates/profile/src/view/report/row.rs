@@ -146,6 +146,8 @@ impl Profile {
         match entry.symbol.map(|id| self.symbols.of(id)) {
             Some(symbol) if symbol.inlined => format!("{} (inlined)", self.strings.of(symbol.name)),
             Some(symbol) => self.strings.of(symbol.name).to_owned(),
+            // C's %#x: no prefix for zero.
+            None if entry.avma == 0 => "0".to_owned(),
             None => format!("{:#x}", entry.avma),
         }
     }
@@ -187,6 +189,7 @@ impl Profile {
                 let inlined = if symbol.inlined { " (inlined)" } else { "" };
                 format!("[{level}] {}{inlined}", self.strings.of(symbol.name))
             }
+            None if addr == 0 => format!("[{level}] 0000000000000000"),
             None => format!("[{level}] {addr:#018x}"),
         }
     }
