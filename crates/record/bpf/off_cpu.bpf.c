@@ -27,11 +27,11 @@ const volatile u32 has_prev_state = 1; /* sched_switch's 4th argument: 5.18 */
 const volatile u32 has_task_pt_regs = 1; /* 5.15 */
 const volatile u32 pid_ns_inum = 0; /* tally's pid namespace; 0 = initial */
 const volatile u32 regs_bytes = 168; /* of struct pt_regs */
-const volatile u32 sp_offset = 152; /* in struct pt_regs */
-const volatile u32 ip_offset = 128;
 
 #define COPY_REFRESH_NS 1000000
-#define BUSY_NS 100000
+/* A thread may copy its stack once per this time, and so often at once. */
+#define COPY_EVERY_NS 20000
+#define COPY_BURST 64
 #define PAGE_BYTES 4096
 #define COPY_STEPS 7
 
@@ -43,9 +43,11 @@ struct thread_state {
 	u64 total[KIND_COUNT];
 	u64 carry[KIND_COUNT];
 	u64 switches;
+	u64 runtime_ns; /* the scheduler's own count at the last switch-out */
 	u64 wait_weight_ns; /* decided at wake-up */
 	u64 last_wait_ns;
 	u64 copy_ns;
+	u64 copy_paid_ns; /* copies are paid for up to here */
 	u64 copy_print;
 	u64 stack_end; /* first address found unreadable above the stack */
 	u32 kind;
@@ -56,13 +58,15 @@ struct thread_state {
 	u32 flags;
 	u32 slot; /* index + 1; 0 = none yet */
 	u32 copy_bytes;
-	char other_comm[COMM_BYTES];
 	u32 weighed; /* wait_weight_ns holds for this wait */
 	u32 done; /* totals were handed out */
 };
 
-struct regs {
-	u64 word[REGS_BYTES / 8];
+/* Where a thread is in its user code. */
+struct place {
+	u64 ip;
+	u64 sp;
+	u64 print; /* see place_of */
 };
 
 struct {
@@ -204,15 +208,12 @@ INLINE int is_target(struct task_struct *task, struct control *c)
 {
 	u64 key;
 
-	if (c->every_thread)
+	if (c->whom == WHOM_ALL)
 		return task->pid != 0 && visible_process(task) != c->self_tgid;
-	key = visible_process(task);
-	if (key && bpf_map_lookup_elem(&targets, &key))
-		return 1;
-	key = visible_id(task);
-	if (!key)
-		return 0;
-	key |= 1ULL << 32;
+	if (c->whom == WHOM_THREADS)
+		key = visible_id(task) | 1ULL << 32;
+	else
+		key = visible_process(task);
 	return bpf_map_lookup_elem(&targets, &key) != 0;
 }
 
@@ -272,43 +273,47 @@ INLINE u64 weigh(struct thread_state *t, u32 kind, u64 ns, u64 period)
 
 /* --- user registers and stack ------------------------------------------ */
 
-INLINE int read_regs(struct task_struct *task, struct regs *r)
+/*
+ * Same fingerprint = the same place: pc, sp, system call and its first
+ * argument (file, futex). Registers as such are read afresh for each sample;
+ * what must still hold is the copied stack. Callee-saved registers are left
+ * out: loop counters live there.
+ */
+INLINE int place_of(struct task_struct *task, struct place *place)
+{
+	struct pt_regs___x86 *x86;
+	u64 arg, nr, h;
+
+	if (!has_task_pt_regs)
+		return 0;
+	x86 = (void *)bpf_task_pt_regs(task);
+	if (field_exists(x86->orig_ax)) {
+		place->ip = x86->ip;
+		place->sp = x86->sp;
+		arg = x86->di;
+		nr = x86->orig_ax;
+	} else {
+		struct pt_regs___arm64 *arm = (void *)x86;
+
+		place->ip = arm->pc;
+		place->sp = arm->sp;
+		arg = arm->regs[0];
+		nr = arm->regs[8];
+	}
+	h = (place->ip * 0x9e3779b97f4a7c15ULL ^ place->sp) * 0x9e3779b97f4a7c15ULL;
+	h = ((h ^ arg) * 0x9e3779b97f4a7c15ULL ^ nr) * 0x9e3779b97f4a7c15ULL;
+	place->print = h | 1;
+	return 1;
+}
+
+/* The registers as they are, for the record. */
+INLINE u32 read_regs(struct task_struct *task, u8 *to)
 {
 	u32 bytes = regs_bytes;
 
-	if (!has_task_pt_regs || bytes > sizeof(*r))
+	if (!has_task_pt_regs || bytes > REGS_BYTES)
 		return 0;
-	return bpf_probe_read_kernel(r, bytes, (void *)bpf_task_pt_regs(task)) == 0;
-}
-
-INLINE u64 reg_at(struct regs *r, u32 offset)
-{
-	u32 i = offset / 8;
-
-	if (i >= REGS_BYTES / 8)
-		return 0;
-	return r->word[i];
-}
-
-/*
- * Same fingerprint = the same wait: pc, sp, and the words that hold the
- * callee-saved registers and first argument on x86-64 (0..5: r15 r14 r13 r12
- * bp bx, 14: di) and some of them on aarch64 (0, 19..29).
- */
-INLINE u64 fingerprint(struct regs *r)
-{
-	u64 h = reg_at(r, ip_offset) * 0x9e3779b97f4a7c15ULL;
-
-	h = (h ^ reg_at(r, sp_offset)) * 0x9e3779b97f4a7c15ULL;
-	h = (h ^ r->word[0] ^ (r->word[14] << 1)) * 0x9e3779b97f4a7c15ULL;
-	if (regs_bytes > 168) {
-		h = (h ^ r->word[19] ^ (r->word[20] << 1)) * 0x9e3779b97f4a7c15ULL;
-		h = (h ^ r->word[29] ^ (r->word[30] << 1)) * 0x9e3779b97f4a7c15ULL;
-		return h | 1;
-	}
-	h = (h ^ r->word[1] ^ (r->word[2] << 1)) * 0x9e3779b97f4a7c15ULL;
-	h = (h ^ r->word[3] ^ (r->word[4] << 1) ^ (r->word[5] << 2)) * 0x9e3779b97f4a7c15ULL;
-	return h | 1;
+	return bpf_probe_read_kernel(to, bytes, (void *)bpf_task_pt_regs(task)) ? 0 : bytes;
 }
 
 /* How much user stack to copy from sp, clamped to what is known readable. */
@@ -382,32 +387,46 @@ INLINE struct off_record *thread_slot_made(struct thread_state *t)
 	return thread_slot(t);
 }
 
+/* Token bucket in time. */
+INLINE int may_copy(struct thread_state *t, u64 now)
+{
+	if (t->copy_paid_ns + COPY_EVERY_NS > now)
+		return 0;
+	if (t->copy_paid_ns + COPY_BURST * COPY_EVERY_NS < now)
+		t->copy_paid_ns = now - COPY_BURST * COPY_EVERY_NS;
+	t->copy_paid_ns += COPY_EVERY_NS;
+	return 1;
+}
+
+INLINE int sample_is_near(struct thread_state *t, u64 period)
+{
+	u64 likely = 4 * t->last_wait_ns;
+
+	return t->carry[KIND_SLEEP] + likely >= period || t->carry[KIND_RUNNABLE] + likely >= period ||
+	       t->carry[KIND_PREEMPTED] + likely >= period || t->carry[KIND_DISK] + likely >= period;
+}
+
 /* Keeps the leaving thread's user stack, unless the kept one is still it. */
 INLINE void keep_stack(struct thread_state *t, struct task_struct *task, struct control *c, u64 now, int sleepable)
 {
 	struct off_record *slot;
-	struct regs r = {};
-	u64 print, sp;
+	struct place place;
 	u32 want;
 
-	if (t->flags & FLAG_KTHREAD || !read_regs(task, &r))
+	if (t->flags & FLAG_KTHREAD || !place_of(task, &place))
 		return;
-	print = fingerprint(&r);
-	if (print == t->copy_print && now - t->copy_ns < COPY_REFRESH_NS)
+	if (place.print == t->copy_print && now - t->copy_ns < COPY_REFRESH_NS)
 		return;
-	/* A thread in a storm of short waits: copy only when a sample is near. */
-	if (!sleepable && now - t->copy_ns < BUSY_NS &&
-	    t->carry[KIND_SLEEP] + 4 * t->last_wait_ns < c->period_ns &&
-	    t->carry[KIND_PREEMPTED] + 4 * t->last_wait_ns < c->period_ns)
+	/* In a storm of short waits copy only now and then, or when a sample is near. */
+	if (!sleepable && !may_copy(t, now) && !sample_is_near(t, c->period_ns))
 		return;
 	slot = thread_slot_made(t);
 	if (!slot)
 		return;
-	sp = reg_at(&r, sp_offset);
-	want = wanted_bytes(t, c, sp);
-	t->copy_bytes = copy_stack(slot->stack, sp, want, task, sleepable, &t->stack_end);
+	want = wanted_bytes(t, c, place.sp);
+	t->copy_bytes = copy_stack(slot->stack, place.sp, want, task, sleepable, &t->stack_end);
 	t->copy_ns = now;
-	t->copy_print = print;
+	t->copy_print = place.print;
 	count(COUNT_COPIES);
 }
 
@@ -448,6 +467,7 @@ INLINE long send_record(struct off_record *rec)
 INLINE long send_sample(struct thread_state *t, struct task_struct *task, struct off_record *rec, u64 now,
 			u64 wait_weight, u64 runnable_weight)
 {
+	struct place place;
 	long err;
 
 	fill_head(rec, t, now);
@@ -458,13 +478,12 @@ INLINE long send_sample(struct thread_state *t, struct task_struct *task, struct
 	rec->runnable_weight_ns = runnable_weight;
 	rec->other_tid = t->other_tid;
 	rec->other_tgid = t->other_tgid;
-	__builtin_memcpy(rec->other_comm, t->other_comm, COMM_BYTES);
 	if (t->wake_ns)
 		rec->flags |= FLAG_WOKEN;
 	fill_kstack(rec, task);
-	if (!(t->flags & FLAG_KTHREAD) && read_regs(task, (struct regs *)rec->regs)) {
-		rec->regs_bytes = regs_bytes;
-		if (t->copy_print && fingerprint((struct regs *)rec->regs) == t->copy_print)
+	if (!(t->flags & FLAG_KTHREAD) && place_of(task, &place)) {
+		rec->regs_bytes = read_regs(task, rec->regs);
+		if (place.print == t->copy_print)
 			rec->stack_bytes = t->slot ? t->copy_bytes : 0;
 		else
 			rec->flags |= FLAG_STALE;
@@ -514,11 +533,41 @@ INLINE void open_interval(struct thread_state *t, u32 kind, u64 now)
 	t->weighed = 0;
 }
 
+/*
+ * A switch-in that was never seen: a kernel may keep switches away from some
+ * tasks from every tracer (seen on a hosted VM, in perf's own events too). The
+ * scheduler's runtime says how long the thread has run since; what lies before
+ * is off the CPU, in no sample.
+ */
+INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, u64 now)
+{
+	u64 ran = task->se.sum_exec_runtime - t->runtime_ns;
+	u32 kind = t->kind & (KIND_COUNT - 1);
+	u64 in, wait_end;
+
+	if (ran > now - t->since_ns)
+		ran = now - t->since_ns;
+	in = now - ran;
+	wait_end = t->wake_ns && t->wake_ns < in ? t->wake_ns : in;
+	if (t->weighed) {
+		wait_end = t->wake_ns;
+		t->carry[kind] += t->wait_weight_ns;
+	} else if (kind != KIND_IDLE) {
+		t->total[kind] += wait_end - t->since_ns;
+		t->carry[kind] += wait_end - t->since_ns;
+	}
+	if (in > wait_end) {
+		t->total[KIND_RUNNABLE] += in - wait_end;
+		t->carry[KIND_RUNNABLE] += in - wait_end;
+	}
+	open_interval(t, KIND_ON, in > wait_end ? in : wait_end);
+	count(COUNT_UNSEEN);
+}
+
 INLINE void note_other(struct thread_state *t, struct task_struct *other)
 {
 	t->other_tid = visible_id(other);
 	t->other_tgid = visible_process(other);
-	bpf_probe_read_kernel(t->other_comm, COMM_BYTES, other->comm);
 }
 
 INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c, u64 now)
@@ -533,8 +582,11 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		t = thread_clock(prev, c);
 	if (!t || t->done)
 		return;
-	if (t->since_ns && t->kind == KIND_ON)
+	if (t->since_ns && t->kind != KIND_ON)
+		switch_in_unseen(t, prev, now);
+	if (t->since_ns)
 		t->total[KIND_ON] += now - t->since_ns;
+	t->runtime_ns = prev->se.sum_exec_runtime;
 	t->switches += 1;
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
 	if (state & TASK_DEAD_BITS) {
@@ -613,7 +665,6 @@ int on_switch(u64 *ctx)
 	/* A preempted thread is runnable, whatever it was about to do. */
 	if (ctx[0] & 1)
 		state &= TASK_DEAD_BITS;
-	count(COUNT_SWITCHES);
 	now = bpf_ktime_get_ns();
 	if (prev->pid)
 		switch_out(prev, next, state, c, now);
@@ -627,6 +678,7 @@ INLINE void send_waker(struct thread_state *t, u64 now, struct control *c)
 {
 	struct task_struct *me = bpf_get_current_task_btf();
 	u32 cpu_room = 1;
+	struct place place;
 	struct off_record *rec = bpf_map_lookup_elem(&scratch, &cpu_room);
 
 	if (!rec)
@@ -635,17 +687,16 @@ INLINE void send_waker(struct thread_state *t, u64 now, struct control *c)
 	rec->type = REC_WAKER;
 	rec->other_tid = t->other_tid;
 	rec->other_tgid = t->other_tgid;
-	__builtin_memcpy(rec->other_comm, t->other_comm, COMM_BYTES);
+	bpf_probe_read_kernel(rec->other_comm, COMM_BYTES, me->comm);
 	rec->flags = me->flags & PF_KTHREAD ? FLAG_KTHREAD : 0;
 	fill_kstack(rec, me);
-	if (!rec->flags && me->pid && read_regs(me, (struct regs *)rec->regs)) {
-		u64 sp = reg_at((struct regs *)rec->regs, sp_offset);
+	if (!rec->flags && me->pid && place_of(me, &place)) {
 		u32 want = c->stack_bytes;
 
 		if (want > WAKER_STACK_BYTES)
 			want = WAKER_STACK_BYTES;
-		rec->regs_bytes = regs_bytes;
-		rec->stack_bytes = copy_stack(rec->stack, sp, want, me, 0, 0);
+		rec->regs_bytes = read_regs(me, rec->regs);
+		rec->stack_bytes = copy_stack(rec->stack, place.sp, want, me, 0, 0);
 	}
 	if (send_record(rec))
 		count(COUNT_LOST_WAKERS);
@@ -713,7 +764,7 @@ int on_fork(u64 *ctx)
 	u64 key, child_key;
 	u32 one = 1;
 
-	if (!c || c->end_ns || c->every_thread)
+	if (!c || c->end_ns || c->whom != WHOM_PROCESSES)
 		return 0;
 	key = visible_process(parent);
 	child_key = visible_process(child);
@@ -758,7 +809,7 @@ int on_exit(u64 *ctx)
 	struct control *c = control_now();
 	u64 key;
 
-	if (!c || c->every_thread || task->signal->live.counter)
+	if (!c || c->whom != WHOM_PROCESSES || task->signal->live.counter)
 		return 0;
 	key = visible_process(task);
 	bpf_map_delete_elem(&targets, &key);
@@ -780,6 +831,7 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 		return 0;
 	state = task_state(task);
 	t->flags |= FLAG_OPEN_LEFT;
+	t->runtime_ns = task->se.sum_exec_runtime;
 	if (task->on_cpu)
 		open_interval(t, KIND_ON, bpf_ktime_get_ns());
 	else if (kind_of(state) == KIND_PREEMPTED)
@@ -808,6 +860,8 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 	now = c->end_ns;
 	if (now < t->since_ns)
 		now = t->since_ns;
+	if (t->kind != KIND_ON && task->on_cpu)
+		switch_in_unseen(t, task, now);
 	if (t->kind == KIND_ON) {
 		t->total[KIND_ON] += now - t->since_ns;
 	} else {

@@ -61,7 +61,7 @@ struct off_record {
 	unsigned int kstack_bytes;
 	unsigned int regs_bytes; /* 0 = no user registers */
 	unsigned int stack_bytes; /* user stack from the stack pointer upwards */
-	char other_comm[COMM_BYTES]; /* of the waker or preemptor */
+	char other_comm[COMM_BYTES]; /* REC_WAKER: of the waker */
 	unsigned long long kstack[KSTACK_FRAMES]; /* leaf first */
 	unsigned char regs[REGS_BYTES]; /* struct pt_regs as the kernel has it */
 	unsigned char stack[STACK_MAX_BYTES];
@@ -83,18 +83,23 @@ struct end_record {
 	char comm[COMM_BYTES];
 };
 
+/* Whom control.whom follows. */
+#define WHOM_PROCESSES 0 /* those in `targets`, and what they fork */
+#define WHOM_THREADS 1   /* those in `targets` */
+#define WHOM_ALL 2
+
 /* What user space sets, while running. */
 struct control {
 	unsigned long long period_ns; /* off-CPU ns per sample of a thread */
 	unsigned long long end_ns; /* not 0: nothing counts after this moment */
-	unsigned int every_thread; /* 1 = whole system, 0 = `targets` */
+	unsigned int whom; /* WHOM_* */
 	unsigned int self_tgid; /* tally: never recorded */
 	unsigned int restart_on_exec; /* this tgid's clocks begin at its exec */
 	unsigned int stack_bytes; /* user stack to copy unless `stack_want` says */
 };
 
 /* Index of the per-CPU counters. */
-#define COUNT_SWITCHES 0
+#define COUNT_UNSEEN 0  /* switch-ins the kernel did not show, made good */
 #define COUNT_SAMPLES 1
 #define COUNT_WAKERS 2
 #define COUNT_COPIES 3        /* user stacks copied at switch-out */

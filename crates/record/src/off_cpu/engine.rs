@@ -10,7 +10,7 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf, Stack};
 use aya::programs::{BtfTracePoint, Iter};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::layout::{self, COUNT_NAMES, Control, Record};
+use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
 use super::{Error, Options, Scope};
 use crate::sys::time::Clock;
 
@@ -58,7 +58,11 @@ impl Engine {
         let control = Control {
             period_ns: options.period_ns.max(1),
             end_ns: 0,
-            every_thread: matches!(scope, Scope::System),
+            whom: match scope {
+                Scope::System => Whom::All,
+                Scope::Threads(_) => Whom::Threads,
+                Scope::Command(_) | Scope::Processes(_) => Whom::Processes,
+            },
             self_pid: std::process::id(),
             restart_on_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
             stack_bytes: options.stack_bytes,
@@ -204,15 +208,12 @@ fn load_any(btf: &Btf, options: &Options) -> Result<(Ebpf, bool), Error> {
 fn load(btf: &Btf, options: &Options, has_prev_state: bool) -> Result<Ebpf, Error> {
     let prev_state = u32::from(has_prev_state);
     let pid_ns = super::own_pid_namespace();
-    let (regs_bytes, sp_offset, ip_offset) = super::REGS_LAYOUT;
     let mut ebpf = EbpfLoader::new()
         .btf(Some(btf))
         .allow_unsupported_maps()
         .override_global("has_prev_state", &prev_state, true)
         .override_global("pid_ns_inum", &pid_ns, true)
-        .override_global("regs_bytes", &regs_bytes, true)
-        .override_global("sp_offset", &sp_offset, true)
-        .override_global("ip_offset", &ip_offset, true)
+        .override_global("regs_bytes", &super::REGS_BYTES, true)
         .map_max_entries("slots", options.slots)
         .map_max_entries("free_slots", options.slots)
         .map_max_entries("ring", options.ring_bytes)

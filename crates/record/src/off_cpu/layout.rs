@@ -60,7 +60,7 @@ pub const HEAD_BYTES: usize = 112 + KSTACK_FRAMES * 8 + REGS_BYTES;
 pub const END_BYTES: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 16;
 /// Per-CPU counters, in the order of `COUNT_*`.
 pub const COUNT_NAMES: [&str; 9] = [
-    "switches",
+    "switch-ins not shown by the kernel",
     "samples",
     "wakers",
     "stack copies",
@@ -248,6 +248,17 @@ fn parse_end(bytes: &[u8]) -> EndRecord {
     }
 }
 
+/// `WHOM_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// The processes in the map `targets` and what they fork.
+    Processes = 0,
+    /// The threads in the map `targets`.
+    Threads = 1,
+    /// All.
+    All = 2,
+}
+
 /// `struct control`, as the words the map holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
@@ -255,8 +266,8 @@ pub struct Control {
     pub period_ns: u64,
     /// Not 0: nothing counts after this moment.
     pub end_ns: u64,
-    /// The whole system rather than the targets.
-    pub every_thread: bool,
+    /// Which threads have a clock.
+    pub whom: Whom,
     /// Our own process, never recorded.
     pub self_pid: u32,
     /// The clocks of this process begin at its exec; 0 = of none.
@@ -278,7 +289,7 @@ impl Control {
         [
             self.period_ns,
             self.end_ns,
-            pair(u32::from(self.every_thread), self.self_pid),
+            pair(self.whom as u32, self.self_pid),
             pair(self.restart_on_exec, self.stack_bytes),
         ]
     }
@@ -298,4 +309,123 @@ fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[offset..offset + 4]);
     u32::from_ne_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = include_str!("../../bpf/shared.h");
+
+    fn constant(name: &str) -> usize {
+        let line = HEADER.lines().find(|line| line.split_whitespace().nth(1) == Some(name));
+        let value = line.and_then(|line| line.split_whitespace().nth(2));
+        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no #define {name}"))
+    }
+
+    /// Offsets of a struct's fields by the C rules, with its size under the name "".
+    fn offsets(name: &str) -> Vec<(String, usize)> {
+        let body =
+            HEADER.split(&format!("struct {name} {{")).nth(1).and_then(|rest| rest.split("\n};").next());
+        let mut at = 0usize;
+        let mut found = Vec::new();
+        for line in body.unwrap_or_else(|| panic!("no struct {name}")).lines() {
+            let Some((declared, _)) = line.split_once(';') else { continue };
+            let size = match declared {
+                text if text.contains("long long") => 8,
+                text if text.contains("int") => 4,
+                _ => 1,
+            };
+            let field = declared.split_whitespace().last().unwrap_or_default();
+            let (field, many) = field.split_once('[').unwrap_or((field, "1]"));
+            let many = many.trim_end_matches(']');
+            let many = many.parse().unwrap_or_else(|_| constant(many));
+            at = at.next_multiple_of(size);
+            found.push((field.to_owned(), at));
+            at += size * many;
+        }
+        found.push((String::new(), at));
+        found
+    }
+
+    fn offset(of: &[(String, usize)], field: &str) -> usize {
+        of.iter().find(|(name, _)| name == field).unwrap_or_else(|| panic!("no field {field}")).1
+    }
+
+    #[test]
+    fn the_header_and_this_file_agree() {
+        let record = offsets("off_record");
+        for (field, at) in [
+            ("time_ns", 8),
+            ("since_ns", 16),
+            ("wait_ns", 24),
+            ("wait_weight_ns", 32),
+            ("runnable_ns", 40),
+            ("runnable_weight_ns", 48),
+            ("tid", 56),
+            ("tgid", 60),
+            ("other_tid", 64),
+            ("other_tgid", 68),
+            ("kind", 72),
+            ("flags", 76),
+            ("cpu", 80),
+            ("kstack_bytes", 84),
+            ("regs_bytes", 88),
+            ("stack_bytes", 92),
+            ("other_comm", 96),
+            ("kstack", 112),
+            ("regs", 112 + KSTACK_FRAMES * 8),
+            ("stack", HEAD_BYTES),
+            ("", HEAD_BYTES + STACK_MAX_BYTES),
+        ] {
+            assert_eq!(offset(&record, field), at, "off_record.{field}");
+        }
+        let end = offsets("end_record");
+        for (field, at) in [
+            ("start_ns", 8),
+            ("end_ns", 16),
+            ("total", 24),
+            ("carry", 24 + KIND_COUNT * 8),
+            ("switches", 24 + KIND_COUNT * 16),
+            ("tid", 32 + KIND_COUNT * 16),
+            ("tgid", 36 + KIND_COUNT * 16),
+            ("flags", 40 + KIND_COUNT * 16),
+            ("comm", 48 + KIND_COUNT * 16),
+            ("", END_BYTES),
+        ] {
+            assert_eq!(offset(&end, field), at, "end_record.{field}");
+        }
+        assert_eq!(offset(&offsets("control"), ""), 32);
+    }
+
+    #[test]
+    fn the_headers_constants_are_ours() {
+        for (name, value) in [
+            ("KIND_RUNNABLE", Kind::Runnable as usize),
+            ("KIND_PREEMPTED", Kind::Preempted as usize),
+            ("KIND_SLEEP", Kind::Sleep as usize),
+            ("KIND_DISK", Kind::Disk as usize),
+            ("KIND_STOPPED", Kind::Stopped as usize),
+            ("KIND_IDLE", Kind::Idle as usize),
+            ("KIND_COUNT", KIND_COUNT),
+            ("KSTACK_FRAMES", KSTACK_FRAMES),
+            ("REGS_BYTES", REGS_BYTES),
+            ("STACK_MAX_BYTES", STACK_MAX_BYTES),
+            ("FLAG_OPEN_LEFT", flag::OPEN_LEFT as usize),
+            ("FLAG_OPEN_RIGHT", flag::OPEN_RIGHT as usize),
+            ("FLAG_KTHREAD", flag::KTHREAD as usize),
+            ("FLAG_WOKEN", flag::WOKEN as usize),
+            ("FLAG_NO_SLOT", flag::NO_SLOT as usize),
+            ("FLAG_STALE", flag::STALE as usize),
+            ("FLAG_EXITED", flag::EXITED as usize),
+            ("FLAG_NEW", flag::NEW as usize),
+            ("WHOM_ALL", Whom::All as usize),
+            ("WHOM_THREADS", Whom::Threads as usize),
+            ("REC_SAMPLE", REC_SAMPLE as usize),
+            ("REC_WAKER", REC_WAKER as usize),
+            ("REC_END", REC_END as usize),
+        ] {
+            assert_eq!(constant(name), value, "{name}");
+        }
+    }
 }

@@ -82,13 +82,10 @@ pub enum Error {
     },
 }
 
-/// Bytes of `struct pt_regs` to copy, and the offsets of sp and pc in it.
+/// Bytes of `struct pt_regs` to copy.
 //
 // Source: arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h (struct pt_regs).
-#[cfg(target_arch = "x86_64")]
-pub(crate) const REGS_LAYOUT: (u32, u32, u32) = (168, 152, 128);
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) const REGS_LAYOUT: (u32, u32, u32) = (272, 248, 256);
+const REGS_BYTES: u32 = if cfg!(target_arch = "x86_64") { 168 } else { 272 };
 
 /// The inode of our pid namespace; 0 if it is the initial one.
 fn own_pid_namespace() -> u32 {
