@@ -91,6 +91,23 @@ impl EventSpec {
         self.modifiers.exclude_user || self.modifiers.exclude_kernel || self.modifiers.exclude_hv
     }
 
+    /// Leaves out all but user mode, whatever the modifiers said.
+    pub fn only_user(&mut self) {
+        self.keep_only(true);
+    }
+
+    /// Leaves out all but the kernel, whatever the modifiers said.
+    pub fn only_kernel(&mut self) {
+        self.keep_only(false);
+    }
+
+    fn keep_only(&mut self, user: bool) {
+        self.modifiers.exclude_user = !user;
+        self.modifiers.exclude_kernel = user;
+        self.modifiers.exclude_hv = true;
+        self.finish();
+    }
+
     /// Is it a tracepoint (its samples carry fields, `--filter` narrows it)?
     #[must_use]
     pub fn is_tracepoint(&self) -> bool {

@@ -429,7 +429,7 @@ impl<'a> Parser<'a> {
 
 impl EventSpec {
     /// Writes the modifiers into the attr.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         let m = &self.modifiers;
         let flags = &mut self.attr.flags;
         flags.set(AttrFlags::EXCLUDE_USER, m.exclude_user);

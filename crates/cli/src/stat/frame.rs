@@ -1,0 +1,189 @@
+//! What there is to print: events × places of one run, several runs, or one interval.
+
+use perfdata::{AttrFlags, abi};
+use record::event::{EventSpec, Tool};
+
+use super::series::Series;
+
+/// What the printers need to know of an event.
+#[derive(Debug, Clone)]
+pub struct EventInfo {
+    /// As perf names it, `:u` added where the kernel allowed user mode only.
+    pub name: String,
+    /// Unit of the printed value: `msec` for clocks, `ns` for tool events, the PMU's own, or nothing.
+    pub unit: String,
+    /// Factor from count to printed value.
+    pub scale: f64,
+    /// What it counts, for the metrics that relate it to others.
+    pub role: Role,
+    /// The modes it leaves out; only events that leave out the same are related to each other.
+    pub modes: u64,
+}
+
+/// Which part an event plays in metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// `task-clock` or `cpu-clock`, in ns.
+    Clock,
+    /// A generic hardware event, by its number.
+    Hardware(u64),
+    /// A cache event, by its config.
+    Cache(u64),
+    /// Taken by tally itself.
+    Tool,
+    /// Related to nothing but time.
+    Other,
+}
+
+impl EventInfo {
+    /// What the printers need of `spec`.
+    pub fn of(spec: &EventSpec) -> Self {
+        let attr = &spec.attr;
+        let modes = AttrFlags::EXCLUDE_USER
+            | AttrFlags::EXCLUDE_KERNEL
+            | AttrFlags::EXCLUDE_HV
+            | AttrFlags::EXCLUDE_HOST
+            | AttrFlags::EXCLUDE_IDLE;
+        let role = match (spec.tool, attr.type_) {
+            (Some(_), _) => Role::Tool,
+            (None, abi::PERF_TYPE_SOFTWARE) if attr.config <= abi::PERF_COUNT_SW_TASK_CLOCK => Role::Clock,
+            (None, abi::PERF_TYPE_HARDWARE) => Role::Hardware(attr.config & 0xffff_ffff),
+            (None, abi::PERF_TYPE_HW_CACHE) => Role::Cache(attr.config & 0xff_ffff),
+            (None, _) => Role::Other,
+        };
+        let (unit, scale) = match role {
+            Role::Clock => ("msec", 1e-6),
+            Role::Tool => ("ns", 1.0),
+            _ => ("", 1.0),
+        };
+        Self {
+            name: spec.name.clone(),
+            unit: spec.unit.clone().unwrap_or_else(|| unit.to_owned()),
+            scale: spec.scale.unwrap_or(scale),
+            role,
+            modes: attr.flags.0 & modes.0,
+        }
+    }
+}
+
+/// One value to print.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cell {
+    /// The kernel or CPU does not have the event.
+    NotSupported,
+    /// It was never on the PMU (or its task never ran).
+    NotCounted {
+        /// Time it was switched on, in ns.
+        enabled_ns: f64,
+    },
+    /// It counted.
+    Counted(Count),
+}
+
+/// A count, or the mean of several runs' counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Count {
+    /// The count before [`EventInfo::scale`], scaled up for the time it was off the PMU.
+    pub value: f64,
+    /// Time it was switched on, summed over places, in ns.
+    pub enabled_ns: f64,
+    /// Time it was on the PMU, summed over places, in ns.
+    pub running_ns: f64,
+    /// All runs' counts; `None` for a single run.
+    pub series: Option<Series>,
+}
+
+impl Cell {
+    /// The count; `None` if there is none.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Counted(count) => Some(count.value),
+            _ => None,
+        }
+    }
+}
+
+/// What readings are summed up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Aggregation {
+    /// Everything.
+    #[default]
+    Global,
+    /// Logical CPU.
+    Cpu,
+    /// Physical core.
+    Core,
+    /// Die.
+    Die,
+    /// Socket.
+    Socket,
+    /// Memory node.
+    Node,
+    /// Thread.
+    Thread,
+}
+
+/// One unit of aggregation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// Everything.
+    Global,
+    /// This logical CPU.
+    Cpu(u32),
+    /// Socket, die, core.
+    Core(u32, u32, u32),
+    /// Socket, die.
+    Die(u32, u32),
+    /// Socket.
+    Socket(u32),
+    /// Memory node.
+    Node(u32),
+    /// Thread id and name.
+    Thread(u32, String),
+}
+
+/// All cells of one unit of aggregation.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// Which unit.
+    pub key: Key,
+    /// How many CPUs (or threads) were summed up.
+    pub places: usize,
+    /// One per event.
+    pub cells: Vec<Cell>,
+}
+
+/// Everything to print at once.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// The events in order.
+    pub events: &'a [EventInfo],
+    /// The units in order.
+    pub blocks: Vec<Block>,
+    /// How they were formed.
+    pub by: Aggregation,
+    /// Length of the run (the mean of several) or interval, in ns.
+    pub wall_ns: f64,
+    /// End of the interval since the start, in ns; `None` if this is no interval.
+    pub at_ns: Option<u64>,
+}
+
+impl Frame<'_> {
+    /// (block, event) in the order of printing: CPU by CPU within an event, otherwise unit by unit.
+    pub fn order(&self) -> Vec<(usize, usize)> {
+        let (blocks, events) = (self.blocks.len(), self.events.len());
+        match self.by {
+            Aggregation::Cpu => (0..events).flat_map(|e| (0..blocks).map(move |b| (b, e))).collect(),
+            _ => (0..blocks).flat_map(|b| (0..events).map(move |e| (b, e))).collect(),
+        }
+    }
+}
+
+/// The value of a tool event, in ns.
+pub fn tool_value(tool: Tool, wall_ns: u64, user_ns: u64, system_ns: u64) -> u64 {
+    match tool {
+        Tool::DurationTime => wall_ns,
+        Tool::UserTime => user_ns,
+        Tool::SystemTime => system_ns,
+    }
+}

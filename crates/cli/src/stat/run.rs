@@ -1,0 +1,302 @@
+//! One counted run: start the command or watch what runs, wait, read.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use record::count::{CountOpts, Counters, Place, Reading};
+use record::event::EventSpec;
+use record::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use record::sys::time::Clock;
+use record::sys::{Child, CpuUse, ExitKind, Poller, SignalReader};
+use record::{Error, Target, Whom};
+
+use super::frame::{Aggregation, EventInfo, tool_value};
+use super::total::{EventReadings, Grouping};
+use record::count::Support;
+
+/// What to count, of whom, for how long.
+#[derive(Debug, Clone)]
+pub struct RunOpts {
+    /// The events; tool events among them are taken here.
+    pub events: Vec<EventSpec>,
+    /// Whom to watch.
+    pub target: Target,
+    /// What the readings will be grouped by: decides whether each CPU gets its own counter.
+    pub by: Aggregation,
+    /// Children don't count.
+    pub no_inherit: bool,
+    /// Start counting so long after the command's start.
+    pub delay: Option<Duration>,
+    /// Stop after this.
+    pub timeout: Option<Duration>,
+    /// Report each of these.
+    pub interval: Option<Duration>,
+    /// At most so many intervals.
+    pub interval_count: Option<u32>,
+}
+
+/// What a run or an interval gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One per event.
+    pub readings: Vec<EventReadings>,
+    /// How places group.
+    pub grouping: Grouping,
+    /// The events as counted.
+    pub infos: Vec<EventInfo>,
+    /// Length in ns.
+    pub wall_ns: u64,
+    /// End since the start of the run, in ns.
+    pub at_ns: u64,
+    /// CPU time of the command; `None` if there was none.
+    pub used: Option<CpuUse>,
+    /// How the command ended.
+    pub exit: Option<ExitKind>,
+    /// The signal that ended the run early.
+    pub interrupted: Option<i32>,
+}
+
+/// The signals that end a run, and the child's end.
+pub fn signals() -> io::Result<SignalReader> {
+    SignalReader::new(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD])
+}
+
+/// Runs once. `on_interval` gets what was counted in each interval, the last and shorter one included.
+pub fn run_once(
+    opts: &RunOpts,
+    signals: &SignalReader,
+    on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>,
+) -> anyhow::Result<Outcome> {
+    let mut run = Run::prepare(opts, signals)?;
+    run.start()?;
+    let interrupted = run.wait(on_interval)?;
+    if opts.interval.is_some() && opts.interval_count.is_none_or(|n| run.intervals < n) {
+        on_interval(&run.interval(Clock::Monotonic.now_ns())?)?;
+    }
+    run.finish(interrupted)
+}
+
+/// A run under way.
+struct Run<'a> {
+    opts: &'a RunOpts,
+    signals: &'a SignalReader,
+    child: Option<Child>,
+    tids: Vec<u32>,
+    counters: Counters,
+    grouping: Grouping,
+    infos: Vec<EventInfo>,
+    start_ns: u64,
+    /// Readings at the end of the last interval.
+    last: Vec<Vec<Option<Reading>>>,
+    last_ns: u64,
+    intervals: u32,
+    exit: Option<ExitKind>,
+}
+
+impl<'a> Run<'a> {
+    fn prepare(opts: &'a RunOpts, signals: &'a SignalReader) -> anyhow::Result<Self> {
+        let command: &[OsString] = &opts.target.command;
+        let child = (!command.is_empty()).then(|| Child::fork(command, Some(signals)));
+        let child = child.transpose().context("cannot fork")?;
+        let tids = match (&opts.target.whom, &child) {
+            (Whom::Command, Some(child)) => vec![child.pid()],
+            (Whom::Command, None) => bail!(Error::NoTarget),
+            _ => opts.target.threads()?,
+        };
+        let places = places(opts, &tids);
+        let whole = matches!(opts.target.whom, Whom::Command) && opts.target.cpus.is_none();
+        let count = CountOpts { inherit: !opts.no_inherit, enable_on_exec: whole && opts.delay.is_none() };
+        let counters = Counters::open(&opts.events, &places, count)?;
+        let infos = opts.events.iter().enumerate().map(|(i, spec)| info(spec, counters.support(i))).collect();
+        Ok(Self {
+            opts,
+            signals,
+            child,
+            grouping: Grouping::new(opts.by, &places),
+            tids,
+            counters,
+            infos,
+            start_ns: 0,
+            last: Vec::new(),
+            last_ns: 0,
+            intervals: 0,
+            exit: None,
+        })
+    }
+
+    fn start(&mut self) -> anyhow::Result<()> {
+        let on_exec = matches!(self.opts.target.whom, Whom::Command) && self.opts.target.cpus.is_none();
+        if self.opts.delay.is_none() && !on_exec {
+            self.counters.enable().context("cannot switch the counters on")?;
+        }
+        self.start_ns = Clock::Monotonic.now_ns();
+        if let Some(child) = &mut self.child {
+            let command = self.opts.target.command.first().map(|c| c.to_string_lossy().into_owned());
+            child.exec().map_err(|source| Error::Exec { command: command.unwrap_or_default(), source })?;
+        }
+        if let Some(delay) = self.opts.delay {
+            std::thread::sleep(delay);
+            self.counters.enable().context("cannot switch the counters on")?;
+            self.start_ns = Clock::Monotonic.now_ns();
+        }
+        self.last_ns = self.start_ns;
+        Ok(())
+    }
+
+    /// Waits for the end; the signal that brought it, if one did.
+    fn wait(
+        &mut self,
+        on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Option<i32>> {
+        let poller = Poller::new()?;
+        poller.add(std::os::fd::AsFd::as_fd(self.signals), 0)?;
+        let mut interrupted = None;
+        loop {
+            if self.is_over()? {
+                return Ok(interrupted);
+            }
+            while let Some(signal) = self.signals.next()? {
+                if signal.number == SIGCHLD {
+                    continue;
+                }
+                let again = interrupted.replace(signal.number).is_some();
+                if !self.pass_on(signal, again) {
+                    return Ok(interrupted);
+                }
+            }
+            if self.is_over()? {
+                return Ok(interrupted);
+            }
+            let now = Clock::Monotonic.now_ns();
+            if self.opts.timeout.is_some_and(|t| now >= self.start_ns + nanos(t)) {
+                self.end_child()?;
+                return Ok(interrupted);
+            }
+            if self.opts.interval.is_some_and(|i| now >= self.last_ns + nanos(i)) {
+                on_interval(&self.interval(now)?)?;
+                self.intervals += 1;
+                if self.opts.interval_count.is_some_and(|n| self.intervals >= n) {
+                    self.end_child()?;
+                    return Ok(interrupted);
+                }
+            }
+            poller.wait(self.next_wake())?;
+        }
+    }
+
+    /// Gives a signal to the command if it did not get it from the terminal; `false` if nobody is to be waited for.
+    fn pass_on(&self, signal: signal::Signal, again: bool) -> bool {
+        let Some(child) = &self.child else { return false };
+        if signal.sender.is_some() {
+            let _ = signal::send(child.pid(), signal.number);
+        } else if again {
+            let _ = signal::send(child.pid(), SIGTERM);
+        }
+        true
+    }
+
+    fn is_over(&mut self) -> anyhow::Result<bool> {
+        if let Some(child) = &mut self.child {
+            self.exit = child.try_wait()?;
+            return Ok(self.exit.is_some());
+        }
+        let alive = |tid: &u32| Path::new(&format!("/proc/{tid}")).exists();
+        Ok(!self.tids.is_empty() && !self.tids.iter().any(alive))
+    }
+
+    fn end_child(&mut self) -> anyhow::Result<()> {
+        if let Some(child) = &mut self.child {
+            let _ = signal::send(child.pid(), SIGTERM);
+            self.exit = Some(child.wait()?);
+        }
+        Ok(())
+    }
+
+    /// Time to the next interval, the timeout, or the next look at processes that are not our children.
+    fn next_wake(&self) -> Option<Duration> {
+        let now = Clock::Monotonic.now_ns();
+        let interval = self.opts.interval.map(|i| self.last_ns + nanos(i));
+        let timeout = self.opts.timeout.map(|t| self.start_ns + nanos(t));
+        let look = (self.child.is_none() && !self.tids.is_empty()).then_some(now + 100_000_000);
+        let next = interval.into_iter().chain(timeout).chain(look).min()?;
+        // Up to whole ms, or the wait would end a moment early and spin.
+        Some(Duration::from_millis(next.saturating_sub(now).div_ceil(1_000_000)))
+    }
+
+    fn read(&self) -> anyhow::Result<Vec<Vec<Option<Reading>>>> {
+        (0..self.infos.len()).map(|i| Ok(self.counters.read(i).context("cannot read a counter")?)).collect()
+    }
+
+    fn interval(&mut self, now: u64) -> anyhow::Result<Outcome> {
+        let current = self.read()?;
+        let since = |event: usize, place: usize, reading: &Option<Reading>| {
+            let before = self.last.get(event).and_then(|e| e.get(place).copied().flatten()).unwrap_or_default();
+            reading.map(|r| r.since(&before))
+        };
+        let places = current.iter().enumerate().map(|(event, places)| {
+            places.iter().enumerate().map(|(place, reading)| since(event, place, reading)).collect()
+        });
+        let places: Vec<Vec<Option<Reading>>> = places.collect();
+        let outcome = self.outcome(places, now - self.last_ns, now - self.start_ns);
+        (self.last, self.last_ns) = (current, now);
+        Ok(outcome)
+    }
+
+    fn outcome(&self, places: Vec<Vec<Option<Reading>>>, wall_ns: u64, at_ns: u64) -> Outcome {
+        let used = self.child.as_ref().map(Child::used);
+        let cpu = used.unwrap_or_default();
+        let tool = |spec: &EventSpec| Some(tool_value(spec.tool?, wall_ns, cpu.user_ns, cpu.system_ns));
+        let readings = self.opts.events.iter().zip(places).enumerate().map(|(i, (spec, places))| {
+            EventReadings { support: self.counters.support(i), places, tool_ns: tool(spec) }
+        });
+        Outcome {
+            readings: readings.collect(),
+            grouping: self.grouping.clone(),
+            infos: self.infos.clone(),
+            wall_ns,
+            at_ns,
+            used,
+            exit: self.exit,
+            interrupted: None,
+        }
+    }
+
+    fn finish(self, interrupted: Option<i32>) -> anyhow::Result<Outcome> {
+        let now = Clock::Monotonic.now_ns();
+        if self.child.is_none() || self.opts.target.whom != Whom::Command {
+            self.counters.disable().context("cannot switch the counters off")?;
+        }
+        let wall_ns = now - self.start_ns;
+        let outcome = self.outcome(self.read()?, wall_ns, wall_ns);
+        Ok(Outcome { interrupted, ..outcome })
+    }
+}
+
+/// One counter for each thread, each CPU, or each thread on each CPU.
+fn places(opts: &RunOpts, tids: &[u32]) -> Vec<Place> {
+    let by_cpu = !matches!(opts.by, Aggregation::Global | Aggregation::Thread) || opts.target.cpus.is_some();
+    let needs_cpu = opts.events.iter().any(|e| e.cpus.is_some());
+    if opts.target.is_system_wide() {
+        return opts.target.cpus().into_iter().map(|c| Place { cpu: Some(c), tid: None }).collect();
+    }
+    if !by_cpu && !needs_cpu {
+        return tids.iter().map(|&t| Place { cpu: None, tid: Some(t) }).collect();
+    }
+    let cpus = opts.target.cpus();
+    tids.iter().flat_map(|&t| cpus.iter().map(move |&c| Place { cpu: Some(c), tid: Some(t) })).collect()
+}
+
+fn info(spec: &EventSpec, support: Support) -> EventInfo {
+    let mut info = EventInfo::of(spec);
+    if support == Support::UserOnly {
+        info.name.push_str(if info.name.contains(':') { "u" } else { ":u" });
+    }
+    info
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,167 @@
+//! Readings of many places summed up by CPU, core, socket, thread; runs averaged.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use record::count::{CpuPlace, Place, Reading, Support};
+
+use super::frame::{Aggregation, Block, Cell, Count, Key};
+use super::series::Series;
+
+/// What was read of one event.
+#[derive(Debug, Clone)]
+pub struct EventReadings {
+    /// Whether the machine has it.
+    pub support: Support,
+    /// One per place; `None`: not opened there.
+    pub places: Vec<Option<Reading>>,
+    /// The value of a tool event (`places` is empty then), in ns.
+    pub tool_ns: Option<u64>,
+}
+
+/// Groups of places, in order.
+#[derive(Debug, Clone)]
+pub struct Grouping {
+    by: Aggregation,
+    /// The group of each place.
+    keys: Vec<Key>,
+}
+
+impl Grouping {
+    /// Finds where each place belongs.
+    pub fn new(by: Aggregation, places: &[Place]) -> Self {
+        Self { by, keys: places.iter().map(|p| key_of(by, *p)).collect() }
+    }
+
+    /// How it groups.
+    pub fn by(&self) -> Aggregation {
+        self.by
+    }
+
+    /// Sums readings up by group.
+    pub fn blocks(&self, events: &[EventReadings]) -> Vec<Block> {
+        let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
+        for key in &self.keys {
+            *places.entry(key).or_default() += 1;
+        }
+        if places.is_empty() {
+            places.insert(&Key::Global, 1);
+        }
+        let block = |(key, count): (&Key, usize)| Block {
+            key: key.clone(),
+            places: count,
+            cells: events.iter().map(|e| self.cell(e, key)).collect(),
+        };
+        places.into_iter().map(block).collect()
+    }
+
+    fn cell(&self, event: &EventReadings, key: &Key) -> Cell {
+        if let Support::None(_) = event.support {
+            return Cell::NotSupported;
+        }
+        if let Some(ns) = event.tool_ns {
+            let ns = ns as f64;
+            return Cell::Counted(Count { value: ns, enabled_ns: ns, running_ns: ns, series: None });
+        }
+        let mut sum = Count { value: 0.0, enabled_ns: 0.0, running_ns: 0.0, series: None };
+        for (reading, _) in event.places.iter().zip(&self.keys).filter(|(_, k)| *k == key) {
+            let Some(reading) = reading else { continue };
+            sum.value += scaled(reading);
+            sum.enabled_ns += reading.enabled_ns as f64;
+            sum.running_ns += reading.running_ns as f64;
+        }
+        if sum.running_ns == 0.0 { Cell::NotCounted { enabled_ns: sum.enabled_ns } } else { Cell::Counted(sum) }
+    }
+}
+
+/// The count as if the event had been on the PMU all the time, rounded as perf does.
+fn scaled(reading: &Reading) -> f64 {
+    if reading.running_ns == 0 {
+        return 0.0;
+    }
+    if reading.running_ns >= reading.enabled_ns {
+        return reading.value as f64;
+    }
+    (reading.value as f64 * reading.enabled_ns as f64 / reading.running_ns as f64).round()
+}
+
+fn key_of(by: Aggregation, place: Place) -> Key {
+    let cpu = place.cpu.unwrap_or(0);
+    let at = || CpuPlace::of(cpu);
+    match by {
+        Aggregation::Global => Key::Global,
+        Aggregation::Cpu => Key::Cpu(cpu),
+        Aggregation::Core => Key::Core(at().socket, at().die, at().core),
+        Aggregation::Die => Key::Die(at().socket, at().die),
+        Aggregation::Socket => Key::Socket(at().socket),
+        Aggregation::Node => Key::Node(at().node),
+        Aggregation::Thread => {
+            let tid = place.tid.unwrap_or(0);
+            let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+            Key::Thread(tid, comm.trim_end().to_owned())
+        }
+    }
+}
+
+/// Blocks of several runs, averaged.
+#[derive(Debug, Default)]
+pub struct Average {
+    runs: f64,
+    blocks: Vec<Block>,
+    series: Vec<Vec<Series>>,
+}
+
+impl Average {
+    /// Takes the blocks of one run in; their keys are those of the first run.
+    pub fn push(&mut self, blocks: Vec<Block>) {
+        self.runs += 1.0;
+        if self.blocks.is_empty() {
+            self.series = blocks.iter().map(|b| vec![Series::default(); b.cells.len()]).collect();
+            self.blocks = blocks;
+            for (block, series) in self.blocks.iter().zip(&mut self.series) {
+                push_values(block, series);
+            }
+            return;
+        }
+        for ((sum, series), new) in self.blocks.iter_mut().zip(&mut self.series).zip(&blocks) {
+            push_values(new, series);
+            sum.cells.iter_mut().zip(&new.cells).for_each(|(s, n)| add(s, n));
+        }
+    }
+
+    /// The means, each with its series.
+    pub fn blocks(&self) -> Vec<Block> {
+        let mut blocks = self.blocks.clone();
+        for (block, series) in blocks.iter_mut().zip(&self.series) {
+            for (cell, series) in block.cells.iter_mut().zip(series) {
+                if let Cell::Counted(count) = cell {
+                    count.value = series.mean();
+                    count.enabled_ns /= self.runs;
+                    count.running_ns /= self.runs;
+                    count.series = (self.runs > 1.0).then_some(*series);
+                }
+            }
+        }
+        blocks
+    }
+}
+
+fn push_values(block: &Block, series: &mut [Series]) {
+    for (cell, series) in block.cells.iter().zip(series) {
+        if let Some(value) = cell.value() {
+            series.push(value);
+        }
+    }
+}
+
+/// Times are summed; a cell that was counted in any run counts as counted.
+fn add(sum: &mut Cell, new: &Cell) {
+    match (&mut *sum, new) {
+        (Cell::Counted(sum), Cell::Counted(new)) => {
+            sum.enabled_ns += new.enabled_ns;
+            sum.running_ns += new.running_ns;
+        }
+        (Cell::NotCounted { .. }, Cell::Counted(new)) => *sum = Cell::Counted(*new),
+        _ => {}
+    }
+}
