@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use record::event::{self, EventSpec, EventSource, Opt};
+use record::event::{self, EventSource, EventSpec, Opt};
 
 use crate::out;
 
@@ -25,7 +25,10 @@ impl EventArgs {
     /// # Errors
     /// An [`event::Error`] for a wrong text; [`explain`] shows its place.
     pub fn parse(&self, source: &dyn EventSource) -> Result<Vec<EventSpec>, event::Error> {
-        let opts = self.given.iter().map(|(text, filter)| if *filter { Opt::Filter(text) } else { Opt::Events(text) });
+        let opts = self
+            .given
+            .iter()
+            .map(|(text, filter)| if *filter { Opt::Filter(text) } else { Opt::Events(text) });
         event::parse_opts(&opts.collect::<Vec<_>>(), source)
     }
 }
@@ -60,8 +63,14 @@ impl Args for EventArgs {
         let event = Arg::new("event").short('e').long("event").value_name("EVENT").action(ArgAction::Append);
         let filter = Arg::new("filter").long("filter").value_name("FILTER").action(ArgAction::Append);
         command
-            .arg(event.help("Events, as `tally list` names them: cycles:u, cs,faults, {a,b}, cpu/event=0x3c/, block:*"))
-            .arg(filter.allow_hyphen_values(true).help("Keep only hits of the -e before it whose fields fit: 'prev_pid == 7'"))
+            .arg(event.help(
+                "Events, as `tally list` names them: cycles:u, cs,faults, {a,b}, cpu/event=0x3c/, block:*",
+            ))
+            .arg(
+                filter
+                    .allow_hyphen_values(true)
+                    .help("Keep only hits of the -e before it whose fields fit: 'prev_pid == 7'"),
+            )
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -7,12 +7,14 @@
 
 pub mod calls;
 pub mod cmd;
+pub mod event_args;
 pub mod export;
 pub mod flags;
 pub mod flame;
 pub mod input;
 pub mod load;
 pub mod out;
+pub mod stat;
 pub mod svg;
 pub mod symbols;
 pub mod term;
@@ -53,14 +55,27 @@ fn usage_error(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Turns a command's result into the exit status: an error is one line on stderr and status 1, a closed pipe silence and 0.
+/// Turns a command's result into the exit status: an error is one line on stderr and status 1 (126 and 127 as a shell's
+/// when a command cannot be run), a closed pipe silence and 0.
 fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) if out::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            out::complain(&format!("{error:#}"));
-            ExitCode::FAILURE
+            out::complain(&in_one_line(&error));
+            let recording = error.chain().find_map(|cause| cause.downcast_ref::<record::Error>());
+            ExitCode::from(recording.map_or(1, record::Error::exit_code))
         }
     }
+}
+
+/// The causes from the outermost on, without those that the one before has in its text already.
+fn in_one_line(error: &anyhow::Error) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !told.last().is_some_and(|before| before.contains(&cause)) {
+            told.push(cause);
+        }
+    }
+    told.join(": ")
 }

@@ -35,4 +35,5 @@ commands! {
     Calls: calls,
     Flame: flame,
     Report: report,
+    Stat: stat,
 }

@@ -135,7 +135,7 @@ pub struct Args {
     #[arg(long)]
     table: bool,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -410,7 +410,7 @@ impl<'a> Total<'a> {
         let pct = self.wall.deviation_pct();
         write!(out, " {seconds:17.digits$} +- {deviation:.digits$} seconds time elapsed  ( +-{pct:6.2}% )")?;
         if let Some((low, high)) = self.wall.interval_95() {
-            write!(out, "  [95%: {:.digits$} .. {:.digits$}]", low / 1e9, high / 1e9)?;
+            write!(out, "  [95%: {:.digits$} .. {:.digits$}]", low.max(0.0) / 1e9, high / 1e9)?;
         }
         writeln!(out)
     }

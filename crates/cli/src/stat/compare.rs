@@ -115,7 +115,11 @@ impl Comparison {
     /// The table and the verdict.
     pub fn print(&self, names: (&str, &str), big_num: bool, out: &mut dyn Write) -> io::Result<()> {
         let pairs = self.pairs;
-        writeln!(out, "\n A: {}\n B: {}\n {pairs} runs each, by turns, after one of each that is not counted\n", names.0, names.1)?;
+        writeln!(
+            out,
+            "\n A: {}\n B: {}\n {pairs} runs each, by turns, after one of each that is not counted\n",
+            names.0, names.1
+        )?;
         writeln!(out, "{:28}{:>20}{:>20}{:>10}   95 % interval", "", "A", "B", "B / A")?;
         let mut row = |name: &str, pairing: Option<&Pairing>, scale: f64, digits: usize| {
             let Some(pairing) = pairing else { return writeln!(out, " {name:<27}{:>20}{:>20}", "-", "-") };
@@ -151,11 +155,23 @@ impl Comparison {
         };
         let pct = |r: f64| 100.0 * (r - 1.0).abs();
         if low > 1.0 {
-            format!("B takes {:.1} % more time than A (95 % interval: {:.1} % to {:.1} %).", pct(ratio), pct(low), pct(high))
+            format!(
+                "B takes {:.1} % more time than A (95 % interval: {:.1} % to {:.1} %).",
+                pct(ratio),
+                pct(low),
+                pct(high)
+            )
         } else if high < 1.0 {
-            format!("B takes {:.1} % less time than A (95 % interval: {:.1} % to {:.1} %).", pct(ratio), pct(high), pct(low))
+            format!(
+                "B takes {:.1} % less time than A (95 % interval: {:.1} % to {:.1} %).",
+                pct(ratio),
+                pct(high),
+                pct(low)
+            )
         } else {
-            format!("No difference in time is shown: B takes {low:.3} to {high:.3} times as long as A (95 % interval).")
+            format!(
+                "No difference in time is shown: B takes {low:.3} to {high:.3} times as long as A (95 % interval)."
+            )
         }
     }
 }

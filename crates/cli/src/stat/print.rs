@@ -105,7 +105,7 @@ impl Line<'_> {
     }
 
     fn number(&self, value: f64) -> String {
-        let whole = value.floor() == value;
+        let whole = self.event.scale.floor() == self.event.scale;
         let plain = if whole { format!("{value:.0}") } else { format!("{value:.2}") };
         if self.style.big_num { with_commas(&plain) } else { plain }
     }
@@ -133,17 +133,10 @@ impl Line<'_> {
         }
         let noise = format!("  ( +-{:6.2}% )", series.deviation_pct());
         let bounds = series.interval_95().map(|(low, high)| {
-            let bound = |v: f64| self.rounded(v * self.event.scale);
+            let bound = |v: f64| self.number(v.max(0.0) * self.event.scale);
             format!("  [95%: {} .. {}]", bound(low), bound(high))
         });
         noise + &bounds.unwrap_or_default()
-    }
-
-    /// A bound of an interval: no more digits than the value has.
-    fn rounded(&self, value: f64) -> String {
-        let whole = self.event.scale == 1.0 && value.abs() >= 100.0;
-        let plain = if whole { format!("{value:.0}") } else { format!("{value:.2}") };
-        if self.style.big_num { with_commas(&plain) } else { plain }
     }
 
     fn running_text(&self) -> String {
@@ -200,7 +193,8 @@ impl Line<'_> {
     }
 
     fn csv_prefix(&self, sep: &str) -> String {
-        let at = self.frame.at_ns.map(|ns| format!("{:>6}.{:09}{sep}", ns / 1_000_000_000, ns % 1_000_000_000));
+        let at =
+            self.frame.at_ns.map(|ns| format!("{:>6}.{:09}{sep}", ns / 1_000_000_000, ns % 1_000_000_000));
         let places = self.places;
         let key = match self.key {
             Key::Global => String::new(),
@@ -218,7 +212,11 @@ impl Line<'_> {
             Cell::Counted(count) => format!("{:.6}", count.value * self.event.scale),
         };
         let (unit, name) = (json_text(&self.event.unit), json_text(&self.event.name));
-        write!(out, "{{{}\"counter-value\" : \"{value}\", \"unit\" : {unit}, \"event\" : {name}, ", self.json_prefix())?;
+        write!(
+            out,
+            "{{{}\"counter-value\" : \"{value}\", \"unit\" : {unit}, \"event\" : {name}, ",
+            self.json_prefix()
+        )?;
         if self.style.repeated {
             write!(out, "\"variance\" : {:.2}, ", self.deviation_pct())?;
         }
@@ -226,7 +224,12 @@ impl Line<'_> {
             && let Some((low, high)) = series.interval_95()
         {
             let scale = self.event.scale;
-            write!(out, "\"interval-95-low\" : {:.6}, \"interval-95-high\" : {:.6}, ", low * scale, high * scale)?;
+            write!(
+                out,
+                "\"interval-95-low\" : {:.6}, \"interval-95-high\" : {:.6}, ",
+                low * scale,
+                high * scale
+            )?;
         }
         let pct = self.running_pct().unwrap_or(100.0);
         write!(out, "\"event-runtime\" : {:.0}, \"pcnt-running\" : {pct:.2}, ", self.times().1)?;
@@ -240,9 +243,10 @@ impl Line<'_> {
     }
 
     fn json_prefix(&self) -> String {
-        let at = self.frame.at_ns.map(|ns| {
-            format!("\"interval\" : {}.{:09}, ", ns / 1_000_000_000, ns % 1_000_000_000)
-        });
+        let at = self
+            .frame
+            .at_ns
+            .map(|ns| format!("\"interval\" : {}.{:09}, ", ns / 1_000_000_000, ns % 1_000_000_000));
         let aggregate = |what: &str| {
             format!("\"{what}\" : \"{}\", \"aggregate-number\" : {}, ", key_name(self.key), self.places)
         };

@@ -227,13 +227,14 @@ impl<'a> Run<'a> {
     }
 
     fn read(&self) -> anyhow::Result<Vec<Vec<Option<Reading>>>> {
-        (0..self.infos.len()).map(|i| Ok(self.counters.read(i).context("cannot read a counter")?)).collect()
+        (0..self.infos.len()).map(|i| self.counters.read(i).context("cannot read a counter")).collect()
     }
 
     fn interval(&mut self, now: u64) -> anyhow::Result<Outcome> {
         let current = self.read()?;
         let since = |event: usize, place: usize, reading: &Option<Reading>| {
-            let before = self.last.get(event).and_then(|e| e.get(place).copied().flatten()).unwrap_or_default();
+            let before =
+                self.last.get(event).and_then(|e| e.get(place).copied().flatten()).unwrap_or_default();
             reading.map(|r| r.since(&before))
         };
         let places = current.iter().enumerate().map(|(event, places)| {

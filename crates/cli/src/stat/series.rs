@@ -46,8 +46,9 @@ impl Series {
 /// The two-sided 95 % quantile of Student's t distribution; `None` for no degrees of freedom.
 fn student_t_95(freedom: u32) -> Option<f64> {
     const FEW: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
     ];
     let index = usize::try_from(freedom.checked_sub(1)?).ok()?;
     // Beyond the table: the expansion around the normal quantile (Abramowitz & Stegun 26.7.5).

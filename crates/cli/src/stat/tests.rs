@@ -63,9 +63,10 @@ fn text_lines_are_perfs() {
         Cell::NotSupported,
         Cell::NotCounted { enabled_ns: 5.0 },
     ];
-    let events = "cycles,task-clock,instructions,stalled-cycles-frontend,branches,branch-misses,ref-cycles,cs";
-    let expected = "\
-             42911      cycles                           #    0.000 GHz                    
+    let events =
+        "cycles,task-clock,instructions,stalled-cycles-frontend,branches,branch-misses,ref-cycles,cs";
+    let expected =
+        "             42911      cycles                           #    0.000 GHz                    
             138.03 msec task-clock                       #    1.023 CPUs utilized          
             644867      instructions                     #   15.03  insn per cycle         
                                                   #    0.87  stalled cycles per insn
@@ -90,7 +91,8 @@ fn repeated_runs_have_perfs_spread_and_a_students_interval() {
     let mut series = Series::default();
     [900.0, 1000.0, 1100.0].iter().for_each(|v| series.push(*v));
     let cell = Cell::Counted(Count { value: 1000.0, enabled_ns: 1.0, running_ns: 1.0, series: Some(series) });
-    let line = print("faults", global(vec![cell]), Aggregation::Global, &Style { repeated: true, ..text() }, None);
+    let line =
+        print("faults", global(vec![cell]), Aggregation::Global, &Style { repeated: true, ..text() }, None);
     assert!(line.ends_with("  ( +-  5.77% )  [95%: 752 .. 1248]\n"), "{line}");
 }
 
@@ -141,7 +143,11 @@ fn readings_are_scaled_place_by_place_and_summed_up() {
     let place = |cpu| Place { cpu: Some(cpu), tid: None };
     let reading = |value, enabled_ns, running_ns| Some(Reading { value, enabled_ns, running_ns });
     let events = [
-        EventReadings { support: Support::Full, places: vec![reading(10, 4, 2), reading(7, 4, 4)], tool_ns: None },
+        EventReadings {
+            support: Support::Full,
+            places: vec![reading(10, 4, 2), reading(7, 4, 4)],
+            tool_ns: None,
+        },
         EventReadings { support: Support::Full, places: vec![reading(0, 4, 0), None], tool_ns: None },
         EventReadings { support: Support::None(2), places: Vec::new(), tool_ns: None },
         EventReadings { support: Support::Full, places: Vec::new(), tool_ns: Some(9) },
@@ -149,7 +155,10 @@ fn readings_are_scaled_place_by_place_and_summed_up() {
     let sum = Grouping::new(Aggregation::Global, &[place(0), place(1)]).blocks(&events);
     assert_eq!((sum.len(), sum[0].places), (1, 2));
     let cells = &sum[0].cells;
-    assert_eq!(cells[0], Cell::Counted(Count { value: 27.0, enabled_ns: 8.0, running_ns: 6.0, series: None }));
+    assert_eq!(
+        cells[0],
+        Cell::Counted(Count { value: 27.0, enabled_ns: 8.0, running_ns: 6.0, series: None })
+    );
     assert_eq!(cells[1], Cell::NotCounted { enabled_ns: 4.0 });
     assert_eq!((cells[2], cells[3].value()), (Cell::NotSupported, Some(9.0)));
     let each = Grouping::new(Aggregation::Cpu, &[place(0), place(1)]).blocks(&events);
@@ -183,7 +192,9 @@ fn ratios_of_pairs_have_an_interval() {
 
 #[test]
 fn a_command_line_is_split_as_by_a_shell() {
-    let words = |line: &str| split_command(line).into_iter().map(|w| w.into_string().expect("text")).collect::<Vec<_>>();
+    let words = |line: &str| {
+        split_command(line).into_iter().map(|w| w.into_string().expect("text")).collect::<Vec<_>>()
+    };
     assert_eq!(words("app  -x 'a b' \"c d\"e f\\ g"), ["app", "-x", "a b", "c de", "f g"]);
     assert_eq!(words("app | wc"), ["sh", "-c", "app | wc"]);
     assert_eq!(words("  "), Vec::<String>::new());

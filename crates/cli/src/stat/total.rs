@@ -70,7 +70,11 @@ impl Grouping {
             sum.enabled_ns += reading.enabled_ns as f64;
             sum.running_ns += reading.running_ns as f64;
         }
-        if sum.running_ns == 0.0 { Cell::NotCounted { enabled_ns: sum.enabled_ns } } else { Cell::Counted(sum) }
+        if sum.running_ns == 0.0 {
+            Cell::NotCounted { enabled_ns: sum.enabled_ns }
+        } else {
+            Cell::Counted(sum)
+        }
     }
 }
 
