@@ -10,19 +10,29 @@ const NAME_LIMIT: usize = 64 * 1024;
 /// A demangled name is cut here, with `…`: back-references in mangled names can grow exponentially.
 const OUTPUT_LIMIT: usize = 256 * 1024;
 
-/// The demangled form of `name`, or `name` itself. A version suffix (`@GLIBC_2.2.5`, `@plt`) stays.
+/// The name as perf reports show it: C++ without parameters and return type, Rust without hash. A name that is
+/// not mangled comes back as it is; a version or stub suffix (`@GLIBC_2.2.5`, `@plt`) stays.
 pub fn demangle(name: &str) -> Cow<'_, str> {
-    if name.len() > NAME_LIMIT {
+    demangle_as(name, false)
+}
+
+/// The same with parameters, as c++filt prints: tells overloads apart.
+pub fn demangle_with_parameters(name: &str) -> Cow<'_, str> {
+    demangle_as(name, true)
+}
+
+fn demangle_as(name: &str, with_parameters: bool) -> Cow<'_, str> {
+    if !name.starts_with('_') || name.len() > NAME_LIMIT {
         return Cow::Borrowed(name);
     }
     let (base, suffix) = name.split_at(name.find('@').unwrap_or(name.len()));
-    match demangle_base(base) {
+    match demangle_base(base, with_parameters) {
         Some(text) => Cow::Owned(text + suffix),
         None => Cow::Borrowed(name),
     }
 }
 
-fn demangle_base(name: &str) -> Option<String> {
+fn demangle_base(name: &str, with_parameters: bool) -> Option<String> {
     let rust =
         name.starts_with("_R") || name.starts_with("__R") || name.starts_with("_ZN") && rust_hash(name);
     if let (true, Ok(rust)) = (rust, rustc_demangle::try_demangle(name)) {
@@ -32,10 +42,64 @@ fn demangle_base(name: &str) -> Option<String> {
     if !cpp {
         return None;
     }
-    // GCC's clones: `_Zfoo.constprop.0` is shown as `foo() [clone .constprop.0]`.
     let symbol = cpp_demangle::Symbol::new(name.as_bytes()).ok()?;
-    let text = symbol.demangle().ok()?;
-    (text.len() <= OUTPUT_LIMIT).then_some(text)
+    let options = cpp_demangle::DemangleOptions::new();
+    // binutils keeps the parameters inside thunks and clones (`_ZTv…`, `_ZGTt…`).
+    let special = ["_ZTv", "_ZTh", "_ZTc", "_ZGT"].iter().any(|p| name.starts_with(p));
+    let options = if with_parameters || special { options } else { options.no_params().no_return_type() };
+    let mut out = Limited(String::new());
+    symbol.structured_demangle(&mut Text(&mut out), &options).ok()?;
+    if special {
+        out.0 = plain_thunk(out.0);
+    } else if !with_parameters {
+        if name.starts_with("_ZT") {
+            out.0 = plain_table(out.0);
+        }
+        // The reference qualifier belongs to the parameters that were left out.
+        let bare = out.0.trim_end_matches(" &&").trim_end_matches(" &").len();
+        if !out.0.ends_with("operator &&") && !out.0.ends_with("operator &") {
+            out.0.truncate(bare);
+        }
+    }
+    Some(if ["Ss", "Si", "Sd", "So"].iter().any(|s| name.contains(s)) { abbreviated(out.0) } else { out.0 })
+}
+
+/// `{virtual override thunk({offset(-16)}, X)}` is `non-virtual thunk to X` elsewhere.
+fn plain_thunk(text: String) -> String {
+    let Some(inner) = text.strip_prefix("{virtual override thunk(").and_then(|t| t.strip_suffix(")}")) else {
+        return text;
+    };
+    let Some((offset, target)) = inner.split_once("}, ") else { return text };
+    let kind = if offset.starts_with("{virtual") { "virtual" } else { "non-virtual" };
+    format!("{kind} thunk to {target}")
+}
+
+/// `{vtable(X)}` is `vtable for X` elsewhere.
+fn plain_table(text: String) -> String {
+    let inner = |head: &str| text.strip_prefix(head)?.strip_suffix(")}");
+    match (inner("{vtable("), inner("{vtt(")) {
+        (Some(class), _) => format!("vtable for {class}"),
+        (_, Some(class)) => format!("VTT for {class}"),
+        _ => text,
+    }
+}
+
+/// Spells the standard abbreviations as binutils does.
+fn abbreviated(mut text: String) -> String {
+    const PAIRS: [(&str, &str); 6] = [
+        ("std::ostream::ostream", "std::ostream::basic_ostream"),
+        ("std::ostream::~ostream", "std::ostream::~basic_ostream"),
+        ("std::basic_istream<char, std::char_traits<char> >", "std::istream"),
+        ("std::basic_iostream<char, std::char_traits<char> >", "std::iostream"),
+        ("std::string::string", "std::string::basic_string"),
+        ("std::string::~string", "std::string::~basic_string"),
+    ];
+    for (from, to) in PAIRS {
+        if text.contains(from) {
+            text = text.replace(from, to);
+        }
+    }
+    text
 }
 
 /// Whether a legacy `_ZN…` name ends in Rust's `17h<16 hex digits>E`, suffix such as `.llvm.123` aside.
@@ -48,17 +112,29 @@ fn rust_hash(name: &str) -> bool {
     }
 }
 
-fn limited(args: &std::fmt::Arguments<'_>) -> String {
-    struct Limited(String);
-    impl std::fmt::Write for Limited {
-        fn write_str(&mut self, s: &str) -> std::fmt::Result {
-            if self.0.len() + s.len() > OUTPUT_LIMIT {
-                return Err(std::fmt::Error);
-            }
-            self.0.push_str(s);
-            Ok(())
+/// Collects text up to [`OUTPUT_LIMIT`] bytes.
+struct Limited(String);
+
+impl std::fmt::Write for Limited {
+    fn write_str(&mut self, s: &str) -> std::fmt::Result {
+        if self.0.len() + s.len() > OUTPUT_LIMIT {
+            return Err(std::fmt::Error);
         }
+        self.0.push_str(s);
+        Ok(())
     }
+}
+
+/// cpp_demangle's side of it.
+struct Text<'a>(&'a mut Limited);
+
+impl cpp_demangle::DemangleWrite for Text<'_> {
+    fn write_string(&mut self, s: &str) -> std::fmt::Result {
+        std::fmt::Write::write_str(self.0, s)
+    }
+}
+
+fn limited(args: &std::fmt::Arguments<'_>) -> String {
     let mut out = Limited(String::new());
     if std::fmt::write(&mut out, *args).is_err() {
         out.0.push('…');
@@ -73,16 +149,57 @@ mod tests {
     #[test]
     fn each_language_takes_its_form() {
         let pairs = [
-            ("_ZN3foo3barEi", "foo::bar(int)"),
+            ("_ZN3foo3barEi", "foo::bar"),
             ("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad"),
             ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
             ("main", "main"),
-            ("_Znwm@plt", "operator new(unsigned long)@plt"),
+            ("_Znwm@plt", "operator new@plt"),
             ("_Z", "_Z"),
             ("_ZN", "_ZN"),
         ];
         for (mangled, expected) in pairs {
             assert_eq!(demangle(mangled), expected);
         }
+        assert_eq!(demangle_with_parameters("_ZN3foo3barEi"), "foo::bar(int)");
+    }
+
+    const ABBREVIATIONS: [(&str, &str); 4] = [
+        ("std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"),
+        ("std::basic_ostream<char, std::char_traits<char> >", "std::ostream"),
+        ("std::basic_istream<char, std::char_traits<char> >", "std::istream"),
+        ("std::basic_iostream<char, std::char_traits<char> >", "std::iostream"),
+    ];
+
+    /// What cpp_demangle and binutils print differently, after a look at each kind.
+    const EXPLAINED_PER_MILLE: usize = 10;
+
+    #[test]
+    fn libstdcxx_names_are_what_cxxfilt_prints() {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let library = std::path::Path::new("/usr/lib/x86_64-linux-gnu/libstdc++.so.6");
+        let Ok(object) = crate::ObjectFile::open(library) else { return println!("skipped: no libstdc++") };
+        let filter = Command::new("c++filt").arg("-p").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let Ok(mut filter) = filter else { return println!("skipped: no c++filt") };
+        let table = crate::SymbolTable::load(&object, None);
+        let names: Vec<String> =
+            table.iter().map(|s| s.name.to_owned()).filter(|n| n.starts_with("_Z")).collect();
+        let (mut input, text) = (filter.stdin.take().unwrap(), names.join("\n"));
+        let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+        let output = filter.wait_with_output().unwrap().stdout;
+        writer.join().unwrap().unwrap();
+        // c++filt spells abbreviations out, perf does not.
+        let mut output = String::from_utf8(output).unwrap();
+        for (long, short) in ABBREVIATIONS {
+            output = output.replace(long, short);
+            output = output.replace(&format!("{short} >"), &format!("{short}>"));
+        }
+        let different: Vec<_> =
+            names.iter().zip(output.lines()).filter(|(n, theirs)| demangle(n) != **theirs).collect();
+        println!("{} of {} names differ", different.len(), names.len());
+        for (name, theirs) in different.iter().take(40) {
+            println!("{name}\n  ours   {}\n  theirs {theirs}", demangle(name));
+        }
+        assert!(different.len() * 1000 <= names.len() * EXPLAINED_PER_MILLE);
     }
 }

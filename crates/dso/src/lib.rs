@@ -27,7 +27,7 @@ pub mod vdso;
 
 pub use addr::{Avma, FileOffset, Svma};
 pub use build_id::BuildId;
-pub use demangle::demangle;
+pub use demangle::{demangle, demangle_with_parameters};
 pub use dwarf::{LineResolver, SourceFrame};
 pub use elf::{Machine, ObjectFile, Section, Segment};
 pub use error::Error;
