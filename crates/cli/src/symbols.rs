@@ -1,6 +1,6 @@
 //! Object files for the profile: names through `dso`, on all cores.
 
-use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Wanted};
+use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, SymbolIndex, Wanted};
 use profile::profile::Profile;
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::table::{Dso, DsoKind};
@@ -19,9 +19,9 @@ pub struct ObjectFiles {
 }
 
 impl ObjectFiles {
-    /// Looks for files where `search` says.
+    /// Looks for files where `search` says, and for large symbol tables in the user's cache first.
     pub fn new(search: DebugSearch) -> Self {
-        Self { loader: Loader::new(search), opened: Mutex::default() }
+        Self { loader: Loader::new(search).with_index(SymbolIndex::from_env()), opened: Mutex::default() }
     }
 
     /// The file of `dso`, opened at the first call; `Err` says why it can't be had.

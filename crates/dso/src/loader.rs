@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::kallsyms::Kallsyms;
 use crate::{
     BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame, Svma, Symbol,
-    SymbolTable, perf_map, vdso,
+    SymbolIndex, SymbolTable, perf_map, vdso,
 };
 
 /// A DSO as a recording names it.
@@ -47,13 +47,19 @@ pub enum Wanted<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Loader {
     search: DebugSearch,
+    index: Option<SymbolIndex>,
     kallsyms: Arc<OnceLock<Result<Arc<Kallsyms>, Missing>>>,
 }
 
 impl Loader {
-    /// Looks where `search` says.
+    /// Looks where `search` says; keeps nothing on disk.
     pub fn new(search: DebugSearch) -> Self {
-        Self { search, kallsyms: Arc::default() }
+        Self { search, ..Self::default() }
+    }
+
+    /// The same, with large symbol tables kept in `index`.
+    pub fn with_index(self, index: Option<SymbolIndex>) -> Self {
+        Self { index, ..self }
     }
 
     /// Where it looks.
@@ -79,6 +85,7 @@ impl Loader {
         Loaded {
             object: Some(Arc::new(object)),
             search: self.search.clone(),
+            index: self.index.clone(),
             symbols: OnceLock::new(),
             lines: OnceLock::new(),
             shift: 0,
@@ -129,6 +136,7 @@ impl Loader {
 pub struct Loaded {
     object: Option<Arc<ObjectFile>>,
     search: DebugSearch,
+    index: Option<SymbolIndex>,
     symbols: OnceLock<SymbolTable>,
     lines: OnceLock<Option<Mutex<LineResolver>>>,
     /// Added to a table's addresses to give the recording's (KASLR).
@@ -140,6 +148,7 @@ impl Loaded {
         Self {
             object: None,
             search: DebugSearch::default(),
+            index: None,
             symbols: OnceLock::from(table),
             lines: OnceLock::from(None),
             shift: 0,
@@ -167,9 +176,21 @@ impl Loaded {
     /// All symbols.
     pub fn symbols(&self) -> &SymbolTable {
         self.symbols.get_or_init(|| match &self.object {
-            Some(object) => SymbolTable::load(object, self.search.find_debug(object).as_ref()),
+            Some(object) => self.read_symbols(object),
             None => SymbolTable::empty(),
         })
+    }
+
+    fn read_symbols(&self, object: &ObjectFile) -> SymbolTable {
+        let index = self.index.as_ref().zip(object.build_id());
+        if let Some(known) = index.and_then(|(index, id)| index.load(id)) {
+            return known;
+        }
+        let table = SymbolTable::load(object, self.search.find_debug(object).as_ref());
+        if let Some((index, id)) = index {
+            index.store(id, &table);
+        }
+        table
     }
 
     /// The symbol covering `svma`, with the addresses of the recording.
