@@ -4,9 +4,10 @@ use perfdata::record::{Comm, FileId, Mmap, Task};
 use perfdata::{Avma, Callchain, CpuMode, Endian, Event, Item, Record, Sample};
 use profile::Profile;
 use profile::machine::file_name;
-use profile::session::{Session, SessionOpts};
+use profile::session::{Dimensions, Session, SessionOpts};
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::table::Dso;
+use profile::view::diff::{Change, DiffOpts, Norm, diff};
 use profile::view::report::{
     Field, GraphMode, GraphNode, GraphOpts, GraphOrder, Report, ReportOpts, SortKey, report,
 };
@@ -30,12 +31,13 @@ impl DsoSource for Functions {
 
 /// Reads lines such as `sample 7/8 period=10 chain=0x1010,0x2020`.
 fn profile_of(text: &str) -> Profile {
-    let event = Event { name: "cpu-clock".to_owned(), ..Event::default() };
-    let opts = SessionOpts {
-        dimensions: profile::session::Dimensions { cpu: true, ..Default::default() },
-        ..SessionOpts::default()
-    };
-    let mut session = Session::new(&[event], Endian::Little, opts);
+    profile_with(text, Dimensions { cpu: true, ..Dimensions::default() })
+}
+
+fn profile_with(text: &str, dimensions: Dimensions) -> Profile {
+    let event = |name: &str| Event { name: name.to_owned(), ..Event::default() };
+    let opts = SessionOpts { dimensions, ..SessionOpts::default() };
+    let mut session = Session::new(&[event("cpu-clock"), event("requests")], Endian::Little, opts);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         push(&mut session, line);
     }
@@ -61,6 +63,7 @@ fn push(session: &mut Session, line: &str) {
     let (pid, tid) = ids(words[1]);
     let value = |key: &str| words.iter().find_map(|w| w.strip_prefix(key).and_then(|w| w.strip_prefix('=')));
     let chain: Vec<u64> = value("chain").map(|c| c.split(',').map(number).collect()).unwrap_or_default();
+    let event = value("event").map_or(0, number) as usize;
     let record = match words[0] {
         "comm" => Record::Comm(Comm { pid, tid, comm: words[2].as_bytes(), exec: words.contains(&"exec") }),
         "fork" => {
@@ -86,13 +89,14 @@ fn push(session: &mut Session, line: &str) {
             ip: chain.iter().find(|&&a| a < u64::MAX - 4095).map(|&a| Avma(a)),
             pid_tid: Some((pid, tid)),
             period: Some(value("period").map_or(1, number)),
+            time_ns: value("t").map(number),
             cpu: value("cpu").map(|c| number(c) as u32),
             callchain: Some(Callchain(chain.as_slice().into())),
             ..Sample::default()
         }),
         other => panic!("unknown record {other}"),
     };
-    let item = Item { offset: 0, record, sample_id: None, event: Some(0), raw: &[] };
+    let item = Item { offset: 0, record, sample_id: None, event: Some(event), raw: &[] };
     assert!(session.push(&item).is_none());
 }
 
@@ -290,6 +294,70 @@ fn fields_alone_set_columns_and_order() {
     };
     assert_eq!(opts.columns(), [Field::Key(SortKey::Comm), Field::Overhead, Field::Samples]);
     assert_eq!(opts.keys(), [SortKey::Comm]);
+}
+
+fn timed(text: &str) -> Profile {
+    profile_with(text, Dimensions { time_slice_ns: Some(10), ..Dimensions::default() })
+}
+
+/// 400 samples, one in `rare` of them in f2 instead of f1, the time 10 ns apart.
+fn steady(rare: u64) -> Profile {
+    let mut text = "comm 7/7 app\nmmap 7/7 0x1000 0x9000 /bin/app\n".to_owned();
+    for i in 0..400 {
+        let at = if i % rare == 0 { 0x1210 } else { 0x1110 };
+        text += &format!("sample 7/7 t={} period=10 chain={at:#x},0x1010\n", i * 10);
+    }
+    timed(&text)
+}
+
+#[test]
+fn a_profile_does_not_differ_from_itself() {
+    let profile = steady(10);
+    let diff = diff(&[profile.clone()], &[profile], &DiffOpts { paths: true, ..DiffOpts::default() });
+    let section = &diff.sections[0];
+    assert_eq!(section.rows.len(), 2);
+    assert!(section.rows.iter().all(|row| row.own.delta == 0.0 && row.own.change == Change::Unclear));
+    assert!(section.paths.iter().all(|path| path.own.delta == 0.0));
+    assert_eq!(section.total.delta, 0.0);
+}
+
+#[test]
+fn a_change_beyond_the_noise_is_told_and_a_new_function_is_new() {
+    let current = {
+        let mut profile = steady(2);
+        profile.merge(&timed(
+            "comm 7/7 app\nmmap 7/7 0x1000 0x9000 /bin/app\nsample 7/7 t=4000 period=10 chain=0x1510",
+        ));
+        profile
+    };
+    let diff = diff(&[steady(10)], &[current], &DiffOpts::default());
+    let section = &diff.sections[0];
+    let of = |name: &str| {
+        let named = |row: &&profile::view::diff::DiffRow| {
+            diff.profile.value_text(&SortKey::Symbol, &row.values[1]) == name
+        };
+        section.rows.iter().find(named).expect("a row").own
+    };
+    assert_eq!(of("[.] f1").change, Change::Less);
+    assert_eq!(of("[.] f2").change, Change::More);
+    assert_eq!(of("[.] f5").change, Change::New);
+    assert!((of("[.] f2").delta - 39.875).abs() < 0.01);
+    assert!(section.noise_floor.is_some_and(|floor| floor < 10.0));
+}
+
+#[test]
+fn work_counts_are_compared_per_unit() {
+    let run = |work: u64, cost: u64| {
+        let text = format!(
+            "comm 7/7 app\nmmap 7/7 0x1000 0x9000 /bin/app\nsample 7/7 t=1 period={cost} chain=0x1010\n\
+             sample 7/7 t=2 event=1 period={work} chain=0x1110"
+        );
+        timed(&text)
+    };
+    let opts = DiffOpts { norm: Norm::Work("requests".to_owned()), ..DiffOpts::default() };
+    let diff = diff(&[run(10, 1000)], &[run(20, 1000)], &opts);
+    let own = diff.sections[0].rows[0].own;
+    assert_eq!((own.baseline, own.current, own.relative_pct()), (100.0, 50.0, Some(-50.0)));
 }
 
 /// A recording of a few processes: (process, period, chain of functions).

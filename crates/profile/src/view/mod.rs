@@ -1,3 +1,4 @@
 //! Views: pure functions from a profile to rows. Renderers format rows and compute nothing.
 
+pub mod diff;
 pub mod report;

@@ -28,21 +28,25 @@ pub(super) fn build(profile: &Profile, opts: &ReportOpts) -> Report {
 /// Which events share a section: one each, or all of a group.
 fn event_sets(profile: &Profile, opts: &ReportOpts) -> Vec<Vec<usize>> {
     let mut sets: Vec<Vec<usize>> = Vec::new();
+    let mut set_of: FxHashMap<usize, usize> = FxHashMap::default();
     for (index, event) in profile.events.iter().enumerate() {
-        match sets.iter_mut().find(|set| opts.group && set[0] == event.leader && event.leader != index) {
-            Some(set) => set.push(index),
-            None => sets.push(vec![index]),
+        match set_of.get(&event.leader).filter(|_| opts.group && event.leader != index) {
+            Some(&set) => sets[set].push(index),
+            None => {
+                set_of.insert(index, sets.len());
+                sets.push(vec![index]);
+            }
         }
     }
     sets
 }
 
 /// What stays the same for all sections.
-struct Context<'a> {
+pub(super) struct Context<'a> {
     profile: &'a Profile,
     opts: &'a ReportOpts,
     keys: Vec<SortKey>,
-    expanded: Expanded,
+    pub(super) expanded: Expanded,
     /// By entry: is it a parent (`--parent`), does it hide its callees?
     parents: Option<Vec<bool>>,
     cuts: Option<Vec<bool>>,
@@ -53,7 +57,7 @@ struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    fn new(profile: &'a Profile, opts: &'a ReportOpts) -> Self {
+    pub(super) fn new(profile: &'a Profile, opts: &'a ReportOpts) -> Self {
         let expanded = Expanded::new(profile, opts);
         let keys = opts.keys();
         let default_parent;
@@ -76,8 +80,11 @@ impl<'a> Context<'a> {
 
     fn section(&self, events: Vec<usize>) -> Section {
         let mut rows = Rows::new(self, events.len());
+        let mut member_of = vec![usize::MAX; self.profile.events.len()];
+        events.iter().enumerate().for_each(|(member, &event)| member_of[event] = member);
         for (key, sums) in self.profile.cells() {
-            if let Some(member) = events.iter().position(|&event| event == key.event as usize) {
+            let member = member_of[key.event as usize];
+            if member != usize::MAX {
                 rows.add(member, key, *sums);
             }
         }
@@ -133,7 +140,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn cell_passes(&self, key: &CellKey) -> bool {
+    /// By entry: does it stand for all it calls?
+    pub(super) fn cuts(&self) -> Option<&[bool]> {
+        self.cuts.as_deref()
+    }
+
+    /// Do the filters let this cell through?
+    pub(super) fn cell_passes(&self, key: &CellKey) -> bool {
         let filter = &self.opts.filter;
         if !self.task_passes[key.task.index()] || !(filter.cpus.is_empty() || filter.cpus.contains(&key.cpu))
         {

@@ -10,9 +10,11 @@ mod expand;
 mod field;
 mod graph;
 mod order;
+mod paths;
 mod row;
 
 pub use field::{Field, SortKey};
+pub use paths::{PathRow, path_rows};
 pub use row::{ChainEntry, GraphNode, Report, ReportRow, Section, Value};
 
 use crate::profile::Profile;

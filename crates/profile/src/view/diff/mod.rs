@@ -1,0 +1,158 @@
+//! The diff: what a change did, function by function and path by path, and what is only noise.
+//!
+//! ```text
+//!   runs of both sides ─→ one profile, ids aligned by name ─→ grouped as a report groups
+//!                         (each run's time cut into slices)      ─→ values, deltas, intervals
+//! ```
+//! Intervals come from a block bootstrap over time slices within runs and, with several runs a
+//! side, from the spread between them, whichever is wider.
+
+mod align;
+mod build;
+mod stats;
+
+pub use stats::{Interval, t_quantile};
+
+use crate::profile::{Profile, Sums};
+use crate::view::report::{ChainEntry, ReportOpts, SortKey, Value};
+
+/// What the two sides' periods are divided by before they are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// The side's total: values are percentages, deltas percentage points. As `perf diff`.
+    Share,
+    /// The recorded time: values are event occurrences per second.
+    Time,
+    /// Occurrences of another event of the same recording (requests, instructions …).
+    Work(String),
+    /// Nothing: values are per run.
+    Run,
+}
+
+/// Options of a diff.
+#[derive(Clone, Debug)]
+pub struct DiffOpts {
+    /// Keys, filters and inlining, as in a report.
+    pub report: ReportOpts,
+    /// Normalisation.
+    pub norm: Norm,
+    /// Compare paths as well.
+    pub paths: bool,
+}
+
+impl Default for DiffOpts {
+    fn default() -> Self {
+        let report = ReportOpts { sort: vec![SortKey::Dso, SortKey::Symbol], ..ReportOpts::default() };
+        Self { report, norm: Norm::Share, paths: false }
+    }
+}
+
+/// A diff: one section per event name that both sides have.
+#[derive(Clone, Debug, Default)]
+pub struct Diff {
+    /// The aligned profile that all ids refer to.
+    pub profile: Profile,
+    /// In the order of the baseline's events.
+    pub sections: Vec<DiffSection>,
+    /// Entries of the paths.
+    pub chain_entries: Vec<ChainEntry>,
+    /// Events that only one side has.
+    pub unmatched_events: Vec<String>,
+}
+
+/// The rows of one event.
+#[derive(Clone, Debug, Default)]
+pub struct DiffSection {
+    /// Its name.
+    pub event: String,
+    /// Keys of the rows' values.
+    pub keys: Vec<SortKey>,
+    /// Functions (or whatever the keys say), greatest absolute delta first.
+    pub rows: Vec<DiffRow>,
+    /// Paths, greatest absolute delta first; empty unless asked for.
+    pub paths: Vec<DiffPath>,
+    /// The whole of both sides.
+    pub total: Comparison,
+    /// Sums of each run's samples: baseline runs, current runs.
+    pub runs: (Vec<Sums>, Vec<Sums>),
+    /// The noise to expect in one row's delta: 95 % of unchanged rows stay below it. `None` when
+    /// it can't be known (too few samples or slices).
+    pub noise_floor: Option<f64>,
+    /// False when the event the work is counted by is missing: values are then per run.
+    pub normalised: bool,
+}
+
+/// A value on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// Baseline, normalised.
+    pub baseline: f64,
+    /// Current, normalised.
+    pub current: f64,
+    /// `current - baseline`.
+    pub delta: f64,
+    /// 95 % interval of `delta`; `None` when it can't be known.
+    pub interval: Option<Interval>,
+    /// What became of it.
+    pub change: Change,
+}
+
+impl Comparison {
+    /// `delta` in percent of the baseline; `None` without a baseline.
+    #[must_use]
+    pub fn relative_pct(&self) -> Option<f64> {
+        (self.baseline > 0.0).then(|| 100.0 * self.delta / self.baseline)
+    }
+
+    /// The interval in percent of the baseline.
+    #[must_use]
+    pub fn relative_interval_pct(&self) -> Option<Interval> {
+        let scale = (self.baseline > 0.0).then(|| 100.0 / self.baseline)?;
+        self.interval.map(|i| Interval { low: i.low * scale, high: i.high * scale })
+    }
+}
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    /// The delta is within the noise, or the noise is not known.
+    #[default]
+    Unclear,
+    /// More than noise explains.
+    More,
+    /// Less than noise explains.
+    Less,
+    /// Only in the current side.
+    New,
+    /// Only in the baseline.
+    Vanished,
+}
+
+/// One function's row.
+#[derive(Clone, Debug, Default)]
+pub struct DiffRow {
+    /// Values of [`DiffSection::keys`].
+    pub values: Vec<Value>,
+    /// The comparison of self values.
+    pub own: Comparison,
+    /// Sums over all runs: baseline, current.
+    pub sums: (Sums, Sums),
+}
+
+/// One path.
+#[derive(Clone, Debug, Default)]
+pub struct DiffPath {
+    /// Positions in [`Diff::chain_entries`], **root first**.
+    pub entries: Vec<u32>,
+    /// The comparison of what ends at this path.
+    pub own: Comparison,
+    /// Sums over all runs: baseline, current.
+    pub sums: (Sums, Sums),
+}
+
+/// Compares runs. Profiles recorded with [`crate::session::Dimensions::time_slice_ns`] give
+/// intervals even with one run a side.
+#[must_use]
+pub fn diff(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) -> Diff {
+    build::build(baseline, current, opts)
+}
