@@ -15,6 +15,7 @@ pub mod input;
 pub mod load;
 pub mod out;
 pub mod stat;
+pub mod recording;
 pub mod svg;
 pub mod symbols;
 pub mod term;

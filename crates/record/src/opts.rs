@@ -21,6 +21,10 @@ pub struct RecordOpts {
     pub strict_rate: bool,
     /// How user stacks are had.
     pub call_graph: CallGraph,
+    /// Sample user mode only, also the default event.
+    pub all_user: bool,
+    /// Sample kernel mode only, also the default event.
+    pub all_kernel: bool,
     /// Leave the kernel's frames out of callchains.
     pub without_kernel_chains: bool,
     /// Leave the user's frames out of callchains.
@@ -59,6 +63,8 @@ impl Default for RecordOpts {
             rate: Rate::default(),
             strict_rate: false,
             call_graph: CallGraph::None,
+            all_user: false,
+            all_kernel: false,
             without_kernel_chains: false,
             without_user_chains: false,
             output: Output::File(PathBuf::from("perf.data")),
@@ -90,6 +96,8 @@ pub struct EventRequest {
     pub own_rate: bool,
     /// Only the leader of the group samples; the members are read with it (`:S`).
     pub leader_samples: bool,
+    /// No callchain for this event.
+    pub without_chain: bool,
     /// A tracepoint's filter.
     pub filter: Option<String>,
 }
@@ -99,7 +107,15 @@ impl EventRequest {
     #[must_use]
     pub fn plain(name: &str, attr: Attr) -> Self {
         let name = name.to_owned();
-        Self { name, attr, leader: None, own_rate: false, leader_samples: false, filter: None }
+        Self {
+            name,
+            attr,
+            leader: None,
+            own_rate: false,
+            leader_samples: false,
+            without_chain: false,
+            filter: None,
+        }
     }
 }
 

@@ -87,8 +87,8 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
             track(&mut in_file, opts, offer);
         }
         made.file.push(FileEvent { name: event.name.clone(), attr: in_file });
-        let samples = attr.sample_period != 0;
-        if live && samples {
+        let has_stack = attr.sample_period != 0 && !event.without_chain;
+        if live && has_stack {
             for step in 0..made.steps.len() {
                 let attr = with_snapshot(attr, made.steps[step], offer);
                 made.push(event, attr, index, Some(step));
@@ -162,7 +162,10 @@ fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: 
     attr.flags = attr.flags.with(common.flags);
     attr.clockid = common.clockid;
     attr.flags.set(AttrFlags::INHERIT_STAT, opts.extra.stat);
-    if !offer.kernel {
+    if opts.all_kernel {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_USER);
+    }
+    if !offer.kernel || opts.all_user {
         attr.flags = attr.flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
     }
     set_rate(&mut attr, opts, event, offer);
@@ -182,7 +185,7 @@ fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: 
     if attr.type_ == PERF_TYPE_TRACEPOINT {
         attr.sample_type |= PERF_SAMPLE_RAW | PERF_SAMPLE_CPU & common.sample_type;
     }
-    set_call_graph(&mut attr, opts, offer);
+    set_call_graph(&mut attr, opts, event, offer);
     attr
 }
 
@@ -218,8 +221,8 @@ fn set_group_reads(attr: &mut Attr, event: &EventRequest) {
     }
 }
 
-fn set_call_graph(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
-    if opts.call_graph == CallGraph::None || attr.sample_period == 0 {
+fn set_call_graph(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Offer) {
+    if opts.call_graph == CallGraph::None || attr.sample_period == 0 || event.without_chain {
         return;
     }
     attr.sample_type |= PERF_SAMPLE_CALLCHAIN;

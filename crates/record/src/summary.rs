@@ -139,6 +139,21 @@ pub enum StopReason {
     NoRegisters,
 }
 
+impl std::fmt::Display for StopReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StackEnd(bytes) => write!(f, "cut after {bytes} bytes"),
+            Self::NoUnwindInfo => write!(f, "without unwind information"),
+            Self::NoMapping => write!(f, "led outside every mapping"),
+            Self::Bad => write!(f, "with damaged frames"),
+            Self::NoObjectFile => write!(f, "without object file"),
+            Self::TooDeep => write!(f, "with too many frames"),
+            Self::Behind => write!(f, "left out: the unwinder was behind"),
+            Self::NoRegisters => write!(f, "without registers"),
+        }
+    }
+}
+
 /// What is missing from the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loss {

@@ -34,6 +34,7 @@ macro_rules! commands {
 commands! {
     Calls: calls,
     Flame: flame,
+    Record: record,
     Report: report,
     Stat: stat,
 }

@@ -1,0 +1,192 @@
+//! `tally record`: samples into perf.data.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use perfdata::abi::*;
+use record::opts::{Output, RecordOpts};
+use record::summary::{RunSummary, StackQuality};
+
+use crate::out;
+use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes};
+
+/// Samples a command, processes or the whole machine into perf.data, with complete stacks
+///
+/// Stacks are unwound while recording: the file holds ordinary callchains that stock perf reads as well.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally record -- ./app               sample a command
+  tally record -p 1234 -- sleep 5     a running process, for five seconds
+  tally record -a -F 499 -- sleep 10  the whole machine
+  tally record -e page-faults -c 1 -- ./app
+  tally record -o - -- ./app | tally report -i -")]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Args {
+    /// Whom.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// What and how.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    /// File to write; - is standard output (pipe mode). An existing file becomes FILE.old
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data", help_heading = "File")]
+    pub output: PathBuf,
+    /// Compress with zstd
+    #[arg(short = 'z', long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    #[arg(help_heading = "File")]
+    pub compression_level: Option<i32>,
+    /// Stop after so many bytes (B, K, M, G)
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "File")]
+    pub max_size: Option<u64>,
+    /// Don't write build-ids
+    #[arg(short = 'B', long, help_heading = "File")]
+    pub no_buildid: bool,
+    /// Don't put the files seen into the build-id cache
+    #[arg(short = 'N', long, help_heading = "File")]
+    pub no_buildid_cache: bool,
+    /// Mappings of data as well, and the data address of each sample
+    #[arg(short, long, help_heading = "Samples")]
+    pub data: bool,
+    /// The CPU of each sample
+    #[arg(long, help_heading = "Samples")]
+    pub sample_cpu: bool,
+    /// The time of each sample (always on; perf's flag)
+    #[arg(short = 'T', long, hide = true)]
+    pub timestamp: bool,
+    /// The period of each sample (always on; perf's flag)
+    #[arg(short = 'P', long, hide = true)]
+    pub period: bool,
+    /// Hardware-given weight of each sample
+    #[arg(short = 'W', long, help_heading = "Samples")]
+    pub weight: bool,
+    /// Raw data of tracepoints (always on for them; perf's flag)
+    #[arg(short = 'R', long, hide = true)]
+    pub raw_samples: bool,
+    /// Physical address of the data of each sample
+    #[arg(long, help_heading = "Samples")]
+    pub phys_data: bool,
+    /// Page size of the data address of each sample
+    #[arg(long, help_heading = "Samples")]
+    pub data_page_size: bool,
+    /// Page size of the code address of each sample
+    #[arg(long, help_heading = "Samples")]
+    pub code_page_size: bool,
+    /// Counts of each task at its end
+    #[arg(short, long, help_heading = "Samples")]
+    pub stat: bool,
+    /// Branch records of any kind
+    #[arg(short = 'b', long, help_heading = "Samples")]
+    pub branch_any: bool,
+    /// Don't sample: only what processes do (perf's flag)
+    #[arg(short = 'n', long, hide = true)]
+    pub no_samples: bool,
+    /// Write at once (rings are looked at every 50 ms anyway; perf's flag)
+    #[arg(long, hide = true)]
+    pub no_buffering: bool,
+    /// Say nothing at the end
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Records, then says in a few lines what was written and how far it can be trusted.
+///
+/// # Errors
+/// Flags that contradict each other. Failures of recording itself are shown, and become the exit status.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let opts = args.opts()?;
+    if opts.target.command.is_empty() && !args.quiet && opts.target.whom != record::Whom::Command {
+        out::note("[ tally record: recording; Ctrl-C ends it ]");
+    }
+    match record::record(&opts) {
+        Ok(summary) => {
+            if !args.quiet {
+                tell(&summary, args.verbose);
+            }
+            Ok(recording::exit_code(&summary))
+        }
+        Err(error) => Ok(recording::failed(&error)),
+    }
+}
+
+impl Args {
+    /// All flags, as `record` takes them.
+    ///
+    /// # Errors
+    /// Flags that contradict each other or can't be read.
+    pub fn opts(&self) -> anyhow::Result<RecordOpts> {
+        let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
+        self.sampling.apply(&mut opts)?;
+        opts.output = if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };
+        opts.compression = self.compression_level;
+        opts.max_size_bytes = self.max_size;
+        opts.no_build_ids = self.no_buildid;
+        opts.no_build_id_cache = self.no_buildid_cache;
+        opts.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+        opts.extra.data_maps = self.data;
+        opts.extra.stat = self.stat;
+        let bits = [
+            (self.data, PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC),
+            (self.sample_cpu, PERF_SAMPLE_CPU),
+            (self.weight, PERF_SAMPLE_WEIGHT),
+            (self.phys_data, PERF_SAMPLE_ADDR | PERF_SAMPLE_PHYS_ADDR),
+            (self.data_page_size, PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_PAGE_SIZE),
+            (self.code_page_size, PERF_SAMPLE_CODE_PAGE_SIZE),
+        ];
+        for (wanted, bit) in bits {
+            opts.extra.sample_type |= if wanted { bit } else { 0 };
+        }
+        if self.branch_any {
+            opts.extra.branches = PERF_SAMPLE_BRANCH_ANY;
+        }
+        Ok(opts)
+    }
+}
+
+fn tell(summary: &RunSummary, verbose: bool) {
+    for notice in &summary.notices {
+        out::note(&format!("tally: {notice}"));
+    }
+    let kib = summary.recorder.file_bytes.div_ceil(1024);
+    let place = summary.file.as_ref().map_or_else(|| "-".to_owned(), |f| f.display().to_string());
+    let event = &summary.event;
+    out::note(&format!("[ tally record: {place}: {} samples of {event}, {kib} KiB ]", summary.lost.samples));
+    if let Some(line) = quality_line(&summary.quality) {
+        out::note(&format!("[ {line} ]"));
+    }
+    let lost = summary.lost.lost_records + summary.lost.lost_samples;
+    if lost > 0 {
+        let total = summary.lost.samples + lost;
+        out::note(&format!("[ lost {lost} of {total} records: rings were full; try a larger -m or a lower -F ]"));
+    }
+    if verbose {
+        let used = &summary.recorder;
+        let ms = (used.user_ns + used.system_ns) / 1_000_000;
+        out::note(&format!(
+            "[ recorder: {ms} ms CPU in {} ms, {} MiB memory, {} bytes per sample ]",
+            summary.wall_ns / 1_000_000,
+            used.peak_memory_bytes >> 20,
+            used.sample_bytes / summary.lost.samples.max(1),
+        ));
+    }
+}
+
+/// "stacks: 99.2 % complete; 0.5 % cut after 65528 bytes (thread 7 x)"; `None` without user stacks.
+fn quality_line(quality: &StackQuality) -> Option<String> {
+    if quality.stacks == 0 {
+        return None;
+    }
+    let pct = |n: u64| n as f64 * 100.0 / quality.stacks as f64;
+    let mut parts = vec![format!("stacks: {:.1} % complete", pct(quality.complete + quality.joined))];
+    if quality.joined > 0 {
+        parts.push(format!("of them {:.1} % joined", pct(quality.joined)));
+    }
+    for stop in quality.stopped.iter().take(3) {
+        let place = stop.dso.as_ref().map_or_else(String::new, |d| format!(" in {d}"));
+        parts.push(format!("{:.1} % {}{place}", pct(stop.count), stop.reason));
+    }
+    Some(out::harmless(&parts.join("; ")).into_owned())
+}

@@ -1,0 +1,27 @@
+//! The flags of every command that records, and what they mean to `record`.
+
+mod events;
+mod sampling;
+mod target;
+mod value;
+
+pub use sampling::SamplingArgs;
+pub use target::TargetArgs;
+pub use value::{parse_bytes, parse_pages};
+
+use std::process::ExitCode;
+
+use record::summary::RunSummary;
+
+/// The target's own exit status, as a shell shows it; success if none was started.
+#[must_use]
+pub fn exit_code(summary: &RunSummary) -> ExitCode {
+    summary.exit.map_or(ExitCode::SUCCESS, |end| ExitCode::from(end.shell_code()))
+}
+
+/// Shows why a recording could not be made; the status is the shell's for a command that can't run (127, 126).
+#[must_use]
+pub fn failed(error: &record::Error) -> ExitCode {
+    crate::out::complain(&error.to_string());
+    ExitCode::from(error.exit_code())
+}

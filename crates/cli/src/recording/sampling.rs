@@ -1,0 +1,168 @@
+//! What to sample and how: the flags shared by `record` and `run`.
+
+use std::time::Duration;
+
+use perfdata::abi::*;
+use record::opts::{CallGraph, Delay, Extra, Rate, RecordOpts};
+use record::sys::time::Clock;
+
+use super::events;
+use super::value::{parse_bytes, parse_pages};
+
+/// Flags that say what to sample and how.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Sampling")]
+#[allow(clippy::struct_excessive_bools)]
+pub struct SamplingArgs {
+    /// Event to sample, as perf writes it: cycles:u, {a,b}:S, sched:sched_switch (repeatable)
+    #[arg(short, long, value_name = "EVENT")]
+    pub event: Vec<String>,
+    /// Filter of the tracepoint before it: 'prev_pid == 7'
+    #[arg(long, value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// Samples per second of CPU time, or max  [default: 997]
+    #[arg(short = 'F', long, value_name = "HZ", conflicts_with = "count")]
+    pub freq: Option<String>,
+    /// One sample for so many occurrences of the event
+    #[arg(short, long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Fail rather than lower the frequency to the kernel's limit
+    #[arg(long)]
+    pub strict_freq: bool,
+    /// User stacks: live (unwound while recording), fp, dwarf[,BYTES], lbr or no  [default: live]
+    #[arg(long, value_name = "MODE", value_parser = parse_call_graph)]
+    pub call_graph: Option<CallGraph>,
+    /// Callchains (the default; perf's flag)
+    #[arg(short = 'g', hide = true)]
+    pub with_chains: bool,
+    /// Only the kernel's part of callchains
+    #[arg(long, conflicts_with = "user_callchains")]
+    pub kernel_callchains: bool,
+    /// Only the user's part of callchains
+    #[arg(long)]
+    pub user_callchains: bool,
+    /// Only kernel mode
+    #[arg(long, conflicts_with = "all_user")]
+    pub all_kernel: bool,
+    /// Only user mode
+    #[arg(long)]
+    pub all_user: bool,
+    /// Size of each ring: pages, or with a unit 4M
+    #[arg(short, long, value_name = "SIZE", value_parser = parse_pages)]
+    pub mmap_pages: Option<usize>,
+    /// Don't follow children
+    #[arg(short = 'i', long)]
+    pub no_inherit: bool,
+    /// Start MS milliseconds after the command; -1: never
+    #[arg(short = 'D', long, value_name = "MS", allow_hyphen_values = true)]
+    pub delay: Option<i64>,
+    /// Clock of the times: monotonic, monotonic_raw, realtime, boottime or tai
+    #[arg(short = 'k', long, value_name = "CLOCK", value_parser = parse_clock)]
+    pub clockid: Option<Clock>,
+    /// Write every context switch
+    #[arg(long)]
+    pub switch_events: bool,
+    /// Write the namespaces of processes
+    #[arg(long)]
+    pub namespaces: bool,
+    /// Write the cgroups of tasks
+    #[arg(long)]
+    pub all_cgroups: bool,
+}
+
+impl SamplingArgs {
+    /// Puts these flags into `opts`.
+    ///
+    /// # Errors
+    /// An event or a number that can't be read.
+    pub fn apply(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
+        opts.events = events::parse(&self.event, &self.filter)?;
+        for event in &mut opts.events {
+            use perfdata::AttrFlags;
+            if self.all_kernel {
+                event.attr.flags = event.attr.flags.with(AttrFlags::EXCLUDE_USER);
+            }
+            if self.all_user {
+                event.attr.flags = event.attr.flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+            }
+        }
+        opts.all_user = self.all_user;
+        opts.all_kernel = self.all_kernel;
+        opts.rate = self.rate()?;
+        opts.strict_rate = self.strict_freq;
+        opts.call_graph = self.call_graph.unwrap_or(CallGraph::Live);
+        opts.without_user_chains = self.kernel_callchains;
+        opts.without_kernel_chains = self.user_callchains;
+        opts.ring_pages = self.mmap_pages;
+        opts.no_inherit = self.no_inherit;
+        opts.clock = self.clockid.unwrap_or(Clock::Monotonic);
+        opts.delay = match self.delay {
+            None | Some(0) => Delay::None,
+            Some(ms @ 1..) => Delay::After(Duration::from_millis(ms.unsigned_abs())),
+            Some(-1) => Delay::Off,
+            Some(other) => anyhow::bail!("-D {other}: want milliseconds, or -1 for never"),
+        };
+        let (switches, namespaces, cgroups) = (self.switch_events, self.namespaces, self.all_cgroups);
+        opts.extra = Extra { switches, namespaces, cgroups, ..opts.extra };
+        if self.all_cgroups {
+            opts.extra.sample_type |= PERF_SAMPLE_CGROUP;
+        }
+        Ok(())
+    }
+
+    fn rate(&self) -> anyhow::Result<Rate> {
+        match (&self.freq, self.count) {
+            (_, Some(0)) => anyhow::bail!("-c 0: want at least 1"),
+            (_, Some(period)) => Ok(Rate::Period(period)),
+            (None, None) => Ok(Rate::default()),
+            (Some(text), None) if text == "max" => Ok(Rate::MaxHz),
+            (Some(text), None) => match text.parse() {
+                Ok(hz @ 1..) => Ok(Rate::Hz(hz)),
+                _ => anyhow::bail!("-F {text}: want samples per second, or max"),
+            },
+        }
+    }
+}
+
+fn parse_call_graph(text: &str) -> Result<CallGraph, String> {
+    let (mode, size) = text.split_once(',').map_or((text, None), |(m, s)| (m, Some(s)));
+    match (mode, size) {
+        ("live", None) => Ok(CallGraph::Live),
+        ("fp", None) => Ok(CallGraph::FramePointer),
+        ("lbr", None) => Ok(CallGraph::Lbr),
+        ("no" | "none", None) => Ok(CallGraph::None),
+        ("dwarf", None) => Ok(CallGraph::Dwarf(8192)),
+        ("dwarf", Some(size)) => match parse_bytes(size)? {
+            bytes @ 8..=65_528 => Ok(CallGraph::Dwarf(bytes as u32)),
+            _ => Err(format!("dwarf,{size}: the kernel copies 8 to 65528 bytes")),
+        },
+        _ => Err(format!("unknown call graph '{text}': want live, fp, dwarf[,BYTES], lbr or no")),
+    }
+}
+
+fn parse_clock(text: &str) -> Result<Clock, String> {
+    Ok(match text.trim_start_matches("CLOCK_").to_ascii_lowercase().as_str() {
+        "monotonic" | "mono" => Clock::Monotonic,
+        "monotonic_raw" | "raw" => Clock::MonotonicRaw,
+        "realtime" | "real" => Clock::Realtime,
+        "boottime" | "boot" => Clock::Boottime,
+        "tai" => Clock::Tai,
+        _ => {
+            return Err(format!(
+                "unknown clock '{text}': want monotonic, monotonic_raw, realtime, boottime or tai"
+            ));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_graph_modes_are_perfs_and_live() {
+        assert_eq!(parse_call_graph("dwarf,16K"), Ok(CallGraph::Dwarf(16_384)));
+        assert_eq!(parse_call_graph("live"), Ok(CallGraph::Live));
+        assert!(parse_call_graph("dwarf,99999").is_err() && parse_call_graph("magic").is_err());
+    }
+}

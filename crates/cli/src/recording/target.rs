@@ -1,0 +1,89 @@
+//! Whom to record: a command, `-p`, `-t`, `-u`, `-a`, `-C`, `-G`.
+
+use std::ffi::OsString;
+
+use record::target::{Target, Whom, online_cpu_list};
+
+/// Flags that say whom to watch.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Target")]
+pub struct TargetArgs {
+    /// Processes to attach to (with all their threads)
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Threads to attach to
+    #[arg(short, long, value_name = "TID,…", value_delimiter = ',')]
+    pub tid: Vec<u32>,
+    /// Processes of this user (name or number)
+    #[arg(short, long, value_name = "USER")]
+    pub uid: Option<String>,
+    /// The whole machine
+    #[arg(short, long)]
+    pub all_cpus: bool,
+    /// Only on these CPUs, as 0,2-3
+    #[arg(short = 'C', long, value_name = "LIST")]
+    pub cpu: Option<String>,
+    /// Only tasks of this cgroup (with -a)
+    #[arg(short = 'G', long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// Command to start; with -p, -t, -u or -a it only says how long to record
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+impl TargetArgs {
+    /// As `record` takes it.
+    ///
+    /// # Errors
+    /// Contradicting flags, an unknown user, a bad CPU list.
+    pub fn target(&self) -> anyhow::Result<Target> {
+        let ways = [!self.pid.is_empty(), !self.tid.is_empty(), self.uid.is_some(), self.all_cpus];
+        if ways.iter().filter(|w| **w).count() > 1 {
+            anyhow::bail!("-p, -t, -u and -a exclude each other");
+        }
+        let whom = if !self.pid.is_empty() {
+            Whom::Processes(self.pid.clone())
+        } else if !self.tid.is_empty() {
+            Whom::Threads(self.tid.clone())
+        } else if let Some(user) = &self.uid {
+            Whom::User(user_id(user)?)
+        } else if self.all_cpus || (self.command.is_empty() && (self.cpu.is_some() || self.cgroup.is_some()))
+        {
+            Whom::System
+        } else {
+            Whom::Command
+        };
+        // perf reads -C with a command as "these CPUs, everything on them".
+        let whom = if whom == Whom::Command && self.cpu.is_some() { Whom::System } else { whom };
+        let cpus = self.cpu.as_deref().map(online_cpu_list).transpose()?;
+        Ok(Target { whom, cpus, command: self.command.clone(), cgroup: self.cgroup.clone() })
+    }
+}
+
+/// The number of a user given by name or number.
+fn user_id(user: &str) -> anyhow::Result<u32> {
+    if let Ok(number) = user.parse() {
+        return Ok(number);
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let id = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user)).then(|| fields.nth(1)?.parse().ok())?
+    });
+    id.ok_or_else(|| anyhow::anyhow!("no user '{user}' in /etc/passwd: give the number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_a_cpu_list_watches_those_cpus() {
+        let args = TargetArgs { cpu: Some("0".into()), command: vec!["ls".into()], ..TargetArgs::default() };
+        let target = args.target().expect("CPU 0 is online");
+        assert_eq!((target.whom, target.cpus), (Whom::System, Some(vec![0])));
+        let both = TargetArgs { pid: vec![1], all_cpus: true, ..TargetArgs::default() };
+        assert!(both.target().is_err());
+        assert_eq!(user_id("root").expect("root is known"), 0);
+    }
+}
