@@ -36,5 +36,6 @@ commands! {
     Flame: flame,
     Record: record,
     Report: report,
+    Run: run,
     Stat: stat,
 }
