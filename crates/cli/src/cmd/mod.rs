@@ -34,6 +34,7 @@ macro_rules! commands {
 commands! {
     Calls: calls,
     Flame: flame,
+    List: list,
     Record: record,
     Report: report,
     Run: run,
