@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Order, PerfData};
+use crate::abi::{PERF_FORMAT_LOST, PERF_SAMPLE_BRANCH_COUNTERS, PERF_SAMPLE_WEIGHT_STRUCT};
+use crate::{Attr, Endian, Order, PerfData, Sample, SampleFormat};
 
 /// One target.
 pub type Target = fn(&[u8]);
@@ -11,26 +12,67 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("perf_data_file_order", fuzz_file_order),
     ("perf_data_time_order", fuzz_time_order),
+    ("attr", fuzz_attr),
+    ("sample", fuzz_sample),
+    ("session_text", fuzz_session_text),
     ("off_cpu_payload", fuzz_off_cpu_payload),
 ];
 
-/// Reads one raw payload of an off-CPU sample.
-pub fn fuzz_off_cpu_payload(bytes: &[u8]) {
-    let _ = crate::off_cpu::Payload::parse(bytes);
-}
-
-/// Opens and visits in file order.
+/// Opens, visits in file order and prints every record.
 pub fn fuzz_file_order(bytes: &[u8]) {
     visit(bytes, Order::File);
 }
 
-/// Opens and visits in time order.
+/// Opens, visits in time order and prints every record.
 pub fn fuzz_time_order(bytes: &[u8]) {
     visit(bytes, Order::Time);
 }
 
 fn visit(bytes: &[u8], order: Order) {
-    if let Ok(file) = PerfData::open(bytes) {
-        file.visit(order, |_| ControlFlow::Continue(()));
+    let Ok(file) = PerfData::open(bytes) else { return };
+    let mut text = String::new();
+    file.events().iter().for_each(|e| crate::text::write_event(&mut text, e));
+    file.visit(order, |item| {
+        text.clear();
+        crate::text::write_item(&mut text, &file, item, false);
+        ControlFlow::Continue(())
+    });
+}
+
+/// An attribute in both byte orders.
+pub fn fuzz_attr(bytes: &[u8]) {
+    for endian in [Endian::Little, Endian::Big] {
+        if let Some(attr) = Attr::parse(bytes, endian) {
+            let _ = attr.to_bytes();
+        }
     }
+}
+
+/// A sample whose format is the first words.
+pub fn fuzz_sample(bytes: &[u8]) {
+    let word =
+        |i: usize| bytes.get(i * 8..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
+    let format = SampleFormat {
+        sample_type: word(0) & ((PERF_SAMPLE_WEIGHT_STRUCT << 1) - 1),
+        read_format: word(1) & ((PERF_FORMAT_LOST << 1) - 1),
+        branch_sample_type: word(2) & ((PERF_SAMPLE_BRANCH_COUNTERS << 1) - 1),
+        regs_user: word(3),
+        regs_intr: word(4),
+        endian: if word(5) & 1 == 0 { Endian::Little } else { Endian::Big },
+    };
+    if let Some(sample) = Sample::parse(0, bytes.get(48..).unwrap_or_default(), &format) {
+        let _ = format!("{sample:?}");
+    }
+}
+
+/// Session text, and the file it makes.
+pub fn fuzz_session_text(bytes: &[u8]) {
+    if let Ok(file) = crate::text::to_perf_data(&String::from_utf8_lossy(bytes)) {
+        visit(&file, Order::Time);
+    }
+}
+
+/// Reads one raw payload of an off-CPU sample.
+pub fn fuzz_off_cpu_payload(bytes: &[u8]) {
+    let _ = crate::off_cpu::Payload::parse(bytes);
 }

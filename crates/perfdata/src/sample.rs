@@ -524,3 +524,6 @@ fn weight_word(weight: Option<Weight>) -> u64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

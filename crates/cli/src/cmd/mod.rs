@@ -33,10 +33,9 @@ macro_rules! commands {
 // In alphabetical order, one line each.
 commands! {
     Calls: calls,
+    Dump: dump,
     Flame: flame,
-    List: list,
     Record: record,
     Report: report,
-    Run: run,
     Stat: stat,
 }

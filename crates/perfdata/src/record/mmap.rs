@@ -85,7 +85,7 @@ impl<'a> Mmap<'a> {
         })
     }
 
-    pub(super) fn type_and_misc(&self) -> (u32, u16) {
+    pub(crate) fn type_and_misc(&self) -> (u32, u16) {
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
         let misc = self.cpu_mode.to_misc()
             | bit(self.is_data, PERF_RECORD_MISC_MMAP_DATA)

@@ -23,7 +23,7 @@ pub(in crate::file) fn read_sections(file: &mut PerfData<'_>) {
     let table = usize::try_from(header.data.offset.saturating_add(header.data.size)).unwrap_or(usize::MAX);
     let mut w = Wire::new(file.bytes.get(table..).unwrap_or_default(), endian);
     let attrs_end = header.attrs.offset.saturating_add(header.attrs.size);
-    let mut end = attrs_end.max(table as u64 + header.feature_numbers().count() as u64 * 16);
+    let mut end = attrs_end.max((table as u64).saturating_add(header.feature_numbers().count() as u64 * 16));
     for number in header.feature_numbers() {
         let Some(s) = section(&mut w) else {
             file.problems.push(Error::BadFeature { feature: number, offset: table as u64 });
