@@ -16,6 +16,9 @@ use crate::sys::{Ring, Span};
 /// Bytes that may wait for the unwinder before stacks are left out.
 const BACKLOG_BYTES: usize = 256 << 20;
 
+/// A stack that was left out keeps one word, to be told from one that the kernel could not copy.
+pub const LEFT_OUT_BYTES: usize = 8;
+
 /// How the records of each opened event are laid out, by the id that they carry.
 #[derive(Debug, Clone)]
 pub struct Layouts {
@@ -105,7 +108,7 @@ fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &
         match layout.and_then(|l| l.find_snapshot(size, |offset| span.u64_at(at + offset))) {
             Some(mut snapshot) => {
                 if without_stacks {
-                    snapshot.used = 0;
+                    snapshot.used = snapshot.used.min(LEFT_OUT_BYTES);
                 }
                 copy_sample(span, at, size, &snapshot, out);
             }
@@ -199,6 +202,6 @@ mod tests {
         let (Record::Sample(s), _) = LiveFormat::new(&attr()).parse(&out).expect("parses") else {
             panic!("not a sample")
         };
-        assert!(s.stack_user.expect("the field").bytes.is_empty());
+        assert_eq!(s.stack_user.expect("the field").bytes.len(), LEFT_OUT_BYTES);
     }
 }

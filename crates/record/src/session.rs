@@ -27,6 +27,9 @@ use crate::worker::{Finished, Shared, Worker};
 /// The rings are looked at no less often, so that files of short processes are found while they live.
 const TICK: Duration = Duration::from_millis(50);
 
+/// The same while stacks are deeper than their copies.
+const QUICK_TICK: Duration = Duration::from_millis(4);
+
 const SIGNALS: u64 = u64::MAX;
 
 /// Records as `opts` say, until the command ends, the watched processes end, or a signal comes. Blocks until all is
@@ -189,7 +192,8 @@ impl<'o> Recording<'o> {
                 delayed = None;
                 self.enable()?;
             }
-            let timeout = delayed.map_or(TICK, |d| TICK.min(d.saturating_sub(begin.elapsed())));
+            let tick = if self.shared.hurry.load(Ordering::Relaxed) { QUICK_TICK } else { TICK };
+            let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
             let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             if ready.iter().any(|r| r.token == SIGNALS) {
                 self.take_signals()?;

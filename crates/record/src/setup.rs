@@ -14,7 +14,7 @@ use crate::summary::Notice;
 use crate::sys::mem;
 
 /// The first step of the snapshot ladder: enough for most programs.
-const FIRST_SNAPSHOT_BYTES: u32 = 16 << 10;
+const FIRST_SNAPSHOT_BYTES: u32 = 24 << 10;
 
 /// On machines with more CPUs, tasks don't inherit two sizes of snapshot per CPU, but one.
 const CPUS_FOR_LADDER: usize = 16;
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn snapshots_fit_a_dozen_times_into_the_ring() {
         let page = mem::page_bytes();
-        assert_eq!(snapshot_steps((8 << 20) / page, 2, false), [16 << 10, 65_528]);
+        assert_eq!(snapshot_steps((8 << 20) / page, 2, false), [24 << 10, 65_528]);
         let small = snapshot_steps((128 << 10) / page, 2, false);
         assert!(small[1] as usize * 12 <= 128 << 10 && small[0] == small[1]);
         assert_eq!(snapshot_steps((8 << 20) / page, 64, false), [65_528; 2]);

@@ -20,6 +20,9 @@ const MAX_FRAMES: usize = 7_500;
 /// How much of a stack is read from memory at most, beyond the copy.
 const MAX_DEEP_BYTES: usize = 8 << 20;
 
+/// Bytes at the end of a copy that must be the same in memory for the stack to be continued from there.
+const SEAM_BYTES: usize = 1024;
+
 /// Turns snapshots into chains. One for the unwinding thread.
 pub struct Stacks {
     unwinder: Unwinder,
@@ -82,6 +85,10 @@ impl Stacks {
             return Unwound { ending: Some(ending), was_cut: false };
         };
         let copied = sample.stack_user.unwrap_or(UserStack { bytes: &[], reserved: 0 });
+        if copied.bytes.is_empty() && processes.read_memory(pid, regs.sp().0, &mut [0; 8]) == 0 {
+            // There is no such memory: a process in the middle of exec, or at its end. It has no user stack.
+            return Unwound { ending: None, was_cut: false };
+        }
         self.frames.clear();
         let stack = Stack { start: regs.sp(), bytes: copied.bytes };
         let stop = self.unwinder.unwind(processes.space(pid), &regs, stack, MAX_FRAMES, &mut self.frames);
@@ -117,14 +124,16 @@ impl Stacks {
         if self.earlier.join((pid, tid), &mut self.frames, &sps, &mut probe) {
             return StackEnding::Joined;
         }
-        let stop = self.unwind_memory(pid, regs, copied, processes);
-        match stop {
-            Stop::ReachedRoot => {
-                self.earlier.remember((pid, tid), &self.frames, self.unwinder.stack_pointers());
-                StackEnding::Joined
-            }
-            other => self.ending_of(other, copied),
+        let shown = self.frames.clone();
+        if seam_is_unchanged(pid, regs, copied, processes)
+            && self.unwind_memory(pid, regs, copied, processes) == Stop::ReachedRoot
+        {
+            self.earlier.remember((pid, tid), &self.frames, self.unwinder.stack_pointers());
+            return StackEnding::Joined;
         }
+        // What memory holds now is another stack: only the copy counts.
+        self.frames = shown;
+        self.ending_of(Stop::StackEnd { bytes: 8 }, copied)
     }
 
     /// Walks again over the copy and, behind it, the process's memory as it is now: more and more of it.
@@ -186,4 +195,14 @@ impl Stacks {
     pub fn forget(&mut self, pid: u32, tid: u32) {
         self.earlier.forget((pid, tid));
     }
+}
+
+/// Whether the last bytes of the copy still stand in memory: if the thread had returned past the end of the copy
+/// meanwhile and called something else, they would have been overwritten.
+fn seam_is_unchanged(pid: u32, regs: &Regs, copied: UserStack<'_>, processes: &mut Processes) -> bool {
+    let at = copied.bytes.len().saturating_sub(SEAM_BYTES);
+    let seam = &copied.bytes[at..];
+    let mut now = [0; SEAM_BYTES];
+    let now = &mut now[..seam.len()];
+    processes.read_memory(pid, regs.sp().0.wrapping_add(at as u64), now) == seam.len() && *now == *seam
 }

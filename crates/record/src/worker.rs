@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use perfdata::{Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
-use crate::drain::{Backlog, Layouts};
+use crate::drain::{Backlog, LEFT_OUT_BYTES, Layouts};
 use crate::order::Order;
 use crate::output::Sink;
 use crate::plan::Plan;
@@ -17,8 +17,11 @@ use crate::processes::Processes;
 use crate::stacks::Stacks;
 use crate::summary::StopReason;
 
-/// After so many samples the share of cut stacks is looked at.
+/// Samples over which cut stacks are counted.
 const LADDER_WINDOW: u32 = 256;
+
+/// So many cut stacks in a window are more than chance.
+const LADDER_CUTS: u32 = 3;
 
 /// What the recording thread and the worker tell each other.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +30,8 @@ pub struct Shared {
     pub backlog: Backlog,
     /// The snapshot step the worker wants.
     pub wanted_step: Arc<AtomicUsize>,
+    /// Stacks are deeper than their copies: records should come quickly.
+    pub hurry: Arc<AtomicBool>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
 }
@@ -184,6 +189,7 @@ impl Rest {
         let first = self.sample_times.map_or(time_ns, |(first, _)| first);
         self.sample_times = Some((first, time_ns));
         if !self.live || sample.regs_user.is_none() {
+            self.sample_bytes += bytes.len() as u64;
             return self.sink.raw(bytes);
         }
         let unwound = self.stacks.unwind(sample, &mut self.processes);
@@ -194,13 +200,15 @@ impl Rest {
         }
         let chain = perfdata::Callchain(self.stacks.chain().into());
         let written = Sample { callchain: Some(chain), stack_user: None, ..*sample };
+        let before = self.sink.bytes();
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+        self.sample_bytes += self.sink.bytes() - before;
     }
 
     /// Adds in which DSO a stack ended, and tells a stack left out by the reader from one that is cut.
     fn with_dso(&mut self, pid: u32, sample: &Sample<'_>, ending: StackEnding) -> StackEnding {
         let StackEnding::Stopped(reason, _) = ending else { return ending };
-        let left_out = sample.stack_user.is_some_and(|s| s.reserved == 0);
+        let left_out = sample.stack_user.is_some_and(|s| s.reserved == LEFT_OUT_BYTES as u64);
         let reason = match reason {
             StopReason::StackEnd(_) if left_out => StopReason::Behind,
             other => other,
@@ -209,17 +217,20 @@ impl Rest {
         StackEnding::Stopped(reason, dso)
     }
 
-    /// Asks for larger snapshots if more than one stack of a hundred was cut.
+    /// Asks for larger snapshots once more than one stack of a hundred was cut, and meanwhile for quicker looks at
+    /// the rings: what is read from a thread's memory must still be the stack that was copied.
     fn climb(&mut self, was_cut: bool) {
         self.window.0 += 1;
         self.window.1 += u32::from(was_cut);
-        if self.window.0 < LADDER_WINDOW {
-            return;
+        let (seen, cut) = self.window;
+        let many = cut >= LADDER_CUTS && cut * 100 > seen;
+        if many {
+            let step = self.shared.wanted_step.load(Ordering::Relaxed);
+            self.shared.wanted_step.store((step + 1).min(self.steps.saturating_sub(1)), Ordering::Relaxed);
         }
-        let (seen, cut) = std::mem::take(&mut self.window);
-        let step = self.shared.wanted_step.load(Ordering::Relaxed);
-        if cut * 100 > seen && step + 1 < self.steps {
-            self.shared.wanted_step.store(step + 1, Ordering::Relaxed);
+        if many || seen >= LADDER_WINDOW {
+            self.shared.hurry.store(many, Ordering::Relaxed);
+            self.window = (0, 0);
         }
     }
 }
