@@ -1,11 +1,10 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
-use crate::flame::{Tree, TreeOpts, Unit};
+use crate::flame::{Tree, TreeOpts};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};
 use crate::load::{self, LoadOpts, Progress};
 use crate::svg::{self, Palette, SvgOpts};
-use crate::text::number;
 use crate::{export, out};
 use anyhow::Context;
 use dso::Mmap;
@@ -191,15 +190,9 @@ fn write(mut out: impl Write, tree: Tree, args: &Args) -> io::Result<()> {
 }
 
 fn svg_opts(tree: &Tree, args: &Args) -> SvgOpts {
-    let (total, samples) = tree.totals()[0];
-    let amount = match &tree.unit {
-        Unit::Nanoseconds => format!("{}, {} samples", number::duration_ns(total), number::grouped(samples)),
-        Unit::Samples => format!("{} samples", number::grouped(total)),
-        Unit::Event(name) => format!("{} {name}, {} samples", number::grouped(total), number::grouped(samples)),
-    };
     SvgOpts {
         title: args.title.clone().unwrap_or_else(|| "Flame graph".to_owned()),
-        subtitle: amount,
+        subtitle: svg::amount(tree),
         width: args.width,
         min_width: args.min_width.max(0.0),
         icicle: args.icicle,

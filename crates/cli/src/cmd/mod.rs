@@ -35,7 +35,9 @@ commands! {
     Calls: calls,
     Dump: dump,
     Flame: flame,
+    List: list,
     Record: record,
     Report: report,
+    Run: run,
     Stat: stat,
 }

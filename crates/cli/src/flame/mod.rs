@@ -18,6 +18,13 @@ pub struct NameId(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct NodeId(u32);
 
+impl NodeId {
+    /// Position in lists by node, such as [`Tree::totals`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Where a frame's code comes from: decides its colour.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Kind {
@@ -149,6 +156,11 @@ impl Tree {
     /// True if no stack was added.
     pub fn is_empty(&self) -> bool {
         self.nodes.len() == 1 && self.nodes[0].own == 0
+    }
+
+    /// All nodes but the root with their callers, callers before what they call.
+    pub fn nodes_with_parents(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        (0u32..).zip(&self.nodes).skip(1).map(|(i, node)| (NodeId(i), node.parent))
     }
 
     /// All nodes that stacks end in, parents before children.

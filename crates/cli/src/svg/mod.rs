@@ -54,6 +54,17 @@ pub fn write(out: &mut impl Write, tree: &Tree, opts: &SvgOpts) -> io::Result<()
     page.foot(out, &layout)
 }
 
+/// How much a graph shows, for the line below its heading: `1.234 s, 1,234 samples`.
+pub fn amount(tree: &Tree) -> String {
+    let (total, samples) = tree.totals()[0];
+    let samples = number::grouped(samples);
+    match &tree.unit {
+        Unit::Nanoseconds => format!("{}, {samples} samples", number::duration_ns(total)),
+        Unit::Samples => format!("{} samples", number::grouped(total)),
+        Unit::Event(name) => format!("{} {name}, {samples} samples", number::grouped(total)),
+    }
+}
+
 struct Page<'a> {
     tree: &'a Tree,
     opts: &'a SvgOpts,

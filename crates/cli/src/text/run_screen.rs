@@ -250,14 +250,20 @@ fn counters_text(summary: &RunSummary) -> String {
     if let Some(switches) = value("context-switches") {
         parts.push(format!("{} switches{}", grouped(switches), switch_kinds(summary)));
     }
-    for (name, word) in
-        [("cpu-migrations", "migrations"), ("minor-faults", "minor faults"), ("major-faults", "major faults")]
-    {
+    const OTHERS: [(&str, &str); 3] =
+        [("cpu-migrations", "migration"), ("minor-faults", "minor fault"), ("major-faults", "major fault")];
+    for (name, word) in OTHERS {
         if let Some(count) = value(name) {
-            parts.push(format!("{} {word}", grouped(count)));
+            parts.push(format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" }));
         }
     }
-    parts.join(" · ")
+    joined(&parts)
+}
+
+/// The parts with ` · ` between them, to be broken there only.
+fn joined(parts: &[String]) -> String {
+    let whole: Vec<String> = parts.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
+    whole.join("\u{a0}· ")
 }
 
 fn switch_kinds(summary: &RunSummary) -> String {
@@ -282,11 +288,20 @@ fn quality_text(quality: &StackQuality) -> String {
     if quality.joined > 0 {
         let _ = write!(text, " ({} joined to earlier ones)", exact_percent(quality.joined, quality.stacks));
     }
-    for stopped in quality.stopped.iter().take(4) {
-        let _ = write!(text, "; {} {}", exact_percent(stopped.count, quality.stacks), stop_text(stopped));
+    // Some causes read the same for several places.
+    let mut causes: Vec<(String, u64)> = Vec::new();
+    for stopped in &quality.stopped {
+        let cause = stop_text(stopped);
+        match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, count)) => *count += stopped.count,
+            None => causes.push((cause, stopped.count)),
+        }
     }
-    if quality.stopped.len() > 4 {
-        let rest: u64 = quality.stopped[4..].iter().map(|stopped| stopped.count).sum();
+    for (cause, count) in causes.iter().take(4) {
+        let _ = write!(text, "; {} {cause}", exact_percent(*count, quality.stacks));
+    }
+    if let Some(rest) = causes.get(4..).filter(|rest| !rest.is_empty()) {
+        let rest: u64 = rest.iter().map(|(_, count)| count).sum();
         let _ = write!(text, "; {} for other reasons", exact_percent(rest, quality.stacks));
     }
     text
@@ -336,15 +351,15 @@ fn recorder_text(summary: &RunSummary) -> String {
     let cpu = used.user_ns + used.system_ns;
     let rate = summary.frequency_hz.map_or(String::new(), |hz| format!(" at {hz} Hz"));
     let event = if summary.event.is_empty() { String::new() } else { format!("{}{rate} · ", summary.event) };
-    let per_sample = used.sample_bytes.checked_div(summary.lost.samples);
+    let per_sample = Some(used.sample_bytes).filter(|&bytes| bytes > 0);
+    let per_sample = per_sample.and_then(|bytes| bytes.checked_div(summary.lost.samples));
     let per_sample = per_sample.map_or(String::new(), |each| format!(" ({each} bytes a sample)"));
-    format!(
-        "{event}{} CPU ({:.1}% of the wall time) · {} memory · {} written{per_sample}",
-        duration_ns(cpu),
-        share(cpu, summary.wall_ns),
-        bytes(used.peak_memory_bytes),
-        bytes(used.file_bytes),
-    )
+    let parts = [
+        format!("{event}{} CPU ({:.1}% of the wall time)", duration_ns(cpu), share(cpu, summary.wall_ns)),
+        format!("{} memory", bytes(used.peak_memory_bytes)),
+        format!("{} written{per_sample}", bytes(used.file_bytes)),
+    ];
+    joined(&parts)
 }
 
 /// Names along a path; equal neighbours become one with `×N`.
@@ -384,9 +399,9 @@ fn bar(percent: f64) -> String {
 fn short(value: u64) -> String {
     match value {
         0..10_000 => grouped(value),
-        10_000..10_000_000 => format!("{:.1} k", value as f64 / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.1} M", value as f64 / 1e6),
-        _ => format!("{:.1} G", value as f64 / 1e9),
+        10_000..1_000_000 => format!("{:.1} k", value as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} M", value as f64 / 1e6),
+        _ => format!("{:.2} G", value as f64 / 1e9),
     }
 }
 
@@ -417,7 +432,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
             lines.push(word.to_owned());
         }
     }
-    lines
+    lines.into_iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
 
 #[cfg(test)]

@@ -84,6 +84,22 @@ struct Slot {
     follows_leader: bool,
 }
 
+/// Opens the event for a moment, on our own task or (PMUs that count no tasks) on its CPU: does this machine have it?
+/// `Err` is a refusal for want of permission or the like.
+pub fn probe(event: &EventSpec) -> Result<Support, Error> {
+    let own = Place { cpu: None, tid: Some(std::process::id()) };
+    let opts = CountOpts { inherit: false, enable_on_exec: false };
+    let mut alone = event.clone();
+    alone.group = None;
+    let on_task = Counters::open(std::slice::from_ref(&alone), &[own], opts)?.support(0);
+    if !matches!(on_task, Support::None(_)) || event.attr.type_ <= abi::PERF_TYPE_BREAKPOINT {
+        return Ok(on_task);
+    }
+    let cpu = event.cpus.as_ref().and_then(|cpus| cpus.first().copied()).unwrap_or(0);
+    let on_cpu = Place { cpu: Some(cpu), tid: None };
+    Ok(Counters::open(&[alone], &[on_cpu], opts)?.support(0))
+}
+
 /// Why one event could not be opened at one place.
 enum Refusal {
     NotSupported(i32),

@@ -5,6 +5,7 @@
 //! `mem:0x1000:w`, `r08` and the rest of perf's grammar, each fault with its place and the nearest names.
 
 mod cache;
+pub mod catalog;
 mod error;
 pub mod glob;
 mod modifier;

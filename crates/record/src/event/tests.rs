@@ -331,6 +331,28 @@ fn a_wrong_event_is_marked_and_the_nearest_names_are_told() {
 }
 
 #[test]
+fn the_catalog_names_only_what_the_parser_takes() {
+    use catalog::Kind;
+    let all = catalog::catalog(
+        &[Kind::Hardware, Kind::Software, Kind::Cache, Kind::Pmu, Kind::Tracepoint],
+        &machine(),
+    );
+    for name in all.iter().flat_map(|e| std::iter::once(&e.name).chain(&e.alias)) {
+        events(name);
+    }
+    let pmu = |e: &&catalog::Entry| e.kind == Kind::Pmu;
+    let names: Vec<_> = all.iter().filter(pmu).map(|e| (e.name.as_str(), e.alias.as_deref())).collect();
+    assert_eq!(
+        names,
+        [
+            ("cpu-cycles", Some("cpu/cpu-cycles/")),
+            ("mem-loads", Some("cpu/mem-loads/")),
+            ("power/energy-pkg/", None)
+        ]
+    );
+}
+
+#[test]
 fn globs_match_whole_names() {
     for (pattern, text, expected) in [
         ("*", "", true),

@@ -1,0 +1,61 @@
+//! The command that would record better, when something kept this recording from being good.
+
+use super::Args;
+use record::summary::{Notice, RunSummary, StopReason};
+
+/// Samples under which shares say little.
+const FEW: u64 = 200;
+
+/// The one most useful thing to do, with the command; `None` if all is well.
+pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String> {
+    let lost = summary.lost.lost_records + summary.lost.lost_samples;
+    let quality = &summary.quality;
+    let worst = quality.stopped.first().filter(|stopped| stopped.count * 100 > quality.stacks);
+    if lost > 0 {
+        let rings = args.mmap_kib.map_or(4096, |kib| kib * 4);
+        return Some(format!("rings of more memory: {}", again(args, &format!("-m {rings}"))));
+    }
+    if let Some(stopped) = worst {
+        return match stopped.reason {
+            StopReason::StackEnd(_) if !args.call_graph.starts_with("live") => {
+                Some(format!("stacks joined while recording: {}", again(args, "--call-graph live")))
+            }
+            StopReason::Behind => Some(format!("fewer samples: {}", again(args, "-F 499"))),
+            StopReason::NoUnwindInfo => Some(
+                "build that file with -fasynchronous-unwind-tables (or frame pointers and --call-graph fp)".to_owned(),
+            ),
+            _ => None,
+        };
+    }
+    if summary.notices.iter().any(|notice| matches!(notice, Notice::UserOnly(_))) {
+        return Some("with the kernel: sysctl kernel.perf_event_paranoid=1 as root, then again".to_owned());
+    }
+    if samples < FEW && summary.cpu_ns() > 20_000_000 && args.count.is_none() {
+        let hz = args.freq.unwrap_or(997).saturating_mul(10).min(9973);
+        return Some(format!("more samples: {}", again(args, &format!("-F {hz}"))));
+    }
+    None
+}
+
+/// The same command line with `flag`.
+fn again(args: &Args, flag: &str) -> String {
+    let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let mut words = vec!["tally run".to_owned(), flag.to_owned()];
+    match args {
+        Args { all_cpus: true, .. } => words.push("-a".to_owned()),
+        Args { pid, .. } if !pid.is_empty() => words.push(format!("-p {}", list(pid))),
+        Args { tid, .. } if !tid.is_empty() => words.push(format!("-t {}", list(tid))),
+        _ => {}
+    }
+    if !args.command.is_empty() {
+        words.push("--".to_owned());
+        words.extend(args.command.iter().map(|arg| quoted(&arg.to_string_lossy())));
+    }
+    words.join(" ")
+}
+
+/// `arg` as a shell takes it.
+fn quoted(arg: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !arg.is_empty() && arg.chars().all(plain) { arg.to_owned() } else { format!("'{}'", arg.replace('\'', "'\\''")) }
+}

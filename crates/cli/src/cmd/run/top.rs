@@ -1,0 +1,98 @@
+//! The functions and the path that the screen shows.
+
+use crate::flame::{Kind, Tree};
+use crate::text::run_screen::FunctionShare;
+use profile::profile::Profile;
+use profile::view::report::{ReportOpts, ReportRow, Section, SortKey, Value, report};
+
+/// Functions per list that are worth keeping.
+const KEPT: usize = 50;
+
+/// The event with most samples; 0 if there is none.
+pub fn main_event(profile: &Profile) -> usize {
+    let count = |event: &usize| profile.total(*event).count;
+    (0..profile.events.len()).rev().max_by_key(count).unwrap_or(0)
+}
+
+/// Top functions by their own period.
+pub fn by_own(profile: &Profile, event: usize) -> Vec<FunctionShare> {
+    let own = |row: &ReportRow| row.own.first().map_or(0, |sums| sums.period);
+    functions(profile, event, false, &own)
+}
+
+/// Top functions with all they call; those every program starts with are left out.
+pub fn by_children(profile: &Profile, event: usize) -> Vec<FunctionShare> {
+    let children = |row: &ReportRow| row.children.first().map_or(0, |sums| sums.period);
+    let mut functions = functions(profile, event, true, &children);
+    functions.retain(|function| !is_start_code(&function.name));
+    functions
+}
+
+/// What runs before `main` or a thread's own function.
+fn is_start_code(name: &str) -> bool {
+    let base = name.split('@').next().unwrap_or(name);
+    matches!(
+        base,
+        "_start" | "start_thread" | "clone" | "clone3" | "__clone" | "__clone3" | "__GI___clone" | "__GI___clone3"
+    ) || base.starts_with("__libc_start")
+}
+
+fn functions(
+    profile: &Profile,
+    event: usize,
+    children: bool,
+    period: &dyn Fn(&ReportRow) -> u64,
+) -> Vec<FunctionShare> {
+    let opts = ReportOpts { sort: vec![SortKey::Dso, SortKey::Symbol], children, ..ReportOpts::default() };
+    let report = report(profile, &opts);
+    let Some(section) = report.sections.iter().find(|section| section.events == [event]) else {
+        return Vec::new();
+    };
+    let total = section.totals.first().map_or(0, |total| total.period).max(1);
+    let mut rows: Vec<&ReportRow> = section.rows.iter().filter(|row| period(row) > 0).collect();
+    // Stable: rows of equal period keep the report's order.
+    rows.sort_by_key(|row| std::cmp::Reverse(period(row)));
+    rows.truncate(KEPT);
+    rows.into_iter().map(|row| share(profile, section, row, period(row), total)).collect()
+}
+
+fn share(profile: &Profile, section: &Section, row: &ReportRow, period: u64, total: u64) -> FunctionShare {
+    let value = |key: SortKey| section.keys.iter().position(|k| *k == key).map(|at| &row.values[at]);
+    let dso = value(SortKey::Dso).map_or(String::new(), |dso| profile.value_text(&SortKey::Dso, dso));
+    let name = match value(SortKey::Symbol) {
+        Some(&Value::Symbol { symbol: Some(symbol), .. }) => {
+            profile.strings.of(profile.symbols.of(symbol).name).to_owned()
+        }
+        Some(&Value::Symbol { addr, .. }) => format!("{addr:#x}"),
+        _ => "[unknown]".to_owned(),
+    };
+    FunctionShare { name, dso, percent: period as f64 * 100.0 / total as f64 }
+}
+
+/// From the roots down along the heaviest callee, until more time is spent in a function than in any one it calls.
+/// Shares are of all; the process's name is left out.
+pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
+    let totals = tree.totals();
+    let all = totals[0].0.max(1);
+    let mut heaviest = vec![None; tree.len()];
+    for (id, node) in tree.nodes_with_parents() {
+        let best: &mut Option<crate::flame::NodeId> = &mut heaviest[node.index()];
+        if best.is_none_or(|best| totals[best.index()].0 < totals[id.index()].0) {
+            *best = Some(id);
+        }
+    }
+    let mut path = Vec::new();
+    let mut at = Tree::ROOT;
+    while let Some(next) = heaviest[at.index()] {
+        if tree.node(at).own >= totals[next.index()].0 {
+            break;
+        }
+        at = next;
+        let name = tree.node(at).name;
+        if tree.kind(name) != Kind::Task {
+            let percent = totals[at.index()].0 as f64 * 100.0 / all as f64;
+            path.push(FunctionShare { name: tree.name(name).to_owned(), dso: String::new(), percent });
+        }
+    }
+    path
+}
