@@ -102,14 +102,16 @@ fn abbreviated(mut text: String) -> String {
     text
 }
 
-/// Whether a legacy `_ZN…` name ends in Rust's `17h<16 hex digits>E`, suffix such as `.llvm.123` aside.
+/// Whether a legacy `_ZN…` name ends in Rust's `17h<16 hex digits>E`, a suffix such as `.llvm.123` aside. (Dots may
+/// stand inside of the name as well: `vtable.shim`, `..` for `::`.)
 fn rust_hash(name: &str) -> bool {
-    let base = &name[..name.find('.').unwrap_or(name.len())];
-    let Some(base) = base.strip_suffix('E') else { return false };
-    base.len() > 19 && base.is_char_boundary(base.len() - 19) && {
-        let tail = &base.as_bytes()[base.len() - 19..];
-        tail.starts_with(b"17h") && tail[3..].iter().all(u8::is_ascii_hexdigit)
-    }
+    let ends = name.match_indices("E.").map(|(at, _)| at + 1).chain([name.len()]);
+    ends.filter_map(|end| name[..end].strip_suffix('E')).any(|base| {
+        base.len().checked_sub(19).is_some_and(|at| {
+            let tail = &base.as_bytes()[at..];
+            tail.starts_with(b"17h") && tail[3..].iter().all(u8::is_ascii_hexdigit)
+        })
+    })
 }
 
 /// Collects text up to [`OUTPUT_LIMIT`] bytes.
@@ -145,6 +147,14 @@ fn limited(args: &std::fmt::Arguments<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dots_inside_of_a_rust_name_do_not_hide_its_hash() {
+        let shim =
+            "_ZN4core3ops8function6FnOnce40call_once$u7b$$u7b$vtable.shim$u7d$$u7d$17h0123456789abcdefE";
+        assert_eq!(demangle(shim), "core::ops::function::FnOnce::call_once{{vtable.shim}}");
+        assert_eq!(demangle("_ZN3foo3bar17h0123456789abcdefE.llvm.77"), "foo::bar");
+    }
 
     #[test]
     fn each_language_takes_its_form() {

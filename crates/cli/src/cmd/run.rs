@@ -12,10 +12,10 @@ use crate::{out, term};
 use anyhow::{Context, bail};
 use profile::session::SessionOpts;
 use profile::source::Want;
-use record::opts::{CallGraph, EventRequest, Output, Rate, RecordOpts};
+use crate::recording::{self, SamplingArgs, TargetArgs};
+use record::Whom;
+use record::opts::{Output, RecordOpts};
 use record::summary::RunSummary;
-use record::{Target, Whom};
-use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,33 +32,12 @@ Examples:
   tally run -a -- sleep 10               the whole machine
   tally run --json=out.json -- ./app     the numbers for scripts")]
 pub struct Args {
-    /// Watch these processes
-    #[arg(short, long, value_name = "PIDS", value_delimiter = ',')]
-    pub pid: Vec<u32>,
-    /// Watch these threads
-    #[arg(short, long, value_name = "TIDS", value_delimiter = ',', conflicts_with = "pid")]
-    pub tid: Vec<u32>,
-    /// Watch all processes
-    #[arg(short, long, conflicts_with_all = ["pid", "tid"])]
-    pub all_cpus: bool,
-    /// On these CPUs only, such as 0,2-3
-    #[arg(short = 'C', long, value_name = "CPUS")]
-    pub cpu: Option<String>,
-    /// Sample this event instead of cycles
-    #[arg(short, long, value_name = "EVENT")]
-    pub event: Option<String>,
-    /// Samples per second of running time
-    #[arg(short = 'F', long, value_name = "HZ", conflicts_with = "count")]
-    pub freq: Option<u64>,
-    /// A sample for so many occurrences
-    #[arg(short, long, value_name = "N")]
-    pub count: Option<u64>,
-    /// How stacks are had: live, fp, dwarf[,SIZE] or none
-    #[arg(long, value_name = "HOW", default_value = "live")]
-    pub call_graph: String,
-    /// Size of each ring in KiB
-    #[arg(short, long, value_name = "KIB")]
-    pub mmap_kib: Option<usize>,
+    /// Whom.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// What and how.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
     /// Write the recording here
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
     pub output: PathBuf,
@@ -71,9 +50,6 @@ pub struct Args {
     /// Lines per list
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub rows: usize,
-    /// What to run
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub command: Vec<OsString>,
 }
 
 /// Runs the command.
@@ -83,85 +59,31 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let summary = match record::record(&record_opts(&args)?) {
         Ok(summary) => summary,
-        Err(record::Error::Exec { command, source }) => return Ok(not_run(&command, &source)),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Ok(recording::failed(&error)),
     };
-    let status = summary.exit.map_or(ExitCode::SUCCESS, |exit| ExitCode::from(exit.shell_code()));
+    let status = recording::exit_code(&summary);
     // From here on, failing must not hide how the command ended.
-    if let Err(error) = show(&args, &summary) {
-        if out::is_closed_pipe(&error) {
-            return Ok(status);
-        }
+    if let Err(error) = show(&args, &summary)
+        && !out::is_closed_pipe(&error)
+    {
         out::complain(&format!("{error:#}"));
-        return Ok(if summary.exit.is_some_and(|exit| exit.shell_code() != 0) { status } else { ExitCode::FAILURE });
+        let failed = summary.exit.is_some_and(|exit| exit.shell_code() != 0);
+        return Ok(if failed { status } else { ExitCode::FAILURE });
     }
     Ok(status)
 }
 
-/// As shells do: 127 for a command that is not there, 126 for one that can't be run.
-fn not_run(command: &str, source: &io::Error) -> ExitCode {
-    let (why, status) = match source.kind() {
-        io::ErrorKind::NotFound => ("no such command (is it in PATH?)".to_owned(), 127),
-        io::ErrorKind::PermissionDenied => ("not executable (chmod +x?)".to_owned(), 126),
-        _ => (source.to_string(), 126),
-    };
-    out::complain(&format!("can't run '{command}': {why}"));
-    ExitCode::from(status)
-}
-
 fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
-    let whom = match args {
-        Args { all_cpus: true, .. } => Whom::System,
-        Args { pid, .. } if !pid.is_empty() => Whom::Processes(pid.clone()),
-        Args { tid, .. } if !tid.is_empty() => Whom::Threads(tid.clone()),
-        Args { command, .. } if command.is_empty() => {
-            bail!("nothing to run: tally run -- COMMAND, or -p PID, -t TID, -a")
-        }
-        _ => Whom::Command,
-    };
-    let cpus = args.cpu.as_deref().map(record::target::online_cpu_list).transpose()?;
-    let rate = match (args.freq, args.count) {
-        (Some(hz), _) => Rate::Hz(hz),
-        (_, Some(period)) => Rate::Period(period),
-        _ => Rate::default(),
-    };
-    let page = 4096;
-    Ok(RecordOpts {
-        target: Target { whom, cpus, command: args.command.clone(), cgroup: None },
-        events: args.event.as_deref().map(events).transpose()?.unwrap_or_default(),
-        rate,
-        call_graph: parse_call_graph(&args.call_graph)?,
-        ring_pages: args.mmap_kib.map(|kib| (kib * 1024 / page).next_power_of_two().max(1)),
-        output: Output::File(args.output.clone()),
-        summary: true,
-        no_build_id_cache: true,
-        command_line: std::env::args().collect(),
-        ..RecordOpts::default()
-    })
-}
-
-fn events(text: &str) -> anyhow::Result<Vec<EventRequest>> {
-    let specs = record::event::parse(text, &record::event::SystemSource::default())?;
-    let request = |(index, spec): (usize, &record::event::EventSpec)| EventRequest {
-        leader: spec.leader_of(index),
-        ..EventRequest::plain(&spec.name, spec.attr)
-    };
-    Ok(specs.iter().enumerate().map(request).collect())
-}
-
-fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
-    const DUMP: u32 = 16_384;
-    Ok(match text.split_once(',').unwrap_or((text, "")) {
-        ("live", "") => CallGraph::Live,
-        ("fp", "") => CallGraph::FramePointer,
-        ("lbr", "") => CallGraph::Lbr,
-        ("none" | "no", "") => CallGraph::None,
-        ("dwarf", "") => CallGraph::Dwarf(DUMP),
-        ("dwarf", size) => {
-            CallGraph::Dwarf(size.parse().with_context(|| format!("--call-graph: '{size}' is no size in bytes"))?)
-        }
-        _ => bail!("--call-graph: '{text}' is none of live, fp, lbr, dwarf[,SIZE], none"),
-    })
+    let mut opts = RecordOpts { target: args.target.target()?, ..RecordOpts::default() };
+    if opts.target.whom == Whom::Command && opts.target.command.is_empty() {
+        bail!("nothing to run: tally run -- COMMAND, or -p PID, -t TID, -a");
+    }
+    args.sampling.apply(&mut opts)?;
+    opts.output = Output::File(args.output.clone());
+    opts.summary = true;
+    opts.no_build_id_cache = true;
+    opts.command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    Ok(opts)
 }
 
 /// The screen (or JSON) and the files, from what was recorded.
@@ -204,13 +126,14 @@ fn read(path: &Path) -> anyhow::Result<Recording> {
 }
 
 fn title(args: &Args) -> String {
-    let command: Vec<_> = args.command.iter().map(|arg| arg.to_string_lossy()).collect();
-    let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let whom = match args {
-        Args { all_cpus: true, .. } => "all processes".to_owned(),
-        Args { pid, .. } if !pid.is_empty() => format!("process {}", list(pid)),
-        Args { tid, .. } if !tid.is_empty() => format!("thread {}", list(tid)),
-        _ => return command.join(" "),
+    let target = &args.target;
+    let command: Vec<_> = target.command.iter().map(|arg| arg.to_string_lossy()).collect();
+    let whom = match target {
+        TargetArgs { pid, .. } if !pid.is_empty() => format!("process {}", better::list(pid)),
+        TargetArgs { tid, .. } if !tid.is_empty() => format!("thread {}", better::list(tid)),
+        TargetArgs { uid: Some(user), .. } => format!("processes of {user}"),
+        TargetArgs { all_cpus: false, cpu: None, cgroup: None, .. } => return command.join(" "),
+        _ => "all processes".to_owned(),
     };
     if command.is_empty() { whom } else { format!("{whom} while {} ran", command.join(" ")) }
 }

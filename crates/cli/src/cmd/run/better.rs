@@ -1,6 +1,8 @@
 //! The command that would record better, when something kept this recording from being good.
 
 use super::Args;
+use crate::recording::TargetArgs;
+use record::opts::CallGraph;
 use record::summary::{Notice, RunSummary, StopReason};
 
 /// Samples under which shares say little.
@@ -12,12 +14,12 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
     let quality = &summary.quality;
     let worst = quality.stopped.first().filter(|stopped| stopped.count * 100 > quality.stacks);
     if lost > 0 {
-        let rings = args.mmap_kib.map_or(4096, |kib| kib * 4);
-        return Some(format!("rings of more memory: {}", again(args, &format!("-m {rings}"))));
+        let pages = args.sampling.mmap_pages.map_or(1024, |pages| pages * 4);
+        return Some(format!("rings of more memory: {}", again(args, &format!("-m {pages}"))));
     }
     if let Some(stopped) = worst {
         return match stopped.reason {
-            StopReason::StackEnd(_) if !args.call_graph.starts_with("live") => {
+            StopReason::StackEnd(_) if args.sampling.call_graph.is_some_and(|how| how != CallGraph::Live) => {
                 Some(format!("stacks joined while recording: {}", again(args, "--call-graph live")))
             }
             StopReason::Behind => Some(format!("fewer samples: {}", again(args, "-F 499"))),
@@ -30,8 +32,9 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
     if summary.notices.iter().any(|notice| matches!(notice, Notice::UserOnly(_))) {
         return Some("with the kernel: sysctl kernel.perf_event_paranoid=1 as root, then again".to_owned());
     }
-    if samples < FEW && summary.cpu_ns() > 20_000_000 && args.count.is_none() {
-        let hz = args.freq.unwrap_or(997).saturating_mul(10).min(9973);
+    if samples < FEW && summary.cpu_ns() > 20_000_000 && args.sampling.count.is_none() {
+        let asked = args.sampling.freq.as_deref().and_then(|hz| hz.parse::<u64>().ok());
+        let hz = asked.unwrap_or(997).saturating_mul(10).min(9973);
         return Some(format!("more samples: {}", again(args, &format!("-F {hz}"))));
     }
     None
@@ -39,19 +42,24 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
 
 /// The same command line with `flag`.
 fn again(args: &Args, flag: &str) -> String {
-    let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let target = &args.target;
     let mut words = vec!["tally run".to_owned(), flag.to_owned()];
-    match args {
-        Args { all_cpus: true, .. } => words.push("-a".to_owned()),
-        Args { pid, .. } if !pid.is_empty() => words.push(format!("-p {}", list(pid))),
-        Args { tid, .. } if !tid.is_empty() => words.push(format!("-t {}", list(tid))),
+    match target {
+        TargetArgs { all_cpus: true, .. } => words.push("-a".to_owned()),
+        TargetArgs { pid, .. } if !pid.is_empty() => words.push(format!("-p {}", list(pid))),
+        TargetArgs { tid, .. } if !tid.is_empty() => words.push(format!("-t {}", list(tid))),
         _ => {}
     }
-    if !args.command.is_empty() {
+    if !target.command.is_empty() {
         words.push("--".to_owned());
-        words.extend(args.command.iter().map(|arg| quoted(&arg.to_string_lossy())));
+        words.extend(target.command.iter().map(|arg| quoted(&arg.to_string_lossy())));
     }
     words.join(" ")
+}
+
+/// `1,2,3`.
+pub fn list(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// `arg` as a shell takes it.
