@@ -313,7 +313,11 @@ fn steady(rare: u64) -> Profile {
 #[test]
 fn a_profile_does_not_differ_from_itself() {
     let profile = steady(10);
-    let diff = diff(&[profile.clone()], &[profile], &DiffOpts { paths: true, ..DiffOpts::default() });
+    let diff = diff(
+        std::slice::from_ref(&profile),
+        std::slice::from_ref(&profile),
+        &DiffOpts { paths: true, ..DiffOpts::default() },
+    );
     let section = &diff.sections[0];
     assert_eq!(section.rows.len(), 2);
     assert!(section.rows.iter().all(|row| row.own.delta == 0.0 && row.own.change == Change::Unclear));
