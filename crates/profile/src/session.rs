@@ -260,12 +260,18 @@ impl Session {
         }
     }
 
-    /// A branch end tells no mode: whoever has it mapped owns it, the process first.
+    /// A branch end tells no mode: whoever has it mapped owns it, the process first. What nobody
+    /// has is of no mode (perf shows `H`).
     fn branch_frame(&mut self, pid: i32, avma: u64) -> FrameId {
-        let addr = LookupAddr::exact(avma);
-        let in_kernel = avma >> 63 == 1 || self.machine.kernel().find(avma).is_some();
-        let mode = if in_kernel { Mode::Kernel } else { Mode::User };
-        let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
+        let mapped = |mappings: &crate::machine::Mappings| mappings.find(avma).is_some();
+        let mode = if mapped(&self.machine.mappings_of(pid).1) {
+            Mode::User
+        } else if mapped(self.machine.kernel()) {
+            Mode::Kernel
+        } else {
+            Mode::Hypervisor
+        };
+        let frame = self.machine.resolve(pid, mode, LookupAddr::exact(avma), &mut self.profile.dsos);
         self.intern_frame(frame)
     }
 

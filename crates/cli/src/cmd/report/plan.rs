@@ -23,6 +23,8 @@ pub struct Plan {
     sort_given: Option<String>,
     /// `--fields` was given.
     fields_given: bool,
+    /// One row entry per branch of the branch stacks.
+    branches: bool,
 }
 
 impl Plan {
@@ -43,12 +45,12 @@ impl Plan {
             }
         }
         let mut report = ReportOpts { children, ..ReportOpts::default() };
-        report.graph = call_graph.graph.filter(|_| callchains);
+        report.graph = call_graph.graph.filter(|_| callchains && !branches);
         set_columns(&mut report, args, file, branches)?;
         set_filters(&mut report, args)?;
         report.inlines = callchains && !args.no_inline;
         let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
-        Ok(Self { report, call_graph, callchains, sort_given, fields_given })
+        Ok(Self { report, call_graph, callchains, sort_given, fields_given, branches })
     }
 
     /// What has to be read for it.
@@ -66,8 +68,9 @@ impl Plan {
             || self.report.graph.is_some_and(|graph| graph.key == GraphKey::SrcLine);
         let max_frames = args.max_stack.unwrap_or(usize::MAX);
         let callchains = self.callchains || keys.contains(&SortKey::Parent);
+        let dimensions = Dimensions { branches: self.branches, ..dimensions(&keys) };
         Ok(LoadOpts {
-            session: SessionOpts { dimensions: dimensions(&keys), filter, callchains, max_frames, trace_text: None },
+            session: SessionOpts { dimensions, filter, callchains, max_frames, trace_text: None },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
             symfs: args.symfs.clone(),
         })
@@ -205,18 +208,9 @@ fn dimensions(keys: &[SortKey]) -> Dimensions {
         data_addr: has(&[SortKey::DataAddr]),
         cgroup: has(&[SortKey::Cgroup]),
         transaction: has(&[SortKey::Transaction]),
-        branches: has(&[
-            SortKey::DsoFrom,
-            SortKey::DsoTo,
-            SortKey::SymbolFrom,
-            SortKey::SymbolTo,
-            SortKey::Mispredict,
-            SortKey::InTx,
-            SortKey::Abort,
-            SortKey::Cycles,
-        ]),
         trace: has(&[SortKey::Trace]),
         trace_fields: trace_fields.collect(),
+        branches: false,
         sample: has(&[SortKey::SampleNumber]),
     }
 }

@@ -471,7 +471,9 @@ impl<'c, 'a> Rows<'c, 'a> {
             SortKey::Mispredict => branch.and_then(|b| b.mispredicted).map_or(Value::None, Value::Flag),
             SortKey::InTx => branch.map_or(Value::None, |b| Value::Flag(b.in_tx)),
             SortKey::Abort => branch.map_or(Value::None, |b| Value::Flag(b.abort)),
-            SortKey::Cycles => branch.map_or(Value::None, |b| Value::Number(i64::from(b.cycles))),
+            SortKey::Cycles => {
+                branch.filter(|b| b.cycles > 0).map_or(Value::None, |b| Value::Number(i64::from(b.cycles)))
+            }
             _ => Value::None,
         }
     }

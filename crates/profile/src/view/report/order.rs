@@ -67,6 +67,11 @@ fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ord
             (None, Some(_)) => Ordering::Greater,
         },
         (_, Value::Task { id: a, .. }, Value::Task { id: b, .. }) => a.cmp(b),
+        // perf has these two the other way round.
+        (SortKey::DsoFrom | SortKey::DsoTo, _, _) => {
+            profile.value_text(key, b).cmp(&profile.value_text(key, a))
+        }
+        (SortKey::Cycles, Value::Number(a), Value::Number(b)) => b.cmp(a),
         (
             SortKey::Weight | SortKey::LocalWeight | SortKey::SymbolSize | SortKey::DsoSize,
             Value::Number(a),

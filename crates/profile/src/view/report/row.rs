@@ -160,6 +160,7 @@ impl Profile {
                 SortKey::SrcFile => String::new(),
                 SortKey::SrcLine => "??:0".to_owned(),
                 SortKey::Parent => "[other]".to_owned(),
+                SortKey::Cycles => "-".to_owned(),
                 SortKey::Mispredict | SortKey::InTx | SortKey::Abort => "N/A".to_owned(),
                 _ => "N/A".to_owned(),
             },
