@@ -10,6 +10,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// The crates' lists.
 const CRATES: &[(&str, &[Target])] = &[
     ("cli", cli::TARGETS),
+    ("dso", dso::fuzz::TARGETS),
     ("perfdata", perfdata::fuzz::TARGETS),
     ("profile", profile::fuzz::TARGETS),
     ("record", record::fuzz::TARGETS),

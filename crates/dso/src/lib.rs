@@ -10,11 +10,13 @@
 pub mod addr;
 pub mod build_id;
 pub mod demangle;
+pub mod disasm;
 pub mod dwarf;
 pub mod elf;
 mod elf_symbols;
 mod error;
 pub mod find;
+pub mod fuzz;
 pub mod index;
 pub mod kallsyms;
 pub mod loader;
