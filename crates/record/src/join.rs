@@ -43,13 +43,13 @@ impl Earlier {
     /// provably the same stack. `read` gives the eight bytes at an address of the thread's memory now, `None` if it
     /// can't be read (then the seam alone decides).
     pub fn join(
-        &self,
+        &mut self,
         thread: (u32, u32),
         frames: &mut Vec<Avma>,
         sps: &[u64],
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> bool {
-        let Some(earlier) = self.by_thread.get(&thread) else { return false };
+        let Some(earlier) = self.by_thread.get_mut(&thread) else { return false };
         let count = frames.len().min(sps.len());
         // Stack pointers rise from leaf to root, so the seam is found by bisection.
         let Some(&seam_sp) = sps.get(count.wrapping_sub(1)) else { return false };
@@ -65,7 +65,14 @@ impl Earlier {
             return false;
         }
         frames.truncate(count);
-        frames.extend(outer.iter().map(|f| Avma(f.pc)));
+        if at < count {
+            // The new chain is the deeper one: the next may be deeper still, and join to it.
+            let shown = frames.iter().zip(sps).map(|(pc, &sp)| Frame { sp, pc: pc.0 });
+            earlier.splice(..=at, shown);
+            frames.extend(earlier[count..].iter().map(|f| Avma(f.pc)));
+        } else {
+            frames.extend(outer.iter().map(|f| Avma(f.pc)));
+        }
         true
     }
 }

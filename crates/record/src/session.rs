@@ -24,11 +24,9 @@ use crate::target::Whom;
 use crate::totals::Totals;
 use crate::worker::{Finished, Shared, Worker};
 
-/// The rings are looked at no less often, so that files of short processes are found while they live.
-const TICK: Duration = Duration::from_millis(50);
-
-/// The same while stacks are deeper than their copies.
-const QUICK_TICK: Duration = Duration::from_millis(4);
+/// The rings are looked at no less often, so that files of short processes are found while they live; more often
+/// while stacks are deeper than their copies, so that memory still holds what was copied.
+const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4), Duration::from_millis(1)];
 
 const SIGNALS: u64 = u64::MAX;
 
@@ -192,7 +190,8 @@ impl<'o> Recording<'o> {
                 delayed = None;
                 self.enable()?;
             }
-            let tick = if self.shared.hurry.load(Ordering::Relaxed) { QUICK_TICK } else { TICK };
+            let hurry = self.shared.hurry.load(Ordering::Relaxed);
+            let tick = TICKS[hurry.min(TICKS.len() - 1)];
             let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
             let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             if ready.iter().any(|r| r.token == SIGNALS) {
@@ -202,6 +201,10 @@ impl<'o> Recording<'o> {
                 self.hung_up(hung.token as usize);
             }
             self.drain();
+            if hurry > 0 {
+                // A record waits until a later pass has found all that is older; let that be now.
+                self.drain();
+            }
             self.climb();
             let targets_gone = self.child.is_none() && self.watched.iter().all(Option::is_none);
             if self.ending.is_some() || targets_gone || (self.interrupted && self.child.is_none()) {

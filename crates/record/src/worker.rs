@@ -30,8 +30,8 @@ pub struct Shared {
     pub backlog: Backlog,
     /// The snapshot step the worker wants.
     pub wanted_step: Arc<AtomicUsize>,
-    /// Stacks are deeper than their copies: records should come quickly.
-    pub hurry: Arc<AtomicBool>,
+    /// Stacks are deeper than their copies: records should come quickly (0: no, 1: soon, 2: at once).
+    pub hurry: Arc<AtomicUsize>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
 }
@@ -226,10 +226,12 @@ impl Rest {
         let many = cut >= LADDER_CUTS && cut * 100 > seen;
         if many {
             let step = self.shared.wanted_step.load(Ordering::Relaxed);
-            self.shared.wanted_step.store((step + 1).min(self.steps.saturating_sub(1)), Ordering::Relaxed);
-        }
-        if many || seen >= LADDER_WINDOW {
-            self.shared.hurry.store(many, Ordering::Relaxed);
+            let top = self.steps.saturating_sub(1);
+            self.shared.wanted_step.store((step + 1).min(top), Ordering::Relaxed);
+            self.shared.hurry.store(if step >= top { 2 } else { 1 }, Ordering::Relaxed);
+            self.window = (0, 0);
+        } else if seen >= LADDER_WINDOW {
+            self.shared.hurry.store(0, Ordering::Relaxed);
             self.window = (0, 0);
         }
     }
