@@ -119,7 +119,9 @@ pub struct Interval {
     pub state: State,
     /// Bits of [`flag`].
     pub flags: u32,
-    /// The interval's own length in ns (the period is what the sample stands for).
+    /// When it began, in ns of the recording's clock.
+    pub since_ns: u64,
+    /// Its own length in ns (the period is what the sample stands for).
     pub length_ns: u64,
     /// The system call it waits in, by this machine's table; `None` in user code or a page fault.
     pub syscall: Option<u32>,
@@ -172,18 +174,18 @@ impl Payload {
     }
 }
 
-// Layout: u32 magic "tOF1"; u32 state; u32 flags; u32 syscall + 1 (0 = none); u64 length_ns; u64 args[3];
+// Layout: u32 magic "tOF1"; u32 state; u32 flags; u32 syscall + 1 (0 = none); u64 since_ns; u64 length_ns; u64 args[3];
 //         u32 other_pid; u32 other_tid; char other_comm[16]; u64 n; u64 chain[n]
 fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let state = State::from_code(u8::try_from(read.u32()?).unwrap_or(u8::MAX));
     let flags = read.u32()?;
     let syscall = read.u32()?.checked_sub(1);
-    let length_ns = read.u64()?;
+    let (since_ns, length_ns) = (read.u64()?, read.u64()?);
     let args = [read.u64()?, read.u64()?, read.u64()?];
     let (pid, tid, comm) = (read.u32()?, read.u32()?, read.comm()?);
     let frames = usize::try_from(read.u64()?).ok()?;
     let chain = (0..frames).map_while(|_| read.u64()).collect();
-    Some(Interval { state, flags, length_ns, syscall, args, other: Other { pid, tid, comm, chain } })
+    Some(Interval { state, flags, since_ns, length_ns, syscall, args, other: Other { pid, tid, comm, chain } })
 }
 
 // Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16]
@@ -206,6 +208,7 @@ impl Interval {
         out.extend(u32::from(self.state.code()).to_le_bytes());
         out.extend(self.flags.to_le_bytes());
         out.extend(self.syscall.map_or(0, |nr| nr.wrapping_add(1)).to_le_bytes());
+        out.extend(self.since_ns.to_le_bytes());
         out.extend(self.length_ns.to_le_bytes());
         self.args.iter().for_each(|arg| out.extend(arg.to_le_bytes()));
         out.extend(self.other.pid.to_le_bytes());
@@ -283,6 +286,7 @@ mod tests {
         let interval = Interval {
             state: State::Disk,
             flags: flag::WOKEN | flag::OPEN_LEFT,
+            since_ns: 17,
             length_ns: 1_234_567,
             syscall: Some(0),
             args: [3, u64::MAX, 4096],

@@ -782,6 +782,17 @@ int on_exec(u64 *ctx)
 
 	if (!c || c->end_ns)
 		return 0;
+	if (c->start_at_exec && c->start_at_exec == visible_process(task)) {
+		u64 key = c->start_at_exec;
+		u32 one = 1;
+
+		c->start_at_exec = 0;
+		bpf_map_update_elem(&targets, &key, &one, BPF_ANY);
+		t = thread_clock(task, c);
+		if (t && !t->since_ns)
+			open_interval(t, KIND_ON, bpf_ktime_get_ns());
+		return 0;
+	}
 	t = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!t)
 		return 0;
@@ -789,16 +800,6 @@ int on_exec(u64 *ctx)
 	t->tid = visible_id(task);
 	t->stack_end = 0;
 	t->copy_print = 0;
-	if (c->restart_on_exec && c->restart_on_exec == t->tgid) {
-		u64 now = bpf_ktime_get_ns();
-
-		c->restart_on_exec = 0;
-		__builtin_memset(t->total, 0, sizeof(t->total));
-		__builtin_memset(t->carry, 0, sizeof(t->carry));
-		t->switches = 0;
-		t->start_ns = now;
-		open_interval(t, KIND_ON, now);
-	}
 	return 0;
 }
 

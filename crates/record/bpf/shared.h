@@ -94,7 +94,7 @@ struct control {
 	unsigned long long end_ns; /* not 0: nothing counts after this moment */
 	unsigned int whom; /* WHOM_* */
 	unsigned int self_tgid; /* tally: never recorded */
-	unsigned int restart_on_exec; /* this tgid's clocks begin at its exec */
+	unsigned int start_at_exec; /* this tgid becomes a target with its exec */
 	unsigned int stack_bytes; /* user stack to copy unless `stack_want` says */
 };
 

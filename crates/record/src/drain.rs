@@ -10,6 +10,7 @@ use perfdata::abi::PERF_RECORD_SAMPLE;
 use perfdata::live::{LiveFormat, Snapshot, shorten_snapshot};
 use rustc_hash::FxHashMap;
 
+use crate::off_cpu::convert;
 use crate::plan::Plan;
 use crate::sys::{Ring, Span};
 
@@ -34,9 +35,12 @@ impl Layouts {
     #[must_use]
     pub fn new(plan: &Plan, ids: impl IntoIterator<Item = (u64, usize)>) -> Self {
         let samples = |e: &crate::plan::OpenedEvent| e.attr.sample_type & perfdata::abi::PERF_SAMPLE_IP != 0;
+        let off_cpu = plan.off_cpu.iter().flat_map(|attr| std::iter::repeat_n(attr, convert::WAKER + 1));
+        let attrs = plan.opened.iter().map(|e| &e.attr).chain(off_cpu);
+        let off_cpu_ids = (0..=convert::WAKER).map(|i| (convert::event_id(i), plan.opened.len() + i));
         Self {
-            by_event: plan.opened.iter().map(|e| LiveFormat::new(&e.attr)).collect(),
-            event_of: ids.into_iter().collect(),
+            by_event: attrs.map(LiveFormat::new).collect(),
+            event_of: ids.into_iter().chain(off_cpu_ids.filter(|_| plan.off_cpu.is_some())).collect(),
             has_ids: plan.has_ids(),
             sampling: plan.opened.iter().position(samples).unwrap_or(0),
         }
@@ -166,7 +170,7 @@ mod tests {
             step: Some(0),
             filter: None,
         };
-        let plan = Plan { opened: vec![event], file: Vec::new(), live: true, steps: vec![64] };
+        let plan = Plan { opened: vec![event], file: Vec::new(), live: true, steps: vec![64], off_cpu: None };
         Layouts::new(&plan, [])
     }
 

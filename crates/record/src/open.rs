@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use perfdata::AttrFlags;
 
 use crate::error::Error;
+use crate::off_cpu::convert;
 use crate::plan::{OpenedEvent, Plan};
 use crate::sys::{Counter, CounterPlace, Cpu, Ring};
 
@@ -197,6 +198,10 @@ impl Opened {
         let mut ids = vec![Vec::new(); plan.file.len()];
         for open in &self.counters {
             ids[plan.opened[open.event].file_event].push(open.id);
+        }
+        let first = plan.first_off_cpu();
+        for (i, ids) in ids.iter_mut().skip(first).enumerate() {
+            ids.push(convert::event_id(i));
         }
         ids
     }

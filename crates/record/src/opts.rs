@@ -53,6 +53,8 @@ pub struct RecordOpts {
     pub no_build_id_cache: bool,
     /// The command line to store in the file, program first.
     pub command_line: Vec<String>,
+    /// Also record the time off the CPU: why threads wait, for how long, who wakes them.
+    pub off_cpu: Option<crate::off_cpu::Options>,
 }
 
 impl Default for RecordOpts {
@@ -79,6 +81,7 @@ impl Default for RecordOpts {
             no_build_ids: false,
             no_build_id_cache: false,
             command_line: Vec::new(),
+            off_cpu: None,
         }
     }
 }

@@ -7,6 +7,7 @@
 use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
+use crate::off_cpu::convert;
 use crate::opts::{CallGraph, EventRequest, Extra, Rate, RecordOpts};
 
 /// The kernel's largest stack copy: a record's size is a u16, and the size must be a multiple of 8.
@@ -64,14 +65,16 @@ pub struct Plan {
     pub live: bool,
     /// Snapshot sizes of the ladder, in bytes; empty without one.
     pub steps: Vec<u32>,
+    /// Of the samples that the off-CPU engine makes: their layout. The file has its events behind all others.
+    pub off_cpu: Option<Attr>,
 }
 
 /// Makes the plan. `events` are the user's, or the default one; never empty.
 #[must_use]
 pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     let live = opts.call_graph == CallGraph::Live && !opts.without_user_chains && offer.unwind_regs != 0;
-    let common = common_attr(opts, events.len() > 1);
-    let mut made = Plan { opened: Vec::new(), file: Vec::new(), live, steps: Vec::new() };
+    let common = common_attr(opts, events.len() > 1 || opts.off_cpu.is_some());
+    let mut made = Plan { opened: Vec::new(), file: Vec::new(), live, steps: Vec::new(), off_cpu: None };
     if live {
         made.steps = offer.snapshot_steps.to_vec();
         made.steps.dedup();
@@ -97,6 +100,9 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
             made.push(event, attr, index, None);
         }
     }
+    if opts.off_cpu.is_some() {
+        made.add_off_cpu(&common, offer);
+    }
     made
 }
 
@@ -108,6 +114,20 @@ impl Plan {
         });
         let (name, filter) = (event.name.clone(), event.filter.clone());
         self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter });
+    }
+
+    /// Index of the first file event of the off-CPU engine; the number of file events if it is not used.
+    #[must_use]
+    pub fn first_off_cpu(&self) -> usize {
+        self.file.len() - if self.off_cpu.is_some() { convert::FILE_EVENTS.len() } else { 0 }
+    }
+
+    fn add_off_cpu(&mut self, common: &Attr, offer: &Offer) {
+        let regs = self.opened.iter().find(|e| e.step.is_some()).map(|e| e.attr.sample_regs_user);
+        self.off_cpu = Some(convert::snapshot_attr(common, regs.unwrap_or(offer.unwind_regs)));
+        let attr = convert::file_attr(common);
+        self.file
+            .extend(convert::FILE_EVENTS.iter().map(|name| FileEvent { name: (*name).to_owned(), attr }));
     }
 
     /// True if samples of different events must be told apart by their id.

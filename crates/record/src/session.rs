@@ -12,6 +12,7 @@ use perfdata::{Event, WriterOpts};
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::features;
+use crate::off_cpu::{OffCpu, Scope};
 use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
 use crate::proc;
@@ -46,7 +47,9 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let (places, start) = places_of(opts, child.as_ref())?;
     let setup = setup::open(opts, &places, start)?;
     let totals = if opts.summary { Totals::open(&places, start, setup.kernel) } else { Totals::default() };
-    Recording::begin(opts, signals, child, places, setup, totals)?.run(start)
+    let mut setup = setup;
+    let off_cpu = start_off_cpu(opts, child.as_ref(), &places, &mut setup);
+    Recording::begin(opts, signals, child, places, setup, totals, off_cpu)?.run(start)
 }
 
 fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
@@ -77,6 +80,7 @@ struct Recording<'o> {
     child: Option<Child>,
     setup: Setup,
     totals: Totals,
+    off_cpu: Option<OffCpu>,
     poller: Poller,
     layouts: Layouts,
     shared: Shared,
@@ -97,6 +101,7 @@ impl<'o> Recording<'o> {
         places: Places,
         setup: Setup,
         totals: Totals,
+        off_cpu: Option<OffCpu>,
     ) -> Result<Self, Error> {
         let shared = Shared::default();
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
@@ -119,6 +124,7 @@ impl<'o> Recording<'o> {
             child,
             setup,
             totals,
+            off_cpu,
             poller,
             layouts,
             shared,
@@ -156,6 +162,11 @@ impl<'o> Recording<'o> {
         let end = Instant::now();
         let _ = self.setup.opened.disable(&self.setup.plan);
         self.drain();
+        if let Some(off_cpu) = self.off_cpu.take() {
+            let bytes = off_cpu.finish(&mut self.setup.notices);
+            self.shared.backlog.add(bytes.len());
+            let _ = self.rounds.send(bytes);
+        }
         self.drain();
         let wall_ns = end.duration_since(begin).as_nanos() as u64;
         self.finish(wall_ns)
@@ -250,7 +261,12 @@ impl<'o> Recording<'o> {
     }
 
     fn drain(&mut self) {
-        let bytes = drain(&mut self.setup.opened.rings, &self.layouts, &self.shared.backlog);
+        let mut bytes = drain(&mut self.setup.opened.rings, &self.layouts, &self.shared.backlog);
+        if let Some(off_cpu) = &mut self.off_cpu {
+            let before = bytes.len();
+            off_cpu.poll(&self.shared.cut_processes, &mut bytes);
+            self.shared.backlog.add(bytes.len() - before);
+        }
         // The worker gone means that it panicked, which `finish` reports.
         let _ = self.rounds.send(bytes);
     }
@@ -299,6 +315,31 @@ impl<'o> Recording<'o> {
             frequency_hz: setup.plan.file.first().filter(|e| e.attr.is_freq()).map(|e| e.attr.sample_period),
         })
     }
+}
+
+/// Starts the off-CPU engine if it is wanted; where it can't run, the recording goes on without and says so.
+fn start_off_cpu(
+    opts: &RecordOpts,
+    child: Option<&Child>,
+    places: &Places,
+    setup: &mut Setup,
+) -> Option<OffCpu> {
+    let (options, attr) = (opts.off_cpu.as_ref()?, setup.plan.off_cpu?);
+    let scope = match (&opts.target.whom, child) {
+        (Whom::Command, Some(child)) => Scope::Command(child.pid()),
+        (Whom::System, _) => Scope::System,
+        (Whom::Threads(tids), _) => Scope::Threads(tids.clone()),
+        (Whom::Processes(pids), _) => Scope::Processes(pids.clone()),
+        _ => {
+            let mut pids: Vec<u32> =
+                places.tids.iter().filter_map(|&t| proc::status(t)).map(|s| s.tgid).collect();
+            pids.sort_unstable();
+            pids.dedup();
+            Scope::Processes(pids)
+        }
+    };
+    let started = OffCpu::start(&scope, options, attr);
+    started.map_err(|error| setup.notices.push(Notice::NoOffCpu(error.to_string()))).ok()
 }
 
 fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {

@@ -201,6 +201,12 @@ pub enum Notice {
     WriteStopped(String),
     /// An event of several could not be opened and is left out: its name and why.
     EventLeftOut(String, String),
+    /// Time off the CPU is not recorded: why.
+    NoOffCpu(String),
+    /// Too many waits per second: a sample stands for so many ns off the CPU now.
+    OffCpuPeriod(u64),
+    /// The off-CPU engine lost some of what it should have told: how many, of what.
+    OffCpuLost(u64, &'static str),
     /// A process of the target could not be described from /proc: pid and why.
     ProcessUnreadable(u32, String),
 }
@@ -229,6 +235,11 @@ impl std::fmt::Display for Notice {
                 write!(f, "recording stopped early: {why}; everything until then is kept")
             }
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
+            Self::NoOffCpu(why) => write!(f, "time off the CPU is not recorded: {why}"),
+            Self::OffCpuPeriod(ns) => {
+                write!(f, "very many waits: one off-CPU sample stands for {} ms of a thread", ns / 1_000_000)
+            }
+            Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}; totals stay exact"),
             Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
         }
     }

@@ -2,14 +2,16 @@
 //!
 //! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 
 use perfdata::{Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
 use crate::drain::{Backlog, LEFT_OUT_BYTES, Layouts};
+
+use crate::off_cpu::{WakerJoin, convert};
 use crate::order::Order;
 use crate::output::Sink;
 use crate::plan::Plan;
@@ -32,6 +34,8 @@ pub struct Shared {
     pub wanted_step: Arc<AtomicUsize>,
     /// Stacks are deeper than their copies: records should come quickly (0: no, 1: soon, 2: at once).
     pub hurry: Arc<AtomicUsize>,
+    /// Processes whose sleepers' stacks were cut: the off-CPU engine should copy more of them.
+    pub cut_processes: Arc<Mutex<Vec<u32>>>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
 }
@@ -59,6 +63,9 @@ struct Rest {
     stops: Vec<(u64, StackEnding)>,
     window: (u32, u32),
     sample_bytes: u64,
+    /// First file event of the off-CPU engine.
+    first_off_cpu: usize,
+    wakers: WakerJoin,
 }
 
 /// What is left when the thread ends.
@@ -82,10 +89,13 @@ impl Worker {
     #[must_use]
     pub fn new(plan: &Plan, layouts: Layouts, sink: Sink, shared: Shared, writes_switches: bool) -> Self {
         let live_regs = |e: &crate::plan::OpenedEvent| e.step.map(|_| e.attr.sample_regs_user);
-        let regs_mask = plan.opened.iter().find_map(live_regs).unwrap_or(0);
+        let off_cpu_regs = plan.off_cpu.map_or(0, |attr| attr.sample_regs_user);
+        let regs_mask = plan.opened.iter().find_map(live_regs).unwrap_or(off_cpu_regs);
+        let first_off_cpu = plan.first_off_cpu();
+        let off_cpu_events = first_off_cpu..plan.file.len() + usize::from(plan.off_cpu.is_some());
         let rest = Rest {
             layouts,
-            file_events: plan.opened.iter().map(|e| e.file_event).collect(),
+            file_events: plan.opened.iter().map(|e| e.file_event).chain(off_cpu_events).collect(),
             live: plan.live,
             steps: plan.steps.len(),
             writes_switches,
@@ -98,6 +108,8 @@ impl Worker {
             stops: Vec::new(),
             window: (0, 0),
             sample_bytes: 0,
+            first_off_cpu,
+            wakers: WakerJoin::default(),
         };
         Self { order: Order::default(), rest }
     }
@@ -146,6 +158,9 @@ impl Rest {
         };
         if let Record::Sample(sample) = &record {
             let file_event = self.file_events[event];
+            if file_event >= self.first_off_cpu {
+                return self.off_cpu_sample(file_event, sample, time_ns);
+            }
             return self.sample(file_event, sample, bytes, time_ns);
         }
         self.follow(&record, &id, time_ns);
@@ -203,6 +218,29 @@ impl Rest {
         let before = self.sink.bytes();
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
         self.sample_bytes += self.sink.bytes() - before;
+    }
+
+    /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
+    fn off_cpu_sample(&mut self, file_event: usize, sample: &Sample<'_>, time_ns: u64) {
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let raw = sample.raw.unwrap_or_default();
+        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        if file_event == self.first_off_cpu + convert::WAKER {
+            return self.wakers.waker((pid, tid), raw, self.stacks.chain());
+        }
+        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
+        if let Some(ending) = unwound.ending {
+            let ending = self.with_dso(pid, sample, ending);
+            self.account.stack(tid, ending);
+            if unwound.was_cut {
+                self.shared.cut_processes.lock().expect("invariant: no panic while held").push(pid);
+            }
+        }
+        let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
+        let chain = perfdata::Callchain(self.stacks.chain().into());
+        let raw = Some(joined.as_deref().unwrap_or(raw));
+        let written = Sample { callchain: Some(chain), raw, stack_user: None, regs_user: None, ..*sample };
+        self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
     }
 
     /// Adds in which DSO a stack ended, and tells a stack left out by the reader from one that is cut.

@@ -68,6 +68,12 @@ pub struct SamplingArgs {
     /// Write the cgroups of tasks
     #[arg(long)]
     pub all_cgroups: bool,
+    /// Time off the CPU as well: why threads wait, for how long, and who wakes them (needs root or CAP_BPF)
+    #[arg(long)]
+    pub off_cpu: bool,
+    /// A sample each time a thread has been off the CPU for so many microseconds  [default: 1000]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub off_cpu_period: Option<u64>,
 }
 
 impl SamplingArgs {
@@ -104,10 +110,24 @@ impl SamplingArgs {
         };
         let (switches, namespaces, cgroups) = (self.switch_events, self.namespaces, self.all_cgroups);
         opts.extra = Extra { switches, namespaces, cgroups, ..opts.extra };
+        if self.off_cpu || self.off_cpu_period.is_some() {
+            opts.off_cpu = Some(self.off_cpu_options(opts.clock)?);
+        }
         if self.all_cgroups {
             opts.extra.sample_type |= PERF_SAMPLE_CGROUP;
         }
         Ok(())
+    }
+
+    fn off_cpu_options(&self, clock: Clock) -> anyhow::Result<record::off_cpu::Options> {
+        if clock != Clock::Monotonic {
+            anyhow::bail!("--off-cpu counts in CLOCK_MONOTONIC: leave out -k");
+        }
+        let mut options = record::off_cpu::Options::default();
+        if let Some(us) = self.off_cpu_period {
+            options.period_ns = us * 1000;
+        }
+        Ok(options)
     }
 
     fn rate(&self) -> anyhow::Result<Rate> {

@@ -1,219 +1,280 @@
-//! Ring records into samples: pairs wakers with sleepers, makes perf callchains, names the system call.
+//! Ring records as perf samples, as the kernel itself would have written them: with kernel chain, user registers
+//! and a piece of user stack. So they join the records of the perf rings, and one path orders, unwinds and writes
+//! them all.
 //!
-//! Knows the payload and the callchain format; how user stacks are unwound is the caller's ([`StackUnwinder`]).
 //! Conservation: the periods of all samples of a thread, by event, add up to its totals.
 
-use dso::unwind::Regs;
+use dso::Machine;
+use dso::unwind::Regs as UnwindRegs;
+use perfdata::abi::*;
+use perfdata::file::writer::record_to_bytes;
 use perfdata::off_cpu::{Interval, Other, State, Totals, event_name, flag};
+use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
 use rustc_hash::FxHashMap;
 
 use super::layout::{EndRecord, Kind, OffRecord, Record};
 
-/// `PERF_CONTEXT_KERNEL` and `PERF_CONTEXT_USER`: include/uapi/linux/perf_event.h
-const CONTEXT_KERNEL: u64 = -128i64 as u64;
-const CONTEXT_USER: u64 = -512i64 as u64;
+/// The events of off-CPU samples, in the file's order.
+pub const FILE_EVENTS: [&str; 4] =
+    [event_name::OFF_CPU, event_name::RUNNABLE, event_name::PREEMPTED, event_name::TOTALS];
 
-/// How a user stack becomes return addresses.
-pub trait StackUnwinder {
-    /// Appends the user chain of a thread to `chain`, leaf first, without marker.
-    ///
-    /// `stack` starts at the stack pointer. Answers how many bytes of stack more it would have needed; 0 if it
-    /// ended for any other reason.
-    fn unwind(&mut self, pid: u32, tid: u32, regs: &Regs, stack: &[u8], chain: &mut Vec<u64>) -> u64;
+/// Index, behind [`FILE_EVENTS`], of the wakers' samples, which are joined to their sleepers' and not written.
+pub const WAKER: usize = FILE_EVENTS.len();
+
+/// The id of the event of this index: far from the kernel's, which count up from 1.
+#[must_use]
+pub fn event_id(index: usize) -> u64 {
+    0x7461_6c6c_7900_0000 + index as u64
 }
 
-/// One sample, ready to be written as a perf record of the event `event`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OffSample {
-    /// One of [`event_name`].
-    pub event: &'static str,
-    /// End of the interval, `CLOCK_MONOTONIC` ns.
-    pub time_ns: u64,
-    /// The sleeper's process.
-    pub pid: u32,
-    /// The sleeper.
-    pub tid: u32,
-    /// Where it came back.
-    pub cpu: u32,
-    /// What it stands for, ns.
-    pub period: u64,
-    /// Leaf first, with perf's context markers; empty if there is no stack.
-    pub chain: Vec<u64>,
-    /// A payload of [`perfdata::off_cpu`].
-    pub raw: Vec<u8>,
-}
-
-/// Turns the engine's records into samples. Keeps wakers until their sleeper's sample comes.
-#[derive(Debug, Default)]
-pub struct Converter {
-    wakers: FxHashMap<u32, (u64, Other)>,
-    /// Processes whose stacks were cut short, with the bytes that would have been needed.
-    short: Vec<(u32, u32)>,
-    stacks: u64,
-    complete: u64,
-}
-
-impl Converter {
-    /// Hands the samples of one record to `out`.
-    pub fn convert(
-        &mut self,
-        record: &Record<'_>,
-        unwinder: &mut dyn StackUnwinder,
-        out: &mut dyn FnMut(OffSample),
-    ) {
-        match record {
-            Record::Waker(waker) => {
-                let chain = self.chain_of(waker, waker.other_pid(), waker.other_tid(), unwinder);
-                self.wakers.insert(waker.tid(), (waker.since_ns(), other_of(waker, chain)));
-            }
-            Record::Sample(sample) => self.convert_sample(sample, unwinder, out),
-            Record::End(end) => {
-                self.wakers.remove(&end.tid);
-                convert_end(end, out);
-            }
-        }
+/// The attribute of off-CPU samples in the file. `common` has the recording's identifying fields and clock.
+#[must_use]
+pub fn file_attr(common: &Attr) -> Attr {
+    let sample_type = PERF_SAMPLE_IDENTIFIER
+        | PERF_SAMPLE_IP
+        | PERF_SAMPLE_TID
+        | PERF_SAMPLE_TIME
+        | PERF_SAMPLE_CPU
+        | PERF_SAMPLE_PERIOD
+        | PERF_SAMPLE_CALLCHAIN
+        | PERF_SAMPLE_RAW;
+    let flags = AttrFlags::SAMPLE_ID_ALL | AttrFlags::USE_CLOCKID;
+    Attr {
+        type_: PERF_TYPE_SOFTWARE,
+        config: PERF_COUNT_SW_BPF_OUTPUT,
+        sample_period: 1,
+        sample_type,
+        flags,
+        clockid: common.clockid,
+        ..Attr::default()
     }
+}
 
-    /// Processes whose stacks need more bytes than were copied; give them to [`super::Engine::want_stack`].
-    pub fn take_short(&mut self) -> Vec<(u32, u32)> {
-        std::mem::take(&mut self.short)
-    }
+/// The same with what unwinding needs; `regs_mask` in perf's numbers.
+#[must_use]
+pub fn snapshot_attr(common: &Attr, regs_mask: u64) -> Attr {
+    let mut attr = file_attr(common);
+    attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    attr.sample_regs_user = regs_mask;
+    attr.sample_stack_user = super::layout::STACK_MAX_BYTES as u32;
+    attr
+}
 
-    /// Samples of user threads, and how many of them have a user stack that did not end for want of bytes.
+/// Turns the engine's records into sample records.
+#[derive(Debug)]
+pub struct Encoder {
+    event: Event,
+    regs_mask: u64,
+}
+
+/// One sample before it becomes bytes.
+struct Parts<'a> {
+    event: usize,
+    record: Option<&'a OffRecord<'a>>,
+    task: (u32, u32),
+    time_ns: u64,
+    cpu: u32,
+    period: u64,
+    raw: Vec<u8>,
+}
+
+impl Encoder {
+    /// For samples in the layout of [`snapshot_attr`].
     #[must_use]
-    pub fn stack_quality(&self) -> (u64, u64) {
-        (self.stacks, self.complete)
+    pub fn new(attr: Attr) -> Self {
+        Self { regs_mask: attr.sample_regs_user, event: Event { attr, ..Event::default() } }
     }
 
-    fn convert_sample(
-        &mut self,
-        sample: &OffRecord<'_>,
-        unwinder: &mut dyn StackUnwinder,
-        out: &mut dyn FnMut(OffSample),
-    ) {
-        let chain = self.chain_of(sample, sample.pid(), sample.tid(), unwinder);
-        if !sample.regs().is_empty() {
-            self.stacks += 1;
-            self.complete += u64::from(!sample.stack().is_empty());
-        }
-        let waker = self.wakers.remove(&sample.tid()).filter(|(since, _)| *since == sample.since_ns());
-        let other = waker.map_or_else(|| other_of(sample, Vec::new()), |(_, other)| other);
-        let (syscall, args) = syscall_of(sample.regs());
-        let base = |event, period, raw: Interval, chain| OffSample {
-            event,
-            time_ns: sample.time_ns(),
-            pid: sample.pid(),
-            tid: sample.tid(),
-            cpu: sample.cpu(),
-            period,
-            chain,
-            raw: raw.to_bytes(),
-        };
-        let interval = |state, length_ns, other| Interval {
-            state,
-            flags: sample.flags(),
-            length_ns,
-            syscall,
-            args,
-            other,
-        };
-        let kind = sample.kind();
-        if sample.runnable_weight_ns() > 0 {
-            let raw = interval(State::Runnable, sample.runnable_ns(), other.clone());
-            out(base(event_name::RUNNABLE, sample.runnable_weight_ns(), raw, chain.clone()));
-        }
-        if sample.wait_weight_ns() > 0 {
-            let raw = interval(state_of(kind), sample.wait_ns(), other);
-            out(base(event_of(kind), sample.wait_weight_ns(), raw, chain));
+    /// Appends the sample records of one ring record.
+    pub fn encode(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+        match record {
+            Record::Waker(waker) => self.encode_waker(waker, out),
+            Record::Sample(sample) => self.encode_sample(sample, out),
+            Record::End(end) => self.encode_end(end, out),
         }
     }
 
-    fn chain_of(
-        &mut self,
-        record: &OffRecord<'_>,
-        pid: u32,
-        tid: u32,
-        unwinder: &mut dyn StackUnwinder,
-    ) -> Vec<u64> {
-        let mut chain = Vec::with_capacity(48);
-        chain.push(CONTEXT_KERNEL);
-        chain.extend(record.kernel_chain());
-        if chain.len() == 1 {
-            chain.clear();
-        }
-        if let Some(regs) = dwarf_regs(record.regs()) {
-            chain.push(CONTEXT_USER);
-            let missing = unwinder.unwind(pid, tid, &regs, record.stack(), &mut chain);
-            if missing > 0 && !record.stack().is_empty() {
-                let want = (record.stack().len() as u64 + missing).next_multiple_of(4096);
-                self.short.push((pid, u32::try_from(want).unwrap_or(u32::MAX).max(16384)));
-            }
-        }
-        chain
-    }
-}
-
-fn convert_end(end: &EndRecord, out: &mut dyn FnMut(OffSample)) {
-    let comm = String::from_utf8_lossy(&end.comm).into_owned();
-    let base = |event, period, raw| OffSample {
-        event,
-        time_ns: end.end_ns,
-        pid: end.pid,
-        tid: end.tid,
-        cpu: 0,
-        period,
-        chain: Vec::new(),
-        raw,
-    };
-    for (code, &rest) in (0u8..).zip(&end.carry_ns) {
-        let state = State::from_code(code);
-        if rest == 0 || state == State::On {
-            continue;
-        }
-        let event = match state {
-            State::Runnable => event_name::RUNNABLE,
-            State::Preempted => event_name::PREEMPTED,
-            _ => event_name::OFF_CPU,
-        };
-        let interval = Interval {
-            state,
-            flags: flag::REST,
+    fn encode_waker(&self, waker: &OffRecord<'_>, out: &mut Vec<u8>) {
+        let raw = Interval {
+            state: State::On,
+            flags: waker.flags(),
+            since_ns: waker.since_ns(),
             length_ns: 0,
             syscall: None,
             args: [0; 3],
-            other: Other::default(),
+            other: Other {
+                pid: waker.pid(),
+                tid: waker.tid(),
+                comm: String::from_utf8_lossy(waker.other_comm()).into_owned(),
+                chain: Vec::new(),
+            },
         };
-        out(base(event, rest, interval.to_bytes()));
+        self.put(
+            &Parts {
+                event: WAKER,
+                record: Some(waker),
+                task: (waker.other_pid(), waker.other_tid()),
+                time_ns: waker.time_ns(),
+                cpu: waker.cpu(),
+                period: 1,
+                raw: raw.to_bytes(),
+            },
+            out,
+        );
     }
-    let totals = Totals {
-        start_ns: end.start_ns,
-        end_ns: end.end_ns,
-        total_ns: end.total_ns,
-        switches: end.switches,
-        flags: end.flags,
-        comm,
-    };
-    out(base(event_name::TOTALS, end.total_ns[Kind::On as usize], totals.to_bytes()));
-}
 
-fn other_of(record: &OffRecord<'_>, chain: Vec<u64>) -> Other {
-    Other {
-        pid: record.other_pid(),
-        tid: record.other_tid(),
-        comm: String::from_utf8_lossy(record.other_comm()).into_owned(),
-        chain,
+    fn encode_sample(&self, sample: &OffRecord<'_>, out: &mut Vec<u8>) {
+        let (syscall, args) = syscall_of(sample.regs());
+        let other = Other {
+            pid: sample.other_pid(),
+            tid: sample.other_tid(),
+            comm: String::new(),
+            chain: Vec::new(),
+        };
+        let put = |state, since_ns, length_ns, period, out: &mut Vec<u8>| {
+            let other = other.clone();
+            let raw = Interval { state, flags: sample.flags(), since_ns, length_ns, syscall, args, other };
+            self.put(
+                &Parts {
+                    event: event_of(state),
+                    record: Some(sample),
+                    task: (sample.pid(), sample.tid()),
+                    time_ns: sample.time_ns(),
+                    cpu: sample.cpu(),
+                    period,
+                    raw: raw.to_bytes(),
+                },
+                out,
+            );
+        };
+        if sample.wait_weight_ns() > 0 {
+            let state = State::from_code(sample.kind() as u8);
+            put(state, sample.since_ns(), sample.wait_ns(), sample.wait_weight_ns(), out);
+        }
+        if sample.runnable_weight_ns() > 0 {
+            let since = sample.time_ns().saturating_sub(sample.runnable_ns());
+            put(State::Runnable, since, sample.runnable_ns(), sample.runnable_weight_ns(), out);
+        }
+    }
+
+    fn encode_end(&self, end: &EndRecord, out: &mut Vec<u8>) {
+        let mut put = |event, period, raw| {
+            let (task, time_ns) = ((end.pid, end.tid), end.end_ns);
+            self.put(&Parts { event, record: None, task, time_ns, cpu: 0, period, raw }, out);
+        };
+        for (code, &rest) in (0u8..).zip(&end.carry_ns) {
+            let state = State::from_code(code);
+            if rest == 0 || state == State::On {
+                continue;
+            }
+            let interval = Interval {
+                state,
+                flags: flag::REST,
+                since_ns: end.start_ns,
+                length_ns: 0,
+                syscall: None,
+                args: [0; 3],
+                other: Other::default(),
+            };
+            put(event_of(state), rest, interval.to_bytes());
+        }
+        let totals = Totals {
+            start_ns: end.start_ns,
+            end_ns: end.end_ns,
+            total_ns: end.total_ns,
+            switches: end.switches,
+            flags: end.flags,
+            comm: String::from_utf8_lossy(&end.comm).into_owned(),
+        };
+        put(event_of(State::On), end.total_ns[Kind::On as usize], totals.to_bytes());
+    }
+
+    fn put(&self, parts: &Parts<'_>, out: &mut Vec<u8>) {
+        let mut chain = vec![PERF_CONTEXT_KERNEL];
+        chain.extend(parts.record.into_iter().flat_map(OffRecord::kernel_chain));
+        if chain.len() == 1 {
+            chain.clear();
+        }
+        let values = parts.record.and_then(|record| self.registers(record.regs()));
+        let stack = parts.record.map_or(&[][..], OffRecord::stack);
+        let sample = Sample {
+            misc: CpuMode::Kernel.to_misc(),
+            identifier: Some(event_id(parts.event)),
+            ip: chain.get(1).map(|&ip| Avma(ip)),
+            pid_tid: Some(parts.task),
+            time_ns: Some(parts.time_ns),
+            cpu: Some(parts.cpu),
+            period: Some(parts.period),
+            callchain: Some(Callchain(chain.as_slice().into())),
+            raw: Some(&parts.raw),
+            regs_user: values.as_deref().map(|values| Regs {
+                abi: PERF_SAMPLE_REGS_ABI_64,
+                mask: self.regs_mask,
+                values: values.into(),
+            }),
+            stack_user: values
+                .as_ref()
+                .map(|_| UserStack { bytes: stack, reserved: stack.len().max(8) as u64 }),
+            ..Sample::default()
+        };
+        let record = perfdata::Record::Sample(sample);
+        // At most 24 kB of stack and 5 kB of all else: it always fits.
+        out.extend(record_to_bytes(&self.event, &record, &SampleId::default()).unwrap_or_default());
+    }
+
+    /// The values of the mask's registers, lowest perf number first; `None` for kernel threads.
+    fn registers(&self, pt_regs: &[u8]) -> Option<Vec<u64>> {
+        if pt_regs.is_empty() || self.regs_mask == 0 {
+            return None;
+        }
+        let index = |bit: u32| pt_regs_index(bit).map_or(0, |index| word(pt_regs, index));
+        Some((0..64).filter(|bit| self.regs_mask >> bit & 1 == 1).map(index).collect())
     }
 }
 
-fn state_of(kind: Kind) -> State {
-    State::from_code(kind as u8)
+/// Which registers to pass on.
+#[must_use]
+pub fn regs_mask() -> u64 {
+    UnwindRegs::perf_mask(Machine::host())
 }
 
-fn event_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Runnable => event_name::RUNNABLE,
-        Kind::Preempted => event_name::PREEMPTED,
-        _ => event_name::OFF_CPU,
+fn event_of(state: State) -> usize {
+    match state {
+        State::On => 3,
+        State::Runnable => 1,
+        State::Preempted => 2,
+        _ => 0,
+    }
+}
+
+/// Keeps the chains of wakers until the sample of the wait they ended comes by.
+#[derive(Debug, Default)]
+pub struct WakerJoin {
+    by_sleeper: FxHashMap<u32, (u64, Other)>,
+}
+
+impl WakerJoin {
+    /// A waker's sample was unwound to `chain`.
+    pub fn waker(&mut self, task: (u32, u32), raw: &[u8], chain: &[u64]) {
+        let Some(perfdata::off_cpu::Payload::Interval(of)) = perfdata::off_cpu::Payload::parse(raw) else {
+            return;
+        };
+        let other = Other { pid: task.0, tid: task.1, comm: of.other.comm, chain: chain.to_vec() };
+        self.by_sleeper.insert(of.other.tid, (of.since_ns, other));
+    }
+
+    /// The payload of a sleeper's sample with its waker in it; `None` if there is nothing to add.
+    pub fn join(&mut self, tid: u32, raw: &[u8]) -> Option<Vec<u8>> {
+        let (since_ns, other) = self.by_sleeper.remove(&tid)?;
+        let Some(perfdata::off_cpu::Payload::Interval(mut of)) = perfdata::off_cpu::Payload::parse(raw)
+        else {
+            return None;
+        };
+        if of.since_ns != since_ns {
+            return None;
+        }
+        of.other = other;
+        Some(of.to_bytes())
     }
 }
 
@@ -223,13 +284,19 @@ fn word(regs: &[u8], index: usize) -> u64 {
     bytes.map_or(0, u64::from_ne_bytes)
 }
 
+/// Where perf's register number is in `struct pt_regs`, in words.
 // Layout: struct pt_regs { r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss }
-// Source: linux v6.18 arch/x86/include/asm/ptrace.h
+//         perf: AX BX CX DX SI DI BP SP IP FLAGS CS SS DS ES FS GS R8…R15
+// Source: linux v6.18 arch/x86/include/asm/ptrace.h, arch/x86/include/uapi/asm/perf_regs.h
 #[cfg(target_arch = "x86_64")]
-fn dwarf_regs(regs: &[u8]) -> Option<Regs> {
-    /// Of each DWARF number, the index in `pt_regs`: rax rdx rcx rbx rsi rdi rbp rsp r8…r15 rip.
-    const INDEX: [usize; 17] = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
-    (regs.len() >= 168).then(|| Regs::X86_64(dso::unwind::X86_64(INDEX.map(|i| word(regs, i)))))
+fn pt_regs_index(bit: u32) -> Option<usize> {
+    const INDEX: [usize; 12] = [10, 5, 11, 12, 13, 14, 4, 19, 16, 18, 17, 20];
+    match bit {
+        0..12 => Some(INDEX[bit as usize]),
+        16..20 => Some(9 - (bit as usize - 16)),
+        20..24 => Some(3 - (bit as usize - 20)),
+        _ => None,
+    }
 }
 
 /// The system call and its first arguments; `orig_ax` is −1 after exceptions and interrupts, and a 32-bit
@@ -245,29 +312,19 @@ fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
     (u32::try_from(number).ok(), [word(regs, 14), word(regs, 13), word(regs, 12)])
 }
 
-// Layout: struct pt_regs { user_pt_regs { regs[31] sp pc pstate } orig_x0 syscallno … }
+// Layout: struct pt_regs { user_pt_regs { regs[31] sp pc pstate } orig_x0 syscallno … }; perf: X0…X29 LR SP PC
 // Source: linux v6.18 arch/arm64/include/asm/ptrace.h
-#[cfg(target_arch = "aarch64")]
-fn dwarf_regs(regs: &[u8]) -> Option<Regs> {
-    (regs.len() >= 264).then(|| Regs::Aarch64(dso::unwind::Aarch64(std::array::from_fn(|i| word(regs, i)))))
+#[cfg(not(target_arch = "x86_64"))]
+fn pt_regs_index(bit: u32) -> Option<usize> {
+    (bit < 33).then_some(bit as usize)
 }
 
 /// The copied prefix ends before `syscallno`; x8 holds the number while in a system call.
-#[cfg(target_arch = "aarch64")]
+#[cfg(not(target_arch = "x86_64"))]
 fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
     let number = word(regs, 8);
     if regs.len() < 264 || number >= 1 << 16 {
         return (None, [0; 3]);
     }
     (u32::try_from(number).ok(), [word(regs, 0), word(regs, 1), word(regs, 2)])
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn dwarf_regs(_regs: &[u8]) -> Option<Regs> {
-    None
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn syscall_of(_regs: &[u8]) -> (Option<u32>, [u64; 3]) {
-    (None, [0; 3])
 }

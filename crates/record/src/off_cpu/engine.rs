@@ -64,7 +64,7 @@ impl Engine {
                 Scope::Command(_) | Scope::Processes(_) => Whom::Processes,
             },
             self_pid: std::process::id(),
-            restart_on_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
+            start_at_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
             stack_bytes: options.stack_bytes,
         };
         set_control(&mut ebpf, control)?;
@@ -253,8 +253,7 @@ fn fill_free_slots(ebpf: &mut Ebpf, slots: u32) -> Result<(), Error> {
 
 fn add_targets(ebpf: &mut Ebpf, scope: &Scope) -> Result<(), Error> {
     let keys: Vec<u64> = match scope {
-        Scope::System => Vec::new(),
-        Scope::Command(pid) => vec![u64::from(*pid)],
+        Scope::System | Scope::Command(_) => Vec::new(),
         Scope::Processes(pids) => pids.iter().map(|&pid| u64::from(pid)).collect(),
         Scope::Threads(tids) => tids.iter().map(|&tid| 1 << 32 | u64::from(tid)).collect(),
     };

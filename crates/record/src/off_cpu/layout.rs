@@ -270,8 +270,8 @@ pub struct Control {
     pub whom: Whom,
     /// Our own process, never recorded.
     pub self_pid: u32,
-    /// The clocks of this process begin at its exec; 0 = of none.
-    pub restart_on_exec: u32,
+    /// This process becomes a target with its exec; 0 = none.
+    pub start_at_exec: u32,
     /// User stack to copy.
     pub stack_bytes: u32,
 }
@@ -290,7 +290,7 @@ impl Control {
             self.period_ns,
             self.end_ns,
             pair(self.whom as u32, self.self_pid),
-            pair(self.restart_on_exec, self.stack_bytes),
+            pair(self.start_at_exec, self.stack_bytes),
         ]
     }
 }

@@ -1,16 +1,77 @@
 //! Time off the CPU: for every thread how long it ran, waited for a CPU, was preempted, was blocked, and why.
 //!
-//! [`OffCpu`] is the whole interface: start it on a [`Scope`], poll it into a sink, finish it. It knows neither
-//! perf.data nor symbols: what it hands out ([`layout::Record`]) has a kernel stack, user registers and user stack
-//! bytes; whoever has an unwinder makes perf records of them.
+//! [`OffCpu`] is the whole interface: start it on a [`Scope`], poll it into a buffer of records, finish it. The
+//! records look as if the kernel had written them, with registers and a piece of stack, and are unwound like all
+//! others.
 
-mod convert;
+pub mod convert;
 mod engine;
 pub mod layout;
 
-pub use convert::{Converter, OffSample, StackUnwinder};
+use std::sync::Mutex;
+
+use rustc_hash::FxHashMap;
+
+use crate::summary::Notice;
+
+pub use convert::{Encoder, WakerJoin};
 pub use engine::{Counts, Engine};
 pub use layout::{EndRecord, Kind, OffRecord, Record};
+
+/// The engine of one recording, its records turned into samples for the unwinding thread.
+#[derive(Debug)]
+pub struct OffCpu {
+    engine: Engine,
+    encoder: Encoder,
+    grown: FxHashMap<u32, u32>,
+    first_period_ns: u64,
+}
+
+impl OffCpu {
+    /// Starts the clocks of `scope`; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
+    pub fn start(scope: &Scope, options: &Options, attr: perfdata::Attr) -> Result<Self, Error> {
+        let engine = Engine::start(scope, options)?;
+        let first_period_ns = engine.period_ns();
+        Ok(Self { engine, encoder: Encoder::new(attr), grown: FxHashMap::default(), first_period_ns })
+    }
+
+    /// Appends what waits in the ring as sample records, and grows the copies of processes whose stacks were cut.
+    pub fn poll(&mut self, cut_processes: &Mutex<Vec<u32>>, out: &mut Vec<u8>) {
+        let encoder = &self.encoder;
+        self.engine.poll(&mut |record| encoder.encode(&record, out));
+        let cut = std::mem::take(&mut *cut_processes.lock().expect("invariant: no panic while held"));
+        for pid in cut {
+            let bytes = self.grown.entry(pid).or_insert(8192);
+            if (*bytes as usize) < layout::STACK_MAX_BYTES {
+                *bytes = layout::STACK_MAX_BYTES as u32;
+                self.engine.want_stack(pid, *bytes);
+            }
+        }
+        self.engine.adapt();
+    }
+
+    /// Ends all clocks; the last samples and every thread's totals.
+    pub fn finish(self, notices: &mut Vec<Notice>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let encoder = &self.encoder;
+        let period_ns = self.engine.period_ns();
+        if period_ns > self.first_period_ns {
+            notices.push(Notice::OffCpuPeriod(period_ns));
+        }
+        match self.engine.finish(&mut |record| encoder.encode(&record, &mut out)) {
+            Ok(counts) => notices.extend(losses(&counts)),
+            Err(error) => notices.push(Notice::NoOffCpu(error.to_string())),
+        }
+        out
+    }
+}
+
+/// Indices of [`layout::COUNT_NAMES`] that a user should hear of.
+fn losses(counts: &Counts) -> impl Iterator<Item = Notice> {
+    const TOLD: [usize; 5] = [4, 5, 6, 7, 8];
+    let lost = TOLD.map(|i| (counts[i], layout::COUNT_NAMES[i]));
+    lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| Notice::OffCpuLost(count, what))
+}
 
 /// Which threads have a clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
