@@ -185,7 +185,15 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let (pid, tid, comm) = (read.u32()?, read.u32()?, read.comm()?);
     let frames = usize::try_from(read.u64()?).ok()?;
     let chain = (0..frames).map_while(|_| read.u64()).collect();
-    Some(Interval { state, flags, since_ns, length_ns, syscall, args, other: Other { pid, tid, comm, chain } })
+    Some(Interval {
+        state,
+        flags,
+        since_ns,
+        length_ns,
+        syscall,
+        args,
+        other: Other { pid, tid, comm, chain },
+    })
 }
 
 // Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16]
