@@ -7,7 +7,7 @@ use super::order::sort_rows;
 use super::row::{ChainEntry, Report, ReportRow, Section, Value};
 use super::{GraphMode, GraphOrder, ReportOpts};
 use crate::machine::Mode;
-use crate::profile::{CellKey, Extra, Profile, Sums, Task, TaskId};
+use crate::profile::{CellKey, Extra, Profile, Sums, Task};
 use crate::table::{DsoId, FrameId, StringId};
 use regex_lite::Regex;
 use rustc_hash::FxHashMap;
@@ -392,12 +392,7 @@ impl<'c, 'a> Rows<'c, 'a> {
         }
         let frame = if own { FrameId(place) } else { context.expanded.entries[place as usize].frame };
         let values = row_key.iter().zip(&self.values).map(|(&id, table)| table.values[id as usize].clone());
-        let row = ReportRow {
-            values: values.collect(),
-            frame: Some(frame),
-            first_task: Some(key.task),
-            ..ReportRow::default()
-        };
+        let row = ReportRow { values: values.collect(), frame: Some(frame), ..ReportRow::default() };
         self.rows.push(row);
         self.seen.push(0);
         self.ids.insert(row_key, (self.rows.len() - 1) as u32);
@@ -483,7 +478,17 @@ impl<'c, 'a> Rows<'c, 'a> {
         std::mem::replace(&mut self.seen[row], self.cell_number) != self.cell_number
     }
 
-    fn finish(self) -> Vec<ReportRow> {
+    /// The rows. A nameless caller that was never hit itself is shown where it was in the
+    /// process, as perf does: its position in the file would say less about the call.
+    fn finish(mut self) -> Vec<ReportRow> {
+        for row in self.rows.iter_mut().filter(|row| row.own.iter().all(|sums| sums.count == 0)) {
+            let Some(frame) = row.frame else { continue };
+            for value in &mut row.values {
+                if let Value::Symbol { symbol: None, addr, .. } = value {
+                    *addr = self.context.profile.frames.of(frame).first_avma;
+                }
+            }
+        }
         self.rows
     }
 }
@@ -539,13 +544,6 @@ fn mode_index(mode: Mode) -> usize {
         Mode::User | Mode::Hypervisor => 1,
         Mode::GuestKernel => 2,
         Mode::GuestUser => 3,
-    }
-}
-
-impl ReportRow {
-    /// The thread of the first sample: perf orders callers before callees only within one.
-    pub(super) fn task(&self) -> Option<TaskId> {
-        self.first_task
     }
 }
 

@@ -50,8 +50,8 @@ impl Trie {
         }
     }
 
-    /// The trees of all roots, by root id, runs joined, nothing left out, children in the order
-    /// of their addresses.
+    /// The trees of all roots, by root id, runs joined, nothing left out, children by falling
+    /// address, as perf's tree has them.
     pub fn into_trees(self, profile: &Profile, entries: &[ChainEntry]) -> FxHashMap<u32, Vec<GraphNode>> {
         let mut below: Vec<Vec<GraphNode>> = Vec::new();
         below.resize_with(self.nodes.len(), Vec::new);
@@ -60,7 +60,8 @@ impl Trie {
             let mut children = std::mem::take(&mut below[index]);
             children.sort_by_key(|child| {
                 let entry = &entries[*child.entries.last().expect("invariant: a node has an entry") as usize];
-                (entry.dso, entry.symbol.map_or(entry.avma, |id| profile.symbols.of(id).start))
+                let addr = entry.symbol.map_or(entry.avma, |id| profile.symbols.of(id).start);
+                std::cmp::Reverse((entry.dso, addr))
             });
             if node.entry == NO_ENTRY {
                 children.iter_mut().for_each(unreverse);
@@ -136,11 +137,10 @@ fn prune_relative(mut nodes: Vec<GraphNode>, percent: f64) -> Vec<GraphNode> {
     nodes
 }
 
-/// Every chain as a node of its own, without children.
+/// Every chain as a node of its own, without children; of equal ones the longer first.
 fn flatten(nodes: Vec<GraphNode>, min: u64) -> Vec<GraphNode> {
     let mut chains = Vec::new();
-    let mut todo: Vec<(Vec<u32>, GraphNode)> =
-        nodes.into_iter().rev().map(|node| (Vec::new(), node)).collect();
+    let mut todo: Vec<(Vec<u32>, GraphNode)> = nodes.into_iter().map(|node| (Vec::new(), node)).collect();
     while let Some((mut path, node)) = todo.pop() {
         path.extend(&node.entries);
         if node.own > 0 && node.own >= min {
@@ -153,8 +153,9 @@ fn flatten(nodes: Vec<GraphNode>, min: u64) -> Vec<GraphNode> {
                 children: Vec::new(),
             });
         }
-        todo.extend(node.children.into_iter().rev().map(|child| (path.clone(), child)));
+        todo.extend(node.children.into_iter().map(|child| (path.clone(), child)));
     }
+    chains.reverse(); // last child first became children before their parent
     chains.sort_by_key(|chain| std::cmp::Reverse(chain.own));
     chains
 }

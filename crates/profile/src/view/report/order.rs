@@ -32,9 +32,14 @@ pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut Sect
     });
 }
 
+/// Callers stand before (caller order) or behind what they call when both have the same period.
+///
+/// perf does so only for rows first seen in the same thread, which is no order: a before b before
+/// c before a is possible, and what comes out depends on how its tree was balanced. Here it
+/// goes for all rows.
 fn by_children(a: &ReportRow, b: &ReportRow, caller: bool, graph: bool) -> Ordering {
     let by = periods(&b.children).cmp(periods(&a.children));
-    if by != Ordering::Equal || !graph || a.task() != b.task() {
+    if by != Ordering::Equal || !graph {
         return by;
     }
     if caller { b.max_depth.cmp(&a.max_depth) } else { a.max_depth.cmp(&b.max_depth) }

@@ -2,7 +2,7 @@
 
 use super::field::{Field, SortKey};
 use crate::machine::Mode;
-use crate::profile::{Profile, Sums, TaskId};
+use crate::profile::{Profile, Sums};
 use crate::table::{DsoId, DsoKind, FrameId, StringId, SymbolId};
 
 /// A report: one section per event (or group of events).
@@ -52,7 +52,6 @@ pub struct ReportRow {
     pub max_depth: u32,
     /// The frame the row was first seen at, for annotating.
     pub frame: Option<FrameId>,
-    pub(super) first_task: Option<TaskId>,
 }
 
 /// The value of a key.
