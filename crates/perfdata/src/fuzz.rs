@@ -16,6 +16,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sample", fuzz_sample),
     ("session_text", fuzz_session_text),
     ("off_cpu_payload", fuzz_off_cpu_payload),
+    ("stack_notes", fuzz_stack_notes),
 ];
 
 /// Opens, visits in file order and prints every record.
@@ -75,4 +76,13 @@ pub fn fuzz_session_text(bytes: &[u8]) {
 /// Reads one raw payload of an off-CPU sample.
 pub fn fuzz_off_cpu_payload(bytes: &[u8]) {
     let _ = crate::off_cpu::Payload::parse(bytes);
+}
+
+/// Reads an appendix, looks a stop up and writes it again.
+pub fn fuzz_stack_notes(bytes: &[u8]) {
+    if let Some(notes) = crate::stack_notes::StackNotes::read(bytes, Endian::Little) {
+        let first = notes.stops.first().map(|s| (s.time_ns, s.tid));
+        let _ = first.and_then(|(time_ns, tid)| notes.end_of(time_ns, tid));
+        let _ = notes.to_bytes(Endian::Little);
+    }
 }

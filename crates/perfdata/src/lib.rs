@@ -29,6 +29,7 @@ pub mod record;
 mod sample;
 mod sample_id;
 mod sorter;
+pub mod stack_notes;
 pub mod text;
 mod wire;
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop};
+
 use crate::summary::{Loss, StackQuality, StopReason, StoppedStacks, ThreadUse};
 
 /// All that is counted while recording.
@@ -18,6 +20,8 @@ pub struct Account {
     comms: FxHashMap<u32, Arc<str>>,
     quality: StackQuality,
     stops: FxHashMap<Stopped, FxHashMap<u32, u64>>,
+    notes: StackNotes,
+    causes: FxHashMap<(StackEnd, Option<Arc<str>>), u32>,
     loss: Loss,
     lost_by: FxHashMap<u32, u64>,
     start_ns: u64,
@@ -125,8 +129,9 @@ impl Account {
     }
 
     /// How a sample's user stack ended; `dso` is where its last frame lies.
-    pub fn stack(&mut self, tid: u32, end: StackEnding) {
+    pub fn stack(&mut self, tid: u32, time_ns: u64, end: StackEnding) {
         self.quality.stacks += 1;
+        self.note(tid, time_ns, &end);
         match end {
             StackEnding::Complete => self.quality.complete += 1,
             StackEnding::Joined => self.quality.joined += 1,
@@ -134,6 +139,30 @@ impl Account {
                 *self.stops.entry((reason, dso)).or_default().entry(tid).or_default() += 1;
             }
         }
+    }
+
+    /// Writes down how a stack that is not complete by itself ended.
+    fn note(&mut self, tid: u32, time_ns: u64, end: &StackEnding) {
+        let (end, dso) = match end {
+            StackEnding::Complete => return,
+            StackEnding::Joined => (StackEnd::Joined, None),
+            StackEnding::Stopped(reason, dso) => ((*reason).into(), dso.clone()),
+        };
+        let causes = &mut self.notes.causes;
+        let cause = *self.causes.entry((end, dso)).or_insert_with_key(|(end, dso)| {
+            let dso = dso.as_ref().map_or_else(Vec::new, |d| d.as_bytes().to_vec());
+            causes.push(StackCause { end: *end, dso });
+            (causes.len() - 1) as u32
+        });
+        self.notes.stops.push(StackStop { time_ns, tid, cause });
+    }
+
+    /// The notes for the file's appendix; `None` if no user stack was unwound.
+    #[must_use]
+    pub fn notes(&mut self) -> Option<StackNotes> {
+        let (stacks, complete) = (self.quality.stacks, self.quality.complete);
+        let notes = std::mem::take(&mut self.notes);
+        (stacks > 0).then_some(StackNotes { stacks, complete, ..notes })
     }
 
     /// The kernel dropped so many records of a ring while `tid` was writing to it.
@@ -274,12 +303,15 @@ mod tests {
     fn stacks_are_conserved_over_their_endings() {
         let mut account = Account::default();
         account.comm(5, b"worker");
-        account.stack(5, StackEnding::Complete);
-        account.stack(5, StackEnding::Joined);
+        account.stack(5, 0, StackEnding::Complete);
+        account.stack(5, 0, StackEnding::Joined);
         let dso: Arc<str> = "/lib/y.so".into();
-        account.stack(6, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
-        account.stack(5, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
-        account.stack(5, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso)));
+        account.stack(6, 0, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
+        account.stack(5, 0, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
+        account.stack(5, 0, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso)));
+        let notes = account.notes().expect("there were stacks");
+        assert_eq!(notes.stacks, notes.complete + notes.stops.len() as u64);
+        assert_eq!(notes.causes.len(), 2);
         let (_, _, quality) = account.finish(0);
         let stopped: u64 = quality.stopped.iter().map(|s| s.count).sum();
         assert_eq!(quality.stacks, quality.complete + quality.joined + stopped);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use perfdata::{Event, WriterOpts};
+use perfdata::{Endian, Event, Features, WriterOpts};
 
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
@@ -284,19 +284,17 @@ impl<'o> Recording<'o> {
         drop(rounds);
         let counters = totals.read();
         let end_ns = opts.clock.now_ns();
-        let finished = worker.join().map_err(|_| Error::Worker)?;
+        let mut finished = worker.join().map_err(|_| Error::Worker)?;
         let mut notices = setup.notices;
         let (file_bytes, sample_bytes) = (finished.sink.bytes(), finished.sample_bytes);
         notices.extend(finished.sink.must_stop().map(Notice::WriteStopped));
-        write_end(
-            opts,
-            &setup.events,
-            setup.kernel,
-            finished.sink,
-            &finished.processes,
-            finished.sample_times,
-            &mut notices,
-        );
+        let features = end_features(opts, setup.kernel, &finished);
+        let appendix = finished.account.notes().map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
+        if let Err(error) = finished.sink.finish(&features, &appendix)
+            && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
+        {
+            notices.push(Notice::WriteStopped(error.to_string()));
+        }
         let (threads, lost, quality) = finished.account.finish(end_ns);
         let used = mem::own_use();
         let (user_ns, system_ns, peak_memory_bytes) = (used.user_ns, used.system_ns, used.peak_memory_bytes);
@@ -378,25 +376,12 @@ fn describe(opts: &RecordOpts, places: &Places, setup: &Setup, child: Option<&Ch
     }
 }
 
-fn write_end(
-    opts: &RecordOpts,
-    events: &[crate::opts::EventRequest],
-    kernel: bool,
-    sink: crate::output::Sink,
-    processes: &crate::processes::Processes,
-    sample_times: Option<(u64, u64)>,
-    notices: &mut Vec<Notice>,
-) {
-    let mut features = features::of_machine(opts, sink.events());
-    features.sample_time_ns = sample_times;
+/// The header as it is known at the end.
+fn end_features(opts: &RecordOpts, kernel: bool, finished: &Finished) -> Features {
+    let mut features = features::of_machine(opts, finished.sink.events());
+    features.sample_time_ns = finished.sample_times;
     if !opts.no_build_ids {
-        features.build_ids = features::build_ids(&processes.objects().seen(), kernel);
+        features.build_ids = features::build_ids(&finished.processes.objects().seen(), kernel);
     }
-    let _ = events;
-    if let Err(error) = sink.finish(&features, &[]) {
-        let told = notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)));
-        if !told {
-            notices.push(Notice::WriteStopped(error.to_string()));
-        }
-    }
+    features
 }

@@ -20,6 +20,9 @@ const MAX_FRAMES: usize = 7_500;
 /// How much of a stack is read from memory at most, beyond the copy.
 const MAX_DEEP_BYTES: usize = 8 << 20;
 
+/// More than a sample's other fields take.
+const RECORD_BYTES: u32 = 4096;
+
 /// Bytes at the end of a copy that must be the same in memory for the stack to be continued from there.
 const SEAM_BYTES: usize = 1024;
 
@@ -28,6 +31,8 @@ pub struct Stacks {
     unwinder: Unwinder,
     machine: Machine,
     regs_mask: u64,
+    /// Sizes of the copies, ascending.
+    steps: Vec<u32>,
     earlier: Earlier,
     frames: Vec<Avma>,
     chain: Vec<u64>,
@@ -44,13 +49,14 @@ pub struct Unwound {
 }
 
 impl Stacks {
-    /// For samples whose user registers are those of `regs_mask`.
+    /// For samples whose user registers are those of `regs_mask`, with stack copies of these sizes.
     #[must_use]
-    pub fn new(regs_mask: u64) -> Self {
+    pub fn new(regs_mask: u64, steps: &[u32]) -> Self {
         Self {
             unwinder: Unwinder::new(),
             machine: Machine::host(),
             regs_mask,
+            steps: steps.to_vec(),
             earlier: Earlier::default(),
             frames: Vec::new(),
             chain: Vec::new(),
@@ -96,7 +102,7 @@ impl Stacks {
         let ending = match stop {
             Stop::ReachedRoot => StackEnding::Complete,
             Stop::StackEnd { .. } => {
-                unwound.was_cut = copied.bytes.len() as u64 >= copied.reserved;
+                unwound.was_cut = self.full_copy(copied).is_some();
                 self.go_deeper(pid, tid, &regs, copied, processes)
             }
             other => self.ending_of(other, copied),
@@ -172,8 +178,15 @@ impl Stacks {
         }
     }
 
+    /// The size of the copy, if it ended by its size and not by the end of readable memory. A large copy is some
+    /// words short of its size, for the record to stay below 64 KiB.
+    fn full_copy(&self, copied: UserStack<'_>) -> Option<u32> {
+        let bytes = u32::try_from(copied.bytes.len()).ok()?;
+        self.steps.iter().copied().find(|&step| bytes <= step && bytes + RECORD_BYTES >= step)
+    }
+
     fn ending_of(&self, stop: Stop, copied: UserStack<'_>) -> StackEnding {
-        let copied_bytes = u32::try_from(copied.bytes.len()).unwrap_or(u32::MAX);
+        let copied_bytes = self.full_copy(copied).unwrap_or(copied.bytes.len() as u32);
         let reason = match stop {
             Stop::ReachedRoot => return StackEnding::Complete,
             Stop::StackEnd { .. } => StopReason::StackEnd(copied_bytes),

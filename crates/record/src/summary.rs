@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use perfdata::stack_notes::StackEnd;
+
 use crate::sys::ExitKind;
 
 /// The whole of one recording.
@@ -137,6 +139,21 @@ pub enum StopReason {
     Behind,
     /// The kernel gave no registers (the sample hit a kernel thread, or a 32-bit task).
     NoRegisters,
+}
+
+impl From<StopReason> for StackEnd {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::StackEnd(bytes) => Self::CopyEnd(bytes),
+            StopReason::NoUnwindInfo => Self::NoUnwindInfo,
+            StopReason::NoMapping => Self::NoMapping,
+            StopReason::Bad => Self::Bad,
+            StopReason::NoObjectFile => Self::NoObjectFile,
+            StopReason::TooDeep => Self::TooDeep,
+            StopReason::Behind => Self::Behind,
+            StopReason::NoRegisters => Self::NoRegisters,
+        }
+    }
 }
 
 impl std::fmt::Display for StopReason {

@@ -60,7 +60,6 @@ struct Rest {
     sink: Sink,
     shared: Shared,
     sample_times: Option<(u64, u64)>,
-    stops: Vec<(u64, StackEnding)>,
     window: (u32, u32),
     sample_bytes: u64,
     /// First file event of the off-CPU engine.
@@ -80,8 +79,6 @@ pub struct Finished {
     pub sample_times: Option<(u64, u64)>,
     /// Bytes of sample records handed to the output.
     pub sample_bytes: u64,
-    /// Incomplete stacks: (number of the sample in the file, its ending), ascending.
-    pub stops: Vec<(u64, StackEnding)>,
 }
 
 impl Worker {
@@ -100,12 +97,11 @@ impl Worker {
             steps: plan.steps.len(),
             writes_switches,
             processes: Processes::default(),
-            stacks: Stacks::new(regs_mask),
+            stacks: Stacks::new(regs_mask, &plan.steps),
             account: Account::default(),
             sink,
             shared,
             sample_times: None,
-            stops: Vec::new(),
             window: (0, 0),
             sample_bytes: 0,
             first_off_cpu,
@@ -142,8 +138,8 @@ impl Worker {
         }
         self.order.emit_all(|time_ns, record| self.rest.take(time_ns, record));
         self.rest.sink.finish_round();
-        let Rest { account, sink, processes, sample_times, stops, sample_bytes, .. } = self.rest;
-        Finished { account, sink, processes, sample_times, stops, sample_bytes }
+        let Rest { account, sink, processes, sample_times, sample_bytes, .. } = self.rest;
+        Finished { account, sink, processes, sample_times, sample_bytes }
     }
 }
 
@@ -211,7 +207,7 @@ impl Rest {
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);
             self.climb(unwound.was_cut);
-            self.account.stack(tid, ending);
+            self.account.stack(tid, time_ns, ending);
         }
         let chain = perfdata::Callchain(self.stacks.chain().into());
         let written = Sample { callchain: Some(chain), stack_user: None, ..*sample };
