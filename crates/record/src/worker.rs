@@ -227,7 +227,7 @@ impl Rest {
         self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);
-            self.account.stack(tid, ending);
+            self.account.stack(tid, time_ns, ending);
             if unwound.was_cut {
                 self.shared.cut_processes.lock().expect("invariant: no panic while held").push(pid);
             }
