@@ -28,8 +28,12 @@ use std::process::ExitCode;
 
 /// Parsers of this crate for fuzzing: a name and a function that must return on any bytes.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
-pub const TARGETS: &[(&str, fn(&[u8]))] =
-    &[("perf_script_text", input::fuzz_perf_script), ("folded_text", input::fuzz_folded)];
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("perf_script_text", input::fuzz_perf_script),
+    ("folded_text", input::fuzz_folded),
+    ("report_flags", cmd::report::fuzz_flags),
+    ("sizes", recording::fuzz_values),
+];
 
 /// Runs the program with `args`, of which the first is its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -81,6 +81,13 @@ impl LiveFormat {
         word(record, at)
     }
 
+    /// Type and size in bytes of the record whose first eight bytes, as the machine's own word, are `header`.
+    #[must_use]
+    pub fn type_and_size(header: u64) -> (u32, usize) {
+        let [t0, t1, t2, t3, _, _, s0, s1] = header.to_ne_bytes();
+        (u32::from_ne_bytes([t0, t1, t2, t3]), usize::from(u16::from_ne_bytes([s0, s1])))
+    }
+
     /// Finds the stack of a sample whose words can be read by offset with `word_at` (it may be split in two by the
     /// end of a ring). `None` if the event copies none, or if fields stand before it that can't be skipped.
     pub fn find_snapshot(&self, size: usize, word_at: impl Fn(usize) -> Option<u64>) -> Option<Snapshot> {

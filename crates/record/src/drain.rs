@@ -102,12 +102,11 @@ pub fn drain(rings: &mut [Ring], layouts: &Layouts, backlog: &Backlog) -> Vec<u8
 fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(header) = span.u64_at(at) {
-        let [t0, t1, t2, t3, _, _, s0, s1] = header.to_ne_bytes();
-        let size = usize::from(u16::from_ne_bytes([s0, s1]));
+        let (kind, size) = LiveFormat::type_and_size(header);
         if size < 8 || at + size > span.len() {
             break;
         }
-        let is_sample = u32::from_ne_bytes([t0, t1, t2, t3]) == PERF_RECORD_SAMPLE;
+        let is_sample = kind == PERF_RECORD_SAMPLE;
         let layout = is_sample.then(|| layouts.of_sample(span.u64_at(at + 8)));
         match layout.and_then(|l| l.find_snapshot(size, |offset| span.u64_at(at + offset))) {
             Some(mut snapshot) => {

@@ -30,6 +30,8 @@ const LAYOUTS: &[&str] = &[
     "crates/dso/",
     "crates/record/src/sys/",
     "crates/record/src/off_cpu/",
+    // A word of the target's stack.
+    "crates/record/src/stacks.rs",
     "fuzz/",
 ];
 

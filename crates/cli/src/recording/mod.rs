@@ -7,7 +7,7 @@ mod value;
 
 pub use sampling::SamplingArgs;
 pub use target::TargetArgs;
-pub use value::{parse_bytes, parse_pages};
+pub use value::{fuzz_values, parse_bytes, parse_pages};
 
 use std::process::ExitCode;
 

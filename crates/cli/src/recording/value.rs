@@ -36,6 +36,13 @@ pub fn parse_pages(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Fuzz entry: any text as a size.
+pub fn fuzz_values(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = parse_bytes(&text);
+    let _ = parse_pages(&text);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

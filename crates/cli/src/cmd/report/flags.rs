@@ -272,7 +272,7 @@ pub fn parse_cpus(text: &str) -> anyhow::Result<Vec<i32>> {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| text.trim().parse::<i32>().with_context(|| format!("-C: '{part}' is no CPU"));
         let (from, to) = (number(from)?, number(to)?);
-        if to - from > 65_536 {
+        if to.checked_sub(from).is_none_or(|count| count > 65_536) {
             bail!("-C: '{part}' is too long a range");
         }
         cpus.extend(from..=to);
@@ -301,6 +301,15 @@ fn parse_seconds(text: &str) -> Option<u64> {
     }
     let nanos: String = fraction.chars().chain("000000000".chars()).take(9).collect();
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.parse().ok()?)
+}
+
+/// Fuzz entry: any text as the value of each flag that has a grammar of its own.
+pub fn fuzz_flags(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = parse_call_graph(&text);
+    let _ = parse_fields("--sort", &text, &|name| name.len() % 2 == 0);
+    let _ = parse_cpus(&text);
+    let _ = parse_time(&text);
 }
 
 #[cfg(test)]
