@@ -20,6 +20,7 @@ pub mod svg;
 pub mod symbols;
 pub mod term;
 pub mod text;
+pub mod tui;
 pub mod unwind;
 
 use clap::Parser;

@@ -315,7 +315,7 @@ impl Profile {
     }
 
     /// A task of its own, to be named by [`Self::name_tasks`].
-    pub(crate) fn push_task(&mut self, task: Task) -> TaskId {
+    pub fn push_task(&mut self, task: Task) -> TaskId {
         self.tasks.push(task);
         TaskId::from_index(self.tasks.len() - 1)
     }

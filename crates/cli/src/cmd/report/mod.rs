@@ -8,8 +8,8 @@ pub use plan::Plan;
 
 use crate::load::{self, Recording};
 use crate::text::report as stdio;
-use crate::{out, term};
-use std::io::Write;
+use crate::{out, term, tui};
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -28,8 +28,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         out::note(&format!("tally report: {}: no samples in it", path.display()));
         return Ok(ExitCode::SUCCESS);
     }
+    if browses(&args) {
+        let theme = tui::Theme { colour: term::colours_stdout() };
+        return tui::run(tui::App::new(tui::Data::new(&recording, plan.report), theme));
+    }
     print(&recording, &plan, &args)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// On a terminal a report is browsed, unless text is asked for.
+fn browses(args: &Args) -> bool {
+    let text = args.stdio || args.quiet || args.field_separator.is_some();
+    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
 }
 
 fn print(recording: &Recording, plan: &Plan, args: &Args) -> anyhow::Result<()> {

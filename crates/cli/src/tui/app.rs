@@ -1,0 +1,291 @@
+//! The program in the terminal: views on top of each other, keys to the topmost.
+
+use super::annotate::Annotate;
+use super::data::Data;
+use super::flame::FlameView;
+use super::prompt::{Prompt, Typed};
+use super::sandwich::{Sandwich, Step};
+use super::table::Table;
+use super::{Theme, help};
+use crate::out::harmless;
+use crate::text::run_screen::cut;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use profile::view::report::{SortKey, Value};
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// A view that lies on the table.
+enum View {
+    Sandwich(Sandwich),
+    Flame(FlameView),
+    Annotate(Annotate),
+    Help(usize),
+}
+
+/// All state.
+pub struct App<'a> {
+    data: Data<'a>,
+    table: Table,
+    /// Topmost last.
+    views: Vec<View>,
+    prompt: Option<Prompt>,
+    /// One line that goes with the next key.
+    message: Option<String>,
+    theme: Theme,
+    quit: bool,
+}
+
+/// Smaller than this there is nothing to be read.
+const LEAST: (u16, u16) = (30, 6);
+
+impl<'a> App<'a> {
+    /// Shows `data`.
+    pub fn new(data: Data<'a>, theme: Theme) -> Self {
+        let mut table = Table::default();
+        table.refresh(&data);
+        Self { data, table, views: Vec::new(), prompt: None, message: None, theme, quit: false }
+    }
+
+    /// Has the user left?
+    pub fn wants_to_quit(&self) -> bool {
+        self.quit
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent) {
+        self.message = None;
+        if self.prompt.is_some() {
+            return self.prompt_key(key);
+        }
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => self.quit = true,
+            KeyCode::Char('z' | 'l' | 'd' | 'u') if control => {}
+            _ if matches!(self.views.last(), Some(View::Help(_))) => self.help_key(key),
+            KeyCode::Char('q') | KeyCode::Esc => self.back(),
+            KeyCode::Char('?') | KeyCode::F(1) => self.views.push(View::Help(0)),
+            KeyCode::Char('/') => self.prompt = Some(Prompt::default()),
+            KeyCode::Char('f') => self.show_flame(),
+            KeyCode::Char('s') => self.show_sandwich(),
+            KeyCode::Tab => self.next_event(true),
+            KeyCode::BackTab => self.next_event(false),
+            _ => self.view_key(key),
+        }
+    }
+
+    fn help_key(&mut self, key: KeyEvent) {
+        let Some(View::Help(scroll)) = self.views.last_mut() else { return };
+        match key.code {
+            KeyCode::Down | KeyCode::Char('j') => *scroll = (*scroll + 1).min(help::len().saturating_sub(1)),
+            KeyCode::Up | KeyCode::Char('k') => *scroll = scroll.saturating_sub(1),
+            _ => drop(self.views.pop()),
+        }
+    }
+
+    fn prompt_key(&mut self, key: KeyEvent) {
+        let Some(prompt) = &mut self.prompt else { return };
+        let typed = prompt.key(key);
+        let text = if typed == Typed::Cancelled { String::new() } else { prompt.text.clone() };
+        if typed != Typed::Going {
+            self.prompt = None;
+        }
+        match self.views.last_mut() {
+            None => self.table.find(&text, &self.data),
+            Some(View::Flame(flame)) => flame.find(&text),
+            Some(_) => self.message = Some("nothing to find here".to_owned()),
+        }
+    }
+
+    /// One step back: out of a function, a view, a search, a zoom, the program.
+    fn back(&mut self) {
+        match self.views.last_mut() {
+            Some(View::Sandwich(sandwich)) => {
+                if !sandwich.back(self.data.tree()) {
+                    self.views.pop();
+                }
+            }
+            Some(View::Flame(flame)) if flame.is_zoomed() => flame.leave_zoom(self.data.tree()),
+            Some(_) => drop(self.views.pop()),
+            None if !self.table.search().is_empty() => self.table.find("", &self.data),
+            None if self.data.unzoom() => self.table.reset(&self.data),
+            None => self.quit = true,
+        }
+    }
+
+    fn next_event(&mut self, forward: bool) {
+        self.data.next_event(forward);
+        self.table.reset(&self.data);
+        self.views.retain(|view| !matches!(view, View::Annotate(_)));
+        let function = self.views.iter().find_map(|view| match view {
+            View::Sandwich(sandwich) => Some(sandwich.name().to_owned()),
+            _ => None,
+        });
+        if self.views.is_empty() {
+            return;
+        }
+        let tree = self.data.tree();
+        self.views.retain_mut(|view| match view {
+            View::Flame(flame) => {
+                *flame = FlameView::new(tree);
+                true
+            }
+            View::Sandwich(sandwich) => match Sandwich::new(tree, function.as_deref().unwrap_or_default()) {
+                Some(other) => {
+                    *sandwich = other;
+                    true
+                }
+                None => false,
+            },
+            _ => true,
+        });
+    }
+
+    fn view_key(&mut self, key: KeyEvent) {
+        match self.views.last_mut() {
+            None => self.table_key(key),
+            Some(View::Sandwich(sandwich)) => {
+                if let Step::Go(name) = sandwich.key(key) {
+                    sandwich.go(self.data.tree(), &name);
+                }
+            }
+            Some(View::Flame(flame)) => flame.key(key, self.data.tree()),
+            Some(View::Annotate(annotate)) => annotate.key(key),
+            Some(View::Help(_)) => {}
+        }
+    }
+
+    fn table_key(&mut self, key: KeyEvent) {
+        if self.table.key(key, &self.data) {
+            return;
+        }
+        match key.code {
+            KeyCode::Char('a') | KeyCode::Enter => self.annotate(),
+            KeyCode::Char('o') => {
+                self.data.turn_order();
+                self.table.refresh(&self.data);
+            }
+            KeyCode::Char('t') => self.zoom(&SortKey::Comm),
+            KeyCode::Char('d') => self.zoom(&SortKey::Dso),
+            KeyCode::Char('z') => self.zoom(&SortKey::Symbol),
+            _ => {}
+        }
+    }
+
+    /// Only samples with the value of `key` in the row under the cursor.
+    fn zoom(&mut self, key: &SortKey) {
+        let Some(row) = self.table.row(&self.data) else { return };
+        let value = match key {
+            SortKey::Symbol => self.data.function(row),
+            key => self.data.value(row, key),
+        };
+        let Some(value) = value else {
+            self.message = Some("this row has no such value".to_owned());
+            return;
+        };
+        let key = key.clone();
+        self.data.zoom(value.clone(), move |opts| {
+            let list = match key {
+                SortKey::Comm => &mut opts.filter.comms,
+                SortKey::Dso => &mut opts.filter.dsos,
+                _ => &mut opts.filter.symbols,
+            };
+            *list = vec![value];
+        });
+        self.table.reset(&self.data);
+    }
+
+    fn show_flame(&mut self) {
+        if !matches!(self.views.last(), Some(View::Flame(_))) {
+            self.views.push(View::Flame(FlameView::new(self.data.tree())));
+        }
+    }
+
+    fn show_sandwich(&mut self) {
+        let name = match self.views.last() {
+            None => self.table.function(&self.data),
+            Some(View::Flame(flame)) => flame.function(self.data.tree()).map(str::to_owned),
+            Some(View::Annotate(annotate)) => Some(annotate.name().to_owned()),
+            Some(_) => return,
+        };
+        match name.and_then(|name| Sandwich::new(self.data.tree(), &name)) {
+            Some(sandwich) => self.views.push(View::Sandwich(sandwich)),
+            None => self.message = Some("this row has no function with a name".to_owned()),
+        }
+    }
+
+    fn annotate(&mut self) {
+        let Some(row) = self.table.row(&self.data) else { return };
+        let symbol = row.values.iter().find_map(|value| match value {
+            Value::Symbol { symbol, .. } => *symbol,
+            _ => None,
+        });
+        let view = symbol.ok_or_else(|| "this row has no function with a name".to_owned());
+        match view.and_then(|symbol| Annotate::new(&self.data, symbol)) {
+            Ok(view) => self.views.push(View::Annotate(view)),
+            Err(why) => self.message = Some(format!("can't annotate: {why}")),
+        }
+    }
+
+    /// Draws everything.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        let buffer = frame.buffer_mut();
+        if area.width < LEAST.0 || area.height < LEAST.1 {
+            let text = format!("terminal too small ({}x{} is the least)", LEAST.0, LEAST.1);
+            buffer.set_stringn(area.x, area.y, text, usize::from(area.width), Style::new());
+            return;
+        }
+        self.bars(buffer, area);
+        let inner = Rect { y: area.y + 1, height: area.height - 2, ..area };
+        let theme = self.theme;
+        match self.views.last_mut() {
+            None => self.table.draw(buffer, inner, &self.data, theme),
+            Some(View::Sandwich(sandwich)) => sandwich.draw(buffer, inner, theme),
+            Some(View::Flame(flame)) => flame.draw(buffer, inner, self.data.tree(), theme),
+            Some(View::Annotate(annotate)) => annotate.draw(buffer, inner, theme),
+            Some(View::Help(scroll)) => help::draw(buffer, inner, theme, *scroll),
+        }
+    }
+
+    /// The line above (what is shown) and the line below (input, message or keys).
+    fn bars(&self, buffer: &mut Buffer, area: Rect) {
+        let width = usize::from(area.width);
+        let mut head = self.data.title();
+        for label in self.data.zoom_labels() {
+            head.push_str(&format!(" › {}", harmless(label)));
+        }
+        let view = match self.views.last() {
+            None if self.table.search().is_empty() => String::new(),
+            None => format!("find: {}", self.table.search()),
+            Some(View::Sandwich(_)) => "callers and callees".to_owned(),
+            Some(View::Flame(_)) => "flame graph".to_owned(),
+            Some(View::Annotate(annotate)) => annotate.name().to_owned(),
+            Some(View::Help(_)) => "help".to_owned(),
+        };
+        let view = cut(&harmless(&view), width / 2);
+        let room = width.saturating_sub(view.chars().count() + 1);
+        let head = format!("{:<room$} {view}", cut(&head, room));
+        buffer.set_stringn(area.x, area.y, head, width, self.theme.bar());
+        let foot = format!("{:<width$}", cut(&self.foot(), width));
+        buffer.set_stringn(area.x, area.bottom() - 1, foot, width, self.theme.bar());
+    }
+
+    fn foot(&self) -> String {
+        if let Some(prompt) = &self.prompt {
+            return format!("/{}_", harmless(&prompt.text));
+        }
+        if let Some(message) = &self.message {
+            return message.clone();
+        }
+        match self.views.last() {
+            None => "?:help →:open /:find a:annotate s:callers f:flame t,d,z:zoom o:order q:quit",
+            Some(View::Sandwich(_)) => "↑↓:move  Enter:go there  Esc:back  ?:help",
+            Some(View::Flame(_)) => "↑↓←→:move  Enter:zoom  u:all  s:callers  /:find  Esc:back  ?:help",
+            Some(View::Annotate(_)) => "↑↓:move  h:hottest  s:callers  Esc:back  ?:help",
+            Some(View::Help(_)) => "any key:back  ↑↓:scroll",
+        }
+        .to_owned()
+    }
+}

@@ -1,0 +1,45 @@
+//! The keys.
+
+use super::Theme;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+const KEYS: &[(&str, &str)] = &[
+    ("", "Everywhere"),
+    ("?", "this help; any key leaves it"),
+    ("q  Esc", "back; leaves the program from the first view"),
+    ("/", "find: rows or frames whose name contains the text"),
+    ("Tab", "next event (Shift-Tab: the one before)"),
+    ("", "Table"),
+    ("↑ ↓ j k", "move; also PgUp PgDn Home End"),
+    ("→ + Space", "open the call graph; ← - close it"),
+    ("e E", "open all below the row; of all rows (c C: close)"),
+    ("a Enter", "annotate the function"),
+    ("s", "callers and callees of the function"),
+    ("f", "flame graph"),
+    ("t d z", "only this thread name; file; function (Esc: back)"),
+    ("o", "order by own time or with callees"),
+    ("", "Callers and callees"),
+    ("↑ ↓ Enter", "move; go to that function"),
+    ("", "Flame graph"),
+    ("↑ ↓ ← →", "caller; hottest callee; neighbours"),
+    ("Enter", "zoom in (Backspace or u: out)"),
+];
+
+/// Draws the help over `area`; `scroll` lines are above.
+pub fn draw(buffer: &mut Buffer, area: Rect, theme: Theme, scroll: usize) {
+    for (y, (key, text)) in (area.y..area.bottom()).zip(KEYS.iter().skip(scroll)) {
+        if key.is_empty() {
+            buffer.set_stringn(area.x, y, text, usize::from(area.width), theme.heading());
+        } else {
+            let line = format!("  {key:<12}{text}");
+            buffer.set_stringn(area.x, y, line, usize::from(area.width), Style::new());
+        }
+    }
+}
+
+/// Lines of help.
+pub fn len() -> usize {
+    KEYS.len()
+}

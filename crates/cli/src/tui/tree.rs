@@ -1,0 +1,110 @@
+//! The lines of the table: rows, and below open ones their call graphs.
+
+use super::data::{Data, period};
+use profile::view::report::{GraphNode, ReportRow};
+use std::collections::HashSet;
+
+/// Where a line belongs: the row's position in the section, then the position of each node on the way down.
+pub type Place = Vec<u32>;
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeLine {
+    /// Where.
+    pub place: Place,
+    /// 0 for a row, 1 for the roots of its graph.
+    pub depth: usize,
+    /// What can be opened: `Some(open)`.
+    pub open: Option<bool>,
+    /// Entry of a node, as position in [`profile::view::report::Report::chain_entries`]; `None` for a row.
+    pub entry: Option<u32>,
+    /// Period of the node; `None` for rows and for further entries of a node.
+    pub period: Option<u64>,
+}
+
+/// Which rows and nodes are open.
+#[derive(Clone, Debug, Default)]
+pub struct OpenPlaces {
+    open: HashSet<Place>,
+}
+
+impl OpenPlaces {
+    /// Is it open?
+    pub fn contains(&self, place: &[u32]) -> bool {
+        self.open.contains(place)
+    }
+
+    /// Opens a place.
+    pub fn open(&mut self, place: Place) {
+        self.open.insert(place);
+    }
+
+    /// Closes a place and all below.
+    pub fn close(&mut self, place: &[u32]) {
+        self.open.retain(|open| !open.starts_with(place));
+    }
+
+    /// Closes everything.
+    pub fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    /// Opens a row and its whole graph.
+    pub fn open_row(&mut self, at: usize, row: &ReportRow) {
+        if row.graph.is_empty() {
+            return;
+        }
+        let place = vec![at as u32];
+        self.open_nodes(&place, &row.graph);
+        self.open.insert(place);
+    }
+
+    fn open_nodes(&mut self, place: &[u32], nodes: &[GraphNode]) {
+        for (i, node) in (0u32..).zip(nodes).filter(|(_, node)| !node.children.is_empty()) {
+            let place: Place = place.iter().copied().chain([i]).collect();
+            self.open_nodes(&place, &node.children);
+            self.open.insert(place);
+        }
+    }
+}
+
+/// All lines to be shown, rows that `keep` refuses left out.
+pub fn lines(data: &Data<'_>, open: &OpenPlaces, keep: &dyn Fn(&ReportRow) -> bool) -> Vec<TreeLine> {
+    let mut lines = Vec::new();
+    for (at, row) in data.rows().filter(|(_, row)| keep(row)) {
+        let place = vec![at as u32];
+        let is_open = open.contains(&place);
+        let openable = (!row.graph.is_empty()).then_some(is_open);
+        lines.push(TreeLine { place: place.clone(), depth: 0, open: openable, entry: None, period: None });
+        if is_open {
+            push_nodes(&mut lines, open, &place, &row.graph);
+        }
+    }
+    lines
+}
+
+fn push_nodes(lines: &mut Vec<TreeLine>, open: &OpenPlaces, above: &[u32], nodes: &[GraphNode]) {
+    for (i, node) in (0u32..).zip(nodes) {
+        let place: Place = above.iter().copied().chain([i]).collect();
+        let is_open = open.contains(&place);
+        let openable = (!node.children.is_empty()).then_some(is_open);
+        for (k, &entry) in node.entries.iter().enumerate() {
+            lines.push(TreeLine {
+                place: place.clone(),
+                depth: above.len(),
+                // The mark stands at the last entry, where the fork is.
+                open: openable.filter(|_| k + 1 == node.entries.len()),
+                entry: Some(entry),
+                period: (k == 0).then_some(node.cumulative),
+            });
+        }
+        if is_open {
+            push_nodes(lines, open, &place, &node.children);
+        }
+    }
+}
+
+/// The period a row is sorted by.
+pub fn main_period(data: &Data<'_>, row: &ReportRow) -> u64 {
+    if data.has_children() { period(&row.children) } else { period(&row.own) }
+}
