@@ -171,6 +171,12 @@ impl Opened {
         self.each(plan, |of| of.is_none_or(|s| s == step), Counter::enable)
     }
 
+    /// Starts only the event that tells of processes, if it is one of its own: from then on no process is missed.
+    pub fn enable_tracking(&self, plan: &Plan) -> io::Result<()> {
+        let tracking = plan.tracking();
+        self.counters.iter().filter(|c| Some(c.event) == tracking).try_for_each(|c| c.counter.enable())
+    }
+
     /// Stops every event.
     pub fn disable(&self, plan: &Plan) -> io::Result<()> {
         self.each(plan, |_| true, Counter::disable)

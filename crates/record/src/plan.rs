@@ -130,6 +130,14 @@ impl Plan {
             .extend(convert::FILE_EVENTS.iter().map(|name| FileEvent { name: (*name).to_owned(), attr }));
     }
 
+    /// Index of the opened event that only tells of processes; `None` if a sampling event does that as well.
+    #[must_use]
+    pub fn tracking(&self) -> Option<usize> {
+        self.opened
+            .iter()
+            .position(|e| e.attr.sample_type & PERF_SAMPLE_IP == 0 && e.attr.flags.has(AttrFlags::MMAP2))
+    }
+
     /// True if samples of different events must be told apart by their id.
     #[must_use]
     pub fn has_ids(&self) -> bool {

@@ -42,14 +42,16 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let child = if command.is_empty() {
         None
     } else {
-        Some(Child::fork(command, Some(&signals)).map_err(Error::system("fork"))?)
+        let piped = opts.output == Output::Stdout;
+        Some(Child::fork_with(command, Some(&signals), piped).map_err(Error::system("fork"))?)
     };
     let (places, start) = places_of(opts, child.as_ref())?;
     let setup = setup::open(opts, &places, start)?;
     let totals = if opts.summary { Totals::open(&places, start, setup.kernel) } else { Totals::default() };
     let mut setup = setup;
     let off_cpu = start_off_cpu(opts, child.as_ref(), &places, &mut setup);
-    Recording::begin(opts, signals, child, places, setup, totals, off_cpu)?.run(start)
+    let prepared = Prepared { places, start, setup, totals, off_cpu };
+    Recording::begin(opts, signals, child, prepared)?.run(start)
 }
 
 fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
@@ -72,6 +74,15 @@ fn open_cgroup(name: &str) -> Result<std::fs::File, Error> {
     let open = |root: &str| std::fs::File::open(format!("{root}/{}", name.trim_start_matches('/')));
     let first = open(roots[0]);
     first.or_else(|_| open(roots[1])).map_err(|source| Error::Cgroup { name: name.to_owned(), source })
+}
+
+/// Everything that is open when the recording begins.
+struct Prepared {
+    places: Places,
+    start: Start,
+    setup: Setup,
+    totals: Totals,
+    off_cpu: Option<OffCpu>,
 }
 
 struct Recording<'o> {
@@ -98,16 +109,18 @@ impl<'o> Recording<'o> {
         opts: &'o RecordOpts,
         signals: SignalReader,
         child: Option<Child>,
-        places: Places,
-        setup: Setup,
-        totals: Totals,
-        off_cpu: Option<OffCpu>,
+        prepared: Prepared,
     ) -> Result<Self, Error> {
+        let Prepared { places, start, setup, totals, off_cpu } = prepared;
         let shared = Shared::default();
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let layouts = Layouts::new(&setup.plan, ids);
         let sink = crate::output::Sink::create(&opts.output, writer_opts(opts, &setup), opts.max_size_bytes)?;
         let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), opts.extra.switches);
+        if start == Start::ByHand {
+            // Before /proc is read, so that nothing begins unseen in between.
+            setup.opened.enable_tracking(&setup.plan).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))?;
+        }
         describe(opts, &places, &setup, child.as_ref(), &mut worker);
         worker.start(opts.clock.now_ns());
         let (rounds, received) = mpsc::channel();

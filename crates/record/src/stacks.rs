@@ -105,12 +105,22 @@ impl Stacks {
                 unwound.was_cut = self.full_copy(copied).is_some();
                 self.go_deeper(pid, tid, &regs, copied, processes)
             }
+            _ if self.is_at_kernel_entry() => {
+                unwound.ending = Some(StackEnding::Stopped(StopReason::NoRegisters, None));
+                return unwound;
+            }
             other => self.ending_of(other, copied),
         };
         self.chain.push(PERF_CONTEXT_USER);
         self.chain.extend(self.frames.iter().map(|f| f.0));
         unwound.ending = Some(ending);
         unwound
+    }
+
+    /// The kernel's part of the chain is a single frame: its entry code. On the first instructions there, the user's
+    /// registers are not saved yet, and the kernel hands out those of the entry before.
+    fn is_at_kernel_entry(&self) -> bool {
+        matches!(self.chain[..], [PERF_CONTEXT_KERNEL, _])
     }
 
     /// The stack goes on past the copy.

@@ -53,8 +53,18 @@ impl ExitKind {
 impl Child {
     /// Forks. The child waits until [`Child::exec`]; it dies if we go away before.
     ///
-    /// `program` is searched in `PATH` at exec. The signal mask of `signals` is undone in the child.
+    /// The program is searched in `PATH` at exec. The signal mask of `signals` is undone in the child.
     pub fn fork<S: AsRef<OsStr>>(argv: &[S], signals: Option<&SignalReader>) -> io::Result<Self> {
+        Self::fork_with(argv, signals, false)
+    }
+
+    /// As [`Child::fork`]; with `stdout_to_stderr` what the child prints goes to standard error, because standard
+    /// output carries our own data.
+    pub fn fork_with<S: AsRef<OsStr>>(
+        argv: &[S],
+        signals: Option<&SignalReader>,
+        stdout_to_stderr: bool,
+    ) -> io::Result<Self> {
         let argv =
             argv.iter().map(|a| CString::new(a.as_ref().as_bytes())).collect::<Result<Vec<_>, _>>().map_err(
                 |_| io::Error::new(io::ErrorKind::InvalidInput, "an argument contains a NUL byte"),
@@ -74,7 +84,7 @@ impl Child {
         }
         if pid == 0 {
             let fds = (gate_read.as_raw_fd(), gate_write.as_raw_fd(), error_write.as_raw_fd());
-            child_main(&pointers, fds, mask);
+            child_main(&pointers, fds, mask, stdout_to_stderr);
         }
         Ok(Self {
             pid: pid as u32,
@@ -159,7 +169,12 @@ impl Child {
 }
 
 /// The child between fork and exec. Never returns.
-fn child_main(argv: &[*const libc::c_char], fds: (RawFd, RawFd, RawFd), mask: Option<&libc::sigset_t>) -> ! {
+fn child_main(
+    argv: &[*const libc::c_char],
+    fds: (RawFd, RawFd, RawFd),
+    mask: Option<&libc::sigset_t>,
+    stdout_to_stderr: bool,
+) -> ! {
     let (gate, our_gate_end, error_pipe) = fds;
     // SAFETY: a descriptor number of this process; without closing it, the gate would never report our parent's end.
     unsafe { libc::close(our_gate_end) };
@@ -169,6 +184,10 @@ fn child_main(argv: &[*const libc::c_char], fds: (RawFd, RawFd, RawFd), mask: Op
     if n != 1 {
         // SAFETY: ends the process without running destructors of the parent's state.
         unsafe { libc::_exit(127) };
+    }
+    if stdout_to_stderr {
+        // SAFETY: the standard descriptors; async-signal-safe.
+        unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) };
     }
     // Rust's runtime ignores SIGPIPE, which an exec'ed program would inherit.
     // SAFETY: restores a default disposition; async-signal-safe.
