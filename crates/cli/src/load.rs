@@ -54,7 +54,7 @@ pub fn open(path: &Path) -> anyhow::Result<Mmap> {
         Mmap::open(path).with_context(|| format!("can't open {}{remedy}", path.display()))?
     };
     if map.is_empty() {
-        bail!("{} is empty: the recorder was killed before it wrote anything", path.display());
+        bail!("{} is empty: nothing was recorded", name_of(path));
     }
     Ok(map)
 }
@@ -64,7 +64,12 @@ pub fn open(path: &Path) -> anyhow::Result<Mmap> {
 /// # Errors
 /// If it is no perf.data file.
 pub fn parse<'a>(path: &Path, map: &'a Mmap) -> anyhow::Result<PerfData<'a>> {
-    PerfData::open(map).with_context(|| format!("can't read {}", path.display()))
+    PerfData::open(map).with_context(|| format!("can't read {}", name_of(path)))
+}
+
+/// The path, or "standard input" for `-`.
+pub fn name_of(path: &Path) -> String {
+    if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// Reads the recording at `path` with everything `opts` asks for.

@@ -24,7 +24,16 @@ pub fn line(text: &str) -> anyhow::Result<()> {
 
 /// Tells a failure: `tally: TEXT` on standard error.
 pub fn complain(text: &str) {
-    note(&format!("tally: {}", harmless(text)));
+    note(&format!("tally: {}", harmless(&without_errno(text))));
+}
+
+/// The system's message without its number: `(os error 2)` tells people nothing.
+fn without_errno(text: &str) -> String {
+    let Some((before, after)) = text.split_once(" (os error ") else { return text.to_owned() };
+    match after.split_once(')') {
+        Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => format!("{before}{rest}"),
+        _ => text.to_owned(),
+    }
 }
 
 /// One line on standard error. Nobody can be told when that fails, so a failure is ignored.
@@ -69,6 +78,11 @@ mod tests {
         assert_eq!(harmless("\x1b]0;evil\x07"), "\\x1b]0;evil\\x07");
         assert_eq!(harmless("a\u{202e}b\u{9b}"), "a\\x202eb\\x9b");
         assert!(matches!(harmless("std::vec<größe>"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn the_number_of_a_system_error_is_left_out() {
+        assert_eq!(without_errno("x: No such file (os error 2); try y"), "x: No such file; try y");
     }
 
     #[test]

@@ -67,11 +67,11 @@ impl Annotate {
         let lines: Vec<Line> = instructions.iter().map(line).collect();
         let title = profile.strings.of(function.name).to_owned();
         let mut this = Self { name: title, lines, cursor: 0, top: 0, height: 0 };
-        this.to_hottest();
+        this.jump_to_hottest();
         Ok(this)
     }
 
-    fn to_hottest(&mut self) {
+    fn jump_to_hottest(&mut self) {
         let hottest = self.lines.iter().enumerate().max_by(|(_, a), (_, b)| a.percent.total_cmp(&b.percent));
         self.cursor = hottest.map_or(0, |(at, _)| at);
     }
@@ -92,7 +92,7 @@ impl Annotate {
             KeyCode::PageUp => self.cursor = self.cursor.saturating_sub(page),
             KeyCode::Home | KeyCode::Char('g') => self.cursor = 0,
             KeyCode::End | KeyCode::Char('G') => self.cursor = last,
-            KeyCode::Char('h' | 'H') => self.to_hottest(),
+            KeyCode::Char('h' | 'H') => self.jump_to_hottest(),
             _ => {}
         }
     }

@@ -46,10 +46,10 @@ impl FlameView {
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent, tree: &Tree) {
         match key.code {
-            KeyCode::Up | KeyCode::Char('k') => self.to_caller(tree),
-            KeyCode::Down | KeyCode::Char('j') => self.to_callee(tree),
-            KeyCode::Right | KeyCode::Char('l') => self.to_neighbour(true),
-            KeyCode::Left | KeyCode::Char('h') => self.to_neighbour(false),
+            KeyCode::Up | KeyCode::Char('k') => self.move_to_caller(tree),
+            KeyCode::Down | KeyCode::Char('j') => self.move_to_callee(tree),
+            KeyCode::Right | KeyCode::Char('l') => self.move_to_neighbour(true),
+            KeyCode::Left | KeyCode::Char('h') => self.move_to_neighbour(false),
             KeyCode::Home | KeyCode::Char('g') => self.cursor = 0,
             KeyCode::Enter => self.zoom(tree),
             KeyCode::Backspace | KeyCode::Char('u') => self.unzoom(tree),
@@ -57,7 +57,7 @@ impl FlameView {
         }
     }
 
-    fn to_caller(&mut self, tree: &Tree) {
+    fn move_to_caller(&mut self, tree: &Tree) {
         let Some(cell) = self.layout.cells.get(self.cursor) else { return };
         let parent = tree.node(cell.node).parent;
         if let Some(at) = self.layout.cells[..self.cursor].iter().rposition(|cell| cell.node == parent) {
@@ -66,7 +66,7 @@ impl FlameView {
     }
 
     /// To the biggest callee.
-    fn to_callee(&mut self, tree: &Tree) {
+    fn move_to_callee(&mut self, tree: &Tree) {
         let Some(&from) = self.layout.cells.get(self.cursor) else { return };
         let below = self.layout.cells.iter().enumerate().skip(self.cursor + 1);
         let below = below.take_while(|(_, cell)| cell.depth > from.depth);
@@ -77,7 +77,7 @@ impl FlameView {
     }
 
     /// To the next frame of the same depth.
-    fn to_neighbour(&mut self, right: bool) {
+    fn move_to_neighbour(&mut self, right: bool) {
         let Some(depth) = self.layout.cells.get(self.cursor).map(|cell| cell.depth) else { return };
         let is_neighbour = |cell: &Cell| cell.depth == depth;
         let found = if right {
