@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod annotate;
 pub mod calls;
 pub mod cmd;
 pub mod event_args;

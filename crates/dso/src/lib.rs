@@ -31,7 +31,7 @@ pub mod vdso;
 pub use addr::{Avma, FileOffset, Svma};
 pub use build_id::BuildId;
 pub use demangle::{demangle, demangle_with_parameters};
-pub use dwarf::{LineResolver, SourceFrame};
+pub use dwarf::{LineResolver, LineRow, SourceFrame};
 pub use elf::{Machine, ObjectFile, Section, Segment};
 pub use error::Error;
 pub use find::DebugSearch;

@@ -32,6 +32,7 @@ macro_rules! commands {
 
 // In alphabetical order, one line each.
 commands! {
+    Annotate: annotate,
     Calls: calls,
     Dump: dump,
     Flame: flame,

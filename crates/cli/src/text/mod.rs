@@ -1,5 +1,6 @@
 //! Text output: numbers, and the views that are printed.
 
+pub mod annotate;
 pub mod callgraph;
 pub mod number;
 pub mod report;

@@ -61,6 +61,18 @@ impl Cfi {
         self.eh_step(context, svma).or_else(|| self.debug_step(context, svma)).unwrap_or(Step::Nothing)
     }
 
+    /// First address and the one past the last of the function around `svma`.
+    pub(super) fn function_range(&self, svma: u64) -> Option<(u64, u64)> {
+        if self.eh_frame.is_empty() {
+            return None;
+        }
+        let mut section = gimli::EhFrame::new(&self.eh_frame, self.endian);
+        section.set_address_size(8);
+        let index = self.eh_index.get_or_init(|| index(&section, &self.bases));
+        let at = index.partition_point(|e| e.0 <= svma).checked_sub(1)?;
+        index.get(at).filter(|e| svma < e.1).map(|e| (e.0, e.1))
+    }
+
     fn eh_step(&self, context: &mut UnwindContext<usize>, svma: u64) -> Option<Step> {
         if self.eh_frame.is_empty() {
             return None;

@@ -37,6 +37,12 @@ impl UnwindInfo {
         self.machine
     }
 
+    /// The function around `svma` as .eh_frame bounds it (first address, past the last): there even when the file
+    /// was stripped of symbols.
+    pub fn function_range(&self, svma: Svma) -> Option<(Svma, Svma)> {
+        self.cfi().function_range(svma.0).map(|(start, end)| (Svma(start), Svma(end)))
+    }
+
     /// Its rules, found at the first question.
     pub(super) fn cfi(&self) -> &Cfi {
         self.cfi.get_or_init(|| Cfi::new(&self.object))

@@ -1,4 +1,5 @@
 //! Views: pure functions from a profile to rows. Renderers format rows and compute nothing.
 
+pub mod annotate;
 pub mod diff;
 pub mod report;

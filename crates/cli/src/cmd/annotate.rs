@@ -1,0 +1,226 @@
+//! `tally annotate`: functions as source and machine code, each line with its share of the samples.
+
+use crate::annotate::{self, CodeLine, Listing, ListingOpts, Sources};
+use crate::cmd::report;
+use crate::load::{self, LoadOpts, Recording};
+use crate::text::annotate::{self as text, AnnotateText};
+use crate::{out, term};
+use anyhow::bail;
+use dso::disasm::Syntax;
+use dso::{Missing, ObjectFile};
+use profile::profile::Profile;
+use profile::session::{SampleFilter, SessionOpts};
+use profile::source::Want;
+use profile::view::annotate::{AnnotateFunction, AnnotateOpts};
+use rayon::prelude::*;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show where inside functions the samples fall: source and machine code with percentages
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally annotate --stdio                            every function that was hit, hottest first
+  tally annotate --stdio -s my_function             one function
+  tally annotate --stdio --dsos=app --no-source     machine code only, of one file
+  tally annotate --stdio -M intel -l                Intel syntax, hottest source lines first
+The percentages of a function add up to 100; a function's own share is what tally report tells.")]
+pub struct Args {
+    /// The recording; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Print text (there is no other form yet)
+    #[arg(long)]
+    pub stdio: bool,
+    /// Only these files
+    #[arg(short = 'd', long, value_name = "FILES", value_delimiter = ',', alias = "dso")]
+    pub dsos: Vec<String>,
+    /// Only functions of this name, with or without what stands before its last `::`
+    #[arg(short = 's', long, value_name = "NAMES")]
+    pub symbol: Vec<String>,
+    /// Interleave source (default)
+    #[arg(long, overrides_with = "no_source")]
+    pub source: bool,
+    /// Machine code only
+    #[arg(long, overrides_with = "source")]
+    pub no_source: bool,
+    /// Syntax of x86 code: att or intel
+    #[arg(short = 'M', long, value_name = "STYLE")]
+    pub disassembler_style: Option<String>,
+    /// Program for machines tally has no disassembler for
+    #[arg(long, value_name = "PROGRAM")]
+    pub objdump: Option<PathBuf>,
+    /// The hottest lines before each function, and the line behind each instruction that was hit
+    #[arg(short = 'l', long)]
+    pub print_line: bool,
+    /// File names with their folders
+    #[arg(short = 'P', long)]
+    pub full_paths: bool,
+    /// Show the bytes of instructions
+    #[arg(long)]
+    pub asm_raw: bool,
+    /// Numbers of samples instead of percentages
+    #[arg(short = 'n', long)]
+    pub show_nr_samples: bool,
+    /// Show the events of a group side by side
+    #[arg(long)]
+    pub group: bool,
+    /// Only these CPUs, such as 0-3,5
+    #[arg(short = 'C', long, value_name = "CPUS")]
+    pub cpu: Option<String>,
+    /// Look for object and source files below this folder
+    #[arg(long, value_name = "DIR")]
+    pub symfs: Option<PathBuf>,
+    /// Read files of others (perf's option; tally never refuses)
+    #[arg(short, long)]
+    pub force: bool,
+    /// No notes
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The function to show
+    #[arg(value_name = "SYMBOL")]
+    pub function: Option<String>,
+}
+
+/// Listings in memory at once.
+const BATCH: usize = 64;
+
+/// Runs the command.
+///
+/// # Errors
+/// If the recording can't be read, nothing was hit, or all of it lies in files that changed since.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let listing_opts = ListingOpts {
+        syntax: match args.disassembler_style.as_deref() {
+            None | Some("att" | "") => Syntax::Att,
+            Some("intel") => Syntax::Intel,
+            Some(other) => bail!("-M: unknown style '{other}' (att or intel)"),
+        },
+        source: !args.no_source,
+        objdump: args.objdump.clone(),
+    };
+    let input = args.input.clone().unwrap_or_else(|| PathBuf::from("perf.data"));
+    let recording = load::load(&input, load_opts(&args)?)?;
+    let symbols = args.symbol.iter().chain(&args.function).map(|name| dso::demangle(name).into_owned());
+    let opts = AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect() };
+    let functions = profile::view::annotate::annotate(&recording.profile, &opts);
+    let (functions, refused) = refuse_changed(&recording, functions);
+    if !args.quiet {
+        refused.iter().for_each(|note| out::note(&format!("tally annotate: {note}")));
+    }
+    if functions.is_empty() {
+        bail!("{}", nothing(&recording.profile, &opts, &refused));
+    }
+    print(&recording, &functions, &listing_opts, &args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load_opts(args: &Args) -> anyhow::Result<LoadOpts> {
+    let cpus = args.cpu.as_deref().map(report::parse_cpus).transpose()?.unwrap_or_default();
+    let filter = SampleFilter { cpus, ..SampleFilter::default() };
+    // Only where the samples fell counts: no chains, nothing to unwind.
+    let session = SessionOpts { filter, callchains: false, ..SessionOpts::default() };
+    Ok(LoadOpts { session, want: Want::Names, symfs: args.symfs.clone() })
+}
+
+/// Code of another build would be shown with numbers that aren't its own.
+fn refuse_changed(
+    recording: &Recording,
+    functions: Vec<AnnotateFunction>,
+) -> (Vec<AnnotateFunction>, BTreeSet<String>) {
+    let mut notes = BTreeSet::new();
+    let is_known = |function: &AnnotateFunction| {
+        let dso = recording.profile.dsos.of(function.dso);
+        let changed = matches!(recording.files.open(dso).as_ref(), Err(Missing::BuildIdMismatch));
+        if changed {
+            notes.insert(format!("{}: {}: not shown", out::harmless(&dso.path), Missing::BuildIdMismatch));
+        }
+        !changed
+    };
+    (functions.into_iter().filter(is_known).collect(), notes)
+}
+
+fn nothing(profile: &Profile, opts: &AnnotateOpts, refused: &BTreeSet<String>) -> String {
+    let samples = profile.diagnostics.samples_read;
+    match (samples, opts.symbols.first(), opts.dsos.first()) {
+        (0, ..) => "no samples in the recording".to_owned(),
+        _ if !refused.is_empty() => "all code that was hit is of files that changed since the recording".to_owned(),
+        (_, Some(symbol), _) => format!("no samples in a function named {symbol} (tally report lists those hit)"),
+        (_, _, Some(file)) => format!("no samples in {file} (tally report --sort dso lists the files hit)"),
+        _ => "no samples in code that could be told".to_owned(),
+    }
+}
+
+fn print(
+    recording: &Recording,
+    functions: &[AnnotateFunction],
+    opts: &ListingOpts,
+    args: &Args,
+) -> anyhow::Result<()> {
+    let sources = Sources::new(args.symfs.clone());
+    let profile = &recording.profile;
+    let mut out = out::stdout();
+    for events in sections(profile, args.group) {
+        let style = AnnotateText {
+            title: title(profile, &events),
+            events,
+            counts: args.show_nr_samples,
+            print_lines: args.print_line,
+            full_paths: args.full_paths,
+            raw: args.asm_raw,
+            colour: term::colours_stdout(),
+        };
+        let mut hit: Vec<_> = functions.iter().filter(|f| period(f, &style.events) > 0).collect();
+        hit.sort_by_key(|function| std::cmp::Reverse(period(function, &style.events)));
+        for batch in hit.chunks(BATCH) {
+            let texts: Vec<String> = batch
+                .par_iter()
+                .map(|function| {
+                    let listings = annotate::listings(profile, &recording.files, &sources, function, opts);
+                    listings.iter().filter(|l| style.events.iter().any(|&e| l.totals[e].count > 0)).fold(
+                        String::new(),
+                        |mut text, listing| {
+                            write_one(&mut text, listing, &style);
+                            text
+                        },
+                    )
+                })
+                .collect();
+            texts.iter().try_for_each(|text| out.write_all(text.as_bytes()))?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn write_one(text: &mut String, listing: &Listing, style: &AnnotateText) {
+    // The bytes are only wanted with --asm-raw, so the file is only then opened again.
+    let object = listing.path.as_ref().filter(|_| style.raw).and_then(|path| ObjectFile::open(path).ok());
+    let code = |line: &CodeLine| {
+        object.as_ref().and_then(|o| o.bytes_at(line.svma, line.len)).unwrap_or_default().to_vec()
+    };
+    text::write(text, listing, style, &code);
+}
+
+/// The leader's period first: that is what perf sorts by.
+fn period(function: &AnnotateFunction, events: &[usize]) -> u64 {
+    events.iter().map(|&event| function.totals[event].period).find(|&period| period > 0).unwrap_or(0)
+}
+
+/// The events of each section: one, or a group.
+fn sections(profile: &Profile, grouped: bool) -> Vec<Vec<usize>> {
+    let mut sections: Vec<Vec<usize>> = Vec::new();
+    for (at, event) in profile.events.iter().enumerate() {
+        match sections.iter_mut().find(|s| grouped && s[0] == event.leader) {
+            Some(section) => section.push(at),
+            None => sections.push(vec![at]),
+        }
+    }
+    sections
+}
+
+fn title(profile: &Profile, events: &[usize]) -> String {
+    let names: Vec<&str> = events.iter().map(|&event| profile.events[event].name.as_str()).collect();
+    if names.len() > 1 { format!("anon group {{ {} }}", names.join(", ")) } else { names.concat() }
+}

@@ -1,0 +1,156 @@
+//! `annotate --stdio`: listings in perf's form.
+
+use crate::annotate::{CodeLine, Line, Listing};
+use crate::out::harmless;
+use crate::term::{Paint, paint};
+use profile::profile::Sums;
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+
+/// How listings are printed.
+#[derive(Clone, Debug, Default)]
+pub struct AnnotateText {
+    /// The events shown side by side.
+    pub events: Vec<usize>,
+    /// What the heading calls them.
+    pub title: String,
+    /// Numbers of samples instead of percentages.
+    pub counts: bool,
+    /// The hottest source lines before the code, and the line behind each instruction that was hit.
+    pub print_lines: bool,
+    /// File names with their folders.
+    pub full_paths: bool,
+    /// Bytes of each instruction before its text, from this function.
+    pub raw: bool,
+    /// Colours.
+    pub colour: bool,
+}
+
+/// Lines under this share are left out of the summary, as perf does.
+const SUMMARY_PERCENT: f64 = 0.5;
+/// Hot and warm, as perf colours them.
+const RED_PERCENT: f64 = 5.0;
+const GREEN_PERCENT: f64 = 0.5;
+
+/// Appends the text of `listing` to `out`. `code` gives an instruction's bytes.
+pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dyn Fn(&CodeLine) -> Vec<u8>) {
+    if opts.print_lines {
+        write_summary(out, listing, opts);
+    }
+    let samples: u64 = opts.events.iter().map(|&e| listing.totals[e].count).sum();
+    let kind = if opts.counts { "Samples" } else { "Percent" };
+    let width = 8 * opts.events.len();
+    let title = format!(
+        " {kind:<width$}|\tSource code & Disassembly of {} for {} ({samples} samples, percent: local period)",
+        harmless(&listing.dso),
+        opts.title
+    );
+    let _ = writeln!(out, "{title}\n{}", "-".repeat(columns(&title)));
+    write_head(out, listing, width);
+    for line in &listing.lines {
+        match line {
+            Line::Function(name) => side(out, width, format_args!("     {}:", harmless(name))),
+            Line::Place { file, line } => {
+                side(out, width, format_args!("     {}:{line}", harmless(shortened(file, opts))));
+            }
+            Line::Source { line, text } => side(out, width, format_args!("{line:<4} {}", harmless(text))),
+            Line::Code(code_line) => write_code(out, listing, code_line, opts, code),
+        }
+    }
+}
+
+/// Width on the screen of a text with a tab.
+fn columns(text: &str) -> usize {
+    text.chars().fold(0, |at, c| if c == '\t' { (at / 8 + 1) * 8 } else { at + 1 })
+}
+
+fn write_head(out: &mut String, listing: &Listing, width: usize) {
+    if let Some(why) = listing.no_code {
+        side(out, width, format_args!("     {}: no code to show: {why}", harmless(&listing.name)));
+        return;
+    }
+    side(out, width, format_args!(""));
+    side(out, width, format_args!("     Disassembly of section {}:", harmless(&listing.section)));
+    side(out, width, format_args!(""));
+    side(out, width, format_args!("     {:016x} <{}>:", listing.start.0, harmless(&listing.name)));
+}
+
+/// A line without numbers.
+fn side(out: &mut String, width: usize, text: std::fmt::Arguments<'_>) {
+    let at = out.len();
+    let _ = write!(out, "{:width$} : {text}", "");
+    out.truncate(at + out[at..].trim_end().len());
+    out.push('\n');
+}
+
+fn write_code(
+    out: &mut String,
+    listing: &Listing,
+    line: &CodeLine,
+    opts: &AnnotateText,
+    code: &dyn Fn(&CodeLine) -> Vec<u8>,
+) {
+    for &event in &opts.events {
+        out.push_str(&number(line.sums[event], listing.totals[event], opts));
+    }
+    let _ = write!(out, " :   {:x}:   ", line.svma.0);
+    if opts.raw {
+        let bytes: Vec<String> = code(line).iter().map(|b| format!("{b:02x}")).collect();
+        let _ = write!(out, "{:<22} ", bytes.join(" "));
+    }
+    out.push_str(&harmless(&line.text));
+    let is_hit = opts.events.iter().any(|&event| line.sums[event].count > 0);
+    if let Some((file, number)) = line.place.as_ref().filter(|_| opts.print_lines && is_hit) {
+        let _ = write!(out, " // {}:{number}", harmless(shortened(file, opts)));
+    }
+    out.truncate(out.trim_end_matches(' ').len());
+    out.push('\n');
+}
+
+fn number(part: Sums, whole: Sums, opts: &AnnotateText) -> String {
+    if opts.counts {
+        return format!("{:8}", part.count);
+    }
+    let percent = percent(part.period, whole.period);
+    coloured(format!("{percent:8.2}"), percent, opts.colour)
+}
+
+fn coloured(text: String, percent: f64, on: bool) -> String {
+    match percent {
+        p if p >= RED_PERCENT => paint(&text, Paint::Red, on),
+        p if p >= GREEN_PERCENT => paint(&text, Paint::Green, on),
+        _ => text,
+    }
+}
+
+/// 0 of 0 is 0.
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+fn shortened<'a>(file: &'a str, opts: &AnnotateText) -> &'a str {
+    if opts.full_paths { file } else { file.rsplit('/').next().unwrap_or(file) }
+}
+
+/// The function's lines by share, hottest first.
+fn write_summary(out: &mut String, listing: &Listing, opts: &AnnotateText) {
+    let mut by_line: FxHashMap<(&str, u32), Vec<Sums>> = FxHashMap::default();
+    for line in &listing.lines {
+        let Line::Code(CodeLine { place: Some((file, number)), sums, .. }) = line else { continue };
+        let known = by_line.entry((file, *number)).or_insert_with(|| vec![Sums::default(); sums.len()]);
+        known.iter_mut().zip(sums).for_each(|(sum, more)| sum.add(*more));
+    }
+    let shares = |sums: &[Sums]| -> Vec<f64> {
+        opts.events.iter().map(|&e| percent(sums[e].period, listing.totals[e].period)).collect()
+    };
+    let mut rows: Vec<_> = by_line.iter().map(|(place, sums)| (shares(sums), *place)).collect();
+    rows.retain(|(shares, _)| shares.iter().any(|&s| s > SUMMARY_PERCENT));
+    rows.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
+    let file = listing.path.as_deref().map_or_else(|| listing.dso.clone(), |p| p.display().to_string());
+    let head = format!("Sorted summary for file {}", harmless(&file));
+    let _ = writeln!(out, "\n{head}\n{}\n", "-".repeat(46));
+    for (shares, (file, line)) in rows {
+        shares.iter().for_each(|&share| out.push_str(&coloured(format!("{share:8.2}"), share, opts.colour)));
+        let _ = writeln!(out, " {}:{line}", harmless(shortened(file, opts)));
+    }
+}

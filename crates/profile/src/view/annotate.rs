@@ -1,0 +1,127 @@
+//! Annotation: which addresses of which functions the samples hit.
+//!
+//! Only the hit address itself counts, callers do not. What code and source lie there is the
+//! renderer's to find: this view knows numbers and names.
+
+use crate::profile::{Profile, Sums};
+use crate::table::{DsoId, FrameId, StringId};
+use rustc_hash::FxHashMap;
+
+/// What to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnnotateOpts {
+    /// Only these files, by short name or path; empty is all.
+    pub dsos: Vec<String>,
+    /// Only functions of these names, or ending in `::NAME`; empty is all.
+    pub symbols: Vec<String>,
+}
+
+/// One function, or the nameless code of one DSO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnnotateFunction {
+    /// The file it lies in.
+    pub dso: DsoId,
+    /// Its name; `None` gathers all hits of the DSO that have none.
+    pub name: Option<StringId>,
+    /// First address, in the space of the DSO's frames; 0 without a name.
+    pub start: u64,
+    /// Length in bytes; 0 if unknown.
+    pub size: u64,
+    /// By event.
+    pub totals: Vec<Sums>,
+    /// What was hit, by address.
+    pub addresses: Vec<AnnotateAddress>,
+}
+
+/// One address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnnotateAddress {
+    /// In the space of the DSO's frames.
+    pub addr: u64,
+    /// By event.
+    pub sums: Vec<Sums>,
+}
+
+/// What tells functions apart.
+type Key = (DsoId, Option<(StringId, u64, u64)>);
+
+/// All functions hit that `opts` lets through, the hottest (by period, over all events, as shares of
+/// each event's total) first.
+#[must_use]
+pub fn annotate(profile: &Profile, opts: &AnnotateOpts) -> Vec<AnnotateFunction> {
+    let events = profile.events.len();
+    let mut by_frame: FxHashMap<FrameId, Vec<Sums>> = FxHashMap::default();
+    for (key, sums) in profile.cells() {
+        let frame = profile.callsites.of(key.callsite).frame;
+        by_frame.entry(frame).or_insert_with(|| vec![Sums::default(); events])[key.event as usize].add(*sums);
+    }
+    let mut functions: FxHashMap<Key, AnnotateFunction> = FxHashMap::default();
+    for (frame, sums) in by_frame {
+        let key = key_of(profile, frame);
+        if !is_wanted(profile, key, opts) {
+            continue;
+        }
+        let function = functions.entry(key).or_insert_with(|| empty(key, events));
+        function.totals.iter_mut().zip(&sums).for_each(|(total, sums)| total.add(*sums));
+        function.addresses.push(AnnotateAddress { addr: profile.frames.of(frame).addr, sums });
+    }
+    let mut functions: Vec<_> = functions.into_values().collect();
+    functions.iter_mut().for_each(gather);
+    let totals: Vec<u64> = (0..events).map(|event| profile.total(event).period.max(1)).collect();
+    sort(profile, &mut functions, &totals);
+    functions
+}
+
+fn key_of(profile: &Profile, frame: FrameId) -> Key {
+    let dso = profile.frames.of(frame).dso;
+    let named = profile.frame_names(frame).last().map(|inline| profile.symbols.of(inline.symbol));
+    (dso, named.map(|symbol| (symbol.name, symbol.start, symbol.size)))
+}
+
+fn is_wanted(profile: &Profile, (dso, function): Key, opts: &AnnotateOpts) -> bool {
+    let dso = profile.dsos.of(dso);
+    let in_dso = opts.dsos.is_empty() || opts.dsos.iter().any(|d| *d == dso.short_name || *d == dso.path);
+    let name = function.map(|(name, ..)| profile.strings.of(name));
+    let by_name = |wanted: &String| {
+        name.is_some_and(|name| {
+            name == wanted || name.strip_suffix(wanted.as_str()).is_some_and(|s| s.ends_with("::"))
+        })
+    };
+    in_dso && (opts.symbols.is_empty() || opts.symbols.iter().any(by_name))
+}
+
+fn empty((dso, function): Key, events: usize) -> AnnotateFunction {
+    let (start, size) = function.map_or((0, 0), |(_, start, size)| (start, size));
+    let totals = vec![Sums::default(); events];
+    AnnotateFunction { dso, name: function.map(|f| f.0), start, size, totals, addresses: Vec::new() }
+}
+
+/// Sorts by address; an address that was hit and returned to is one.
+fn gather(function: &mut AnnotateFunction) {
+    function.addresses.sort_by_key(|a| a.addr);
+    function.addresses.dedup_by(|later, first| {
+        let same = later.addr == first.addr;
+        if same {
+            first.sums.iter_mut().zip(&later.sums).for_each(|(sum, more)| sum.add(*more));
+        }
+        same
+    });
+}
+
+fn sort(profile: &Profile, functions: &mut [AnnotateFunction], totals: &[u64]) {
+    let heat = |f: &AnnotateFunction| -> u128 {
+        // Shares in parts of 2^64, so that events of different units can be added exactly.
+        f.totals
+            .iter()
+            .zip(totals)
+            .map(|(sums, total)| (u128::from(sums.period) << 64) / u128::from(*total))
+            .sum()
+    };
+    functions.sort_by(|a, b| {
+        let by_name = || {
+            let text = |f: &AnnotateFunction| f.name.map(|name| profile.strings.of(name).to_owned());
+            (text(a), a.dso.index(), a.start).cmp(&(text(b), b.dso.index(), b.start))
+        };
+        heat(b).cmp(&heat(a)).then_with(by_name)
+    });
+}
