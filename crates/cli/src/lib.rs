@@ -15,6 +15,7 @@ pub mod flame;
 pub mod input;
 pub mod load;
 pub mod out;
+pub mod probe;
 pub mod recording;
 pub mod stat;
 pub mod svg;
@@ -35,6 +36,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("folded_text", input::fuzz_folded),
     ("report_flags", cmd::report::fuzz_flags),
     ("sizes", recording::fuzz_values),
+    ("probe_spec", probe::spec::fuzz),
 ];
 
 /// Runs the program with `args`, of which the first is its own name.

@@ -37,6 +37,7 @@ commands! {
     Dump: dump,
     Flame: flame,
     List: list,
+    Probe: probe,
     Record: record,
     Report: report,
     Run: run,

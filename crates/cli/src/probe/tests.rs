@@ -1,0 +1,267 @@
+//! The probe grammar, and definitions equal to perf's on a program built with and without optimization.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dso::dwarf::probe::{Access, Step};
+use record::event::EventSource;
+
+use super::define::Program;
+use super::spec::{Arg, At, Place, ProbeSpec, SpecError, What};
+use super::tracefs::{Installed, tracepoints_like};
+
+fn spec(text: &str) -> ProbeSpec {
+    ProbeSpec::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn function(name: &str, file: Option<&str>, at: At) -> Place {
+    Place::Function { name: name.to_owned(), file: file.map(str::to_owned), at }
+}
+
+#[test]
+fn places_are_functions_lines_and_addresses() {
+    for (text, expected) in [
+        ("add", function("add", None, At::Entry)),
+        ("add:0", function("add", None, At::Entry)),
+        ("add:12", function("add", None, At::Line(12))),
+        ("add+0x10", function("add", None, At::Offset(16))),
+        ("add%return", function("add", None, At::Return)),
+        ("add@a.c", function("add", Some("a.c"), At::Entry)),
+        ("add@src/a.c:3", function("add", Some("src/a.c"), At::Line(3))),
+        ("a::b:3", function("a::b", None, At::Line(3))),
+        ("a.c:34", Place::Line("a.c".to_owned(), 34)),
+        ("src/main.rs:7", Place::Line("src/main.rs".to_owned(), 7)),
+        ("0x1139", Place::Address(0x1139)),
+    ] {
+        assert_eq!(Place::parse(text), Ok(expected), "{text}");
+    }
+    assert_eq!(Place::parse("add%retrun"), Err(SpecError::Percent("retrun".to_owned())));
+    assert_eq!(Place::parse("add:x"), Err(SpecError::Number("x".to_owned())));
+    assert_eq!(Place::parse("add;a=b"), Err(SpecError::Lazy));
+    assert_eq!(ProbeSpec::parse(" "), Err(SpecError::Empty));
+}
+
+#[test]
+fn events_and_groups_can_be_named() {
+    let named = spec("g:e=add");
+    assert_eq!((named.group.as_deref(), named.event.as_deref()), (Some("g"), Some("e")));
+    assert_eq!(spec("e=add a=b").event.as_deref(), Some("e"));
+    assert_eq!(ProbeSpec::parse("1e=add"), Err(SpecError::Name("1e".to_owned())));
+}
+
+#[test]
+fn arguments_are_variables_registers_and_all_that_is_there() {
+    let arg = |text: &str| spec(&format!("add {text}")).args.remove(0);
+    let variable = |name: &str, steps: &[Step]| {
+        What::Variable(Access { variable: name.to_owned(), steps: steps.to_vec() })
+    };
+    assert_eq!(arg("$vars").what, What::AllVariables);
+    assert_eq!(arg("$params").what, What::AllParameters);
+    assert_eq!(
+        arg("n=%ax:u32"),
+        Arg { name: Some("n".to_owned()), what: What::Raw("%ax".to_owned()), kind: Some("u32".to_owned()) }
+    );
+    let steps = [Step::Arrow("at".to_owned()), Step::Member("x".to_owned()), Step::Index(2)];
+    assert_eq!(arg("list->at.x[2]").what, variable("list", &steps));
+    for (text, name) in [("a", "a"), ("a:x32", "a_x32"), ("l->at.x", "x"), ("v[0]:string", "v"), ("q=a", "q")]
+    {
+        assert_eq!(arg(text).default_name().as_deref(), Some(name), "{text}");
+    }
+    assert_eq!(ProbeSpec::parse("add l-"), Err(SpecError::Access("l-".to_owned())));
+    assert_eq!(ProbeSpec::parse("add l[x]"), Err(SpecError::Access("l[x]".to_owned())));
+}
+
+#[test]
+fn the_kernels_list_is_read_back() {
+    let line = "p:probe_p0/add /tmp/p0:0x0000000000001143 a=-20(%bp):s32 b=%si:s32";
+    let probe = Installed::parse(line, false).expect("a uprobe");
+    assert_eq!((probe.name().as_str(), probe.program()), ("probe_p0:add", Some(("/tmp/p0", 0x1143))));
+    assert_eq!((probe.args.as_slice(), probe.is_return), (&["a".to_owned(), "b".to_owned()][..], false));
+    assert!(
+        Installed::parse("r:g/e /x:0x1(0x20)", false)
+            .is_some_and(|p| p.is_return && p.program() == Some(("/x", 1)))
+    );
+    assert_eq!(Installed::parse("nonsense", false), None);
+}
+
+/// Three tracepoints.
+struct Kernel;
+
+impl EventSource for Kernel {
+    fn read_pmu(&self, _: &str) -> std::io::Result<String> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+    fn list_pmu(&self, _: &str) -> std::io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    fn read_tracefs(&self, _: &str) -> std::io::Result<String> {
+        Ok("1".to_owned())
+    }
+    fn list_tracefs(&self, path: &str) -> std::io::Result<Vec<String>> {
+        let names: &[&str] = match path {
+            "" => &["block", "syscalls", "tcp"],
+            "syscalls" => &["sys_enter_read", "sys_exit_read"],
+            "tcp" => &["tcp_probe", "tcp_send_reset"],
+            _ => &["block_rq_issue"],
+        };
+        Ok(names.iter().map(|n| (*n).to_owned()).collect())
+    }
+}
+
+#[test]
+fn tracepoints_stand_in_for_kernel_probes() {
+    assert_eq!(tracepoints_like("vfs_read", &Kernel), ["syscalls:sys_enter_read", "syscalls:sys_exit_read"]);
+    assert_eq!(tracepoints_like("tcp_send_ack", &Kernel), ["tcp:tcp_send_reset", "tcp:tcp_probe"]);
+    assert_eq!(tracepoints_like("submit_bio", &Kernel), ["block:block_rq_issue"]);
+}
+
+const SOURCE: &str = r#"
+#include <stdio.h>
+#include <string.h>
+struct point { int x, y; };
+struct node { struct node *next; struct point at; char name[16]; unsigned char flag; unsigned bits:3; const char *label; };
+enum color { RED, GREEN = 5 };
+long counter = 7;
+int table[4] = {1, 2, 3, 4};
+struct node head;
+__attribute__((noinline)) int add(int a, int b) {
+    int sum = a + b;
+    counter += sum;
+    return sum;
+}
+__attribute__((noinline)) unsigned long walk(struct node *list, const char *what, enum color c)
+{
+    unsigned long total = 0;
+    while (list) {
+        total += list->at.x * list->at.y + (unsigned)c;
+        if (what && what[0] == list->name[0])
+            total += list->flag;
+        list = list->next;
+    }
+    return total;
+}
+static inline int square(int v) { int r = v * v; return r + 3; }
+__attribute__((noinline)) int caller(char **argv, unsigned char uc, short s, unsigned long long big)
+{
+    int k, acc = 0;
+    for (k = 0; k < 3; k++) {
+        struct point p = { k, k + 1 };
+        acc += square(p.x) + uc + s;
+    }
+    puts(argv[0]);
+    return acc + (int)big + table[acc & 3];
+}
+int main(int argc, char **argv)
+{
+    strcpy(head.name, "n0");
+    head.at.x = argc;
+    head.label = "hello";
+    int r = add(argc, 2);
+    r += walk(&head, argv[0], GREEN);
+    r += caller(argv, 1, 2, 3);
+    return r & 1;
+}
+"#;
+
+/// What perf and tally are both asked; both may refuse, but then both must.
+const PROBES: &[&str] = &[
+    "add",
+    "add a b",
+    "add:1",
+    "add:2 sum",
+    "add:3",
+    "add%return $retval",
+    "add+4",
+    "add@t.c",
+    "add x=a",
+    "g:e=add",
+    "add a:x32 b:u8",
+    "add $comm",
+    "add arg1=%ax",
+    "add:9",
+    "add:99",
+    "ad*",
+    "walk $vars",
+    "walk:3",
+    "walk:4",
+    "walk:5 total",
+    "walk:7 list",
+    "walk list->at.x list->name what:string c",
+    "walk list->flag",
+    "walk list->label:string",
+    "walk list->next->at.y",
+    "walk list->nomember",
+    "walk nosuch",
+    "caller argv uc s big",
+    "caller $params",
+    "caller:3",
+    "caller:5 p.x k",
+    "caller:7",
+    "caller p",
+    "main",
+    "main argv[0]:string",
+    "main:3",
+    "main:5",
+    "t.c:10",
+    "t.c:12",
+    "t.c:18",
+    "t.c:22",
+    "t.c:34",
+    "nofunc",
+];
+
+#[test]
+fn definitions_are_perfs_byte_for_byte() {
+    if Command::new("perf").arg("--version").output().is_err() {
+        return eprintln!("skipped: no perf");
+    }
+    for level in ["-O0", "-O2"] {
+        let folder = std::env::temp_dir().join(format!("tally-probe-{}{level}", std::process::id()));
+        let Some(program) = build(&folder, level) else { return eprintln!("skipped: no working C compiler") };
+        let mut compared = 0;
+        for probe in PROBES {
+            let theirs = by_perf(&program, probe);
+            if theirs.is_empty() && level == "-O2" && probe.contains("$vars") {
+                continue; // perf gives all up for one variable that has no place
+            }
+            assert_eq!(by_tally(&program, probe), theirs, "{level}: {probe}");
+            compared += usize::from(!theirs.is_empty());
+        }
+        std::fs::remove_dir_all(&folder).expect("our own folder");
+        assert!(compared > 15, "{level}: perf defined only {compared}");
+    }
+}
+
+fn build(folder: &Path, level: &str) -> Option<PathBuf> {
+    std::fs::create_dir_all(folder).ok()?;
+    std::fs::write(folder.join("t.c"), SOURCE).ok()?;
+    let program = folder.join("t");
+    let mut compiler = Command::new("gcc");
+    let built = compiler.args(["-g", level, "-o", "t", "t.c"]).current_dir(folder).output().ok()?;
+    built.status.success().then_some(program)
+}
+
+fn by_perf(program: &Path, probe: &str) -> String {
+    let output = Command::new("perf").arg("probe").arg("-x").arg(program).args(["-D", probe]).output();
+    String::from_utf8_lossy(&output.expect("perf runs").stdout).into_owned()
+}
+
+/// Empty when tally refuses.
+fn by_tally(program: &Path, probe: &str) -> String {
+    let spec = ProbeSpec::parse(probe).expect("a good probe");
+    let mut program = Program::open(program).expect("our own program");
+    let definitions = program.define(&spec, true).unwrap_or_default();
+    definitions.iter().map(|d| format!("{d}\n")).collect()
+}
+
+/// Kept apart from perf: it has no form of a global that uprobes take, and no bit fields of DWARF 5.
+#[test]
+fn globals_and_bit_fields_have_definitions_that_uprobes_take() {
+    let folder = std::env::temp_dir().join(format!("tally-probe-globals-{}", std::process::id()));
+    let Some(program) = build(&folder, "-O0") else { return eprintln!("skipped: no working C compiler") };
+    let global = by_tally(&program, "add counter");
+    assert!(global.contains(" counter=@+0x") && global.trim_end().ends_with(":s64"), "{global}");
+    let bits = by_tally(&program, "walk list->bits");
+    assert!(bits.trim_end().ends_with("bits=+32(-24(%bp)):b3@8/32"), "{bits}");
+    std::fs::remove_dir_all(&folder).expect("our own folder");
+}

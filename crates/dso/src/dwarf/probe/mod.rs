@@ -1,0 +1,143 @@
+//! What a probe needs of DWARF: the addresses of functions and lines, and where variables are at an address.
+//!
+//! Knows nothing of tracefs and of the text of probe definitions. The choices (which address stands for a line, which
+//! scope a variable is looked up in, when a prologue is skipped) are those of `perf probe`.
+
+mod place;
+mod point;
+mod tree;
+mod types;
+mod variable;
+
+use std::collections::HashMap;
+
+use gimli::{DebugFrame, Dwarf, EhFrame, Section as _};
+
+use super::resolver::{Reader, load, section};
+use crate::{DebugSearch, Error, ObjectFile};
+use tree::{Unit, UnitTree};
+
+pub use place::Place;
+pub use point::{LineError, Named, Point, SourceLines};
+pub use variable::{Access, Step, TypeShape, Value, Variable};
+
+/// Why a variable cannot be had at an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// No variable of that name can be seen there; near names, if any.
+    #[error("no variable '{name}' can be seen there{}", near(.known))]
+    Unknown {
+        /// As asked for.
+        name: String,
+        /// What can be seen.
+        known: Vec<String>,
+    },
+    /// The compiler left it out.
+    #[error("the compiler has optimized it out")]
+    OptimizedOut,
+    /// It lives elsewhere in the function, but not at this address.
+    #[error("it has no place at this address (optimized out, or not alive yet)")]
+    NotHere,
+    /// Its value is computed from others and stored nowhere.
+    #[error("its value is computed from others there and stored nowhere")]
+    Computed,
+    /// Its parts are in several places.
+    #[error("its parts are in several registers or places")]
+    InPieces,
+    /// It needs the frame, and there is no unwind table for the address.
+    #[error("it is in the stack frame, and no unwind table tells where that is")]
+    NoFrame,
+    /// It is in a register that probes cannot read (vector and floating-point registers).
+    #[error("it is in a register that probes cannot read")]
+    Register(u16),
+    /// The DWARF is damaged.
+    #[error("its debug information cannot be read")]
+    Damaged,
+    /// `.` or `->` on something that has no members.
+    #[error("'{0}' is no struct or union")]
+    NoRecord(String),
+    /// No such member.
+    #[error("there is no member '{name}'{}", near(.known))]
+    NoMember {
+        /// As asked for.
+        name: String,
+        /// The record's members.
+        known: Vec<String>,
+    },
+    /// `[n]` on something that is neither array nor pointer.
+    #[error("'{0}' is neither array nor pointer")]
+    NoArray(String),
+    /// A member of a struct that is held in a register.
+    #[error("it is a struct in a register; probes read members in memory only")]
+    RecordInRegister,
+    /// `:string` on something that is not text.
+    #[error("it is not a pointer to char nor an array of char, so it cannot be shown as a string")]
+    NoText,
+}
+
+/// `; it has a, b, c`, or nothing.
+fn near(known: &[String]) -> String {
+    const SHOWN: usize = 12;
+    if known.is_empty() {
+        return String::new();
+    }
+    let more = if known.len() > SHOWN { ", …" } else { "" };
+    format!("; there are {}{more}", known[..known.len().min(SHOWN)].join(", "))
+}
+
+/// Unwind tables, for variables that are placed relative to the frame.
+struct Cfi {
+    eh_frame: EhFrame<Reader>,
+    eh_frame_svma: u64,
+    text_svma: u64,
+    debug_frame: DebugFrame<Reader>,
+}
+
+/// One object file's debug information, read unit by unit as probes need it.
+pub struct ProbeInfo {
+    dwarf: Dwarf<Reader>,
+    cfi: Cfi,
+    units: Vec<Unit>,
+    /// Units read whole so far.
+    trees: HashMap<usize, UnitTree>,
+}
+
+impl ProbeInfo {
+    /// For `object`, or the debug file that `search` finds for it. `Ok(None)` if there is no DWARF.
+    pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
+        let found = if object.has_dwarf() { None } else { search.find_debug(object) };
+        let file = found.as_ref().unwrap_or(object);
+        if !file.has_dwarf() {
+            return Ok(None);
+        }
+        let mut dwarf = load(file)?;
+        if let Some(alt) = search.find_alt(file) {
+            dwarf.set_sup(load(&alt)?);
+        }
+        let svma = |name: &str| object.section(name).map_or(0, |s| s.svma.start);
+        let mut debug_frame = DebugFrame::from(section(file, DebugFrame::<Reader>::section_name()));
+        let mut eh_frame = EhFrame::from(section(object, EhFrame::<Reader>::section_name()));
+        let address_size = if object.is_64() { 8 } else { 4 };
+        debug_frame.set_address_size(address_size);
+        eh_frame.set_address_size(address_size);
+        let cfi = Cfi { eh_frame, eh_frame_svma: svma(".eh_frame"), text_svma: svma(".text"), debug_frame };
+        let mut units = Vec::new();
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next().map_err(Error::Dwarf)? {
+            units.push(dwarf.unit(header).map_err(Error::Dwarf)?);
+        }
+        Ok(Some(Self { dwarf, cfi, units, trees: HashMap::new() }))
+    }
+
+    /// The whole unit; `None` if it is damaged.
+    fn tree(&mut self, index: usize) -> Option<&UnitTree> {
+        if !self.trees.contains_key(&index) {
+            let header = self.units.get(index)?.header;
+            let unit = self.dwarf.unit(header).ok()?;
+            let tree = UnitTree::read(&self.dwarf, unit).ok()?;
+            self.trees.insert(index, tree);
+        }
+        self.trees.get(&index)
+    }
+}
