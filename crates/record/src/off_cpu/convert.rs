@@ -214,7 +214,7 @@ impl Encoder {
             }),
             stack_user: values
                 .as_ref()
-                .map(|_| UserStack { bytes: stack, reserved: stack.len().max(8) as u64 }),
+                .map(|_| UserStack { bytes: stack, reserved: stack.len().max(16) as u64 }),
             ..Sample::default()
         };
         let record = perfdata::Record::Sample(sample);
