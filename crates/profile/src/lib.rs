@@ -16,6 +16,7 @@ pub mod calls;
 pub mod fuzz;
 pub mod machine;
 mod merge;
+pub mod off_cpu;
 pub mod profile;
 pub mod reason;
 pub mod session;

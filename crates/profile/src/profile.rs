@@ -170,6 +170,8 @@ pub struct Profile {
     pub trace_fields: Vec<String>,
     /// How user stacks ended, by task.
     pub stack_ends: BTreeMap<(TaskId, StackEnd), u64>,
+    /// Time off the CPU: waits and per-thread totals.
+    pub off_cpu: crate::off_cpu::OffCpu,
     pub(crate) tasks: Vec<Task>,
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,

@@ -8,6 +8,7 @@
 
 mod filter;
 mod job;
+mod off_cpu;
 mod opts;
 mod state;
 
@@ -17,6 +18,7 @@ pub use opts::{Dimensions, SessionOpts, TraceText};
 
 use crate::callchain::{Step, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Machine, Mode, TaskSpanId};
+use crate::off_cpu::{EventKind, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
@@ -31,6 +33,10 @@ pub struct Session {
     endian: Endian,
     call_stack_lbr: Vec<bool>,
     fixed_periods: Vec<u64>,
+    off_cpu_kinds: Vec<EventKind>,
+    has_switch_samples: bool,
+    tracker: Tracker,
+    tracked_waits: Vec<Wait>,
     tasks: FxHashMap<TaskSpanId, TaskId>,
     steps: Vec<Step>,
     frames: Vec<FrameId>,
@@ -50,6 +56,10 @@ impl Session {
             endian,
             call_stack_lbr: events.iter().map(is_call_stack_lbr).collect(),
             fixed_periods: events.iter().map(|event| event.attr.sample_period).collect(),
+            off_cpu_kinds: events.iter().map(|event| EventKind::of(&event.name)).collect(),
+            has_switch_samples: false,
+            tracker: Tracker::default(),
+            tracked_waits: Vec::new(),
             tasks: FxHashMap::default(),
             steps: Vec::new(),
             frames: Vec::new(),
@@ -77,6 +87,7 @@ impl Session {
         match &item.record {
             Record::Sample(sample) => self.push_sample(item.event, sample),
             _ => {
+                self.note_task_record(item);
                 self.apply_state(item);
                 None
             }
@@ -110,6 +121,7 @@ impl Session {
             return None;
         }
         self.resolve_steps(event, pid, sample);
+        self.note_off_cpu(event, task, sample);
         let stack = sample.stack_user.filter(|_| self.opts.callchains && !has_recorded_user_chain(sample));
         match (sample.regs_user, stack) {
             (Some(regs), Some(stack)) if regs.abi != 0 => {
@@ -147,6 +159,7 @@ impl Session {
     /// The profile. Every sample pushed is in it or counted under a reason.
     #[must_use]
     pub fn finish(mut self) -> Profile {
+        self.finish_off_cpu();
         let strings = &mut self.profile.strings;
         let mut names: Vec<_> =
             self.tasks.iter().map(|(&span, &task)| (task, self.machine.comm_of(span, strings))).collect();

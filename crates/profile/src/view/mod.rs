@@ -3,3 +3,4 @@
 pub mod annotate;
 pub mod diff;
 pub mod report;
+pub mod wall;

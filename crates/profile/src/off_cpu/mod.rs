@@ -1,0 +1,135 @@
+//! Time off the CPU: waits and per-thread totals, whoever recorded them.
+//!
+//! Four sources, one form ([`Wait`], [`ThreadTotals`]): our own off-CPU samples, perf's `offcpu-time`, the
+//! `sched:*` tracepoints, and switch records. What a source can't say stays [`State::Unknown`] or without stack;
+//! it is never guessed.
+//! Conservation: for each thread the weights of its waits by state are its totals by state.
+
+mod reason;
+mod tracker;
+
+pub use reason::Reason;
+pub(crate) use tracker::{Out, Tracker, state_of_text};
+
+use crate::profile::TaskId;
+use crate::table::{CallsiteId, StringId};
+use perfdata::off_cpu::{State, event_name};
+
+/// One interval off the CPU, or the sum of short ones nobody kept apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Who waited.
+    pub task: TaskId,
+    /// Where, kernel part included; `None` without stack.
+    pub callsite: Option<CallsiteId>,
+    /// What it was meanwhile.
+    pub state: State,
+    /// When it began, ns of the recording's clock.
+    pub since_ns: u64,
+    /// How long it was; 0 for a sum of short ones.
+    pub length_ns: u64,
+    /// What it stands for.
+    pub weight_ns: u64,
+    /// The system call it was in; `None` if there was none or the source does not tell.
+    pub syscall: Option<u32>,
+    /// The first arguments of the system call.
+    pub args: [u64; 3],
+    /// Who ended it, or ran instead.
+    pub other: Option<Other>,
+    /// Bits of [`perfdata::off_cpu::flag`].
+    pub flags: u32,
+}
+
+/// The waker of a wait, or the preemptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Its process id; 0 if not told.
+    pub pid: u32,
+    /// Its thread id; 0 is an interrupt or the idle task.
+    pub tid: u32,
+    /// Its name; empty if not told.
+    pub comm: StringId,
+    /// Its stack at the wake-up.
+    pub callsite: Option<CallsiteId>,
+}
+
+/// One thread's wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadTotals {
+    /// The thread, under the name it had.
+    pub task: TaskId,
+    /// When it came under observation, ns of the recording's clock.
+    pub start_ns: u64,
+    /// When it ended, or the recording did.
+    pub end_ns: u64,
+    /// ns by [`State::code`].
+    pub total_ns: [u64; 8],
+    /// Times it left a CPU.
+    pub switches: u64,
+}
+
+impl ThreadTotals {
+    /// First to last moment.
+    #[must_use]
+    pub fn life_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// ns in this state.
+    #[must_use]
+    pub fn of(&self, state: State) -> u64 {
+        self.total_ns[usize::from(state.code())]
+    }
+}
+
+/// Who told about the time off the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Switch records: no stacks, no states.
+    SwitchRecords,
+    /// `perf record --off-cpu`: no totals of running time.
+    PerfOffCpu,
+    /// `sched:sched_switch` samples.
+    Tracepoints,
+    /// Our own events: exact.
+    Tally,
+}
+
+/// All that a recording says about time off the CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OffCpu {
+    /// Where it comes from; `None` if there is nothing.
+    pub source: Option<Source>,
+    /// In the order of their ends.
+    pub waits: Vec<Wait>,
+    /// One per thread and life.
+    pub totals: Vec<ThreadTotals>,
+}
+
+/// What an event tells about waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    /// Nothing.
+    Other,
+    /// Ours or perf's off-CPU samples.
+    OffCpu,
+    /// `sched:sched_switch`.
+    Switch,
+    /// `sched:sched_waking`, `sched_wakeup`, `sched_wakeup_new`.
+    Wakeup,
+}
+
+impl EventKind {
+    /// By the event's name.
+    pub fn of(name: &str) -> Self {
+        let base = name.split([':', '/']).find(|part| *part != "sched" && !part.is_empty()).unwrap_or(name);
+        match base {
+            event_name::OFF_CPU | event_name::RUNNABLE | event_name::PREEMPTED | event_name::TOTALS => {
+                Self::OffCpu
+            }
+            "sched_switch" => Self::Switch,
+            "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Self::Wakeup,
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Why a thread waited: read off the names of its kernel frames, else off its system call.
+//!
+//! One table of function-name prefixes, asked frame by frame from the leaf: the innermost frame that means
+//! something decides, except that `fsync`, page faults and reclaim further out rename a disk wait.
+
+/// Why a thread waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// A futex: mutex, condition variable, join, park.
+    Futex,
+    /// epoll, poll, select, eventfd: waiting for events.
+    Poll,
+    /// A pipe or FIFO.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A timer or sleep.
+    Timer,
+    /// A disk.
+    Disk,
+    /// A page fault that had to read.
+    PageFault,
+    /// fsync and relatives.
+    Fsync,
+    /// wait4, waitid: a child process.
+    Child,
+    /// A lock inside the kernel (mutex, rwsem).
+    KernelLock,
+    /// A terminal.
+    Tty,
+    /// Asynchronous I/O: io_uring, aio.
+    Aio,
+    /// A signal.
+    Signal,
+    /// System V and POSIX queues and semaphores.
+    Ipc,
+    /// Memory: reclaim or dirty-page throttling.
+    Memory,
+    /// Stopped or traced.
+    Stopped,
+    /// A kernel thread waiting for work.
+    KernelThread,
+    /// None of these.
+    Other,
+    /// Short waits that were only counted: no stack to tell.
+    NoStack,
+    /// The recording does not say.
+    Unknown,
+}
+
+impl Reason {
+    /// All, in the order shown.
+    pub const ALL: [Self; 20] = [
+        Self::Futex,
+        Self::KernelLock,
+        Self::Disk,
+        Self::Fsync,
+        Self::PageFault,
+        Self::Memory,
+        Self::Socket,
+        Self::Pipe,
+        Self::Poll,
+        Self::Timer,
+        Self::Child,
+        Self::Aio,
+        Self::Tty,
+        Self::Signal,
+        Self::Ipc,
+        Self::Stopped,
+        Self::KernelThread,
+        Self::Other,
+        Self::NoStack,
+        Self::Unknown,
+    ];
+
+    /// As shown in columns and folded stacks.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Futex => "futex",
+            Self::Poll => "poll",
+            Self::Pipe => "pipe",
+            Self::Socket => "socket",
+            Self::Timer => "timer",
+            Self::Disk => "disk",
+            Self::PageFault => "page fault",
+            Self::Fsync => "fsync",
+            Self::Child => "child",
+            Self::KernelLock => "kernel lock",
+            Self::Tty => "tty",
+            Self::Aio => "aio",
+            Self::Signal => "signal",
+            Self::Ipc => "ipc",
+            Self::Memory => "memory",
+            Self::Stopped => "stopped",
+            Self::KernelThread => "kernel thread",
+            Self::Other => "other",
+            Self::NoStack => "short waits",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// By the kernel functions of the wait, **leaf first**; `None` if none of them tells.
+    pub fn of_kernel_frames<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<Self> {
+        let inner = names.clone().find_map(of_function)?;
+        if !matches!(inner, Self::Disk | Self::KernelLock | Self::Memory) {
+            return Some(inner);
+        }
+        let outer = names.clone().find_map(of_outer_function);
+        match (inner, outer) {
+            (Self::Disk | Self::KernelLock, Some(Self::Fsync)) => Some(Self::Fsync),
+            (Self::Disk, Some(outer)) => Some(outer),
+            _ => Some(inner),
+        }
+    }
+
+    /// By the system call's name, for waits without kernel names.
+    #[must_use]
+    pub fn of_syscall(number: u32, x86: bool) -> Option<Self> {
+        let table = if x86 { X86_64 } else { GENERIC };
+        table.iter().find(|(_, numbers)| numbers.contains(&number)).map(|(reason, _)| *reason)
+    }
+}
+
+/// Prefixes of kernel function names; the first match of a frame counts.
+const FUNCTIONS: &[(&str, Reason)] = &[
+    ("futex_", Reason::Futex),
+    ("__futex_", Reason::Futex),
+    ("do_futex", Reason::Futex),
+    ("ep_poll", Reason::Poll),
+    ("do_epoll_", Reason::Poll),
+    ("do_poll", Reason::Poll),
+    ("do_sys_poll", Reason::Poll),
+    ("poll_schedule", Reason::Poll),
+    ("do_select", Reason::Poll),
+    ("core_sys_select", Reason::Poll),
+    ("eventfd_", Reason::Poll),
+    ("signalfd_", Reason::Signal),
+    ("timerfd_", Reason::Timer),
+    ("inotify_", Reason::Poll),
+    ("pipe_", Reason::Pipe),
+    ("anon_pipe_", Reason::Pipe),
+    ("fifo_", Reason::Pipe),
+    ("wait_for_partner", Reason::Pipe),
+    ("splice_from_pipe", Reason::Pipe),
+    ("unix_", Reason::Socket),
+    ("sk_wait", Reason::Socket),
+    ("sk_stream_wait", Reason::Socket),
+    ("inet_csk_", Reason::Socket),
+    ("inet_", Reason::Socket),
+    ("tcp_", Reason::Socket),
+    ("udp_", Reason::Socket),
+    ("__skb_", Reason::Socket),
+    ("skb_wait", Reason::Socket),
+    ("sock_", Reason::Socket),
+    ("netlink_", Reason::Socket),
+    ("vsock_", Reason::Socket),
+    ("packet_recvmsg", Reason::Socket),
+    ("do_nanosleep", Reason::Timer),
+    ("hrtimer_nanosleep", Reason::Timer),
+    ("common_nsleep", Reason::Timer),
+    ("msleep", Reason::Timer),
+    ("usleep_range", Reason::Timer),
+    ("do_wait", Reason::Child),
+    ("kernel_wait", Reason::Child),
+    ("__do_sys_wait", Reason::Child),
+    ("rwsem_down_", Reason::KernelLock),
+    ("down_read", Reason::KernelLock),
+    ("down_write", Reason::KernelLock),
+    ("__mutex_lock", Reason::KernelLock),
+    ("mutex_lock", Reason::KernelLock),
+    ("rt_mutex_", Reason::KernelLock),
+    ("__down", Reason::KernelLock),
+    ("percpu_rwsem_", Reason::KernelLock),
+    ("__percpu_down", Reason::KernelLock),
+    ("synchronize_rcu", Reason::KernelLock),
+    ("__wait_rcu_gp", Reason::KernelLock),
+    ("throttle_direct_reclaim", Reason::Memory),
+    ("balance_dirty_pages", Reason::Memory),
+    ("mem_cgroup_", Reason::Memory),
+    ("try_to_free_", Reason::Memory),
+    ("shrink_", Reason::Memory),
+    ("reclaim_throttle", Reason::Memory),
+    ("io_schedule", Reason::Disk),
+    ("folio_wait_", Reason::Disk),
+    ("wait_on_page_", Reason::Disk),
+    ("wait_on_folio", Reason::Disk),
+    ("bit_wait_io", Reason::Disk),
+    ("out_of_line_wait_on_bit", Reason::Disk),
+    ("__wait_on_buffer", Reason::Disk),
+    ("blk_", Reason::Disk),
+    ("__blk", Reason::Disk),
+    ("blkdev_", Reason::Disk),
+    ("submit_bio_wait", Reason::Disk),
+    ("iomap_dio", Reason::Disk),
+    ("__iomap_dio", Reason::Disk),
+    ("dio_", Reason::Disk),
+    ("do_blockdev_direct", Reason::Disk),
+    ("jbd2_", Reason::Disk),
+    ("wbt_wait", Reason::Disk),
+    ("rq_qos_", Reason::Disk),
+    ("xlog_", Reason::Disk),
+    ("xfs_log_", Reason::Disk),
+    ("btrfs_wait_", Reason::Disk),
+    ("nfs_wait_", Reason::Disk),
+    ("rpc_wait_", Reason::Disk),
+    ("request_wait_answer", Reason::Disk),
+    ("fuse_", Reason::Disk),
+    ("vfs_fsync", Reason::Fsync),
+    ("n_tty_", Reason::Tty),
+    ("tty_", Reason::Tty),
+    ("wait_until_sent", Reason::Tty),
+    ("io_cqring_", Reason::Aio),
+    ("read_events", Reason::Aio),
+    ("io_uring_", Reason::Aio),
+    ("do_sigtimedwait", Reason::Signal),
+    ("sigsuspend", Reason::Signal),
+    ("__do_sys_pause", Reason::Signal),
+    ("__x64_sys_pause", Reason::Signal),
+    ("do_semtimedop", Reason::Ipc),
+    ("__do_semtimedop", Reason::Ipc),
+    ("do_msgrcv", Reason::Ipc),
+    ("do_msgsnd", Reason::Ipc),
+    ("wq_sleep", Reason::Ipc),
+    ("do_mq_", Reason::Ipc),
+    ("do_signal_stop", Reason::Stopped),
+    ("ptrace_stop", Reason::Stopped),
+    ("do_jobctl", Reason::Stopped),
+    ("handle_userfault", Reason::PageFault),
+    ("do_swap_page", Reason::PageFault),
+    ("__lock_page_or_retry", Reason::PageFault),
+    ("__folio_lock", Reason::Disk),
+    ("migration_entry_wait", Reason::Memory),
+    ("worker_thread", Reason::KernelThread),
+    ("rescuer_thread", Reason::KernelThread),
+    ("kthreadd", Reason::KernelThread),
+    ("smpboot_thread_fn", Reason::KernelThread),
+    ("rcu_", Reason::KernelThread),
+    ("kswapd", Reason::KernelThread),
+    ("kthread_worker_fn", Reason::KernelThread),
+];
+
+/// What a disk wait was for, when a frame further out says it.
+const OUTER_FUNCTIONS: &[(&str, Reason)] = &[
+    ("vfs_fsync", Reason::Fsync),
+    ("do_fsync", Reason::Fsync),
+    ("__x64_sys_fsync", Reason::Fsync),
+    ("__x64_sys_fdatasync", Reason::Fsync),
+    ("__arm64_sys_fsync", Reason::Fsync),
+    ("ksys_sync", Reason::Fsync),
+    ("do_sync_file_range", Reason::Fsync),
+    ("filemap_fault", Reason::PageFault),
+    ("do_swap_page", Reason::PageFault),
+    ("handle_mm_fault", Reason::PageFault),
+    ("try_to_free_", Reason::Memory),
+    ("mem_cgroup_charge", Reason::Memory),
+];
+
+fn of_function(name: &str) -> Option<Reason> {
+    by_prefix(FUNCTIONS, name)
+}
+
+fn of_outer_function(name: &str) -> Option<Reason> {
+    by_prefix(OUTER_FUNCTIONS, name)
+}
+
+fn by_prefix(table: &[(&str, Reason)], name: &str) -> Option<Reason> {
+    table.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, reason)| *reason)
+}
+
+type Syscalls = &'static [(Reason, &'static [u32])];
+
+// Source: linux v6.18 arch/x86/entry/syscalls/syscall_64.tbl
+const X86_64: Syscalls = &[
+    (Reason::Futex, &[202, 449, 454, 455, 456]),
+    (Reason::Poll, &[7, 23, 232, 270, 271, 281, 441]),
+    (Reason::Socket, &[42, 43, 44, 45, 46, 47, 288, 299, 307]),
+    (Reason::Timer, &[35, 230]),
+    (Reason::Child, &[61, 247]),
+    (Reason::Fsync, &[74, 75, 162, 277, 306]),
+    (Reason::Aio, &[208, 333, 426]),
+    (Reason::Signal, &[34, 128, 130]),
+    (Reason::Ipc, &[65, 69, 70, 220, 242, 243]),
+    (Reason::PageFault, &[]),
+];
+
+// Source: linux v6.18 include/uapi/asm-generic/unistd.h
+const GENERIC: Syscalls = &[
+    (Reason::Futex, &[98, 449, 454, 455, 456]),
+    (Reason::Poll, &[22, 72, 73, 441]),
+    (Reason::Socket, &[202, 203, 206, 207, 211, 212, 242, 243, 269]),
+    (Reason::Timer, &[101, 115]),
+    (Reason::Child, &[95, 260]),
+    (Reason::Fsync, &[81, 82, 83, 84, 267]),
+    (Reason::Aio, &[4, 292, 426]),
+    (Reason::Signal, &[133, 137]),
+    (Reason::Ipc, &[182, 183, 188, 189, 192, 193]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_functions_tell_the_reason() {
+        let of = |names: &str| Reason::of_kernel_frames(names.split(' '));
+        assert_eq!(of("futex_do_wait __futex_wait futex_wait do_futex __x64_sys_futex"), Some(Reason::Futex));
+        assert_eq!(of("hrtimer_nanosleep common_nsleep __x64_sys_clock_nanosleep"), Some(Reason::Timer));
+        assert_eq!(
+            of("rwsem_down_write_slowpath down_write_killable vm_mmap_pgoff"),
+            Some(Reason::KernelLock)
+        );
+        assert_eq!(of("folio_wait_bit_common filemap_fault handle_mm_fault"), Some(Reason::PageFault));
+        assert_eq!(of("jbd2_log_wait_commit ext4_sync_file vfs_fsync_range do_fsync"), Some(Reason::Fsync));
+        assert_eq!(of("blk_mq_get_tag __blk_mq_alloc_requests iomap_dio_rw vfs_read"), Some(Reason::Disk));
+        assert_eq!(of("anon_pipe_read vfs_read ksys_read"), Some(Reason::Pipe));
+        assert_eq!(of("sk_wait_data tcp_recvmsg_locked"), Some(Reason::Socket));
+        assert_eq!(of("do_syscall_64 entry_SYSCALL_64_after_hwframe"), None);
+    }
+
+    #[test]
+    fn without_kernel_names_the_system_call_does() {
+        assert_eq!(Reason::of_syscall(202, true), Some(Reason::Futex));
+        assert_eq!(Reason::of_syscall(202, false), Some(Reason::Socket));
+        assert_eq!(Reason::of_syscall(0, true), None);
+    }
+}

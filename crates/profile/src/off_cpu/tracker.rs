@@ -1,0 +1,279 @@
+//! Waits put together from switches and wake-ups: for recordings that hold the events, not the intervals.
+//!
+//! ```text
+//!   out(t, state, stack) ── wakeup(t, waker) ── in(t)
+//!   └──── blocked ──────────┘└── runnable ─────┘        preempted: out .. in
+//! ```
+//! Knows times and ids only. A switch-in without its switch-out, or the other way round, is a lost event: the
+//! interval between is of unknown state.
+
+use super::{OffCpu, Other, Source, ThreadTotals, Wait};
+use crate::profile::TaskId;
+use crate::table::CallsiteId;
+use perfdata::off_cpu::{State, flag};
+use rustc_hash::FxHashMap;
+
+/// Follows all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Tracker {
+    threads: FxHashMap<u32, Thread>,
+    /// In the order of first sight, for output that does not hang on hashes.
+    order: Vec<u32>,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+#[derive(Debug)]
+struct Thread {
+    task: Option<TaskId>,
+    state: State,
+    since_ns: u64,
+    wake: Option<(u64, Other)>,
+    callsite: Option<CallsiteId>,
+    other: Option<Other>,
+    totals: [u64; 8],
+    start_ns: u64,
+    switches: u64,
+    open_left: bool,
+    /// Waits that ended before the thread's name was known.
+    early: Vec<Wait>,
+}
+
+/// A switch-out as told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Out {
+    /// The thread.
+    pub tid: u32,
+    /// Its place in the profile.
+    pub task: TaskId,
+    /// When.
+    pub time_ns: u64,
+    /// What it is from now on.
+    pub state: State,
+    /// Where it waits.
+    pub callsite: Option<CallsiteId>,
+    /// Who runs instead.
+    pub other: Option<Other>,
+}
+
+impl Tracker {
+    fn thread(&mut self, tid: u32, time_ns: u64) -> &mut Thread {
+        let first_ns = *self.first_ns.get_or_insert(time_ns);
+        self.last_ns = self.last_ns.max(time_ns);
+        let order = &mut self.order;
+        self.threads.entry(tid).or_insert_with(|| {
+            order.push(tid);
+            Thread {
+                task: None,
+                state: State::Unknown,
+                since_ns: first_ns,
+                wake: None,
+                callsite: None,
+                other: None,
+                totals: [0; 8],
+                start_ns: first_ns,
+                switches: 0,
+                open_left: true,
+                early: Vec::new(),
+            }
+        })
+    }
+
+    /// A thread was born.
+    pub fn fork(&mut self, tid: u32, time_ns: u64) {
+        let thread = self.thread(tid, time_ns);
+        (thread.state, thread.since_ns, thread.start_ns) = (State::Runnable, time_ns, time_ns);
+        thread.open_left = false;
+    }
+
+    /// A thread leaves its CPU.
+    pub fn switch_out(&mut self, out: Out, waits: &mut Vec<Wait>) {
+        let thread = self.thread(out.tid, out.time_ns);
+        thread.task = Some(out.task);
+        waits.extend(thread.early.drain(..).map(|wait| Wait { task: out.task, ..wait }));
+        let ran = out.time_ns.saturating_sub(thread.since_ns);
+        // Seen first now, it ran; left twice, what lies between is unknown.
+        let before = match thread.state {
+            State::On => State::On,
+            State::Unknown if thread.switches == 0 => State::On,
+            _ => State::Unknown,
+        };
+        thread.totals[usize::from(before.code())] += ran;
+        thread.switches += 1;
+        (thread.state, thread.since_ns) = (out.state, out.time_ns);
+        (thread.wake, thread.callsite, thread.other) = (None, out.callsite, out.other);
+        thread.open_left = false;
+    }
+
+    /// A thread is woken by `by`; only the first wake-up of a wait counts.
+    pub fn wake(&mut self, tid: u32, by: Other, time_ns: u64) {
+        let thread = self.thread(tid, time_ns);
+        let waits = !matches!(thread.state, State::On | State::Preempted | State::Runnable);
+        if waits && thread.wake.is_none() {
+            thread.wake = Some((time_ns, by));
+        }
+    }
+
+    /// A thread gets a CPU.
+    pub fn switch_in(&mut self, tid: u32, time_ns: u64, waits: &mut Vec<Wait>) {
+        let thread = self.thread(tid, time_ns);
+        let ended = thread.end_wait(time_ns, 0);
+        (thread.state, thread.since_ns) = (State::On, time_ns);
+        match thread.task {
+            Some(_) => waits.extend(ended),
+            None => thread.early.extend(ended),
+        }
+    }
+
+    /// All open intervals end with the recording.
+    pub fn finish(mut self, source: Source, off_cpu: &mut OffCpu) {
+        for tid in std::mem::take(&mut self.order) {
+            let Some(mut thread) = self.threads.remove(&tid) else { continue };
+            let Some(task) = thread.task else { continue };
+            let end_ns = self.last_ns;
+            if thread.state == State::On {
+                thread.totals[usize::from(State::On.code())] += end_ns.saturating_sub(thread.since_ns);
+            } else {
+                off_cpu.waits.extend(thread.end_wait(end_ns, flag::OPEN_RIGHT));
+            }
+            let Thread { totals: total_ns, start_ns, switches, .. } = thread;
+            off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
+        }
+        if !off_cpu.totals.is_empty() {
+            off_cpu.source = off_cpu.source.max(Some(source));
+        }
+    }
+}
+
+impl Thread {
+    /// The intervals that end at `time_ns`: blocked, then runnable.
+    fn end_wait(&mut self, time_ns: u64, flags: u32) -> Vec<Wait> {
+        if self.state == State::On {
+            // Got a CPU twice: the switch-out between is lost.
+            self.totals[usize::from(State::Unknown.code())] += time_ns.saturating_sub(self.since_ns);
+            return Vec::new();
+        }
+        let flags = flags | if self.open_left { flag::OPEN_LEFT } else { 0 };
+        let (wake_ns, waker) = match self.wake.take() {
+            Some((wake_ns, by)) => (wake_ns.clamp(self.since_ns, time_ns), Some(by)),
+            None => (time_ns, self.other),
+        };
+        let woken = wake_ns < time_ns;
+        let mut waits = Vec::with_capacity(2);
+        let mut add = |state: State, since_ns: u64, end_ns: u64, totals: &mut [u64; 8]| {
+            let length_ns = end_ns.saturating_sub(since_ns);
+            totals[usize::from(state.code())] += length_ns;
+            waits.push(Wait {
+                task: self.task.unwrap_or(TaskId(0)),
+                callsite: self.callsite,
+                state,
+                since_ns,
+                length_ns,
+                weight_ns: length_ns,
+                syscall: None,
+                args: [0; 3],
+                other: waker,
+                flags,
+            });
+        };
+        add(self.state, self.since_ns, wake_ns, &mut self.totals);
+        if woken {
+            add(State::Runnable, wake_ns, time_ns, &mut self.totals);
+        }
+        self.open_left = false;
+        waits
+    }
+}
+
+/// The state `sched_switch` prints: its letters, or the bits of a file that prints numbers.
+pub(crate) fn state_of_text(text: &str) -> State {
+    let text = text.trim();
+    if let Ok(bits) = text.parse::<u64>() {
+        return state_of_bits(bits);
+    }
+    if text.contains('R') {
+        return State::Preempted;
+    }
+    match text.chars().next() {
+        Some('S') => State::Sleep,
+        Some('D') => State::Disk,
+        Some('I') => State::Idle,
+        Some('T' | 't' | 'P') => State::Stopped,
+        _ => State::Unknown,
+    }
+}
+
+// Source: linux v6.18 include/trace/events/sched.h, __trace_sched_switch_state(): TASK_REPORT bits, 0x100 = preempted
+fn state_of_bits(bits: u64) -> State {
+    match bits {
+        0 => State::Preempted,
+        bits if bits & 0x100 != 0 && bits & 0xff == 0 => State::Preempted,
+        bits if bits & 0x402 == 0x402 || bits & 0x80 != 0 => State::Idle,
+        bits if bits & 0x2 != 0 => State::Disk,
+        bits if bits & 0x1 != 0 => State::Sleep,
+        bits if bits & 0xc != 0 => State::Stopped,
+        _ => State::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn out(tid: u32, time_ns: u64, state: State) -> Out {
+        Out { tid, task: TaskId(tid), time_ns, state, callsite: None, other: None }
+    }
+
+    const WAKER: Other = Other { pid: 1, tid: 2, comm: crate::table::StringId(0), callsite: None };
+
+    #[test]
+    fn blocked_and_runnable_are_told_apart_and_add_up() {
+        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
+        tracker.switch_out(out(7, 100, State::Sleep), &mut off_cpu.waits);
+        tracker.wake(7, WAKER, 160);
+        tracker.wake(7, WAKER, 170);
+        tracker.switch_in(7, 180, &mut off_cpu.waits);
+        tracker.switch_out(out(7, 200, State::Preempted), &mut off_cpu.waits);
+        tracker.switch_in(7, 250, &mut off_cpu.waits);
+        tracker.switch_out(out(7, 260, State::Disk), &mut off_cpu.waits);
+        tracker.switch_out(out(8, 300, State::Sleep), &mut off_cpu.waits);
+        tracker.finish(Source::Tracepoints, &mut off_cpu);
+        let lengths: Vec<_> = off_cpu.waits.iter().map(|w| (w.state, w.length_ns)).collect();
+        assert_eq!(
+            lengths,
+            [
+                (State::Sleep, 60),
+                (State::Runnable, 20),
+                (State::Preempted, 50),
+                (State::Disk, 40),
+                (State::Sleep, 0)
+            ]
+        );
+        for totals in &off_cpu.totals {
+            assert_eq!(totals.total_ns.iter().sum::<u64>(), totals.life_ns(), "{totals:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_lost_event_hides_is_unknown() {
+        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
+        tracker.switch_out(out(7, 100, State::Sleep), &mut off_cpu.waits);
+        tracker.switch_out(out(7, 150, State::Sleep), &mut off_cpu.waits);
+        tracker.switch_in(7, 180, &mut off_cpu.waits);
+        tracker.switch_in(7, 190, &mut off_cpu.waits);
+        tracker.finish(Source::Tracepoints, &mut off_cpu);
+        assert_eq!(off_cpu.totals[0].of(State::Unknown), 60);
+        assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), 90);
+    }
+
+    #[test]
+    fn states_are_read_in_letters_and_bits() {
+        let of = ["S", "R+", "R", "D", "I", "T", "x"].map(state_of_text);
+        use State::{Disk, Idle, Preempted, Sleep, Stopped, Unknown};
+        assert_eq!(of, [Sleep, Preempted, Preempted, Disk, Idle, Stopped, Unknown]);
+        assert_eq!(
+            ["0", "1", "2", "1026", "256"].map(state_of_text),
+            [Preempted, Sleep, Disk, Idle, Preempted]
+        );
+    }
+}

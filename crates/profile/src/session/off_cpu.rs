@@ -1,0 +1,162 @@
+//! Samples and records about time off the CPU, on their way into [`OffCpu`].
+
+use super::{Session, ids_of, steps_of};
+use crate::off_cpu::{EventKind, Other, Out, Source, ThreadTotals, Wait, state_of_text};
+use crate::profile::TaskId;
+use crate::table::{CallsiteId, StringId};
+use perfdata::off_cpu::{Payload, State};
+use perfdata::{Item, Record, Sample};
+
+impl Session {
+    /// What a sample says about waits. `self.frames` holds its resolved path.
+    pub(super) fn note_off_cpu(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
+        match self.off_cpu_kinds[event] {
+            EventKind::Other => {}
+            EventKind::OffCpu => self.note_interval(task, sample),
+            EventKind::Switch => self.note_switch(event, task, sample),
+            EventKind::Wakeup => self.note_wakeup(event, sample),
+        }
+    }
+
+    fn note_interval(&mut self, task: TaskId, sample: &Sample<'_>) {
+        let callsite = self.off_cpu_callsite(sample);
+        let (weight_ns, time_ns) = (sample.period.unwrap_or(0), sample.time_ns.unwrap_or(0));
+        match sample.raw.and_then(Payload::parse) {
+            Some(Payload::Interval(of)) => {
+                let other = self.other_of(&of.other);
+                let off_cpu = &mut self.profile.off_cpu;
+                off_cpu.source = Some(Source::Tally);
+                off_cpu.waits.push(Wait {
+                    task,
+                    callsite,
+                    state: of.state,
+                    since_ns: of.since_ns,
+                    length_ns: of.length_ns,
+                    weight_ns,
+                    syscall: of.syscall,
+                    args: of.args,
+                    other,
+                    flags: of.flags,
+                });
+            }
+            Some(Payload::Totals(of)) => {
+                let (start_ns, end_ns, total_ns, switches) =
+                    (of.start_ns, of.end_ns, of.total_ns, of.switches);
+                let off_cpu = &mut self.profile.off_cpu;
+                off_cpu.source = Some(Source::Tally);
+                off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
+            }
+            // perf's own, which ends at the switch-in and does not tell the state.
+            None => {
+                let off_cpu = &mut self.profile.off_cpu;
+                off_cpu.source = off_cpu.source.max(Some(Source::PerfOffCpu));
+                off_cpu.waits.push(Wait {
+                    task,
+                    callsite,
+                    state: State::Unknown,
+                    since_ns: time_ns.saturating_sub(weight_ns),
+                    length_ns: weight_ns,
+                    weight_ns,
+                    syscall: None,
+                    args: [0; 3],
+                    other: None,
+                    flags: 0,
+                });
+            }
+        }
+    }
+
+    fn note_switch(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
+        let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
+        let field =
+            |name: &str| self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, name));
+        let number = |name: &str| field(name).and_then(|text| text.trim().parse::<u32>().ok());
+        let (prev, next) = (number("prev_pid"), number("next_pid"));
+        let state = field("prev_state").map_or(State::Unknown, |text| state_of_text(&text));
+        let next_comm = field("next_comm").unwrap_or_default();
+        let callsite = self.off_cpu_callsite(sample);
+        let comm = self.profile.strings.intern(&next_comm);
+        self.has_switch_samples = true;
+        let waits = &mut self.tracked_waits;
+        if let Some(tid) = prev.filter(|&tid| tid != 0) {
+            let other = next.map(|tid| Other { pid: 0, tid, comm, callsite: None });
+            let other = other.filter(|_| state == State::Preempted);
+            self.tracker.switch_out(Out { tid, task, time_ns, state, callsite, other }, waits);
+        }
+        if let Some(tid) = next.filter(|&tid| tid != 0) {
+            self.tracker.switch_in(tid, time_ns, waits);
+        }
+    }
+
+    fn note_wakeup(&mut self, event: usize, sample: &Sample<'_>) {
+        let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
+        let text = self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, "pid"));
+        let Some(tid) = text.and_then(|text| text.trim().parse().ok()) else { return };
+        let (pid, waker) = ids_of(sample);
+        let callsite = self.off_cpu_callsite(sample);
+        let other = Other {
+            pid: pid.cast_unsigned(),
+            tid: waker.cast_unsigned(),
+            comm: self.profile.strings.intern(""),
+            callsite,
+        };
+        self.tracker.wake(tid, other, time_ns);
+    }
+
+    /// Births and switches, for recordings where no sample tells more.
+    pub(super) fn note_task_record(&mut self, item: &Item<'_>) {
+        let id = item.sample_id.unwrap_or_default();
+        let (Some((pid, tid)), Some(time_ns)) = (id.pid_tid, id.time_ns) else { return };
+        match &item.record {
+            Record::Fork(task) => self.tracker.fork(task.tid, time_ns),
+            Record::Switch(switch) if tid != 0 && !self.has_switch_samples => {
+                if !switch.out {
+                    return self.tracker.switch_in(tid, time_ns, &mut self.tracked_waits);
+                }
+                let span = self.machine.span_of(pid.cast_signed(), tid.cast_signed());
+                let task = self.task_of(span);
+                let state = if switch.preempt { State::Preempted } else { State::Unknown };
+                let out = Out { tid, task, time_ns, state, callsite: None, other: None };
+                self.tracker.switch_out(out, &mut self.tracked_waits);
+            }
+            _ => {}
+        }
+    }
+
+    /// The end of the recording for what was put together here; dropped if samples tell the same time exactly.
+    pub(super) fn finish_off_cpu(&mut self) {
+        let tracker = std::mem::take(&mut self.tracker);
+        let off_cpu = &mut self.profile.off_cpu;
+        if off_cpu.source.is_none() {
+            let source = if self.has_switch_samples { Source::Tracepoints } else { Source::SwitchRecords };
+            off_cpu.waits = std::mem::take(&mut self.tracked_waits);
+            tracker.finish(source, off_cpu);
+        }
+    }
+
+    /// The path in `self.frames`; `None` without a recorded chain.
+    fn off_cpu_callsite(&mut self, sample: &Sample<'_>) -> Option<CallsiteId> {
+        let has_chain = sample.callchain.is_some_and(|chain| !chain.is_empty());
+        if has_chain { self.profile.callsites.intern_leaf_first(&self.frames) } else { None }
+    }
+
+    /// The waker, with its own chain resolved in its own process.
+    fn other_of(&mut self, of: &perfdata::off_cpu::Other) -> Option<Other> {
+        if of.tid == 0 && of.chain.is_empty() && of.comm.is_empty() {
+            return None;
+        }
+        let chain =
+            Sample { callchain: Some(perfdata::Callchain(of.chain.as_slice().into())), ..Sample::default() };
+        let mut steps = Vec::new();
+        steps_of(&chain, false, &mut steps);
+        let mut frames = Vec::with_capacity(steps.len());
+        for step in steps {
+            let frame =
+                self.machine.resolve(of.pid.cast_signed(), step.mode, step.addr, &mut self.profile.dsos);
+            frames.push(self.profile.frames.intern(frame));
+        }
+        let comm: StringId = self.profile.strings.intern(&of.comm);
+        let callsite = self.profile.callsites.intern_leaf_first(&frames);
+        Some(Other { pid: of.pid, tid: of.tid, comm, callsite })
+    }
+}

@@ -1,0 +1,155 @@
+//! One row per function: the time it and its callees spent, by state.
+//!
+//! On-CPU samples are scaled, per thread, to the exact running time; a thread that ran without a sample has its
+//! running time in the row `[no sample]`, waits without stack in `[short waits]` and `[no stack]`.
+
+use super::{Classes, Part, ThreadRow, Times, name_of};
+use crate::profile::{Profile, TaskId};
+use crate::table::{CallsiteId, DsoId, FrameId};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// One function's time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionRow {
+    /// Its name; in brackets for time without stack.
+    pub name: String,
+    /// File it lies in; empty without.
+    pub dso: String,
+    /// In the kernel.
+    pub kernel: bool,
+    /// Itself at the leaf (of user code: the innermost user function; the kernel part counts for who called it).
+    pub own: Times,
+    /// With everything it called.
+    pub children: Times,
+}
+
+/// A function, by its name and file.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Named(String, DsoId),
+    Unnamed(DsoId),
+    Bracket(&'static str),
+}
+
+/// Rows by children time without idle, most first.
+pub(super) fn rows(profile: &Profile, classes: &Classes, threads: &[ThreadRow]) -> Vec<FunctionRow> {
+    let mut table =
+        Table { profile, rows: Vec::new(), index: FxHashMap::default(), seen: Vec::new(), stamp: 0 };
+    add_running(&mut table, threads);
+    for class in classes.named(profile) {
+        match class.wait.callsite {
+            Some(callsite) => table.add_path(callsite, class.part, class.wait.weight_ns),
+            None if class.wait.length_ns == 0 => {
+                table.add_bracket("[short waits]", class.part, class.wait.weight_ns)
+            }
+            None => table.add_bracket("[no stack]", class.part, class.wait.weight_ns),
+        }
+    }
+    let mut rows = table.rows;
+    rows.sort_by(|a, b| {
+        let key = |row: &FunctionRow| (Reverse(row.children.active_ns()), Reverse(row.children.total_ns()));
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    rows
+}
+
+/// On-CPU samples of the event that counts running time best.
+fn add_running(table: &mut Table<'_>, threads: &[ThreadRow]) {
+    let Some(event) = clock_event(table.profile) else {
+        return threads.iter().for_each(|row| table.add_bracket("[no sample]", Part::On, row.times.on_ns));
+    };
+    let mut rows_of: FxHashMap<TaskId, usize> = FxHashMap::default();
+    for (at, row) in threads.iter().enumerate() {
+        rows_of.extend(row.tasks.iter().map(|&task| (task, at)));
+    }
+    let cells: Vec<(usize, CallsiteId, u64)> = (table.profile.cells().iter())
+        .filter(|(key, _)| key.event as usize == event)
+        .filter_map(|(key, sums)| Some((*rows_of.get(&key.task)?, key.callsite, sums.period)))
+        .collect();
+    let mut sampled = vec![0u128; threads.len()];
+    for (at, _, period) in &cells {
+        sampled[*at] += u128::from(*period);
+    }
+    let mut given = vec![0u64; threads.len()];
+    for (at, callsite, period) in cells {
+        let ns = u128::from(threads[at].times.on_ns) * u128::from(period) / sampled[at].max(1);
+        let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        given[at] += ns;
+        table.add_path(callsite, Part::On, ns);
+    }
+    for (row, given) in threads.iter().zip(given) {
+        table.add_bracket("[no sample]", Part::On, row.times.on_ns.saturating_sub(given));
+    }
+}
+
+/// The first event that samples running time: a CPU clock or cycles.
+pub(crate) fn clock_event(profile: &Profile) -> Option<usize> {
+    let is = |name: &str, wanted: &[&str]| {
+        wanted.contains(&name.split([':', '/']).find(|p| !p.is_empty()).unwrap_or(""))
+    };
+    let find = |wanted: &[&str]| profile.events.iter().position(|event| is(&event.name, wanted));
+    find(&["cpu-clock", "task-clock", "cycles", "cpu-cycles", "cpu"])
+}
+
+struct Table<'p> {
+    profile: &'p Profile,
+    rows: Vec<FunctionRow>,
+    index: FxHashMap<Key, usize>,
+    /// By row: stamp of the last path it was counted for, so that recursion counts once.
+    seen: Vec<u64>,
+    stamp: u64,
+}
+
+impl Table<'_> {
+    fn add_bracket(&mut self, name: &'static str, part: Part, ns: u64) {
+        if ns > 0 {
+            let at = self.row(Key::Bracket(name), None);
+            self.rows[at].own.add_part(part, ns);
+            self.rows[at].children.add_part(part, ns);
+        }
+    }
+
+    /// Own time goes to the leaf when running, to the innermost user function when waiting: who waits in the
+    /// kernel is told by the reason, which function made it wait is what one looks for.
+    fn add_path(&mut self, callsite: CallsiteId, part: Part, ns: u64) {
+        self.stamp += 1;
+        let frames: Vec<FrameId> = self.profile.callsites.leaf_first(callsite).collect();
+        let first_user = frames.iter().position(|&frame| !super::is_kernel(self.profile, frame)).unwrap_or(0);
+        let own = if part == Part::On { 0 } else { first_user };
+        for (depth, &frame) in frames.iter().enumerate() {
+            let key = self.key(frame);
+            let at = self.row(key, Some(frame));
+            if depth == own {
+                self.rows[at].own.add_part(part, ns);
+            }
+            if std::mem::replace(&mut self.seen[at], self.stamp) != self.stamp {
+                self.rows[at].children.add_part(part, ns);
+            }
+        }
+    }
+
+    fn key(&self, frame: FrameId) -> Key {
+        let dso = self.profile.frames.of(frame).dso;
+        name_of(self.profile, frame).map_or(Key::Unnamed(dso), |name| Key::Named(name.to_owned(), dso))
+    }
+
+    fn row(&mut self, key: Key, frame: Option<FrameId>) -> usize {
+        if let Some(&at) = self.index.get(&key) {
+            return at;
+        }
+        let dso = frame.map_or_else(String::new, |frame| {
+            self.profile.dsos.of(self.profile.frames.of(frame).dso).short_name.clone()
+        });
+        let name = match &key {
+            Key::Named(name, _) => name.clone(),
+            Key::Unnamed(_) => format!("[{}]", dso.trim_matches(['[', ']'])),
+            Key::Bracket(name) => (*name).to_owned(),
+        };
+        let kernel = frame.is_some_and(|frame| super::is_kernel(self.profile, frame));
+        self.rows.push(FunctionRow { name, dso, kernel, own: Times::default(), children: Times::default() });
+        self.seen.push(0);
+        self.index.insert(key, self.rows.len() - 1);
+        self.rows.len() - 1
+    }
+}

@@ -1,0 +1,85 @@
+//! Lengths of waits in powers of two.
+
+/// Counts by power of two of ns: bucket `i` holds lengths from 2^i up to 2^(i+1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: [u64; 64],
+    count: u64,
+    max_ns: u64,
+    total_ns: u128,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: [0; 64], count: 0, max_ns: 0, total_ns: 0 }
+    }
+}
+
+impl Histogram {
+    /// Adds a length, `many` times.
+    pub fn add(&mut self, length_ns: u64, many: u64) {
+        self.buckets[length_ns.max(1).ilog2() as usize] += many;
+        self.count += many;
+        self.max_ns = self.max_ns.max(length_ns);
+        self.total_ns += u128::from(length_ns) * u128::from(many);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The longest.
+    #[must_use]
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// Mean length; 0 when empty.
+    #[must_use]
+    pub fn mean_ns(&self) -> u64 {
+        u64::try_from(self.total_ns / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// The length that `pct` percent do not exceed, interpolated within its power of two; 0 when empty.
+    #[must_use]
+    pub fn percentile_ns(&self, pct: f64) -> u64 {
+        let wanted = (self.count as f64 * pct / 100.0).max(1.0);
+        let mut before = 0u64;
+        for (i, &here) in self.buckets.iter().enumerate().filter(|(_, here)| **here > 0) {
+            if (before + here) as f64 >= wanted {
+                let low = (1u64 << i) as f64;
+                let within = (wanted - before as f64) / here as f64;
+                return ((low + low * within) as u64).min(self.max_ns);
+            }
+            before += here;
+        }
+        self.max_ns
+    }
+
+    /// (lower bound in ns, count) of the buckets from the first to the last used.
+    pub fn rows(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let used = |i: &usize| self.buckets[*i] > 0;
+        let first = (0..64).find(used).unwrap_or(0);
+        let last = (0..64).rev().find(used).map_or(0, |last| last + 1);
+        (first..last).map(|i| (1u64 << i, self.buckets[i]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_lie_in_their_power_of_two() {
+        let mut histogram = Histogram::default();
+        histogram.add(1000, 99);
+        histogram.add(1_000_000, 1);
+        assert!((512..1024).contains(&histogram.percentile_ns(50.0)));
+        assert_eq!(histogram.percentile_ns(100.0), 1_000_000);
+        assert_eq!((histogram.count(), histogram.max_ns(), histogram.mean_ns()), (100, 1_000_000, 10_990));
+        assert_eq!(histogram.rows().map(|(_, n)| n).sum::<u64>(), 100);
+        assert_eq!(Histogram::default().percentile_ns(99.0), 0);
+    }
+}

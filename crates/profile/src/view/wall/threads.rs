@@ -1,0 +1,87 @@
+//! One row per thread: its life, divided.
+
+use super::{Classes, Part, Times};
+use crate::profile::{Profile, TaskId};
+use perfdata::off_cpu::State;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// One thread's life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadRow {
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// Its last name.
+    pub comm: String,
+    /// From its first to its last moment.
+    pub life_ns: u64,
+    /// What it was; adds up to `life_ns` where the source is complete.
+    pub times: Times,
+    /// Times it left a CPU.
+    pub switches: u64,
+    /// Its first moment, ns of the recording's clock.
+    pub start_ns: u64,
+    /// The tasks (thread under a name) of this row.
+    pub tasks: Vec<TaskId>,
+}
+
+impl ThreadRow {
+    /// At least nine tenths of its life idle.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.times.idle_ns.saturating_mul(10) >= self.life_ns.saturating_mul(9) && self.life_ns > 0
+    }
+}
+
+/// Rows of the threads shown, most active time first.
+pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
+    let mut rows: Vec<ThreadRow> = Vec::new();
+    let mut index: FxHashMap<(u32, i32), usize> = FxHashMap::default();
+    let mut row_of = |task: TaskId, rows: &mut Vec<ThreadRow>| {
+        let of = profile.task(task);
+        let at = *index.entry((of.process, of.tid)).or_insert_with(|| {
+            rows.push(ThreadRow {
+                pid: of.pid,
+                tid: of.tid,
+                comm: profile.strings.of(profile.last_comm(task)).to_owned(),
+                life_ns: 0,
+                times: Times::default(),
+                switches: 0,
+                start_ns: u64::MAX,
+                tasks: Vec::new(),
+            });
+            rows.len() - 1
+        });
+        if !rows[at].tasks.contains(&task) {
+            rows[at].tasks.push(task);
+        }
+        at
+    };
+    for totals in profile.off_cpu.totals.iter().filter(|t| classes.shows(t.task)) {
+        let at = row_of(totals.task, &mut rows);
+        let row = &mut rows[at];
+        row.life_ns += totals.life_ns();
+        row.switches += totals.switches;
+        row.start_ns = row.start_ns.min(totals.start_ns);
+        row.times.add_part(Part::On, totals.of(State::On));
+        // Time nothing was told about: a lost event.
+        row.times.add_part(Part::Blocked(crate::off_cpu::Reason::Unknown), totals.of(State::Unknown));
+        row.times.add_part(Part::Idle, totals.of(State::Idle));
+    }
+    let own_unknown = profile.off_cpu.source != Some(crate::off_cpu::Source::SwitchRecords);
+    for class in classes.iter(profile).filter(|c| c.wait.state != State::Idle) {
+        if class.wait.state == State::Unknown && !own_unknown {
+            continue; // counted with the totals
+        }
+        let at = row_of(class.wait.task, &mut rows);
+        rows[at].times.add_part(class.part, class.wait.weight_ns);
+    }
+    for row in &mut rows {
+        row.times.blocked_ns.retain(|_, ns| *ns > 0);
+        row.life_ns = row.life_ns.max(if row.life_ns == 0 { row.times.total_ns() } else { 0 });
+    }
+    rows.sort_by_key(|row| (Reverse(row.times.active_ns()), row.start_ns, row.tid));
+    rows
+}
