@@ -24,6 +24,7 @@ pub mod term;
 pub mod text;
 pub mod tui;
 pub mod unwind;
+pub mod wall;
 
 use clap::Parser;
 use std::ffi::OsString;

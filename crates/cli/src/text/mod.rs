@@ -5,3 +5,4 @@ pub mod callgraph;
 pub mod number;
 pub mod report;
 pub mod run_screen;
+pub mod wall;

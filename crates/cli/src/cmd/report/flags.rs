@@ -20,6 +20,12 @@ pub struct Args {
     /// The recording; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     pub input: Option<PathBuf>,
+    /// Wall clock: on-CPU, runnable and blocked time of threads and functions (record with --off-cpu)
+    #[arg(long)]
+    pub wall: bool,
+    /// With --wall: how much of it.
+    #[command(flatten)]
+    pub wall_args: crate::wall::WallArgs,
     /// Print text
     #[arg(long, conflicts_with = "tui")]
     pub stdio: bool,

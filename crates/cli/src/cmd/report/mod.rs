@@ -20,6 +20,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (path, _) = args.input_and_filter();
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
+    if args.wall {
+        return crate::wall::report(&path, &file, &args.wall_args);
+    }
     let plan = Plan::new(&args, &file)?;
     let mut progress = load::Progress::on_stderr(&path, map.len());
     let recording = load::load_file(&file, plan.load_opts(&args)?, &mut progress)?;

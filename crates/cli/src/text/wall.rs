@@ -1,0 +1,285 @@
+//! The wall-clock view as text: where all threads' time went, on the CPU and off it.
+
+use super::number::{duration_ns, grouped};
+use super::run_screen::cut;
+use crate::out::harmless;
+use crate::term::{Paint, paint};
+use perfdata::off_cpu::flag;
+use profile::Profile;
+use profile::off_cpu::{Reason, Source};
+use profile::table::CallsiteId;
+use profile::view::wall::{FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall};
+use std::io::{self, Write};
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub struct WallTextOpts {
+    /// Columns.
+    pub width: usize,
+    /// With colours.
+    pub colour: bool,
+    /// Rows per list.
+    pub rows: usize,
+    /// Idle counts in percentages.
+    pub with_idle: bool,
+}
+
+/// Prints the view.
+///
+/// # Errors
+/// Whatever writing says.
+pub fn write(out: &mut dyn Write, profile: &Profile, wall: &Wall, opts: WallTextOpts) -> io::Result<()> {
+    let printer = Printer { profile, wall, opts, reasons: reasons(wall) };
+    printer.whole(out)?;
+    printer.threads(out)?;
+    printer.functions(out)?;
+    printer.histograms(out)?;
+    printer.longest(out)
+}
+
+/// One bar of a whole: `on CPU 41.0 %  runnable 2.1 %  futex 30.2 % …`, largest first.
+#[must_use]
+pub fn shares(times: &Times, with_idle: bool) -> Vec<(&'static str, f64)> {
+    let whole = if with_idle { times.total_ns() } else { times.active_ns() };
+    let mut parts = vec![("runnable", times.runnable_ns), ("preempted", times.preempted_ns)];
+    parts.extend(times.blocked_ns.iter().map(|(reason, &ns)| (reason.name(), ns)));
+    if with_idle {
+        parts.push(("idle", times.idle_ns));
+    }
+    parts.retain(|(_, ns)| *ns > 0);
+    parts.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    parts.insert(0, ("on CPU", times.on_ns));
+    parts.into_iter().map(|(name, ns)| (name, pct(ns, whole))).collect()
+}
+
+/// The reasons worth a column: most time first, at most five.
+fn reasons(wall: &Wall) -> Vec<Reason> {
+    let mut reasons: Vec<(Reason, u64)> = wall.whole.blocked_ns.iter().map(|(&r, &ns)| (r, ns)).collect();
+    reasons.sort_by_key(|&(reason, ns)| (std::cmp::Reverse(ns), reason));
+    reasons.into_iter().filter(|(_, ns)| *ns > 0).take(5).map(|(reason, _)| reason).collect()
+}
+
+struct Printer<'a> {
+    profile: &'a Profile,
+    wall: &'a Wall,
+    opts: WallTextOpts,
+    reasons: Vec<Reason>,
+}
+
+impl Printer<'_> {
+    fn heading(&self, out: &mut dyn Write, text: &str) -> io::Result<()> {
+        writeln!(out, "\n{}", paint(text, Paint::Bold, self.opts.colour))
+    }
+
+    fn base_ns(&self, times: &Times) -> u64 {
+        if self.opts.with_idle { times.total_ns() } else { times.active_ns() }
+    }
+
+    fn whole(&self, out: &mut dyn Write) -> io::Result<()> {
+        let wall = self.wall;
+        let idle = match wall.whole.idle_ns {
+            0 => String::new(),
+            ns if self.opts.with_idle => format!(", of it idle {}", duration_ns(ns)),
+            ns => format!(", and idle {} (left out below; --idle counts it)", duration_ns(ns)),
+        };
+        let active = duration_ns(self.base_ns(&wall.whole));
+        let threads = wall.threads.len();
+        writeln!(
+            out,
+            "WALL CLOCK   {active} of thread time in {} ({threads} threads){idle}",
+            duration_ns(wall.wall_ns)
+        )?;
+        let source = match wall.source {
+            Some(Source::Tally) | None => "",
+            Some(Source::Tracepoints) => "from sched tracepoints: exact as far as no event was lost",
+            Some(Source::PerfOffCpu) => {
+                "from perf's offcpu-time: waits include the wait for a CPU; states and lives are not recorded"
+            }
+            Some(Source::SwitchRecords) => "from switch records: no stacks and no reasons of waits",
+        };
+        if !source.is_empty() {
+            writeln!(out, "  ({source})")?;
+        }
+        let shares = shares(&wall.whole, self.opts.with_idle);
+        let text: Vec<String> = shares.iter().map(|(name, pct)| format!("{name} {pct:.1} %")).collect();
+        writeln!(out, "  {}", text.join("   "))
+    }
+
+    fn columns(&self) -> String {
+        let mut head = format!("{:>9} {:>7} {:>7} {:>7}", "total", "on", "runq", "preempt");
+        for reason in &self.reasons {
+            head += &format!(" {:>11}", reason.name());
+        }
+        head + &format!(" {:>7}", "other")
+    }
+
+    fn cells(&self, times: &Times, whole_ns: u64) -> String {
+        let share = |ns: u64| if ns == 0 { "·".to_owned() } else { format!("{:.1}%", pct(ns, whole_ns)) };
+        let total = duration_ns(self.base_ns(times));
+        let (on, runq, preempt) = (share(times.on_ns), share(times.runnable_ns), share(times.preempted_ns));
+        let mut text = format!("{total:>9} {on:>7} {runq:>7} {preempt:>7}");
+        let mut named = 0;
+        for reason in &self.reasons {
+            let ns = times.blocked_ns.get(reason).copied().unwrap_or(0);
+            named += ns;
+            text += &format!(" {:>11}", share(ns));
+        }
+        text + &format!(" {:>7}", share(times.blocked_total_ns().saturating_sub(named)))
+    }
+
+    fn threads(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.heading(out, "THREADS      share of each thread's own time")?;
+        writeln!(out, "{}  {:>7}  thread", self.columns(), "idle")?;
+        let (idle, busy): (Vec<&ThreadRow>, Vec<&ThreadRow>) =
+            self.wall.threads.iter().partition(|row| row.is_idle() && !self.opts.with_idle);
+        for row in busy.iter().take(self.opts.rows) {
+            let whole = self.base_ns(&row.times);
+            let idle = format!("{:.1}%", pct(row.times.idle_ns, row.times.total_ns()));
+            let name = harmless(&row.comm).into_owned();
+            writeln!(out, "{}  {idle:>7}  {name} {}", self.cells(&row.times, whole), row.tid)?;
+        }
+        if busy.len() > self.opts.rows {
+            writeln!(out, "{:>9} more threads (--rows)", busy.len() - self.opts.rows)?;
+        }
+        for group in idle_groups(&idle) {
+            writeln!(out, "{}", paint(&group, Paint::Dim, self.opts.colour))?;
+        }
+        Ok(())
+    }
+
+    fn functions(&self, out: &mut dyn Write) -> io::Result<()> {
+        let whole = self.base_ns(&self.wall.whole);
+        let shown = |row: &&FunctionRow| !row.kernel;
+        self.heading(out, "FUNCTIONS    with what they call; share of all thread time")?;
+        writeln!(out, "{}  function", self.columns())?;
+        for row in self.wall.functions.iter().filter(shown).take(self.opts.rows) {
+            writeln!(out, "{}  {}", self.cells(&row.children, whole), self.function(row))?;
+        }
+        self.heading(
+            out,
+            "FUNCTIONS    their own time: running in them, or waiting in a system call they made",
+        )?;
+        writeln!(out, "{}  function", self.columns())?;
+        let mut own: Vec<&FunctionRow> =
+            self.wall.functions.iter().filter(|row| row.own.total_ns() > 0).collect();
+        own.sort_by_key(|row| std::cmp::Reverse(self.base_ns(&row.own)));
+        for row in own.into_iter().take(self.opts.rows) {
+            writeln!(out, "{}  {}", self.cells(&row.own, whole), self.function(row))?;
+        }
+        Ok(())
+    }
+
+    fn function(&self, row: &FunctionRow) -> String {
+        let dso = if row.dso.is_empty() { String::new() } else { format!("  {}", row.dso) };
+        let text = format!("{}{dso}", row.name);
+        cut(&harmless(&text), self.opts.width.saturating_sub(60).max(40))
+    }
+
+    fn histograms(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.heading(out, "WAITS        how long each took")?;
+        writeln!(out, "{:>9} {:>10} {:>10} {:>10} {:>10}", "count", "mean", "p50", "p99", "max")?;
+        let mut row = |name: &str, histogram: &Histogram| -> io::Result<()> {
+            if histogram.count() == 0 {
+                return Ok(());
+            }
+            let [p50, p99] = [50.0, 99.0].map(|pct| duration_ns(histogram.percentile_ns(pct)));
+            let (mean, max) = (duration_ns(histogram.mean_ns()), duration_ns(histogram.max_ns()));
+            let count = grouped(histogram.count());
+            writeln!(out, "{count:>9} {mean:>10} {p50:>10} {p99:>10} {max:>10}  {name}")
+        };
+        row("run queue (woken, no CPU yet)", &self.wall.run_queue)?;
+        self.wall.waits.iter().try_for_each(|(reason, histogram)| row(reason.name(), histogram))
+    }
+
+    fn longest(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.wall.longest.is_empty() {
+            return Ok(());
+        }
+        self.heading(out, "LONGEST WAITS")?;
+        self.wall.longest.iter().try_for_each(|wait| {
+            let line = self.long_wait(wait);
+            writeln!(out, "{}", cut(&harmless(&line), self.opts.width.max(100)))
+        })
+    }
+
+    fn long_wait(&self, wait: &LongWait) -> String {
+        let task = self.profile.task(wait.task);
+        let comm = self.profile.strings.of(self.profile.last_comm(wait.task));
+        let place = wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| place(self.profile, id));
+        let at = format!("+{:.6} s", wait.at_ns as f64 / 1e9);
+        let open = if wait.open { " (open)" } else { "" };
+        let waker = match &wait.waker {
+            Some((name, 0)) => format!("  woken by {name}"),
+            Some((name, tid)) if name.is_empty() => format!("  woken by thread {tid}"),
+            Some((name, _)) if name.starts_with("irq") => format!("  woken by {name}"),
+            Some((name, tid)) => format!("  woken by {name} {tid}"),
+            None => String::new(),
+        };
+        let waker =
+            if wait.part == Part::Preempted { waker.replace("woken by", "instead ran") } else { waker };
+        format!(
+            "{:>10}{open} {:<11} at {at:<14} {comm} {}  {place}{waker}",
+            duration_ns(wait.length_ns),
+            part_name(wait.part),
+            task.tid
+        )
+    }
+}
+
+/// What a part is called.
+#[must_use]
+pub fn part_name(part: Part) -> &'static str {
+    match part {
+        Part::On => "on CPU",
+        Part::Runnable => "runnable",
+        Part::Preempted => "preempted",
+        Part::Idle => "idle",
+        Part::Blocked(reason) => reason.name(),
+    }
+}
+
+/// The innermost user functions of a path: `take < main`, else its kernel leaf.
+#[must_use]
+pub fn place(profile: &Profile, callsite: CallsiteId) -> String {
+    let name = |frame| {
+        profile.frame_names(frame).last().map(|i| profile.strings.of(profile.symbols.of(i.symbol).name))
+    };
+    let kernel = |frame| profile.dsos.of(profile.frames.of(frame).dso).level == 'k';
+    let frames: Vec<_> = profile.callsites.leaf_first(callsite).collect();
+    let user: Vec<&str> = frames.iter().filter(|&&f| !kernel(f)).filter_map(|&f| name(f)).take(5).collect();
+    match user.as_slice() {
+        [] => frames.first().and_then(|&f| name(f)).unwrap_or("[unknown]").to_owned(),
+        user => user.join(" < "),
+    }
+}
+
+/// One line per name: `8 idle threads: worker (99.8 % waiting)`.
+fn idle_groups(rows: &[&ThreadRow]) -> Vec<String> {
+    let mut groups: Vec<(&str, u64, u64, u64)> = Vec::new();
+    for row in rows {
+        let (idle, life) = (row.times.idle_ns, row.life_ns);
+        match groups.iter_mut().find(|group| group.0 == row.comm) {
+            Some(group) => (group.1, group.2, group.3) = (group.1 + 1, group.2 + idle, group.3 + life),
+            None => groups.push((&row.comm, 1, idle, life)),
+        }
+    }
+    let line = |(name, count, idle, life): (&str, u64, u64, u64)| {
+        let threads = if count == 1 { "idle thread" } else { "idle threads" };
+        format!(
+            "{count:>9} {threads}: {} ({:.1} % of their time waiting for work)",
+            harmless(name),
+            pct(idle, life)
+        )
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// True if the recording has waits whose stack could not be kept.
+#[must_use]
+pub fn has_stale(profile: &Profile) -> bool {
+    profile.off_cpu.waits.iter().any(|wait| wait.flags & (flag::STALE | flag::NO_ROOM) != 0)
+}
+
+fn pct(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
