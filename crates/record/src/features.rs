@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use perfdata::abi::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER};
+use perfdata::abi::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_TYPE_TRACEPOINT};
 use perfdata::file::features::{BuildIdEntry, ClockData, CpuPlace, CpuTopology, GroupDesc, NrCpus, NumaNode};
+use perfdata::file::tracing::TracingData;
 use perfdata::{Event, Features};
 
 use crate::objects::SeenObject;
@@ -35,6 +36,7 @@ pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
         numa_topology: numa_nodes(),
         pmu_mappings: pmu_mappings(),
         groups: groups(opts),
+        tracing_data: tracing_data(events),
         has_branch_stack: opts.extra.branches != 0,
         clock_resolution_ns: Some(1),
         clock_data: Some(ClockData {
@@ -133,6 +135,34 @@ fn pmu_mappings() -> Vec<(u32, String)> {
     let mut found: Vec<(u32, String)> = entries.filter_map(|e| of(e.ok()?)).collect();
     found.sort();
     found
+}
+
+/// The formats of the tracepoints among the events, as tracefs gives them; `None` without tracepoints.
+fn tracing_data(events: &[Event]) -> Option<TracingData> {
+    let root = crate::event::tracefs();
+    let read = |path: &str| fs::read(root.join(path)).unwrap_or_default();
+    let format = |event: &Event| {
+        let (system, name) = event.name.split_once(':')?;
+        let name = name.split([':', '/']).next()?;
+        Some((system.to_owned(), fs::read(root.join(format!("events/{system}/{name}/format"))).ok()?))
+    };
+    let mut formats: Vec<(String, Vec<u8>)> =
+        events.iter().filter(|e| e.attr.type_ == PERF_TYPE_TRACEPOINT).filter_map(format).collect();
+    formats.sort();
+    formats.dedup();
+    (!formats.is_empty()).then(|| TracingData {
+        version: "0.6".to_owned(),
+        big_endian: cfg!(target_endian = "big"),
+        long_size: size_of::<libc::c_long>() as u8,
+        page_size: crate::sys::mem::page_bytes() as u32,
+        header_page: read("events/header_page"),
+        header_event: read("events/header_event"),
+        ftrace_formats: Vec::new(),
+        formats,
+        kallsyms: Vec::new(),
+        printk_formats: read("printk_formats"),
+        saved_cmdlines: read("saved_cmdlines"),
+    })
 }
 
 fn groups(opts: &RecordOpts) -> Vec<GroupDesc> {

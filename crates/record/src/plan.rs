@@ -91,7 +91,11 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
         }
         made.file.push(FileEvent { name: event.name.clone(), attr: in_file });
         let has_stack = attr.sample_period != 0 && !event.without_chain;
-        if live && has_stack {
+        if live && has_stack && event.leader_samples {
+            // The members of its group can be read with one leader only: no ladder.
+            let largest = made.steps.last().copied().unwrap_or(MAX_SNAPSHOT_BYTES);
+            made.push(event, with_snapshot(attr, largest, offer), index, None);
+        } else if live && has_stack {
             for step in 0..made.steps.len() {
                 let attr = with_snapshot(attr, made.steps[step], offer);
                 made.push(event, attr, index, Some(step));
@@ -109,8 +113,8 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
 impl Plan {
     fn push(&mut self, event: &EventRequest, attr: Attr, file_event: usize, step: Option<usize>) {
         let leader = event.leader.and_then(|of| {
-            let same_step = |e: &OpenedEvent| e.file_event == of && (e.step == step || step.is_none());
-            self.opened.iter().position(same_step)
+            let samples = |e: &OpenedEvent| e.attr.sample_type & PERF_SAMPLE_IP != 0;
+            self.opened.iter().position(|e| samples(e) && e.file_event == of && e.step == step)
         });
         let (name, filter) = (event.name.clone(), event.filter.clone());
         self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter });
@@ -281,4 +285,70 @@ fn with_snapshot(mut attr: Attr, bytes: u32, offer: &Offer) -> Attr {
     attr.sample_stack_user = bytes;
     attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
     attr
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer() -> Offer {
+        Offer {
+            unwind_regs: 0xff_01ff,
+            max_rate_hz: 4000,
+            snapshot_steps: [24_576, 65_528],
+            kernel: true,
+            build_id_records: true,
+        }
+    }
+
+    fn event(config: u64) -> EventRequest {
+        EventRequest::plain("e", Attr { type_: PERF_TYPE_SOFTWARE, config, ..Attr::default() })
+    }
+
+    fn live() -> RecordOpts {
+        RecordOpts { call_graph: CallGraph::Live, ..RecordOpts::default() }
+    }
+
+    #[test]
+    fn a_live_recording_has_callchains_in_the_file_and_stacks_only_in_the_kernel() {
+        let plan = plan(&live(), &[event(0)], &offer());
+        assert_eq!(plan.opened.len(), 3);
+        assert_eq!(plan.tracking(), Some(0));
+        let [file] = &plan.file[..] else { panic!("one event") };
+        assert!(file.attr.samples(PERF_SAMPLE_CALLCHAIN));
+        assert_eq!(file.attr.sample_type & (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER), 0);
+        assert!(file.attr.flags.has(AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::TASK));
+        assert_eq!(plan.opened[1].attr.sample_stack_user, 24_576);
+        assert!(plan.opened[1].attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
+    }
+
+    #[test]
+    fn members_of_a_group_follow_the_leader_of_their_own_step() {
+        let member = EventRequest { leader: Some(0), ..event(2) };
+        let plan = plan(&live(), &[event(0), member], &offer());
+        let leaders: Vec<_> = plan.opened.iter().map(|e| (e.step, e.leader)).collect();
+        assert_eq!(
+            leaders,
+            [(None, None), (Some(0), None), (Some(1), None), (Some(0), Some(1)), (Some(1), Some(2))]
+        );
+    }
+
+    #[test]
+    fn a_sampling_leader_has_one_snapshot_size_and_is_not_inherited() {
+        let leader = EventRequest { leader_samples: true, ..event(0) };
+        let member = EventRequest { leader: Some(0), leader_samples: true, ..event(2) };
+        let plan = plan(&live(), &[leader, member], &offer());
+        assert_eq!(plan.opened.len(), 3);
+        assert_eq!((plan.opened[1].step, plan.opened[2].leader), (None, Some(1)));
+        assert!(!plan.opened[1].attr.flags.has(AttrFlags::INHERIT));
+        assert_eq!(plan.opened[2].attr.sample_period, 0);
+    }
+
+    #[test]
+    fn dwarf_mode_copies_what_was_asked_into_the_file() {
+        let opts = RecordOpts { call_graph: CallGraph::Dwarf(8192), ..RecordOpts::default() };
+        let plan = plan(&opts, &[event(0)], &offer());
+        assert_eq!(plan.opened.len(), 1);
+        assert_eq!(plan.file[0].attr.sample_stack_user, 8192);
+    }
 }

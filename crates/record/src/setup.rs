@@ -114,9 +114,15 @@ impl Attempt {
                 self.offer.kernel = false;
                 self.notices.push(Notice::UserOnly(proc::sysctl("kernel/perf_event_paranoid").unwrap_or(2)));
             }
+            libc::EOPNOTSUPP | libc::EINVAL if self.opts.call_graph == CallGraph::Lbr => {
+                self.opts.call_graph = CallGraph::Live;
+                self.notices.push(Notice::NoBranchRecords);
+            }
             libc::EINVAL if self.offer.build_id_records => self.offer.build_id_records = false,
             libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL
-                if self.is_default_event && asked.attr.type_ == PERF_TYPE_HARDWARE =>
+                if self.is_default_event
+                    && asked.attr.type_ == PERF_TYPE_HARDWARE
+                    && self.opts.extra.branches == 0 =>
             {
                 self.events = vec![cpu_clock()];
                 self.notices.push(Notice::NoHardwareCounters("cpu-clock"));
@@ -127,7 +133,11 @@ impl Attempt {
             }
             _ => {
                 let paranoid = proc::sysctl("kernel/perf_event_paranoid");
-                let remedy = remedy_of_open(&refused.source, paranoid, self.opts.target.is_system_wide());
+                let remedy = if self.opts.extra.branches != 0 && errno == libc::EOPNOTSUPP {
+                    "; this machine has no branch records".to_owned()
+                } else {
+                    remedy_of_open(&refused.source, paranoid, self.opts.target.is_system_wide())
+                };
                 let (event, place, source) = (opened.name.clone(), refused.place, refused.source);
                 return Err(Error::Open { event, place, source, remedy });
             }

@@ -214,6 +214,8 @@ pub enum Notice {
     LowerFrequency(u64, u64),
     /// Registers and stacks can't be had for this event: frame pointers are used.
     FramePointersOnly(&'static str),
+    /// The CPU has no branch records: stacks are unwound while recording instead.
+    NoBranchRecords,
     /// Writing stopped: what was recorded until then is kept.
     WriteStopped(String),
     /// An event of several could not be opened and is left out: its name and why.
@@ -248,6 +250,9 @@ impl std::fmt::Display for Notice {
                 write!(f, "{got} Hz instead of {asked} Hz: kernel.perf_event_max_sample_rate is {got}")
             }
             Self::FramePointersOnly(why) => write!(f, "user stacks by frame pointers: {why}"),
+            Self::NoBranchRecords => {
+                write!(f, "no branch records (LBR) here: stacks are unwound while recording")
+            }
             Self::WriteStopped(why) => {
                 write!(f, "recording stopped early: {why}; everything until then is kept")
             }

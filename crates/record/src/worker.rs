@@ -85,7 +85,8 @@ impl Worker {
     /// Ready to take rounds.
     #[must_use]
     pub fn new(plan: &Plan, layouts: Layouts, sink: Sink, shared: Shared, writes_switches: bool) -> Self {
-        let live_regs = |e: &crate::plan::OpenedEvent| e.step.map(|_| e.attr.sample_regs_user);
+        let live_regs =
+            |e: &crate::plan::OpenedEvent| Some(e.attr.sample_regs_user).filter(|mask| *mask != 0);
         let off_cpu_regs = plan.off_cpu.map_or(0, |attr| attr.sample_regs_user);
         let regs_mask = plan.opened.iter().find_map(live_regs).unwrap_or(off_cpu_regs);
         let first_off_cpu = plan.first_off_cpu();

@@ -188,12 +188,20 @@ impl Unwinder {
             }
             Step::General(row) => walk.by_row::<A>(&row),
             Step::Root => Err(Stop::ReachedRoot),
+            // The dynamic linker's _start has no rules; nobody called it.
+            Step::Nothing if is_entry_code(info.object().entry().0, svma) => Err(Stop::ReachedRoot),
             Step::Nothing => {
                 let which = if info.cfi().is_empty() { Which::File } else { Which::Function };
                 walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which, pc })
             }
         }
     }
+}
+
+/// Whether `svma` lies in the few instructions at a program's entry (0: it has none).
+fn is_entry_code(entry: u64, svma: u64) -> bool {
+    const ENTRY_BYTES: u64 = 0x40;
+    entry != 0 && (entry..entry + ENTRY_BYTES).contains(&svma)
 }
 
 /// One walk's state.
