@@ -1,2 +1,27 @@
-//! Being built.
+//! Intel Processor Trace: bytes → packets → executed branches, given an [`Image`] of the code.
+//!
+//! **Duties.** Parse and encode every packet; follow the program's flow through its own instructions; keep
+//! time; come back at the next PSB after anything that does not fit, saying what was lost.
+//! **What it will not do.** No I/O, no perf.data, no symbols. It speaks the SDM's `ip: u64`; whoever calls
+//! knows whose addresses these are.
+//
+// Source of all layouts: Intel SDM Vol. 3C, chapter "Intel Processor Trace", "Trace Packets and Data Types".
 #![forbid(unsafe_code)]
+
+mod block;
+mod encoder;
+mod flow;
+#[doc(hidden)]
+pub mod fuzz;
+mod last_ip;
+mod packet;
+mod ret_stack;
+mod time;
+mod tnt;
+
+pub use block::{BlockCache, Branch, Image, Missing};
+pub use encoder::encode;
+pub use flow::{Event, Flow, FlowError, Gap, What};
+pub use last_ip::LastIp;
+pub use packet::{Ip, Packet, PacketError, Packets, find_psb};
+pub use time::{Time, TimeParams};

@@ -1,0 +1,256 @@
+//! Stretches of code between branches, each decoded once.
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use rustc_hash::FxHashMap;
+
+/// The code that was executed: whoever calls knows which file lies where.
+pub trait Image {
+    /// The bytes from `ip` on, at least one instruction if possible.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn code(&self, ip: u64) -> Result<&[u8], Missing>;
+
+    /// A number for the function `ip` lies in: a jump from one number to another leaves the function.
+    fn unit(&self, ip: u64) -> u32;
+}
+
+/// Why code can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Missing {
+    /// Nothing is mapped there.
+    NotMapped,
+    /// The file mapped there can't be read.
+    NoFile,
+    /// The file is not the one that was executed.
+    WrongFile,
+    /// The bytes are no instruction.
+    BadCode,
+}
+
+/// How a block ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// By no branch: it was only cut for length.
+    None,
+    /// Conditional jump.
+    Conditional,
+    /// Jump to a fixed address.
+    Jump,
+    /// Jump to a computed address.
+    JumpIndirect,
+    /// Call of a fixed address.
+    Call,
+    /// Call of a computed address.
+    CallIndirect,
+    /// Return.
+    Return,
+    /// Entry into the kernel by an instruction.
+    Syscall,
+    /// Return from the kernel or an interrupt.
+    FarReturn,
+    /// Any other far transfer.
+    Far,
+}
+
+/// A block's number in its cache.
+pub(crate) type BlockId = u32;
+/// Not looked up yet.
+pub(crate) const UNLINKED: BlockId = u32::MAX;
+
+/// One block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub start: u64,
+    /// Address of the last instruction.
+    pub last: u64,
+    /// Address behind it.
+    pub next: u64,
+    /// Where a direct branch goes.
+    pub target: u64,
+    pub branch: Branch,
+    pub instructions: u32,
+    pub unit: u32,
+    /// The block at `target`, or that of the last computed target.
+    pub target_id: BlockId,
+    /// The address `target_id` is for, when computed.
+    pub target_ip: u64,
+    /// The block at `next`.
+    pub next_id: BlockId,
+}
+
+/// Most instructions of a block, so that one step's work is bounded.
+const MAX_INSTRUCTIONS: u32 = 256;
+
+/// Blocks of one image, by address.
+#[derive(Clone, Debug, Default)]
+pub struct BlockCache {
+    blocks: Vec<Block>,
+    by_ip: FxHashMap<u64, BlockId>,
+}
+
+impl BlockCache {
+    /// Empty.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Blocks decoded so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether none was decoded yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Forgets everything: the image changed.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.by_ip.clear();
+    }
+
+    #[inline]
+    pub(crate) fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id as usize]
+    }
+
+    /// The block that starts at `ip`.
+    #[inline]
+    pub(crate) fn at(&mut self, image: &impl Image, ip: u64, bits: u8) -> Result<BlockId, Missing> {
+        if let Some(id) = self.by_ip.get(&ip) {
+            return Ok(*id);
+        }
+        self.decode(image, ip, bits)
+    }
+
+    /// The block behind `id`'s last instruction.
+    #[inline]
+    pub(crate) fn after(&mut self, image: &impl Image, id: BlockId, bits: u8) -> Result<BlockId, Missing> {
+        let block = &self.blocks[id as usize];
+        if block.next_id != UNLINKED {
+            return Ok(block.next_id);
+        }
+        let next = self.at(image, block.next, bits)?;
+        self.blocks[id as usize].next_id = next;
+        Ok(next)
+    }
+
+    /// The block that `id`'s direct branch goes to.
+    #[inline]
+    pub(crate) fn taken(&mut self, image: &impl Image, id: BlockId, bits: u8) -> Result<BlockId, Missing> {
+        let block = &self.blocks[id as usize];
+        if block.target_id != UNLINKED {
+            return Ok(block.target_id);
+        }
+        let target = self.at(image, block.target, bits)?;
+        self.blocks[id as usize].target_id = target;
+        Ok(target)
+    }
+
+    /// The block at `ip`, to which `id` branched by a computed address or returned.
+    #[inline]
+    pub(crate) fn computed(
+        &mut self,
+        image: &impl Image,
+        (id, ip): (BlockId, u64),
+        bits: u8,
+    ) -> Result<BlockId, Missing> {
+        let block = &self.blocks[id as usize];
+        if block.target_id != UNLINKED && block.target_ip == ip {
+            return Ok(block.target_id);
+        }
+        let target = self.at(image, ip, bits)?;
+        let block = &mut self.blocks[id as usize];
+        (block.target_id, block.target_ip) = (target, ip);
+        Ok(target)
+    }
+
+    #[cold]
+    fn decode(&mut self, image: &impl Image, ip: u64, bits: u8) -> Result<BlockId, Missing> {
+        let block = decode(image, ip, bits)?;
+        let id = BlockId::try_from(self.blocks.len()).map_err(|_| Missing::BadCode)?;
+        self.blocks.push(block);
+        self.by_ip.insert(ip, id);
+        Ok(id)
+    }
+}
+
+fn decode(image: &impl Image, start: u64, bits: u8) -> Result<Block, Missing> {
+    let mut instruction = Instruction::default();
+    let mut code = image.code(start)?;
+    let mut decoder = Decoder::with_ip(bits.into(), code, start, DecoderOptions::NONE);
+    let mut block = Block {
+        start,
+        last: start,
+        next: start,
+        target: 0,
+        branch: Branch::None,
+        instructions: 0,
+        unit: image.unit(start),
+        target_id: UNLINKED,
+        target_ip: 0,
+        next_id: UNLINKED,
+    };
+    while block.instructions < MAX_INSTRUCTIONS {
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            // The bytes at hand may end within the instruction: ask once for those that begin with it.
+            code = match image.code(block.next) {
+                Ok(code) if decoder.ip() != block.next || block.next != start => code,
+                _ if block.instructions > 0 => break,
+                Ok(_) => return Err(Missing::BadCode),
+                Err(why) => return Err(why),
+            };
+            decoder = Decoder::with_ip(bits.into(), code, block.next, DecoderOptions::NONE);
+            decoder.decode_out(&mut instruction);
+            if instruction.is_invalid() {
+                return if block.instructions > 0 { Ok(block) } else { Err(Missing::BadCode) };
+            }
+        }
+        block.instructions += 1;
+        block.last = instruction.ip();
+        block.next = instruction.next_ip();
+        if let Some(branch) = branch_of(&instruction) {
+            block.branch = branch;
+            if matches!(branch, Branch::Conditional | Branch::Jump | Branch::Call) {
+                block.target = instruction.near_branch_target();
+            }
+            break;
+        }
+    }
+    Ok(block)
+}
+
+fn branch_of(instruction: &Instruction) -> Option<Branch> {
+    Some(match instruction.flow_control() {
+        FlowControl::Next => return None,
+        FlowControl::ConditionalBranch => Branch::Conditional,
+        FlowControl::UnconditionalBranch if instruction.is_jmp_far() => Branch::Far,
+        FlowControl::UnconditionalBranch => Branch::Jump,
+        FlowControl::IndirectBranch if instruction.is_jmp_far_indirect() => Branch::Far,
+        FlowControl::IndirectBranch => Branch::JumpIndirect,
+        FlowControl::Return => match instruction.mnemonic() {
+            Mnemonic::Ret => Branch::Return,
+            _ => Branch::FarReturn,
+        },
+        FlowControl::Call => match instruction.code() {
+            Code::Syscall | Code::Sysenter => Branch::Syscall,
+            _ if instruction.is_call_far() => Branch::Far,
+            _ => Branch::Call,
+        },
+        FlowControl::IndirectCall if instruction.is_call_far_indirect() => Branch::Far,
+        FlowControl::IndirectCall => match instruction.code() {
+            Code::Syscall | Code::Sysenter => Branch::Syscall,
+            _ => Branch::CallIndirect,
+        },
+        FlowControl::Interrupt => Branch::Syscall,
+        // A transaction's begin and end are ordinary instructions to the trace; a fault is asynchronous.
+        FlowControl::XbeginXabortXend | FlowControl::Exception => return None,
+    })
+}

@@ -1,0 +1,449 @@
+//! Packets: what the bytes of a trace say, one at a time.
+//
+// Source: SDM Vol. 3C, "Trace Packets and Data Types", one table per packet.
+
+use memchr::memmem;
+
+/// An instruction pointer as a packet carries it: compressed against the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ip {
+    /// The IPBytes field: 0 none, 1 low 16 bits, 2 low 32, 3 48 bits sign-extended, 4 low 48, 6 all 64.
+    pub ip_bytes: u8,
+    /// The bits carried; the others are 0.
+    pub payload: u64,
+}
+
+impl Ip {
+    /// No address: it is suppressed (tracing went out of the traced range).
+    pub const NONE: Self = Self { ip_bytes: 0, payload: 0 };
+
+    /// Bytes of payload of an IPBytes value; `None` for the reserved ones.
+    #[must_use]
+    pub const fn payload_bytes(ip_bytes: u8) -> Option<usize> {
+        match ip_bytes {
+            0 => Some(0),
+            1 => Some(2),
+            2 => Some(4),
+            3 | 4 => Some(6),
+            6 => Some(8),
+            _ => None,
+        }
+    }
+}
+
+/// One packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// Filler. A run of them is one packet here.
+    Pad {
+        /// Bytes of the run.
+        count: usize,
+    },
+    /// Packet stream boundary: all state starts anew.
+    Psb,
+    /// End of what follows a PSB.
+    PsbEnd,
+    /// Packets were lost.
+    Ovf,
+    /// Taken and not taken branches and compressed returns.
+    Tnt {
+        /// The bits, oldest highest: bit `count − 1` came first.
+        bits: u64,
+        /// How many, 1 to 47.
+        count: u8,
+    },
+    /// Target of an indirect branch, an uncompressed return, an interrupt.
+    Tip(Ip),
+    /// Tracing begins here.
+    TipPge(Ip),
+    /// Tracing ends; the address it ends for, if any.
+    TipPgd(Ip),
+    /// Where something asynchronous happened, or a state packet is bound to.
+    Fup(Ip),
+    /// CR3 and whether it is a guest's.
+    Pip {
+        /// CR3, its low 5 bits 0.
+        cr3: u64,
+        /// In non-root operation.
+        non_root: bool,
+    },
+    /// Time stamp counter, low 56 bits.
+    Tsc(u64),
+    /// TSC and crystal clock together.
+    Tma {
+        /// Low 16 bits of the crystal clock counter.
+        ctc: u16,
+        /// TSC ticks since that counter's last step.
+        fast: u16,
+    },
+    /// 8 bits of the crystal clock counter.
+    Mtc(u8),
+    /// Core cycles since the last of these.
+    Cyc(u64),
+    /// Core to bus clock ratio.
+    Cbr(u8),
+    /// Execution mode.
+    ModeExec {
+        /// 16, 32 or 64.
+        bits: u8,
+        /// Interrupts enabled (RFLAGS.IF), where reported.
+        interrupts: bool,
+    },
+    /// Transactional state.
+    ModeTsx {
+        /// Within a transaction.
+        in_tx: bool,
+        /// It was aborted.
+        abort: bool,
+    },
+    /// VMCS base address.
+    Vmcs(u64),
+    /// Tracing was stopped by a TraceStop range.
+    TraceStop,
+    /// Maintenance, meaning model specific.
+    Mnt(u64),
+    /// PTWRITE's operand.
+    Ptw {
+        /// The operand.
+        value: u64,
+        /// 4 or 8 bytes.
+        bytes: u8,
+        /// A FUP with its address follows.
+        fup: bool,
+    },
+    /// Execution stopped.
+    Exstop {
+        /// A FUP with its address follows.
+        fup: bool,
+    },
+    /// MWAIT was executed.
+    Mwait {
+        /// Hints, EAX.
+        hints: u8,
+        /// Extensions, ECX.
+        extensions: u8,
+    },
+    /// Entry into a power state.
+    Pwre {
+        /// Asked for by hardware.
+        hardware: bool,
+        /// Thread C-state.
+        state: u8,
+        /// Thread sub-C-state.
+        sub_state: u8,
+    },
+    /// Exit from a power state.
+    Pwrx {
+        /// Last core C-state.
+        last: u8,
+        /// Deepest core C-state.
+        deepest: u8,
+        /// Why it woke.
+        reason: u8,
+    },
+    /// A block of items begins.
+    Bbp {
+        /// Items have 4 bytes instead of 8.
+        short: bool,
+        /// What the items are.
+        kind: u8,
+    },
+    /// An item of a block.
+    Bip {
+        /// Which.
+        id: u8,
+        /// Its value.
+        value: u64,
+        /// 4 bytes instead of 8.
+        short: bool,
+    },
+    /// A block ends.
+    Bep {
+        /// A FUP with its address follows.
+        fup: bool,
+    },
+    /// A control flow event: interrupt, IRET, SMI …
+    Cfe {
+        /// Which.
+        kind: u8,
+        /// Its vector.
+        vector: u8,
+        /// A FUP with its address follows.
+        fup: bool,
+    },
+    /// Data of an event.
+    Evd {
+        /// Which.
+        kind: u8,
+        /// The data.
+        value: u64,
+    },
+}
+
+/// Bytes that are no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PacketError {
+    /// The trace ends within a packet.
+    #[error("the trace ends within the packet at {at:#x}")]
+    Truncated {
+        /// Offset of the packet's first byte.
+        at: usize,
+    },
+    /// No packet begins so.
+    #[error("no packet begins with {first:#04x} {second:#04x}, at {at:#x}")]
+    Unknown {
+        /// Offset of the first byte.
+        at: usize,
+        /// The first byte.
+        first: u8,
+        /// The second, 0 if there is none.
+        second: u8,
+    },
+}
+
+impl PacketError {
+    /// Offset of the byte it is about.
+    #[must_use]
+    pub const fn at(self) -> usize {
+        match self {
+            Self::Truncated { at } | Self::Unknown { at, .. } => at,
+        }
+    }
+}
+
+/// The bytes of a PSB.
+pub(crate) const PSB: [u8; 16] = [2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82];
+
+/// Offset of the first PSB at or after `from`.
+#[must_use]
+pub fn find_psb(bytes: &[u8], from: usize) -> Option<usize> {
+    Some(from + memmem::find(bytes.get(from..)?, &PSB)?)
+}
+
+/// Parses packets in order.
+#[derive(Clone, Debug)]
+pub struct Packets<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Within a BBP … BEP block: whether its items are short.
+    block: Option<bool>,
+}
+
+impl<'a> Packets<'a> {
+    /// From offset `at`, which must be a packet's first byte (a PSB's, to be sure).
+    #[must_use]
+    pub const fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at, block: None }
+    }
+
+    /// Offset of the next packet.
+    #[must_use]
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The trace.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Goes on at the next PSB; false when there is none.
+    pub fn resync(&mut self) -> bool {
+        let next = find_psb(self.bytes, self.at);
+        self.at = next.unwrap_or(self.bytes.len());
+        self.block = None;
+        next.is_some()
+    }
+
+    fn byte(&self, ahead: usize) -> Result<u8, PacketError> {
+        self.bytes.get(self.at + ahead).copied().ok_or(PacketError::Truncated { at: self.at })
+    }
+
+    /// `count` bytes (1 to 8) from `ahead`, little-endian.
+    fn number(&self, ahead: usize, count: usize) -> Result<u64, PacketError> {
+        let from = self.at + ahead;
+        let taken = self.bytes.get(from..from + count).ok_or(PacketError::Truncated { at: self.at })?;
+        let mut all = [0; 8];
+        all.iter_mut().zip(taken).for_each(|(to, byte)| *to = *byte);
+        Ok(u64::from_le_bytes(all))
+    }
+
+    fn unknown(&self) -> PacketError {
+        let second = self.bytes.get(self.at + 1).copied().unwrap_or(0);
+        PacketError::Unknown { at: self.at, first: self.byte(0).unwrap_or(0), second }
+    }
+
+    /// The next packet and its length in bytes, not moving on.
+    #[inline]
+    fn parse(&self) -> Result<(Packet, usize), PacketError> {
+        let first = self.byte(0)?;
+        if let (Some(short), 0b100) = (self.block, first & 0b111) {
+            let bytes = if short { 4 } else { 8 };
+            return Ok((Packet::Bip { id: first >> 3, value: self.number(1, bytes)?, short }, 1 + bytes));
+        }
+        match first {
+            0 => {
+                let rest = self.bytes.get(self.at..).unwrap_or_default();
+                let count = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
+                Ok((Packet::Pad { count }, count))
+            }
+            2 => self.extended(),
+            0x19 => Ok((Packet::Tsc(self.number(1, 7)?), 8)),
+            0x59 => Ok((Packet::Mtc(self.byte(1)?), 2)),
+            0x99 => self.mode(),
+            _ if first & 1 == 0 => {
+                let count = 6 - first.leading_zeros() as u8;
+                let bits = u64::from(first >> 1) & ((1 << count) - 1);
+                Ok((Packet::Tnt { bits, count }, 1))
+            }
+            _ if first & 3 == 3 => self.cyc(first),
+            _ => self.ip_packet(first),
+        }
+    }
+
+    fn ip_packet(&self, first: u8) -> Result<(Packet, usize), PacketError> {
+        let ip_bytes = first >> 5;
+        let make = match first & 0x1f {
+            0x0d => Packet::Tip,
+            0x11 => Packet::TipPge,
+            0x01 => Packet::TipPgd,
+            0x1d => Packet::Fup,
+            _ => return Err(self.unknown()),
+        };
+        let count = Ip::payload_bytes(ip_bytes).ok_or_else(|| self.unknown())?;
+        let payload = if count == 0 { 0 } else { self.number(1, count)? };
+        Ok((make(Ip { ip_bytes, payload }), 1 + count))
+    }
+
+    /// First byte: 5 bits of value, "more" in bit 2; then 7 bits each, "more" in bit 0.
+    fn cyc(&self, first: u8) -> Result<(Packet, usize), PacketError> {
+        let mut value = u64::from(first >> 3);
+        let (mut shift, mut length) = (5, 1);
+        let mut more = first & 4 != 0;
+        while more {
+            let byte = self.byte(length)?;
+            if shift >= 64 {
+                return Err(self.unknown());
+            }
+            value |= u64::from(byte >> 1) << shift;
+            more = byte & 1 != 0;
+            shift += 7;
+            length += 1;
+        }
+        Ok((Packet::Cyc(value), length))
+    }
+
+    fn mode(&self) -> Result<(Packet, usize), PacketError> {
+        let byte = self.byte(1)?;
+        let packet = match byte >> 5 {
+            0 => Packet::ModeExec {
+                bits: match byte & 3 {
+                    1 => 64,
+                    2 => 32,
+                    0 => 16,
+                    _ => return Err(self.unknown()),
+                },
+                interrupts: byte & 4 != 0,
+            },
+            1 => Packet::ModeTsx { in_tx: byte & 1 != 0, abort: byte & 2 != 0 },
+            _ => return Err(self.unknown()),
+        };
+        Ok((packet, 2))
+    }
+
+    fn extended(&self) -> Result<(Packet, usize), PacketError> {
+        let second = self.byte(1)?;
+        let fup = second & 0x80 != 0;
+        let low = |value: u64| (value & 0xff) as u8;
+        Ok(match second {
+            0x82 if self.bytes.get(self.at..self.at + PSB.len()) == Some(&PSB) => (Packet::Psb, PSB.len()),
+            0x23 => (Packet::PsbEnd, 2),
+            0xf3 => (Packet::Ovf, 2),
+            0x83 => (Packet::TraceStop, 2),
+            0xa3 => self.long_tnt()?,
+            0x03 => (Packet::Cbr(self.byte(2)?), 4),
+            0x43 => {
+                let value = self.number(2, 6)?;
+                (Packet::Pip { cr3: (value >> 1) << 5, non_root: value & 1 != 0 }, 8)
+            }
+            0xc8 => (Packet::Vmcs(self.number(2, 5)? << 12), 7),
+            0x73 => {
+                let (ctc, fast) = (self.number(2, 2)?, self.number(5, 2)?);
+                (Packet::Tma { ctc: ctc as u16, fast: (fast & 0x1ff) as u16 }, 7)
+            }
+            0xc3 if self.byte(2)? == 0x88 => (Packet::Mnt(self.number(3, 8)?), 11),
+            0x62 | 0xe2 => (Packet::Exstop { fup }, 2),
+            0xc2 => {
+                let value = self.number(2, 8)?;
+                (Packet::Mwait { hints: low(value), extensions: low(value >> 32) & 3 }, 10)
+            }
+            0x22 => {
+                let value = self.number(2, 2)?;
+                let state = low(value >> 12);
+                (Packet::Pwre { hardware: value & 0x80 != 0, state, sub_state: low(value >> 8) & 15 }, 4)
+            }
+            0xa2 => {
+                let value = self.number(2, 5)?;
+                let (last, deepest) = (low(value >> 4) & 15, low(value) & 15);
+                (Packet::Pwrx { last, deepest, reason: low(value >> 8) & 15 }, 7)
+            }
+            0x63 => {
+                let byte = self.byte(2)?;
+                (Packet::Bbp { short: byte & 0x80 != 0, kind: byte & 0x1f }, 3)
+            }
+            0x33 | 0xb3 => (Packet::Bep { fup }, 2),
+            0x13 => {
+                let value = self.number(2, 2)?;
+                let kind = low(value) & 0x1f;
+                (Packet::Cfe { kind, vector: low(value >> 8), fup: value & 0x80 != 0 }, 4)
+            }
+            0x53 => (Packet::Evd { kind: self.byte(2)? & 0x3f, value: self.number(3, 8)? }, 11),
+            _ if second & 0x1f == 0x12 => {
+                let bytes: u8 = match second >> 5 & 3 {
+                    0 => 4,
+                    1 => 8,
+                    _ => return Err(self.unknown()),
+                };
+                (Packet::Ptw { value: self.number(2, bytes.into())?, bytes, fup }, 2 + usize::from(bytes))
+            }
+            _ => return Err(self.unknown()),
+        })
+    }
+
+    fn long_tnt(&self) -> Result<(Packet, usize), PacketError> {
+        let value = self.number(2, 6)?;
+        // A stop bit and at least one more.
+        let count = value.checked_ilog2().filter(|stop| *stop > 0).ok_or_else(|| self.unknown())?;
+        Ok((Packet::Tnt { bits: value & ((1 << count) - 1), count: count as u8 }, 8))
+    }
+}
+
+impl Iterator for Packets<'_> {
+    type Item = Result<(usize, Packet), PacketError>;
+
+    /// The next packet with its offset. After an error nothing moves: go on with [`Packets::resync`].
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.bytes.len() {
+            return None;
+        }
+        let (packet, length) = match self.parse() {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                // Past the first byte, so that the next PSB is looked for behind it.
+                self.at += 1;
+                return Some(Err(error));
+            }
+        };
+        let offset = self.at;
+        self.at = (self.at + length).min(self.bytes.len());
+        match packet {
+            Packet::Bbp { short, .. } => self.block = Some(short),
+            Packet::Bep { .. } | Packet::Psb | Packet::Ovf => self.block = None,
+            _ => {}
+        }
+        Some(Ok((offset, packet)))
+    }
+}
