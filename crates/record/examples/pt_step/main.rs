@@ -1,0 +1,117 @@
+//! Makes an Intel PT recording on a machine without Intel PT: steps a program instruction by instruction and
+//! writes the packets that a processor would have sent, with all that perf writes beside them.
+//!
+//! Beside the recording it writes the truth: every call, return and interruption, as it happened. Decoders
+//! (ours, and perf's) are held against that.
+
+mod encode;
+mod perf_file;
+mod step;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to make.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Compress returns to a bit where the processor would.
+    pub compress_returns: bool,
+    /// Emit CYC packets.
+    pub cyc: bool,
+    /// Emit MTC packets.
+    pub mtc: bool,
+    /// Bytes between PSBs.
+    pub psb_bytes: usize,
+    /// Bits of a TNT packet.
+    pub tnt_bits: u8,
+    /// Virtual CPUs; threads are dealt to them in turn.
+    pub cpus: u32,
+    /// A buffer per thread instead of per CPU.
+    pub per_thread: bool,
+    /// Lose packets at every this many PSBs; 0 never.
+    pub overflow_every: usize,
+    /// The streams this many times over.
+    pub repeat: u64,
+    /// Steps before another thread's turn.
+    pub quantum: u32,
+    output: PathBuf,
+    truth: Option<PathBuf>,
+    command: Vec<String>,
+}
+
+const HELP: &str = "\
+pt_step [OPTIONS] -o perf.data [--truth FILE] -- CMD
+  --noretcomp --nocyc --nomtc  leave out
+  --psb BYTES                  between PSBs (2048)
+  --tnt BITS                   of a TNT packet (6)
+  --cpus N                     virtual CPUs (1)
+  --per-thread                 a buffer per thread
+  --ovf N                      lose packets at every Nth PSB
+  --repeat N                   the same streams N times over
+  --quantum N                  steps before another thread's turn (1000)
+";
+
+fn options() -> Option<Options> {
+    let mut options = Options {
+        compress_returns: true,
+        cyc: true,
+        mtc: true,
+        psb_bytes: 2048,
+        tnt_bits: 6,
+        cpus: 1,
+        per_thread: false,
+        overflow_every: 0,
+        repeat: 1,
+        quantum: 1000,
+        output: PathBuf::from("perf.data"),
+        truth: None,
+        command: Vec::new(),
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next();
+        match arg.as_str() {
+            "--noretcomp" => options.compress_returns = false,
+            "--nocyc" => options.cyc = false,
+            "--nomtc" => options.mtc = false,
+            "--per-thread" => options.per_thread = true,
+            "--psb" => options.psb_bytes = value()?.parse().ok()?,
+            "--tnt" => options.tnt_bits = value()?.parse().ok()?,
+            "--cpus" => options.cpus = value()?.parse().ok()?,
+            "--ovf" => options.overflow_every = value()?.parse().ok()?,
+            "--repeat" => options.repeat = value()?.parse().ok()?,
+            "--quantum" => options.quantum = value()?.parse().ok()?,
+            "-o" => options.output = value()?.into(),
+            "--truth" => options.truth = Some(value()?.into()),
+            "--" => options.command = args.by_ref().collect(),
+            _ => return None,
+        }
+    }
+    (!options.command.is_empty()).then_some(options)
+}
+
+fn main() -> ExitCode {
+    let Some(options) = options() else {
+        eprint!("{HELP}");
+        return ExitCode::from(2);
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pt_step: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    let steps = step::run(&options.command, options.quantum)?;
+    let traced = encode::encode(&steps, options)?;
+    std::fs::write(&options.output, perf_file::build(&traced, options))?;
+    if let Some(path) = &options.truth {
+        std::fs::write(path, traced.truth.join("\n") + "\n")?;
+    }
+    let bytes: usize = traced.streams.iter().map(|stream| stream.bytes.len()).sum();
+    eprintln!("pt_step: {} instructions, {bytes} bytes of trace", traced.instructions);
+    Ok(())
+}

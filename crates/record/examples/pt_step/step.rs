@@ -1,0 +1,278 @@
+//! Runs a program one instruction at a time and notes where each thread was.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::io;
+
+/// One note.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// The instruction at this address was executed.
+    Executed(u64),
+    /// A signal came before the instruction at this address, which was not executed.
+    Signal(u64),
+}
+
+/// Something that happened beside the instructions.
+#[derive(Clone, Debug)]
+pub enum Side {
+    /// A new thread.
+    Clone {
+        /// Its id.
+        child: i32,
+    },
+    /// A thread or the process ended.
+    Exit,
+    /// Executable mappings as they are from here on.
+    Maps(Vec<Mapping>),
+}
+
+/// An executable mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// The file, or a name in brackets.
+    pub name: String,
+}
+
+/// All that was noted, in order.
+#[derive(Debug, Default)]
+pub struct Steps {
+    /// The process.
+    pub pid: i32,
+    /// Thread and note.
+    pub notes: Vec<(i32, Note)>,
+    /// What happened before the note of this number, to this thread.
+    pub sides: Vec<(usize, i32, Side)>,
+    /// Code by address, as it was when first executed: at most 15 bytes from each.
+    pub code: BTreeMap<u64, Vec<u8>>,
+}
+
+struct Thread {
+    signal: i32,
+    blocked: bool,
+}
+
+/// Runs `command` until it ends; a thread's turn lasts `quantum` steps.
+pub fn run(command: &[String], quantum: u32) -> io::Result<Steps> {
+    let pid = start(command)?;
+    let mut steps = Steps { pid, ..Steps::default() };
+    let mut threads = BTreeMap::from([(pid, Thread { signal: 0, blocked: false })]);
+    note_maps(&mut steps, pid);
+    let mut turn = pid;
+    while !threads.is_empty() {
+        let ready = |thread: &&i32| threads.get(thread).is_some_and(|thread| !thread.blocked);
+        let next = threads.range(turn + 1..).map(|(tid, _)| tid).chain(threads.keys()).find(ready).copied();
+        let Some(tid) = next else {
+            wait_any(&mut steps, &mut threads)?;
+            continue;
+        };
+        turn = tid;
+        for _ in 0..quantum {
+            if !one_step(&mut steps, &mut threads, tid)? {
+                break;
+            }
+        }
+        poll_blocked(&mut steps, &mut threads)?;
+    }
+    Ok(steps)
+}
+
+fn start(command: &[String]) -> io::Result<i32> {
+    let words: Vec<CString> = command.iter().filter_map(|word| CString::new(word.as_str()).ok()).collect();
+    let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: the child only makes system calls before it execs.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: plain system calls with constant arguments; the pointers outlive the call.
+        unsafe {
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+            libc::execvp(pointers[0], pointers.as_ptr());
+            libc::_exit(127);
+        }
+    }
+    let mut status = 0;
+    // SAFETY: waits for our child.
+    unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
+    if !libc::WIFSTOPPED(status) {
+        return Err(io::Error::other(format!("can't start {}", command[0])));
+    }
+    let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
+    // SAFETY: the child is stopped and traced by us.
+    unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options) };
+    Ok(pid)
+}
+
+fn registers(tid: i32) -> io::Result<libc::user_regs_struct> {
+    // SAFETY: plain data that the kernel fills.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    // SAFETY: the thread is stopped; the kernel writes the whole struct.
+    let answer = unsafe { libc::ptrace(libc::PTRACE_GETREGS, tid, 0, &raw mut registers) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(registers) }
+}
+
+fn read_code(pid: i32, ip: u64) -> Vec<u8> {
+    let mut bytes = vec![0u8; 15];
+    for length in [15usize, 8, 4, 2, 1] {
+        let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
+        let remote = libc::iovec { iov_base: ip as *mut libc::c_void, iov_len: length };
+        // SAFETY: the local buffer is `length` bytes or more; the remote side is only read.
+        let n = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        if n > 0 {
+            bytes.truncate(n as usize);
+            return bytes;
+        }
+    }
+    Vec::new()
+}
+
+/// One instruction of one thread; false when its turn is over.
+fn one_step(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32) -> io::Result<bool> {
+    let Some(thread) = threads.get_mut(&tid) else { return Ok(false) };
+    let signal = std::mem::take(&mut thread.signal);
+    let Ok(registers) = registers(tid) else {
+        threads.remove(&tid);
+        return Ok(false);
+    };
+    let ip = registers.rip;
+    let pid = steps.pid;
+    steps.code.entry(ip).or_insert_with(|| read_code(pid, ip));
+    let code = &steps.code[&ip];
+    let syscall = code.starts_with(&[0x0f, 0x05]).then_some(registers.rax);
+    if signal == 0 {
+        steps.notes.push((tid, Note::Executed(ip)));
+    } else {
+        steps.notes.push((tid, Note::Signal(ip)));
+    }
+    // SAFETY: the thread is stopped.
+    if unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, signal) } < 0 {
+        return Ok(false);
+    }
+    let polls = if syscall.is_some() { 200 } else { 2_000_000 };
+    for _ in 0..polls {
+        let mut status = 0;
+        // SAFETY: waits for a thread we trace.
+        let got = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        if got == tid {
+            let alive = stopped(steps, threads, tid, status);
+            if alive && syscall.is_some_and(changes_maps) {
+                note_maps(steps, pid);
+            }
+            return Ok(alive);
+        }
+        if got < 0 {
+            threads.remove(&tid);
+            steps.sides.push((steps.notes.len(), tid, Side::Exit));
+            return Ok(false);
+        }
+        if syscall.is_some() {
+            std::thread::sleep(std::time::Duration::from_micros(10));
+        }
+    }
+    if let Some(thread) = threads.get_mut(&tid) {
+        thread.blocked = true;
+    }
+    Ok(false)
+}
+
+/// mmap, mprotect, munmap, brk, execve.
+fn changes_maps(number: u64) -> bool {
+    matches!(number, 9..=12 | 25 | 59)
+}
+
+/// A thread stopped or ended; whether it goes on.
+fn stopped(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32, status: i32) -> bool {
+    if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+        threads.remove(&tid);
+        steps.sides.push((steps.notes.len(), tid, Side::Exit));
+        return false;
+    }
+    let signal = libc::WSTOPSIG(status);
+    let event = status >> 16;
+    if event == libc::PTRACE_EVENT_CLONE {
+        let mut child: libc::c_ulong = 0;
+        // SAFETY: the kernel writes one word.
+        unsafe { libc::ptrace(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut child) };
+        let child = child as i32;
+        let mut status = 0;
+        // SAFETY: waits for the new thread's first stop.
+        unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) };
+        steps.sides.push((steps.notes.len(), tid, Side::Clone { child }));
+        threads.insert(child, Thread { signal: 0, blocked: false });
+    }
+    if event == 0
+        && signal != libc::SIGTRAP
+        && signal != libc::SIGSTOP
+        && let Some(thread) = threads.get_mut(&tid)
+    {
+        thread.signal = signal;
+    }
+    if event != 0 {
+        // The step is not done yet: let it finish.
+        // SAFETY: the thread is stopped.
+        unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, 0) };
+        let mut status = 0;
+        // SAFETY: waits for that thread.
+        unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) };
+        if event == libc::PTRACE_EVENT_EXEC {
+            note_maps(steps, steps.pid);
+        }
+        return stopped(steps, threads, tid, status);
+    }
+    true
+}
+
+/// Looks whether blocked threads are back from their system calls.
+fn poll_blocked(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>) -> io::Result<()> {
+    let blocked: Vec<i32> = threads.iter().filter(|(_, thread)| thread.blocked).map(|(tid, _)| *tid).collect();
+    for tid in blocked {
+        let mut status = 0;
+        // SAFETY: asks for a thread we trace.
+        let got = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        if got == tid {
+            if let Some(thread) = threads.get_mut(&tid) {
+                thread.blocked = false;
+            }
+            stopped(steps, threads, tid, status);
+        } else if got < 0 {
+            threads.remove(&tid);
+        }
+    }
+    Ok(())
+}
+
+/// All threads are blocked: waits for any.
+fn wait_any(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>) -> io::Result<()> {
+    std::thread::sleep(std::time::Duration::from_micros(200));
+    poll_blocked(steps, threads)
+}
+
+/// Notes the executable mappings if they changed.
+fn note_maps(steps: &mut Steps, pid: i32) {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mappings: Vec<Mapping> = text.lines().filter_map(mapping).collect();
+    let last = steps.sides.iter().rev().find_map(|(_, _, side)| match side {
+        Side::Maps(mappings) => Some(mappings),
+        _ => None,
+    });
+    if last != Some(&mappings) && !mappings.is_empty() {
+        steps.sides.push((steps.notes.len(), pid, Side::Maps(mappings)));
+    }
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let rights = words.next()?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let offset = hex(words.next()?)?;
+    let name = words.nth(2)?.to_owned();
+    (rights.contains('x') && name != "[vsyscall]").then_some(Mapping { start: hex(start)?, end: hex(end)?, offset, name })
+}
