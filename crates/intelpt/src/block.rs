@@ -11,8 +11,13 @@ pub trait Image {
     /// Why there are none.
     fn code(&self, ip: u64) -> Result<&[u8], Missing>;
 
-    /// A number for the function `ip` lies in: a jump from one number to another leaves the function.
-    fn unit(&self, ip: u64) -> u32;
+    /// A number for the function `ip` lies in, and whether `ip` is its first instruction. A jump from one
+    /// number to another leaves the function.
+    fn unit(&self, ip: u64) -> (u32, bool);
+
+    /// Execution begins, at this estimated TSC: which address space is it in from here on? Code at one
+    /// address is taken to be the same as long as the answer is.
+    fn space(&self, tsc: Option<u64>) -> u32;
 }
 
 /// Why code can't be had.
@@ -72,6 +77,8 @@ pub(crate) struct Block {
     pub branch: Branch,
     pub instructions: u32,
     pub unit: u32,
+    /// `start` is its function's first instruction.
+    pub at_start: bool,
     /// The block at `target`, or that of the last computed target.
     pub target_id: BlockId,
     /// The address `target_id` is for, when computed.
@@ -83,11 +90,12 @@ pub(crate) struct Block {
 /// Most instructions of a block, so that one step's work is bounded.
 const MAX_INSTRUCTIONS: u32 = 256;
 
-/// Blocks of one image, by address.
+/// Blocks by address space and address.
 #[derive(Clone, Debug, Default)]
 pub struct BlockCache {
     blocks: Vec<Block>,
-    by_ip: FxHashMap<u64, BlockId>,
+    by_ip: FxHashMap<(u32, u64), BlockId>,
+    space: u32,
 }
 
 impl BlockCache {
@@ -115,6 +123,11 @@ impl BlockCache {
         self.by_ip.clear();
     }
 
+    /// From here on addresses are those of this space; true if that is another one.
+    pub(crate) fn enter(&mut self, space: u32) -> bool {
+        std::mem::replace(&mut self.space, space) != space
+    }
+
     #[inline]
     pub(crate) fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id as usize]
@@ -123,7 +136,7 @@ impl BlockCache {
     /// The block that starts at `ip`.
     #[inline]
     pub(crate) fn at(&mut self, image: &impl Image, ip: u64, bits: u8) -> Result<BlockId, Missing> {
-        if let Some(id) = self.by_ip.get(&ip) {
+        if let Some(id) = self.by_ip.get(&(self.space, ip)) {
             return Ok(*id);
         }
         self.decode(image, ip, bits)
@@ -176,7 +189,7 @@ impl BlockCache {
         let block = decode(image, ip, bits)?;
         let id = BlockId::try_from(self.blocks.len()).map_err(|_| Missing::BadCode)?;
         self.blocks.push(block);
-        self.by_ip.insert(ip, id);
+        self.by_ip.insert((self.space, ip), id);
         Ok(id)
     }
 }
@@ -185,6 +198,7 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<Block, Missing> {
     let mut instruction = Instruction::default();
     let mut code = image.code(start)?;
     let mut decoder = Decoder::with_ip(bits.into(), code, start, DecoderOptions::NONE);
+    let (unit, at_start) = image.unit(start);
     let mut block = Block {
         start,
         last: start,
@@ -192,7 +206,8 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<Block, Missing> {
         target: 0,
         branch: Branch::None,
         instructions: 0,
-        unit: image.unit(start),
+        unit,
+        at_start,
         target_id: UNLINKED,
         target_ip: 0,
         next_id: UNLINKED,

@@ -12,7 +12,7 @@
 //!    └──── anything that does not fit: a gap, and on to the next address the trace states
 //! ```
 
-use crate::block::{BlockCache, BlockId, Branch, Image, Missing};
+use crate::block::{Block, BlockCache, BlockId, Branch, Image, Missing};
 use crate::last_ip::LastIp;
 use crate::packet::{Ip, Packet, PacketError, Packets};
 use crate::ret_stack::RetStack;
@@ -69,8 +69,14 @@ pub struct Event {
     pub what: What,
     /// Address of the branch (or as `what` says); 0 where there is none.
     pub from: u64,
+    /// Address behind the branch: where a call returns to, a system call goes on; 0 where there is none.
+    pub next: u64,
     /// Address it went to; 0 where there is none.
     pub to: u64,
+    /// The number of the function at `to` (see [`Image::unit`]); 0 where there is no `to`.
+    pub unit: u32,
+    /// `to` is that function's first instruction.
+    pub at_start: bool,
 }
 
 /// A defect found, beside the [`Gap`] in the stream: where in the trace.
@@ -230,7 +236,35 @@ impl<'a, 'c> Flow<'a, 'c> {
     }
 
     fn emit(&self, what: What, from: u64, to: u64, sink: &mut impl FnMut(&Event)) {
-        sink(&Event { tsc: self.time.now(), what, from, to });
+        sink(&Event { tsc: self.time.now(), what, from, next: 0, to, unit: 0, at_start: false });
+    }
+
+    /// A branch at the end of `block` to `to`, whose block is `target` if it could be had.
+    #[inline]
+    fn emit_branch(
+        &self,
+        image: &impl Image,
+        (what, block): (What, &Block),
+        (to, target): (u64, Option<BlockId>),
+        sink: &mut impl FnMut(&Event),
+    ) {
+        let (unit, at_start) = match target {
+            Some(id) => {
+                let target = self.cache.block(id);
+                (target.unit, target.at_start)
+            }
+            None => image.unit(to),
+        };
+        sink(&Event { tsc: self.time.now(), what, from: block.last, next: block.next, to, unit, at_start });
+    }
+
+    /// Execution goes on at `to`, after it was off or out of sight.
+    fn begin_at(&mut self, image: &impl Image, to: u64, sink: &mut impl FnMut(&Event)) {
+        let tsc = self.time.now();
+        self.cache.enter(image.space(tsc));
+        self.set(Some(to), None);
+        let (unit, at_start) = image.unit(to);
+        sink(&Event { tsc, what: What::Begin, from: 0, next: 0, to, unit, at_start });
     }
 
     /// The flow is lost here; what follows starts at the next address the trace states.
@@ -266,7 +300,7 @@ impl<'a, 'c> Flow<'a, 'c> {
             Packet::Tma { ctc, fast } => self.time.tma(ctc, fast),
             Packet::Cbr(ratio) => self.time.cbr(ratio),
             Packet::Tip(ip) => self.tip(image, ip, sink)?,
-            Packet::TipPge(ip) => self.begin(ip, sink),
+            Packet::TipPge(ip) => self.begin(image, ip, sink),
             Packet::TipPgd(ip) => self.end(image, ip, sink)?,
             Packet::Fup(ip) => self.fup(image, ip, sink)?,
             Packet::Psb => {
@@ -322,13 +356,13 @@ impl<'a, 'c> Flow<'a, 'c> {
         }
     }
 
-    fn begin(&mut self, ip: Ip, sink: &mut impl FnMut(&Event)) {
+    fn begin(&mut self, image: &impl Image, ip: Ip, sink: &mut impl FnMut(&Event)) {
         let to = self.last_ip.update(ip);
         self.fup = Fup::None;
         self.tnt.clear();
-        self.set(to, None);
-        if let Some(to) = to {
-            self.emit(What::Begin, 0, to, sink);
+        match to {
+            Some(to) => self.begin_at(image, to, sink),
+            None => self.set(None, None),
         }
     }
 
@@ -345,8 +379,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         match self.fup {
             Fup::Overflow => {
                 self.fup = Fup::None;
-                self.set(Some(ip), None);
-                self.emit(What::Begin, 0, ip, sink);
+                self.begin_at(image, ip, sink);
             }
             Fup::Bound => {
                 self.fup = Fup::None;
@@ -365,17 +398,13 @@ impl<'a, 'c> Flow<'a, 'c> {
     fn sync(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
         if self.ip.is_none() {
             self.fup = Fup::None;
-            self.set(Some(ip), None);
-            self.emit(What::Begin, 0, ip, sink);
-            return Ok(());
-        }
-        self.walk_to(image, ip, sink).inspect_err(|_| ()).or_else(|gap| {
+            self.begin_at(image, ip, sink);
+        } else if let Err(gap) = self.walk_to(image, ip, sink) {
             // What the trace states outweighs what was walked.
             self.lose(gap, sink);
-            self.set(Some(ip), None);
-            self.emit(What::Begin, 0, ip, sink);
-            Ok(())
-        })
+            self.begin_at(image, ip, sink);
+        }
+        Ok(())
     }
 
     fn tip(&mut self, image: &impl Image, ip: Ip, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
@@ -383,14 +412,15 @@ impl<'a, 'c> Flow<'a, 'c> {
         if let Fup::Async(from) = std::mem::replace(&mut self.fup, Fup::None) {
             let to = to.ok_or(Gap::Mismatch)?;
             self.set(Some(to), None);
-            self.emit(What::Interrupt, from, to, sink);
+            let (unit, at_start) = image.unit(to);
+            sink(&Event { tsc: self.time.now(), what: What::Interrupt, from, next: from, to, unit, at_start });
             return Ok(());
         }
         if self.ip.is_none() {
             // The flow was lost; here it is again.
-            let Some(to) = to else { return Ok(()) };
-            self.set(Some(to), None);
-            self.emit(What::Begin, 0, to, sink);
+            if let Some(to) = to {
+                self.begin_at(image, to, sink);
+            }
             return Ok(());
         }
         let to = to.ok_or(Gap::Mismatch)?;
@@ -428,7 +458,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         let here = self.cache.computed(image, (id, to), self.bits).ok();
         self.set(Some(to), here);
         if let Some(what) = what {
-            self.emit(what, block.last, to, sink);
+            self.emit_branch(image, (what, &block), (to, here), sink);
         }
         Ok(())
     }
@@ -453,10 +483,12 @@ impl<'a, 'c> Flow<'a, 'c> {
             },
         };
         let id = stop.ok_or(Gap::Mismatch)?;
-        let from = self.cache.block(id).last;
+        let block = *self.cache.block(id);
         self.set(None, None);
         self.tnt.clear();
-        self.emit(What::End, from, to.unwrap_or(0), sink);
+        let (unit, at_start) = to.map_or((0, false), |to| image.unit(to));
+        let (tsc, to) = (self.time.now(), to.unwrap_or(0));
+        sink(&Event { tsc, what: What::End, from: block.last, next: block.next, to, unit, at_start });
         Ok(())
     }
 
@@ -511,10 +543,10 @@ impl<'a, 'c> Flow<'a, 'c> {
                 if block.target != block.next {
                     self.returns.push(block.next);
                 }
-                self.emit(What::Call, block.last, block.target, sink);
+                self.emit_branch(image, (What::Call, &block), (block.target, target.ok()), sink);
             }
             _ if target.is_ok_and(|target| self.cache.block(target).unit == block.unit) => {}
-            _ => self.emit(What::Jump, block.last, block.target, sink),
+            _ => self.emit_branch(image, (What::Jump, &block), (block.target, target.ok()), sink),
         }
         target.map(|_| ()).map_err(Gap::Code)
     }
@@ -593,7 +625,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         let target = self.cache.taken(image, id, self.bits).map_err(Gap::Code)?;
         self.here = Some(target);
         if self.cache.block(target).unit != block.unit {
-            self.emit(What::Jump, block.last, block.target, sink);
+            self.emit_branch(image, (What::Jump, &block), (block.target, Some(target)), sink);
         }
         Ok(())
     }
@@ -612,7 +644,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         self.here = None;
         let here = self.cache.computed(image, (id, to), self.bits);
         self.here = here.ok();
-        self.emit(What::Return, block.last, to, sink);
+        self.emit_branch(image, (What::Return, &block), (to, self.here), sink);
         here.map(|_| ()).map_err(Gap::Code)
     }
 

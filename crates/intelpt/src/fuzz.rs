@@ -22,8 +22,12 @@ fn flow(bytes: &[u8]) {
             self.0.get(at..).filter(|rest| !rest.is_empty()).ok_or(Missing::NotMapped)
         }
 
-        fn unit(&self, ip: u64) -> u32 {
-            (ip >> 4) as u32
+        fn unit(&self, ip: u64) -> (u32, bool) {
+            ((ip >> 4) as u32, ip & 15 == 0)
+        }
+
+        fn space(&self, tsc: Option<u64>) -> u32 {
+            tsc.is_some_and(|tsc| tsc & 1 == 1).into()
         }
     }
     let (code, trace) = bytes.split_at(bytes.len() / 2);
