@@ -18,6 +18,7 @@ pub mod machine;
 mod merge;
 pub mod off_cpu;
 pub mod profile;
+pub mod pt;
 pub mod reason;
 pub mod session;
 pub mod source;

@@ -18,8 +18,10 @@ pub enum Step {
     Lost(u64),
     /// The thread was off the CPU for this many ns, up to this step's time.
     OffCpu(u64),
-    /// A piece of the trace is missing: how the calls still open ended is not known.
-    Gap,
+    /// How the call that is this many below the innermost open one ended is not known.
+    Abandon(usize),
+    /// A piece of the trace is missing here.
+    Hole,
 }
 
 /// How a call ended.
@@ -169,10 +171,8 @@ impl<'a> Replay<'a> {
                     open.off_ns += ns;
                 }
             }
-            Step::Gap => {
-                self.profile.gaps += 1;
-                self.close_all(time_ns, each);
-            }
+            Step::Abandon(below) => self.close(below, time_ns, End::Open, each),
+            Step::Hole => self.profile.gaps += 1,
         }
     }
 

@@ -1,0 +1,220 @@
+//! One thread's branches become calls: matched by return address, not by guess.
+
+use intelpt::{Event, Gap, What};
+
+use crate::calls::{FunctionId, Step};
+
+/// An open call as the flow sees it.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    function: u32,
+    /// Where it returns to; `None` for a signal's or interrupt's handler.
+    back: Option<u64>,
+}
+
+/// How tracing stopped, which says where it should go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Off {
+    /// It did not.
+    On,
+    /// At the instruction behind a system call.
+    At(u64),
+    /// In the dark: packets or code were missing.
+    Lost,
+}
+
+/// Turns branches into steps.
+#[derive(Debug)]
+pub struct FlowReplay {
+    frames: Vec<Frame>,
+    off: Off,
+    /// Returns and jumps that fit no open call and entered no function.
+    pub unmatched: u64,
+}
+
+impl Default for FlowReplay {
+    fn default() -> Self {
+        Self { frames: Vec::new(), off: Off::Lost, unmatched: 0 }
+    }
+}
+
+impl FlowReplay {
+    /// Takes the next event; the steps it means go to `each`.
+    pub fn event(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+        match event.what {
+            What::Call => self.enter(event.unit, Some(event.next), each),
+            What::Return => self.returned(event, each),
+            What::Jump => self.jump(event, each),
+            What::Begin => self.begin(event, each),
+            What::End => self.off = Off::At(event.next),
+            What::EndAsync => self.off = Off::At(event.from),
+            What::Interrupt => self.enter(event.unit, None, each),
+            What::Far => self.landed(event, each),
+            What::Gap(gap) => {
+                if gap == Gap::Aborted {
+                    return;
+                }
+                self.off = Off::Lost;
+                each(Step::Hole);
+            }
+        }
+    }
+
+    fn enter(&mut self, function: u32, back: Option<u64>, each: &mut impl FnMut(Step)) {
+        self.frames.push(Frame { function, back });
+        each(Step::Enter(FunctionId(function)));
+    }
+
+    /// Closes the `count` innermost calls.
+    fn leave(&mut self, count: usize, step: Step, each: &mut impl FnMut(Step)) {
+        for _ in 0..count {
+            self.frames.pop();
+            each(step);
+        }
+    }
+
+    /// How many calls lie above the innermost one that `is`.
+    fn above(&self, is: impl Fn(&Frame) -> bool) -> Option<usize> {
+        self.frames.iter().rev().position(is)
+    }
+
+    fn returned(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+        if let Some(above) = self.above(|frame| frame.back == Some(event.to)) {
+            self.leave(above, Step::Unwound(0), each);
+            self.leave(1, Step::Exit(0), each);
+        } else if self.frames.last().is_some_and(|frame| frame.back.is_none()) {
+            self.leave(1, Step::Exit(0), each);
+        } else if event.at_start {
+            // A return used as a jump: the run-time linker goes to a function so.
+            self.tail(event.unit, each);
+        } else if self.frames.is_empty() {
+            // It began before the trace did.
+            each(Step::Exit(0));
+        } else {
+            self.landed(event, each);
+        }
+    }
+
+    fn tail(&mut self, function: u32, each: &mut impl FnMut(Step)) {
+        match self.frames.last_mut() {
+            Some(frame) => {
+                frame.function = function;
+                each(Step::TailJump(FunctionId(function)));
+            }
+            None => self.enter(function, None, each),
+        }
+    }
+
+    fn jump(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+        if event.at_start { self.tail(event.unit, each) } else { self.landed(event, each) }
+    }
+
+    /// Control came to the middle of a function: if it is open, what it had called was left (longjmp, a
+    /// caught exception).
+    fn landed(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+        match self.above(|frame| frame.function == event.unit) {
+            Some(above) => self.leave(above, Step::Unwound(0), each),
+            None => self.unmatched += 1,
+        }
+    }
+
+    fn begin(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+        match std::mem::replace(&mut self.off, Off::On) {
+            Off::At(resume) if resume == event.to => {}
+            Off::Lost => self.found(event, each),
+            // Elsewhere: a signal's handler, or a jump made by the kernel (sigreturn after longjmp).
+            _ if event.at_start => self.enter(event.unit, None, each),
+            _ => self.landed(event, each),
+        }
+    }
+
+    /// In sight again: calls that are proven to be open stay, the others ended in the dark.
+    fn found(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+        match self.above(|frame| frame.function == event.unit) {
+            Some(above) => self.leave(above, Step::Abandon(0), each),
+            None if self.frames.is_empty() && event.at_start => self.enter(event.unit, None, each),
+            None => self.leave(self.frames.len(), Step::Abandon(0), each),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(what: What, to: u64, unit: u32, at_start: bool, next: u64) -> Event {
+        Event { tsc: Some(1), what, from: next.saturating_sub(5), next, to, unit, at_start }
+    }
+
+    fn steps(events: &[Event]) -> Vec<Step> {
+        let (mut replay, mut steps) = (FlowReplay::default(), Vec::new());
+        events.iter().for_each(|event| replay.event(event, &mut |step| steps.push(step)));
+        steps
+    }
+
+    const MAIN: Event =
+        Event { tsc: Some(0), what: What::Begin, from: 0, next: 0, to: 0x1000, unit: 1, at_start: true };
+
+    fn enter(function: u32) -> Step {
+        Step::Enter(FunctionId(function))
+    }
+
+    #[test]
+    fn a_return_past_several_calls_leaves_the_inner_ones_unwound() {
+        let events = [
+            MAIN,
+            event(What::Call, 0x2000, 2, true, 0x1005),
+            event(What::Call, 0x3000, 3, true, 0x2005),
+            event(What::Return, 0x1005, 1, false, 0x3010),
+        ];
+        assert_eq!(steps(&events), [enter(1), enter(2), enter(3), Step::Unwound(0), Step::Exit(0)]);
+    }
+
+    #[test]
+    fn a_jump_into_the_middle_of_an_open_function_is_a_longjmp() {
+        let events = [
+            MAIN,
+            event(What::Call, 0x2000, 2, true, 0x1005),
+            event(What::Call, 0x3000, 3, true, 0x2005),
+            event(What::Jump, 0x1010, 1, false, 0x3010),
+        ];
+        assert_eq!(steps(&events), [enter(1), enter(2), enter(3), Step::Unwound(0), Step::Unwound(0)]);
+    }
+
+    #[test]
+    fn a_tail_jump_returns_to_the_callers_caller() {
+        let events = [
+            MAIN,
+            event(What::Call, 0x2000, 2, true, 0x1005),
+            event(What::Jump, 0x3000, 3, true, 0x2010),
+            event(What::Return, 0x1005, 1, false, 0x3010),
+        ];
+        let tail = Step::TailJump(FunctionId(3));
+        assert_eq!(steps(&events), [enter(1), enter(2), tail, Step::Exit(0)]);
+    }
+
+    #[test]
+    fn a_signal_handler_is_a_call_of_its_own_and_its_return_resumes() {
+        let events = [
+            MAIN,
+            event(What::EndAsync, 0, 0, false, 0x1025),
+            event(What::Begin, 0x5000, 5, true, 0),
+            event(What::Return, 0x7000, 7, false, 0x5010),
+            event(What::End, 0, 0, false, 0x7009),
+            event(What::Begin, 0x1020, 1, false, 0),
+        ];
+        assert_eq!(steps(&events), [enter(1), enter(5), Step::Exit(0)]);
+    }
+
+    #[test]
+    fn after_a_hole_only_proven_calls_stay_open() {
+        let events = [
+            MAIN,
+            event(What::Call, 0x2000, 2, true, 0x1005),
+            event(What::Call, 0x3000, 3, true, 0x2005),
+            event(What::Gap(Gap::Overflow), 0, 0, false, 0),
+            event(What::Begin, 0x2040, 2, false, 0),
+        ];
+        assert_eq!(steps(&events), [enter(1), enter(2), enter(3), Step::Hole, Step::Abandon(0)]);
+    }
+}

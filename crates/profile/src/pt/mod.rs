@@ -1,0 +1,11 @@
+//! Intel PT recordings: what stands beside the trace, and the flow turned into traced calls.
+//!
+//! [`Sideband`] is read from the records once: buffers, clock, who ran where, what was mapped. [`FlowReplay`]
+//! turns one thread's branches into the steps of `calls`. Decoding itself is `intelpt`'s; object files and
+//! threads are the caller's.
+
+mod flow_replay;
+mod sideband;
+
+pub use flow_replay::FlowReplay;
+pub use sideband::{Buffer, CodeMapping, PtError, Sideband, TscClock};
