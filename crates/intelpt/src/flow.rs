@@ -179,6 +179,12 @@ impl<'a, 'c> Flow<'a, 'c> {
         self.at
     }
 
+    /// Where execution stands; `None` while tracing is off or out of sight.
+    #[must_use]
+    pub const fn standing_at(&self) -> Option<u64> {
+        self.ip
+    }
+
     /// Estimated TSC now.
     #[must_use]
     pub const fn now(&self) -> Option<u64> {
@@ -439,6 +445,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         sink: &mut impl FnMut(&Event),
     ) -> Result<(), Gap> {
         let block = *self.cache.block(id);
+        self.instructions += u64::from(block.instructions);
         let what = match block.branch {
             Branch::CallIndirect => {
                 self.returns.push(block.next);

@@ -115,7 +115,7 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(view: &'a View<'_>, track: &'a Track<'_>, plan: &'a [Shown]) -> Self {
-        Self { steps: Box::new(track.steps()), plan, walk: Walk::new(view) }
+        Self { steps: track.steps(), plan, walk: Walk::new(view) }
     }
 
     fn line(&mut self, step: Step) -> Option<Line> {
@@ -174,7 +174,7 @@ pub fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     }
     while let Some(Reverse((_, at))) = order.pop() {
         if let Some(line) = next[at].take() {
-            write_line(out, view, view.tracks[at].thread.tid, &line)?;
+            write_line(out, view, view.tracks[at].tid, &line)?;
         }
         advance(&mut threads, &mut next, &mut order, at);
     }

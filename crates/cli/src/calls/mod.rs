@@ -8,6 +8,8 @@ pub mod graph;
 pub mod log;
 pub mod names;
 pub mod pattern;
+pub mod pt;
+pub mod pt_image;
 pub mod record;
 pub mod sleds;
 pub mod table;

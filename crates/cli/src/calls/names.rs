@@ -59,6 +59,11 @@ impl Functions {
                 dso: mapping.map(|line| String::from_utf8_lossy(&line.name).into_owned()).unwrap_or_default(),
             }
         });
+        self.number(function)
+    }
+
+    /// The number of a function.
+    pub fn number(&mut self, function: Function) -> FunctionId {
         let next = FunctionId(self.list.len() as u32);
         *self.numbers.entry(function).or_insert_with_key(|function| {
             self.list.push(function.clone());

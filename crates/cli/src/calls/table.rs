@@ -129,7 +129,7 @@ pub fn write_histogram(out: &mut impl Write, name: &str, histogram: &Histogram) 
 }
 
 /// Says what the numbers do not hold: lost, open and damaged.
-pub fn footer(sum: &CallProfile, damaged: &[String]) -> String {
+pub fn footer(sum: &CallProfile) -> String {
     let mut calls = 0;
     let (mut unwound, mut open) = (0, 0);
     for (_, stats) in sum.functions() {
@@ -144,7 +144,7 @@ pub fn footer(sum: &CallProfile, damaged: &[String]) -> String {
         (sum.lost, "lost"),
         (sum.returns_without_call, "returns from calls before the start"),
         (sum.backwards, "times ran backwards"),
-        (damaged.len() as u64, "files could not be read"),
+        (sum.gaps, "holes in the trace"),
     ];
     for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
         text.push_str(&format!("; {} {what}", number::grouped(count)));

@@ -6,6 +6,7 @@ use profile::calls::{
 };
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::folder::{Folder, Thread};
@@ -15,8 +16,8 @@ use super::pattern::{self, Pattern};
 /// What to show of a recording: the flags that all views share.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// The recording
-    #[arg(short, long, value_name = "DIR", default_value = super::folder::DEFAULT)]
+    /// The recording: a folder of `tally calls record`, or a perf.data with an Intel PT trace
+    #[arg(short, long, value_name = "PATH", default_value = super::folder::DEFAULT)]
     pub input: PathBuf,
     /// Only calls of this function and what they call; a name or a pattern with * (can be repeated)
     #[arg(short = 'F', long = "filter", value_name = "FUNC")]
@@ -33,6 +34,13 @@ pub struct ViewArgs {
     /// Only this thread (can be repeated)
     #[arg(long, visible_alias = "thread", value_name = "TID")]
     pub tid: Vec<u32>,
+}
+
+impl ViewArgs {
+    /// Whether a thread is to be shown.
+    fn means(&self, tid: u32) -> bool {
+        self.tid.is_empty() || self.tid.contains(&tid)
+    }
 }
 
 /// A duration such as `10us`, `1.5ms`, `2s`, `300`; in ns.
@@ -85,22 +93,31 @@ impl Filter for FunctionFilter {
     }
 }
 
-/// A thread with the numbers of the functions it called.
+/// A thread and what it did.
 pub struct Track<'a> {
-    /// The thread.
-    pub thread: &'a Thread,
-    steps: Steps<'a>,
-    numbers: FxHashMap<u64, FunctionId>,
-    clock: Clock,
+    /// Its id.
+    pub tid: u32,
+    source: Source<'a>,
 }
 
-impl<'a> Track<'a> {
-    /// Its steps, timed.
-    pub fn steps(&self) -> impl Iterator<Item = (u64, Step)> + use<'a, '_> {
-        self.steps.clone().filter_map(|(tsc, raw)| {
-            let step = raw.numbered(|address| self.numbers[&address])?;
-            Some((self.clock.ns_at(tsc), step))
-        })
+enum Source<'a> {
+    /// Read from the file that the thread wrote itself.
+    File { steps: Steps<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock },
+    /// Decoded from a processor's trace.
+    Decoded(Vec<(u64, Step)>),
+}
+
+impl Track<'_> {
+    /// Its steps with their times, ns.
+    #[must_use]
+    pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
+        match &self.source {
+            Source::Decoded(steps) => Box::new(steps.iter().copied()),
+            Source::File { steps, numbers, clock } => Box::new(steps.clone().filter_map(|(tsc, raw)| {
+                let step = raw.numbered(|address| numbers[&address])?;
+                Some((clock.ns_at(tsc), step))
+            })),
+        }
     }
 }
 
@@ -116,18 +133,14 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Reads the addresses called, names them and decides the filters.
+    /// Of a folder that `tally calls record` wrote: reads the addresses called, names them.
     ///
     /// # Errors
     /// If a filter means no function, or the clock is not known.
-    pub fn new(folder: &'a Folder, args: &'a ViewArgs) -> anyhow::Result<Self> {
+    pub fn of_folder(folder: &'a Folder, args: &'a ViewArgs) -> anyhow::Result<Self> {
         let clock = folder.clock()?;
-        let chosen = |thread: &&Thread| args.tid.is_empty() || args.tid.contains(&thread.tid);
-        let threads: Vec<&Thread> = folder.threads.iter().filter(chosen).collect();
-        if threads.is_empty() {
-            let ids: Vec<String> = folder.threads.iter().map(|thread| thread.tid.to_string()).collect();
-            anyhow::bail!("no thread to show; recorded were: {}", ids.join(", "));
-        }
+        let threads: Vec<&Thread> =
+            folder.threads.iter().filter(|thread| args.means(thread.tid)).collect();
         let called: Vec<Vec<u64>> = threads.par_iter().map(|thread| addresses(thread)).collect();
         let mut functions = Functions::new();
         let mut tracks = Vec::new();
@@ -135,10 +148,46 @@ impl<'a> View<'a> {
             let file = thread.file().context("invariant: threads were read once")?;
             let place = (thread.pid, file.header.tsc);
             let numbers = addresses.iter().map(|at| (*at, functions.at(folder, place, *at))).collect();
-            tracks.push(Track { thread, steps: file.steps(), numbers, clock });
+            let source = Source::File { steps: file.steps(), numbers, clock };
+            tracks.push(Track { tid: thread.tid, source });
         }
+        let all = folder.threads.iter().map(|thread| thread.tid.to_string());
+        Self::new(functions, tracks, args, &all.collect::<Vec<_>>())
+    }
+
+    /// Of an Intel PT recording, decoded.
+    ///
+    /// # Errors
+    /// If a filter means no function.
+    pub fn of_trace(
+        steps: BTreeMap<i32, Vec<(u64, Step)>>,
+        functions: Functions,
+        args: &'a ViewArgs,
+    ) -> anyhow::Result<Self> {
+        let all: Vec<String> = steps.keys().map(i32::to_string).collect();
+        let tracks = steps
+            .into_iter()
+            .map(|(tid, steps)| Track { tid: tid as u32, source: Source::Decoded(steps) })
+            .filter(|track| args.means(track.tid))
+            .collect();
+        Self::new(functions, tracks, args, &all)
+    }
+
+    fn new(
+        functions: Functions,
+        tracks: Vec<Track<'a>>,
+        args: &'a ViewArgs,
+        all: &[String],
+    ) -> anyhow::Result<Self> {
+        anyhow::ensure!(!tracks.is_empty(), "no thread to show; recorded were: {}", all.join(", "));
         let filter = FunctionFilter::new(args, &functions)?;
         Ok(Self { functions, filter, tracks, args })
+    }
+
+    /// When the first thread's first step was, ns of the recording's clock.
+    #[must_use]
+    pub fn start_ns(&self) -> u64 {
+        self.tracks.iter().filter_map(|track| Some(track.steps().next()?.0)).min().unwrap_or(0)
     }
 
     /// The filters and the depth, to be asked call by call of one thread.
@@ -169,7 +218,7 @@ impl<'a> View<'a> {
             .tracks
             .par_iter()
             .map(|track| {
-                let mut profile = CallProfile::new(track.thread.tid, slowest);
+                let mut profile = CallProfile::new(track.tid, slowest);
                 self.replay(track, &mut profile, &mut |_| {});
                 profile
             })

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use crate::calls::folder::Folder;
 use crate::calls::pattern::Pattern;
 use crate::calls::view::{View, ViewArgs};
-use crate::calls::{graph, log, record, table};
+use crate::calls::{graph, log, pt, record, table};
 use crate::text::number;
-use crate::{flame, out, svg};
+use crate::{flame, load, out, svg};
 
 /// Record and show every call of an instrumented program: exact counts, times, paths
 #[derive(clap::Args)]
@@ -38,6 +38,7 @@ enum What {
     Graph(GraphArgs),
     Replay(ReplayArgs),
     Flame(FlameArgs),
+    Branches(BranchesArgs),
     Info(InfoArgs),
 }
 
@@ -90,6 +91,14 @@ pub struct FlameArgs {
     folded: bool,
 }
 
+/// Print every call and return of an Intel PT trace: thread, time in ns, kind, from, to
+#[derive(clap::Args)]
+pub struct BranchesArgs {
+    /// The recording
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    input: PathBuf,
+}
+
 /// Print what was recorded
 #[derive(clap::Args)]
 pub struct InfoArgs {
@@ -105,23 +114,54 @@ pub struct InfoArgs {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what.unwrap_or(What::Report(args.report)) {
         What::Record(args) => return record::run(&args),
-        What::Report(args) => report(&args)?,
+        What::Report(args) => with_view(&args.view, |view, notes| report(&args, view, notes))?,
         What::Graph(args) => print_graph(args)?,
-        What::Replay(args) => {
-            let folder = Folder::open(&args.view.input)?;
+        What::Replay(args) => with_view(&args.view, |view, _| {
             let mut to = out::stdout();
-            log::write(&mut to, &View::new(&folder, &args.view)?)?;
+            log::write(&mut to, view)?;
+            Ok(to.flush()?)
+        })?,
+        What::Flame(args) => with_view(&args.view, |view, notes| draw(&args, view, notes))?,
+        What::Branches(args) => {
+            let map = load::open(&args.input)?;
+            let file = load::parse(&args.input, &map)?;
+            let trace = pt::Trace::open(&file).with_context(|| format!("{}", args.input.display()))?;
+            let mut to = std::io::BufWriter::new(std::io::stdout());
+            trace.write_branches(&mut to)?;
             to.flush()?;
         }
-        What::Flame(args) => draw(&args)?,
         What::Info(args) => info(&Folder::open(&args.input)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(args: &ReportArgs) -> anyhow::Result<()> {
-    let folder = Folder::open(&args.view.input)?;
-    let view = View::new(&folder, &args.view)?;
+/// What is to be told beside the numbers.
+#[derive(Default)]
+struct Notes {
+    title: String,
+    lines: Vec<String>,
+}
+
+/// Opens the recording, whichever kind it is, and shows it.
+fn with_view(
+    args: &ViewArgs,
+    show: impl FnOnce(&View<'_>, &Notes) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if !args.input.is_file() {
+        let folder = Folder::open(&args.input)?;
+        let title = folder.info.get("command").cloned().unwrap_or_default();
+        let notes = Notes { title, lines: folder.damaged.clone() };
+        return show(&View::of_folder(&folder, args)?, &notes);
+    }
+    let map = load::open(&args.input)?;
+    let file = load::parse(&args.input, &map)?;
+    let trace = pt::Trace::open(&file).with_context(|| format!("{}", args.input.display()))?;
+    let (steps, functions, outcome) = trace.decode_all();
+    let title = file.features().cmdline.as_deref().unwrap_or_default().join(" ");
+    show(&View::of_trace(steps, functions, args)?, &Notes { title, lines: outcome.lines() })
+}
+
+fn report(args: &ReportArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<()> {
     let sum = view.sum(args.slowest.unwrap_or(0));
     let mut to = out::stdout();
     if let Some(name) = &args.histogram {
@@ -136,45 +176,50 @@ fn report(args: &ReportArgs) -> anyhow::Result<()> {
         }
         anyhow::ensure!(any, "no function called here is named {name}");
     } else if args.slowest.is_some() {
-        table::write_slowest(&mut to, &sum, &view.functions, folder.clock()?.ns)?;
+        table::write_slowest(&mut to, &sum, &view.functions, view.start_ns())?;
     } else {
         table::write(&mut to, &sum, &view.functions, args.sort)?;
-        writeln!(to, "\n{}", table::footer(&sum, &folder.damaged))?;
+        write_footer(&mut to, &sum, notes)?;
     }
     Ok(to.flush()?)
+}
+
+fn write_footer(to: &mut impl Write, sum: &profile::calls::CallProfile, notes: &Notes) -> anyhow::Result<()> {
+    writeln!(to, "\n{}", table::footer(sum))?;
+    for line in &notes.lines {
+        writeln!(to, "{}", out::harmless(line))?;
+    }
+    Ok(())
 }
 
 fn print_graph(args: GraphArgs) -> anyhow::Result<()> {
     let GraphArgs { function, mut view, caller_filter } = args;
     view.only.extend(function);
     let callers: Vec<Pattern> = caller_filter.iter().map(|text| Pattern::new(text)).collect();
-    let folder = Folder::open(&view.input)?;
-    let view = View::new(&folder, &view)?;
-    let sum = view.sum(0);
-    let mut to = out::stdout();
-    graph::write(&mut to, &sum, &view.functions, &callers)?;
-    writeln!(to, "\n{}", table::footer(&sum, &folder.damaged))?;
-    Ok(to.flush()?)
+    with_view(&view, |view, notes| {
+        let sum = view.sum(0);
+        let mut to = out::stdout();
+        graph::write(&mut to, &sum, &view.functions, &callers)?;
+        write_footer(&mut to, &sum, notes)?;
+        Ok(to.flush()?)
+    })
 }
 
-fn draw(args: &FlameArgs) -> anyhow::Result<()> {
-    let folder = Folder::open(&args.view.input)?;
-    let view = View::new(&folder, &args.view)?;
+fn draw(args: &FlameArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<()> {
     let sum = view.sum(0);
     let mut bytes = Vec::new();
     if args.folded {
         graph::write_folded(&mut bytes, &sum, &view.functions)?;
     } else {
-        let title = folder.info.get("command").map_or_else(|| "calls".to_owned(), |cmd| format!("calls of {cmd}"));
         let opts = svg::SvgOpts {
-            title,
-            subtitle: "width: time in the call, exact; count: calls".to_owned(),
+            title: format!("Calls of {}", notes.title),
+            subtitle: "width: time in the call, exact; samples: calls".to_owned(),
             width: 1200,
             min_width: 0.1,
             icicle: false,
             palette: svg::Palette::Kind,
         };
-        svg::write(&mut bytes, &tree(&sum, &view), &opts)?;
+        svg::write(&mut bytes, &tree(&sum, view), &opts)?;
     }
     match &args.output {
         Some(path) => std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display())),

@@ -330,6 +330,13 @@ impl<'a> Sideband<'a> {
         Some((*space, list))
     }
 
+    /// Every mapping of code, of all processes and times.
+    pub fn all_code(&self) -> impl Iterator<Item = &CodeMapping> {
+        let mut pids: Vec<_> = self.spaces.iter().collect();
+        pids.sort_by_key(|(pid, _)| **pid);
+        pids.into_iter().flat_map(|(_, spaces)| spaces.0.iter().flat_map(|(_, _, list)| list))
+    }
+
     /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns.
     #[must_use]
     pub fn off_cpu_ns(&self, tid: i32, from_ns: u64, to_ns: u64) -> u64 {

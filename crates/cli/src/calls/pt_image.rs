@@ -1,0 +1,197 @@
+//! The code an Intel PT trace ran through: object files by mapping, functions by symbol.
+
+use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, Svma, Wanted};
+use intelpt::{Image, Missing};
+use profile::calls::FunctionId;
+use profile::pt::{CodeMapping, Sideband};
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::names::{Function, Functions};
+
+/// A file that code ran in.
+struct CodeFile {
+    loaded: Result<Loaded, NoCode>,
+    name: String,
+}
+
+/// Where a function lies: its file and its start there. Functions split by the compiler count as one.
+type Place = (u32, u64);
+
+/// All files and functions of a recording, shared by all who decode it.
+pub struct Code {
+    loader: Loader,
+    files: Vec<CodeFile>,
+    by_name: FxHashMap<(String, Option<Vec<u8>>), u32>,
+    functions: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    functions: Functions,
+    numbers: FxHashMap<Place, (FunctionId, u64)>,
+    missing: BTreeMap<String, u64>,
+}
+
+impl Code {
+    /// Opens every file that the sideband names.
+    #[must_use]
+    pub fn open(side: &Sideband<'_>) -> Self {
+        let mut code = Self {
+            loader: Loader::new(DebugSearch::from_env()),
+            files: Vec::new(),
+            by_name: FxHashMap::default(),
+            functions: Mutex::default(),
+        };
+        for mapping in side.all_code() {
+            let key = (mapping.name.clone(), mapping.build_id.clone());
+            if code.by_name.contains_key(&key) {
+                continue;
+            }
+            let loaded = code.load(mapping);
+            code.by_name.insert(key, code.files.len() as u32);
+            code.files.push(CodeFile { loaded, name: mapping.name.clone() });
+        }
+        code
+    }
+
+    fn load(&self, mapping: &CodeMapping) -> Result<Loaded, NoCode> {
+        let build_id = mapping.build_id.as_deref().and_then(dso::BuildId::from_bytes);
+        let build_id = build_id.as_ref();
+        let wanted = match mapping.name.as_str() {
+            "[vdso]" => Wanted::Vdso { build_id },
+            name => Wanted::File { path: Path::new(name), build_id },
+        };
+        self.loader.load(&wanted)
+    }
+
+    fn file_of(&self, mapping: &CodeMapping) -> Option<u32> {
+        self.by_name.get(&(mapping.name.clone(), mapping.build_id.clone())).copied()
+    }
+
+    /// The functions met, once all is decoded; and files that were missing, with how often they were asked.
+    #[must_use]
+    pub fn into_functions(self) -> (Functions, BTreeMap<String, u64>) {
+        let found = self.functions.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (found.functions, found.missing)
+    }
+
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.functions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The function at a stated address of a file: its number and start.
+    fn function(&self, file: u32, svma: Svma) -> (FunctionId, u64) {
+        let CodeFile { loaded, name } = &self.files[file as usize];
+        let symbol = loaded.as_ref().ok().and_then(|loaded| loaded.symbol(svma).ok());
+        let start = symbol.as_ref().map_or(u64::MAX, |symbol| symbol.start.0);
+        let mut found = self.found();
+        if let Some(known) = found.numbers.get(&(file, start)) {
+            return *known;
+        }
+        let dso = name.rsplit('/').next().unwrap_or(name).to_owned();
+        let function = match symbol {
+            Some(symbol) => Function { name: whole(&dso::demangle(symbol.name)).to_owned(), dso },
+            None => Function { name: format!("[{dso}]"), dso },
+        };
+        let id = found.functions.number(function);
+        found.numbers.insert((file, start), (id, start));
+        (id, start)
+    }
+}
+
+/// A function's name without the marks of the parts that compilers move elsewhere.
+fn whole(name: &str) -> &str {
+    name.strip_suffix(" [clone .cold]").or_else(|| name.strip_suffix(".cold")).unwrap_or(name)
+}
+
+/// One decoder's view of the code: the process that runs at the moment.
+pub struct RunningImage<'a> {
+    code: &'a Code,
+    side: &'a Sideband<'a>,
+    buffer: usize,
+    now: Cell<Option<&'a [CodeMapping]>>,
+    task: Cell<Option<(i32, i32)>>,
+    last: RefCell<Option<&'a CodeMapping>>,
+}
+
+impl<'a> RunningImage<'a> {
+    /// For the trace of buffer number `buffer`.
+    #[must_use]
+    pub fn new(code: &'a Code, side: &'a Sideband<'a>, buffer: usize) -> Self {
+        Self { code, side, buffer, now: Cell::new(None), task: Cell::new(None), last: RefCell::new(None) }
+    }
+
+    /// The (process, thread) that runs.
+    #[must_use]
+    pub fn task(&self) -> Option<(i32, i32)> {
+        self.task.get()
+    }
+
+    fn mapping(&self, ip: u64) -> Option<&'a CodeMapping> {
+        let holds = |mapping: &CodeMapping| ip.wrapping_sub(mapping.start) < mapping.bytes;
+        if let Some(last) = self.last.borrow().filter(|last| holds(last)) {
+            return Some(last);
+        }
+        let found = self.now.get()?.iter().find(|mapping| holds(mapping))?;
+        self.last.replace(Some(found));
+        Some(found)
+    }
+
+    fn place(&self, ip: u64) -> Option<(u32, &'a CodeFile, Svma)> {
+        let mapping = self.mapping(ip)?;
+        let number = self.code.file_of(mapping)?;
+        let file = &self.code.files[number as usize];
+        let offset = FileOffset(ip - mapping.start + mapping.offset);
+        let svma = match &file.loaded {
+            Ok(loaded) => loaded.svma_of(offset)?,
+            Err(_) => Svma(offset.0),
+        };
+        Some((number, file, svma))
+    }
+}
+
+impl Image for RunningImage<'_> {
+    fn code(&self, ip: u64) -> Result<&[u8], Missing> {
+        const WINDOW_BYTES: usize = 4096;
+        let Some((_, file, svma)) = self.place(ip) else {
+            *self.code.found().missing.entry("[not mapped]".to_owned()).or_default() += 1;
+            return Err(Missing::NotMapped);
+        };
+        let object = match &file.loaded {
+            Ok(loaded) => loaded.object().ok_or(Missing::NoFile)?,
+            Err(why) => {
+                *self.code.found().missing.entry(format!("{}: {why}", file.name)).or_default() += 1;
+                let wrong = matches!(why, NoCode::BuildIdMismatch);
+                return Err(if wrong { Missing::WrongFile } else { Missing::NoFile });
+            }
+        };
+        // Less at the end of the section: shorter windows until one fits.
+        std::iter::successors(Some(WINDOW_BYTES), |bytes| (*bytes > 1).then_some(bytes / 2))
+            .find_map(|bytes| object.bytes_at(svma, bytes))
+            .ok_or(Missing::NotMapped)
+    }
+
+    fn unit(&self, ip: u64) -> (u32, bool) {
+        match self.place(ip) {
+            Some((file, _, svma)) => {
+                let (FunctionId(id), start) = self.code.function(file, svma);
+                (id, start == svma.0)
+            }
+            None => (self.code.found().functions.number(Function { name: "[unknown]".into(), dso: String::new() }).0, false),
+        }
+    }
+
+    fn space(&self, tsc: Option<u64>) -> u32 {
+        let time_ns = self.side.clock.ns_at(tsc.unwrap_or(0));
+        let task = self.side.running(self.buffer, time_ns);
+        self.task.set(task);
+        self.last.replace(None);
+        let space = task.and_then(|(pid, _)| self.side.code(pid, time_ns));
+        self.now.set(space.map(|(_, mappings)| mappings));
+        space.map_or(0, |(number, _)| number)
+    }
+}
