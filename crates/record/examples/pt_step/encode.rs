@@ -463,6 +463,10 @@ impl Run<'_> {
         let tsc = self.tsc;
         self.writers[index].before(ip, tsc, &mut self.truth);
         let decoded = self.decoded(ip)?;
+        if next == Some(ip) && decoded.kind != Kind::Plain && decoded.target != ip {
+            // A step that ended before the instruction did: it was noted again.
+            return Ok(());
+        }
         self.instructions += 1;
         self.tsc += TICKS.0;
         let tsc = self.tsc;
