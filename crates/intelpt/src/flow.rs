@@ -419,7 +419,15 @@ impl<'a, 'c> Flow<'a, 'c> {
             let to = to.ok_or(Gap::Mismatch)?;
             self.set(Some(to), None);
             let (unit, at_start) = image.unit(to);
-            sink(&Event { tsc: self.time.now(), what: What::Interrupt, from, next: from, to, unit, at_start });
+            sink(&Event {
+                tsc: self.time.now(),
+                what: What::Interrupt,
+                from,
+                next: from,
+                to,
+                unit,
+                at_start,
+            });
             return Ok(());
         }
         if self.ip.is_none() {

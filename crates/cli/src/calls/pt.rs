@@ -16,8 +16,8 @@ use std::io::{self, Write};
 use std::sync::Mutex;
 
 use super::names::Functions;
-use crate::text::number;
 use super::pt_image::{Code, RunningImage};
+use crate::text::number;
 
 /// Bytes of trace decoded in one piece, about.
 const PIECE_BYTES: usize = 1 << 20;

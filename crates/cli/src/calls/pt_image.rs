@@ -181,7 +181,14 @@ impl Image for RunningImage<'_> {
                 let (FunctionId(id), start) = self.code.function(file, svma);
                 (id, start == svma.0)
             }
-            None => (self.code.found().functions.number(Function { name: "[unknown]".into(), dso: String::new() }).0, false),
+            None => (
+                self.code
+                    .found()
+                    .functions
+                    .number(Function { name: "[unknown]".into(), dso: String::new() })
+                    .0,
+                false,
+            ),
         }
     }
 

@@ -139,8 +139,7 @@ impl<'a> View<'a> {
     /// If a filter means no function, or the clock is not known.
     pub fn of_folder(folder: &'a Folder, args: &'a ViewArgs) -> anyhow::Result<Self> {
         let clock = folder.clock()?;
-        let threads: Vec<&Thread> =
-            folder.threads.iter().filter(|thread| args.means(thread.tid)).collect();
+        let threads: Vec<&Thread> = folder.threads.iter().filter(|thread| args.means(thread.tid)).collect();
         let called: Vec<Vec<u64>> = threads.par_iter().map(|thread| addresses(thread)).collect();
         let mut functions = Functions::new();
         let mut tracks = Vec::new();

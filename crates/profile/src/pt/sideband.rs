@@ -200,11 +200,8 @@ impl<'a> Sideband<'a> {
         }
         let field = |at: usize| private.get(at).copied().unwrap_or(0);
         let small = |at: usize| u32::try_from(field(at)).unwrap_or(0);
-        self.clock = TscClock {
-            shift: small(TIME_SHIFT).min(63),
-            mult: field(TIME_MULT),
-            zero_ns: field(TIME_ZERO),
-        };
+        self.clock =
+            TscClock { shift: small(TIME_SHIFT).min(63), mult: field(TIME_MULT), zero_ns: field(TIME_ZERO) };
         let config = file
             .events()
             .iter()

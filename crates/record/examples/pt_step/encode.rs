@@ -197,7 +197,8 @@ impl<'a> Writer<'a> {
 
     fn mtc(&mut self, tsc: u64) {
         let ctc = ctc_of(tsc);
-        if self.options.mtc && ctc >> MTC_SHIFT != self.last_ctc >> MTC_SHIFT && !self.stream.bytes.is_empty() {
+        if self.options.mtc && ctc >> MTC_SHIFT != self.last_ctc >> MTC_SHIFT && !self.stream.bytes.is_empty()
+        {
             // At the moment the counter stepped, not later: one packet per step.
             let first = (self.last_ctc >> MTC_SHIFT) + 1;
             for step in first..=ctc >> MTC_SHIFT {

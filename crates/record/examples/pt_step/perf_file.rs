@@ -66,7 +66,10 @@ fn record(kind: u32, misc: u16, body: &Bytes) -> Bytes {
 /// The whole file.
 pub fn build(traced: &Traced, options: &Options) -> Vec<u8> {
     let count = traced.streams.len() as u64;
-    let config = 0x1 | 0x2000 | 0x400 | u64::from(MTC_SHIFT) << 14
+    let config = 0x1
+        | 0x2000
+        | 0x400
+        | u64::from(MTC_SHIFT) << 14
         | if options.mtc { 0x200 } else { 0 }
         | if options.cyc { 0x2 } else { 0 }
         | if options.compress_returns { 0 } else { 0x800 };
@@ -119,8 +122,17 @@ fn features(file: &mut Bytes, traced: &Traced, options: &Options, attrs: &[(Byte
     aux.iter().for_each(|at| {
         index.u64(*at).u64(48);
     });
-    let bodies =
-        [string("stepper"), string("6.1.0"), string("6.1"), string("x86_64"), cpus, command, events, pmus, index];
+    let bodies = [
+        string("stepper"),
+        string("6.1.0"),
+        string("6.1"),
+        string("x86_64"),
+        cpus,
+        command,
+        events,
+        pmus,
+        index,
+    ];
     let mut at = file.0.len() as u64 + 16 * bodies.len() as u64;
     for body in &bodies {
         file.u64(at).u64(body.0.len() as u64);

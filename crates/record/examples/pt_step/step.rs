@@ -231,7 +231,8 @@ fn stopped(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32, sta
 
 /// Looks whether blocked threads are back from their system calls.
 fn poll_blocked(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>) -> io::Result<()> {
-    let blocked: Vec<i32> = threads.iter().filter(|(_, thread)| thread.blocked).map(|(tid, _)| *tid).collect();
+    let blocked: Vec<i32> =
+        threads.iter().filter(|(_, thread)| thread.blocked).map(|(tid, _)| *tid).collect();
     for tid in blocked {
         let mut status = 0;
         // SAFETY: asks for a thread we trace.
@@ -274,5 +275,10 @@ fn mapping(line: &str) -> Option<Mapping> {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let offset = hex(words.next()?)?;
     let name = words.nth(2)?.to_owned();
-    (rights.contains('x') && name != "[vsyscall]").then_some(Mapping { start: hex(start)?, end: hex(end)?, offset, name })
+    (rights.contains('x') && name != "[vsyscall]").then_some(Mapping {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset,
+        name,
+    })
 }
