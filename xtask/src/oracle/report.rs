@@ -27,6 +27,24 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("self", "piped.", "perf names a foreign kernel's addresses by the running kernel's symbols"),
     ("samples", "piped.", "the same"),
     (
+        "samples",
+        "branch",
+        "perf tells branch ends by their address in the process when asked for a plain symbol",
+    ),
+    ("self", "branch-4.14", "perf prints a cycle count above 32,767 as a negative number"),
+    (
+        "self",
+        "callgraph_and_branch",
+        "perf keeps rows apart that differ only in where each process mapped the file",
+    ),
+    (
+        "children",
+        "fp-primes",
+        "perf looks a return address up without a step back, which names signal trampolines by chance",
+    ),
+    ("graph by caller", "fp-primes", "the same"),
+    ("graph by callee", "fp-primes", "the same"),
+    (
         "graph by caller",
         "fp-words",
         "perf draws no chain under a row of one sample in inlined code (why is not known)",
@@ -99,7 +117,7 @@ fn rows(text: &str) -> Vec<String> {
         })
         .filter(|line| !line.is_empty())
         // perf takes the mode of frames that nobody has mapped from the frame before.
-        .map(|line| line.replace("[unknown] [k]", "[unknown] [.]"))
+        .map(|line| line.replace("[unknown] [k]", "[unknown] [.]").replace("[...] (inlined)", "[...]"))
         // perf closes with a hint that changes by chance.
         .filter(|line| !line.starts_with("# (") && !line.starts_with("# Tip"))
         .collect()
