@@ -35,7 +35,7 @@ pub fn clippy(repo: &Repo) -> Result<Score> {
 pub fn doc(repo: &Repo) -> Result<Score> {
     let mut command =
         cargo(repo, &["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
-    command.env("RUSTDOCFLAGS", "-D warnings");
+    command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
     Ok(Score::of(process::passed_on(&mut command, LIMIT)?))
 }
 

@@ -3,6 +3,8 @@
 //! It only wires the libraries together; what is computed is computed in `profile`.
 //! Nothing here prints except through [`out`], so that a closed pipe ends a command quietly.
 #![forbid(unsafe_code)]
+// The comments of flags are the text of `--help`, where brackets are the usual ones of command lines.
+#![allow(rustdoc::broken_intra_doc_links)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod annotate;

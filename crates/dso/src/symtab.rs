@@ -30,7 +30,7 @@ pub struct Symbol<'a> {
     pub start: Svma,
     /// Address past the last; for an unsized symbol that of the next one.
     pub end: Svma,
-    /// The name as in the file (mangled); PLT stubs are `name@plt`. See [`crate::demangle`].
+    /// The name as in the file (mangled); PLT stubs are `name@plt`. See [`crate::demangle()`].
     pub name: &'a str,
 }
 

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `PID-TID-N.calls` | the traced thread | [`ThreadHeader`], then events of 8 bytes until one is 0 |
 //! | `PID-N.maps` | the traced process | its `/proc/self/maps` when the recorder started, and after each `dlopen` |
-//! | `sleds` | the `tally` that started it | where functions can be patched: [`SledFile`] |
+//! | `sleds` | the `tally` that started it | where functions can be patched: `SledFile` |
 //! | `info` | the `tally` that started it | command line and clock, as text lines `key value` |
 //!
 //! An event is one `u64`, little-endian. The two top bits are its kind:

@@ -90,7 +90,7 @@ pub struct FunctionCalls {
 pub struct SlowCall {
     /// The call.
     pub call: Call,
-    /// The thread's number, as given to [`CallProfile::keep_slowest`].
+    /// The thread's number, as given to `keep_slowest`.
     pub thread: u32,
 }
 
