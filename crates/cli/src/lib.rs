@@ -19,6 +19,7 @@ pub mod load;
 pub mod out;
 pub mod probe;
 pub mod recording;
+pub mod script;
 pub mod stat;
 pub mod svg;
 pub mod symbols;

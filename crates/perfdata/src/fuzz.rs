@@ -17,6 +17,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("session_text", fuzz_session_text),
     ("off_cpu_payload", fuzz_off_cpu_payload),
     ("stack_notes", fuzz_stack_notes),
+    ("tracepoint_format", fuzz_tracepoint_format),
 ];
 
 /// Opens, visits in file order and prints every record.
@@ -84,5 +85,13 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
         let first = notes.stops.first().map(|s| (s.time_ns, s.tid));
         let _ = first.and_then(|(time_ns, tid)| notes.end_of(time_ns, tid));
         let _ = notes.to_bytes(Endian::Little);
+    }
+}
+
+/// A tracepoint format, and the same bytes as its payload.
+pub fn fuzz_tracepoint_format(bytes: &[u8]) {
+    if let Some(format) = crate::tracepoint::Format::parse("s", bytes, Endian::Little, 8) {
+        format.print(bytes, &mut String::new());
+        let _ = format.values(bytes);
     }
 }

@@ -31,6 +31,7 @@ mod sample_id;
 mod sorter;
 pub mod stack_notes;
 pub mod text;
+pub mod tracepoint;
 mod wire;
 
 pub use addr::Avma;

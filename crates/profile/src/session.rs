@@ -10,11 +10,13 @@ mod filter;
 mod job;
 mod off_cpu;
 mod opts;
+mod single;
 mod state;
 
 pub use filter::SampleFilter;
 pub use job::{UnwindJob, Unwound};
 pub use opts::{Dimensions, SessionOpts, TraceText};
+pub use single::SingleSample;
 
 use crate::callchain::{Step, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Machine, Mode, TaskSpanId};

@@ -41,5 +41,6 @@ commands! {
     Record: record,
     Report: report,
     Run: run,
+    Script: script,
     Stat: stat,
 }

@@ -1,0 +1,159 @@
+//! `tally script`: every sample as text, in perf script's form, or as JSON lines.
+
+use crate::load;
+use crate::out;
+use crate::script::{Field, Fields, Row, RowMaker, Style, write_json, write_row};
+use crate::symbols::ObjectFiles;
+use crate::unwind::StackUnwinder;
+use dso::DebugSearch;
+use perfdata::abi::PERF_SAMPLE_CALLCHAIN;
+use perfdata::tracepoint::Formats;
+use perfdata::{Order, PerfData, Sample};
+use profile::profile::Profile;
+use profile::session::{Session, SessionOpts};
+use profile::source::Want;
+use rayon::prelude::*;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Print every sample, in time order, in perf script's form
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally script                               perf.data of this folder
+  tally script -F comm,pid,tid,time,event,ip,sym,dso
+  tally script -F +srcline,-period --ns
+  tally script | stackcollapse-perf.pl       any collapser of perf's text
+  tally script --json | jq .stack[0].sym
+Fields of -F: comm tid pid time cpu event trace ip sym symoff dso addr srcline period iregs uregs brstack
+brstacksym brstackoff data_src weight phys_addr data_page_size code_page_size flags misc ins_lat cgroup")]
+pub struct Args {
+    /// The file; `-` is standard input
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    pub input: PathBuf,
+    /// Fields to print: [hw:|sw:|trace:|raw:]FIELD,… or +FIELD,-FIELD
+    #[arg(short = 'F', long, short_alias = 'f', value_name = "FIELDS", allow_hyphen_values = true)]
+    pub fields: Vec<String>,
+    /// Times with nine digits
+    #[arg(long)]
+    pub ns: bool,
+    /// Without call chains: the sampled address only
+    #[arg(short = 'G', long)]
+    pub hide_call_graph: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Do not show functions inlined into others
+    #[arg(long)]
+    pub no_inline: bool,
+    /// Longest call chain printed, from the leaf
+    #[arg(long, value_name = "N")]
+    pub max_stack: Option<usize>,
+    /// Only threads of these names
+    #[arg(short, long, value_name = "COMM,…", value_delimiter = ',')]
+    pub comms: Vec<String>,
+    /// Only these processes
+    #[arg(long, value_name = "PID,…", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Only these threads
+    #[arg(long, value_name = "TID,…", value_delimiter = ',')]
+    pub tid: Vec<u32>,
+    /// Another root to look for object files in
+    #[arg(long, value_name = "FOLDER")]
+    pub symfs: Option<PathBuf>,
+}
+
+/// Records handed to all cores at once.
+const BATCH: usize = 16_384;
+/// Rows a thread writes at once.
+const PIECE: usize = 256;
+
+/// # Errors
+/// If the file can't be read, or a field is asked for that its events lack.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let map = load::open(&args.input)?;
+    let file = load::parse(&args.input, &map)?;
+    let callchains =
+        !args.hide_call_graph && file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_CALLCHAIN));
+    let mut fields = Fields::default();
+    for text in &args.fields {
+        fields.apply(text)?;
+    }
+    fields.fit(file.events(), callchains)?;
+    let by_event: Vec<_> = file.events().iter().map(|e| fields.of(e)).collect();
+    let formats = file.features().tracing_data.as_ref().map(Formats::new);
+    let style = Style {
+        events: file.events(),
+        fields: by_event.clone(),
+        name_width: file.events().iter().map(|e| e.name.len()).max().unwrap_or(0),
+        nanoseconds: args.ns,
+        callchains,
+        formats: formats.as_ref(),
+    };
+    let mut search = DebugSearch::from_env();
+    search.root = args.symfs.clone().or(search.root);
+    let files = ObjectFiles::new(search);
+    let lines = by_event.iter().any(|f| f.has(Field::Srcline));
+    let filter = |sample: &Sample<'_>, comm: &str| passes(&args, sample, comm);
+    let maker = RowMaker {
+        fields: by_event,
+        callchains,
+        want: if lines || (callchains && !args.no_inline) { Want::Lines } else { Want::Names },
+        files: &files,
+        unwinder: StackUnwinder::new(&files, file.features().arch.as_deref()),
+        filter: &filter,
+    };
+    print(&args, &file, &style, &maker)
+}
+
+fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
+    let (pid, tid) = sample.pid_tid.unwrap_or((u32::MAX, u32::MAX));
+    (args.comms.is_empty() || args.comms.iter().any(|c| c == comm))
+        && (args.pid.is_empty() || args.pid.contains(&pid))
+        && (args.tid.is_empty() || args.tid.contains(&tid))
+}
+
+fn print(
+    args: &Args,
+    file: &PerfData<'_>,
+    style: &Style<'_>,
+    maker: &RowMaker<'_>,
+) -> anyhow::Result<ExitCode> {
+    let max_frames = args.max_stack.unwrap_or(usize::MAX);
+    let opts = SessionOpts { max_frames, callchains: maker.callchains, ..SessionOpts::default() };
+    let mut session = Session::new(file.events(), file.endian(), opts);
+    let ids = file.features().build_ids.iter();
+    let ids: Vec<_> = ids.map(|b| (String::from_utf8_lossy(&b.filename), b.build_id.as_slice())).collect();
+    session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
+    let mut out = out::stdout();
+    let mut failed = None;
+    let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
+        let rows = maker.rows(&mut session, items);
+        let profile = session.profile();
+        let texts: Vec<String> =
+            rows.par_chunks(PIECE).map(|rows| text_of(rows, style, profile, args.json)).collect();
+        match texts.iter().try_for_each(|text| out.write_all(text.as_bytes())) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    out.flush()?;
+    let problems = file.problems().iter().chain(&diagnostics.problems);
+    problems.for_each(|problem| out::complain(&problem.to_string()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text_of(rows: &[Row<'_>], style: &Style<'_>, profile: &Profile, json: bool) -> String {
+    let mut text = String::with_capacity(rows.len() * 128);
+    let write = if json { write_json } else { write_row };
+    rows.iter().for_each(|row| write(&mut text, style, profile, row));
+    text
+}

@@ -1,0 +1,246 @@
+//! Which fields are shown: `-F`, and what perf shows by itself for each type of event.
+
+use anyhow::bail;
+use perfdata::Event;
+use perfdata::abi::*;
+
+/// One field of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of -F")]
+pub enum Field {
+    Comm,
+    Tid,
+    Pid,
+    Time,
+    Cpu,
+    Event,
+    Trace,
+    Ip,
+    Sym,
+    Symoff,
+    Dso,
+    Addr,
+    Srcline,
+    Period,
+    Iregs,
+    Uregs,
+    Brstack,
+    Brstacksym,
+    Brstackoff,
+    DataSrc,
+    Weight,
+    PhysAddr,
+    DataPageSize,
+    CodePageSize,
+    Flags,
+    Misc,
+    InsLat,
+    Cgroup,
+}
+
+/// All fields by their name in `-F`, with the `PERF_SAMPLE_*` bit the event needs for it.
+const NAMES: [(&str, Field, u64); 28] = [
+    ("comm", Field::Comm, 0),
+    ("tid", Field::Tid, PERF_SAMPLE_TID),
+    ("pid", Field::Pid, PERF_SAMPLE_TID),
+    ("time", Field::Time, PERF_SAMPLE_TIME),
+    ("cpu", Field::Cpu, PERF_SAMPLE_CPU),
+    ("event", Field::Event, 0),
+    ("trace", Field::Trace, PERF_SAMPLE_RAW),
+    ("ip", Field::Ip, PERF_SAMPLE_IP),
+    ("sym", Field::Sym, 0),
+    ("symoff", Field::Symoff, 0),
+    ("dso", Field::Dso, 0),
+    ("addr", Field::Addr, PERF_SAMPLE_ADDR),
+    ("srcline", Field::Srcline, 0),
+    ("period", Field::Period, 0),
+    ("iregs", Field::Iregs, PERF_SAMPLE_REGS_INTR),
+    ("uregs", Field::Uregs, PERF_SAMPLE_REGS_USER),
+    ("brstack", Field::Brstack, PERF_SAMPLE_BRANCH_STACK),
+    ("brstacksym", Field::Brstacksym, PERF_SAMPLE_BRANCH_STACK),
+    ("brstackoff", Field::Brstackoff, PERF_SAMPLE_BRANCH_STACK),
+    ("data_src", Field::DataSrc, PERF_SAMPLE_DATA_SRC),
+    ("weight", Field::Weight, PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT),
+    ("phys_addr", Field::PhysAddr, PERF_SAMPLE_PHYS_ADDR),
+    ("data_page_size", Field::DataPageSize, PERF_SAMPLE_DATA_PAGE_SIZE),
+    ("code_page_size", Field::CodePageSize, PERF_SAMPLE_CODE_PAGE_SIZE),
+    ("flags", Field::Flags, 0),
+    ("misc", Field::Misc, 0),
+    ("ins_lat", Field::InsLat, PERF_SAMPLE_WEIGHT_STRUCT),
+    ("cgroup", Field::Cgroup, PERF_SAMPLE_CGROUP),
+];
+
+/// A set of fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet(u32);
+
+impl FieldSet {
+    /// Whether the field is shown.
+    pub fn has(self, field: Field) -> bool {
+        self.0 >> (field as u32) & 1 != 0
+    }
+
+    fn set(&mut self, field: Field, on: bool) {
+        let bit = 1 << (field as u32);
+        self.0 = if on { self.0 | bit } else { self.0 & !bit };
+    }
+}
+
+impl FromIterator<Field> for FieldSet {
+    fn from_iter<T: IntoIterator<Item = Field>>(fields: T) -> Self {
+        fields.into_iter().fold(Self::default(), |mut set, field| {
+            set.set(field, true);
+            set
+        })
+    }
+}
+
+/// Fields by type of event, as perf groups them.
+#[derive(Clone, Debug)]
+pub struct Fields {
+    /// hw, sw, trace, cache, raw, breakpoint, other.
+    by_type: [FieldSet; 7],
+    user_set: [bool; 7],
+}
+
+const TYPES: [(&str, usize); 9] = [
+    ("hw", 0),
+    ("sw", 1),
+    ("trace", 2),
+    ("hw_cache", 3),
+    ("hw-cache", 3),
+    ("raw", 4),
+    ("break", 5),
+    ("synth", 6),
+    ("other", 6),
+];
+
+fn index_of(type_: u32) -> usize {
+    (type_ as usize).min(6)
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        use Field::{
+            Addr, CodePageSize, Comm, Cpu, DataPageSize, DataSrc, Dso, InsLat, Ip, Period, PhysAddr,
+        };
+        use Field::{Sym, Symoff, Tid, Time, Trace, Weight};
+        let base = [Comm, Tid, Cpu, Time, Field::Event];
+        let code = base.into_iter().chain([Ip, Sym, Symoff, Dso, Period]).collect::<FieldSet>();
+        let memory = [Addr, DataSrc, Weight, PhysAddr, DataPageSize, CodePageSize, InsLat];
+        let raw = base.into_iter().chain([Ip, Sym, Symoff, Dso, Period]).chain(memory).collect();
+        let trace = base.into_iter().chain([Trace]).collect();
+        Self { by_type: [code, code, trace, code, raw, code, code], user_set: [false; 7] }
+    }
+}
+
+impl Fields {
+    /// The fields of an event.
+    pub fn of(&self, event: &Event) -> FieldSet {
+        self.by_type[index_of(event.attr.type_)]
+    }
+
+    /// Takes `-F [TYPE:]a,b,c` or `-F +a,-b`.
+    ///
+    /// # Errors
+    /// An unknown type or field.
+    pub fn apply(&mut self, text: &str) -> anyhow::Result<()> {
+        let (types, list) = match text.split_once(':') {
+            Some((name, list)) => match TYPES.iter().find(|(n, _)| *n == name) {
+                Some((_, index)) => (vec![*index], list),
+                None => bail!("invalid event type in -F: {name} (one of hw, sw, trace, raw, break, other)"),
+            },
+            None => ((0..7).collect(), text),
+        };
+        let relative = list.starts_with(['+', '-']);
+        for &t in &types {
+            if !relative {
+                self.by_type[t] = FieldSet::default();
+            }
+            self.user_set[t] = true;
+        }
+        for word in list.split(',').filter(|w| !w.is_empty()) {
+            let (on, name) = match word.strip_prefix('-') {
+                Some(name) => (false, name),
+                None => (true, word.strip_prefix('+').unwrap_or(word)),
+            };
+            let Some((_, field, _)) = NAMES.iter().find(|(n, _, _)| *n == name) else {
+                let known: Vec<_> = NAMES.iter().map(|(n, _, _)| *n).collect();
+                bail!("invalid field in -F: {name} (known: {})", known.join(","));
+            };
+            for &t in &types {
+                // Only tracepoints have a payload with a format.
+                if *field != Field::Trace || t == 2 {
+                    self.by_type[t].set(*field, on);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out what the events of the file do not carry, and adds the addresses of tracepoints that have call
+    /// chains, as perf does.
+    ///
+    /// # Errors
+    /// A field asked for that an event does not carry.
+    pub fn fit(&mut self, events: &[Event], callchains: bool) -> anyhow::Result<()> {
+        for event in events {
+            let t = index_of(event.attr.type_);
+            for (name, field, bits) in NAMES {
+                if bits == 0 || !self.by_type[t].has(field) || event.attr.sample_type & bits != 0 {
+                    continue;
+                }
+                let dummy =
+                    event.attr.type_ == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_DUMMY;
+                if self.user_set[t] && !dummy {
+                    let (event, bit) = (&event.name, name.to_uppercase());
+                    bail!(
+                        "Samples for '{event}' event do not have {bit} attribute set. Cannot print '{name}' field."
+                    );
+                }
+                if !dummy || !self.user_set[t] {
+                    self.by_type[t].set(field, false);
+                }
+            }
+        }
+        let traced_chain =
+            |e: &Event| e.attr.type_ == PERF_TYPE_TRACEPOINT && e.attr.samples(PERF_SAMPLE_CALLCHAIN);
+        if callchains && !self.user_set[2] && events.iter().any(traced_chain) {
+            for field in [Field::Ip, Field::Sym, Field::Symoff, Field::Dso] {
+                self.by_type[2].set(field, true);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(type_: u32, sample_type: u64) -> Event {
+        Event { attr: perfdata::Attr { type_, sample_type, ..Default::default() }, ..Event::default() }
+    }
+
+    #[test]
+    fn fields_an_event_lacks_are_left_out_unless_asked_for() {
+        let events = [event(1, PERF_SAMPLE_IP | PERF_SAMPLE_TID)];
+        let mut fields = Fields::default();
+        fields.fit(&events, true).unwrap();
+        assert!(!fields.of(&events[0]).has(Field::Time) && fields.of(&events[0]).has(Field::Tid));
+        let mut fields = Fields::default();
+        fields.apply("comm,time").unwrap();
+        let error = fields.fit(&events, true).unwrap_err().to_string();
+        assert!(error.contains("do not have TIME attribute set"), "{error}");
+    }
+
+    #[test]
+    fn plus_and_minus_change_the_usual_fields() {
+        let mut fields = Fields::default();
+        fields.apply("sw:+pid,-time").unwrap();
+        let (sw, hw) = (event(1, 0), event(0, 0));
+        assert!(fields.of(&sw).has(Field::Pid) && !fields.of(&sw).has(Field::Time));
+        assert!(!fields.of(&hw).has(Field::Pid) && fields.of(&hw).has(Field::Time));
+        assert!(fields.apply("nonsense").is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! One sample as a line of JSON.
+
+use super::line::Style;
+use super::row::Row;
+use profile::profile::Profile;
+use profile::table::FrameId;
+use serde_json::{Map, Value, json};
+
+/// Appends one row as an object on one line. The stack is leaf first; addresses are hexadecimal strings.
+pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
+    let (event, s) = (&style.events[row.event], &row.sample);
+    let mut o = Map::new();
+    let mut put = |key: &str, value: Value| {
+        o.insert(key.into(), value);
+    };
+    put("comm", json!(profile.strings.of(row.comm)));
+    if let Some((pid, tid)) = s.pid_tid {
+        put("pid", json!(pid.cast_signed()));
+        put("tid", json!(tid.cast_signed()));
+    }
+    if let Some(time_ns) = s.time_ns {
+        put("time_ns", json!(time_ns));
+    }
+    if let Some(cpu) = s.cpu {
+        put("cpu", json!(cpu));
+    }
+    put("event", json!(event.name));
+    put("period", json!(s.period.unwrap_or(event.attr.sample_period)));
+    if let Some(ip) = s.ip {
+        put("ip", json!(ip.to_string()));
+    }
+    if let Some(addr) = s.addr {
+        put("addr", json!(addr.to_string()));
+    }
+    if let (Some(raw), Some(format)) = (s.raw, style.formats.and_then(|f| f.of(event.attr.config))) {
+        let mut text = String::new();
+        format.print(raw, &mut text);
+        put("trace", json!(text));
+        let fields = format.values(raw).into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
+        put("fields", Value::Object(fields.collect()));
+    }
+    let leaf = row.leaf.filter(|_| row.chain.is_none());
+    let frames = row.chain.as_deref().unwrap_or_default().iter().chain(&leaf);
+    put("stack", frames.flat_map(|frame| frame_json(profile, *frame)).collect());
+    out.push_str(&Value::Object(o).to_string());
+    out.push('\n');
+}
+
+/// The source-level frames of a frame, innermost first.
+fn frame_json(profile: &Profile, frame: FrameId) -> Vec<Value> {
+    let at = profile.frames.of(frame);
+    let dso = &profile.dsos.of(at.dso).path;
+    let address = format!("{:#x}", at.addr);
+    let names = profile.frame_names(frame);
+    if names.is_empty() {
+        return vec![json!({"addr": address, "dso": dso})];
+    }
+    let one = |name: &profile::table::InlineFrame| {
+        let symbol = profile.symbols.of(name.symbol);
+        let mut o = json!({"addr": address, "dso": dso, "sym": profile.strings.of(symbol.name),
+            "offset": at.addr.wrapping_sub(symbol.start)});
+        if symbol.inlined {
+            o["inlined"] = json!(true);
+        }
+        if let Some(file) = name.file {
+            o["file"] = json!(profile.strings.of(file));
+            o["line"] = json!(name.line);
+        }
+        o
+    };
+    names.iter().map(one).collect()
+}

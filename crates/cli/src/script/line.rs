@@ -1,0 +1,353 @@
+//! One sample as perf script prints it.
+//
+// Source of the widths and the order: linux v6.1 tools/perf/builtin-script.c, process_event() and
+//         perf_sample__fprintf_start(); tools/perf/util/evsel_fprintf.c, sample__fprintf_callchain().
+
+use super::fields::{Field, FieldSet};
+use super::row::Row;
+use crate::out::harmless;
+use perfdata::abi::*;
+use perfdata::tracepoint::Formats;
+use perfdata::{BranchFlags, CpuMode, Event, Regs, Weight};
+use profile::profile::Profile;
+use profile::table::{DsoKind, FrameId, InlineFrame};
+use std::fmt::Write;
+
+/// What the lines of one run have in common.
+pub struct Style<'a> {
+    /// The file's events.
+    pub events: &'a [Event],
+    /// Fields by event index.
+    pub fields: Vec<FieldSet>,
+    /// Width of the longest event name of the file.
+    pub name_width: usize,
+    /// Time with nine digits instead of six.
+    pub nanoseconds: bool,
+    /// Call chains are shown at all.
+    pub callchains: bool,
+    /// The file's tracepoint formats.
+    pub formats: Option<&'a Formats>,
+}
+
+/// Appends the lines of one row, line end included.
+pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
+    let (fields, event) = (style.fields[row.event], &style.events[row.event]);
+    write_start(out, style, profile, row);
+    if fields.has(Field::Period) {
+        let _ = write!(out, "{:>10} ", row.sample.period.unwrap_or(event.attr.sample_period));
+    }
+    if fields.has(Field::Event) {
+        let _ = write!(out, "{:>1$}: ", event.name, style.name_width);
+    }
+    if fields.has(Field::Flags) {
+        let _ = write!(out, "  {:<21} ", "");
+    }
+    if let Some(raw) = row.sample.raw.filter(|_| fields.has(Field::Trace)) {
+        match style.formats.and_then(|f| f.of(event.attr.config)) {
+            Some(format) => format.print(raw, out),
+            None => write_raw(out, raw),
+        }
+    }
+    write_numbers(out, fields, profile, event, row);
+    if fields.has(Field::Ip) {
+        match &row.chain {
+            Some(chain) => write_chain(out, fields, profile, chain),
+            None => write_leaf(out, fields, profile, row),
+        }
+    }
+    write_regs(out, row.sample.regs_intr.filter(|_| fields.has(Field::Iregs)));
+    write_regs(out, row.sample.regs_user.filter(|_| fields.has(Field::Uregs)));
+    write_branches(out, fields, profile, row);
+    write_tail(out, fields, row);
+    out.push('\n');
+}
+
+fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
+    let (fields, event) = (style.fields[row.event], &style.events[row.event]);
+    if fields.has(Field::Comm) {
+        let comm = harmless(profile.strings.of(row.comm));
+        let has_chain = style.callchains && event.attr.samples(PERF_SAMPLE_CALLCHAIN);
+        let _ = if fields.has(Field::Ip) && has_chain {
+            write!(out, "{comm} ")
+        } else {
+            write!(out, "{comm:>16} ")
+        };
+    }
+    let (pid, tid) = row.sample.pid_tid.unwrap_or((u32::MAX, u32::MAX));
+    let (pid, tid) = (pid.cast_signed(), tid.cast_signed());
+    let _ = match (fields.has(Field::Pid), fields.has(Field::Tid)) {
+        (true, true) => write!(out, "{pid:>5}/{tid:<5} "),
+        (true, false) => write!(out, "{pid:>5} "),
+        (false, true) => write!(out, "{tid:>5} "),
+        (false, false) => Ok(()),
+    };
+    if fields.has(Field::Cpu) {
+        let _ = write!(out, "[{:03}] ", row.sample.cpu.unwrap_or(u32::MAX).cast_signed());
+    }
+    if fields.has(Field::Misc) {
+        let mode = match row.sample.cpu_mode() {
+            CpuMode::Kernel => "K",
+            CpuMode::User => "U",
+            CpuMode::Hypervisor => "H",
+            CpuMode::GuestKernel => "G",
+            CpuMode::GuestUser => "g",
+            CpuMode::Unknown => "",
+        };
+        let _ = write!(out, "{mode:<6}");
+    }
+    if fields.has(Field::Time) {
+        write_time(out, row.sample.time_ns.unwrap_or(0), style.nanoseconds);
+    }
+}
+
+fn write_time(out: &mut String, time_ns: u64, nanoseconds: bool) {
+    let (secs, nanos) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+    let _ = if nanoseconds {
+        write!(out, "{secs:>5}.{nanos:09}: ")
+    } else {
+        write!(out, "{secs:>5}.{:06}: ", nanos / 1000)
+    };
+}
+
+/// A payload without a format: its bytes.
+fn write_raw(out: &mut String, raw: &[u8]) {
+    for byte in raw {
+        let _ = write!(out, "{byte:02x}");
+    }
+}
+
+fn write_numbers(out: &mut String, fields: FieldSet, profile: &Profile, event: &Event, row: &Row<'_>) {
+    let s = &row.sample;
+    if fields.has(Field::Addr) {
+        let _ = write!(out, "{:16x}", s.addr.unwrap_or_default());
+        let faults =
+            [PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_PAGE_FAULTS_MIN, PERF_COUNT_SW_PAGE_FAULTS_MAJ];
+        let is_fault = event.attr.type_ == PERF_TYPE_SOFTWARE && faults.contains(&event.attr.config);
+        if let Some(data) = row.data.filter(|_| is_fault) {
+            write_names(out, fields, profile, data, own_name(profile, data));
+        }
+    }
+    if fields.has(Field::DataSrc) {
+        let _ = write!(out, " {:16x}", s.data_src.unwrap_or(0));
+    }
+    if fields.has(Field::Weight) {
+        let weight = match s.weight {
+            Some(Weight::Full(w)) => w,
+            Some(Weight::Struct { var1, .. }) => u64::from(var1),
+            None => 0,
+        };
+        let _ = write!(out, "{weight:>16}");
+    }
+    if fields.has(Field::InsLat) {
+        let latency = if let Some(Weight::Struct { var2, .. }) = s.weight { var2 } else { 0 };
+        let _ = write!(out, "{latency:>16}");
+    }
+}
+
+/// The function of the symbol table: what perf calls the symbol of an address outside call chains.
+fn own_name(profile: &Profile, frame: FrameId) -> Option<&InlineFrame> {
+    profile.frame_names(frame).last()
+}
+
+fn write_leaf(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'_>) {
+    let _ = write!(out, " {:16x}", row.sample.ip.unwrap_or_default());
+    if let Some(leaf) = row.leaf {
+        let name = own_name(profile, leaf);
+        write_names(out, fields, profile, leaf, name);
+        write_srcline(out, fields, profile, leaf, profile.frame_names(leaf).first());
+    }
+}
+
+fn write_chain(out: &mut String, fields: FieldSet, profile: &Profile, chain: &[FrameId]) {
+    out.push('\n');
+    for &frame in chain {
+        let names = profile.frame_names(frame);
+        if names.is_empty() {
+            write_chain_line(out, fields, profile, frame, None);
+        }
+        for name in names {
+            write_chain_line(out, fields, profile, frame, Some(name));
+        }
+    }
+}
+
+fn write_chain_line(
+    out: &mut String,
+    fields: FieldSet,
+    profile: &Profile,
+    frame: FrameId,
+    name: Option<&InlineFrame>,
+) {
+    // For files the address in the file, else that in memory: the space of the frame's DSO.
+    let _ = write!(out, "\t{:16x}", profile.frames.of(frame).addr);
+    write_names(out, fields, profile, frame, name);
+    write_srcline(out, fields, profile, frame, name);
+    if name.is_some_and(|n| profile.symbols.of(n.symbol).inlined) {
+        out.push_str(" (inlined)");
+    }
+    out.push('\n');
+}
+
+/// ` symbol+0x12 (dso)`, as far as asked for.
+fn write_names(
+    out: &mut String,
+    fields: FieldSet,
+    profile: &Profile,
+    frame: FrameId,
+    name: Option<&InlineFrame>,
+) {
+    let symbol = name.map(|n| profile.symbols.of(n.symbol));
+    if fields.has(Field::Sym) {
+        match symbol {
+            Some(symbol) => {
+                let _ = write!(out, " {}", harmless(profile.strings.of(symbol.name)));
+                if fields.has(Field::Symoff) {
+                    let at = profile.frames.of(frame).addr;
+                    let _ = write!(out, "+{:#x}", at.wrapping_sub(symbol.start));
+                }
+            }
+            None => out.push_str(" [unknown]"),
+        }
+    }
+    if fields.has(Field::Dso) && !symbol.is_some_and(|s| s.inlined) {
+        let _ = write!(out, " ({})", dso_name(profile, frame));
+    }
+}
+
+fn dso_name(profile: &Profile, frame: FrameId) -> std::borrow::Cow<'_, str> {
+    let dso = profile.dsos.of(profile.frames.of(frame).dso);
+    harmless(match dso.kind {
+        DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Vdso | DsoKind::Unknown => &dso.short_name,
+        _ => &dso.path,
+    })
+}
+
+/// On a line of its own, as perf does: `file:line`, else DSO and address.
+fn write_srcline(
+    out: &mut String,
+    fields: FieldSet,
+    profile: &Profile,
+    frame: FrameId,
+    name: Option<&InlineFrame>,
+) {
+    if !fields.has(Field::Srcline) {
+        return;
+    }
+    let found = name.and_then(|n| Some((profile.strings.of(n.file?), n.line)));
+    let _ = match found.filter(|(_, line)| *line > 0) {
+        Some((file, line)) => write!(out, "\n  {}:{line}", harmless(profile::machine::file_name(file))),
+        None => write!(out, "\n  {}[{:x}]", profile_short(profile, frame), profile.frames.of(frame).addr),
+    };
+}
+
+fn profile_short(profile: &Profile, frame: FrameId) -> std::borrow::Cow<'_, str> {
+    harmless(&profile.dsos.of(profile.frames.of(frame).dso).short_name)
+}
+
+/// x86-64 register names by number of `perf_regs.h`.
+const X86: [&str; 24] = [
+    "AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS", "DS", "ES", "FS", "GS", "R8",
+    "R9", "R10", "R11", "R12", "R13", "R14", "R15",
+];
+
+fn write_regs(out: &mut String, regs: Option<Regs<'_>>) {
+    let Some(regs) = regs else { return };
+    let _ = write!(out, " ABI:{} ", regs.abi);
+    for (at, value) in (0..64).filter(|r| regs.mask >> r & 1 != 0).zip(regs.values.iter()) {
+        let name = X86.get(at as usize).copied().unwrap_or("unknown");
+        let _ = write!(out, "{name:>5}:{value:#x} ");
+    }
+}
+
+fn write_branches(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'_>) {
+    let Some(stack) = row.sample.branches else { return };
+    for (branch, &(from, to)) in stack.iter().zip(&row.branches) {
+        if fields.has(Field::Brstack) {
+            let dso = |frame| match fields.has(Field::Dso) {
+                true => format!("({})", dso_name(profile, frame)),
+                false => String::new(),
+            };
+            let _ = write!(out, " {:#x}{}/{:#x}{}", branch.from, dso(from), branch.to, dso(to));
+            write_branch_flags(out, branch.flags);
+        }
+        if fields.has(Field::Brstacksym) {
+            write_branch_symbol(out, fields, profile, from);
+            out.push('/');
+            write_branch_symbol(out, fields, profile, to);
+            write_branch_flags(out, branch.flags);
+        }
+        if fields.has(Field::Brstackoff) {
+            let at = |frame: FrameId| profile.frames.of(frame).addr;
+            let _ = write!(out, " {:#x}/{:#x}", at(from), at(to));
+            write_branch_flags(out, branch.flags);
+        }
+    }
+}
+
+fn write_branch_symbol(out: &mut String, fields: FieldSet, profile: &Profile, frame: FrameId) {
+    match own_name(profile, frame).map(|n| profile.symbols.of(n.symbol)) {
+        Some(symbol) => {
+            let offset = profile.frames.of(frame).addr.wrapping_sub(symbol.start);
+            let _ = write!(out, "{}+{offset:#x}", harmless(profile.strings.of(symbol.name)));
+        }
+        None => out.push_str("[unknown]"),
+    }
+    if fields.has(Field::Dso) {
+        let _ = write!(out, "({})", dso_name(profile, frame));
+    }
+}
+
+const BRANCH_TYPES: [&str; 15] = [
+    "",
+    "COND",
+    "UNCOND",
+    "IND",
+    "CALL",
+    "IND_CALL",
+    "RET",
+    "SYSCALL",
+    "SYSRET",
+    "COND_CALL",
+    "COND_RET",
+    "ERET",
+    "IRQ",
+    "SERROR",
+    "NO_TX",
+];
+
+fn write_branch_flags(out: &mut String, flags: BranchFlags) {
+    let mark = |on: bool, c: char| if on { c } else { '-' };
+    let predicted = match (flags.mispredicted(), flags.predicted()) {
+        (true, _) => 'M',
+        (false, true) => 'P',
+        (false, false) => '-',
+    };
+    let kind = BRANCH_TYPES.get(usize::from(flags.type_())).copied().unwrap_or("");
+    let (in_tx, abort) = (mark(flags.in_tx(), 'X'), mark(flags.abort(), 'A'));
+    let _ = write!(out, "/{predicted}/{in_tx}/{abort}/{}/{kind} ", flags.cycles());
+}
+
+fn write_tail(out: &mut String, fields: FieldSet, row: &Row<'_>) {
+    let s = &row.sample;
+    if fields.has(Field::PhysAddr) {
+        let _ = write!(out, "{:16x}", s.phys_addr.unwrap_or(0));
+    }
+    for (field, size) in [(Field::DataPageSize, s.data_page_size), (Field::CodePageSize, s.code_page_size)] {
+        if fields.has(field) {
+            let _ = write!(out, " {}", page_size(size.unwrap_or(0)));
+        }
+    }
+    if fields.has(Field::Cgroup) {
+        let _ = write!(out, " {}", s.cgroup.unwrap_or(0));
+    }
+}
+
+fn page_size(bytes: u64) -> String {
+    match bytes {
+        0 => "N/A".into(),
+        b if b >= 1 << 30 => format!("{}G", b >> 30),
+        b if b >= 1 << 20 => format!("{}M", b >> 20),
+        b if b >= 1 << 10 => format!("{}K", b >> 10),
+        b => b.to_string(),
+    }
+}

@@ -1,0 +1,413 @@
+//! The print part of a format: a printf string and C expressions.
+
+use super::Field;
+use super::printf::{self, Piece};
+
+/// An expression. Fields are positions in the format's list.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expr {
+    Number(u64),
+    Text(String),
+    Field(usize),
+    /// An element of an array field, or of a dynamic one's data.
+    Index(usize, Box<Expr>),
+    Unary(char, Box<Expr>),
+    Binary(&'static str, Box<Expr>, Box<Expr>),
+    Ternary(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// To so many bytes, signed or not.
+    Cast {
+        bytes: usize,
+        signed: bool,
+        of: Box<Expr>,
+    },
+    Flags {
+        value: Box<Expr>,
+        delimiter: String,
+        table: Vec<(u64, String)>,
+    },
+    Symbolic {
+        value: Box<Expr>,
+        table: Vec<(u64, String)>,
+    },
+    /// Bytes of a field in hexadecimal, with this between them.
+    Hex {
+        field: usize,
+        len: Box<Expr>,
+        between: &'static str,
+    },
+    Array {
+        field: usize,
+        count: Box<Expr>,
+        size: Box<Expr>,
+    },
+    Bitmask(usize),
+    DynamicLen(usize),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Number(u64),
+    Text(String),
+    Name(String),
+    Op(&'static str),
+}
+
+/// Longest first, so that `<<` is not two `<`.
+const OPS: [&str; 34] = [
+    "->", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "(", ")", "{", "}", "[", "]", ",", "?", ":", "+",
+    "-", "*", "/", "%", "&", "|", "^", "~", "!", "<", ">", ".", ";", "=", "#",
+];
+
+fn tokens(text: &str) -> Option<Vec<Token>> {
+    let mut out: Vec<Token> = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(c) = rest.chars().next() {
+        if c == '"' {
+            let (s, tail) = string(rest)?;
+            match out.last_mut() {
+                // Adjacent literals are one.
+                Some(Token::Text(before)) => before.push_str(&s),
+                _ => out.push(Token::Text(s)),
+            }
+            rest = tail;
+        } else if c == '\'' {
+            let inner = rest.get(1..)?;
+            let c = inner.chars().next()?;
+            rest = inner.get(c.len_utf8()..)?.strip_prefix('\'')?;
+            out.push(Token::Number(u64::from(u32::from(c))));
+        } else if c.is_ascii_digit() {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            let (word, tail) = rest.split_at_checked(end)?;
+            out.push(Token::Number(number(word)?));
+            rest = tail;
+        } else if c.is_alphabetic() || c == '_' {
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let (word, tail) = rest.split_at_checked(end)?;
+            out.push(Token::Name(word.to_owned()));
+            rest = tail;
+        } else {
+            let op = OPS.into_iter().find(|op| rest.starts_with(op))?;
+            out.push(Token::Op(op));
+            rest = rest.get(op.len()..)?;
+        }
+        rest = rest.trim_start();
+    }
+    Some(out)
+}
+
+fn number(word: &str) -> Option<u64> {
+    let word = word.trim_end_matches(['u', 'U', 'l', 'L']);
+    match word.strip_prefix("0x").or(word.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None if word.len() > 1 && word.starts_with('0') => u64::from_str_radix(word, 8).ok(),
+        None => word.parse().ok(),
+    }
+}
+
+/// A literal with its escapes resolved, and what follows.
+fn string(text: &str) -> Option<(String, &str)> {
+    let mut out = String::new();
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((out, text.get(at + 1..)?)),
+            '\\' => out.push(match chars.next()?.1 {
+                'n' => '\n',
+                't' => '\t',
+                'r' => '\r',
+                other => other,
+            }),
+            c => out.push(c),
+        }
+    }
+    None
+}
+
+/// The printf string and its arguments; `None` if something in it is not understood.
+pub(super) fn parse_print(text: &str, fields: &[Field]) -> Option<(Vec<Piece>, Vec<Expr>)> {
+    let tokens = tokens(text)?;
+    let mut p = Parser { tokens: &tokens, at: 0, fields, depth: 0 };
+    let Some(Token::Text(format)) = p.next() else { return None };
+    let pieces = printf::parse(&format);
+    let mut args = Vec::new();
+    while p.eat(",") {
+        args.push(p.expression()?);
+    }
+    (p.at == tokens.len()).then_some((pieces, args))
+}
+
+struct Parser<'t> {
+    tokens: &'t [Token],
+    at: usize,
+    fields: &'t [Field],
+    depth: usize,
+}
+
+/// Binary operators by rising precedence.
+const LEVELS: [&[&str]; 10] = [
+    &["||"],
+    &["&&"],
+    &["|"],
+    &["^"],
+    &["&"],
+    &["==", "!="],
+    &["<=", ">=", "<", ">"],
+    &["<<", ">>"],
+    &["+", "-"],
+    &["*", "/", "%"],
+];
+
+/// Deeper nesting than any kernel's format has.
+const MAX_DEPTH: usize = 200;
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at)
+    }
+
+    fn next(&mut self) -> Option<Token> {
+        let token = self.peek().cloned();
+        self.at += 1;
+        token
+    }
+
+    fn eat(&mut self, op: &str) -> bool {
+        let found = matches!(self.peek(), Some(Token::Op(o)) if *o == op);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, op: &str) -> Option<()> {
+        self.eat(op).then_some(())
+    }
+
+    fn expression(&mut self) -> Option<Expr> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return None;
+        }
+        let condition = self.binary(0)?;
+        let out = if self.eat("?") {
+            let yes = self.expression()?;
+            self.expect(":")?;
+            Expr::Ternary(Box::new(condition), Box::new(yes), Box::new(self.expression()?))
+        } else {
+            condition
+        };
+        self.depth -= 1;
+        Some(out)
+    }
+
+    fn binary(&mut self, level: usize) -> Option<Expr> {
+        let Some(ops) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.binary(level + 1)?;
+        while let Some(op) = ops.iter().find(|op| self.eat(op)) {
+            left = Expr::Binary(op, Box::new(left), Box::new(self.binary(level + 1)?));
+        }
+        Some(left)
+    }
+
+    fn unary(&mut self) -> Option<Expr> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return None;
+        }
+        let out = self.unary_inner();
+        self.depth -= 1;
+        out
+    }
+
+    fn unary_inner(&mut self) -> Option<Expr> {
+        for (op, c) in [("!", '!'), ("~", '~'), ("-", '-'), ("+", '+')] {
+            if self.eat(op) {
+                return Some(Expr::Unary(c, Box::new(self.unary()?)));
+            }
+        }
+        // `*` before an expression: data behind a pointer into the payload (`*(u8 *)__get_dynamic_array(x)`).
+        if self.eat("*") {
+            return match self.unary()? {
+                Expr::Field(f) => Some(Expr::Index(f, Box::new(Expr::Number(0)))),
+                Expr::Cast { of, .. } => match *of {
+                    Expr::Field(f) => Some(Expr::Index(f, Box::new(Expr::Number(0)))),
+                    _ => None,
+                },
+                _ => None,
+            };
+        }
+        if self.eat("&") {
+            return self.unary();
+        }
+        if self.eat("(") {
+            if let Some((bytes, signed)) = self.cast_type() {
+                return Some(Expr::Cast { bytes, signed, of: Box::new(self.unary()?) });
+            }
+            let inner = self.expression()?;
+            self.expect(")")?;
+            return self.index(inner);
+        }
+        let primary = self.primary()?;
+        self.index(primary)
+    }
+
+    /// `[n]` behind a field.
+    fn index(&mut self, of: Expr) -> Option<Expr> {
+        if !self.eat("[") {
+            return Some(of);
+        }
+        let at = self.expression()?;
+        self.expect("]")?;
+        let field = match of {
+            Expr::Field(f) => f,
+            Expr::Cast { of, .. } => match *of {
+                Expr::Field(f) => f,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Expr::Index(field, Box::new(at)))
+    }
+
+    /// A type up to its `)`, or nothing consumed. Names only, with `*`, and none that begins an expression.
+    fn cast_type(&mut self) -> Option<(usize, bool)> {
+        let mut words = Vec::new();
+        let mut at = self.at;
+        loop {
+            match self.tokens.get(at)? {
+                Token::Name(n) if n != "REC" && !n.starts_with("__print") && !n.starts_with("__get") => {
+                    words.push(n.as_str())
+                }
+                Token::Op("*") if !words.is_empty() => words.push("*"),
+                Token::Op(")") if !words.is_empty() => break,
+                _ => return None,
+            }
+            at += 1;
+        }
+        self.at = at + 1;
+        let text = words.join(" ");
+        let signed = !text.contains('*') && !words.iter().any(|w| is_unsigned(w));
+        let size = if text.contains("int")
+            && !text.contains("long")
+            && !text.contains('*')
+            && !text.contains("64")
+        {
+            if text.contains("16") {
+                2
+            } else if text.contains("int8") {
+                1
+            } else {
+                4
+            }
+        } else {
+            super::type_size(&text)
+        };
+        Some((size, signed))
+    }
+
+    fn primary(&mut self) -> Option<Expr> {
+        match self.next()? {
+            Token::Number(n) => Some(Expr::Number(n)),
+            Token::Text(s) => Some(Expr::Text(s)),
+            Token::Name(n) if n == "REC" => {
+                self.expect("->")?;
+                Some(Expr::Field(self.field_name()?))
+            }
+            Token::Name(n) if n == "sizeof" => self.sizeof(),
+            Token::Name(n) => {
+                self.expect("(")?;
+                let out = self.function(&n)?;
+                self.expect(")")?;
+                Some(out)
+            }
+            Token::Op(_) => None,
+        }
+    }
+
+    fn sizeof(&mut self) -> Option<Expr> {
+        self.expect("(")?;
+        if let Some((bytes, _)) = self.cast_type() {
+            return Some(Expr::Number(bytes as u64));
+        }
+        let Expr::Field(f) = self.expression()? else { return None };
+        self.expect(")")?;
+        Some(Expr::Number(self.fields.get(f)?.size as u64))
+    }
+
+    /// A bare name that is a field.
+    fn field_name(&mut self) -> Option<usize> {
+        let Token::Name(name) = self.next()? else { return None };
+        self.fields.iter().position(|f| f.name == name)
+    }
+
+    /// A field as the argument of a helper: `REC->x`, `__get_dynamic_array(x)`, maybe cast or in parentheses.
+    fn field_argument(&mut self) -> Option<usize> {
+        match self.expression()? {
+            Expr::Field(f) => Some(f),
+            Expr::Cast { of, .. } => match *of {
+                Expr::Field(f) => Some(f),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn function(&mut self, name: &str) -> Option<Expr> {
+        Some(match name {
+            "__get_str"
+            | "__get_rel_str"
+            | "__get_dynamic_array"
+            | "__get_rel_dynamic_array"
+            | "__get_sockaddr" => Expr::Field(self.field_name()?),
+            "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => Expr::DynamicLen(self.field_name()?),
+            "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask" => {
+                Expr::Bitmask(self.field_name()?)
+            }
+            "__print_flags" | "__print_flags_u64" => {
+                let value = Box::new(self.expression()?);
+                self.expect(",")?;
+                let Token::Text(delimiter) = self.next()? else { return None };
+                Expr::Flags { value, delimiter, table: self.table()? }
+            }
+            "__print_symbolic" | "__print_symbolic_u64" => {
+                Expr::Symbolic { value: Box::new(self.expression()?), table: self.table()? }
+            }
+            "__print_hex" | "__print_hex_str" => {
+                let field = self.field_argument()?;
+                self.expect(",")?;
+                let between = if name == "__print_hex" { " " } else { "" };
+                Expr::Hex { field, len: Box::new(self.expression()?), between }
+            }
+            "__print_array" => {
+                let field = self.field_argument()?;
+                self.expect(",")?;
+                let count = Box::new(self.expression()?);
+                self.expect(",")?;
+                Expr::Array { field, count, size: Box::new(self.expression()?) }
+            }
+            _ => return None,
+        })
+    }
+
+    /// `, { value, "name" }, …`
+    fn table(&mut self) -> Option<Vec<(u64, String)>> {
+        let mut table = Vec::new();
+        while self.eat(",") {
+            self.expect("{")?;
+            let value = super::eval::constant(&self.expression()?)?;
+            self.expect(",")?;
+            let Token::Text(name) = self.next()? else { return None };
+            self.expect("}")?;
+            table.push((value, name));
+        }
+        Some(table)
+    }
+}
+
+fn is_unsigned(word: &str) -> bool {
+    const WORDS: [&str; 8] =
+        ["unsigned", "bool", "size_t", "gfp_t", "sector_t", "ulong", "uint", "dma_addr_t"];
+    let sized = word
+        .trim_start_matches("__")
+        .strip_prefix('u')
+        .is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()));
+    sized || WORDS.contains(&word) || word.starts_with("uint")
+}

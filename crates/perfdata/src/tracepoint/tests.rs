@@ -1,0 +1,93 @@
+use super::*;
+
+fn format(fields: &str, print: &str) -> Format {
+    let text = format!(
+        "name: n\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n{fields}\nprint fmt: {print}\n"
+    );
+    Format::parse("s", text.as_bytes(), Endian::Little, 8).unwrap()
+}
+
+fn check(fields: &str, print: &str, raw: &[u8], expected: &str) {
+    let mut out = String::new();
+    format(fields, print).print(raw, &mut out);
+    assert_eq!(out, expected);
+}
+
+const AB: &str =
+    "\tfield:int a;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:u64 b;\toffset:8;\tsize:8;\tsigned:0;";
+
+/// common_type 7, a = -2, b = 0x1234.
+fn ab() -> Vec<u8> {
+    let mut raw = vec![7, 0, 0, 0];
+    raw.extend((-2i32).to_le_bytes());
+    raw.extend(0x1234u64.to_le_bytes());
+    raw
+}
+
+#[test]
+fn numbers_are_printed_by_their_conversions() {
+    check(
+        AB,
+        r#""a=%d u=%u b=%llx p=%p w=[%6d] z=%03d l=[%-4d]", REC->a, REC->a, REC->b, REC->b, REC->a, 5, 6"#,
+        &ab(),
+        "a=-2 u=4294967294 b=1234 p=0x1234 w=[    -2] z=005 l=[6   ]",
+    );
+}
+
+#[test]
+fn expressions_have_the_precedence_of_c() {
+    check(
+        AB,
+        r#""%d %d %s %d", 1 + 2 * 3, (1 + 2) * 3 << 1, REC->a < 0 ? "neg" : "pos", (u8) 0x1ff"#,
+        &ab(),
+        "7 18 neg 255",
+    );
+    check(
+        AB,
+        r#""%u,%u", ((unsigned int) ((REC->b) >> 8)), ((unsigned int) ((REC->b) & ((1U << 8) - 1)))"#,
+        &ab(),
+        "18,52",
+    );
+}
+
+#[test]
+fn flags_and_symbols_have_names() {
+    check(
+        AB,
+        r#""%s %s %s", __print_flags(REC->b, "|", { 0x4, "four" }, { 0x10, "sixteen" }), __print_symbolic(7, { 7, "seven" }), __print_symbolic(8, { 7, "seven" })"#,
+        &ab(),
+        "four|sixteen|0x1220 seven 0x8",
+    );
+}
+
+#[test]
+fn fixed_and_dynamic_text_ends_at_its_nul() {
+    let fields = "\tfield:char c[4];\toffset:4;\tsize:4;\tsigned:0;\n\tfield:__data_loc char[] d;\toffset:8;\tsize:4;\tsigned:0;";
+    let mut raw = vec![7, 0, 0, 0, b'a', b'b', 0, 0];
+    raw.extend((12u32 | 4 << 16).to_le_bytes());
+    raw.extend(b"xyz\0");
+    check(fields, r#""%s/%s", REC->c, __get_str(d)"#, &raw, "ab/xyz");
+    check(
+        fields,
+        r#""%s", __print_hex(__get_dynamic_array(d), __get_dynamic_array_len(d))"#,
+        &raw,
+        "78 79 7a 00",
+    );
+}
+
+#[test]
+fn a_print_format_not_understood_lists_the_fields() {
+    check(AB, r#""%d", mystery(REC->a)"#, &ab(), "[FAILED TO PARSE] a=-2 b=4660");
+}
+
+#[test]
+fn a_short_payload_prints_zeros() {
+    check(AB, r#""a=%d b=%llu", REC->a, REC->b"#, &[7, 0], "a=0 b=0");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let deep = format!("\"%d\", {}1{}", "(".repeat(5000), ")".repeat(5000));
+    assert!(format(AB, &deep).print.is_none());
+    assert!(format(AB, &format!("\"%d\", {}1", "-".repeat(5000))).print.is_none());
+}

@@ -1,0 +1,90 @@
+//! Samples one by one, for views that show each of them (`script`): resolved, but not added up.
+
+use super::{Session, UnwindJob, Unwound, has_recorded_user_chain, ids_of, job};
+use crate::callchain::{Step, steps_of};
+use crate::machine::{LookupAddr, Mode};
+use crate::profile::{Extra, Sums};
+use crate::table::{FrameId, StringId};
+use perfdata::Sample;
+
+/// A sample with names for its task and places for its addresses.
+#[derive(Clone, Debug)]
+pub struct SingleSample<'a> {
+    /// The thread's name at that moment.
+    pub comm: StringId,
+    /// Where the sampled address lies; `None` if the sample has none.
+    pub leaf: Option<FrameId>,
+    /// Its recorded chain, **leaf first**, without the sampled address if the chain does not hold it.
+    pub frames: Vec<FrameId>,
+    /// The user part still to be unwound; its frames go behind `frames` (see [`Session::frames_of_unwound`]).
+    pub job: Option<UnwindJob<'a>>,
+}
+
+impl Session {
+    /// Resolves one sample against the present state of the machine. It is not counted and not filtered.
+    pub fn resolve_single<'a>(&mut self, event: Option<usize>, sample: &Sample<'a>) -> SingleSample<'a> {
+        let (pid, tid) = ids_of(sample);
+        let span = self.machine.span_of(pid, tid);
+        let comm = self.machine.comm_of(span, &mut self.profile.strings);
+        let leaf = sample.ip.map(|ip| self.frame_at(pid, Mode::of_cpu(sample.cpu_mode()), ip.0));
+        let call_stack_lbr = event.and_then(|e| self.call_stack_lbr.get(e)).copied().unwrap_or(false);
+        let mut frames = Vec::new();
+        if self.opts.callchains {
+            steps_of(&Sample { ip: None, ..*sample }, call_stack_lbr, &mut self.steps);
+            for at in 0..self.steps.len().min(self.opts.max_frames) {
+                let Step { mode, addr } = self.steps[at];
+                let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
+                frames.push(self.intern_frame(frame));
+            }
+        }
+        let job = self.single_job(pid, span, sample, frames.len());
+        SingleSample { comm, leaf, frames, job }
+    }
+
+    fn single_job<'a>(
+        &mut self,
+        pid: i32,
+        span: crate::machine::TaskSpanId,
+        sample: &Sample<'a>,
+        known: usize,
+    ) -> Option<UnwindJob<'a>> {
+        let wanted = self.opts.callchains && !has_recorded_user_chain(sample);
+        let stack = sample.stack_user.filter(|_| wanted)?;
+        let regs = sample.regs_user.filter(|regs| regs.abi != 0)?;
+        let task = self.task_of(span);
+        let (process, maps, map_version) = self.machine.mappings_of(pid);
+        let max_frames = self.opts.max_frames.saturating_sub(known);
+        let sums = Sums { count: 0, period: 0, weight: 0 };
+        let ticket =
+            job::Ticket { event: 0, task, cpu: -1, sums, extra: Extra::default(), frames: Vec::new() };
+        Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
+    }
+
+    /// The frames of an unwound user part, leaf first.
+    pub fn frames_of_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound) -> Vec<FrameId> {
+        let mut frames = Vec::with_capacity(unwound.addrs.len());
+        for (at, &avma) in unwound.addrs.iter().enumerate() {
+            // As perf: the address shown for an unwound caller is the one looked up.
+            let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
+            let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
+            frames.push(self.intern_frame(frame));
+        }
+        frames
+    }
+
+    /// Where `avma` lies, seen from `pid`: the mapping that holds it now.
+    pub fn frame_at(&mut self, pid: i32, mode: Mode, avma: u64) -> FrameId {
+        let frame = self.machine.resolve(pid, mode, LookupAddr::exact(avma), &mut self.profile.dsos);
+        self.intern_frame(frame)
+    }
+
+    /// The end of a branch, which tells no mode: whoever has it mapped owns it, the process first.
+    pub fn branch_end_at(&mut self, pid: i32, avma: u64) -> FrameId {
+        self.branch_frame(pid, avma)
+    }
+
+    /// The profile, to put names into its frames ([`crate::profile::Profile::requests`]) while reading goes on.
+    pub fn profile_mut(&mut self) -> &mut crate::profile::Profile {
+        &mut self.profile
+    }
+}
