@@ -64,9 +64,12 @@ pub struct Args {
     /// Numbers of samples instead of percentages
     #[arg(short = 'n', long)]
     pub show_nr_samples: bool,
-    /// Show the events of a group side by side
-    #[arg(long)]
+    /// Show the events of a group side by side (default for groups of record's {a,b})
+    #[arg(long, overrides_with = "no_group")]
     pub group: bool,
+    /// Show the events of a group one by one
+    #[arg(long, overrides_with = "group")]
+    pub no_group: bool,
     /// Only these CPUs, such as 0-3,5
     #[arg(short = 'C', long, value_name = "CPUS")]
     pub cpu: Option<String>,
@@ -162,7 +165,7 @@ fn print(
     let sources = Sources::new(args.symfs.clone());
     let profile = &recording.profile;
     let mut out = out::stdout();
-    for events in sections(profile, args.group) {
+    for events in sections(profile, !args.no_group) {
         let style = AnnotateText {
             title: title(profile, &events),
             events,
