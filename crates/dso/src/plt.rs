@@ -69,7 +69,7 @@ fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
 
 fn stubs_of_section(object: &ObjectFile, section: &Section, slots: &Slots) -> Vec<Stub> {
     let size: u64 = match (object.machine(), section.name.as_str()) {
-        (Machine::X86_64, ".plt.got") => 8,
+        (Machine::X86_64, ".plt.got") if !starts_with_endbr(object, section) => 8,
         (Machine::X86_64 | Machine::Aarch64, _) => 16,
         _ => return Vec::new(),
     };
@@ -89,6 +89,11 @@ fn stubs_of_section(object: &ObjectFile, section: &Section, slots: &Slots) -> Ve
         start += size;
     }
     found
+}
+
+/// Built with `-z ibtplt`: each stub begins with endbr64 and is twice as long.
+fn starts_with_endbr(object: &ObjectFile, section: &Section) -> bool {
+    object.bytes_at(Svma(section.svma.start), 4) == Some(&[0xf3, 0x0f, 0x1e, 0xfa])
 }
 
 /// `ff 25 disp32`: jmp *disp(%rip), behind an optional endbr64 or bnd prefix.

@@ -154,3 +154,92 @@ fn write_summary(out: &mut String, listing: &Listing, opts: &AnnotateText) {
         let _ = writeln!(out, " {}:{line}", harmless(shortened(file, opts)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dso::{Missing, Svma};
+
+    fn sums(count: u64) -> Sums {
+        Sums { count, period: count * 1000, ..Sums::default() }
+    }
+
+    fn code(svma: u64, text: &str, counts: [u64; 2]) -> Line {
+        let place = Some(("/src/a.c".to_owned(), 7));
+        let sums = counts.map(sums).to_vec();
+        Line::Code(CodeLine { svma: Svma(svma), len: 1, text: text.to_owned(), branch: None, sums, place })
+    }
+
+    fn listing() -> Listing {
+        Listing {
+            name: "f(int)".into(),
+            dso: "app".into(),
+            path: None,
+            section: ".text".into(),
+            start: Svma(0x1000),
+            totals: [sums(4), sums(0)].to_vec(),
+            lines: vec![
+                Line::Function("f(int)".into()),
+                Line::Source { line: 7, text: "  return n;".into() },
+                code(0x1000, "push   %rbp", [3, 0]),
+                Line::Place { file: "/gone/b.h".into(), line: 3 },
+                code(0x1001, "ret", [1, 0]),
+            ],
+            no_code: None,
+        }
+    }
+
+    fn text(listing: &Listing, opts: AnnotateText) -> String {
+        let mut out = String::new();
+        write(&mut out, listing, &opts, &|_| vec![0x55]);
+        out
+    }
+
+    #[test]
+    fn source_and_code_stand_in_perfs_columns() {
+        let opts = AnnotateText { events: vec![0], title: "cycles".into(), ..AnnotateText::default() };
+        let expected =
+            " Percent |\tSource code & Disassembly of app for cycles (4 samples, percent: local period)
+----------------------------------------------------------------------------------------------
+         :
+         :      Disassembly of section .text:
+         :
+         :      0000000000001000 <f(int)>:
+         :      f(int):
+         : 7      return n;
+   75.00 :   1000:   push   %rbp
+         :      b.h:3
+   25.00 :   1001:   ret
+";
+        assert_eq!(text(&listing(), opts), expected);
+    }
+
+    #[test]
+    fn a_group_has_a_column_per_event_and_zero_of_zero_is_zero() {
+        let opts = AnnotateText {
+            events: vec![0, 1],
+            print_lines: true,
+            raw: true,
+            counts: false,
+            ..AnnotateText::default()
+        };
+        let text = text(&listing(), opts);
+        assert!(
+            text.contains("   75.00    0.00 :   1000:   55                     push   %rbp // a.c:7\n"),
+            "{text}"
+        );
+        assert!(text.contains("  100.00    0.00 a.c:7\n"), "{text}");
+    }
+
+    #[test]
+    fn code_that_cannot_be_had_is_addresses_with_the_reason() {
+        let mut listing = Listing { no_code: Some(Missing::NoKallsyms), ..listing() };
+        listing.lines = vec![code(0xffff_ffff_8100_0000, "", [4, 0])];
+        let opts = AnnotateText { events: vec![0], counts: true, ..AnnotateText::default() };
+        let text = text(&listing, opts);
+        assert!(
+            text.ends_with("f(int): no code to show: no kernel symbols\n       4 :   ffffffff81000000:\n"),
+            "{text}"
+        );
+    }
+}

@@ -125,3 +125,62 @@ fn sort(profile: &Profile, functions: &mut [AnnotateFunction], totals: &[u64]) {
         heat(b).cmp(&heat(a)).then_with(by_name)
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{CellKey, EventInfo, ExtraId, Task};
+    use crate::table::{Dso, DsoKind, Frame};
+
+    /// A profile of one file whose nameless frames were hit at these addresses, under these callers.
+    fn profile(hits: &[(u64, Option<u64>, u64)]) -> Profile {
+        let mut profile = Profile::default();
+        profile.events.push(EventInfo::default());
+        let dso = Dso {
+            kind: DsoKind::File,
+            path: "/bin/app".into(),
+            short_name: "app".into(),
+            build_id: None,
+            level: '.',
+            start_avma: 0,
+        };
+        let dso = profile.dsos.intern(dso);
+        let comm = profile.strings.intern("app");
+        let task = profile.intern_task(Task { pid: 1, tid: 1, process: 0, comm });
+        let extra = profile.intern_extra(crate::profile::Extra::default());
+        assert_eq!(extra, ExtraId(0));
+        for &(addr, caller, count) in hits {
+            let mut frame = |addr| profile.frames.intern(Frame { dso, addr, lookup: addr, first_avma: addr });
+            let (leaf, caller) = (frame(addr), caller.map(&mut frame));
+            let chain: Vec<_> = [Some(leaf), caller].into_iter().flatten().collect();
+            let callsite = profile.callsites.intern_leaf_first(&chain).expect("a frame");
+            let key = CellKey { event: 0, task, cpu: -1, callsite, extra };
+            profile.add(key, Sums { count, period: count * 10, weight: 0 });
+        }
+        profile
+    }
+
+    #[test]
+    fn only_the_address_hit_counts_whatever_the_callers() {
+        let profile = profile(&[(0x30, Some(0x10), 2), (0x30, Some(0x20), 3), (0x10, None, 1)]);
+        let functions = annotate(&profile, &AnnotateOpts::default());
+        assert_eq!(functions.len(), 1, "nameless code of one file is one row");
+        let hits: Vec<(u64, u64)> =
+            functions[0].addresses.iter().map(|a| (a.addr, a.sums[0].count)).collect();
+        assert_eq!(hits, [(0x10, 1), (0x30, 5)]);
+        assert_eq!(functions[0].totals[0], Sums { count: 6, period: 60, weight: 0 });
+    }
+
+    #[test]
+    fn other_files_and_nameless_code_are_filtered_out() {
+        let profile = profile(&[(0x30, None, 2)]);
+        let with = |dsos: &[&str], symbols: &[&str]| {
+            let own = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
+            annotate(&profile, &AnnotateOpts { dsos: own(dsos), symbols: own(symbols) }).len()
+        };
+        assert_eq!(
+            [with(&["app"], &[]), with(&["/bin/app"], &[]), with(&["other"], &[]), with(&[], &["f"])],
+            [1, 1, 0, 0]
+        );
+    }
+}
