@@ -22,6 +22,16 @@ pub fn line(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// Writes `text` to standard output as it is.
+///
+/// # Errors
+/// Whatever writing says, a closed pipe included.
+pub fn text(text: &str) -> anyhow::Result<()> {
+    let mut out = stdout();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
 /// Tells a failure: `tally: TEXT` on standard error.
 pub fn complain(text: &str) {
     note(&format!("tally: {}", harmless(&without_errno(text))));

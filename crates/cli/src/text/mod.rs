@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod callgraph;
+pub mod header;
 pub mod number;
 pub mod report;
 pub mod run_screen;

@@ -122,6 +122,9 @@ pub struct Args {
     /// The file's header only
     #[arg(long)]
     pub header_only: bool,
+    /// With the header: machine layout as well
+    #[arg(short = 'I', long)]
+    pub show_info: bool,
     /// Separate columns by this character
     #[arg(short = 't', long, value_name = "CHAR")]
     pub field_separator: Option<char>,

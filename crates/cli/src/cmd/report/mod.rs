@@ -10,7 +10,10 @@ use crate::load::{self, Recording};
 use crate::text::report as stdio;
 use crate::{out, term, tui};
 use std::io::{IsTerminal, Write};
+use perfdata::PerfData;
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
 
 /// Runs the command.
 ///
@@ -23,7 +26,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.wall {
         return crate::wall::report(&path, &file, &args.wall_args);
     }
-    let plan = Plan::new(&args, &file)?;
+    if args.header_only {
+        out::text(&header(&path, &file, args.show_info))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut plan = Plan::new(&args, &file)?;
+    if args.header {
+        plan.header = Some(header(&path, &file, args.show_info));
+    }
     let mut progress = load::Progress::on_stderr(&path, map.len());
     let recording = load::load_file(&file, plan.load_opts(&args)?, &mut progress)?;
     tell_problems(&recording, args.verbose);
@@ -39,9 +49,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The file's header as text.
+fn header(path: &Path, file: &PerfData<'_>, full: bool) -> String {
+    let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let seconds = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs());
+    crate::text::header::text(file, seconds, full)
+}
+
 /// On a terminal a report is browsed, unless text is asked for.
 fn browses(args: &Args) -> bool {
-    let text = args.stdio || args.quiet || args.field_separator.is_some();
+    let text = args.stdio || args.quiet || args.header || args.field_separator.is_some();
     let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
 }

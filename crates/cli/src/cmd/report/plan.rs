@@ -19,6 +19,8 @@ pub struct Plan {
     pub call_graph: CallGraph,
     /// The file has callchains and they are shown.
     pub callchains: bool,
+    /// The file's header, to be printed before the report.
+    pub header: Option<String>,
     /// `--sort` as typed.
     sort_given: Option<String>,
     /// `--fields` was given.
@@ -50,7 +52,7 @@ impl Plan {
         set_filters(&mut report, args)?;
         report.inlines = callchains && !args.no_inline;
         let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
-        Ok(Self { report, call_graph, callchains, sort_given, fields_given, branches })
+        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, branches })
     }
 
     /// What has to be read for it.
@@ -96,7 +98,7 @@ impl Plan {
             show_empty: args.no_skip_empty,
             children: self.report.children,
             lost_samples: recording.profile.diagnostics.lost_samples,
-            header: None,
+            header: self.header.clone(),
         }
     }
 

@@ -138,9 +138,10 @@ impl Features {
             }
             HEADER_PMU_CAPS => {
                 let all = counted(w, |w| {
+                    // The PMU's name stands behind its capabilities (write_pmu_caps() of header.c).
                     let nr = w.u32()?;
-                    let pmu = string(w)?;
-                    Some(PmuCaps { pmu, caps: list(nr, w, pair)?, is_cpu_feature: false })
+                    let caps = list(nr, w, pair)?;
+                    Some(PmuCaps { pmu: string(w)?, caps, is_cpu_feature: false })
                 })?;
                 self.pmu_caps.extend(all);
             }

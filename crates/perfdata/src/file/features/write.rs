@@ -162,8 +162,8 @@ impl Features {
             count32(p, pmu_caps.len());
             for c in &pmu_caps {
                 count32(p, c.caps.len());
-                string(p, &c.pmu);
                 pairs(p, &c.caps);
+                string(p, &c.pmu);
             }
         });
         for (number, data) in &self.other {
