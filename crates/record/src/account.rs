@@ -52,6 +52,11 @@ impl Account {
     pub fn start(&mut self, time_ns: u64) {
         self.start_ns = time_ns;
         self.last_ns = time_ns;
+        // What was told before it (of /proc) only names threads.
+        for watched in self.threads.values_mut() {
+            watched.since_ns = time_ns;
+            watched.state = State::Unknown;
+        }
     }
 
     /// A thread has this name now.
@@ -77,10 +82,12 @@ impl Account {
     pub fn exec(&mut self, pid: u32, tid: u32, time_ns: u64) {
         let known = self.threads.contains_key(&tid);
         let watched = self.watch(pid, tid, time_ns);
-        if !known {
+        if known {
+            watched.charge_until(time_ns);
+        } else {
             watched.since_ns = time_ns;
-            watched.state = State::On;
         }
+        watched.state = State::On;
     }
 
     /// A thread left (`out`) or got a CPU.
@@ -264,6 +271,17 @@ fn stopped(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_told_from_before_the_start_lives_from_the_start_on() {
+        let mut account = Account::default();
+        account.fork(7, 7, 1, 0);
+        account.start(1000);
+        account.exec(7, 7, 1010);
+        account.switch(7, 7, true, false, 1100);
+        let (threads, _, _) = account.finish(1300);
+        assert_eq!((threads[0].life_ns, threads[0].on_ns, threads[0].off_ns), (300, 90, 210));
+    }
 
     #[test]
     fn on_and_off_add_up_to_the_life_of_a_thread() {
