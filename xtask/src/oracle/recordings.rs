@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::{Case, Pair};
+use crate::process::Finished;
 use crate::score::{Score, skip};
 
 /// A recording: its name, perf's options, the program (of `tests/programs`, or from PATH) and its arguments.
@@ -36,25 +37,48 @@ const RECORDINGS: &[Recording] = &[
     ("dwarf-deep", DWARF, "deep", &["20", "64", "10000"]),
 ];
 
+/// The same by tally: its files must read alike in both programs.
+const BY_TALLY: &[Recording] = &[
+    ("live-rand", &["-F", "499", "-e", "cpu-clock"], "rand", &["4", "100"]),
+    ("live-throw", &["-F", "499", "-e", "cpu-clock"], "throw", &["30"]),
+    ("live-forks", &["-F", "997", "-e", "cpu-clock,page-faults"], "forks", &["60"]),
+    ("live-zstd", &["-F", "997", "-z", "-e", "cpu-clock"], "knapsack-old", &["200"]),
+];
+
 /// Records each and appends it to `cases`.
 pub fn make(pair: &Pair, cases: &mut Vec<Case>) -> Result<Score> {
+    let mut score = record(pair, cases, RECORDINGS, &["record", "-q", "-N"], Pair::perf)?;
+    if pair.knows("record") {
+        score += record(pair, cases, BY_TALLY, &["record", "-q"], Pair::tally)?;
+    }
+    Ok(score)
+}
+
+fn record(
+    pair: &Pair,
+    cases: &mut Vec<Case>,
+    recordings: &[Recording],
+    head: &[&str],
+    recorder: fn(&Pair, &[&str]) -> Result<Finished>,
+) -> Result<Score> {
     let mut score = Score::default();
-    for (name, options, program, args) in RECORDINGS {
+    for (name, options, program, args) in recordings {
         let built = pair.programs.join(program);
         let program =
             if built.is_file() { built.to_string_lossy().into_owned() } else { (*program).to_owned() };
         let file = pair.dir.join(format!("{name}.data"));
         let path = file.to_string_lossy().into_owned();
-        let mut line = vec!["record", "-q", "-N", "-o", &path];
+        let mut line = head.to_vec();
+        line.extend(["-o", &path]);
         line.extend(*options);
         line.push("--");
         line.push(&program);
         line.extend(*args);
-        let run = pair.perf(&line)?;
+        let run = recorder(pair, &line)?;
         if run.ok() && file.metadata().is_ok_and(|meta| meta.len() > 0) {
             cases.push(Case { name: (*name).to_owned(), file, snapshots: name.starts_with("dwarf") });
         } else {
-            score += skip(&format!("oracle {name}"), &format!("perf record: {}", run.tail(1)));
+            score += skip(&format!("oracle {name}"), &format!("it could not be recorded: {}", run.tail(1)));
         }
     }
     Ok(score)

@@ -117,6 +117,8 @@ pub fn no_junk_drawers(files: &[File]) -> Vec<String> {
     named
         .filter(|file| {
             let inner = file.path.rsplit_once("/src/").map_or("", |(_, inner)| inner);
+            // DWARF's own word.
+            let inner = inner.trim_start_matches("dwarf/probe/types");
             inner.trim_end_matches(".rs").split('/').any(|part| JUNK.contains(&part))
         })
         .map(|file| file.path.clone())

@@ -41,6 +41,7 @@ pub fn fuzz_values(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = parse_bytes(&text);
     let _ = parse_pages(&text);
+    let _ = crate::wall::parse_duration(&text);
 }
 
 #[cfg(test)]
