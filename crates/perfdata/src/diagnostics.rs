@@ -42,6 +42,8 @@ pub struct Diagnostics {
     pub unknown_records: u64,
     /// Records that came after a later one of an already delivered round (time order only).
     pub out_of_order: u64,
+    /// Samples with counter values none of which had advanced: not delivered (time order only).
+    pub idle_reads: u64,
     /// Bytes at the end that form no whole record (a killed recorder).
     pub trailing_bytes: u64,
     /// Bytes of zstd data read, and bytes they became.

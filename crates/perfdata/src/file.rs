@@ -6,6 +6,7 @@ pub mod header;
 mod layout;
 mod names;
 mod open;
+mod read_split;
 pub mod reader;
 pub mod tracing;
 mod visit;

@@ -100,3 +100,25 @@ fn dumps_of_the_fixtures_read_back_to_the_same_dump() {
     }
     println!("{count} files");
 }
+
+#[test]
+fn a_group_sample_comes_once_for_each_counter_that_advanced() {
+    let bytes = to_perf_data(
+        "event a type=1 config=0 period=1 sample_type=0x10017 read_format=0xc ids=1\n\
+         event b type=1 config=2 period=1 sample_type=0x10017 read_format=0xc ids=2\n\
+         sample 7/7 t=1 id=1 ip=0x10 group=10:1,5:2\n\
+         sample 7/7 t=2 id=1 ip=0x10 group=30:1,5:2\n\
+         sample 7/7 t=3 id=1 ip=0x10 group=30:1,5:2\n",
+    )
+    .unwrap();
+    let mut got = Vec::new();
+    let file = PerfData::open(&bytes).unwrap();
+    let d = file.visit(Order::Time, |item| {
+        if let perfdata::Record::Sample(s) = &item.record {
+            got.push((item.event.unwrap(), s.period.unwrap(), s.event_id().unwrap()));
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(got, [(0, 10, 1), (1, 5, 2), (0, 20, 1)]);
+    assert_eq!(d.idle_reads, 1);
+}

@@ -217,7 +217,9 @@ fn write_names(
 fn dso_name(profile: &Profile, frame: FrameId) -> std::borrow::Cow<'_, str> {
     let dso = profile.dsos.of(profile.frames.of(frame).dso);
     harmless(match dso.kind {
-        DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Vdso | DsoKind::Unknown => &dso.short_name,
+        // perf knows a module by its path if the header has its build-id, else by its name.
+        DsoKind::KernelModule if dso.build_id.is_none() => &dso.short_name,
+        DsoKind::Kernel | DsoKind::Vdso | DsoKind::Unknown => &dso.short_name,
         _ => &dso.path,
     })
 }

@@ -23,7 +23,8 @@ pub enum Order {
     /// As they lie in the file.
     File,
     /// By time, records of equal time as they lie in the file; records without a time keep their place
-    /// relative to the round they are in.
+    /// relative to the round they are in. A sample with the counter values of its group (`{a,b}:S`) comes once for
+    /// each counter that advanced, with that counter's event, id and period, as perf delivers it.
     Time,
 }
 

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use crate::abi::*;
 use crate::compress::Inflater;
 use crate::file::frames::{Frame, Frames, Step};
+use crate::file::read_split::ReadSplitter;
 use crate::sorter::{Key, Sorter};
 use crate::{Diagnostics, Error, Item, LostKey, Order, PerfData, Record};
 
@@ -31,6 +32,7 @@ struct Pass<'p, 'a, 'f> {
     segments: BTreeMap<u32, Segment>,
     next_segment: u32,
     inflater: Option<Inflater>,
+    reads: ReadSplitter,
     /// Beginning of a record whose end is in the next `COMPRESSED` record.
     carry: Vec<u8>,
 }
@@ -51,6 +53,7 @@ pub(super) fn visit<'f>(
         segments: BTreeMap::new(),
         next_segment: 1,
         inflater: None,
+        reads: ReadSplitter::default(),
         carry: Vec::new(),
     };
     // A break leaves the counts of what was seen up to there.
@@ -151,7 +154,13 @@ impl<'a> Pass<'_, 'a, '_> {
         match self.file.layouts.parse(frame, offset) {
             Ok(item) => {
                 self.tally(&item);
-                items.push(item);
+                match self.order {
+                    Order::File => items.push(item),
+                    Order::Time => {
+                        let advanced = self.reads.push(item, &self.file.layouts, items);
+                        self.diagnostics.idle_reads += u64::from(!advanced);
+                    }
+                }
             }
             Err(error) => {
                 self.diagnostics.unreadable_samples += u64::from(frame.header.type_ == PERF_RECORD_SAMPLE);
