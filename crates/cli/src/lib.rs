@@ -75,6 +75,9 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => code,
         Err(error) if out::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            if let Some(event) = error.downcast_ref::<record::event::Error>() {
+                return event_args::explain(event);
+            }
             out::complain(&in_one_line(&error));
             let recording = error.chain().find_map(|cause| cause.downcast_ref::<record::Error>());
             ExitCode::from(recording.map_or(1, record::Error::exit_code))

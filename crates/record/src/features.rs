@@ -1,6 +1,8 @@
 //! The header of a file: which machine, which kernel, which command, which files were seen.
 
 use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
 
 use perfdata::abi::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_TYPE_TRACEPOINT};
 use perfdata::file::features::{BuildIdEntry, ClockData, CpuPlace, CpuTopology, GroupDesc, NrCpus, NumaNode};
@@ -140,7 +142,7 @@ fn pmu_mappings() -> Vec<(u32, String)> {
 /// The formats of the tracepoints among the events, as tracefs gives them; `None` without tracepoints.
 fn tracing_data(events: &[Event]) -> Option<TracingData> {
     let root = crate::event::tracefs();
-    let read = |path: &str| fs::read(root.join(path)).unwrap_or_default();
+    let read = |path: &str| read_at_once(&root.join(path)).unwrap_or_default();
     let format = |event: &Event| {
         let (system, name) = event.name.split_once(':')?;
         let name = name.split([':', '/']).next()?;
@@ -163,6 +165,20 @@ fn tracing_data(events: &[Event]) -> Option<TracingData> {
         printk_formats: read("printk_formats"),
         saved_cmdlines: read("saved_cmdlines"),
     })
+}
+
+/// Some files of tracefs (`header_page`) give all they have to the first read and nothing to a second one, so that
+/// reading by small pieces, as `fs::read` begins, loses the rest.
+fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let mut all = Vec::new();
+    let mut piece = vec![0u8; 256 * 1024];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(all),
+            n => all.extend_from_slice(&piece[..n]),
+        }
+    }
 }
 
 fn groups(opts: &RecordOpts) -> Vec<GroupDesc> {

@@ -2,26 +2,17 @@
 
 use perfdata::AttrFlags;
 use perfdata::abi::PERF_TYPE_BREAKPOINT;
-use record::event::{CallGraphTerm, EventSpec, Opt, SystemSource, parse_opts};
+use record::event::{CallGraphTerm, EventSpec, SystemSource};
 use record::opts::EventRequest;
 
-/// Parses `-e` texts; the last filters belong to the last events, one each.
+use crate::event_args::EventArgs;
+
+/// The events to sample, in order.
 ///
 /// # Errors
-/// An event text that can't be read, with its place.
-pub fn parse(events: &[String], filters: &[String]) -> anyhow::Result<Vec<EventRequest>> {
-    let mut opts = Vec::new();
-    let unfiltered = events.len().saturating_sub(filters.len());
-    for (index, text) in events.iter().enumerate() {
-        opts.push(Opt::Events(text));
-        if let Some(filter) = index.checked_sub(unfiltered).and_then(|i| filters.get(i)) {
-            opts.push(Opt::Filter(filter));
-        }
-    }
-    if events.is_empty() && !filters.is_empty() {
-        anyhow::bail!("--filter needs a tracepoint (-e) before it");
-    }
-    let specs = parse_opts(&opts, &SystemSource::new()).map_err(|e| anyhow::anyhow!("{e}"))?;
+/// An event text that can't be read.
+pub fn parse(args: &EventArgs) -> Result<Vec<EventRequest>, record::event::Error> {
+    let specs = args.parse(&SystemSource::new())?;
     Ok(specs.iter().enumerate().map(|(index, spec)| request(index, spec)).collect())
 }
 
@@ -59,12 +50,11 @@ mod tests {
 
     #[test]
     fn terms_and_groups_reach_the_request() {
-        let texts = ["{cpu-clock,page-faults}:S".to_owned(), "task-clock/period=1000/".to_owned()];
-        let events = parse(&texts, &[]).expect("all software events");
+        let args = EventArgs::of(&["{cpu-clock,page-faults}:S", "task-clock/period=1000/"]);
+        let events = parse(&args).expect("all software events");
         assert_eq!(events.len(), 3);
         assert_eq!((events[0].leader, events[1].leader), (None, Some(0)));
         assert!(events[1].leader_samples);
         assert!(events[2].own_rate && events[2].attr.sample_period == 1000);
-        assert!(parse(&[], &["pid == 1".to_owned()]).is_err());
     }
 }

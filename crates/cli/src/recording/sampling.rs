@@ -8,18 +8,16 @@ use record::sys::time::Clock;
 
 use super::events;
 use super::value::{parse_bytes, parse_pages};
+use crate::event_args::EventArgs;
 
 /// Flags that say what to sample and how.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Sampling")]
 #[allow(clippy::struct_excessive_bools)]
 pub struct SamplingArgs {
-    /// Event to sample, as perf writes it: cycles:u, {a,b}:S, sched:sched_switch (repeatable)
-    #[arg(short, long, value_name = "EVENT")]
-    pub event: Vec<String>,
-    /// Filter of the tracepoint before it: 'prev_pid == 7'
-    #[arg(long, value_name = "FILTER")]
-    pub filter: Vec<String>,
+    /// Which events.
+    #[command(flatten)]
+    pub events: EventArgs,
     /// Samples per second of CPU time, or max  [default: 997]
     #[arg(short = 'F', long, value_name = "HZ", conflicts_with = "count")]
     pub freq: Option<String>,
@@ -82,7 +80,7 @@ impl SamplingArgs {
     /// # Errors
     /// An event or a number that can't be read.
     pub fn apply(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
-        opts.events = events::parse(&self.event, &self.filter)?;
+        opts.events = events::parse(&self.events)?;
         for event in &mut opts.events {
             use perfdata::AttrFlags;
             if self.all_kernel {
@@ -99,7 +97,8 @@ impl SamplingArgs {
         opts.call_graph = self.call_graph.unwrap_or(CallGraph::Live);
         opts.without_user_chains = self.kernel_callchains;
         opts.without_kernel_chains = self.user_callchains;
-        opts.ring_pages = self.mmap_pages;
+        // `-m ,32M` sizes only the AUX area.
+        opts.ring_pages = self.mmap_pages.filter(|&pages| pages > 0);
         opts.no_inherit = self.no_inherit;
         opts.clock = self.clockid.unwrap_or(Clock::Monotonic);
         opts.delay = match self.delay {

@@ -27,7 +27,7 @@ pub struct TargetArgs {
     #[arg(short = 'G', long, value_name = "PATH")]
     pub cgroup: Option<String>,
     /// Command to start; with -p, -t, -u or -a it only says how long to record
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

@@ -20,12 +20,19 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// Reads `-m`: a number of pages, or a size with a unit; "PAGES,AUX" takes the first. Returns data pages.
+/// Reads `-m`: a number of pages, or a size with a unit; "PAGES,AUX" takes the first. Returns data pages; 0 if only
+/// the AUX area is given a size (",32M").
 ///
 /// # Errors
 /// What is wrong with the text.
 pub fn parse_pages(text: &str) -> Result<usize, String> {
-    let rings = text.split(',').next().unwrap_or_default();
+    let (rings, aux) = text.split_once(',').map_or((text, None), |(r, a)| (r, Some(a)));
+    if let Some(aux) = aux {
+        parse_bytes(aux)?;
+        if rings.is_empty() {
+            return Ok(0);
+        }
+    }
     let has_unit = rings.trim().ends_with(|c: char| c.is_ascii_alphabetic());
     let number = parse_bytes(rings)?;
     let page = record::sys::mem::page_bytes() as u64;
@@ -64,6 +71,7 @@ mod tests {
     fn a_ring_is_given_in_pages_or_bytes() {
         assert_eq!(parse_pages("100"), Ok(128));
         assert_eq!(parse_pages("1M,512K"), Ok((1 << 20) / record::sys::mem::page_bytes()));
-        assert!(parse_pages("0").is_err());
+        assert_eq!(parse_pages(",32M"), Ok(0));
+        assert!(parse_pages("0").is_err() && parse_pages("1,x").is_err());
     }
 }

@@ -26,6 +26,7 @@ pub use name::{HARDWARE, NamedEvent, SOFTWARE, TOOL, Tool};
 pub use parse::parse;
 pub use source::{EventSource, SystemSource, tracefs};
 pub use term::{CallGraphTerm, Terms};
+pub use tracepoint::optional_tracepoint;
 
 /// One event to open.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,6 +13,26 @@ const HW_BREAKPOINT_R: u32 = 1;
 const HW_BREAKPOINT_W: u32 = 2;
 const HW_BREAKPOINT_X: u32 = 4;
 
+/// Well-known tracepoints that many kernels are built without, and what they need.
+const OPTIONAL: &[(&str, &str)] = &[
+    ("sched:sched_stat_sleep", "CONFIG_SCHEDSTATS"),
+    ("sched:sched_stat_blocked", "CONFIG_SCHEDSTATS"),
+    ("sched:sched_stat_iowait", "CONFIG_SCHEDSTATS"),
+    ("sched:sched_stat_wait", "CONFIG_SCHEDSTATS"),
+    ("sched:sched_blocked_reason", "an Android kernel"),
+    ("irq_vectors:local_timer_entry", "CONFIG_X86_LOCAL_APIC"),
+    ("preemptirq:irq_disable", "CONFIG_TRACE_IRQFLAGS"),
+    ("preemptirq:irq_enable", "CONFIG_TRACE_IRQFLAGS"),
+    ("lock:lock_acquire", "CONFIG_LOCKDEP"),
+    ("lock:lock_release", "CONFIG_LOCKDEP"),
+];
+
+/// What a kernel needs to have the well-known tracepoint `name`; `None` if it is not one of those.
+#[must_use]
+pub fn optional_tracepoint(name: &str) -> Option<&'static str> {
+    OPTIONAL.iter().find(|(known, _)| *known == name).map(|(_, needs)| *needs)
+}
+
 /// A tracepoint that a name or pattern means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tracepoint {
