@@ -2,7 +2,7 @@
 
 use crate::symbols::ObjectFiles;
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, UnwindInfo, Unwinder};
-use dso::{Avma, FileOffset, Machine, Svma};
+use dso::{Avma, FileOffset, Machine};
 use profile::machine::Mappings;
 use profile::reason::StackEnd;
 use profile::session::{UnwindJob, Unwound};
@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An object file's unwind information and how its file offsets become addresses.
-type Module = Option<(Arc<UnwindInfo>, Arc<Result<dso::Loaded, dso::Missing>>)>;
+/// An object file's unwind information, `None` for what is no object file.
+type Module = Option<Arc<UnwindInfo>>;
 
 /// Unwinds the jobs of one recording.
 pub struct StackUnwinder<'a> {
@@ -90,25 +90,26 @@ impl<'a> StackUnwinder<'a> {
         for mapping in maps.as_slice() {
             let (start, end) = (Avma(mapping.start), Avma(mapping.end));
             match self.module(mapping.dso.0, dsos) {
-                Some((info, svma_of)) => match svma_of(mapping.base) {
-                    Some(svma) => space.map(start, end, svma, info),
-                    None => space.map_anonymous(start, end),
-                },
+                Some(info) => {
+                    let (offset, size) = (FileOffset(mapping.base), mapping.end - mapping.start);
+                    match info.object().svma_of_mapping(offset, size) {
+                        Some(svma) => space.map(start, end, svma, info),
+                        None => space.map_anonymous(start, end),
+                    }
+                }
                 None => space.map_anonymous(start, end),
             }
         }
         space
     }
 
-    fn module(&self, dso: u32, dsos: &DsoTable) -> Option<(Arc<UnwindInfo>, impl Fn(u64) -> Option<Svma>)> {
+    fn module(&self, dso: u32, dsos: &DsoTable) -> Option<Arc<UnwindInfo>> {
         let known = self.modules.lock().unwrap_or_else(PoisonError::into_inner).get(&dso).cloned();
-        let module = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             let module = self.open(dso, dsos);
             let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
             modules.entry(dso).or_insert(module).clone()
-        });
-        let (info, file) = module?;
-        Some((info, move |offset| file.as_ref().as_ref().ok()?.svma_of(FileOffset(offset))))
+        })
     }
 
     fn open(&self, dso: u32, dsos: &DsoTable) -> Module {
@@ -118,7 +119,7 @@ impl<'a> StackUnwinder<'a> {
         }
         let file = self.files.open(dso);
         let object = Arc::clone(file.as_ref().as_ref().ok()?.object()?);
-        Some((UnwindInfo::new(object), file))
+        Some(UnwindInfo::new(object))
     }
 }
 
