@@ -11,6 +11,7 @@ pub type Target = (&'static str, fn(&[u8]));
 const CRATES: &[(&str, &[Target])] = &[
     ("cli", cli::TARGETS),
     ("dso", dso::fuzz::TARGETS),
+    ("intelpt", intelpt::fuzz::TARGETS),
     ("perfdata", perfdata::fuzz::TARGETS),
     ("profile", profile::fuzz::TARGETS),
     ("record", record::fuzz::TARGETS),

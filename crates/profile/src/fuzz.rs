@@ -10,7 +10,11 @@ use std::ops::ControlFlow;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] = &[("profile_of_perf_data", fuzz_profile)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("profile_of_perf_data", fuzz_profile),
+    ("calls_of_thread_file", fuzz_thread_file),
+    ("pt_sideband", fuzz_sideband),
+];
 
 /// A file of these bytes through session and report; conservation must hold.
 pub fn fuzz_profile(bytes: &[u8]) {
@@ -26,4 +30,42 @@ pub fn fuzz_profile(bytes: &[u8]) {
     assert!(profile.diagnostics.is_conserved());
     let opts = ReportOpts { children: true, graph: Some(GraphOpts::default()), ..ReportOpts::default() };
     let _rows = report(&profile, &opts);
+}
+
+/// A thread's call file of these bytes, behind a good header, replayed; every call entered is accounted for.
+pub fn fuzz_thread_file(bytes: &[u8]) {
+    use crate::calls::{CallProfile, FunctionId, Gate, RawStep, Replay, ThreadFile};
+    let header = tracer::layout::ThreadHeader {
+        pid: 1,
+        tid: 1,
+        tsc: 1 << 40,
+        monotonic_ns: 0,
+        flags: 0,
+        limit_bytes: 0,
+    };
+    let mut file = header.to_bytes().to_vec();
+    file.extend(bytes);
+    let Ok(file) = ThreadFile::parse(&file) else { return };
+    let mut replay = Replay::new(CallProfile::new(0, 3), Gate::new(None, false, usize::MAX), 0);
+    let mut entered = 0;
+    for (tsc, raw) in file.steps() {
+        entered += u64::from(matches!(raw, RawStep::Enter(_)));
+        if let Some(step) = raw.numbered(|address| FunctionId((address & 0xff) as u32)) {
+            replay.step(tsc, step, &mut |_| {});
+        }
+    }
+    let sum = replay.finish(&mut |_| {});
+    let counted: u64 = sum.functions().map(|(_, stats)| stats.count + stats.open).sum();
+    assert_eq!(entered, counted);
+}
+
+/// The sideband of a recording of these bytes.
+pub fn fuzz_sideband(bytes: &[u8]) {
+    let Ok(file) = PerfData::open(bytes) else { return };
+    if let Ok(side) = crate::pt::Sideband::read(&file) {
+        for at in 0..side.buffers.len() {
+            let task = side.running(at, 1 << 32);
+            let _space = task.and_then(|(pid, _)| side.code(pid, 1 << 32));
+        }
+    }
 }

@@ -22,6 +22,9 @@ use crate::text::number;
 /// Bytes of trace decoded in one piece, about.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// Steps with their times in ns, by thread id.
+pub type StepsByThread = BTreeMap<i32, Vec<(u64, Step)>>;
+
 /// A piece of a buffer's trace.
 #[derive(Clone, Copy)]
 struct Piece {
@@ -171,7 +174,7 @@ impl<'a> Trace<'a> {
 
     /// Decodes everything into the threads' steps.
     #[must_use]
-    pub fn decode_all(self) -> (BTreeMap<i32, Vec<(u64, Step)>>, Functions, Outcome) {
+    pub fn decode_all(self) -> (StepsByThread, Functions, Outcome) {
         let mut threads = Threads::default();
         let mut outcome = self.each_stretch(|stretches| {
             threads.take(&self.side, stretches);
@@ -255,10 +258,11 @@ impl<'a> Trace<'a> {
 /// A piece that goes on where the one before it ended does not begin anew.
 fn join_ends(ends: &mut FxHashMap<usize, Option<u64>>, piece: &Piece, decoded: &mut Decoded) {
     let before = ends.insert(piece.buffer, decoded.at_end).flatten();
-    if before.is_some() && before == decoded.begins_at {
-        if let Some(first) = decoded.stretches.first_mut() {
-            first.events.remove(0);
-        }
+    if before.is_some()
+        && before == decoded.begins_at
+        && let Some(first) = decoded.stretches.first_mut()
+    {
+        first.events.remove(0);
     }
 }
 

@@ -2,15 +2,15 @@
 
 use anyhow::Context;
 use profile::calls::{
-    Call, CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps,
+    CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps,
 };
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::folder::{Folder, Thread};
 use super::names::Functions;
+use super::pt::StepsByThread;
 use super::pattern::{self, Pattern};
 
 /// What to show of a recording: the flags that all views share.
@@ -87,6 +87,13 @@ impl FunctionFilter {
     }
 }
 
+impl FunctionFilter {
+    /// Whether anything is filtered at all.
+    fn is_any(&self) -> bool {
+        self.of.iter().any(|filters| filters.only || filters.not)
+    }
+}
+
 impl Filter for FunctionFilter {
     fn of(&self, FunctionId(id): FunctionId) -> Filters {
         self.of[id as usize]
@@ -159,7 +166,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// If a filter means no function.
     pub fn of_trace(
-        steps: BTreeMap<i32, Vec<(u64, Step)>>,
+        steps: StepsByThread,
         functions: Functions,
         args: &'a ViewArgs,
     ) -> anyhow::Result<Self> {
@@ -192,22 +199,14 @@ impl<'a> View<'a> {
     /// The filters and the depth, to be asked call by call of one thread.
     #[must_use]
     pub fn gate(&self) -> Gate<'_> {
-        Gate::new(&self.filter, self.filter.any_only, self.args.depth.unwrap_or(usize::MAX))
+        let filter = self.filter.is_any().then_some(&self.filter as &dyn Filter);
+        Gate::new(filter, self.filter.any_only, self.args.depth.unwrap_or(usize::MAX))
     }
 
     /// Shorter calls are left out, ns.
     #[must_use]
     pub fn min_ns(&self) -> u64 {
         self.args.min_ns.unwrap_or(0)
-    }
-
-    /// Replays one thread; finished calls go to `each`.
-    pub fn replay(&self, track: &Track<'_>, profile: &mut CallProfile, each: &mut dyn FnMut(&Call)) {
-        let mut replay = Replay::new(profile, self.gate(), self.min_ns());
-        for (time_ns, step) in track.steps() {
-            replay.step(time_ns, step, each);
-        }
-        replay.finish(each);
     }
 
     /// All threads summed up, the `slowest` slowest calls kept. The same whatever the number of cores.
@@ -217,9 +216,10 @@ impl<'a> View<'a> {
             .tracks
             .par_iter()
             .map(|track| {
-                let mut profile = CallProfile::new(track.tid, slowest);
-                self.replay(track, &mut profile, &mut |_| {});
-                profile
+                let profile = CallProfile::new(track.tid, slowest);
+                let mut replay = Replay::new(profile, self.gate(), self.min_ns());
+                track.steps().for_each(|(time_ns, step)| replay.step(time_ns, step, &mut |_| {}));
+                replay.finish(&mut |_| {})
             })
             .collect();
         let mut all = CallProfile::new(0, slowest);

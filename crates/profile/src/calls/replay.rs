@@ -73,7 +73,7 @@ pub struct Filters {
 
 /// Decides as calls open and close which are counted: the filters and the depth.
 pub struct Gate<'a> {
-    filter: &'a dyn Filter,
+    filter: Option<&'a dyn Filter>,
     any_only: bool,
     max_depth: usize,
     inside: usize,
@@ -93,13 +93,14 @@ pub struct Passage {
 
 impl<'a> Gate<'a> {
     /// `any_only`: some function of `filter` says `only`. Calls nested deeper than `max_depth` are left out.
-    pub fn new(filter: &'a dyn Filter, any_only: bool, max_depth: usize) -> Self {
+    #[must_use]
+    pub fn new(filter: Option<&'a dyn Filter>, any_only: bool, max_depth: usize) -> Self {
         Self { filter, any_only, max_depth, inside: 0, muted: 0, counted: 0 }
     }
 
     /// A call begins.
     pub fn enter(&mut self, function: FunctionId) -> Passage {
-        let filters = self.filter.of(function);
+        let filters = self.filter.map_or(Filters::default(), |filter| filter.of(function));
         self.inside += usize::from(filters.only);
         self.muted += usize::from(filters.not);
         let wanted = self.muted == 0 && (!self.any_only || self.inside > 0);
@@ -128,7 +129,7 @@ struct Open {
 
 /// Replays one thread.
 pub struct Replay<'a> {
-    profile: &'a mut CallProfile,
+    profile: CallProfile,
     gate: Gate<'a>,
     min_ns: u64,
     open: Vec<Open>,
@@ -136,8 +137,9 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A thread with no open call; calls shorter than `min_ns` are left out.
-    pub fn new(profile: &'a mut CallProfile, gate: Gate<'a>, min_ns: u64) -> Self {
+    /// A thread with no open call, to be added to `profile`; calls shorter than `min_ns` are left out.
+    #[must_use]
+    pub fn new(profile: CallProfile, gate: Gate<'a>, min_ns: u64) -> Self {
         Self { profile, gate, min_ns, open: Vec::new(), last_ns: 0 }
     }
 
@@ -177,9 +179,10 @@ impl<'a> Replay<'a> {
     }
 
     /// The recording ends: calls still open are closed as such.
-    pub fn finish(mut self, each: &mut dyn FnMut(&Call)) {
+    pub fn finish(mut self, each: &mut dyn FnMut(&Call)) -> CallProfile {
         let end_ns = self.last_ns;
         self.close_all(end_ns, each);
+        self.profile
     }
 
     fn close_all(&mut self, time_ns: u64, each: &mut dyn FnMut(&Call)) {
