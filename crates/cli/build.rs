@@ -19,7 +19,7 @@ fn main() {
     let status = Command::new(variable("RUSTC"))
         .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "tally_calls"])
         .args(["--cfg", "tally_preload", "--target", &variable("TARGET")])
-        .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"])
+        .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "-C", "codegen-units=1"])
         .args(["-C", "force-unwind-tables=yes", "-A", "missing_docs"])
         .arg("-o")
         .arg(&out)

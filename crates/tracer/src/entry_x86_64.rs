@@ -22,6 +22,7 @@ global_asm!(
     r#"
     .section .tbss.tally_thread,"awT",@nobits
     .p2align 6
+    .globl tally_thread
     .hidden tally_thread
     .type tally_thread, @object
     .size tally_thread, 192
@@ -30,6 +31,7 @@ tally_thread:
 
     .text
     .p2align 4
+    .globl tally_enter
     .hidden tally_enter
     .type tally_enter, @function
 tally_enter:
