@@ -96,7 +96,8 @@ fn every_way_of_instrumenting_counts_what_the_program_counts() {
 fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
     let folder = root().join("target/tmp/calls/none.calls");
     let _ = std::fs::remove_dir_all(&folder);
-    let ran = tally().args(["calls", "record", "-o"]).arg(&folder).args(["--", "sh", "-c", "exit 5"]).output();
+    let ran =
+        tally().args(["calls", "record", "-o"]).arg(&folder).args(["--", "sh", "-c", "exit 5"]).output();
     let ran = ran.expect("tally starts");
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(5), "{said}");

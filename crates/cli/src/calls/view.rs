@@ -1,17 +1,15 @@
 //! From a recording's folder to summed calls: filters, parallel replay, merge.
 
 use anyhow::Context;
-use profile::calls::{
-    CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps,
-};
+use profile::calls::{CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 
 use super::folder::{Folder, Thread};
 use super::names::Functions;
-use super::pt::StepsByThread;
 use super::pattern::{self, Pattern};
+use super::pt::StepsByThread;
 
 /// What to show of a recording: the flags that all views share.
 #[derive(clap::Args, Clone, Debug)]
@@ -165,11 +163,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// If a filter means no function.
-    pub fn of_trace(
-        steps: StepsByThread,
-        functions: Functions,
-        args: &'a ViewArgs,
-    ) -> anyhow::Result<Self> {
+    pub fn of_trace(steps: StepsByThread, functions: Functions, args: &'a ViewArgs) -> anyhow::Result<Self> {
         let all: Vec<String> = steps.keys().map(i32::to_string).collect();
         let tracks = steps
             .into_iter()
