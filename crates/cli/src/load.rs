@@ -36,6 +36,9 @@ pub struct Recording {
     pub diagnostics: perfdata::Diagnostics,
 }
 
+/// Bytes read before their memory is given back.
+const RELEASE: u64 = 8 << 20;
+
 /// Records handed to all cores at once.
 const BATCH: usize = 8192;
 
@@ -79,14 +82,18 @@ pub fn name_of(path: &Path) -> String {
 pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
     let map = open(path)?;
     let file = parse(path, &map)?;
-    load_file(&file, opts, &mut Progress::on_stderr(path, map.len()))
+    load_file(&file, opts, &mut Progress::on_stderr(path, &map))
 }
 
 /// The same for a file already open.
 ///
 /// # Errors
 /// If `progress` says to stop.
-pub fn load_file(file: &PerfData<'_>, opts: LoadOpts, progress: &mut Progress) -> anyhow::Result<Recording> {
+pub fn load_file(
+    file: &PerfData<'_>,
+    opts: LoadOpts,
+    progress: &mut Progress<'_>,
+) -> anyhow::Result<Recording> {
     let mut search = DebugSearch::from_env();
     if let Some(root) = opts.symfs {
         search.root = Some(root);
@@ -155,30 +162,47 @@ pub fn describe(recording: &Recording) -> Vec<String> {
     lines
 }
 
-/// Tells on standard error how far reading is, from one second on and only on a terminal.
-pub struct Progress {
+/// Goes along with reading: tells on standard error how far it is, from one second on and only on a terminal, and
+/// gives back the memory of what has been read.
+pub struct Progress<'a> {
     name: String,
     total: u64,
     started: Instant,
     shown: Option<Instant>,
     on: bool,
+    map: Option<&'a Mmap>,
+    /// What lies before is given back.
+    released: u64,
 }
 
-impl Progress {
-    /// For a file of `total` bytes.
-    pub fn on_stderr(path: &Path, total: usize) -> Self {
+impl<'a> Progress<'a> {
+    /// For the file in `map`.
+    pub fn on_stderr(path: &Path, map: &'a Mmap) -> Self {
         let on = std::io::stderr().is_terminal();
         let (started, name) = (Instant::now(), path.display().to_string());
-        Self { name, total: total as u64, started, shown: None, on }
+        Self { name, total: map.len() as u64, started, shown: None, on, map: Some(map), released: 0 }
     }
 
     /// Never tells anything.
     pub fn silent() -> Self {
-        Self { name: String::new(), total: 0, started: Instant::now(), shown: None, on: false }
+        Self {
+            name: String::new(),
+            total: 0,
+            started: Instant::now(),
+            shown: None,
+            on: false,
+            map: None,
+            released: 0,
+        }
     }
 
     /// Notes the position in the file.
     pub fn at(&mut self, offset: u64) -> ControlFlow<()> {
+        if let Some(map) = self.map.filter(|_| offset >= self.released + RELEASE) {
+            // Records of the present round may lie before: they are read from the file once more.
+            map.release(self.released as usize..offset as usize);
+            self.released = offset;
+        }
         let now = Instant::now();
         let due = match self.shown {
             None => now - self.started > Duration::from_secs(1),

@@ -59,6 +59,22 @@ impl Mmap {
         Self { bytes: Storage::Copied(bytes) }
     }
 
+    /// Gives the memory of `range` back: what is read of it again comes from the file again. For whoever
+    /// passes once through a file larger than the memory it may take. Bytes not mapped stay.
+    pub fn release(&self, range: Range<usize>) {
+        let Storage::Mapped { map, .. } = &self.bytes else { return };
+        let end = range.end.min(map.len());
+        if range.start >= end {
+            return;
+        }
+        // SAFETY: the mapping is private and was never written to, so that dropped pages are read again from
+        // the file, with the same bytes as long as nobody changes it (see `is_intact`).
+        let told = unsafe {
+            map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, end - range.start)
+        };
+        drop(told); // a kernel that refuses only keeps the memory
+    }
+
     /// Whether the file still has the size that was mapped: false means that reading may trap.
     pub fn is_intact(&self) -> bool {
         match &self.bytes {

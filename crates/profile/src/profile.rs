@@ -242,9 +242,11 @@ impl Profile {
 
     /// The id of further dimensions, new or known.
     pub fn intern_extra(&mut self, extra: Extra) -> ExtraId {
+        if extra == NO_EXTRA {
+            return ExtraId(0);
+        }
         if self.extras.is_empty() {
             self.extras.push(Extra::default());
-            self.extra_ids.insert(Extra::default(), ExtraId(0));
         }
         if let Some(&id) = self.extra_ids.get(&extra) {
             return id;

@@ -6,6 +6,7 @@
 //!               └─ sample with registers and stack → UnwindJob ─ (caller's threads) → complete
 //! ```
 
+mod cache;
 mod filter;
 mod job;
 mod off_cpu;
@@ -18,6 +19,7 @@ pub use job::{UnwindJob, Unwound};
 pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
 
+use self::cache::ResolveCache;
 use crate::callchain::{Step, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Machine, Mode, TaskSpanId};
 use crate::off_cpu::{EventKind, Tracker, Wait};
@@ -42,6 +44,7 @@ pub struct Session {
     tasks: FxHashMap<TaskSpanId, TaskId>,
     steps: Vec<Step>,
     frames: Vec<FrameId>,
+    cache: ResolveCache,
 }
 
 impl Session {
@@ -65,6 +68,7 @@ impl Session {
             tasks: FxHashMap::default(),
             steps: Vec::new(),
             frames: Vec::new(),
+            cache: ResolveCache::default(),
             opts,
         }
     }
@@ -148,8 +152,13 @@ impl Session {
         for (at, &avma) in unwound.addrs.iter().enumerate() {
             // As perf: the address shown for an unwound caller is the one looked up.
             let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
-            let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
-            let frame = self.intern_frame(frame);
+            let frame = match self.cache.find(job.map_version, addr) {
+                Some(known) => self.count_known(known),
+                None => {
+                    let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
+                    self.intern_new(job.map_version, addr, frame)
+                }
+            };
             let repeats_leaf = at == 0 && kernel_leaf == 1 && self.frames.first() == Some(&frame);
             if !repeats_leaf {
                 self.frames.push(frame);
@@ -208,12 +217,31 @@ impl Session {
             steps_of(&bare, false, &mut self.steps);
         }
         self.frames.clear();
+        let process = self.machine.process_of(pid);
         for at in 0..self.steps.len().min(self.opts.max_frames) {
             let Step { mode, addr } = self.steps[at];
-            let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
-            let frame = self.intern_frame(frame);
+            let version = self.machine.version_of(process, mode);
+            let frame = match self.cache.find(version, addr) {
+                Some(known) => self.count_known(known),
+                None => {
+                    let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
+                    self.intern_new(version, addr, frame)
+                }
+            };
             self.frames.push(frame);
         }
+    }
+
+    fn count_known(&mut self, known: cache::Known) -> FrameId {
+        self.profile.diagnostics.unmapped_frames += u64::from(known.unmapped);
+        known.frame
+    }
+
+    fn intern_new(&mut self, version: u64, addr: LookupAddr, frame: crate::table::Frame) -> FrameId {
+        let unmapped = self.profile.dsos.of(frame.dso).is_unknown();
+        let frame = self.intern_frame(frame);
+        self.cache.keep(version, addr, cache::Known { frame, unmapped });
+        frame
     }
 
     fn intern_frame(&mut self, frame: crate::table::Frame) -> FrameId {
@@ -269,7 +297,8 @@ impl Session {
                 abort: flags.abort(),
                 cycles: flags.cycles(),
             };
-            let callsite = self.profile.callsites.intern(None, to);
+            let path = self.profile.callsites.intern_leaf_first(&[to]);
+            let callsite = path.expect("invariant: the path has a frame");
             let extra = Extra { branch: Some(ends), ..ticket.extra.clone() };
             self.add_cell(ticket, callsite, extra, Sums { count: 1, period: 1, weight: 1 });
         }

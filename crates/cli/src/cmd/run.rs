@@ -122,7 +122,7 @@ fn read(path: &Path) -> anyhow::Result<Recording> {
     let map = load::open(path)?;
     let file = load::parse(path, &map)?;
     let opts = LoadOpts { session: SessionOpts::default(), want: Want::Names, symfs: None };
-    load::load_file(&file, opts, &mut Progress::on_stderr(path, map.len()))
+    load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))
 }
 
 fn title(args: &Args) -> String {

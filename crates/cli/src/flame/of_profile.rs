@@ -69,24 +69,17 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn node(&mut self, task: TaskId, callsite: CallsiteId) -> NodeId {
         let root = self.task_node(task);
-        // Callers that have no node yet, leaf first; then down again from the first that has.
-        let mut missing = Vec::new();
-        let mut at = Some(callsite);
-        let mut node = loop {
-            let Some(id) = at else { break root };
-            if let Some(&known) = self.nodes.get(&(root, id)) {
-                break known;
-            }
-            missing.push(id);
-            at = self.profile.callsites.of(id).parent;
-        };
-        for id in missing.into_iter().rev() {
-            let frame = self.profile.callsites.of(id).frame;
+        if let Some(&known) = self.nodes.get(&(root, callsite)) {
+            return known;
+        }
+        let profile = self.profile;
+        let mut node = root;
+        for &frame in profile.callsites.leaf_first(callsite).iter().rev() {
             for name in self.frame(frame) {
                 node = self.tree.child(node, name);
             }
-            self.nodes.insert((root, id), node);
         }
+        self.nodes.insert((root, callsite), node);
         node
     }
 

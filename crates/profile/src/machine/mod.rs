@@ -84,6 +84,7 @@ pub struct Machine {
     build_ids: FxHashMap<String, Vec<u8>>,
     unknown: FxHashMap<Mode, DsoId>,
     map_version: u64,
+    kernel_version: u64,
 }
 
 impl Machine {
@@ -96,7 +97,10 @@ impl Machine {
     /// A mapping made.
     pub fn mmap(&mut self, spec: &MmapSpec<'_>, dsos: &mut DsoTable) {
         match spec.mode {
-            Mode::Kernel => kernel::mmap(&mut self.kernel, spec, &self.build_ids, dsos),
+            Mode::Kernel => {
+                self.kernel_version += 1;
+                kernel::mmap(&mut self.kernel, spec, &self.build_ids, dsos);
+            }
             Mode::User => self.mmap_user(spec, dsos),
             Mode::Hypervisor | Mode::GuestKernel | Mode::GuestUser => {}
         }
@@ -120,6 +124,7 @@ impl Machine {
 
     /// Code the kernel announced by `KSYMBOL` (BPF programs, trampolines) or withdrew.
     pub fn kernel_symbol(&mut self, symbol: &KernelSymbol<'_>, dsos: &mut DsoTable) {
+        self.kernel_version += 1;
         kernel::announce(&mut self.kernel, symbol, dsos);
     }
 
@@ -225,6 +230,15 @@ impl Machine {
         (id, Arc::clone(&process.mappings), process.map_version)
     }
 
+    /// A number for what `mode` sees mapped now: it changes when that does.
+    #[must_use]
+    pub fn version_of(&self, process: ProcessId, mode: Mode) -> u64 {
+        match mode {
+            Mode::User => self.processes[process.index()].map_version,
+            mode => self.kernel_version << 4 | 8 | mode as u64 | 1 << 63,
+        }
+    }
+
     /// The kernel's mappings now.
     #[must_use]
     pub fn kernel(&self) -> &Mappings {
@@ -267,7 +281,8 @@ impl Machine {
         })
     }
 
-    fn process_of(&mut self, pid: i32) -> ProcessId {
+    /// The process `pid` names now, new or known.
+    pub fn process_of(&mut self, pid: i32) -> ProcessId {
         let (by_pid, processes) = (&mut self.by_pid, &mut self.processes);
         *by_pid.entry(pid).or_insert_with(|| {
             let mappings = Arc::default();

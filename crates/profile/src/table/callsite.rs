@@ -1,80 +1,100 @@
-//! Callsites: the root-first tree of paths.
+//! Callsites: distinct paths, each kept once as a run of frames.
 //!
 //! ```text
-//!   _start ── main ─┬─ rand ── lock_wait      one node per distinct path;
-//!                   └─ free                   a sample points at its leaf's node
+//!   frames   rand main _start | free main _start | main _start      leaf first, one after another
+//!   ends                      3                  6             8
 //! ```
+//! A tree of shared callers would look smaller, but is not: a node needs ten times the room of a
+//! frame id here, and a lookup for every frame of every sample instead of one per sample. Views
+//! that want a tree make the part of it they show.
 
 use super::{FrameId, dense_id};
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+use std::hash::Hasher;
 
 dense_id! {
-    /// A node of a [`CallsiteTable`]: a frame and the whole path from the root to it.
+    /// A path of a [`CallsiteTable`]: a frame with the whole way from the root to it.
     CallsiteId
 }
 
-/// A node: its frame, its caller's node, and how deep it lies.
+/// The leaf of a path, and how deep it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Callsite {
-    /// The caller's node; `None` at the root.
-    pub parent: Option<CallsiteId>,
     /// The frame at the end of this path.
     pub frame: FrameId,
     /// Number of frames on the path, this one included.
-    pub depth: u32,
+    pub depth: usize,
 }
 
-/// All distinct paths. A parent's id is always smaller than its children's.
+/// All distinct paths.
 #[derive(Clone, Debug, Default)]
 pub struct CallsiteTable {
-    entries: Vec<Callsite>,
-    ids: FxHashMap<(Option<CallsiteId>, FrameId), CallsiteId>,
+    /// All paths, each leaf first; none is empty.
+    frames: Vec<FrameId>,
+    /// Where each path ends in `frames`.
+    ends: Vec<usize>,
+    ids: HashTable<u32>,
 }
 
 impl CallsiteTable {
-    /// The node of `frame` called from `parent`, new or known.
-    pub fn intern(&mut self, parent: Option<CallsiteId>, frame: FrameId) -> CallsiteId {
-        *self.ids.entry((parent, frame)).or_insert_with(|| {
-            let depth = parent.map_or(0, |id| self.entries[id.index()].depth) + 1;
-            self.entries.push(Callsite { parent, frame, depth });
-            CallsiteId::from_index(self.entries.len() - 1)
-        })
+    /// The id of a path given leaf first, new or known; `None` for an empty path.
+    pub fn intern_leaf_first(&mut self, path: &[FrameId]) -> Option<CallsiteId> {
+        if path.is_empty() {
+            return None;
+        }
+        let hash = hash_of(path);
+        if let Some(&id) = self.ids.find(hash, |&id| self.leaf_first(CallsiteId(id)) == path) {
+            return Some(CallsiteId(id));
+        }
+        self.frames.extend_from_slice(path);
+        self.ends.push(self.frames.len());
+        let id = CallsiteId::from_index(self.ends.len() - 1);
+        let (frames, ends) = (&self.frames, &self.ends);
+        self.ids.insert_unique(hash, id.0, |&id| hash_of(slice(frames, ends, id as usize)));
+        Some(id)
     }
 
-    /// The node of a path given leaf first; `None` for an empty path.
-    pub fn intern_leaf_first(&mut self, frames: &[FrameId]) -> Option<CallsiteId> {
-        frames.iter().rev().fold(None, |parent, &frame| Some(self.intern(parent, frame)))
-    }
-
-    /// The node of an id of this table.
+    /// The leaf of a path of this table.
     #[must_use]
-    pub fn of(&self, id: CallsiteId) -> &Callsite {
-        &self.entries[id.index()]
+    pub fn of(&self, id: CallsiteId) -> Callsite {
+        let path = self.leaf_first(id);
+        Callsite { frame: path[0], depth: path.len() }
     }
 
-    /// The path of a node, **leaf first**.
-    pub fn leaf_first(&self, id: CallsiteId) -> impl Iterator<Item = FrameId> + '_ {
-        std::iter::successors(Some(self.of(id)), |node| node.parent.map(|id| self.of(id)))
-            .map(|node| node.frame)
-    }
-
-    /// All nodes in order of first sight; parents before children.
+    /// The frames of a path, **leaf first**; never empty.
     #[must_use]
-    pub fn entries(&self) -> &[Callsite] {
-        &self.entries
+    pub fn leaf_first(&self, id: CallsiteId) -> &[FrameId] {
+        slice(&self.frames, &self.ends, id.index())
+    }
+
+    /// All paths in order of first sight, each **leaf first**.
+    pub fn iter(&self) -> impl Iterator<Item = &[FrameId]> {
+        (0..self.ends.len()).map(|index| slice(&self.frames, &self.ends, index))
     }
 
     /// Number of distinct paths.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.ends.len()
     }
 
     /// True before the first sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.ends.is_empty()
     }
+}
+
+fn slice<'a>(frames: &'a [FrameId], ends: &[usize], index: usize) -> &'a [FrameId] {
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    &frames[start..ends[index]]
+}
+
+fn hash_of(path: &[FrameId]) -> u64 {
+    let mut hasher = FxHasher::default();
+    path.iter().for_each(|frame| hasher.write_u32(frame.0));
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -82,14 +102,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_share_their_common_root() {
+    fn equal_paths_have_one_id() {
         let mut table = CallsiteTable::default();
-        let [start, main, rand, free] = [0, 1, 2, 3].map(FrameId);
+        let [start, main, rand] = [0, 1, 2].map(FrameId);
         let a = table.intern_leaf_first(&[rand, main, start]).expect("not empty");
-        let b = table.intern_leaf_first(&[free, main, start]).expect("not empty");
-        assert_eq!(table.len(), 4);
-        assert_eq!(table.of(a).parent, table.of(b).parent);
-        assert_eq!(table.leaf_first(a).collect::<Vec<_>>(), [rand, main, start]);
-        assert_eq!(table.of(a).depth, 3);
+        let b = table.intern_leaf_first(&[main, start]).expect("not empty");
+        assert_eq!(table.intern_leaf_first(&[rand, main, start]), Some(a));
+        assert_eq!(table.intern_leaf_first(&[]), None);
+        assert_eq!(table.leaf_first(b), [main, start]);
+        assert_eq!(table.of(a), Callsite { frame: rand, depth: 3 });
+        assert_eq!(table.len(), 2);
     }
 }

@@ -34,7 +34,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.header {
         plan.header = Some(header(&path, &file, args.show_info));
     }
-    let mut progress = load::Progress::on_stderr(&path, map.len());
+    let mut progress = load::Progress::on_stderr(&path, &map);
     let recording = load::load_file(&file, plan.load_opts(&args)?, &mut progress)?;
     tell_problems(&recording, args.verbose);
     if recording.profile.diagnostics.samples_read == 0 {

@@ -2,7 +2,7 @@
 
 use super::expand::{Expanded, PathOpts};
 use super::field::{Field, SortKey};
-use super::graph::{Trie, prune};
+use super::graph::{Chain, Chains, share};
 use super::order::sort_rows;
 use super::row::{ChainEntry, Report, ReportRow, Section, Value};
 use super::{GraphMode, GraphOrder, ReportOpts};
@@ -116,27 +116,30 @@ impl<'a> Context<'a> {
     fn add_graphs(&self, rows: &mut Rows<'_, 'a>, section: &Section) {
         let Some(graph) = self.opts.graph else { return };
         let base = section.base_periods[0];
-        let min = (base as f64 * (graph.min_percent / 100.0)) as u64;
-        let mut trie = Trie::default();
+        let min = share(base, graph.min_percent) as u64;
         let wanted = |row: &ReportRow| {
             self.is_shown(row, &section.base_periods)
                 && (graph.mode == GraphMode::Fractal || row.children[0].period.max(row.own[0].period) >= min)
         };
-        let roots: Vec<Option<u32>> =
-            rows.rows.iter().map(|row| wanted(row).then(|| trie.add_root())).collect();
-        for (key, sums) in
-            self.profile.cells().iter().filter(|(key, _)| key.event as usize == section.events[0])
-        {
-            rows.for_each_chain(key, |row, chain| {
-                if let Some(root) = roots[row] {
-                    trie.insert(root, chain, *sums);
-                }
-            });
+        let mut chains: Vec<Option<Vec<Chain>>> =
+            rows.rows.iter().map(|row| wanted(row).then(Vec::new)).collect();
+        let mut paths = Vec::new();
+        let cells = self.profile.cells();
+        for (cell, (key, _)) in cells.iter().enumerate() {
+            if key.event as usize == section.events[0] {
+                rows.add_chains(key, cell, graph.order, &mut paths, &mut chains);
+            }
         }
-        let mut trees = trie.into_trees(self.profile, &self.expanded.entries);
-        for (row, root) in rows.rows.iter_mut().zip(roots) {
-            let tree = root.and_then(|root| trees.remove(&root)).unwrap_or_default();
-            row.graph = prune(tree, &graph, base);
+        let all = Chains {
+            profile: self.profile,
+            entries: &self.expanded.entries,
+            paths: &paths,
+            sums: |cell| cells[cell as usize].1,
+            opts: graph,
+            min,
+        };
+        for (row, chains) in rows.rows.iter_mut().zip(chains) {
+            row.graph = chains.map_or_else(Vec::new, |mut chains| all.tree(&mut chains));
         }
     }
 
@@ -200,8 +203,11 @@ struct Rows<'c, 'a> {
     ids: FxHashMap<RowKey, u32>,
     /// Per key: distinct values.
     values: Vec<ValueTable>,
-    /// By entry: the values of the keys that depend on the frame; empty while unknown.
-    entry_values: FxHashMap<(bool, u32), RowKey>,
+    /// The values that depend on the sample alone: all distinct combinations.
+    parts: Vec<RowKey>,
+    part_ids: FxHashMap<RowKey, u32>,
+    /// By part and place: the row.
+    known: FxHashMap<(u32, u32, bool), u32>,
     totals: Vec<Sums>,
     shown: Vec<Sums>,
     path: Vec<u32>,
@@ -234,7 +240,9 @@ impl<'c, 'a> Rows<'c, 'a> {
             rows: Vec::new(),
             ids: FxHashMap::default(),
             values: context.keys.iter().map(|_| ValueTable::default()).collect(),
-            entry_values: FxHashMap::default(),
+            parts: Vec::new(),
+            part_ids: FxHashMap::default(),
+            known: FxHashMap::default(),
             totals: vec![Sums::default(); members],
             shown: vec![Sums::default(); members],
             path: Vec::new(),
@@ -253,7 +261,7 @@ impl<'c, 'a> Rows<'c, 'a> {
         let members = self.totals.len();
         let children = self.context.opts.children;
         let mut hits: SmallVec<[(usize, u32); 64]> = SmallVec::new();
-        self.for_each_row(key, |row, depth| hits.push((row, depth)));
+        self.for_each_row(key, |row, depth, _| hits.push((row, depth)));
         for (row, depth) in hits {
             let row = &mut self.rows[row];
             if row.own.is_empty() {
@@ -277,24 +285,25 @@ impl<'c, 'a> Rows<'c, 'a> {
         }
     }
 
-    /// Calls `f` with (row, length of the row's chain): the cell's own row first, then, with
-    /// children, that of every other entry of the path, each row once.
-    fn for_each_row(&mut self, key: &CellKey, mut f: impl FnMut(usize, u32)) {
+    /// Calls `f` with (row, length of the row's chain, length of the path): the cell's own row
+    /// first, then, with children, that of every other entry of the path, each row once.
+    fn for_each_row(&mut self, key: &CellKey, mut f: impl FnMut(usize, u32, u32)) {
         let Some(path) = self.path_of(key) else { return };
         let len = path.len();
         let order = self.order();
         let parent = self.parent_of(&path);
         self.cell_number += 1;
-        if let Some(own) = self.own_row(key, &path, parent) {
+        let part = self.part_of(key, parent);
+        if let Some(own) = self.own_row(key, part, &path, parent) {
             self.mark(own);
-            f(own, len as u32);
+            f(own, len as u32, len as u32);
             if self.context.opts.children {
                 for step in 0..len {
                     let at = if order == GraphOrder::Caller { len - 1 - step } else { step };
-                    let row = self.row_of(key, path[at], parent, false);
+                    let row = self.row_of(part, path[at], false);
                     if self.mark(row) {
                         let depth = if order == GraphOrder::Caller { at + 1 } else { len - at };
-                        f(row, depth as u32);
+                        f(row, depth as u32, len as u32);
                     }
                 }
             }
@@ -302,19 +311,30 @@ impl<'c, 'a> Rows<'c, 'a> {
         self.path = path;
     }
 
-    /// Calls `f` with (row, chain in the graph's direction) as [`Self::for_each_row`] does.
-    fn for_each_chain(
+    /// Appends the cell's path to `paths`, in the graph's direction, and its pieces to the rows
+    /// that want chains.
+    fn add_chains(
         &mut self,
         key: &CellKey,
-        mut f: impl FnMut(usize, Box<dyn Iterator<Item = u32> + '_>),
+        cell: usize,
+        order: GraphOrder,
+        paths: &mut Vec<u32>,
+        chains: &mut [Option<Vec<Chain>>],
     ) {
-        let mut hits: SmallVec<[(usize, u32); 64]> = SmallVec::new();
-        self.for_each_row(key, |row, depth| hits.push((row, depth)));
-        let (path, len) = (&self.path, self.path.len());
-        for (row, depth) in hits {
-            match self.order() {
-                GraphOrder::Callee => f(row, Box::new(path[len - depth as usize..].iter().copied())),
-                GraphOrder::Caller => f(row, Box::new(path[..depth as usize].iter().rev().copied())),
+        let start = paths.len();
+        let mut used = false;
+        self.for_each_row(key, |row, depth, len| {
+            if let Some(chains) = &mut chains[row] {
+                let skipped = len - depth;
+                let chain = Chain { start: start as u32 + skipped, len: depth, cell: cell as u32 };
+                chains.push(chain);
+                used = true;
+            }
+        });
+        if used {
+            match order {
+                GraphOrder::Callee => paths.extend(&self.path),
+                GraphOrder::Caller => paths.extend(self.path.iter().rev()),
             }
         }
     }
@@ -349,7 +369,7 @@ impl<'c, 'a> Rows<'c, 'a> {
     }
 
     /// The row of the cell itself; `None` when it has no parent and those are left out.
-    fn own_row(&mut self, key: &CellKey, path: &[u32], parent: Option<u32>) -> Option<usize> {
+    fn own_row(&mut self, key: &CellKey, part: u32, path: &[u32], parent: Option<u32>) -> Option<usize> {
         let by_parent = self.context.parents.is_some() && self.context.opts.exclude_other;
         if by_parent && parent.is_none() {
             return None;
@@ -358,45 +378,59 @@ impl<'c, 'a> Rows<'c, 'a> {
             && let Some(&entry) = path.first()
             && self.context.cuts.as_ref().is_some_and(|cuts| cuts[entry as usize])
         {
-            return Some(self.row_of(key, entry, parent, false));
+            return Some(self.row_of(part, entry, false));
         }
         let leaf = self.context.profile.callsites.of(key.callsite).frame;
-        Some(self.row_of(key, leaf.0, parent, true))
+        Some(self.row_of(part, leaf.0, true))
     }
 
-    /// The row of an entry (`own` false) or of a leaf frame (`own` true), new or known.
-    fn row_of(&mut self, key: &CellKey, place: u32, parent: Option<u32>, own: bool) -> usize {
-        let of_frame = match self.entry_values.get(&(own, place)) {
-            Some(values) => values.clone(),
-            None => {
-                let values = self.frame_values(place, own);
-                self.entry_values.insert((own, place), values.clone());
-                values
-            }
-        };
+    /// The ids of the values that depend on the sample alone, as one number.
+    fn part_of(&mut self, key: &CellKey, parent: Option<u32>) -> u32 {
         let context = self.context;
-        let row_key: RowKey = context
-            .keys
-            .iter()
-            .enumerate()
+        let values: RowKey = (context.keys.iter().enumerate())
             .map(|(at, sort)| {
                 if sort.is_of_frame() {
-                    return of_frame[at];
+                    return 0;
                 }
                 let (group, shown) = self.sample_value(sort, key, parent);
                 self.values[at].intern(group, shown)
             })
             .collect();
-        if let Some(&row) = self.ids.get(&row_key) {
+        let next = self.parts.len() as u32;
+        let parts = &mut self.parts;
+        *self.part_ids.entry(values).or_insert_with_key(|values| {
+            parts.push(values.clone());
+            next
+        })
+    }
+
+    /// The row of an entry (`own` false) or of a leaf frame (`own` true), new or known.
+    fn row_of(&mut self, part: u32, place: u32, own: bool) -> usize {
+        if let Some(&row) = self.known.get(&(part, place, own)) {
             return row as usize;
         }
-        let frame = if own { FrameId(place) } else { context.expanded.entries[place as usize].frame };
-        let values = row_key.iter().zip(&self.values).map(|(&id, table)| table.values[id as usize].clone());
+        let of_frame = self.frame_values(place, own);
+        let keys = self.context.keys.iter().enumerate();
+        let of_sample = &self.parts[part as usize];
+        let row_key: RowKey =
+            keys.map(|(at, sort)| if sort.is_of_frame() { of_frame[at] } else { of_sample[at] }).collect();
+        let row = match self.ids.get(&row_key) {
+            Some(&row) => row,
+            None => self.push_row(row_key, place, own),
+        };
+        self.known.insert((part, place, own), row);
+        row as usize
+    }
+
+    fn push_row(&mut self, key: RowKey, place: u32, own: bool) -> u32 {
+        let frame = if own { FrameId(place) } else { self.context.expanded.entries[place as usize].frame };
+        let values = key.iter().zip(&self.values).map(|(&id, table)| table.values[id as usize].clone());
         let row = ReportRow { values: values.collect(), frame: Some(frame), ..ReportRow::default() };
         self.rows.push(row);
         self.seen.push(0);
-        self.ids.insert(row_key, (self.rows.len() - 1) as u32);
-        self.rows.len() - 1
+        let row = (self.rows.len() - 1) as u32;
+        self.ids.insert(key, row);
+        row
     }
 
     fn frame_values(&mut self, place: u32, own: bool) -> RowKey {

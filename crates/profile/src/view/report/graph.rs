@@ -6,140 +6,121 @@
 //!             ├── [d] 5
 //!             └── [c] 3
 //! ```
+//! Branches below the minimum are dropped before they are looked into, so that the work goes with
+//! what is shown and not with the number of chains.
 
 use super::row::{ChainEntry, GraphNode};
 use super::{GraphMode, GraphOpts};
 use crate::profile::{Profile, Sums};
-use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 
-const NO_ENTRY: u32 = u32::MAX;
-
+/// A chain of a row: `len` entries at `start` of the paths, in the graph's direction.
 #[derive(Clone, Copy)]
-struct TrieNode {
-    parent: u32,
-    entry: u32,
-    own: Sums,
+pub(super) struct Chain {
+    pub start: u32,
+    pub len: u32,
+    /// Position of the cell whose sums it has.
+    pub cell: u32,
 }
 
-/// The chains of many rows: each row is a root of its own.
-#[derive(Default)]
-pub(super) struct Trie {
-    nodes: Vec<TrieNode>,
-    ids: FxHashMap<(u32, u32), u32>,
+/// Where chains lie and what they weigh.
+pub(super) struct Chains<'a, F: Fn(u32) -> Sums> {
+    pub profile: &'a Profile,
+    pub entries: &'a [ChainEntry],
+    pub paths: &'a [u32],
+    pub sums: F,
+    pub opts: GraphOpts,
+    /// Period below which nothing is shown; fractal graphs use each node's own.
+    pub min: u64,
 }
 
-impl Trie {
-    /// A new row; gives its root.
-    pub fn add_root(&mut self) -> u32 {
-        self.nodes.push(TrieNode { parent: NO_ENTRY, entry: NO_ENTRY, own: Sums::default() });
-        (self.nodes.len() - 1) as u32
-    }
-
-    /// Adds a chain below a root.
-    pub fn insert(&mut self, root: u32, chain: impl Iterator<Item = u32>, sums: Sums) {
-        let mut at = root;
-        for entry in chain {
-            let nodes = &mut self.nodes;
-            at = *self.ids.entry((at, entry)).or_insert_with(|| {
-                nodes.push(TrieNode { parent: at, entry, own: Sums::default() });
-                (nodes.len() - 1) as u32
-            });
-        }
-        if at != root {
-            self.nodes[at as usize].own.add(sums);
+impl<F: Fn(u32) -> Sums> Chains<'_, F> {
+    /// The tree of one row's chains, biggest branches first.
+    pub fn tree(&self, chains: &mut [Chain]) -> Vec<GraphNode> {
+        let roots = self.branches(chains, 0);
+        match self.opts.mode {
+            GraphMode::Graph | GraphMode::Fractal => roots,
+            GraphMode::Flat | GraphMode::Folded => flatten(roots, self.min),
         }
     }
 
-    /// The trees of all roots, by root id, runs joined, nothing left out, children by falling
-    /// address, as perf's tree has them.
-    pub fn into_trees(self, profile: &Profile, entries: &[ChainEntry]) -> FxHashMap<u32, Vec<GraphNode>> {
-        let mut below: Vec<Vec<GraphNode>> = Vec::new();
-        below.resize_with(self.nodes.len(), Vec::new);
-        let mut trees = FxHashMap::default();
-        for (index, node) in self.nodes.iter().enumerate().rev() {
-            let mut children = std::mem::take(&mut below[index]);
-            children.sort_by_key(|child| {
-                let entry = &entries[*child.entries.last().expect("invariant: a node has an entry") as usize];
-                let addr = entry.symbol.map_or(entry.avma, |id| profile.symbols.of(id).start);
-                std::cmp::Reverse((entry.dso, addr))
-            });
-            if node.entry == NO_ENTRY {
-                children.iter_mut().for_each(unreverse);
-                trees.insert(index as u32, children);
-            } else {
-                below[node.parent as usize].push(joined(node, children));
+    /// The branches behind position `at` of chains that are equal up to there.
+    fn branches(&self, chains: &mut [Chain], at: u32) -> Vec<GraphNode> {
+        chains.sort_unstable_by_key(|chain| (chain.len <= at, self.entry(chain, at), chain.cell));
+        let ended = chains.iter().rev().take_while(|chain| chain.len <= at).count();
+        let (open, _) = chains.split_at_mut(chains.len() - ended);
+        let mut groups: Vec<(Sums, &mut [Chain])> = (open
+            .chunk_by_mut(|a, b| self.entry(a, at) == self.entry(b, at)))
+        .map(|group| (self.total(group), group))
+        .collect();
+        let min = match self.opts.mode {
+            GraphMode::Fractal => {
+                let all: u64 = groups.iter().map(|(sums, _)| sums.period).sum();
+                share(all, self.opts.min_percent).ceil() as u64
             }
+            _ => self.min,
+        };
+        groups.retain(|(sums, _)| sums.period >= min);
+        let mut nodes: Vec<GraphNode> =
+            groups.into_iter().map(|(sums, group)| self.node(group, at, sums)).collect();
+        let by_weight = matches!(self.opts.mode, GraphMode::Graph | GraphMode::Fractal);
+        let weight = |node: &GraphNode| if by_weight { node.cumulative } else { 0 };
+        nodes.sort_by_key(|node| Reverse((weight(node), self.place(node))));
+        nodes
+    }
+
+    /// The node of chains that have the same entry at `at`.
+    fn node(&self, chains: &mut [Chain], at: u32, sums: Sums) -> GraphNode {
+        let mut end = at + 1;
+        while self.go_on_as_one(chains, end) {
+            end += 1;
         }
-        trees
+        let mut own = Sums::default();
+        chains.iter().filter(|chain| chain.len <= end).for_each(|chain| own.add((self.sums)(chain.cell)));
+        let first = &chains[0];
+        let entries = self.paths[(first.start + at) as usize..(first.start + end) as usize].to_vec();
+        GraphNode {
+            entries,
+            own: own.period,
+            cumulative: sums.period,
+            own_count: own.count,
+            cumulative_count: sums.count,
+            children: self.branches(chains, end),
+        }
+    }
+
+    fn go_on_as_one(&self, chains: &[Chain], at: u32) -> bool {
+        let entry = self.entry(&chains[0], at);
+        chains.iter().all(|chain| chain.len > at && self.entry(chain, at) == entry)
+    }
+
+    /// The entry at a position; some number behind the end.
+    fn entry(&self, chain: &Chain, at: u32) -> u32 {
+        if at < chain.len { self.paths[(chain.start + at) as usize] } else { 0 }
+    }
+
+    fn total(&self, chains: &[Chain]) -> Sums {
+        let mut total = Sums::default();
+        chains.iter().for_each(|chain| total.add((self.sums)(chain.cell)));
+        total
+    }
+
+    /// What perf's tree of children is sorted by (falling), and so the order of equal branches.
+    fn place(&self, node: &GraphNode) -> (u32, u64) {
+        let entry = &self.entries[node.entries[0] as usize];
+        (entry.dso.0, entry.symbol.map_or(entry.avma, |id| self.profile.symbols.of(id).start))
     }
 }
 
-/// A node, joined with its child when it has only that. `entries` is still reversed, so that
-/// joining is a push.
-fn joined(node: &TrieNode, mut children: Vec<GraphNode>) -> GraphNode {
-    if node.own.count == 0
-        && children.len() == 1
-        && let Some(mut only) = children.pop()
-    {
-        only.entries.push(node.entry);
-        return only;
-    }
-    let cumulative = children.iter().map(|child| child.cumulative).sum::<u64>() + node.own.period;
-    let cumulative_count = children.iter().map(|child| child.cumulative_count).sum::<u64>() + node.own.count;
-    GraphNode {
-        entries: vec![node.entry],
-        own: node.own.period,
-        cumulative,
-        own_count: node.own.count,
-        cumulative_count,
-        children,
-    }
-}
-
-fn unreverse(node: &mut GraphNode) {
-    node.entries.reverse();
-    node.children.iter_mut().for_each(unreverse);
-}
-
-/// Leaves out what is below the minimum and sorts the rest, biggest first.
-///
-/// `base` is the period that `min_percent` refers to (the section's total); fractal graphs use
-/// each parent's own.
-pub(super) fn prune(nodes: Vec<GraphNode>, opts: &GraphOpts, base: u64) -> Vec<GraphNode> {
-    match opts.mode {
-        GraphMode::Graph => prune_absolute(nodes, share(base, opts.min_percent) as u64),
-        GraphMode::Fractal => prune_relative(nodes, opts.min_percent),
-        GraphMode::Flat | GraphMode::Folded => flatten(nodes, share(base, opts.min_percent) as u64),
-    }
-}
-
-fn share(base: u64, percent: f64) -> f64 {
+/// `percent` of a period.
+pub(super) fn share(base: u64, percent: f64) -> f64 {
     base as f64 * (percent / 100.0)
-}
-
-fn prune_absolute(mut nodes: Vec<GraphNode>, min: u64) -> Vec<GraphNode> {
-    nodes.retain(|node| node.cumulative >= min);
-    nodes.sort_by_key(|node| std::cmp::Reverse(node.cumulative));
-    for node in &mut nodes {
-        node.children = prune_absolute(std::mem::take(&mut node.children), min);
-    }
-    nodes
-}
-
-fn prune_relative(mut nodes: Vec<GraphNode>, percent: f64) -> Vec<GraphNode> {
-    let all: u64 = nodes.iter().map(|node| node.cumulative).sum();
-    let min = share(all, percent).ceil() as u64;
-    nodes.retain(|node| node.cumulative >= min);
-    nodes.sort_by_key(|node| std::cmp::Reverse(node.cumulative));
-    for node in &mut nodes {
-        node.children = prune_relative(std::mem::take(&mut node.children), percent);
-    }
-    nodes
 }
 
 /// Every chain as a node of its own, without children; of equal ones the longer first.
 fn flatten(nodes: Vec<GraphNode>, min: u64) -> Vec<GraphNode> {
     let mut chains = Vec::new();
+    // perf walks by falling address here, whatever the branches weigh.
     let mut todo: Vec<(Vec<u32>, GraphNode)> = nodes.into_iter().map(|node| (Vec::new(), node)).collect();
     while let Some((mut path, node)) = todo.pop() {
         path.extend(&node.entries);
@@ -156,6 +137,6 @@ fn flatten(nodes: Vec<GraphNode>, min: u64) -> Vec<GraphNode> {
         todo.extend(node.children.into_iter().map(|child| (path.clone(), child)));
     }
     chains.reverse(); // last child first became children before their parent
-    chains.sort_by_key(|chain| std::cmp::Reverse(chain.own));
+    chains.sort_by_key(|chain| Reverse(chain.own));
     chains
 }
