@@ -147,7 +147,7 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
     let opts = LoadOpts { session: SessionOpts::default(), want, symfs: None };
-    let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?;
+    let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, map))?;
     let (event, mut notes) = choose_event(&recording.profile, args.event.as_deref())?;
     if let Some(first) = recording.diagnostics.problems.first() {
         notes.push(format!("the file is damaged: {first}; what could be read is shown"));

@@ -34,6 +34,7 @@ macro_rules! commands {
 commands! {
     Annotate: annotate,
     Calls: calls,
+    Diff: diff,
     Dump: dump,
     Flame: flame,
     List: list,

@@ -3,6 +3,7 @@
 pub mod annotate;
 pub mod callgraph;
 pub mod header;
+pub mod diff;
 pub mod number;
 pub mod report;
 pub mod run_screen;

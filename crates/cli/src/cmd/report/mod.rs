@@ -3,7 +3,7 @@
 mod flags;
 mod plan;
 
-pub use flags::{Args, CallGraph, fuzz_flags, parse_call_graph, parse_cpus};
+pub use flags::{Args, CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields};
 pub use plan::Plan;
 
 use crate::load::{self, Recording};

@@ -98,6 +98,16 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Does chance not explain the delta? Where the noise is not known, only what is new or
+    /// gone counts.
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        match self.interval {
+            Some(interval) => interval.excludes_zero(),
+            None => matches!(self.change, Change::New | Change::Vanished),
+        }
+    }
+
     /// `delta` in percent of the baseline; `None` without a baseline.
     #[must_use]
     pub fn relative_pct(&self) -> Option<f64> {

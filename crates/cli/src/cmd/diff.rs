@@ -1,0 +1,226 @@
+//! `tally diff`: what a change did, and what of it is only noise.
+
+use super::report::parse_fields;
+use crate::load::{self, LoadOpts};
+use crate::out;
+use crate::text::diff::{self as text, DiffText};
+use anyhow::{Context, bail};
+use profile::Profile;
+use profile::session::{Dimensions, SessionOpts};
+use profile::source::Want;
+use profile::view::diff::{Diff, DiffOpts, Norm, diff};
+use profile::view::report::{Field, ReportOpts, RowFilter};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit status when the cost grew by more than `--fail-above` allows.
+const GREW: u8 = 3;
+
+/// Compare recordings: function by function, path by path, with what chance alone could do
+///
+/// Values are shares of each side's total, deltas percentage points, as `perf diff` prints them. With
+/// several recordings a side the spread between them tells the noise; with one a side the time within
+/// it does. Rows whose change chance explains have no word in the column Change.
+///
+/// The total is compared per run. Exit status 3: it grew by more than --fail-above.
+///
+/// Examples:
+///   tally diff                                    perf.data.old against perf.data
+///   tally diff before.data after.data
+///   tally diff a1,a2,a3 : b1,b2,b3                several runs a side
+///   tally diff --per probe:request a.data b.data  cost of one request
+///   tally diff --fail-above 5% old.data new.data  for scripts
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Baseline and current: two files, or two lists A1,A2 : B1,B2
+    #[arg(value_name = "FILE")]
+    files: Vec<String>,
+
+    /// Group by these keys
+    #[arg(short, long, value_name = "KEYS", default_value = "dso,symbol")]
+    sort: String,
+
+    /// Divide by the occurrences of another event: cost per request, per instruction …
+    #[arg(long, value_name = "EVENT", conflicts_with = "norm")]
+    per: Option<String>,
+
+    /// Divide by: share (of the side's total), time (recorded), run
+    #[arg(long, value_name = "WHAT", default_value = "share")]
+    norm: String,
+
+    /// Show paths as well: new, vanished and changed ones
+    #[arg(long)]
+    paths: bool,
+
+    /// Exit with status 3 if the total grew by more than this (percent) and noise does not explain it
+    #[arg(long, value_name = "PERCENT")]
+    fail_above: Option<String>,
+
+    /// Only rows that the baseline has
+    #[arg(short, long)]
+    baseline_only: bool,
+
+    /// Show periods
+    #[arg(short, long)]
+    period: bool,
+
+    /// Rows whose change and baseline are both smaller are left out, in percent of the total
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    percent_limit: f64,
+
+    /// Only these threads' names
+    #[arg(long, visible_alias = "comm", value_name = "NAMES", value_delimiter = ',')]
+    comms: Vec<String>,
+
+    /// Only these files
+    #[arg(short, long, visible_alias = "dso", value_name = "NAMES", value_delimiter = ',')]
+    dsos: Vec<String>,
+
+    /// Only these functions
+    #[arg(short = 'S', long, visible_alias = "symbol", value_name = "NAMES", value_delimiter = ',')]
+    symbols: Vec<String>,
+
+    /// Separate columns by this character
+    #[arg(short = 't', long, value_name = "CHAR")]
+    field_separator: Option<char>,
+
+    /// Rows only
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Look for object files below this folder
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If a recording can't be read, or a flag's value makes no sense.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let limit = args.fail_above.as_deref().map(parse_percent).transpose()?;
+    let opts = options(&args)?;
+    let (baseline, current) = sides(&args.files)?;
+    let [baseline, current] = [load_all(&baseline, &args)?, load_all(&current, &args)?];
+    let diff = diff(&baseline, &current, &opts);
+    if let Norm::Work(event) = &opts.norm
+        && diff.sections.iter().any(|section| !section.normalised)
+    {
+        bail!("no event {event} in these recordings (they have {})", names_of(&diff));
+    }
+    let style = DiffText {
+        norm: opts.norm,
+        period: args.period,
+        baseline_only: args.baseline_only,
+        percent_limit: args.percent_limit,
+        separator: args.field_separator,
+        quiet: args.quiet,
+    };
+    out::line(text::write(&diff, &style).trim_end_matches('\n'))?;
+    let grew = |limit: f64| diff.sections.iter().any(|section| text::grew(&section.total, limit));
+    Ok(if limit.is_some_and(grew) { ExitCode::from(GREW) } else { ExitCode::SUCCESS })
+}
+
+fn options(args: &Args) -> anyhow::Result<DiffOpts> {
+    let norm = match (&args.per, args.norm.as_str()) {
+        (Some(event), _) => Norm::Work(event.clone()),
+        (None, "share") => Norm::Share,
+        (None, "time") => Norm::Time,
+        (None, "run") => Norm::Run,
+        (None, other) => bail!("--norm {other}: it is one of share, time, run"),
+    };
+    let filter = RowFilter {
+        comms: args.comms.clone(),
+        dsos: args.dsos.clone(),
+        symbols: args.symbols.clone(),
+        ..RowFilter::default()
+    };
+    let mut sort = Vec::new();
+    for field in parse_fields("--sort", &args.sort, &|_| false)? {
+        match field {
+            Field::Key(key) => sort.push(key),
+            number => bail!("--sort {}: a number, not a key", number.heading().to_lowercase()),
+        }
+    }
+    let report = ReportOpts { sort, filter, ..ReportOpts::default() };
+    Ok(DiffOpts { report, norm, paths: args.paths })
+}
+
+/// The files of both sides: `A B`, `A1,A2 B1,B2` or `A1 A2 : B1 B2`.
+fn sides(words: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let list = |words: &[String]| -> Vec<PathBuf> {
+        words.iter().flat_map(|word| word.split(',')).filter(|w| !w.is_empty()).map(PathBuf::from).collect()
+    };
+    let (baseline, current) = match words.iter().position(|word| word == ":") {
+        Some(colon) => (list(&words[..colon]), list(&words[colon + 1..])),
+        None => match words {
+            [] => (vec!["perf.data.old".into()], vec!["perf.data".into()]),
+            [one] => (list(std::slice::from_ref(one)), vec!["perf.data".into()]),
+            [a, b] => (list(std::slice::from_ref(a)), list(std::slice::from_ref(b))),
+            _ => bail!("more than two files: say which are the baseline: A1 A2 : B1 B2"),
+        },
+    };
+    if baseline.is_empty() || current.is_empty() {
+        bail!("no files on one side of the `:`");
+    }
+    Ok((baseline, current))
+}
+
+fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
+    let load = |path: &PathBuf| -> anyhow::Result<Profile> {
+        // Slices of 1 ms are joined to what the bootstrap wants, whatever the length of the recording.
+        let dimensions = Dimensions { time_slice_ns: Some(1_000_000), ..Dimensions::default() };
+        let session = SessionOpts { dimensions, callchains: args.paths, ..SessionOpts::default() };
+        let opts = LoadOpts { session, want: Want::Names, symfs: args.symfs.clone() };
+        let profile = load::load(path, opts)?.profile;
+        if profile.diagnostics.samples_attributed == 0 {
+            bail!("{}: no samples in it", path.display());
+        }
+        Ok(profile)
+    };
+    files.iter().map(load).collect()
+}
+
+fn names_of(diff: &Diff) -> String {
+    let names = diff.sections.iter().map(|section| section.event.as_str());
+    names.chain(diff.unmatched_events.iter().map(String::as_str)).collect::<Vec<_>>().join(", ")
+}
+
+fn parse_percent(text: &str) -> anyhow::Result<f64> {
+    let number = text.trim().trim_end_matches('%').trim();
+    let value: f64 = number.parse().with_context(|| format!("--fail-above {text}: not a percentage"))?;
+    if !value.is_finite() || value < 0.0 {
+        bail!("--fail-above {text}: not a percentage");
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &str) -> (usize, usize) {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        sides(&words).map_or((0, 0), |(a, b)| (a.len(), b.len()))
+    }
+
+    #[test]
+    fn sides_are_two_files_or_two_lists() {
+        assert_eq!(names(""), (1, 1));
+        assert_eq!(names("a"), (1, 1));
+        assert_eq!(names("a b"), (1, 1));
+        assert_eq!(names("a1,a2 : b1,b2,b3"), (2, 3));
+        assert_eq!(names("a1 a2 : b1"), (2, 1));
+        assert_eq!(names("a1,a2 b1"), (2, 1));
+        assert_eq!(names("a b c"), (0, 0));
+        assert_eq!(names("a :"), (0, 0));
+    }
+
+    #[test]
+    fn percentages_may_have_their_sign() {
+        assert_eq!(parse_percent("5%").ok(), Some(5.0));
+        assert_eq!(parse_percent("2.5").ok(), Some(2.5));
+        assert!(parse_percent("much").is_err() && parse_percent("-1").is_err());
+    }
+}
