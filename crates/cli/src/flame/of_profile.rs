@@ -74,7 +74,7 @@ impl Builder<'_> {
         }
         let profile = self.profile;
         let mut node = root;
-        for &frame in profile.callsites.leaf_first(callsite).iter().rev() {
+        for &frame in profile.callsites.path(callsite).iter().rev() {
             for name in self.frame(frame) {
                 node = self.tree.child(node, name);
             }

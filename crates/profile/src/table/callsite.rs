@@ -44,7 +44,7 @@ impl CallsiteTable {
             return None;
         }
         let hash = hash_of(path);
-        if let Some(&id) = self.ids.find(hash, |&id| self.leaf_first(CallsiteId(id)) == path) {
+        if let Some(&id) = self.ids.find(hash, |&id| self.path(CallsiteId(id)) == path) {
             return Some(CallsiteId(id));
         }
         self.frames.extend_from_slice(path);
@@ -58,14 +58,22 @@ impl CallsiteTable {
     /// The leaf of a path of this table.
     #[must_use]
     pub fn of(&self, id: CallsiteId) -> Callsite {
-        let path = self.leaf_first(id);
+        let path = self.path(id);
         Callsite { frame: path[0], depth: path.len() }
     }
 
     /// The frames of a path, **leaf first**; never empty.
     #[must_use]
-    pub fn leaf_first(&self, id: CallsiteId) -> &[FrameId] {
+    pub fn path(&self, id: CallsiteId) -> &[FrameId] {
         slice(&self.frames, &self.ends, id.index())
+    }
+
+    /// The same, one by one.
+    pub fn leaf_first(
+        &self,
+        id: CallsiteId,
+    ) -> impl DoubleEndedIterator<Item = FrameId> + ExactSizeIterator + '_ {
+        self.path(id).iter().copied()
     }
 
     /// All paths in order of first sight, each **leaf first**.
@@ -109,7 +117,7 @@ mod tests {
         let b = table.intern_leaf_first(&[main, start]).expect("not empty");
         assert_eq!(table.intern_leaf_first(&[rand, main, start]), Some(a));
         assert_eq!(table.intern_leaf_first(&[]), None);
-        assert_eq!(table.leaf_first(b), [main, start]);
+        assert_eq!(table.path(b), [main, start]);
         assert_eq!(table.of(a), Callsite { frame: rand, depth: 3 });
         assert_eq!(table.len(), 2);
     }

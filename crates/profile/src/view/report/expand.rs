@@ -91,7 +91,7 @@ impl Expanded {
     /// The entries of a path into `path`, **leaf first**.
     pub fn path(&self, profile: &Profile, callsite: CallsiteId, opts: &PathOpts<'_>, path: &mut Vec<u32>) {
         path.clear();
-        for &frame in profile.callsites.leaf_first(callsite).iter().take(opts.max_stack) {
+        for &frame in profile.callsites.path(callsite).iter().take(opts.max_stack) {
             let entries = self.of_frame(frame);
             if opts.cuts.is_some_and(|cuts| entries.iter().any(|&e| cuts[e as usize])) {
                 path.clear();
