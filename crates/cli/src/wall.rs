@@ -3,6 +3,7 @@
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::text::wall::{self as text, WallTextOpts};
 use crate::{out, term};
+use dso::Mmap;
 use perfdata::PerfData;
 use profile::session::SessionOpts;
 use profile::source::Want;
@@ -46,8 +47,8 @@ impl WallArgs {
 ///
 /// # Errors
 /// If it can't be read, or says nothing about time off the CPU.
-pub fn report(path: &Path, file: &PerfData<'_>, args: &WallArgs) -> anyhow::Result<ExitCode> {
-    let recording = read(path, file)?;
+pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> anyhow::Result<ExitCode> {
+    let recording = read(path, map, file)?;
     let view = wall(&recording.profile, &args.opts());
     if view.source.is_none() {
         anyhow::bail!(
@@ -71,9 +72,9 @@ pub fn report(path: &Path, file: &PerfData<'_>, args: &WallArgs) -> anyhow::Resu
 ///
 /// # Errors
 /// If it can't be read.
-pub fn read(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Recording> {
+pub fn read(path: &Path, map: &Mmap, file: &PerfData<'_>) -> anyhow::Result<Recording> {
     let opts = LoadOpts { session: SessionOpts::default(), want: Want::Names, symfs: None };
-    load::load_file(file, opts, &mut Progress::on_stderr(path, 0))
+    load::load_file(file, opts, &mut Progress::on_stderr(path, map))
 }
 
 /// `500us`, `1ms`, `2s`; plain numbers are ms.

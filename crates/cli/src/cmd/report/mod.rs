@@ -24,7 +24,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
     if args.wall {
-        return crate::wall::report(&path, &file, &args.wall_args);
+        return crate::wall::report(&path, &map, &file, &args.wall_args);
     }
     if args.header_only {
         out::text(&header(&path, &file, args.show_info))?;
