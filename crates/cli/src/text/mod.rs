@@ -2,8 +2,8 @@
 
 pub mod annotate;
 pub mod callgraph;
-pub mod header;
 pub mod diff;
+pub mod header;
 pub mod number;
 pub mod report;
 pub mod run_screen;
