@@ -25,6 +25,7 @@ pub mod svg;
 pub mod symbols;
 pub mod term;
 pub mod text;
+pub mod trace_text;
 pub mod tui;
 pub mod unwind;
 pub mod wall;

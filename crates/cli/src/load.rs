@@ -2,6 +2,7 @@
 
 use crate::symbols::{self, ObjectFiles};
 use crate::term;
+use crate::trace_text::FileFormats;
 use crate::unwind::StackUnwinder;
 use anyhow::{Context, bail};
 use dso::{DebugSearch, Mmap};
@@ -117,7 +118,12 @@ pub fn load_file(
     Ok(Recording { profile, features: features.clone(), diagnostics, files })
 }
 
-fn new_session(file: &PerfData<'_>, opts: SessionOpts) -> Session {
+fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
+    if opts.trace_text.is_none()
+        && let Some(formats) = FileFormats::of(file)
+    {
+        opts.trace_text = Some(Box::new(formats));
+    }
     let mut session = Session::new(file.events(), file.endian(), opts);
     let features = file.features();
     let names =

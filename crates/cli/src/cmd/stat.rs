@@ -261,7 +261,7 @@ impl Args {
         let path = match (&self.output, self.log_fd) {
             (Some(path), _) => path.clone(),
             (None, Some(fd)) => PathBuf::from(format!("/proc/self/fd/{fd}")),
-            (None, None) => return Ok(Box::new(io::stderr())),
+            (None, None) => return Ok(Box::new(BufWriter::new(io::stderr()))),
         };
         let mut how = OpenOptions::new();
         how.write(true).create(true);

@@ -1,0 +1,39 @@
+//! Payloads of tracepoints as text, by the formats that the file brings along.
+
+use perfdata::PerfData;
+use perfdata::abi::PERF_TYPE_TRACEPOINT;
+use perfdata::tracepoint::{Format, Formats};
+use profile::session::TraceText;
+
+/// The formats of one file's tracepoints.
+pub struct FileFormats {
+    formats: Formats,
+    /// Tracepoint id of each event of the file; `None` for other events.
+    ids: Vec<Option<u64>>,
+}
+
+impl FileFormats {
+    /// `None` if the file has no formats.
+    pub fn of(file: &PerfData<'_>) -> Option<Self> {
+        let formats = Formats::new(file.features().tracing_data.as_ref()?);
+        let id = |attr: &perfdata::Attr| (attr.type_ == PERF_TYPE_TRACEPOINT).then_some(attr.config);
+        Some(Self { formats, ids: file.events().iter().map(|e| id(&e.attr)).collect() })
+    }
+
+    fn format(&self, event: usize) -> Option<&Format> {
+        self.formats.of((*self.ids.get(event)?)?)
+    }
+}
+
+impl TraceText for FileFormats {
+    fn text(&self, event: usize, raw: &[u8]) -> Option<String> {
+        let mut text = String::new();
+        self.format(event)?.print(raw, &mut text);
+        Some(text)
+    }
+
+    fn field(&self, event: usize, raw: &[u8], name: &str) -> Option<String> {
+        let format = self.format(event)?;
+        Some(format.value(format.field(name)?, raw))
+    }
+}
