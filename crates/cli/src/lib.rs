@@ -28,6 +28,7 @@ pub mod text;
 pub mod trace_text;
 pub mod tui;
 pub mod unwind;
+pub mod verdict;
 pub mod wall;
 
 use clap::Parser;

@@ -24,6 +24,7 @@ pub mod session;
 pub mod source;
 pub mod symbolize;
 pub mod table;
+pub mod verdict;
 pub mod view;
 
 pub use profile::Profile;

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod count;
+pub mod doctor;
 pub mod drain;
 pub mod error;
 pub mod event;
@@ -29,6 +30,7 @@ pub mod summary;
 pub mod synthesize;
 #[allow(unsafe_code)]
 pub mod sys;
+pub mod system;
 pub mod target;
 pub mod totals;
 pub mod worker;

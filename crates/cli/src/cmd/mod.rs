@@ -35,6 +35,7 @@ commands! {
     Annotate: annotate,
     Calls: calls,
     Diff: diff,
+    Doctor: doctor,
     Dump: dump,
     Flame: flame,
     List: list,

@@ -8,7 +8,7 @@ use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::svg::{self, Palette, SvgOpts};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
-use crate::{out, term};
+use crate::{out, term, verdict};
 use anyhow::{Context, bail};
 use profile::session::SessionOpts;
 use profile::source::Want;
@@ -16,6 +16,8 @@ use crate::recording::{self, SamplingArgs, TargetArgs};
 use record::Whom;
 use record::opts::{Output, RecordOpts};
 use record::summary::RunSummary;
+use record::sys::time::Clock;
+use record::system::{SystemChange, SystemCounters};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -47,6 +49,9 @@ pub struct Args {
     /// Write the numbers as JSON, to standard output without FILE, and no screen
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub json: Option<PathBuf>,
+    /// Don't record time off the CPU
+    #[arg(long, conflicts_with_all = ["off_cpu", "off_cpu_period"])]
+    pub no_off_cpu: bool,
     /// Lines per list
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub rows: usize,
@@ -57,13 +62,14 @@ pub struct Args {
 /// # Errors
 /// If nothing could be recorded. A command that fails is no error: its exit status is passed on.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let before = SystemCounters::read();
     let summary = match record::record(&record_opts(&args)?) {
         Ok(summary) => summary,
         Err(error) => return Ok(recording::failed(&error)),
     };
     let status = recording::exit_code(&summary);
     // From here on, failing must not hide how the command ended.
-    if let Err(error) = show(&args, &summary)
+    if let Err(error) = show(&args, &summary, &before.until(&SystemCounters::read()))
         && !out::is_closed_pipe(&error)
     {
         out::complain(&format!("{error:#}"));
@@ -80,6 +86,9 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
     }
     args.sampling.apply(&mut opts)?;
     opts.output = Output::File(args.output.clone());
+    if !args.no_off_cpu && opts.clock == Clock::Monotonic && opts.off_cpu.is_none() {
+        opts.off_cpu = Some(record::off_cpu::Options::default());
+    }
     opts.summary = true;
     opts.no_build_id_cache = true;
     opts.command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -87,9 +96,10 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
 }
 
 /// The screen (or JSON) and the files, from what was recorded.
-fn show(args: &Args, summary: &RunSummary) -> anyhow::Result<()> {
+fn show(args: &Args, summary: &RunSummary, change: &SystemChange) -> anyhow::Result<()> {
     let path = summary.file.as_deref().unwrap_or(&args.output);
     let recording = read(path)?;
+    let judgement = verdict::judge(&recording.profile, summary, change);
     let event = top::main_event(&recording.profile);
     let mut tree = Tree::of_profile(&recording.profile, TreeOpts { event, ..TreeOpts::default() });
     if let Some(flame) = &args.flame {
@@ -105,10 +115,10 @@ fn show(args: &Args, summary: &RunSummary) -> anyhow::Result<()> {
         files: files(args, path, summary),
     };
     match &args.json {
-        Some(file) => write_json(file, &screen),
+        Some(file) => write_json(file, &screen, &judgement),
         None => {
             let opts = ScreenOpts { width: width(), colour: term::colours_stderr(), rows: args.rows.max(1) };
-            io::stderr().lock().write_all(run_screen::draw(&screen, opts).as_bytes()).map_err(Into::into)
+            io::stderr().lock().write_all((run_screen::draw(&screen, opts) + "\n" + &verdict::draw(&judgement, opts.width, opts.colour)).as_bytes()).map_err(Into::into)
         }
     }
 }
@@ -166,8 +176,10 @@ fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
     write().with_context(|| format!("can't write {}", path.display()))
 }
 
-fn write_json(path: &Path, screen: &RunScreen<'_>) -> anyhow::Result<()> {
-    let text = format!("{:#}", json::of(screen));
+fn write_json(path: &Path, screen: &RunScreen<'_>, judgement: &verdict::Judgement) -> anyhow::Result<()> {
+    let mut value = json::of(screen);
+    value["wall_clock"] = verdict::to_json(judgement);
+    let text = format!("{value:#}");
     if path.as_os_str() == "-" {
         return out::line(&text);
     }

@@ -133,3 +133,9 @@ impl EventKind {
         }
     }
 }
+
+/// True for events whose samples are time off the CPU (or a thread's totals), not places where code ran.
+#[must_use]
+pub fn is_off_cpu(event: &str) -> bool {
+    EventKind::of(event) == EventKind::OffCpu
+}

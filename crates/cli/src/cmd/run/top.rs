@@ -11,7 +11,8 @@ const KEPT: usize = 50;
 /// The event with most samples; 0 if there is none.
 pub fn main_event(profile: &Profile) -> usize {
     let count = |event: &usize| profile.total(*event).count;
-    (0..profile.events.len()).rev().max_by_key(count).unwrap_or(0)
+    let runs = |event: &usize| !profile::off_cpu::is_off_cpu(&profile.events[*event].name);
+    (0..profile.events.len()).rev().filter(runs).max_by_key(count).unwrap_or(0)
 }
 
 /// Top functions by their own period.

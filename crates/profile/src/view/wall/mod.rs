@@ -188,6 +188,13 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     wall
 }
 
+/// All waits with a stack: path, what it counts as, ns it stands for.
+pub(crate) fn classified_paths(profile: &Profile, opts: &WallOpts) -> Vec<(CallsiteId, Part, u64)> {
+    let classes = Classes::of(profile, opts);
+    let path = |c: Classified<'_>| Some((c.wait.callsite?, c.part, c.wait.weight_ns));
+    classes.iter(profile).filter_map(path).collect()
+}
+
 /// What each wait counts as, and whose time is shown.
 pub(crate) struct Classes {
     parts: Vec<Part>,

@@ -1,0 +1,136 @@
+//! The verdict of a recording: facts put together from file, counters and /proc, and the findings as lines.
+
+use crate::out::harmless;
+use crate::term::{Paint, paint};
+use profile::Profile;
+use profile::verdict::{Facts, Finding, SystemFacts, verdict};
+use profile::view::wall::{Wall, WallOpts, wall};
+use record::summary::RunSummary;
+use record::system::SystemChange;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// What `tally run` says beyond its samples.
+#[derive(Clone, Debug, Default)]
+pub struct Judgement {
+    /// The wall-clock view.
+    pub wall: Wall,
+    /// At most three, by the share of thread time they explain.
+    pub findings: Vec<Finding>,
+}
+
+/// Judges a run. Without off-CPU data, running threads and counters are all there is to judge by.
+#[must_use]
+pub fn judge(profile: &Profile, summary: &RunSummary, change: &SystemChange) -> Judgement {
+    let view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
+    let mut facts = Facts::of(profile, &view);
+    if view.source.is_none() {
+        return Judgement { wall: view, findings: Vec::new() };
+    }
+    let seconds = (summary.wall_ns as f64 / 1e9).max(1e-9);
+    let rate = |name: &str| summary.counter(name).map_or(0.0, |counter| counter.value as f64 / seconds);
+    facts.faults_per_s = (rate("minor-faults"), rate("major-faults"));
+    let preempted: u64 = summary.threads.iter().map(|thread| thread.involuntary_switches).sum();
+    facts.preemptions_per_s = preempted as f64 / seconds;
+    facts.cpus_used = summary.cpus_used();
+    let hardware = summary.counter("cycles").zip(summary.counter("instructions"));
+    facts.ipc = hardware.filter(|(c, _)| c.value > 0).map(|(c, i)| i.value as f64 / c.value as f64);
+    facts.system = system_facts(change);
+    Judgement { findings: verdict(&facts), wall: view }
+}
+
+fn system_facts(change: &SystemChange) -> SystemFacts {
+    SystemFacts {
+        cpus: change.cpus,
+        steal: change.steal,
+        interrupts: change.interrupts,
+        interrupts_of_one_cpu: change.interrupts_of_one_cpu,
+        iowait: change.iowait,
+        pressure_cpu: change.pressure[0],
+        pressure_io: change.pressure[1],
+        pressure_memory: change.pressure[2],
+        swapped_pages: change.swapped_pages,
+        throttled: change.throttled.map(|(share, _)| share),
+        throttled_ns: change.throttled.map(|(_, ns)| ns),
+        forks_per_s: change.forks_per_s,
+        tcp_retransmitted: change.tcp_retransmitted,
+        listen_drops: change.listen_drops,
+        busiest_disk: change.busiest_disk.as_ref().map(|(name, busy, _)| (name.clone(), *busy)),
+        disk_await_ns: change.busiest_disk.as_ref().map(|(_, _, ns)| *ns),
+    }
+}
+
+/// The wall clock in one line and the findings below, as the screen ends; empty without off-CPU data.
+#[must_use]
+pub fn draw(judgement: &Judgement, width: usize, colour: bool) -> String {
+    if judgement.wall.source.is_none() {
+        return String::new();
+    }
+    let mut text = String::new();
+    let shares = crate::text::wall::shares(&judgement.wall.whole, false);
+    let parts: Vec<String> = shares
+        .iter()
+        .filter(|(_, pct)| *pct >= 0.05)
+        .map(|(name, pct)| format!("{name} {pct:.1} %"))
+        .collect();
+    let bold = |heading: &str| paint(&format!("{heading:<10}"), Paint::Bold, colour);
+    wrapped(&mut text, &bold("wall clock"), &parts.join(" · "), width);
+    let _ = writeln!(text);
+    if judgement.findings.is_empty() {
+        wrapped(&mut text, &bold("verdict"), "nothing stands out", width);
+    }
+    for (i, finding) in judgement.findings.iter().enumerate() {
+        wrapped(&mut text, &bold(if i == 0 { "verdict" } else { "" }), &finding.claim, width);
+        for evidence in &finding.evidence {
+            wrapped(&mut text, &" ".repeat(10), &format!("  · {evidence}"), width);
+        }
+        if !finding.against.is_empty() {
+            let checked = format!("  checked against: {}", finding.against.join("; "));
+            wrapped(&mut text, &" ".repeat(10), &checked, width);
+        }
+        wrapped(&mut text, &" ".repeat(10), &format!("  next: {}", finding.next), width);
+    }
+    text
+}
+
+fn wrapped(text: &mut String, label: &str, line: &str, width: usize) {
+    let room = width.saturating_sub(11).max(30);
+    let line = harmless(line);
+    let indent = line.len() - line.trim_start().len();
+    let mut label = label.to_owned();
+    let mut current = " ".repeat(indent);
+    for word in line.split_whitespace() {
+        if current.trim().is_empty() || current.chars().count() + 1 + word.chars().count() <= room {
+            let gap = if current.trim().is_empty() { "" } else { " " };
+            current += &format!("{gap}{word}");
+        } else {
+            let _ = writeln!(text, "{label} {current}");
+            label = " ".repeat(10);
+            current = format!("{}{word}", " ".repeat(indent + if indent > 0 { 2 } else { 0 }));
+        }
+    }
+    let _ = writeln!(text, "{label} {current}");
+}
+
+/// The same for scripts: ns and shares.
+#[must_use]
+pub fn to_json(judgement: &Judgement) -> Value {
+    let whole = &judgement.wall.whole;
+    let blocked: serde_json::Map<String, Value> =
+        whole.blocked_ns.iter().map(|(reason, ns)| (reason.name().to_owned(), json!(ns))).collect();
+    let finding = |f: &Finding| {
+        json!({
+            "rule": f.rule, "name": f.name, "share": f.share, "claim": f.claim, "evidence": f.evidence,
+            "checked_against": f.against, "next": f.next,
+        })
+    };
+    json!({
+        "recorded": judgement.wall.source.is_some(),
+        "on_ns": whole.on_ns,
+        "runnable_ns": whole.runnable_ns,
+        "preempted_ns": whole.preempted_ns,
+        "idle_ns": whole.idle_ns,
+        "blocked_ns": blocked,
+        "verdict": judgement.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}

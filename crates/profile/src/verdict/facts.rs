@@ -1,0 +1,210 @@
+//! What the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
+
+use super::locks::{self, LockSite};
+use crate::off_cpu::Reason;
+use crate::profile::Profile;
+use crate::view::wall::{Part, Times, Wall, WallOpts, classified_paths, is_kernel, name_of};
+use std::collections::BTreeMap;
+
+/// Numbers of the system while the target ran, from /proc; `None` where it could not be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SystemFacts {
+    /// Online CPUs.
+    pub cpus: u32,
+    /// Share of all CPU time stolen by the hypervisor.
+    pub steal: Option<f64>,
+    /// Share of all CPU time in hard and soft interrupts.
+    pub interrupts: Option<f64>,
+    /// Share of one CPU's time in interrupts, of the CPU with most.
+    pub interrupts_of_one_cpu: Option<f64>,
+    /// Share of all CPU time idle while a disk request waits.
+    pub iowait: Option<f64>,
+    /// Share of the time some task waited for a CPU (PSI).
+    pub pressure_cpu: Option<f64>,
+    /// The same for I/O.
+    pub pressure_io: Option<f64>,
+    /// The same for memory.
+    pub pressure_memory: Option<f64>,
+    /// Pages swapped in and out.
+    pub swapped_pages: Option<u64>,
+    /// Share of the cgroup's periods that were throttled.
+    pub throttled: Option<f64>,
+    /// Time throttled, ns.
+    pub throttled_ns: Option<u64>,
+    /// Processes forked a second.
+    pub forks_per_s: Option<f64>,
+    /// TCP segments sent again, share of those sent.
+    pub tcp_retransmitted: Option<f64>,
+    /// Connections refused for a full backlog.
+    pub listen_drops: Option<u64>,
+    /// Busiest disk: name and share of the time it was busy.
+    pub busiest_disk: Option<(String, f64)>,
+    /// Its mean time per request, ns.
+    pub disk_await_ns: Option<u64>,
+}
+
+/// Everything the rules look at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The target's wall time, s.
+    pub wall_s: f64,
+    /// CPUs used on average.
+    pub cpus_used: f64,
+    /// Where active thread time went.
+    pub times: Times,
+    /// Threads that were not idle all the time.
+    pub active_threads: usize,
+    /// Threads that were.
+    pub idle_threads: usize,
+    /// The thread with most running time: name, share of its life on the CPU, share of all running time.
+    pub busiest: Option<(String, f64, f64)>,
+    /// Share of running time in user code; the rest in the kernel. `None` without samples.
+    pub user: Option<f64>,
+    /// Functions by own running time, with their share of running time.
+    pub hot: Vec<(String, f64)>,
+    /// Kernel functions by own running time, the same.
+    pub hot_kernel: Vec<(String, f64)>,
+    /// By reason: places (function < caller) with ns, most first.
+    pub places: BTreeMap<Reason, Vec<(String, u64)>>,
+    /// Where threads wait for locks, most first.
+    pub locks: Vec<LockSite>,
+    /// By function: all its time, own and called, running and waiting; for the share of a lock's function.
+    pub functions: BTreeMap<String, Times>,
+    /// p50, p99 and longest wait for a CPU, ns.
+    pub run_queue_ns: (u64, u64, u64),
+    /// Mean and coefficient of variation of timer waits, and how many.
+    pub timers: Option<(f64, f64, u64)>,
+    /// Times threads left a CPU, a second.
+    pub switches_per_s: f64,
+    /// Of them, taken off while they could have gone on, a second.
+    pub preemptions_per_s: f64,
+    /// Minor and major page faults a second.
+    pub faults_per_s: (f64, f64),
+    /// Instructions per cycle; `None` without hardware counters.
+    pub ipc: Option<f64>,
+    /// Lost samples or records, share.
+    pub lost: f64,
+    /// The machine.
+    pub system: SystemFacts,
+}
+
+impl Facts {
+    /// From a recording: what its samples and waits say. Counters and /proc are the caller's to add.
+    #[must_use]
+    pub fn of(profile: &Profile, wall: &Wall) -> Self {
+        let mut facts =
+            Self { times: wall.whole.clone(), wall_s: wall.wall_ns as f64 / 1e9, ..Self::default() };
+        facts.active_threads = wall.threads.iter().filter(|row| !row.is_idle()).count();
+        facts.idle_threads = wall.threads.len() - facts.active_threads;
+        let busiest = wall.threads.iter().max_by_key(|row| row.times.on_ns);
+        facts.busiest = busiest.filter(|row| row.times.on_ns > 0).map(|row| {
+            (row.comm.clone(), ratio(row.times.on_ns, row.life_ns), ratio(row.times.on_ns, wall.whole.on_ns))
+        });
+        facts.cpus_used = ratio(wall.whole.on_ns, wall.wall_ns);
+        let queue = &wall.run_queue;
+        facts.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
+        facts.add_running(wall);
+        facts.add_waits(profile);
+        facts.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
+        facts
+    }
+
+    fn add_running(&mut self, wall: &Wall) {
+        let on = |kernel: bool| -> u64 {
+            wall.functions
+                .iter()
+                .filter(|row| row.kernel == kernel && !row.name.starts_with("[no "))
+                .map(|row| row.own.on_ns)
+                .sum()
+        };
+        let (user, kernel) = (on(false), on(true));
+        self.user = (user + kernel > 0).then(|| ratio(user, user + kernel));
+        let mut rows: Vec<_> = wall.functions.iter().filter(|row| row.own.on_ns > 0).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.own.on_ns));
+        let share = |row: &&crate::view::wall::FunctionRow| {
+            (row.name.clone(), ratio(row.own.on_ns, wall.whole.on_ns))
+        };
+        self.hot = rows.iter().filter(|row| !row.name.starts_with("[no ")).take(5).map(share).collect();
+        self.hot_kernel = rows.iter().filter(|row| row.kernel).take(40).map(share).collect();
+        self.functions = wall.functions.iter().map(|row| (row.name.clone(), row.children.clone())).collect();
+    }
+
+    fn add_waits(&mut self, profile: &Profile) {
+        let paths = classified_paths(profile, &WallOpts::default());
+        let mut by_place: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
+        let mut timers = Vec::new();
+        for &(callsite, part, ns) in &paths {
+            let Part::Blocked(reason) = part else { continue };
+            let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+            let names: Vec<&str> = user.filter_map(|frame| name_of(profile, frame)).take(4).collect();
+            let place = if names.is_empty() { "[kernel]".to_owned() } else { names.join(" < ") };
+            *by_place.entry(reason).or_default().entry(place).or_default() += ns;
+        }
+        for (reason, places) in by_place {
+            let mut places: Vec<(String, u64)> = places.into_iter().collect();
+            places.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+            self.places.insert(reason, places);
+        }
+        for wait in profile.off_cpu.waits.iter().filter(|w| w.length_ns > 0) {
+            let is_timer = wait.syscall.is_some_and(|nr| Reason::of_syscall(nr, true) == Some(Reason::Timer));
+            if is_timer {
+                timers.push(wait.length_ns as f64);
+            }
+        }
+        self.timers = spread(&timers);
+        self.locks = locks::sites(profile, &paths);
+    }
+
+    /// Share of active thread time.
+    #[must_use]
+    pub fn share(&self, ns: u64) -> f64 {
+        ratio(ns, self.times.active_ns())
+    }
+
+    /// Share of active thread time blocked for this reason.
+    #[must_use]
+    pub fn blocked(&self, reason: Reason) -> f64 {
+        self.share(self.times.blocked_ns.get(&reason).copied().unwrap_or(0))
+    }
+
+    /// Share of active thread time on the CPU.
+    #[must_use]
+    pub fn on(&self) -> f64 {
+        self.share(self.times.on_ns)
+    }
+
+    /// Share of active thread time waiting for a CPU, woken or preempted.
+    #[must_use]
+    pub fn waiting_for_cpu(&self) -> f64 {
+        self.share(self.times.runnable_ns + self.times.preempted_ns)
+    }
+
+    /// Share of running time in kernel functions of which the names begin so.
+    #[must_use]
+    pub fn in_kernel(&self, prefixes: &[&str]) -> f64 {
+        let is = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        self.hot_kernel.iter().filter(|(name, _)| is(name)).fold(0.0, |sum, (_, share)| sum + share)
+    }
+
+    /// The first three places of a reason, with their share of active time.
+    #[must_use]
+    pub fn top_places(&self, reason: Reason) -> Vec<String> {
+        let places = self.places.get(&reason).map_or(&[][..], Vec::as_slice);
+        let line = |(place, ns): &(String, u64)| format!("{:.1} %  {place}", self.share(*ns) * 100.0);
+        places.iter().take(3).map(line).collect()
+    }
+}
+
+/// Mean, coefficient of variation and count; `None` for fewer than 20.
+fn spread(values: &[f64]) -> Option<(f64, f64, u64)> {
+    if values.len() < 20 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    Some((mean, variance.sqrt() / mean.max(1e-9), values.len() as u64))
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

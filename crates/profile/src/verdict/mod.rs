@@ -1,0 +1,47 @@
+//! The verdict: at most three findings in words, ranked by the share of thread time they explain.
+//!
+//! [`Facts`] are numbers (from the wall view, the samples and /proc); [`rules::RULES`] is the table of what they can
+//! mean; [`verdict`] asks every rule and ranks. Pure: no I/O, no clock.
+
+mod facts;
+mod locks;
+mod rules;
+
+pub use facts::{Facts, SystemFacts};
+pub use locks::LockSite;
+pub use rules::{RULES, Rule};
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The rule's number, as in docs/verdict.md.
+    pub rule: u8,
+    /// A name for scripts: "lock-contention".
+    pub name: &'static str,
+    /// Share of thread time explained, 0 to 1; for system-wide findings an estimate of the harm.
+    pub share: f64,
+    /// The claim, a sentence.
+    pub claim: String,
+    /// Numbers and places that show it.
+    pub evidence: Vec<String>,
+    /// What was looked at that could have spoken against it.
+    pub against: Vec<String>,
+    /// What to run or do next.
+    pub next: String,
+}
+
+/// Most findings told.
+pub const MOST: usize = 3;
+
+/// Asks all rules. The findings with the largest shares, largest first; empty if nothing stands out.
+#[must_use]
+pub fn verdict(facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = RULES.iter().filter_map(|rule| (rule.ask)(facts)).collect();
+    // What happens in the hundredth part of the time that an idle program runs is no finding.
+    if let Some(idle) = found.iter().position(|finding| finding.name == "idle") {
+        return vec![found.swap_remove(idle)];
+    }
+    found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
+    found.truncate(MOST);
+    found
+}

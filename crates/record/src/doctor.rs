@@ -1,0 +1,293 @@
+//! What works here, what does not, why, and what to do about it: every feature is tried, none is guessed.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use perfdata::abi::*;
+use perfdata::{Attr, AttrFlags};
+
+use crate::off_cpu;
+use crate::proc;
+use crate::sys::{Counter, CounterPlace, mem};
+
+/// How well a feature works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// All of it.
+    Good,
+    /// A lesser form of it.
+    Partly,
+    /// Not at all.
+    No,
+}
+
+/// One feature, tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// The feature.
+    pub feature: &'static str,
+    /// How well it works.
+    pub health: Health,
+    /// What was found, or used instead.
+    pub found: String,
+    /// Why it is not better; empty if it is good.
+    pub why: String,
+    /// What to do; empty if there is nothing to do.
+    pub remedy: String,
+}
+
+impl Check {
+    fn good(feature: &'static str, found: impl Into<String>) -> Self {
+        Self { feature, health: Health::Good, found: found.into(), why: String::new(), remedy: String::new() }
+    }
+
+    fn bad(feature: &'static str, health: Health, found: &str, why: String, remedy: String) -> Self {
+        Self { feature, health, found: found.to_owned(), why, remedy }
+    }
+}
+
+/// Tries everything. Takes about half a second, most of it for loading the BPF programs.
+#[must_use]
+pub fn examine() -> Vec<Check> {
+    vec![
+        hardware(),
+        user_samples(),
+        kernel_samples(),
+        system_wide(),
+        tracepoints(),
+        off_cpu_tier(),
+        dynamic_events("uprobes", "uprobe"),
+        dynamic_events("kprobes", "kprobe"),
+        processor_trace(),
+        kernel_symbols(),
+        locked_memory(),
+        other_processes(),
+    ]
+}
+
+fn clock(exclude_kernel: bool) -> Attr {
+    let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_CPU_CLOCK, ..Attr::default() };
+    attr.sample_period = 1_000_000;
+    attr.flags.set(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV, exclude_kernel);
+    attr.flags.set(AttrFlags::DISABLED, true);
+    attr
+}
+
+fn open(attr: &Attr, place: CounterPlace<'_>) -> io::Result<Counter> {
+    Counter::open(&attr.to_bytes(), place)
+}
+
+fn paranoid() -> String {
+    proc::sysctl("kernel/perf_event_paranoid")
+        .map_or_else(|| "unreadable".to_owned(), |level| level.to_string())
+}
+
+/// What opens the door for perf events.
+fn perf_remedy(enough: i64) -> String {
+    format!(
+        "run as root, or: setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_syslog=ep tally, or as root: sysctl \
+         kernel.perf_event_paranoid={enough}; in docker: --cap-add PERFMON --cap-add BPF --cap-add SYS_PTRACE"
+    )
+}
+
+fn hardware() -> Check {
+    let mut attr = clock(true);
+    (attr.type_, attr.config) = (PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
+    match open(&attr, CounterPlace::task(0)) {
+        Ok(_) => Check::good("hardware counters", "cycles"),
+        Err(error) => Check::bad(
+            "hardware counters",
+            Health::Partly,
+            "cpu-clock samples instead of cycles",
+            format!("the machine offers none ({error})"),
+            "on a virtual machine: ask for a vPMU (KVM: -cpu host,pmu=on)".to_owned(),
+        ),
+    }
+}
+
+fn user_samples() -> Check {
+    match open(&clock(true), CounterPlace::task(0)) {
+        Ok(_) => Check::good("samples of user code", "own processes"),
+        Err(error) => Check::bad(
+            "samples of user code",
+            Health::No,
+            "",
+            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
+            perf_remedy(2) + "; a container's seccomp profile must allow perf_event_open",
+        ),
+    }
+}
+
+fn kernel_samples() -> Check {
+    match open(&clock(false), CounterPlace::task(0)) {
+        Ok(_) => Check::good("samples of the kernel", "in callchains"),
+        Err(error) => Check::bad(
+            "samples of the kernel",
+            Health::No,
+            "user space only",
+            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
+            perf_remedy(1),
+        ),
+    }
+}
+
+fn system_wide() -> Check {
+    match open(&clock(false), CounterPlace::cpu(proc::online_cpus().first().copied().unwrap_or(0))) {
+        Ok(_) => Check::good("whole system (-a)", "all processes"),
+        Err(error) => Check::bad(
+            "whole system (-a)",
+            Health::No,
+            "own processes only",
+            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
+            perf_remedy(0),
+        ),
+    }
+}
+
+fn tracepoint_id(name: &str) -> io::Result<u64> {
+    let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    let read = |root: &str| fs::read_to_string(format!("{root}/events/{name}/id"));
+    let text = read(roots[0]).or_else(|_| read(roots[1]))?;
+    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn open_tracepoint(name: &str) -> io::Result<Counter> {
+    let mut attr = clock(false);
+    (attr.type_, attr.config, attr.sample_period) = (PERF_TYPE_TRACEPOINT, tracepoint_id(name)?, 1);
+    open(&attr, CounterPlace::task(0))
+}
+
+fn tracepoints() -> Check {
+    match open_tracepoint("sched/sched_switch") {
+        Ok(_) => Check::good("tracepoints", "sched:sched_switch"),
+        Err(error) => Check::bad(
+            "tracepoints",
+            Health::No,
+            "",
+            match error.kind() {
+                io::ErrorKind::NotFound => "tracefs is not mounted".to_owned(),
+                _ => {
+                    format!("{error}; their ids in /sys/kernel/tracing are for root, or the event is refused")
+                }
+            },
+            "as root: mount -t tracefs tracefs /sys/kernel/tracing; ".to_owned() + &perf_remedy(-1),
+        ),
+    }
+}
+
+/// The BPF engine is really started, on a thread that can not exist.
+fn off_cpu_tier() -> Check {
+    let options = off_cpu::Options { slots: 1, ring_bytes: 1 << 16, ..off_cpu::Options::default() };
+    let error = match off_cpu::Engine::start(&off_cpu::Scope::Threads(vec![u32::MAX]), &options) {
+        Ok(_) => return Check::good("time off the CPU", "tier A: BPF, exact, with stacks and wakers"),
+        Err(error) => error,
+    };
+    let remedy = match &error {
+        off_cpu::Error::NoBtf { .. } => "a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned(),
+        _ => {
+            "run as root, or: setcap cap_perfmon,cap_bpf=ep tally; in docker: --cap-add BPF --cap-add PERFMON"
+                .to_owned()
+        }
+    };
+    let why = short(&error.to_string());
+    if open_tracepoint("sched/sched_switch").is_ok() {
+        let found = "tier B: tally record -e sched:sched_switch -e sched:sched_wakeup -g, then report --wall";
+        return Check::bad("time off the CPU", Health::Partly, found, why, remedy);
+    }
+    let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_DUMMY, ..clock(true) };
+    attr.flags.set(AttrFlags::CONTEXT_SWITCH, true);
+    match open(&attr, CounterPlace::task(0)) {
+        Ok(_) => {
+            let found = "tier C: when threads ran, by switch records (tally record --switch-events); no stacks of waits";
+            Check::bad("time off the CPU", Health::Partly, found, why, remedy)
+        }
+        Err(_) => Check::bad("time off the CPU", Health::No, "", why, remedy),
+    }
+}
+
+fn dynamic_events(feature: &'static str, pmu: &str) -> Check {
+    let pmu = format!("/sys/bus/event_source/devices/{pmu}/type");
+    let root = mem::effective_uid() == 0;
+    match (Path::new(&pmu).exists(), root) {
+        (false, _) => Check::bad(
+            feature,
+            Health::No,
+            "",
+            format!("{pmu} is missing"),
+            "a kernel with CONFIG_*PROBE_EVENTS".to_owned(),
+        ),
+        (true, true) => Check::good(feature, "tally probe"),
+        (true, false) => Check::bad(
+            feature,
+            Health::No,
+            "",
+            "only root may set them".to_owned(),
+            "run tally probe as root".to_owned(),
+        ),
+    }
+}
+
+fn processor_trace() -> Check {
+    if Path::new("/sys/bus/event_source/devices/intel_pt").exists() {
+        return Check::good("Intel PT", "intel_pt");
+    }
+    let why = "no intel_pt: not an Intel CPU of Broadwell or later, or a virtual machine".to_owned();
+    Check::bad(
+        "Intel PT",
+        Health::No,
+        "",
+        why,
+        "bare metal; tally calls traces functions without it".to_owned(),
+    )
+}
+
+fn kernel_symbols() -> Check {
+    let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let known = text
+        .lines()
+        .take(100)
+        .any(|line| !line.starts_with("0000000000000000") && !line.starts_with("00000000 "));
+    if known {
+        return Check::good("kernel symbols", "/proc/kallsyms");
+    }
+    let level =
+        proc::sysctl("kernel/kptr_restrict").map_or_else(|| "?".to_owned(), |level| level.to_string());
+    Check::bad(
+        "kernel symbols",
+        Health::No,
+        "kernel functions stay without names",
+        format!("/proc/kallsyms hides its addresses; kernel.kptr_restrict is {level}"),
+        "as root: sysctl kernel.kptr_restrict=0, or: setcap cap_syslog=ep tally".to_owned(),
+    )
+}
+
+fn locked_memory() -> Check {
+    let kib = proc::sysctl("kernel/perf_event_mlock_kb").unwrap_or(516);
+    if mem::effective_uid() == 0 || kib >= 516 {
+        return Check::good("ring buffers", format!("{kib} KiB a CPU and user (kernel.perf_event_mlock_kb)"));
+    }
+    let why = format!("kernel.perf_event_mlock_kb is {kib}");
+    Check::bad(
+        "ring buffers",
+        Health::Partly,
+        "small rings lose samples",
+        why,
+        "as root: sysctl kernel.perf_event_mlock_kb=8192".to_owned(),
+    )
+}
+
+fn other_processes() -> Check {
+    if fs::read_to_string("/proc/1/maps").is_ok() {
+        return Check::good("processes of others", "/proc/PID/maps is readable");
+    }
+    let why = "/proc/1/maps can't be read".to_owned();
+    let remedy = "run as root, or: setcap cap_sys_ptrace=ep tally".to_owned();
+    Check::bad("processes of others", Health::Partly, "own processes only", why, remedy)
+}
+
+/// Without the verifier's log.
+fn short(text: &str) -> String {
+    let line = text.split(" | ").next().unwrap_or(text);
+    line.chars().take(200).collect()
+}
