@@ -33,6 +33,7 @@ macro_rules! commands {
 // In alphabetical order, one line each.
 commands! {
     Annotate: annotate,
+    BuildidList: buildid_list,
     Calls: calls,
     Diff: diff,
     Doctor: doctor,

@@ -6,7 +6,7 @@ use crate::script::{Field, Fields, Row, RowMaker, Style, write_json, write_row};
 use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
 use dso::DebugSearch;
-use perfdata::abi::PERF_SAMPLE_CALLCHAIN;
+use perfdata::abi::{PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_STACK_USER};
 use perfdata::tracepoint::Formats;
 use perfdata::{Order, PerfData, Sample};
 use profile::profile::Profile;
@@ -45,6 +45,9 @@ pub struct Args {
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,
+    /// Show functions inlined into others in recorded call chains, too, not only in unwound ones
+    #[arg(long, overrides_with = "no_inline")]
+    pub inline: bool,
     /// Do not show functions inlined into others
     #[arg(long)]
     pub no_inline: bool,
@@ -89,6 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         fields: by_event.clone(),
         name_width: file.events().iter().map(|e| e.name.len()).max().unwrap_or(0),
         nanoseconds: args.ns,
+        inline: args.inline,
         callchains,
         formats: formats.as_ref(),
     };
@@ -96,11 +100,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     search.root = args.symfs.clone().or(search.root);
     let files = ObjectFiles::new(search);
     let lines = by_event.iter().any(|f| f.has(Field::Srcline));
+    let unwinds = file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_STACK_USER));
+    let inlines = callchains && !args.no_inline && (unwinds || args.inline || args.json);
     let filter = |sample: &Sample<'_>, comm: &str| passes(&args, sample, comm);
     let maker = RowMaker {
         fields: by_event,
         callchains,
-        want: if lines || (callchains && !args.no_inline) { Want::Lines } else { Want::Names },
+        want: if lines || inlines { Want::Lines } else { Want::Names },
         files: &files,
         unwinder: StackUnwinder::new(&files, file.features().arch.as_deref()),
         filter: &filter,

@@ -25,6 +25,8 @@ pub struct Style<'a> {
     pub nanoseconds: bool,
     /// Call chains are shown at all.
     pub callchains: bool,
+    /// Functions inlined into recorded frames are shown as well; perf 6.1 shows only those of unwound ones.
+    pub inline: bool,
     /// The file's tracepoint formats.
     pub formats: Option<&'a Formats>,
 }
@@ -51,7 +53,10 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
     write_numbers(out, fields, profile, event, row);
     if fields.has(Field::Ip) {
         match &row.chain {
-            Some(chain) => write_chain(out, fields, profile, chain),
+            Some(chain) => {
+                let plain = if style.inline { 0 } else { row.recorded };
+                write_chain(out, fields, profile, chain, plain);
+            }
             None => write_leaf(out, fields, profile, row),
         }
     }
@@ -158,10 +163,12 @@ fn write_leaf(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'
     }
 }
 
-fn write_chain(out: &mut String, fields: FieldSet, profile: &Profile, chain: &[FrameId]) {
+/// `plain`: so many frames from the leaf are shown without the functions inlined into them.
+fn write_chain(out: &mut String, fields: FieldSet, profile: &Profile, chain: &[FrameId], plain: usize) {
     out.push('\n');
-    for &frame in chain {
-        let names = profile.frame_names(frame);
+    for (at, &frame) in chain.iter().enumerate() {
+        let all = profile.frame_names(frame);
+        let names = if at < plain { all.get(all.len().saturating_sub(1)..).unwrap_or(&[]) } else { all };
         if names.is_empty() {
             write_chain_line(out, fields, profile, frame, None);
         }

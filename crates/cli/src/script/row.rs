@@ -21,6 +21,8 @@ pub struct Row<'a> {
     pub leaf: Option<FrameId>,
     /// The call chain, leaf first; `None` without one (or with `-G`).
     pub chain: Option<Vec<FrameId>>,
+    /// How many frames of the chain were recorded as such; those behind were unwound from a stored stack.
+    pub recorded: usize,
     /// The data address, where it can be one of a symbol.
     pub data: Option<FrameId>,
     /// Ends of the branches, newest first.
@@ -66,6 +68,7 @@ impl RowMaker<'_> {
                 sample: *sample,
                 comm: single.comm,
                 leaf: single.leaf,
+                recorded: single.frames.len(),
                 chain: (self.callchains && has_chain).then_some(single.frames),
                 data: None,
                 branches: Vec::new(),
