@@ -52,7 +52,11 @@ pub(super) fn guess<A: Arch>(at: &At<'_>) -> Guess {
     if ra == 0 {
         return Guess::Root;
     }
-    if !is_code(at.space, ra) || next != 0 && next <= fp {
+    // The caller may use the register for other things (crtbegin's __do_global_dtors_aux has a frame pointer and
+    // no rules, ld.so which calls it has rules and no frame pointer): then the call before the return address vouches.
+    let is_chain = next == 0 || next > fp;
+    let is_call = || if A::HAS_LINK_REGISTER { follows_bl(at.space, ra) } else { follows_call(at.space, ra) };
+    if !is_code(at.space, ra) || !is_chain && !is_call() {
         return Guess::No;
     }
     Guess::Caller { ra, sp: fp + 16, fp: next }

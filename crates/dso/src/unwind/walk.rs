@@ -153,7 +153,11 @@ impl Unwinder {
             let before = (walk.registers[A::SP], pc);
             let stepped = match near {
                 None if walk.is_exact => walk.by_frame_pointer::<A>(Stop::NoModule { avma: Avma(pc) }),
-                None => Err(Stop::NoModule { avma: Avma(pc) }),
+                None => {
+                    // An address outside of all code is no frame: the reason holds it.
+                    out.pop();
+                    Err(Stop::NoModule { avma: Avma(pc) })
+                }
                 Some(mapped) => self.step::<A>(walk, mapped, lookup),
             };
             if let Err(stop) = stepped {
