@@ -1,30 +1,36 @@
-//! A function's instructions with the share of its samples at each.
+//! A function's source and instructions with the share of its samples at each.
 
 use super::Theme;
 use super::data::Data;
+use crate::annotate::{Line as Listed, ListingOpts, Sources, listings};
 use crate::out::harmless;
 use crossterm::event::{KeyCode, KeyEvent};
-use dso::disasm::{self, Syntax};
-use dso::{FileOffset, Svma};
-use profile::table::{DsoKind, SymbolId};
+use profile::table::SymbolId;
+use profile::view::annotate::{AnnotateOpts, annotate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use std::collections::BTreeMap;
 
-/// One instruction.
+/// One line: an instruction, or what it was made from.
 struct Line {
     percent: f64,
     text: String,
+    /// Address, for instructions.
+    address: Option<u64>,
+    /// Where a jump within the function goes.
+    target: Option<u64>,
 }
 
 /// The listing.
 pub struct Annotate {
     name: String,
     lines: Vec<Line>,
+    with_source: bool,
     cursor: usize,
     top: usize,
     height: usize,
+    /// Lines jumped from, to go back to.
+    jumps: Vec<usize>,
 }
 
 impl Annotate {
@@ -34,46 +40,39 @@ impl Annotate {
     /// Why there is nothing to show, in a few words.
     pub fn new(data: &Data<'_>, symbol: SymbolId) -> Result<Self, String> {
         let profile = data.profile();
-        let function = *profile.symbols.of(symbol);
-        let dso = profile.dsos.of(function.dso);
-        if !matches!(dso.kind, DsoKind::File | DsoKind::Vdso) {
-            return Err(format!("the code of {} can't be read", harmless(&dso.short_name)));
+        let wanted = *profile.symbols.of(symbol);
+        let dso = profile.dsos.of(wanted.dso);
+        let name = profile.strings.of(wanted.name).to_owned();
+        let opts = AnnotateOpts { dsos: vec![dso.path.clone()], symbols: vec![name.clone()] };
+        let functions = annotate(profile, &opts);
+        let function = functions.iter().find(|f| f.dso == wanted.dso && f.start == wanted.start);
+        let function = function.ok_or("no sample ends in this function; look at what it calls")?;
+        let opts = ListingOpts { source: true, ..ListingOpts::default() };
+        let sources = Sources::new(None);
+        let listing =
+            listings(profile, &data.recording().files, &sources, function, &opts).into_iter().next();
+        let listing = listing.ok_or("nothing to list")?;
+        if let Some(why) = listing.no_code {
+            return Err(format!("{}: {why}", harmless(&dso.path)));
         }
-        let file = data.recording().files.open(dso);
-        let file = file.as_ref().as_ref().map_err(|why| format!("{}: {why}", harmless(&dso.path)))?;
-        let object = file.object().ok_or("no object file")?;
-        let start = file.svma_of(FileOffset(function.start)).ok_or("the function is outside of the file")?;
-        let code = object.bytes_at(start, function.size as usize).ok_or("no code in the file")?;
-        let name = |address: Svma| {
-            let found = file.symbol(address).ok()?;
-            Some(match address.0 - found.start.0 {
-                0 => dso::demangle(found.name).into_owned(),
-                offset => format!("{}+{offset:#x}", dso::demangle(found.name)),
-            })
-        };
-        let instructions = disasm::disassemble(object.machine(), code, start, Syntax::Att, &name);
-        if instructions.is_empty() {
-            return Err("no disassembler for this processor".to_owned());
-        }
-        let hits = hits(data, symbol);
-        let total: u64 = hits.values().sum();
-        let line = |instruction: &disasm::Instruction| {
-            let offset = instruction.start.0 - start.0 + function.start;
-            let range = offset..offset + instruction.len as u64;
-            let here: u64 = hits.range(range).map(|(_, period)| period).sum();
-            let percent = here as f64 * 100.0 / total.max(1) as f64;
-            Line { percent, text: format!("{:>8x}:  {}", instruction.start.0, harmless(&instruction.text)) }
-        };
-        let lines: Vec<Line> = instructions.iter().map(line).collect();
-        let title = profile.strings.of(function.name).to_owned();
-        let mut this = Self { name: title, lines, cursor: 0, top: 0, height: 0 };
+        let event = data.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
+        let total = listing.totals.get(event).map_or(0, |sums| sums.period).max(1);
+        let addresses: Vec<u64> = listing.lines.iter().filter_map(address_of).collect();
+        let lines = listing.lines.iter().map(|line| line_of(line, event, total, &addresses)).collect();
+        let mut this =
+            Self { name, lines, with_source: true, cursor: 0, top: 0, height: 0, jumps: Vec::new() };
         this.jump_to_hottest();
         Ok(this)
     }
 
+    /// To the line with most samples, or if the cursor is there, to the next in order of heat.
     fn jump_to_hottest(&mut self) {
-        let hottest = self.lines.iter().enumerate().max_by(|(_, a), (_, b)| a.percent.total_cmp(&b.percent));
-        self.cursor = hottest.map_or(0, |(at, _)| at);
+        let mut by_heat: Vec<usize> =
+            (0..self.lines.len()).filter(|&i| self.lines[i].percent > 0.0).collect();
+        by_heat.sort_by(|&a, &b| self.lines[b].percent.total_cmp(&self.lines[a].percent));
+        let at = by_heat.iter().position(|&i| i == self.cursor);
+        let next = at.and_then(|at| by_heat.get(at + 1)).or(by_heat.first());
+        self.cursor = next.copied().unwrap_or(self.cursor);
     }
 
     /// The function.
@@ -83,59 +82,102 @@ impl Annotate {
 
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent) {
-        let last = self.lines.len().saturating_sub(1);
         let page = self.height.max(2) - 1;
         match key.code {
-            KeyCode::Down | KeyCode::Char('j') => self.cursor = (self.cursor + 1).min(last),
-            KeyCode::Up | KeyCode::Char('k') => self.cursor = self.cursor.saturating_sub(1),
-            KeyCode::PageDown => self.cursor = (self.cursor + page).min(last),
-            KeyCode::PageUp => self.cursor = self.cursor.saturating_sub(page),
+            KeyCode::Down | KeyCode::Char('j') => self.step(1, true),
+            KeyCode::Up | KeyCode::Char('k') => self.step(1, false),
+            KeyCode::PageDown => self.step(page, true),
+            KeyCode::PageUp => self.step(page, false),
             KeyCode::Home | KeyCode::Char('g') => self.cursor = 0,
-            KeyCode::End | KeyCode::Char('G') => self.cursor = last,
+            KeyCode::End | KeyCode::Char('G') => self.cursor = self.lines.len().saturating_sub(1),
             KeyCode::Char('h' | 'H') => self.jump_to_hottest(),
+            KeyCode::Char('o') => self.with_source = !self.with_source,
+            KeyCode::Enter | KeyCode::Right => self.follow(),
+            KeyCode::Backspace | KeyCode::Left => self.cursor = self.jumps.pop().unwrap_or(self.cursor),
             _ => {}
+        }
+    }
+
+    /// Moves by `count` visible lines.
+    fn step(&mut self, count: usize, down: bool) {
+        let visible: Vec<usize> = (0..self.lines.len()).filter(|&i| self.is_visible(i)).collect();
+        let at = visible.partition_point(|&i| i < self.cursor);
+        let to =
+            if down { (at + count).min(visible.len().saturating_sub(1)) } else { at.saturating_sub(count) };
+        self.cursor = visible.get(to).copied().unwrap_or(0);
+    }
+
+    fn is_visible(&self, at: usize) -> bool {
+        self.with_source || self.lines[at].address.is_some()
+    }
+
+    /// Goes where the jump under the cursor goes.
+    fn follow(&mut self) {
+        let Some(target) = self.lines.get(self.cursor).and_then(|line| line.target) else { return };
+        if let Some(at) = self.lines.iter().position(|line| line.address == Some(target)) {
+            self.jumps.push(self.cursor);
+            self.cursor = at;
         }
     }
 
     /// Draws the listing.
     pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, theme: Theme) {
         self.height = usize::from(area.height);
-        let half = self.height / 2;
-        if self.cursor < self.top || self.cursor >= self.top + self.height {
-            self.top = self.cursor.saturating_sub(half);
+        let visible: Vec<usize> = (0..self.lines.len()).filter(|&i| self.is_visible(i)).collect();
+        let at = visible.partition_point(|&i| i < self.cursor);
+        if at < self.top || at >= self.top + self.height {
+            self.top = at.saturating_sub(self.height / 2);
         }
-        let width = usize::from(area.width);
-        let shown = self.lines.iter().enumerate().skip(self.top);
-        for (y, (i, line)) in (area.y..area.bottom()).zip(shown) {
-            let percent =
-                if line.percent > 0.0 { format!("{:>6.2} ", line.percent) } else { "       ".to_owned() };
-            buffer.set_stringn(area.x, y, &percent, width, theme.percent(line.percent));
-            let rest = width.saturating_sub(percent.len());
-            buffer.set_stringn(
-                area.x + percent.len() as u16,
-                y,
-                format!("│{}", line.text),
-                rest,
-                Style::new(),
-            );
+        for (y, &i) in (area.y..area.bottom()).zip(visible.iter().skip(self.top)) {
+            self.draw_line(buffer, Rect { y, height: 1, ..area }, theme, i);
             if i == self.cursor {
                 buffer.set_style(Rect { y, height: 1, ..area }, theme.selected());
             }
         }
     }
+
+    fn draw_line(&self, buffer: &mut Buffer, area: Rect, theme: Theme, at: usize) {
+        let line = &self.lines[at];
+        let width = usize::from(area.width);
+        let percent = if line.percent > 0.0 { format!("{:>6.2} ", line.percent) } else { " ".repeat(7) };
+        buffer.set_stringn(area.x, area.y, &percent, width, theme.percent(line.percent));
+        // The jump under the cursor points to its target.
+        let aimed = self.lines.get(self.cursor).and_then(|line| line.target);
+        let arrow = match (line.address, line.target) {
+            (Some(address), _) if aimed == Some(address) => '▶',
+            (Some(address), Some(target)) if target <= address => '↑',
+            (Some(_), Some(_)) => '↓',
+            _ => ' ',
+        };
+        let style = if line.address.is_some() { Style::new() } else { theme.dim() };
+        let text = format!("│{arrow}{}", line.text);
+        buffer.set_stringn(area.x + 7, area.y, text, width.saturating_sub(7), style);
+    }
 }
 
-/// Period per address of the leaf, in the space of the DSO's frames, for samples that end in `symbol`.
-fn hits(data: &Data<'_>, symbol: SymbolId) -> BTreeMap<u64, u64> {
-    let profile = data.profile();
-    let event = data.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
-    let mut hits = BTreeMap::new();
-    for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
-        let frame = profile.callsites.of(key.callsite).frame;
-        // The last name of a frame is the symbol table's.
-        if profile.frame_names(frame).last().is_some_and(|name| name.symbol == symbol) {
-            *hits.entry(profile.frames.of(frame).addr).or_default() += sums.period;
+fn address_of(line: &Listed) -> Option<u64> {
+    match line {
+        Listed::Code(code) => Some(code.svma.0),
+        _ => None,
+    }
+}
+
+fn line_of(line: &Listed, event: usize, total: u64, addresses: &[u64]) -> Line {
+    let source =
+        |text: String| Line { percent: 0.0, text: harmless(&text).into_owned(), address: None, target: None };
+    match line {
+        Listed::Function(name) => source(format!("{name}:")),
+        Listed::Place { file, line } => source(format!("{file}:{line}")),
+        Listed::Source { line, text } => source(format!("{line:>5} {}", text.replace('\t', "    "))),
+        Listed::Code(code) => {
+            let period = code.sums.get(event).map_or(0, |sums| sums.period);
+            let jump = code.branch.filter(|branch| !branch.is_call).map(|branch| branch.target.0);
+            Line {
+                percent: period as f64 * 100.0 / total as f64,
+                text: format!("{:>8x}:  {}", code.svma.0, harmless(&code.text)),
+                address: Some(code.svma.0),
+                target: jump.filter(|target| addresses.contains(target)),
+            }
         }
     }
-    hits
 }

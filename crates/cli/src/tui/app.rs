@@ -283,7 +283,9 @@ impl<'a> App<'a> {
             None => "?:help →:open /:find a:annotate s:callers f:flame t,d,z:zoom o:order q:quit",
             Some(View::Sandwich(_)) => "↑↓:move  Enter:go there  Esc:back  ?:help",
             Some(View::Flame(_)) => "↑↓←→:move  Enter:zoom  u:all  s:callers  /:find  Esc:back  ?:help",
-            Some(View::Annotate(_)) => "↑↓:move  h:hottest  s:callers  Esc:back  ?:help",
+            Some(View::Annotate(_)) => {
+                "↑↓:move  h:hottest, next  o:source  Enter:jump  Left:back  s:callers  Esc ?"
+            }
             Some(View::Help(_)) => "any key:back  ↑↓:scroll",
         }
         .to_owned()

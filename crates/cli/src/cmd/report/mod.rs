@@ -11,6 +11,7 @@ use crate::text::report as stdio;
 use crate::{out, term, tui};
 use std::io::{IsTerminal, Write};
 use perfdata::PerfData;
+use profile::reason::{Diagnostics, Reason};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
@@ -34,6 +35,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.header {
         plan.header = Some(header(&path, &file, args.show_info));
     }
+    let browses = browses(&args);
+    if browses && !args.inline {
+        // The first screen shall not wait for line tables.
+        plan.report.inlines = false;
+    }
     let mut progress = load::Progress::on_stderr(&path, &map);
     let recording = load::load_file(&file, plan.load_opts(&args)?, &mut progress)?;
     tell_problems(&recording, args.verbose);
@@ -41,7 +47,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         out::note(&format!("tally report: {}: no samples in it", path.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    if browses(&args) {
+    if browses {
         let theme = tui::Theme { colour: term::colours_stdout() };
         return tui::run(tui::App::new(tui::Data::new(&recording, plan.report), theme));
     }
@@ -72,6 +78,18 @@ fn print(recording: &Recording, plan: &Plan, args: &Args) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// How many stacks don't reach their root, if that is more than one in a hundred.
+fn tell_cut_stacks(found: &Diagnostics) {
+    let cut: Vec<_> = found.stack_ends.iter().filter(|(end, _)| !end.is_complete()).collect();
+    let sum: u64 = cut.iter().map(|(_, count)| **count).sum();
+    if sum * 100 <= found.samples_attributed {
+        return;
+    }
+    let causes: Vec<String> = cut.iter().map(|(end, count)| format!("{end} {count}")).collect();
+    let percent = sum as f64 * 100.0 / found.samples_attributed.max(1) as f64;
+    out::note(&format!("tally report: {percent:.1}% of the stacks are cut short ({})", causes.join(", ")));
+}
+
 /// Damage and losses go to standard error, one line each.
 fn tell_problems(recording: &Recording, verbose: bool) {
     let found = &recording.diagnostics;
@@ -87,6 +105,10 @@ fn tell_problems(recording: &Recording, verbose: bool) {
             lost.lost_records, lost.lost_events
         ));
     }
+    for (reason, count) in lost.dropped.iter().filter(|(reason, _)| **reason != Reason::Filtered) {
+        out::note(&format!("tally report: {count} of {} samples are left out: {reason}", lost.samples_read));
+    }
+    tell_cut_stacks(lost);
     if verbose {
         for line in load::describe(recording) {
             out::note(&line);
