@@ -14,6 +14,8 @@ const STYLES: Styles = Styles::styled()
 /// Accounts for every nanosecond of a program: a sampling profiler that speaks perf's files and commands.
 #[derive(Parser)]
 #[command(name = "tally", version, styles = STYLES, max_term_width = 110, disable_help_subcommand = false)]
+// perf takes any unambiguous beginning of a long option, and its users type them (--no-child).
+#[command(infer_long_args = true)]
 #[command(after_help = "\
 Examples:
   tally run -- ./app             run it; then one screen: where the time went
@@ -43,6 +45,11 @@ mod tests {
     #[test]
     fn no_flag_contradicts_another() {
         Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn long_options_may_be_cut_short() {
+        assert!(Flags::try_parse_from(["tally", "stat", "--no-inh", "--repe", "2", "true"]).is_ok());
     }
 
     #[test]

@@ -166,6 +166,23 @@ fn readings_are_scaled_place_by_place_and_summed_up() {
 }
 
 #[test]
+fn a_task_that_moves_between_cpus_is_not_scaled_for_being_elsewhere() {
+    let place = |cpu| Place { cpu: Some(cpu), tid: Some(7) };
+    let reading = |value, running_ns| Some(Reading { value, enabled_ns: 100, running_ns });
+    let event = |places| [EventReadings { support: Support::Full, places, tool_ns: None }];
+    let grouping = Grouping::new(Aggregation::Cpu, &[place(0), place(1)]);
+    let values = |places| {
+        let blocks = grouping.blocks(&event(places));
+        blocks.iter().map(|b| b.cells[0].value()).collect::<Vec<_>>()
+    };
+    // On CPU 0 for 60 ns, on CPU 1 for 40: nothing was missed.
+    assert_eq!(values(vec![reading(6, 60), reading(4, 40)]), [Some(6.0), Some(4.0)]);
+    // Half of each was missed.
+    assert_eq!(values(vec![reading(3, 30), reading(2, 20)]), [Some(6.0), Some(4.0)]);
+    assert_eq!(values(vec![reading(3, 100), reading(0, 0)]), [Some(3.0), None]);
+}
+
+#[test]
 fn runs_are_averaged() {
     let mut average = Average::default();
     for value in [10.0, 20.0, 30.0] {

@@ -25,12 +25,39 @@ pub struct Grouping {
     by: Aggregation,
     /// The group of each place.
     keys: Vec<Key>,
+    /// The places that count one task on one CPU each, by task.
+    spread: Vec<Vec<usize>>,
 }
 
 impl Grouping {
     /// Finds where each place belongs.
     pub fn new(by: Aggregation, places: &[Place]) -> Self {
-        Self { by, keys: places.iter().map(|p| key_of(by, *p)).collect() }
+        let mut spread: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (index, place) in places.iter().enumerate().filter(|(_, p)| p.cpu.is_some()) {
+            if let Some(tid) = place.tid {
+                spread.entry(tid).or_default().push(index);
+            }
+        }
+        let keys = places.iter().map(|p| key_of(by, *p)).collect();
+        Self { by, keys, spread: spread.into_values().collect() }
+    }
+
+    /// A task's counter on one CPU is enabled whenever the task runs anywhere, but can only run on its CPU. What it
+    /// missed because the PMU was shared shows only in the sum over CPUs; each gets its part of that.
+    fn share_out(&self, readings: &[Option<Reading>]) -> Vec<Option<Reading>> {
+        let mut shared = readings.to_vec();
+        for places in &self.spread {
+            let of_task = || places.iter().filter_map(|&p| readings.get(p).copied().flatten());
+            let running: u64 = of_task().map(|r| r.running_ns).sum();
+            let enabled = of_task().map(|r| r.enabled_ns).max().unwrap_or(0).max(running);
+            for &place in places {
+                if let Some(Some(reading)) = shared.get_mut(place) {
+                    let part = if running == 0 { 0.0 } else { reading.running_ns as f64 / running as f64 };
+                    reading.enabled_ns = (enabled as f64 * part).round() as u64;
+                }
+            }
+        }
+        shared
     }
 
     /// How it groups.
@@ -64,7 +91,7 @@ impl Grouping {
             return Cell::Counted(Count { value: ns, enabled_ns: ns, running_ns: ns, series: None });
         }
         let mut sum = Count { value: 0.0, enabled_ns: 0.0, running_ns: 0.0, series: None };
-        for (reading, _) in event.places.iter().zip(&self.keys).filter(|(_, k)| *k == key) {
+        for (reading, _) in self.share_out(&event.places).iter().zip(&self.keys).filter(|(_, k)| *k == key) {
             let Some(reading) = reading else { continue };
             sum.value += scaled(reading);
             sum.enabled_ns += reading.enabled_ns as f64;

@@ -270,7 +270,8 @@ impl<'a> Table<'a> {
         };
         let text = self.value_text(key, row, at);
         let width = column.width;
-        let flush_right = key.is_number() && *key != SortKey::Cpu && self.opts.separator.is_none();
+        let right = matches!(key, SortKey::TraceField(_)) || (key.is_number() && *key != SortKey::Cpu);
+        let flush_right = right && self.opts.separator.is_none();
         if flush_right { format!("{text:>width$}") } else { text }
     }
 
