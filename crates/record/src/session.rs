@@ -230,6 +230,10 @@ impl<'o> Recording<'o> {
                 self.drain();
             }
             self.climb();
+            if let Some(child) = &mut self.child {
+                // Not only when told: a signal may have gone to a thread that does not block it.
+                self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
+            }
             let targets_gone = self.child.is_none() && self.watched.iter().all(Option::is_none);
             if self.ending.is_some() || targets_gone || (self.interrupted && self.child.is_none()) {
                 return Ok(());
@@ -249,9 +253,6 @@ impl<'o> Recording<'o> {
     fn take_signals(&mut self) -> Result<(), Error> {
         while let Some(signal) = self.signals.next().map_err(Error::system("signalfd"))? {
             if signal.number == SIGCHLD {
-                if let Some(child) = &mut self.child {
-                    self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
-                }
                 continue;
             }
             let watches_child = self.opts.target.whom == Whom::Command;

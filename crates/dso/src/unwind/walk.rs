@@ -8,7 +8,7 @@ use super::frame_pointer::{At, Guess, guess};
 use super::registers::Regs;
 use super::rule::{Cfa, Restore, Row, Rule, SAME, Step};
 use super::rule_cache::RuleCache;
-use super::space::{AddressSpace, Mapped};
+use super::space::{AddressSpace, Mapped, UnwindInfo};
 use crate::Avma;
 
 /// A copy of the user stack.
@@ -182,6 +182,16 @@ impl Unwinder {
             return walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which: Which::Anonymous, pc });
         };
         let svma = lookup.wrapping_sub(mapped.bias);
+        self.step_at::<A>(walk, info, svma, false)
+    }
+
+    fn step_at<A: Arch>(
+        &mut self,
+        walk: &mut Walk<'_>,
+        info: &UnwindInfo,
+        svma: u64,
+        is_retry: bool,
+    ) -> Result<(), Stop> {
         if let Some(rule) = self.cache.find(info.id, svma) {
             return walk.by_rule::<A>(rule);
         }
@@ -194,7 +204,12 @@ impl Unwinder {
             Step::Root => Err(Stop::ReachedRoot),
             // The dynamic linker's _start has no rules; nobody called it.
             Step::Nothing if is_entry_code(info.object().entry().0, svma) => Err(Stop::ReachedRoot),
+            // Behind a system call that ends its function (sigreturn), the pc is one past it.
+            Step::Nothing if walk.is_exact && !is_retry => {
+                self.step_at::<A>(walk, info, svma.wrapping_sub(1), true)
+            }
             Step::Nothing => {
+                let pc = Avma(walk.registers[A::PC]);
                 let which = if info.cfi().is_empty() { Which::File } else { Which::Function };
                 walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which, pc })
             }
@@ -276,10 +291,14 @@ impl Walk<'_> {
         if !names_pc {
             self.registers[A::PC] = self.registers[A::RA];
         }
-        if self.registers[A::SP] <= old[A::SP]
-            && !row.is_signal_frame
-            && !(A::HAS_LINK_REGISTER && self.is_exact)
-        {
+        // vfork keeps its return address in a register, so that its frame has no size while it waits.
+        let keeps_ra = row
+            .registers
+            .iter()
+            .any(|(r, restore)| usize::from(*r) == A::RA && matches!(restore, Restore::Register(_)));
+        let may_be_empty = self.is_exact && (A::HAS_LINK_REGISTER || keeps_ra);
+        let (sp, old_sp) = (self.registers[A::SP], old[A::SP]);
+        if (sp < old_sp || (sp == old_sp && !may_be_empty)) && !row.is_signal_frame {
             return Err(bad);
         }
         self.is_exact = row.is_signal_frame;

@@ -1,0 +1,157 @@
+//! Recordings of real commands, read back. Where events may not be opened, the tests say so and pass.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use perfdata::stack_notes::StackNotes;
+use perfdata::{Endian, Order, PerfData, Record};
+use record::opts::{CallGraph, Output, RecordOpts};
+use record::sys::{Counter, CounterPlace};
+use record::{RunSummary, Target};
+
+/// One recording at a time: each minds all children and signals of the process.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn may_record() -> bool {
+    let attr = perfdata::Attr {
+        type_: perfdata::abi::PERF_TYPE_SOFTWARE,
+        flags: perfdata::AttrFlags::EXCLUDE_KERNEL,
+        ..Default::default()
+    };
+    match Counter::open(&attr.to_bytes(), CounterPlace::task(0)) {
+        Ok(_) => true,
+        Err(e) => {
+            eprintln!("skipped: perf_event_open: {e}");
+            false
+        }
+    }
+}
+
+struct Recorded {
+    summary: RunSummary,
+    bytes: Vec<u8>,
+}
+
+fn output(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    dir.join(format!("live-{}-{name}.data", std::process::id()))
+}
+
+/// Records `command`; `None` where that is not allowed.
+fn recorded(name: &str, command: &[&str], change: impl FnOnce(&mut RecordOpts)) -> Option<Recorded> {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !may_record() {
+        return None;
+    }
+    let path = output(name);
+    let mut opts = RecordOpts {
+        target: Target { command: command.iter().map(Into::into).collect(), ..Target::default() },
+        call_graph: CallGraph::Live,
+        output: Output::File(path.clone()),
+        summary: true,
+        ..RecordOpts::default()
+    };
+    change(&mut opts);
+    let summary = record::record(&opts).expect("recording works");
+    let bytes = std::fs::read(&path).expect("the file is there");
+    std::fs::remove_file(&path).expect("ours to remove");
+    Some(Recorded { summary, bytes })
+}
+
+/// Counts the samples whose callchain has at least `frames` entries, and all of them.
+fn count_samples(bytes: &[u8], frames: usize) -> (u64, u64) {
+    let (mut long, mut all) = (0, 0);
+    let file = PerfData::open(bytes).expect("our own file");
+    let diagnostics = file.visit(Order::Time, |item| {
+        if let Record::Sample(sample) = &item.record {
+            all += 1;
+            long += u64::from(sample.callchain.is_some_and(|c| c.len() >= frames));
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    drop(diagnostics);
+    (long, all)
+}
+
+/// A shell that burns about 0.3 s of CPU time.
+const BURN: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+
+#[test]
+fn samples_written_are_samples_counted_and_stacks_are_conserved() {
+    let Some(Recorded { summary, bytes }) = recorded("burn", &["sh", "-c", BURN], |_| {}) else { return };
+    let (long, all) = count_samples(&bytes, 3);
+    assert_eq!(all, summary.lost.samples);
+    let quality = &summary.quality;
+    let stopped: u64 = quality.stopped.iter().map(|s| s.count).sum();
+    assert_eq!(quality.stacks, quality.complete + quality.joined + stopped);
+    assert!(quality.stacks == 0 || long > 0, "stacks were unwound, but no chain is longer than its leaf");
+    let file = PerfData::open(&bytes).expect("our own file");
+    if let Some(notes) = file.appendix().and_then(|a| StackNotes::read(a, Endian::NATIVE)) {
+        assert_eq!(notes.stacks, quality.stacks);
+        assert_eq!(notes.stops.len() as u64, quality.joined + stopped);
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    let Some(run) = recorded("exit", &["sh", "-c", "exit 7"], |_| {}) else { return };
+    assert_eq!(run.summary.exit.map(|e| e.shell_code()), Some(7));
+    let Some(run) = recorded("signal", &["sh", "-c", "kill -15 $$"], |_| {}) else { return };
+    assert_eq!(run.summary.exit.map(|e| e.shell_code()), Some(143));
+}
+
+#[test]
+fn every_threads_time_on_and_off_is_its_life() {
+    let command = ["sh", "-c", "sleep 0.1; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"];
+    let Some(Recorded { summary, .. }) = recorded("life", &command, |_| {}) else { return };
+    assert!(!summary.threads.is_empty());
+    for thread in &summary.threads {
+        assert_eq!(thread.on_ns + thread.off_ns, thread.life_ns, "{thread:?}");
+    }
+    let slept =
+        summary.threads.iter().find(|t| t.comm == "sleep").expect("a process of 0.1 s keeps its name");
+    assert!(slept.off_ns >= 50_000_000, "{slept:?}");
+}
+
+#[test]
+fn a_command_that_cannot_run_leaves_no_file_and_the_shells_status() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !may_record() {
+        return;
+    }
+    let path = output("none");
+    let opts = RecordOpts {
+        target: Target { command: vec!["/no/such/program".into()], ..Target::default() },
+        output: Output::File(path.clone()),
+        ..RecordOpts::default()
+    };
+    let error = record::record(&opts).expect_err("it can't run");
+    assert_eq!(error.exit_code(), 127);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_size_limit_ends_the_recording_but_not_the_command() {
+    let command = ["sh", "-c", &format!("{BURN}; {BURN}; exit 5")];
+    let limit = |opts: &mut RecordOpts| opts.max_size_bytes = Some(4096);
+    let Some(Recorded { summary, bytes }) = recorded("limit", &command, limit) else { return };
+    assert_eq!(summary.exit.map(|e| e.shell_code()), Some(5));
+    PerfData::open(&bytes).expect("a whole file");
+}
+
+#[test]
+fn snapshots_go_to_the_file_in_dwarf_mode() {
+    let dwarf = |opts: &mut RecordOpts| opts.call_graph = CallGraph::Dwarf(4096);
+    let Some(Recorded { summary, bytes }) = recorded("dwarf", &["sh", "-c", BURN], dwarf) else { return };
+    let mut with_stack = 0;
+    let file = PerfData::open(&bytes).expect("our own file");
+    let diagnostics = file.visit(Order::File, |item| {
+        if let Record::Sample(sample) = &item.record {
+            with_stack += u64::from(sample.stack_user.is_some_and(|s| !s.bytes.is_empty()));
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    drop(diagnostics);
+    assert!(with_stack > 0 || summary.lost.samples == 0);
+    assert_eq!(summary.quality.stacks, 0);
+}
