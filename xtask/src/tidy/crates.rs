@@ -23,7 +23,6 @@ const LISTED: &[&str] = &[
     "crossterm",
     "disarm64",
     "flate2",
-    "framehop",
     "gimli",
     "hashbrown",
     "iced-x86",
