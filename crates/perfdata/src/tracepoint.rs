@@ -17,6 +17,9 @@ use crate::Endian;
 use crate::file::tracing::TracingData;
 use expr::Expr;
 
+/// Function and offset of a kernel address.
+pub type Resolve<'r> = dyn Fn(u64) -> Option<(String, u64)> + 'r;
+
 /// Formats of a file by tracepoint id.
 #[derive(Debug, Default)]
 pub struct Formats {
@@ -130,7 +133,13 @@ impl Format {
 
     /// Appends the payload as the kernel prints it. If its print format is not understood: all fields with names.
     pub fn print(&self, raw: &[u8], out: &mut String) {
-        let payload = eval::Payload { raw, format: self };
+        self.print_with(raw, &|_| None, out);
+    }
+
+    /// The same with names for code addresses (`%pS`): `resolve` tells the function an address of the recording
+    /// kernel lies in, and how far behind its beginning.
+    pub fn print_with(&self, raw: &[u8], resolve: &Resolve<'_>, out: &mut String) {
+        let payload = eval::Payload { raw, format: self, resolve };
         match &self.print {
             Some((pieces, args)) => printf::print(pieces, args, &payload, out),
             None => {
@@ -152,7 +161,7 @@ impl Format {
     /// A field's value as text: numbers decimal (pointers hexadecimal), other bytes in hexadecimal.
     #[must_use]
     pub fn value(&self, field: &Field, raw: &[u8]) -> String {
-        let payload = eval::Payload { raw, format: self };
+        let payload = eval::Payload { raw, format: self, resolve: &|_| None };
         if field.is_text() {
             return payload.text(field);
         }

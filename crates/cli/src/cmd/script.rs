@@ -2,13 +2,14 @@
 
 use crate::load;
 use crate::out;
-use crate::script::{Field, Fields, Row, RowMaker, Style, write_json, write_row};
+use crate::script::{Field, Fields, KernelNames, Row, RowMaker, Style, write_json, write_row};
 use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
 use dso::DebugSearch;
 use perfdata::abi::{PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_STACK_USER};
 use perfdata::tracepoint::Formats;
 use perfdata::{Order, PerfData, Sample};
+use profile::machine::Mappings;
 use profile::profile::Profile;
 use profile::session::{Session, SessionOpts};
 use profile::source::Want;
@@ -87,18 +88,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     fields.fit(file.events(), callchains)?;
     let by_event: Vec<_> = file.events().iter().map(|e| fields.of(e)).collect();
     let formats = file.features().tracing_data.as_ref().map(Formats::new);
-    let style = Style {
+    let mut search = DebugSearch::from_env();
+    search.root = args.symfs.clone().or(search.root);
+    let files = ObjectFiles::new(search);
+    let mut style = Style {
         events: file.events(),
         fields: by_event.clone(),
         name_width: file.events().iter().map(|e| e.name.len()).max().unwrap_or(0),
         nanoseconds: args.ns,
         inline: args.inline,
         callchains,
+        kernel: KernelNames { files: &files, mappings: Mappings::default() },
         formats: formats.as_ref(),
     };
-    let mut search = DebugSearch::from_env();
-    search.root = args.symfs.clone().or(search.root);
-    let files = ObjectFiles::new(search);
     let lines = by_event.iter().any(|f| f.has(Field::Srcline));
     let unwinds = file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_STACK_USER));
     let inlines = callchains && !args.no_inline && (unwinds || args.inline || args.json);
@@ -111,7 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         unwinder: StackUnwinder::new(&files, file.features().arch.as_deref()),
         filter: &filter,
     };
-    print(&args, &file, &style, &maker)
+    print(&args, &file, &mut style, &maker)
 }
 
 fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
@@ -124,7 +126,7 @@ fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
 fn print(
     args: &Args,
     file: &PerfData<'_>,
-    style: &Style<'_>,
+    style: &mut Style<'_>,
     maker: &RowMaker<'_>,
 ) -> anyhow::Result<ExitCode> {
     let max_frames = args.max_stack.unwrap_or(usize::MAX);
@@ -137,7 +139,8 @@ fn print(
     let mut failed = None;
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         let rows = maker.rows(&mut session, items);
-        let profile = session.profile();
+        style.kernel.mappings.clone_from(session.machine().kernel());
+        let (profile, style) = (session.profile(), &*style);
         let texts: Vec<String> =
             rows.par_chunks(PIECE).map(|rows| text_of(rows, style, profile, args.json)).collect();
         match texts.iter().try_for_each(|text| out.write_all(text.as_bytes())) {

@@ -34,7 +34,7 @@ pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &
     }
     if let (Some(raw), Some(format)) = (s.raw, style.formats.and_then(|f| f.of(event.attr.config))) {
         let mut text = String::new();
-        format.print(raw, &mut text);
+        format.print_with(raw, &|addr| style.kernel.name(profile, addr), &mut text);
         put("trace", json!(text));
         let fields = format.values(raw).into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
         put("fields", Value::Object(fields.collect()));

@@ -6,9 +6,11 @@
 use super::fields::{Field, FieldSet};
 use super::row::Row;
 use crate::out::harmless;
+use crate::symbols::ObjectFiles;
 use perfdata::abi::*;
 use perfdata::tracepoint::Formats;
 use perfdata::{BranchFlags, CpuMode, Event, Regs, Weight};
+use profile::machine::Mappings;
 use profile::profile::Profile;
 use profile::table::{DsoKind, FrameId, InlineFrame};
 use std::fmt::Write;
@@ -27,8 +29,29 @@ pub struct Style<'a> {
     pub callchains: bool,
     /// Functions inlined into recorded frames are shown as well; perf 6.1 shows only those of unwound ones.
     pub inline: bool,
+    /// Names of kernel addresses in tracepoints.
+    pub kernel: KernelNames<'a>,
     /// The file's tracepoint formats.
     pub formats: Option<&'a Formats>,
+}
+
+/// Names for addresses of the recording kernel.
+pub struct KernelNames<'a> {
+    /// The object files.
+    pub files: &'a ObjectFiles,
+    /// The kernel's mappings by now.
+    pub mappings: Mappings,
+}
+
+impl KernelNames<'_> {
+    /// Function and offset.
+    pub fn name(&self, profile: &Profile, addr: u64) -> Option<(String, u64)> {
+        let mapping = self.mappings.find(addr)?;
+        let file = self.files.open(profile.dsos.of(mapping.dso));
+        let svma = dso::Svma(mapping.to_dso(addr));
+        let symbol = file.as_ref().as_ref().ok()?.symbol(svma).ok()?;
+        Some((dso::demangle(symbol.name).into_owned(), svma.0.wrapping_sub(symbol.start.0)))
+    }
 }
 
 /// Appends the lines of one row, line end included.
@@ -46,7 +69,7 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
     }
     if let Some(raw) = row.sample.raw.filter(|_| fields.has(Field::Trace)) {
         match style.formats.and_then(|f| f.of(event.attr.config)) {
-            Some(format) => format.print(raw, out),
+            Some(format) => format.print_with(raw, &|addr| style.kernel.name(profile, addr), out),
             None => write_raw(out, raw),
         }
     }

@@ -9,5 +9,5 @@ mod row;
 
 pub use fields::{Field, FieldSet, Fields};
 pub use json::write_json;
-pub use line::{Style, write_row};
+pub use line::{KernelNames, Style, write_row};
 pub use row::{Row, RowMaker};

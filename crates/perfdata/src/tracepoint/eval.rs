@@ -10,6 +10,7 @@ use crate::wire::until_nul;
 pub(super) struct Payload<'a> {
     pub(super) raw: &'a [u8],
     pub(super) format: &'a Format,
+    pub(super) resolve: &'a super::Resolve<'a>,
 }
 
 impl<'a> Payload<'a> {

@@ -312,6 +312,10 @@ impl Parser<'_> {
                 Some(Expr::Field(self.field_name()?))
             }
             Token::Name(n) if n == "sizeof" => self.sizeof(),
+            // libtraceevent takes a name nobody resolved (`vmemmap_base`) for 0, and so do we.
+            Token::Name(n) if self.peek() != Some(&Token::Op("(")) => {
+                Some(Expr::Number(known(&n).unwrap_or(0)))
+            }
             Token::Name(n) => {
                 self.expect("(")?;
                 let out = self.function(&n)?;
@@ -392,14 +396,48 @@ impl Parser<'_> {
         let mut table = Vec::new();
         while self.eat(",") {
             self.expect("{")?;
-            let value = super::eval::constant(&self.expression()?)?;
+            let value = self.table_value()?;
             self.expect(",")?;
-            let Token::Text(name) = self.next()? else { return None };
+            let name = self.expression()?;
             self.expect("}")?;
-            table.push((value, name));
+            // Newer kernels end the table with `{ 0, ((void *)0) }`.
+            if let (Some(value), Expr::Text(name)) = (value, name) {
+                table.push((value, name));
+            }
         }
         Some(table)
     }
+
+    /// The value of a table's entry; inside: `None` for a name that means nothing here, whose entry cannot match.
+    fn table_value(&mut self) -> Option<Option<u64>> {
+        if let (Some(Token::Name(n)), Some(Token::Op(","))) = (self.peek(), self.tokens.get(self.at + 1)) {
+            let value = known(n);
+            self.at += 1;
+            return Some(value);
+        }
+        Some(super::eval::constant(&self.expression()?))
+    }
+}
+
+/// Names that formats use without their values.
+fn known(name: &str) -> Option<u64> {
+    const NAMES: [(&str, u64); 14] = [
+        ("HI_SOFTIRQ", 0),
+        ("TIMER_SOFTIRQ", 1),
+        ("NET_TX_SOFTIRQ", 2),
+        ("NET_RX_SOFTIRQ", 3),
+        ("BLOCK_SOFTIRQ", 4),
+        ("IRQ_POLL_SOFTIRQ", 5),
+        ("TASKLET_SOFTIRQ", 6),
+        ("SCHED_SOFTIRQ", 7),
+        ("HRTIMER_SOFTIRQ", 8),
+        ("RCU_SOFTIRQ", 9),
+        ("HRTIMER_NORESTART", 0),
+        ("HRTIMER_RESTART", 1),
+        ("true", 1),
+        ("false", 0),
+    ];
+    NAMES.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
 }
 
 fn is_unsigned(word: &str) -> bool {

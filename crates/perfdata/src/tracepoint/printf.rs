@@ -197,12 +197,39 @@ fn pointer(c: &Conversion, arg: &Expr, payload: &Payload<'_>) -> String {
     match c.pointer.as_str() {
         "I4" | "i4" => join(".", &u8::to_string, 4),
         "M" => join(":", &|b| format!("{b:02x}"), 6),
+        p if p.starts_with("IS") => {
+            socket_address(bytes, p.contains('p'), payload.format.endian).unwrap_or_default()
+        }
         p if p.starts_with("I6") => {
             let ip: Option<[u8; 16]> = bytes.first_chunk().copied();
             ip.map_or(String::new(), |ip| std::net::Ipv6Addr::from(ip).to_string())
         }
-        _ => format!("{:#x}", payload.value(arg)),
+        p => {
+            let value = payload.value(arg);
+            let code = matches!(p, "F" | "f" | "S" | "s" | "B");
+            match (payload.resolve)(value).filter(|_| code) {
+                Some((name, offset)) if matches!(p, "F" | "S") => format!("{name}+{offset:#x}"),
+                Some((name, _)) => name,
+                None if value == 0 && !code => "(nil)".into(),
+                None => format!("{value:#x}"),
+            }
+        }
     }
+}
+
+/// A `sockaddr` of IPv4 or IPv6, its port behind it if asked for.
+fn socket_address(bytes: &[u8], port: bool, endian: crate::Endian) -> Option<String> {
+    const AF_INET6: u16 = 10;
+    let (family, port_bytes) = (*bytes.first_chunk()?, *bytes.get(2..)?.first_chunk()?);
+    let number = u16::from_be_bytes(port_bytes);
+    if endian.u16(family) == AF_INET6 {
+        let ip: [u8; 16] = *bytes.get(8..)?.first_chunk()?;
+        let ip = std::net::Ipv6Addr::from(ip);
+        return Some(if port { format!("[{ip}]:{number}") } else { ip.to_string() });
+    }
+    let ip: [u8; 4] = *bytes.get(4..)?.first_chunk()?;
+    let ip = std::net::Ipv4Addr::from(ip);
+    Some(if port { format!("{ip}:{number}") } else { ip.to_string() })
 }
 
 fn number(

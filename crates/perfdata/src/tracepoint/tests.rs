@@ -91,3 +91,31 @@ fn deep_nesting_is_refused() {
     assert!(format(AB, &deep).print.is_none());
     assert!(format(AB, &format!("\"%d\", {}1", "-".repeat(5000))).print.is_none());
 }
+
+#[test]
+fn tables_may_hold_names_without_values_and_end_with_null() {
+    check(
+        AB,
+        r#""%s|%s|%s", __print_flags(REC->b, "|", { I_UNKNOWN, "unknown" }, { 0x4, "four" }, { 0, ((void *)0) }), __print_symbolic(2, { RT, "rt" }), __print_symbolic(3, { NET_RX_SOFTIRQ, "NET_RX" })"#,
+        &ab(),
+        "four|0x1230|0x2|NET_RX",
+    );
+    check(AB, r#""%p", (((struct page *)vmemmap_base) + (REC->b))"#, &ab(), "0x1234");
+}
+
+#[test]
+fn socket_addresses_are_printed_by_family() {
+    let fields = "\tfield:__u8 s[28];\toffset:4;\tsize:28;\tsigned:0;";
+    let mut raw = vec![7, 0, 0, 0];
+    raw.extend([2, 0, 0x1f, 0x90, 127, 0, 0, 1]);
+    raw.resize(32, 0);
+    check(fields, r#""%pISpc %pIS", REC->s, REC->s"#, &raw, "127.0.0.1:8080 127.0.0.1");
+}
+
+#[test]
+fn code_addresses_have_names_if_somebody_knows_them() {
+    let f = format(AB, r#""%pS %ps %pS", REC->b, REC->b, 5"#);
+    let mut out = String::new();
+    f.print_with(&ab(), &|a| (a == 0x1234).then(|| ("func".to_owned(), 4)), &mut out);
+    assert_eq!(out, "func+0x4 func 0x5");
+}
