@@ -56,9 +56,9 @@ pub struct Args {
     /// The heading
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// What colours tell
-    #[arg(long, value_enum, default_value_t = Palette::Kind, value_name = "PALETTE", alias = "colors")]
-    pub palette: Palette,
+    /// What colours tell: the kind of code, or nothing (blue is the custom, and the default, for time off the CPU)
+    #[arg(long, value_enum, value_name = "PALETTE", alias = "colors")]
+    pub palette: Option<Palette>,
     /// Width of the graph in px
     #[arg(long, default_value_t = 1200, value_name = "PX", value_parser = clap::value_parser!(u32).range(200..100_000))]
     pub width: u32,
@@ -196,6 +196,6 @@ fn svg_opts(tree: &Tree, args: &Args) -> SvgOpts {
         width: args.width,
         min_width: args.min_width.max(0.0),
         icicle: args.icicle,
-        palette: args.palette,
+        palette: args.palette.unwrap_or(if tree.is_waiting() { Palette::Io } else { Palette::Kind }),
     }
 }

@@ -68,6 +68,7 @@ pub struct Tree {
     by_path: FxHashMap<(NodeId, NameId), NodeId>,
     /// What the values count.
     pub unit: Unit,
+    waiting: bool,
 }
 
 /// What a value counts.
@@ -94,6 +95,7 @@ impl Tree {
             nodes: vec![root],
             by_path: FxHashMap::default(),
             unit,
+            waiting: false,
         };
         tree.intern("all", Kind::Task);
         tree
@@ -148,6 +150,11 @@ impl Tree {
         self.names[id.0 as usize].1
     }
 
+    /// True if the values are time off the CPU.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting
+    }
+
     /// Number of nodes, the root included.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -188,6 +195,7 @@ impl Tree {
             nodes: vec![self.nodes[0].clone()],
             by_path: FxHashMap::default(),
             unit: self.unit.clone(),
+            waiting: self.waiting,
         };
         for leaf in self.leaves().filter(|&leaf| leaf != Self::ROOT) {
             let mut path = self.path(leaf);

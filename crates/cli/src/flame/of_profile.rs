@@ -29,10 +29,12 @@ impl Tree {
     pub fn of_profile(profile: &Profile, opts: TreeOpts) -> Self {
         let unit = profile.events.get(opts.event).map_or(Unit::Samples, unit_of);
         let unit = if opts.samples { Unit::Samples } else { unit };
+        let mut tree = Self::new(unit);
+        tree.waiting = profile.events.get(opts.event).is_some_and(is_waiting);
         let mut builder = Builder {
             profile,
             opts,
-            tree: Self::new(unit),
+            tree,
             frames: vec![None; profile.frames.len()],
             tasks: FxHashMap::default(),
             nodes: FxHashMap::default(),
@@ -49,10 +51,14 @@ impl Tree {
 /// Clocks and off-CPU times count nanoseconds.
 fn unit_of(event: &EventInfo) -> Unit {
     const SOFTWARE: u32 = 1;
-    const TIMES: [&str; 2] = ["offcpu-time", "runnable-time"];
     let clock = event.kind == SOFTWARE && event.config <= 1;
+    if clock || is_waiting(event) { Unit::Nanoseconds } else { Unit::Event(event.name.clone()) }
+}
+
+/// Events whose period is time off the CPU.
+fn is_waiting(event: &EventInfo) -> bool {
     let base = event.name.split(':').next().unwrap_or_default();
-    if clock || TIMES.contains(&base) { Unit::Nanoseconds } else { Unit::Event(event.name.clone()) }
+    matches!(base, "offcpu-time" | "runnable-time")
 }
 
 struct Builder<'a> {

@@ -19,6 +19,8 @@ pub struct FlameView {
     /// First depth shown.
     top: u32,
     find: String,
+    /// Value of all stacks.
+    all: u64,
 }
 
 impl FlameView {
@@ -29,7 +31,8 @@ impl FlameView {
 
     fn at(tree: &Tree, root: NodeId, find: String) -> Self {
         let layout = Layout::new(tree, LayoutOpts { root, min_value: 1 });
-        Self { root, layout, cursor: 0, top: 0, find }
+        let all = if root == Tree::ROOT { layout.total } else { tree.totals()[0].0 };
+        Self { root, layout, cursor: 0, top: 0, find, all }
     }
 
     /// Marks frames that contain `text`.
@@ -162,8 +165,7 @@ impl FlameView {
     }
 
     fn details(&self, tree: &Tree, cell: &Cell) -> String {
-        let all = tree.totals()[0].0.max(1);
-        let percent = cell.value as f64 * 100.0 / all as f64;
+        let percent = cell.value as f64 * 100.0 / self.all.max(1) as f64;
         let value = match &tree.unit {
             Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),
             _ => String::new(),

@@ -5,6 +5,8 @@ use crate::text::run_screen::FunctionShare;
 use profile::profile::Profile;
 use profile::view::report::{ReportOpts, ReportRow, Section, SortKey, Value, report};
 
+/// Part of its caller's time that a callee on the hot path has at least.
+const LEAST_PART: f64 = 0.4;
 /// Functions per list that are worth keeping.
 const KEPT: usize = 50;
 
@@ -70,8 +72,8 @@ fn share(profile: &Profile, section: &Section, row: &ReportRow, period: u64, tot
     FunctionShare { name, dso, percent: period as f64 * 100.0 / total as f64 }
 }
 
-/// From the roots down along the heaviest callee, until more time is spent in a function than in any one it calls.
-/// Shares are of all; the process's name is left out.
+/// From the roots down along the heaviest callee, as long as it has a good part of its caller's time: behind a fork
+/// into many, no path is hot. Shares are of all; the process's name is left out.
 pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
     let totals = tree.totals();
     let all = totals[0].0.max(1);
@@ -85,7 +87,9 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
     let mut path = Vec::new();
     let mut at = Tree::ROOT;
     while let Some(next) = heaviest[at.index()] {
-        if tree.node(at).own >= totals[next.index()].0 {
+        let (total, next_total) = (totals[at.index()].0, totals[next.index()].0);
+        let is_inside = !path.is_empty();
+        if tree.node(at).own >= next_total || (is_inside && (next_total as f64) < total as f64 * LEAST_PART) {
             break;
         }
         at = next;
@@ -96,4 +100,17 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
         }
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hot_path_ends_where_no_callee_stands_out() {
+        let text = b"p;main;hot;a 30\np;main;hot;b 29\np;main;hot;c 31\np;main;cold 10\n";
+        let mut tree = crate::input::folded::read(text).tree;
+        let path: Vec<_> = hottest_path(&mut tree).into_iter().map(|step| (step.name, step.percent)).collect();
+        assert_eq!(path, [("main".to_owned(), 100.0), ("hot".to_owned(), 90.0)]);
+    }
 }
