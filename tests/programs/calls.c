@@ -22,8 +22,10 @@ __attribute__((noinline, noipa)) long fib(long n) {
     n_fib++;
     if (n < 2)
         return leaf(n);
-    long a = fib(n - 1);
-    return a + fib(n - 2);
+    long a = fib(n - 1), b = fib(n - 2);
+    // Keeps the compiler from turning the recursion into a loop, which would be fewer calls.
+    __asm__ volatile("" : "+r"(a), "+r"(b));
+    return a + b;
 }
 
 __attribute__((noinline, noipa)) long jumper(long depth) {

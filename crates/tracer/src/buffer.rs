@@ -82,21 +82,34 @@ impl Thread {
 
     /// A function was entered whose return address stands at `slot`.
     pub fn enter(&mut self, addr: u64, slot: u64) {
-        if let Some(back) = self.open(addr, slot) {
-            // SAFETY: `slot` is the return address slot that the caller's call instruction wrote.
-            unsafe { *(slot as *mut u64) = back };
+        if !self.ready(slot) {
+            return;
         }
+        let place = slot as *mut u64;
+        // SAFETY: the slot holds the return address that the caller's call instruction wrote.
+        let mut back = unsafe { *place };
+        if back == crate::hook::trampoline() {
+            // A tail call: this function returns in the place of the one that jumped here.
+            back = self.replaced(slot);
+        } else {
+            self.close_left(slot);
+        }
+        let recorded = self.push(addr, Frame { back, slot });
+        // SAFETY: as above.
+        unsafe { *place = if recorded { crate::hook::trampoline() } else { back } };
     }
 
-    /// Opens a call and writes its entry; the address to return to instead, `None` if it is not recorded.
-    fn open(&mut self, addr: u64, slot: u64) -> Option<u64> {
-        if !self.ready(slot) {
-            return None;
+    /// Closes the call whose return address stood at `slot`; that address.
+    fn replaced(&mut self, slot: u64) -> u64 {
+        let mut below = 0;
+        while let Some(frame) = self.frame(below) {
+            if frame.slot == slot {
+                self.pop_to(below);
+                return frame.back;
+            }
+            below += 1;
         }
-        self.close_left(slot);
-        // SAFETY: the slot holds the return address; frames below `limit` are our own memory.
-        let back = unsafe { *(slot as *const u64) };
-        self.push(addr, Frame { back, slot }).then(crate::hook::trampoline)
+        crate::hook::lost_return()
     }
 
     /// A function reported its own entry; `sp` is its stack pointer.
@@ -133,8 +146,7 @@ impl Thread {
             }
             below += 1;
         }
-        sys::write(2, b"tally: a traced function returned from a frame that was never entered\n");
-        sys::exit_group(121)
+        crate::hook::lost_return()
     }
 
     /// Puts every return address back, before an unwinder walks this stack.

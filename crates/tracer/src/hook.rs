@@ -10,6 +10,12 @@ pub fn trampoline() -> u64 {
     entry::return_address()
 }
 
+/// A hooked return address was found for which no call is open: there is nowhere to go on to.
+pub fn lost_return() -> ! {
+    crate::sys::write(2, b"tally: a traced function returned from a frame that was never entered\n");
+    crate::sys::exit_group(121)
+}
+
 /// Runs the slow half with the fast half locked out, so that a signal handler in between records nothing
 /// (and is counted) instead of writing where we write.
 fn alone<R>(thread: *mut Thread, otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
