@@ -20,9 +20,9 @@ impl EventArgs {
         Self { given: events.iter().map(|e| ((*e).to_owned(), false)).collect() }
     }
 
-    /// True without any `-e`.
+    /// True without any `-e` and `--filter`.
     pub fn is_empty(&self) -> bool {
-        self.given.iter().all(|(_, filter)| *filter)
+        self.given.is_empty()
     }
 
     /// The events named, in order.

@@ -134,6 +134,12 @@ pub struct Args {
     /// With -r: print each run's time
     #[arg(long)]
     table: bool,
+    /// Print nothing
+    #[arg(short, long)]
+    quiet: bool,
+    /// perf's flag; all there is to say is said anyway
+    #[arg(short, long, hide = true)]
+    verbose: bool,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -261,6 +267,7 @@ impl Args {
         let path = match (&self.output, self.log_fd) {
             (Some(path), _) => path.clone(),
             (None, Some(fd)) => PathBuf::from(format!("/proc/self/fd/{fd}")),
+            (None, None) if self.quiet => return Ok(Box::new(io::sink())),
             (None, None) => return Ok(Box::new(BufWriter::new(io::stderr()))),
         };
         let mut how = OpenOptions::new();

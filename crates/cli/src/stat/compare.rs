@@ -60,6 +60,8 @@ pub struct Comparison {
     pub counts: Vec<Option<Pairing>>,
     /// Pairs run.
     pub pairs: u32,
+    /// Runs of A and of B that did not end with status 0.
+    pub failures: [u32; 2],
 }
 
 /// Runs both by turns, `pairs` times each after one run each that is not counted.
@@ -103,6 +105,9 @@ impl Comparison {
             self.counts = vec![Some(Pairing::default()); self.events.len()];
         }
         self.pairs += 1;
+        for (count, outcome) in self.failures.iter_mut().zip([a, b]) {
+            *count += u32::from(outcome.exit.is_some_and(|exit| exit.shell_code() != 0));
+        }
         let (a, b) = (values(a), values(b));
         for ((slot, a), b) in self.counts.iter_mut().zip(a).zip(b) {
             match (slot.as_mut(), a, b) {
@@ -132,7 +137,7 @@ impl Comparison {
             match pairing.ratio() {
                 Some((ratio, low, high)) => {
                     let mark = if low > 1.0 || high < 1.0 { "  *" } else { "" };
-                    writeln!(out, "{ratio:>10.4}   {low:.4} .. {high:.4}{mark}")
+                    writeln!(out, "{:>10}   {} .. {}{mark}", short(ratio), short(low), short(high))
                 }
                 None => writeln!(out, "{:>10}", "-"),
             }
@@ -145,7 +150,11 @@ impl Comparison {
             let digits = if info.scale == 1.0 { 0 } else { 2 };
             row(&format!("{}{unit}", info.name), pairing.as_ref(), info.scale, digits)?;
         }
-        writeln!(out, "\n * the interval leaves 1 out\n\n {}\n", self.verdict())
+        writeln!(out, "\n * the interval leaves 1 out\n")?;
+        for (name, failed) in ["A", "B"].iter().zip(self.failures).filter(|(_, failed)| *failed > 0) {
+            writeln!(out, " {name} failed in {failed} of {} runs (status other than 0)", self.pairs)?;
+        }
+        writeln!(out, " {}\n", self.verdict())
     }
 
     /// One sentence on wall-clock time.
@@ -174,6 +183,11 @@ impl Comparison {
             )
         }
     }
+}
+
+/// Four digits behind the point, or a power of ten where the runs were too few to say anything.
+fn short(ratio: f64) -> String {
+    if ratio < 10_000.0 { format!("{ratio:.4}") } else { format!("{ratio:.1e}") }
 }
 
 /// Each event's count over all places.
