@@ -55,19 +55,11 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if process::find("perf").is_none() {
         return Ok(skip("bench", "no perf on this machine"));
     }
-    let args = ["build", "--quiet", "--release", "-p", "cli", "--bin", "tally"];
-    if !process::passed_on(&mut cargo(repo, &args), BUILD_LIMIT)? {
-        bail!("tally does not build");
-    }
+    let tally = subject(repo)?;
     fixtures::run(repo)?;
     let dir = repo.target().join("bench");
     std::fs::create_dir_all(&dir)?;
-    let bench = Bench {
-        tally: repo.target().join("release/tally"),
-        dir,
-        programs: fixtures::dir(repo),
-        root: repo.root.clone(),
-    };
+    let bench = Bench { tally, dir, programs: fixtures::dir(repo), root: repo.root.clone() };
     let mut score = Score::default();
     for (name, entry) in ENTRIES.iter().filter(|(name, _)| filter.is_none_or(|f| name.contains(f))) {
         println!("\n{name}");
@@ -80,6 +72,18 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
         }
     }
     Ok(score)
+}
+
+/// The release build, or the program that `TALLY_BENCH_SUBJECT` names.
+fn subject(repo: &Repo) -> Result<PathBuf> {
+    if let Some(other) = std::env::var_os("TALLY_BENCH_SUBJECT") {
+        return Ok(PathBuf::from(other));
+    }
+    let args = ["build", "--quiet", "--release", "-p", "cli", "--bin", "tally"];
+    if !process::passed_on(&mut cargo(repo, &args), BUILD_LIMIT)? {
+        bail!("tally does not build");
+    }
+    Ok(repo.target().join("release/tally"))
 }
 
 impl Bench {
