@@ -11,6 +11,7 @@ const QUESTIONS: &[(&str, &[&str])] =
 /// Files whose text differs for a reason that docs/perf-differences.md tells.
 const EXPLAINED: &[(&str, &str)] = &[
     ("piped.", "perf names a foreign kernel's addresses by the running kernel's symbols"),
+    ("callgraph_and_branch", "perf cuts chains at 127 entries unless told otherwise; tally shows all"),
     ("zero_size_sample", "perf gives up at a record of size 0; tally tells what came before it"),
 ];
 
