@@ -3,6 +3,7 @@
 // Source of the widths and the order: linux v6.1 tools/perf/builtin-script.c, process_event() and
 //         perf_sample__fprintf_start(); tools/perf/util/evsel_fprintf.c, sample__fprintf_callchain().
 
+use super::digits;
 use super::fields::{Field, FieldSet};
 use super::row::Row;
 use crate::out::harmless;
@@ -59,10 +60,12 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
     let (fields, event) = (style.fields[row.event], &style.events[row.event]);
     write_start(out, style, profile, row);
     if fields.has(Field::Period) {
-        let _ = write!(out, "{:>10} ", row.sample.period.unwrap_or(event.attr.sample_period));
+        digits::decimal(out, row.sample.period.unwrap_or(event.attr.sample_period), 10);
+        out.push(' ');
     }
     if fields.has(Field::Event) {
-        let _ = write!(out, "{:>1$}: ", event.name, style.name_width);
+        digits::right(out, &event.name, style.name_width);
+        out.push_str(": ");
     }
     if fields.has(Field::Flags) {
         let _ = write!(out, "  {:<21} ", "");
@@ -95,20 +98,22 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
     if fields.has(Field::Comm) {
         let comm = harmless(profile.strings.of(row.comm));
         let has_chain = style.callchains && event.attr.samples(PERF_SAMPLE_CALLCHAIN);
-        let _ = if fields.has(Field::Ip) && has_chain {
-            write!(out, "{comm} ")
-        } else {
-            write!(out, "{comm:>16} ")
-        };
+        digits::right(out, &comm, if fields.has(Field::Ip) && has_chain { 0 } else { 16 });
+        out.push(' ');
     }
     let (pid, tid) = row.sample.pid_tid.unwrap_or((u32::MAX, u32::MAX));
     let (pid, tid) = (pid.cast_signed(), tid.cast_signed());
-    let _ = match (fields.has(Field::Pid), fields.has(Field::Tid)) {
-        (true, true) => write!(out, "{pid:>5}/{tid:<5} "),
-        (true, false) => write!(out, "{pid:>5} "),
-        (false, true) => write!(out, "{tid:>5} "),
-        (false, false) => Ok(()),
-    };
+    match (fields.has(Field::Pid), fields.has(Field::Tid)) {
+        (true, true) => {
+            let _ = write!(out, "{pid:>5}/{tid:<5} ");
+        }
+        (true, false) => digits::signed(out, pid, 5),
+        (false, true) => digits::signed(out, tid, 5),
+        (false, false) => {}
+    }
+    if fields.has(Field::Pid) != fields.has(Field::Tid) {
+        out.push(' ');
+    }
     if fields.has(Field::Cpu) {
         let _ = write!(out, "[{:03}] ", row.sample.cpu.unwrap_or(u32::MAX).cast_signed());
     }
@@ -130,11 +135,14 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
 
 fn write_time(out: &mut String, time_ns: u64, nanoseconds: bool) {
     let (secs, nanos) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
-    let _ = if nanoseconds {
-        write!(out, "{secs:>5}.{nanos:09}: ")
+    digits::decimal(out, secs, 5);
+    out.push('.');
+    if nanoseconds {
+        digits::zeros(out, nanos, 9);
     } else {
-        write!(out, "{secs:>5}.{:06}: ", nanos / 1000)
-    };
+        digits::zeros(out, nanos / 1000, 6);
+    }
+    out.push_str(": ");
 }
 
 /// A payload without a format: its bytes.
@@ -178,7 +186,8 @@ fn own_name(profile: &Profile, frame: FrameId) -> Option<&InlineFrame> {
 }
 
 fn write_leaf(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'_>) {
-    let _ = write!(out, " {:16x}", row.sample.ip.unwrap_or_default());
+    out.push(' ');
+    digits::hexadecimal(out, row.sample.ip.unwrap_or_default().0, 16);
     if let Some(leaf) = row.leaf {
         let name = own_name(profile, leaf);
         write_names(out, fields, profile, leaf, name);
@@ -209,7 +218,8 @@ fn write_chain_line(
     name: Option<&InlineFrame>,
 ) {
     // For files the address in the file, else that in memory: the space of the frame's DSO.
-    let _ = write!(out, "\t{:16x}", profile.frames.of(frame).addr);
+    out.push('\t');
+    digits::hexadecimal(out, profile.frames.of(frame).addr, 16);
     write_names(out, fields, profile, frame, name);
     write_srcline(out, fields, profile, frame, name);
     if name.is_some_and(|n| profile.symbols.of(n.symbol).inlined) {
@@ -230,17 +240,21 @@ fn write_names(
     if fields.has(Field::Sym) {
         match symbol {
             Some(symbol) => {
-                let _ = write!(out, " {}", harmless(profile.strings.of(symbol.name)));
+                out.push(' ');
+                out.push_str(&harmless(profile.strings.of(symbol.name)));
                 if fields.has(Field::Symoff) {
                     let at = profile.frames.of(frame).addr;
-                    let _ = write!(out, "+{:#x}", at.wrapping_sub(symbol.start));
+                    out.push_str("+0x");
+                    digits::hexadecimal(out, at.wrapping_sub(symbol.start), 0);
                 }
             }
             None => out.push_str(" [unknown]"),
         }
     }
     if fields.has(Field::Dso) && !symbol.is_some_and(|s| s.inlined) {
-        let _ = write!(out, " ({})", dso_name(profile, frame));
+        out.push_str(" (");
+        out.push_str(&dso_name(profile, frame));
+        out.push(')');
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Rows are made in order on one thread (names and mappings change with time), then written on all cores.
 
+mod digits;
 mod fields;
 mod json;
 mod line;

@@ -177,6 +177,9 @@ fn convert<'e>(
             return number(c, bits, (width, precision), payload.value(arg), out);
         }
     };
+    if width == 0 {
+        return out.push_str(&body);
+    }
     let _ = if c.left { write!(out, "{body:<width$}") } else { write!(out, "{body:>width$}") };
 }
 
@@ -264,6 +267,12 @@ fn number(
         None if c.zero && !c.left => width.saturating_sub(sign.len()),
         None => 0,
     };
+    // The common case, without another string.
+    if width == 0 && inner <= digits.len() {
+        out.push_str(sign);
+        out.push_str(&digits);
+        return;
+    }
     let body = format!("{sign}{digits:0>inner$}");
     let _ = if c.left { write!(out, "{body:<width$}") } else { write!(out, "{body:>width$}") };
 }
