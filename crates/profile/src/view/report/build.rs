@@ -12,6 +12,7 @@ use crate::table::{DsoId, FrameId, StringId};
 use regex_lite::Regex;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::cell::RefCell;
 
 type RowKey = SmallVec<[u32; 4]>;
 
@@ -137,6 +138,7 @@ impl<'a> Context<'a> {
             sums: |cell| cells[cell as usize].1,
             opts: graph,
             min,
+            weights: RefCell::default(),
         };
         for (row, chains) in rows.rows.iter_mut().zip(chains) {
             row.graph = chains.map_or_else(Vec::new, |mut chains| all.tree(&mut chains));

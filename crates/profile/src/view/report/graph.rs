@@ -12,6 +12,7 @@
 use super::row::{ChainEntry, GraphNode};
 use super::{GraphMode, GraphOpts};
 use crate::profile::{Profile, Sums};
+use std::cell::RefCell;
 use std::cmp::Reverse;
 
 /// A chain of a row: `len` entries at `start` of the paths, in the graph's direction.
@@ -32,6 +33,8 @@ pub(super) struct Chains<'a, F: Fn(u32) -> Sums> {
     pub opts: GraphOpts,
     /// Period below which nothing is shown; fractal graphs use each node's own.
     pub min: u64,
+    /// By entry: room to sum up periods in; all 0 between uses.
+    pub weights: RefCell<Vec<u64>>,
 }
 
 impl<F: Fn(u32) -> Sums> Chains<'_, F> {
@@ -46,27 +49,47 @@ impl<F: Fn(u32) -> Sums> Chains<'_, F> {
 
     /// The branches behind position `at` of chains that are equal up to there.
     fn branches(&self, chains: &mut [Chain], at: u32) -> Vec<GraphNode> {
-        chains.sort_unstable_by_key(|chain| (chain.len <= at, self.entry(chain, at), chain.cell));
-        let ended = chains.iter().rev().take_while(|chain| chain.len <= at).count();
-        let (open, _) = chains.split_at_mut(chains.len() - ended);
-        let mut groups: Vec<(Sums, &mut [Chain])> = (open
+        let open = self.open_to_the_front(chains, at);
+        open.sort_unstable_by_key(|chain| self.entry(chain, at));
+        let groups: Vec<(Sums, &mut [Chain])> = (open
             .chunk_by_mut(|a, b| self.entry(a, at) == self.entry(b, at)))
         .map(|group| (self.total(group), group))
         .collect();
-        let min = match self.opts.mode {
-            GraphMode::Fractal => {
-                let all: u64 = groups.iter().map(|(sums, _)| sums.period).sum();
-                share(all, self.opts.min_percent).ceil() as u64
-            }
-            _ => self.min,
-        };
-        groups.retain(|(sums, _)| sums.period >= min);
         let mut nodes: Vec<GraphNode> =
             groups.into_iter().map(|(sums, group)| self.node(group, at, sums)).collect();
         let by_weight = matches!(self.opts.mode, GraphMode::Graph | GraphMode::Fractal);
         let weight = |node: &GraphNode| if by_weight { node.cumulative } else { 0 };
         nodes.sort_by_key(|node| Reverse((weight(node), self.place(node))));
         nodes
+    }
+
+    /// The chains that go on at `at` in a branch that reaches the minimum; all others go behind.
+    fn open_to_the_front<'c>(&self, chains: &'c mut [Chain], at: u32) -> &'c mut [Chain] {
+        let mut weights = self.weights.borrow_mut();
+        weights.resize(self.entries.len(), 0);
+        let mut all = 0u64;
+        for chain in chains.iter().filter(|chain| chain.len > at) {
+            let period = (self.sums)(chain.cell).period;
+            let weight = &mut weights[self.entry(chain, at) as usize];
+            *weight = weight.saturating_add(period);
+            all = all.saturating_add(period);
+        }
+        let min = match self.opts.mode {
+            GraphMode::Fractal => share(all, self.opts.min_percent).ceil() as u64,
+            _ => self.min,
+        };
+        let mut kept = 0;
+        for index in 0..chains.len() {
+            let chain = chains[index];
+            if chain.len > at && weights[self.entry(&chain, at) as usize] >= min {
+                chains.swap(kept, index);
+                kept += 1;
+            }
+        }
+        for chain in chains.iter().filter(|chain| chain.len > at) {
+            weights[self.entry(chain, at) as usize] = 0;
+        }
+        &mut chains[..kept]
     }
 
     /// The node of chains that have the same entry at `at`.
