@@ -12,10 +12,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Which part of the wall clock.
+/// Whose waits, and which.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Wall clock")]
-pub struct WallArgs {
+pub struct WaitArgs {
     /// Only threads of this name, or this thread id
     #[arg(long, value_name = "NAME|TID")]
     pub thread: Option<String>,
@@ -25,20 +25,29 @@ pub struct WallArgs {
     /// Count idle waits (threads waiting for work) like all others
     #[arg(long)]
     pub idle: bool,
+}
+
+/// Which part of the wall clock, as text.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Wall clock")]
+pub struct WallArgs {
+    /// Which waits.
+    #[command(flatten)]
+    pub waits: WaitArgs,
     /// Rows per list
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
 }
 
-impl WallArgs {
-    /// What the view is asked for.
+impl WaitArgs {
+    /// What the view is asked for; `longest` of the longest waits.
     #[must_use]
-    pub fn opts(&self) -> WallOpts {
+    pub fn opts(&self, longest: usize) -> WallOpts {
         WallOpts {
             thread: self.thread.clone(),
             min_block_ns: self.min_block.unwrap_or(0),
             with_idle: self.idle,
-            longest: self.rows.min(10),
+            longest,
         }
     }
 }
@@ -49,7 +58,7 @@ impl WallArgs {
 /// If it can't be read, or says nothing about time off the CPU.
 pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> anyhow::Result<ExitCode> {
     let recording = read(path, map, file)?;
-    let view = wall(&recording.profile, &args.opts());
+    let view = wall(&recording.profile, &args.waits.opts(args.rows.min(10)));
     if view.source.is_none() {
         anyhow::bail!(
             "{}: nothing about time off the CPU in it: record with tally record --off-cpu (or -e sched:sched_switch)",
@@ -61,7 +70,7 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
         width: term::width(),
         colour: term::colours_stdout(),
         rows: args.rows,
-        with_idle: args.idle,
+        with_idle: args.waits.idle,
     };
     text::write(&mut out, &recording.profile, &view, opts)?;
     out.flush()?;

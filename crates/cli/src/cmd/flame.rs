@@ -1,6 +1,6 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
-use crate::flame::{Tree, TreeOpts};
+use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};
 use crate::load::{self, LoadOpts, Progress};
@@ -24,6 +24,7 @@ Examples:
   tally flame --folded                        its stacks, one line each
   perf script | tally flame - > out.svg       the text of perf script
   tally flame --folded --kernel script.txt    what stackcollapse-perf.pl --kernel gives
+  tally flame --off-cpu -o wait.svg           where threads wait, and why
   tally flame --reverse --icicle -o who.svg   who calls the functions that run")]
 pub struct Args {
     /// The input; `-` is standard input
@@ -41,6 +42,21 @@ pub struct Args {
     /// Read this event; without it, the first
     #[arg(short, long, value_name = "NAME")]
     pub event: Option<String>,
+    /// The wall clock: running and waiting time on one scale (record with --off-cpu)
+    #[arg(long, conflicts_with_all = ["event", "samples"])]
+    pub wall: bool,
+    /// Time off the CPU: blocked by reason, runnable, preempted
+    #[arg(long, conflicts_with_all = ["wall", "event", "samples"])]
+    pub off_cpu: bool,
+    /// Time on the CPU, to the exact length of each thread's
+    #[arg(long, conflicts_with_all = ["wall", "off_cpu", "event", "samples"])]
+    pub on_cpu: bool,
+    /// Blocked time with the wakers' stacks on top of the sleepers'
+    #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "event", "samples"])]
+    pub wakers: bool,
+    /// Which waits.
+    #[command(flatten)]
+    pub waits: crate::wall::WaitArgs,
     /// Count samples, not what they stand for
     #[arg(long)]
     pub samples: bool,
@@ -88,6 +104,16 @@ pub struct Args {
 impl Args {
     fn source(&self) -> &Path {
         self.perf_input.as_deref().unwrap_or(&self.input)
+    }
+
+    fn wall_tree(&self) -> Option<WallTree> {
+        let asked = [
+            (self.wall, WallTree::Wall),
+            (self.off_cpu, WallTree::OffCpu),
+            (self.on_cpu, WallTree::OnCpu),
+            (self.wakers, WallTree::Wakers),
+        ];
+        asked.into_iter().find(|(on, _)| *on).map(|(_, which)| which)
     }
 
     fn collapse_opts(&self) -> CollapseOpts {
@@ -148,6 +174,15 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)
     let want = if args.no_inline { Want::Names } else { Want::Lines };
     let opts = LoadOpts { session: SessionOpts::default(), want, symfs: None };
     let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, map))?;
+    if let Some(which) = args.wall_tree() {
+        if recording.profile.off_cpu.source.is_none() {
+            anyhow::bail!("nothing about time off the CPU in it: record with tally record --off-cpu");
+        }
+        let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
+        let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
+        let opts = TreeOpts { event: 0, pid, tid, kernel, jit, addrs, samples: false };
+        return Ok((Tree::of_wall(&recording.profile, opts, which, &args.waits.opts(0)), Vec::new()));
+    }
     let (event, mut notes) = choose_event(&recording.profile, args.event.as_deref())?;
     if let Some(first) = recording.diagnostics.problems.first() {
         notes.push(format!("the file is damaged: {first}; what could be read is shown"));

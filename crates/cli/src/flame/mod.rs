@@ -4,9 +4,11 @@
 
 mod layout;
 mod of_profile;
+mod of_wall;
 
 pub use layout::{Cell, Layout, LayoutOpts};
 pub use of_profile::TreeOpts;
+pub use of_wall::WallTree;
 
 use rustc_hash::FxHashMap;
 

@@ -29,16 +29,8 @@ impl Tree {
     pub fn of_profile(profile: &Profile, opts: TreeOpts) -> Self {
         let unit = profile.events.get(opts.event).map_or(Unit::Samples, unit_of);
         let unit = if opts.samples { Unit::Samples } else { unit };
-        let mut tree = Self::new(unit);
-        tree.waiting = profile.events.get(opts.event).is_some_and(is_waiting);
-        let mut builder = Builder {
-            profile,
-            opts,
-            tree,
-            frames: vec![None; profile.frames.len()],
-            tasks: FxHashMap::default(),
-            nodes: FxHashMap::default(),
-        };
+        let mut builder = Builder::new(profile, opts, unit);
+        builder.tree.waiting = profile.events.get(opts.event).is_some_and(is_waiting);
         for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == opts.event) {
             let node = builder.node(key.task, key.callsite);
             let value = if opts.samples { sums.count } else { sums.period };
@@ -61,10 +53,11 @@ fn is_waiting(event: &EventInfo) -> bool {
     matches!(base, "offcpu-time" | "runnable-time")
 }
 
-struct Builder<'a> {
-    profile: &'a Profile,
+/// Puts paths of a profile into a tree.
+pub(super) struct Builder<'a> {
+    pub(super) profile: &'a Profile,
     opts: TreeOpts,
-    tree: Tree,
+    pub(super) tree: Tree,
     /// By frame: the names of its functions, outermost first, once asked for.
     frames: Vec<Option<Vec<NameId>>>,
     /// The node of each process or thread.
@@ -72,8 +65,20 @@ struct Builder<'a> {
     nodes: FxHashMap<(NodeId, CallsiteId), NodeId>,
 }
 
-impl Builder<'_> {
-    fn node(&mut self, task: TaskId, callsite: CallsiteId) -> NodeId {
+impl<'a> Builder<'a> {
+    pub(super) fn new(profile: &'a Profile, opts: TreeOpts, unit: Unit) -> Self {
+        Self {
+            profile,
+            opts,
+            tree: Tree::new(unit),
+            frames: vec![None; profile.frames.len()],
+            tasks: FxHashMap::default(),
+            nodes: FxHashMap::default(),
+        }
+    }
+
+    /// The node of a path below its task.
+    pub(super) fn node(&mut self, task: TaskId, callsite: CallsiteId) -> NodeId {
         let root = self.task_node(task);
         if let Some(&known) = self.nodes.get(&(root, callsite)) {
             return known;
@@ -89,7 +94,8 @@ impl Builder<'_> {
         node
     }
 
-    fn task_node(&mut self, task: TaskId) -> NodeId {
+    /// The node of a process or thread.
+    pub(super) fn task_node(&mut self, task: TaskId) -> NodeId {
         if let Some(&node) = self.tasks.get(&task) {
             return node;
         }
@@ -107,7 +113,7 @@ impl Builder<'_> {
     }
 
     /// The functions of a frame, outermost first.
-    fn frame(&mut self, id: FrameId) -> Vec<NameId> {
+    pub(super) fn frame(&mut self, id: FrameId) -> Vec<NameId> {
         if let Some(names) = &self.frames[id.index()] {
             return names.clone();
         }

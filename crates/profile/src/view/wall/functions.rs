@@ -54,33 +54,43 @@ pub(super) fn rows(profile: &Profile, classes: &Classes, threads: &[ThreadRow]) 
     rows
 }
 
-/// On-CPU samples of the event that counts running time best.
 fn add_running(table: &mut Table<'_>, threads: &[ThreadRow]) {
-    let Some(event) = clock_event(table.profile) else {
-        return threads.iter().for_each(|row| table.add_bracket("[no sample]", Part::On, row.times.on_ns));
-    };
+    for (_, callsite, ns) in running(table.profile, threads) {
+        match callsite {
+            Some(callsite) => table.add_path(callsite, Part::On, ns),
+            None => table.add_bracket("[no sample]", Part::On, ns),
+        }
+    }
+}
+
+/// Running time by thread and path, from the event that samples it best; `None` for what no sample stands for.
+pub(super) fn running(profile: &Profile, threads: &[ThreadRow]) -> Vec<(TaskId, Option<CallsiteId>, u64)> {
     let mut rows_of: FxHashMap<TaskId, usize> = FxHashMap::default();
     for (at, row) in threads.iter().enumerate() {
         rows_of.extend(row.tasks.iter().map(|&task| (task, at)));
     }
-    let cells: Vec<(usize, CallsiteId, u64)> = (table.profile.cells().iter())
-        .filter(|(key, _)| key.event as usize == event)
-        .filter_map(|(key, sums)| Some((*rows_of.get(&key.task)?, key.callsite, sums.period)))
+    let event = clock_event(profile);
+    let cells: Vec<(usize, TaskId, CallsiteId, u64)> = (profile.cells().iter())
+        .filter(|(key, _)| Some(key.event as usize) == event)
+        .filter_map(|(key, sums)| Some((*rows_of.get(&key.task)?, key.task, key.callsite, sums.period)))
         .collect();
     let mut sampled = vec![0u128; threads.len()];
-    for (at, _, period) in &cells {
+    for (at, _, _, period) in &cells {
         sampled[*at] += u128::from(*period);
     }
     let mut given = vec![0u64; threads.len()];
-    for (at, callsite, period) in cells {
+    let mut parts = Vec::with_capacity(cells.len() + threads.len());
+    for (at, task, callsite, period) in cells {
         let ns = u128::from(threads[at].times.on_ns) * u128::from(period) / sampled[at].max(1);
         let ns = u64::try_from(ns).unwrap_or(u64::MAX);
         given[at] += ns;
-        table.add_path(callsite, Part::On, ns);
+        parts.push((task, Some(callsite), ns));
     }
     for (row, given) in threads.iter().zip(given) {
-        table.add_bracket("[no sample]", Part::On, row.times.on_ns.saturating_sub(given));
+        let rest = row.times.on_ns.saturating_sub(given);
+        parts.extend(row.tasks.first().map(|&task| (task, None, rest)));
     }
+    parts
 }
 
 /// The first event that samples running time: a CPU clock or cycles.

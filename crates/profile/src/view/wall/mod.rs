@@ -9,10 +9,12 @@
 
 mod functions;
 mod histogram;
+mod paths;
 mod threads;
 
 pub use functions::FunctionRow;
 pub use histogram::Histogram;
+pub use paths::{WallPath, paths};
 pub use threads::ThreadRow;
 
 use crate::off_cpu::{Reason, Source, Wait};

@@ -1,0 +1,74 @@
+//! A flame tree of the wall clock: the paths of running and waiting time on one scale, each wait topped by its reason.
+
+use super::of_profile::Builder;
+use super::{Kind, Tree, TreeOpts, Unit};
+use profile::profile::Profile;
+use profile::view::wall::{Part, WallOpts, WallPath, paths};
+
+/// Which part of the wall clock to draw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WallTree {
+    /// All of it.
+    Wall,
+    /// Time off the CPU.
+    OffCpu,
+    /// Time on the CPU, scaled to its exact length.
+    OnCpu,
+    /// Blocked time, with the stacks of those who ended it above the sleepers'.
+    Wakers,
+}
+
+impl Tree {
+    /// The wall clock of `profile`.
+    pub fn of_wall(profile: &Profile, opts: TreeOpts, which: WallTree, wall: &WallOpts) -> Self {
+        let mut builder = Builder::new(profile, opts, Unit::Nanoseconds);
+        builder.tree.waiting = matches!(which, WallTree::OffCpu | WallTree::Wakers);
+        for path in paths(profile, wall).iter().filter(|path| is_part(which, path)) {
+            add(&mut builder, which, path);
+        }
+        builder.tree
+    }
+}
+
+fn is_part(which: WallTree, path: &WallPath) -> bool {
+    match (which, path.part) {
+        (_, Part::Idle) => false,
+        (WallTree::Wall, _) => true,
+        (WallTree::OnCpu, part) => part == Part::On,
+        (WallTree::OffCpu, part) => part != Part::On,
+        (WallTree::Wakers, part) => matches!(part, Part::Blocked(_)),
+    }
+}
+
+fn add(builder: &mut Builder<'_>, which: WallTree, path: &WallPath) {
+    let mut node = match path.callsite {
+        Some(callsite) => builder.node(path.task, callsite),
+        None => builder.task_node(path.task),
+    };
+    let mut push = |builder: &mut Builder<'_>, name: &str, kind: Kind| {
+        let name = builder.tree.intern(name, kind);
+        node = builder.tree.child(node, name);
+    };
+    match path.part {
+        Part::On if path.callsite.is_none() => push(builder, "[no sample]", Kind::Unknown),
+        Part::On => {}
+        Part::Blocked(_) if path.is_rest => push(builder, "[short waits]", Kind::Waiting),
+        part => push(builder, &format!("[{}]", crate::text::wall::part_name(part)), Kind::Waiting),
+    }
+    if let (WallTree::Wakers, Some((waker, callsite))) = (which, &path.waker) {
+        push(builder, &format!("[woken by {}]", waker.replace([' ', ';'], "_")), Kind::Waiting);
+        // An interrupt says nothing about the thread it hit: its stack is left out.
+        let frames: Vec<_> = match callsite {
+            Some(callsite) if !waker.starts_with("irq") => {
+                builder.profile.callsites.leaf_first(*callsite).collect()
+            }
+            _ => Vec::new(),
+        };
+        for frame in frames {
+            for name in builder.frame(frame).into_iter().rev() {
+                node = builder.tree.child(node, name);
+            }
+        }
+    }
+    builder.tree.add(node, path.ns, 1);
+}

@@ -1,0 +1,47 @@
+//! The wall clock as paths with weights: what a flame graph is drawn from.
+
+use super::{Classes, Classified, Part, WallOpts, functions, other_name, threads};
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+
+/// Time of one thread in one place and state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WallPath {
+    /// Who.
+    pub task: TaskId,
+    /// Where; `None` without stack.
+    pub callsite: Option<CallsiteId>,
+    /// What it was.
+    pub part: Part,
+    /// How long, ns.
+    pub ns: u64,
+    /// The sum of short waits nobody kept apart.
+    pub is_rest: bool,
+    /// Who ended the wait (its name), and from where.
+    pub waker: Option<(String, Option<CallsiteId>)>,
+}
+
+/// All of the wall clock shown by `opts`: running time scaled to its exact length, then waits in the order of their
+/// ends. The sum is the whole of [`super::wall`] less what `min_block_ns` leaves out.
+#[must_use]
+pub fn paths(profile: &Profile, opts: &WallOpts) -> Vec<WallPath> {
+    let classes = Classes::of(profile, opts);
+    let rows = threads::rows(profile, &classes);
+    let running = functions::running(profile, &rows).into_iter().map(|(task, callsite, ns)| WallPath {
+        task,
+        callsite,
+        part: Part::On,
+        ns,
+        is_rest: false,
+        waker: None,
+    });
+    let waits = classes.named(profile).map(|Classified { wait, part }| WallPath {
+        task: wait.task,
+        callsite: wait.callsite,
+        part,
+        ns: wait.weight_ns,
+        is_rest: wait.length_ns == 0,
+        waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
+    });
+    running.chain(waits).filter(|path| path.ns > 0).collect()
+}
