@@ -12,7 +12,7 @@ use perfdata::{Endian, Event, Features, WriterOpts};
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::features;
-use crate::off_cpu::{OffCpu, Scope};
+use crate::off_cpu::{self, Engine, OffCpu, Scope};
 use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
 use crate::proc;
@@ -46,10 +46,24 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         Some(Child::fork_with(command, Some(&signals), piped).map_err(Error::system("fork"))?)
     };
     let (places, start) = places_of(opts, child.as_ref())?;
-    let setup = setup::open(opts, &places, start)?;
+    let engine = start_engine(opts, child.as_ref(), &places);
+    let mut opts = opts.clone();
+    if let Some(Err(_)) = &engine {
+        // The next best: when threads ran is in switch records, which need no rights.
+        opts.off_cpu = None;
+        opts.extra.switches = true;
+    }
+    let opts = &opts;
+    let mut setup = setup::open(opts, &places, start)?;
     let totals = if opts.summary { Totals::open(&places, start, setup.kernel) } else { Totals::default() };
-    let mut setup = setup;
-    let off_cpu = start_off_cpu(opts, child.as_ref(), &places, &mut setup);
+    let off_cpu = match (engine, setup.plan.off_cpu) {
+        (Some(Ok(engine)), Some(attr)) => Some(OffCpu::new(engine, attr)),
+        (Some(Err(error)), _) => {
+            setup.notices.push(Notice::NoOffCpu(error.to_string()));
+            None
+        }
+        _ => None,
+    };
     let prepared = Prepared { places, start, setup, totals, off_cpu };
     Recording::begin(opts, signals, child, prepared)?.run(start)
 }
@@ -329,14 +343,13 @@ impl<'o> Recording<'o> {
     }
 }
 
-/// Starts the off-CPU engine if it is wanted; where it can't run, the recording goes on without and says so.
-fn start_off_cpu(
+/// Starts the off-CPU engine if it is wanted.
+fn start_engine(
     opts: &RecordOpts,
     child: Option<&Child>,
     places: &Places,
-    setup: &mut Setup,
-) -> Option<OffCpu> {
-    let (options, attr) = (opts.off_cpu.as_ref()?, setup.plan.off_cpu?);
+) -> Option<Result<Engine, off_cpu::Error>> {
+    let options = opts.off_cpu.as_ref()?;
     let scope = match (&opts.target.whom, child) {
         (Whom::Command, Some(child)) => Scope::Command(child.pid()),
         (Whom::System, _) => Scope::System,
@@ -350,8 +363,7 @@ fn start_off_cpu(
             Scope::Processes(pids)
         }
     };
-    let started = OffCpu::start(&scope, options, attr);
-    started.map_err(|error| setup.notices.push(Notice::NoOffCpu(error.to_string()))).ok()
+    Some(Engine::start(&scope, options))
 }
 
 fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {

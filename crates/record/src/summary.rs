@@ -220,7 +220,7 @@ pub enum Notice {
     WriteStopped(String),
     /// An event of several could not be opened and is left out: its name and why.
     EventLeftOut(String, String),
-    /// Time off the CPU is not recorded: why.
+    /// Time off the CPU by switch records only: why.
     NoOffCpu(String),
     /// Too many waits per second: a sample stands for so many ns off the CPU now.
     OffCpuPeriod(u64),
@@ -257,7 +257,9 @@ impl std::fmt::Display for Notice {
                 write!(f, "recording stopped early: {why}; everything until then is kept")
             }
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
-            Self::NoOffCpu(why) => write!(f, "time off the CPU is not recorded: {why}"),
+            Self::NoOffCpu(why) => {
+                write!(f, "off the CPU: only when threads ran (tier C), no reasons or stacks of waits: {why}")
+            }
             Self::OffCpuPeriod(ns) => {
                 write!(f, "very many waits: one off-CPU sample stands for {} ms of a thread", ns / 1_000_000)
             }

@@ -3,7 +3,7 @@
 use super::of_profile::Builder;
 use super::{Kind, Tree, TreeOpts, Unit};
 use profile::profile::Profile;
-use profile::view::wall::{Part, WallOpts, WallPath, paths};
+use profile::view::wall::{Part, WallOpts, WallPath, paths, waker_frames};
 
 /// Which part of the wall clock to draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,9 +59,7 @@ fn add(builder: &mut Builder<'_>, which: WallTree, path: &WallPath) {
         push(builder, &format!("[woken by {}]", waker.replace([' ', ';'], "_")), Kind::Waiting);
         // An interrupt says nothing about the thread it hit: its stack is left out.
         let frames: Vec<_> = match callsite {
-            Some(callsite) if !waker.starts_with("irq") => {
-                builder.profile.callsites.leaf_first(*callsite).collect()
-            }
+            Some(callsite) if !waker.starts_with("irq") => waker_frames(builder.profile, *callsite),
             _ => Vec::new(),
         };
         for frame in frames {

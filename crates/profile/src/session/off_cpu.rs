@@ -106,7 +106,8 @@ impl Session {
     /// Births and switches, for recordings where no sample tells more.
     pub(super) fn note_task_record(&mut self, item: &Item<'_>) {
         let id = item.sample_id.unwrap_or_default();
-        let (Some((pid, tid)), Some(time_ns)) = (id.pid_tid, id.time_ns) else { return };
+        // Records about what ran before have time 0.
+        let (Some((pid, tid)), Some(time_ns @ 1..)) = (id.pid_tid, id.time_ns) else { return };
         match &item.record {
             Record::Fork(task) => self.tracker.fork(task.tid, time_ns),
             Record::Switch(switch) if tid != 0 && !self.has_switch_samples => {

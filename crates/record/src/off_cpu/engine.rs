@@ -268,7 +268,10 @@ fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
 }
 
 fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
-    let reason = chain(error);
+    let mut reason = chain(error);
+    if let Some(end) = reason.find(" | ").filter(|_| reason.contains("os error 1)")) {
+        reason.truncate(end);
+    }
     let denied = reason.contains("os error 1)") || reason.contains("os error 13)");
     Error::Load { what, reason, denied }
 }

@@ -28,11 +28,11 @@ pub struct OffCpu {
 }
 
 impl OffCpu {
-    /// Starts the clocks of `scope`; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
-    pub fn start(scope: &Scope, options: &Options, attr: perfdata::Attr) -> Result<Self, Error> {
-        let engine = Engine::start(scope, options)?;
+    /// Around a started engine; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
+    #[must_use]
+    pub fn new(engine: Engine, attr: perfdata::Attr) -> Self {
         let first_period_ns = engine.period_ns();
-        Ok(Self { engine, encoder: Encoder::new(attr), grown: FxHashMap::default(), first_period_ns })
+        Self { engine, encoder: Encoder::new(attr), grown: FxHashMap::default(), first_period_ns }
     }
 
     /// Appends what waits in the ring as sample records, and grows the copies of processes whose stacks were cut.

@@ -416,6 +416,17 @@ pub(crate) fn other_name(profile: &Profile, other: crate::off_cpu::Other) -> Str
     }
 }
 
+/// The frames of a waker, leaf first, without those of the BPF program that looked at it.
+pub fn waker_frames(profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
+    const LOOKING_ON: [&str; 3] = ["bpf_trace_run", "__bpf_trace_", "__traceiter_"];
+    let frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).collect();
+    let looks_on = |&frame: &FrameId| {
+        name_of(profile, frame).is_some_and(|name| LOOKING_ON.iter().any(|begin| name.starts_with(begin)))
+    };
+    let own = frames.iter().rposition(looks_on).map_or(0, |at| at + 1);
+    frames[own..].to_vec()
+}
+
 /// Entries of interrupts in kernel stacks, and what to call them.
 const INTERRUPTS: &[(&str, &str)] = &[
     ("asm_sysvec_apic_timer_interrupt", "irq:timer"),
@@ -434,7 +445,9 @@ const INTERRUPTS: &[(&str, &str)] = &[
 /// If the wake-up came from an interrupt: its name. An interrupt says nothing about the thread it hit.
 pub(crate) fn interrupt_of(profile: &Profile, other: crate::off_cpu::Other) -> Option<String> {
     let by_stack = other.callsite.and_then(|callsite| {
-        let names: Vec<&str> = kernel_frames(profile, callsite).filter_map(|f| name_of(profile, f)).collect();
+        // Not only up to the first frame that is no kernel's: our own BPF program may have no name.
+        let frames = profile.callsites.leaf_first(callsite).filter(|&frame| is_kernel(profile, frame));
+        let names: Vec<&str> = frames.filter_map(|frame| name_of(profile, frame)).collect();
         INTERRUPTS
             .iter()
             .find(|(entry, _)| names.iter().any(|name| name.starts_with(entry)))
