@@ -397,7 +397,7 @@ mod tests {
     fn signed_return_addresses_lose_their_signature() {
         let mut regs = [0; 33];
         (regs[29], regs[31], regs[32]) = (SP, SP, CODE + 4);
-        let words = [0, CODE + 0x20 | 0x00ab_0000_0000_0000, 0, 0];
+        let words = [0, (CODE + 0x20) | 0x00ab_0000_0000_0000, 0, 0];
         let (chain, stop) = walk(Regs::Aarch64(Aarch64(regs)), &words);
         assert_eq!((chain, stop), (vec![CODE + 4, CODE + 0x20], Stop::ReachedRoot));
     }
