@@ -14,6 +14,7 @@ pub mod event_args;
 pub mod export;
 pub mod flags;
 pub mod flame;
+pub mod html;
 pub mod input;
 pub mod load;
 pub mod out;

@@ -20,6 +20,13 @@ pub struct NameId(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct NodeId(u32);
 
+impl NameId {
+    /// Position in [`Tree::names`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl NodeId {
     /// Position in lists by node, such as [`Tree::totals`].
     pub fn index(self) -> usize {
@@ -145,6 +152,11 @@ impl Tree {
     /// The frame's name.
     pub fn name(&self, id: NameId) -> &str {
         &self.names[id.0 as usize].0
+    }
+
+    /// All frames' names with their kinds, by index.
+    pub fn names(&self) -> impl Iterator<Item = (&str, Kind)> {
+        self.names.iter().map(|(name, kind)| (name.as_str(), *kind))
     }
 
     /// The frame's kind.

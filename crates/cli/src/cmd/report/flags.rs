@@ -32,6 +32,9 @@ pub struct Args {
     /// Browse in the terminal
     #[arg(long)]
     pub tui: bool,
+    /// Write one HTML file: flame graph and functions, for a browser
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tui", "stdio"])]
+    pub html: Option<PathBuf>,
     /// Group samples by these keys
     #[arg(short, long, value_name = "KEYS")]
     pub sort: Option<String>,

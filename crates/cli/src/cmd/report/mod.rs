@@ -6,9 +6,11 @@ mod plan;
 pub use flags::{Args, CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields};
 pub use plan::Plan;
 
+use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
 use crate::text::report as stdio;
-use crate::{out, term, tui};
+use crate::{html, out, term, tui};
+use anyhow::Context;
 use std::io::{IsTerminal, Write};
 use perfdata::PerfData;
 use profile::reason::{Diagnostics, Reason};
@@ -47,6 +49,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         out::note(&format!("tally report: {}: no samples in it", path.display()));
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(target) = &args.html {
+        write_html(target, &path, &recording)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if browses {
         let theme = tui::Theme { colour: term::colours_stdout() };
         return tui::run(tui::App::new(tui::Data::new(&recording, plan.report), theme));
@@ -64,9 +70,30 @@ fn header(path: &Path, file: &PerfData<'_>, full: bool) -> String {
 
 /// On a terminal a report is browsed, unless text is asked for.
 fn browses(args: &Args) -> bool {
-    let text = args.stdio || args.quiet || args.header || args.field_separator.is_some();
+    let text = args.html.is_some() || args.stdio || args.quiet || args.header || args.field_separator.is_some();
     let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
+}
+
+/// All events with samples in one HTML file.
+fn write_html(target: &Path, source: &Path, recording: &Recording) -> anyhow::Result<()> {
+    let profile = &recording.profile;
+    let page = |event: usize| html::Page {
+        event: profile.events[event].name.clone(),
+        tree: Tree::of_profile(profile, TreeOpts { event, ..TreeOpts::default() }),
+    };
+    let events = (0..profile.events.len()).filter(|&event| profile.total(event).count > 0);
+    let pages: Vec<html::Page> = events.map(page).collect();
+    let title = match &recording.features.cmdline {
+        Some(words) => words.join(" "),
+        None => load::name_of(source),
+    };
+    let write = || -> std::io::Result<()> {
+        let mut out = std::io::BufWriter::new(std::fs::File::create(target)?);
+        html::write(&mut out, &title, &pages)?;
+        out.flush()
+    };
+    write().with_context(|| format!("can't write {}", target.display()))
 }
 
 fn print(recording: &Recording, plan: &Plan, args: &Args) -> anyhow::Result<()> {
