@@ -6,6 +6,7 @@
 //! `unsafe` is allowed under [`sys`] only.
 
 pub mod account;
+pub mod build_id_cache;
 pub mod count;
 pub mod doctor;
 pub mod drain;

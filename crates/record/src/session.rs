@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use perfdata::{Endian, Event, Features, WriterOpts};
 
+use crate::build_id_cache;
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::features;
@@ -317,6 +318,10 @@ impl<'o> Recording<'o> {
         let (file_bytes, sample_bytes) = (finished.sink.bytes(), finished.sample_bytes);
         notices.extend(finished.sink.must_stop().map(Notice::WriteStopped));
         let features = end_features(opts, setup.kernel, &finished);
+        if !opts.no_build_ids && !opts.no_build_id_cache && opts.output != Output::Discard {
+            let root = build_id_cache::default_root();
+            root.map(|root| build_id_cache::keep(&root, &finished.processes.objects().seen(), setup.kernel));
+        }
         let appendix = finished.account.notes().map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))

@@ -138,7 +138,9 @@ impl Attempt {
                 } else {
                     remedy_of_open(&refused.source, paranoid, self.opts.target.is_system_wide())
                 };
-                let (event, place, source) = (opened.name.clone(), refused.place, refused.source);
+                // The event that only tells of processes is nothing the user asked for.
+                let name = if Some(event) == plan.tracking() { &asked.name } else { &opened.name };
+                let (event, place, source) = (name.clone(), refused.place, refused.source);
                 return Err(Error::Open { event, place, source, remedy });
             }
         }

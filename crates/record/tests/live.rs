@@ -49,6 +49,7 @@ fn recorded(name: &str, command: &[&str], change: impl FnOnce(&mut RecordOpts)) 
         call_graph: CallGraph::Live,
         output: Output::File(path.clone()),
         summary: true,
+        no_build_id_cache: true,
         ..RecordOpts::default()
     };
     change(&mut opts);

@@ -1,0 +1,104 @@
+//! `~/.debug`: a copy of every file seen, by build-id, so that a recording can be read after the next upgrade.
+//!
+//! The layout is perf's, and shared with it:
+//! `.debug/.build-id/ab/cdef…` → `../../usr/bin/app/abcdef…`, a directory with the file as `elf` (the kernel's symbols
+//! as `kallsyms`). Nothing here is worth failing a recording: what can't be kept is left out.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use dso::BuildId;
+
+use crate::objects::SeenObject;
+
+/// Larger files are only linked, never copied.
+const MAX_COPY_BYTES: u64 = 256 << 20;
+
+/// Where the cache is: `$HOME/.debug`; `None` without a home.
+#[must_use]
+pub fn default_root() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|h| !h.is_empty())?;
+    Some(Path::new(&home).join(".debug"))
+}
+
+/// Keeps the files seen, and with `with_kernel` the running kernel's symbols. How many are new.
+pub fn keep(root: &Path, seen: &[SeenObject], with_kernel: bool) -> usize {
+    let files = seen.iter().filter_map(|object| {
+        let path = object.path.as_ref()?;
+        // In a container the same name may be another file here.
+        let same = dso::elf::read_build_id(path).is_some_and(|id| id.same_as(&object.build_id));
+        (same && path.is_absolute()).then(|| (path.clone(), object.build_id.clone(), "elf"))
+    });
+    let kernel = dso::elf::kernel_build_id().filter(|_| with_kernel);
+    let kernel = kernel.map(|id| (PathBuf::from("/[kernel.kallsyms]"), id, "kallsyms"));
+    files.chain(kernel).filter(|(path, id, kind)| matches!(keep_one(root, path, id, kind), Ok(true))).count()
+}
+
+/// Keeps one file; `false` if it was there already.
+fn keep_one(root: &Path, path: &Path, id: &BuildId, kind: &str) -> io::Result<bool> {
+    let Some(split) = id.split_path() else { return Ok(false) };
+    let link = root.join(".build-id").join(split);
+    if link.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let inside = path.strip_prefix("/").unwrap_or(path).join(id.to_string());
+    let dir = root.join(&inside);
+    fs::create_dir_all(&dir)?;
+    let file = dir.join(kind);
+    if !file.exists() {
+        match kind {
+            "kallsyms" => write_whole(&file, &fs::read("/proc/kallsyms")?)?,
+            _ => link_or_copy(path, &file)?,
+        }
+    }
+    if let Some(parent) = link.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    symlink(Path::new("../..").join(inside), &link)?;
+    Ok(true)
+}
+
+fn link_or_copy(from: &Path, to: &Path) -> io::Result<()> {
+    if fs::hard_link(from, to).is_ok() {
+        return Ok(());
+    }
+    if fs::metadata(from)?.len() > MAX_COPY_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    write_whole(to, &fs::read(from)?)
+}
+
+/// Under its name only once it is whole.
+fn write_whole(to: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = to.as_os_str().as_bytes().to_vec();
+    name.extend(format!(".{}", std::process::id()).bytes());
+    let partial = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
+    let done = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, to));
+    if done.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_kept_once_and_found_by_its_build_id() {
+        let root = std::env::temp_dir().join(format!("tally-debug-{}", std::process::id()));
+        let sh = fs::canonicalize("/bin/sh").expect("every Linux has one");
+        let Some(build_id) = dso::elf::read_build_id(&sh) else { return eprintln!("skipped: no build-id") };
+        let name: std::sync::Arc<[u8]> = sh.as_os_str().as_bytes().into();
+        let seen = [SeenObject { name, build_id: build_id.clone(), path: Some(sh) }];
+        assert_eq!(keep(&root, &seen, false), 1);
+        assert_eq!(keep(&root, &seen, false), 0);
+        let link = root.join(".build-id").join(build_id.split_path().expect("long enough"));
+        let kept = dso::elf::read_build_id(&link.join("elf")).expect("readable through the link");
+        assert!(kept.same_as(&build_id));
+        fs::remove_dir_all(&root).expect("ours");
+    }
+}
