@@ -11,3 +11,6 @@ pub mod reader;
 pub mod tracing;
 mod visit;
 pub mod writer;
+
+#[cfg(test)]
+mod tests;
