@@ -1,8 +1,9 @@
 //! The way in for symbolizing: from what a recording says of a DSO to something that answers addresses.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
+use crate::dwarf::LinePool;
 use crate::kallsyms::Kallsyms;
 use crate::{
     BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame, Svma, Symbol,
@@ -132,13 +133,13 @@ impl Loader {
 }
 
 /// A DSO that answers addresses. Symbols are read at the first [`Loaded::symbol`], DWARF at the first
-/// [`Loaded::frames`]. `Send` and `Sync`; DWARF is asked by one thread at a time.
+/// [`Loaded::frames`]. `Send` and `Sync`; threads that ask for lines at once get a resolver each.
 pub struct Loaded {
     object: Option<Arc<ObjectFile>>,
     search: DebugSearch,
     index: Option<SymbolIndex>,
     symbols: OnceLock<SymbolTable>,
-    lines: OnceLock<Option<Mutex<LineResolver>>>,
+    lines: OnceLock<Option<LinePool>>,
     /// Added to a table's addresses to give the recording's (KASLR).
     shift: u64,
 }
@@ -209,10 +210,10 @@ impl Loaded {
         self.with_lines(|lines| lines.frames(svma, out))?
     }
 
-    /// Runs `ask` on the line resolver, which is made at the first call.
+    /// Runs `ask` on a line resolver of this thread's own; the DWARF is opened at the first call.
     pub fn with_lines<T>(&self, ask: impl FnOnce(&mut LineResolver) -> T) -> Result<T, Missing> {
-        let open = || LineResolver::open(self.object.as_ref()?, &self.search).ok().flatten().map(Mutex::new);
+        let open = || LinePool::open(self.object.as_ref()?, &self.search).ok().flatten();
         let lines = self.lines.get_or_init(open).as_ref().ok_or(Missing::NoDebugInfo)?;
-        Ok(ask(&mut lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner)))
+        lines.with(ask).map_err(|_| Missing::NoDebugInfo)
     }
 }

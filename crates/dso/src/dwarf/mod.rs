@@ -4,6 +4,7 @@ pub mod probe;
 mod resolver;
 mod split;
 
+pub(crate) use resolver::LinePool;
 pub use resolver::{LineResolver, LineRow};
 
 /// One source-level frame of an address.

@@ -1,6 +1,7 @@
 //! One file's lines: addr2line's context over gimli, made once, units parsed when first touched.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use addr2line::{Context, Location, LookupContinuation, LookupResult};
 use gimli::{EndianSlice, RunTimeEndian};
@@ -32,32 +33,60 @@ pub struct LineRow {
     pub line: Option<u32>,
 }
 
-impl LineResolver {
-    /// For `object`, with its debug file if `search` finds one and it has none of its own.
-    /// `Err(Dwarf)` if the units' headers are damaged; `Ok(None)` if there is no DWARF.
-    pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
+/// One file's DWARF, from which each thread that asks gets a resolver of its own.
+pub(crate) struct LinePool {
+    dwarf: SharedDwarf,
+    program: Option<PathBuf>,
+    idle: Mutex<Vec<LineResolver>>,
+}
+
+impl LinePool {
+    /// As [`LineResolver::open`].
+    pub(crate) fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
         let found = if object.has_dwarf() { None } else { search.find_debug(object) };
         let file = found.as_ref().unwrap_or(object);
         if !file.has_dwarf() {
             return Ok(None);
         }
-        let alt = search.find_alt(file);
-        Self::new(file, alt.as_ref(), object.path().or(file.path())).map(Some)
+        let mut dwarf = load(file)?;
+        if let Some(alt) = search.find_alt(file) {
+            dwarf.set_sup(load(&alt)?);
+        }
+        let program = object.path().or(file.path()).map(Path::to_owned);
+        let pool = Self { dwarf: Arc::new(dwarf), program, idle: Mutex::default() };
+        let first = pool.resolver()?;
+        pool.put(first);
+        Ok(Some(pool))
     }
 
-    /// For a file that has DWARF itself; `alt` is dwz's common file; `program` the path whose folder split
-    /// DWARF is looked for in.
-    pub fn new(
-        file: &ObjectFile,
-        alt: Option<&ObjectFile>,
-        program: Option<&std::path::Path>,
-    ) -> Result<Self, Error> {
-        let mut dwarf = load(file)?;
-        if let Some(alt) = alt {
-            dwarf.set_sup(load(alt)?);
-        }
-        let context = Context::from_dwarf(dwarf).map_err(Error::Dwarf)?;
-        Ok(Self { context, split: SplitFiles::new(program) })
+    /// Runs `ask` on a resolver nobody else uses meanwhile.
+    pub(crate) fn with<T>(&self, ask: impl FnOnce(&mut LineResolver) -> T) -> Result<T, Error> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut resolver = match idle {
+            Some(resolver) => resolver,
+            None => self.resolver()?,
+        };
+        let answer = ask(&mut resolver);
+        self.put(resolver);
+        Ok(answer)
+    }
+
+    fn put(&self, resolver: LineResolver) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(resolver);
+    }
+
+    fn resolver(&self) -> Result<LineResolver, Error> {
+        let context = Context::from_arc_dwarf(Arc::clone(&self.dwarf)).map_err(Error::Dwarf)?;
+        Ok(LineResolver { context, split: SplitFiles::new(self.program.as_deref()) })
+    }
+}
+
+impl LineResolver {
+    /// For `object`, with its debug file if `search` finds one and it has none of its own, with dwz's common
+    /// file, and with split DWARF beside it. `Err(Dwarf)` if the units' headers are damaged; `Ok(None)` if there
+    /// is no DWARF.
+    pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
+        LinePool::open(object, search)?.map(|pool| pool.resolver()).transpose()
     }
 
     /// Appends the frames of `svma` to `out`, **innermost first**; the last is the function the code belongs
