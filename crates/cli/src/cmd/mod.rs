@@ -40,6 +40,7 @@ commands! {
     Dump: dump,
     Flame: flame,
     List: list,
+    Locks: locks,
     Probe: probe,
     Record: record,
     Report: report,

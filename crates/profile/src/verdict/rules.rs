@@ -282,7 +282,13 @@ fn disk(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("{name}: busy {} of the time, {} a request", pct(*busy), ms(ns)));
     }
     let against = vec![format!("page faults that read: {}", pct(facts.blocked(Reason::PageFault)))];
-    finding(read + sync, claim, evidence, against, "tally io (queue and device time per request)")
+    finding(
+        read + sync,
+        claim,
+        evidence,
+        against,
+        "tally flame --off-cpu -o wait.svg (which calls wait); iostat -x 1 (queue and device)",
+    )
 }
 
 /// 11: a disk busy > 70 % with > 10 ms a request.
@@ -295,7 +301,7 @@ fn disk_saturated(facts: &Facts) -> Option<Finding> {
     }
     let claim =
         format!("The disk {name} is saturated: busy {} of the time, {} a request.", pct(*busy), ms(ns));
-    finding(waits * 0.99, claim, vec![], vec![], "tally io --device (who submits)")
+    finding(waits * 0.99, claim, vec![], vec![], "iostat -x 1; tally report --wall (which threads wait)")
 }
 
 /// 12: > 50 major faults a second, memory pressure > 5 %, or swapping.

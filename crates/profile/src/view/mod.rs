@@ -2,5 +2,6 @@
 
 pub mod annotate;
 pub mod diff;
+pub mod locks;
 pub mod report;
 pub mod wall;

@@ -1,0 +1,98 @@
+//! `tally locks`: which locks threads wait for, how long, and who holds them.
+
+use crate::text::number::{duration_ns, grouped};
+use crate::text::run_screen::cut;
+use crate::text::wall::place;
+use crate::wall::{self, WaitArgs};
+use crate::{load, out, term};
+use profile::Profile;
+use profile::table::FrameId;
+use profile::view::locks::{LockRow, locks};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show the locks of a recording: futexes by address and kernel locks, with waiters and who let go
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally record --off-cpu -- ./app && tally locks
+  tally locks -i perf.data --min-block 1ms    only waits of a millisecond and more
+  tally locks --idle                          also condition variables of idle pools")]
+pub struct Args {
+    /// The recording; `-` is standard input
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    pub input: PathBuf,
+    /// Which waits.
+    #[command(flatten)]
+    pub waits: WaitArgs,
+    /// Locks to show
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the recording can't be read or says nothing about waits.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let map = load::open(&args.input)?;
+    let file = load::parse(&args.input, &map)?;
+    let recording = wall::read(&args.input, &map, &file)?;
+    let profile = &recording.profile;
+    if profile.off_cpu.source.is_none() {
+        anyhow::bail!("{}: no waits in it: record with tally record --off-cpu", args.input.display());
+    }
+    let rows = locks(profile, &args.waits.opts(0));
+    let mut out = out::stdout();
+    if rows.is_empty() {
+        writeln!(out, "no thread waited for a lock")?;
+    }
+    for row in rows.iter().take(args.rows) {
+        write_row(&mut out, profile, row)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_row(out: &mut dyn Write, profile: &Profile, row: &LockRow) -> std::io::Result<()> {
+    let what = match (row.kernel, row.address) {
+        (true, _) => "kernel lock".to_owned(),
+        (false, Some(address)) => format!("futex {address:#x} of process {}", row.pid),
+        (false, None) => format!("futexes of process {}", row.pid),
+    };
+    let waiters = row.waiters.len();
+    writeln!(
+        out,
+        "{:>10}  {what}: {} waits of {waiters} thread{}, p50 {}, p99 {}, longest {}",
+        duration_ns(row.wait_ns),
+        grouped(row.lengths.count()),
+        if waiters == 1 { "" } else { "s" },
+        duration_ns(row.lengths.percentile_ns(50.0)),
+        duration_ns(row.lengths.percentile_ns(99.0)),
+        duration_ns(row.lengths.max_ns()),
+    )?;
+    let line = |text: String| cut(&out::harmless(&text), term::width().max(80));
+    if let Some(callsite) = row.place {
+        writeln!(out, "{}", line(format!("{:>10}  waiting in   {}", "", place(profile, callsite))))?;
+    }
+    if let Some(holder) = &row.holder {
+        let place = user_names(profile, &holder.frames).join(" < ");
+        let thread = if holder.tid == 0 { String::new() } else { format!(" {}", holder.tid) };
+        let text = format!("{:>10}  let go by    {}{thread} ({} %)  {place}", "", holder.name, holder.percent);
+        writeln!(out, "{}", line(text))?;
+    }
+    Ok(())
+}
+
+/// The innermost named functions, leaf first; of user code if there is some.
+fn user_names<'p>(profile: &'p Profile, frames: &[FrameId]) -> Vec<&'p str> {
+    let kernel = |frame: FrameId| profile.dsos.of(profile.frames.of(frame).dso).level == 'k';
+    let user: Vec<FrameId> = frames.iter().copied().filter(|&frame| !kernel(frame)).collect();
+    let frames = if user.is_empty() { frames.to_vec() } else { user };
+    let name = |frame| {
+        let inline = profile.frame_names(frame).last()?;
+        Some(profile.strings.of(profile.symbols.of(inline.symbol).name))
+    };
+    frames.into_iter().filter_map(name).take(5).collect()
+}

@@ -1,0 +1,124 @@
+//! Locks: futexes by address and kernel locks by place, with who waited, how long, and who let go.
+//!
+//! The waker of a wait for a lock is the thread that held it: its stack says where.
+
+use super::wall::{Classes, Classified, Histogram, Part, WallOpts, other_name, waker_frames};
+use crate::off_cpu::Reason;
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// One lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockRow {
+    /// Inside the kernel; else a futex.
+    pub kernel: bool,
+    /// Process of a futex; 0 for kernel locks.
+    pub pid: i32,
+    /// Address of the futex; `None` for kernel locks and if the source does not tell.
+    pub address: Option<u64>,
+    /// ns waited.
+    pub wait_ns: u64,
+    /// Lengths of the waits.
+    pub lengths: Histogram,
+    /// Threads that waited.
+    pub waiters: BTreeSet<i32>,
+    /// The place most waited in.
+    pub place: Option<CallsiteId>,
+    /// Who let go most: name, thread, the place it did so (leaf-first frames start there), share of the waits.
+    pub holder: Option<Holder>,
+}
+
+/// Who ended waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its name.
+    pub name: String,
+    /// Its thread id.
+    pub tid: u32,
+    /// Its stack at the wake-up, BPF's own frames left out; empty if it was not taken.
+    pub frames: Vec<crate::table::FrameId>,
+    /// Of the lock's wait time, the percent it ended.
+    pub percent: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Key {
+    Futex(i32, u64),
+    Kernel(CallsiteId),
+}
+
+#[derive(Default)]
+struct Sums {
+    row: LockRow,
+    places: FxHashMap<CallsiteId, u64>,
+    holders: FxHashMap<(u32, Option<CallsiteId>), (u64, String)>,
+}
+
+/// All locks, most waited for first.
+#[must_use]
+pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
+    let classes = Classes::of(profile, opts);
+    let mut sums: FxHashMap<Key, Sums> = FxHashMap::default();
+    for class in classes.named(profile) {
+        if let Some(key) = key_of(profile, &class) {
+            sums.entry(key).or_default().add(profile, key, &class);
+        }
+    }
+    let mut rows: Vec<(Key, LockRow)> =
+        sums.into_iter().map(|(key, sums)| (key, sums.finish(profile))).collect();
+    rows.sort_by_key(|(key, row)| (Reverse(row.wait_ns), *key));
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn key_of(profile: &Profile, class: &Classified<'_>) -> Option<Key> {
+    match class.part {
+        Part::Blocked(Reason::Futex) => {
+            Some(Key::Futex(pid_of(profile, class.wait.task), class.wait.args[0]))
+        }
+        Part::Blocked(Reason::KernelLock) => class.wait.callsite.map(Key::Kernel),
+        _ => None,
+    }
+}
+
+fn pid_of(profile: &Profile, task: TaskId) -> i32 {
+    profile.task(task).pid
+}
+
+impl Sums {
+    fn add(&mut self, profile: &Profile, key: Key, class: &Classified<'_>) {
+        let wait = class.wait;
+        let row = &mut self.row;
+        match key {
+            Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
+            Key::Kernel(_) => row.kernel = true,
+        }
+        row.wait_ns += wait.weight_ns;
+        row.lengths.add(wait.length_ns, (wait.weight_ns / wait.length_ns.max(1)).max(1));
+        row.waiters.insert(profile.task(wait.task).tid);
+        if let Some(callsite) = wait.callsite {
+            *self.places.entry(callsite).or_default() += wait.weight_ns;
+        }
+        if let Some(other) = wait.other {
+            let name = || other_name(profile, other);
+            let entry = self.holders.entry((other.tid, other.callsite)).or_insert_with(|| (0, name()));
+            entry.0 += wait.weight_ns;
+        }
+    }
+
+    fn finish(self, profile: &Profile) -> LockRow {
+        let most = self.places.into_iter().max_by_key(|&(callsite, ns)| (ns, Reverse(callsite)));
+        let holder =
+            self.holders.into_iter().max_by_key(|&((tid, callsite), (ns, _))| (ns, Reverse((tid, callsite))));
+        let wait_ns = self.row.wait_ns.max(1);
+        let holder = holder.map(|((tid, callsite), (ns, name))| Holder {
+            name,
+            tid,
+            frames: callsite.map_or_else(Vec::new, |callsite| waker_frames(profile, callsite)),
+            percent: ns * 100 / wait_ns,
+        });
+        LockRow { place: most.map(|(callsite, _)| callsite), holder, ..self.row }
+    }
+}
