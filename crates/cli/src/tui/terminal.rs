@@ -1,6 +1,7 @@
 //! The real terminal: raw mode, the loop of keys and pictures, and an end that leaves it as it was.
 
 use super::App;
+use anyhow::Context;
 use crossterm::event::{self, Event, KeyEventKind};
 use ratatui::DefaultTerminal;
 use std::io::IsTerminal;
@@ -11,8 +12,8 @@ const WATCH: Duration = Duration::from_millis(500);
 
 /// Runs until the user leaves. The terminal is restored on every way out, a panic included.
 pub fn run(mut app: App<'_>) -> anyhow::Result<()> {
+    let mut terminal = ratatui::try_init().context("can't use the terminal (--stdio prints text)")?;
     watch();
-    let mut terminal = ratatui::try_init()?;
     let result = events(&mut terminal, &mut app);
     ratatui::restore();
     result
