@@ -1,5 +1,6 @@
 //! `tally script`: every sample as text, in perf script's form, or as JSON lines.
 
+use crate::cmd::report::flags::{parse_cpus, parse_time};
 use crate::load;
 use crate::out;
 use crate::script::{Field, Fields, KernelNames, Row, RowMaker, Style, write_json, write_row};
@@ -64,6 +65,12 @@ pub struct Args {
     /// Only these threads
     #[arg(long, value_name = "TID,…", value_delimiter = ',')]
     pub tid: Vec<u32>,
+    /// Only these CPUs: `0-3,6`
+    #[arg(short = 'C', long, value_name = "CPUS")]
+    pub cpu: Option<String>,
+    /// Only this time: FROM,TO in seconds, either may be empty
+    #[arg(long, value_name = "FROM,TO", allow_hyphen_values = true)]
+    pub time: Option<String>,
     /// Another root to look for object files in
     #[arg(long, value_name = "FOLDER")]
     pub symfs: Option<PathBuf>,
@@ -104,7 +111,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let lines = by_event.iter().any(|f| f.has(Field::Srcline));
     let unwinds = file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_STACK_USER));
     let inlines = callchains && !args.no_inline && (unwinds || args.inline || args.json);
-    let filter = |sample: &Sample<'_>, comm: &str| passes(&args, sample, comm);
+    let cpus = args.cpu.as_deref().map(parse_cpus).transpose()?;
+    let times = args.time.as_deref().map(parse_time).transpose()?;
+    let filter = |sample: &Sample<'_>, comm: &str| {
+        let cpu = sample.cpu.map_or(-1, u32::cast_signed);
+        let time = sample.time_ns.unwrap_or(0);
+        cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+            && times.is_none_or(|(from, to)| (from..=to).contains(&time))
+            && passes(&args, sample, comm)
+    };
     let maker = RowMaker {
         fields: by_event,
         callchains,

@@ -1,6 +1,6 @@
 //! `tally report`: a recording as a table with call graphs, printed or to be browsed.
 
-mod flags;
+pub(super) mod flags;
 mod plan;
 
 pub use flags::{Args, CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields};
