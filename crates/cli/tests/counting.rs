@@ -135,3 +135,14 @@ fn a_probe_is_added_hit_listed_and_removed() {
     assert!(removed.status.success(), "{}", stderr(&removed));
     std::fs::remove_dir_all(&folder).expect("our own folder");
 }
+
+#[test]
+fn top_prints_a_table_for_each_time_slice() {
+    let own = std::process::id().to_string();
+    let output = tally(&["top", "--stdio", "-n", "2", "-d", "1", "-e", "cpu-clock:u", "-p", &own]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        return println!("skipped: cannot record here: {}", stderr(&output));
+    }
+    assert_eq!(text.matches(" samples of cpu-clock:u").count() + text.matches("no samples").count(), 2, "{text}");
+}

@@ -47,4 +47,5 @@ commands! {
     Run: run,
     Script: script,
     Stat: stat,
+    Top: top,
 }
