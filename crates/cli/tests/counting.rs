@@ -144,5 +144,9 @@ fn top_prints_a_table_for_each_time_slice() {
     if !output.status.success() {
         return println!("skipped: cannot record here: {}", stderr(&output));
     }
-    assert_eq!(text.matches(" samples of cpu-clock:u").count() + text.matches("no samples").count(), 2, "{text}");
+    assert_eq!(
+        text.matches(" samples of cpu-clock:u").count() + text.matches("no samples").count(),
+        2,
+        "{text}"
+    );
 }
