@@ -34,6 +34,13 @@ impl TraceText for FileFormats {
 
     fn field(&self, event: usize, raw: &[u8], name: &str) -> Option<String> {
         let format = self.format(event)?;
-        Some(format.value(format.field(name)?, raw))
+        let value = format.value(format.field(name)?, raw);
+        if value.parse::<i64>().is_err() {
+            return Some(value);
+        }
+        // A number may have a name in the printed text (`prev_state=S`): that is what perf shows.
+        let text = self.text(event, raw)?;
+        let printed = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        Some(printed.map_or(value, str::to_owned))
     }
 }

@@ -292,10 +292,50 @@ pub fn parse_cpus(text: &str) -> anyhow::Result<Vec<i32>> {
     Ok(cpus)
 }
 
-/// `FROM,TO` in seconds as ns; a missing end is open.
+/// `--time`: `a,b` in seconds of the recording's clock (either may be missing), or parts of `span` (the first and last
+/// sample, ns): `10%-20%`, `10%/3`, several with commas.
 ///
 /// # Errors
-/// If an end is no number of seconds.
+/// If it is neither.
+pub fn parse_times(text: &str, span: Option<(u64, u64)>) -> anyhow::Result<Vec<(u64, u64)>> {
+    if !text.contains('%') {
+        return Ok(vec![parse_time(text)?]);
+    }
+    let Some((first, last)) = span else {
+        bail!("--time {text}: the file does not say its first and last time; give seconds");
+    };
+    let at = |percent: f64| first + ((last - first) as f64 * percent.clamp(0.0, 100.0) / 100.0) as u64;
+    let range = |part: &str| {
+        let (from, to) = parse_percents(part).with_context(|| {
+            format!("--time: '{part}' is no part of the time (10%-20%, or 10%/3 for the third tenth)")
+        })?;
+        // As perf: a part begins behind the one before it.
+        let from = if from > 0.0 { at(from) + 1 } else { first };
+        Ok((from, at(to)))
+    };
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(range).collect()
+}
+
+/// `10%-20%`, or `10%/3` for 20% to 30%.
+fn parse_percents(part: &str) -> Option<(f64, f64)> {
+    let percent = |text: &str| -> Option<f64> {
+        let value: f64 = text.trim().strip_suffix('%')?.parse().ok()?;
+        (0.0..=100.0).contains(&value).then_some(value)
+    };
+    if let Some((width, number)) = part.split_once('/') {
+        let (width, number) = (percent(width)?, number.trim().parse::<u32>().ok()?);
+        let number = f64::from(number.checked_sub(1)?);
+        return (width > 0.0 && width * number < 100.0).then_some((width * number, width * (number + 1.0)));
+    }
+    let (from, to) = part.split_once('-')?;
+    let (from, to) = (percent(from)?, percent(to)?);
+    (from < to).then_some((from, to))
+}
+
+/// `a,b` in seconds of the recording's clock; either may be missing.
+///
+/// # Errors
+/// If one is no time.
 pub fn parse_time(text: &str) -> anyhow::Result<(u64, u64)> {
     let (from, to) = text.split_once(',').unwrap_or((text, ""));
     let end = |text: &str, open: u64| match text.trim() {
@@ -322,7 +362,7 @@ pub fn fuzz_flags(data: &[u8]) {
     let _ = parse_call_graph(&text);
     let _ = parse_fields("--sort", &text, &|name| name.len() % 2 == 0);
     let _ = parse_cpus(&text);
-    let _ = parse_time(&text);
+    let _ = parse_times(&text, Some((1, u64::MAX)));
 }
 
 #[cfg(test)]
@@ -349,6 +389,8 @@ mod tests {
     #[test]
     fn times_and_cpus_are_ranges() {
         assert_eq!(parse_time("1.5,2").expect("valid"), (1_500_000_000, 2_000_000_000));
+        assert_eq!(parse_times("10%/2,90%-100%", Some((100, 200))).expect("valid"), [(111, 120), (191, 200)]);
+        assert!(parse_times("20%-10%", Some((1, 2))).is_err() && parse_times("1%-2%", None).is_err());
         assert_eq!(parse_time(",0.000000001").expect("valid"), (0, 1));
         assert_eq!(parse_cpus("0-2,5").expect("valid"), [0, 1, 2, 5]);
         assert!(parse_cpus("0-2000000000").is_err());

@@ -27,6 +27,8 @@ pub struct Plan {
     fields_given: bool,
     /// One row entry per branch of the branch stacks.
     branches: bool,
+    /// First and last sample as the header has them.
+    time_span_ns: Option<(u64, u64)>,
 }
 
 impl Plan {
@@ -52,7 +54,8 @@ impl Plan {
         set_filters(&mut report, args)?;
         report.inlines = callchains && !args.no_inline;
         let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
-        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, branches })
+        let time_span_ns = file.features().sample_time_ns;
+        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, branches, time_span_ns })
     }
 
     /// What has to be read for it.
@@ -61,7 +64,10 @@ impl Plan {
     /// If a filter's value makes no sense.
     pub fn load_opts(&self, args: &Args) -> anyhow::Result<LoadOpts> {
         let filter = SampleFilter {
-            times_ns: args.time.as_deref().map(flags::parse_time).transpose()?.into_iter().collect(),
+            times_ns: match &args.time {
+                Some(text) => flags::parse_times(text, self.time_span_ns)?,
+                None => Vec::new(),
+            },
             cpus: args.cpu.as_deref().map(flags::parse_cpus).transpose()?.unwrap_or_default(),
             ..SampleFilter::default()
         };

@@ -1,7 +1,7 @@
 //! Rows: what a report consists of, in numbers and ids.
 
 use super::field::{Field, SortKey};
-use crate::machine::Mode;
+use crate::machine::{Mode, file_name};
 use crate::profile::{Profile, Sums};
 use crate::table::{DsoId, DsoKind, FrameId, StringId, SymbolId};
 
@@ -163,13 +163,14 @@ impl Profile {
                 SortKey::Mispredict | SortKey::InTx | SortKey::Abort => "N/A".to_owned(),
                 _ => "N/A".to_owned(),
             },
+            Value::Text(id) if *key == SortKey::SrcFile => file_name(self.strings.of(*id)).to_owned(),
             Value::Text(id) => self.strings.of(*id).to_owned(),
             Value::Dso(id) => self.dsos.of(*id).short_name.clone(),
             Value::Symbol { dso, symbol, addr } => self.symbol_text(*dso, *symbol, *addr),
             Value::Task { id, comm } => format!("{id:>7}:{}", self.strings.of(*comm)),
             Value::Number(number) => number.to_string(),
             Value::Address(addr) => format!("{addr:#018x}"),
-            Value::Line { file, line } => format!("{}:{line}", self.strings.of(*file)),
+            Value::Line { file, line } => format!("{}:{line}", file_name(self.strings.of(*file))),
             Value::Time(ns) => format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000),
             Value::Flag(flag) => match (key, flag) {
                 (SortKey::InTx | SortKey::Abort, true) => "T".to_owned(),
