@@ -225,6 +225,10 @@ impl Stacks {
 fn seam_is_unchanged(pid: u32, regs: &Regs, copied: UserStack<'_>, processes: &mut Processes) -> bool {
     let at = copied.bytes.len().saturating_sub(SEAM_BYTES);
     let seam = &copied.bytes[at..];
+    if seam.is_empty() {
+        // Nothing to compare with: whatever memory holds now proves nothing.
+        return false;
+    }
     let mut now = [0; SEAM_BYTES];
     let now = &mut now[..seam.len()];
     processes.read_memory(pid, regs.sp().0.wrapping_add(at as u64), now) == seam.len() && *now == *seam
