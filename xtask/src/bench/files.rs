@@ -16,9 +16,9 @@ fn big(bench: &Bench) -> Result<PathBuf> {
     let forest = bench.program("forest")?;
     let path = file.to_string_lossy().into_owned();
     let options =
-        ["record", "-q", "-N", "-m", "64M", "-F", "4000", "-e", "cpu-clock", "--call-graph", "dwarf,8192"];
+        ["record", "-q", "-N", "-m", "16M", "-F", "max", "-e", "cpu-clock", "--call-graph", "dwarf,8192"];
     let mut args = options.to_vec();
-    args.extend(["-o", &path, "--", &forest, "20"]);
+    args.extend(["-o", &path, "--", &forest, "60", "32"]);
     let run = process::capture(&mut bench.command("perf", &args), LIMIT)?;
     let bytes = file.metadata().map_or(0, |meta| meta.len());
     if !run.ok() || bytes < 1_000_000_000 {
