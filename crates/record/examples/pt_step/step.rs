@@ -90,13 +90,14 @@ fn start(command: &[String]) -> io::Result<i32> {
     // SAFETY: the child only makes system calls before it execs.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: plain system calls with constant arguments; the pointers outlive the call.
-        unsafe {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-            libc::execvp(pointers[0], pointers.as_ptr());
-            libc::_exit(127);
-        }
+        // SAFETY: a system call with a constant argument.
+        unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+        // SAFETY: a system call with constant arguments.
+        unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
+        // SAFETY: the strings and the array of them, which ends with null, outlive the call.
+        unsafe { libc::execvp(pointers[0], pointers.as_ptr()) };
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(127) };
     }
     let mut status = 0;
     // SAFETY: waits for our child.
