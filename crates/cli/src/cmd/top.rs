@@ -245,6 +245,8 @@ fn press(key: KeyEvent, view: &mut View, shown: Option<&Recording>) -> anyhow::R
             if let Some(recording) = shown.filter(|r| r.profile.diagnostics.samples_read > 0) {
                 let theme = tui::Theme { colour: term::colours_stdout() };
                 let opts = ReportOpts { children: true, ..ReportOpts::default() };
+                // The browser expects a clean screen of its own.
+                execute!(std::io::stdout(), terminal::LeaveAlternateScreen)?;
                 tui::run(tui::App::new(tui::Data::new(recording, opts), theme))?;
                 Screen::enter()?;
             }
