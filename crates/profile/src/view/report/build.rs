@@ -559,7 +559,7 @@ impl Context<'_> {
 
     /// A function or address in the place of a line that is not known.
     fn place_without_line(&self, entry: &ChainEntry) -> Value {
-        let addr = self.profile.shown_addr(entry.frame);
+        let addr = self.profile.frames.of(entry.frame).addr;
         Value::Symbol { dso: entry.dso, symbol: entry.symbol, addr }
     }
 

@@ -65,6 +65,7 @@ fn periods(sums: &[Sums]) -> impl Iterator<Item = u64> + '_ {
 fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ordering {
     match (key, a, b) {
         (SortKey::SymbolFrom | SortKey::SymbolTo, _, _) => compare_places(profile, a, b),
+        (SortKey::SrcLine, _, _) => profile.value_text(key, a).cmp(&profile.value_text(key, b)),
         (_, Value::Symbol { symbol: a, .. }, Value::Symbol { symbol: b, .. }) => match (a, b) {
             (Some(a), Some(b)) => name_of(profile, *a).cmp(name_of(profile, *b)),
             (None, None) => Ordering::Equal,

@@ -166,6 +166,9 @@ impl Profile {
             Value::Text(id) if *key == SortKey::SrcFile => file_name(self.strings.of(*id)).to_owned(),
             Value::Text(id) => self.strings.of(*id).to_owned(),
             Value::Dso(id) => self.dsos.of(*id).short_name.clone(),
+            Value::Symbol { dso, symbol, addr } if *key == SortKey::SrcLine => {
+                self.place_text(*dso, *symbol, *addr)
+            }
             Value::Symbol { dso, symbol, addr } => self.symbol_text(*dso, *symbol, *addr),
             Value::Task { id, comm } => format!("{id:>7}:{}", self.strings.of(*comm)),
             Value::Number(number) => number.to_string(),
@@ -178,6 +181,14 @@ impl Profile {
                 (_, true) => "Y".to_owned(),
                 (_, false) => "N".to_owned(),
             },
+        }
+    }
+
+    /// What perf writes where no line is known: `schedule+12`, or `libfoo.so[1a2b]`.
+    fn place_text(&self, dso: DsoId, symbol: Option<SymbolId>, addr: u64) -> String {
+        match symbol.map(|id| self.symbols.of(id)) {
+            Some(symbol) => format!("{}+{}", self.strings.of(symbol.name), addr.wrapping_sub(symbol.start)),
+            None => format!("{}[{addr:x}]", self.dsos.of(dso).short_name),
         }
     }
 
