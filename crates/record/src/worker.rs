@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
+use perfdata::off_cpu::{Payload, flag};
 use perfdata::{Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
@@ -226,7 +227,9 @@ impl Rest {
             return self.wakers.waker((pid, tid), raw, self.stacks.chain());
         }
         self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
-        if let Some(ending) = unwound.ending {
+        // A thread that has not run yet has no stack: that is no loss.
+        let is_new = matches!(Payload::parse(raw), Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
+        if let Some(ending) = unwound.ending.filter(|_| !is_new) {
             let ending = self.with_dso(pid, sample, ending);
             self.account.stack(tid, time_ns, ending);
             if unwound.was_cut {
