@@ -1,4 +1,4 @@
-//! Samples and records about time off the CPU, on their way into [`OffCpu`].
+//! Samples and records about time off the CPU, on their way into `OffCpu`.
 
 use super::{Session, ids_of, steps_of};
 use crate::off_cpu::{EventKind, Other, Out, Source, ThreadTotals, Wait, state_of_text};
