@@ -50,6 +50,13 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "perf draws no chain under a row of one sample in inlined code (why is not known)",
     ),
     ("graph by callee", "fp-words", "the same"),
+    ("self", "trace-server", "perf cuts the text of a tracepoint where its column ends"),
+    (
+        "children",
+        "live-throw",
+        "perf names a caller by where it returns to, which behind a call that never returns is the next function",
+    ),
+    ("children", "live-forks", "perf has no mappings of a child between vfork and exec; tally takes the parent's"),
 ];
 
 fn explained(question: &str, case: &str) -> bool {
