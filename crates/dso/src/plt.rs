@@ -50,9 +50,9 @@ fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
     let mut slots = Slots::default();
     let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return slots };
     let mut add = |offset: u64, symbol: u32| {
+        // A slot filled by an indirect function's resolver has no symbol: its stub is plain `@plt`, as in perf.
         let symbol = symbols.symbol(object::SymbolIndex(symbol as usize)).ok();
-        let name = symbol.and_then(|s| symbols.symbol_name(endian, s).ok()).filter(|n| !n.is_empty());
-        if let Some(name) = name {
+        if let Some(name) = symbol.map_or(Some(&b""[..]), |s| symbols.symbol_name(endian, s).ok()) {
             slots.insert(offset, format!("{}@plt", String::from_utf8_lossy(name)));
         }
     };
