@@ -186,6 +186,14 @@ impl Facts {
         self.hot_kernel.iter().filter(|(name, _)| is(name)).fold(0.0, |sum, (_, share)| sum + share)
     }
 
+    /// Share of running time inside the kernel's futex call: threads that fight over a lock rather than sleep.
+    #[must_use]
+    pub fn in_futex(&self) -> f64 {
+        const ENTRIES: [&str; 3] = ["do_futex", "__x64_sys_futex", "__arm64_sys_futex"];
+        let most = ENTRIES.iter().filter_map(|name| self.functions.get(*name)).map(|times| times.on_ns).max();
+        ratio(most.unwrap_or(0), self.times.on_ns)
+    }
+
     /// The first three places of a reason, with their share of active time.
     #[must_use]
     pub fn top_places(&self, reason: Reason) -> Vec<String> {

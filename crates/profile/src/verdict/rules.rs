@@ -114,7 +114,7 @@ const ENOUGH_NS: u64 = 50_000_000;
 /// 3: the kernel takes > 30 % of running time, and it is neither page faults nor locks.
 fn system_calls(facts: &Facts) -> Option<Finding> {
     let kernel = 1.0 - facts.user?;
-    let faults = facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING);
+    let faults = facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + facts.in_futex();
     if kernel < 0.3 || faults > kernel / 2.0 || facts.on() < 0.2 || facts.times.on_ns < ENOUGH_NS {
         return None;
     }
@@ -122,7 +122,7 @@ fn system_calls(facts: &Facts) -> Option<Finding> {
     let top = facts.hot_kernel.iter().take(3);
     let evidence =
         top.map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0)).collect();
-    let against = vec![format!("page faults and spinning locks: {}", pct(faults))];
+    let against = vec![format!("page faults, spinning and fought-over locks: {}", pct(faults))];
     finding(
         kernel * facts.on(),
         claim,
@@ -205,7 +205,7 @@ fn throttled(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// 8: > 15 % of active time waits for a lock in user space.
+/// 8: > 15 % of active time waits for a lock in user space, or > 20 % of running time fights for one in the kernel.
 fn locks(facts: &Facts) -> Option<Finding> {
     let wait_ns: u64 = facts.locks.iter().filter(|site| !site.for_work).map(|site| site.wait_ns).sum();
     let waiting = facts.share(wait_ns);
@@ -213,7 +213,7 @@ fn locks(facts: &Facts) -> Option<Finding> {
     let top = facts.locks.iter().find(|site| !site.for_work)?;
     let fought = facts.functions.get(&top.taker).map_or(0, |t| t.on_ns + t.runnable_ns + t.preempted_ns);
     let top_share = facts.share(top.wait_ns + fought);
-    if waiting <= 0.15 {
+    if waiting <= 0.15 && facts.in_futex() <= 0.2 {
         return None;
     }
     let caller = if top.caller.is_empty() { String::new() } else { format!(", called from {}", top.caller) };
@@ -232,6 +232,9 @@ fn locks(facts: &Facts) -> Option<Finding> {
             format!("{:.1} % waiting  {} < {}", facts.share(site.wait_ns) * 100.0, site.taker, site.caller)
         })
         .collect();
+    if facts.in_futex() > 0.01 {
+        evidence.push(format!("{} of running time is inside the futex system call", pct(facts.in_futex())));
+    }
     evidence.push(format!("{:.0} switches a second", facts.switches_per_s));
     let against = vec![
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
@@ -652,6 +655,14 @@ mod tests {
         let found = verdict(&contended(150));
         assert_eq!(found[0].name, "lock-contention");
         assert!(found[0].claim.contains("the lock inside rand(), called from roll"), "{}", found[0].claim);
+        let fought = |on| {
+            with(|f| {
+                f.times.on_ns = 1000 * UNIT;
+                f.functions.insert("do_futex".into(), Times { on_ns: on * UNIT, ..Times::default() });
+                f.locks = vec![LockSite { taker: "rand".into(), wait_ns: UNIT, ..LockSite::default() }];
+            })
+        };
+        check(8, fought(400), fought(50));
         let for_work = with(|f| {
             f.locks = vec![LockSite { wait_ns: 500 * UNIT, for_work: true, ..LockSite::default() }];
         });
