@@ -120,8 +120,9 @@ impl Pen {
             let on: u64 = rest.iter().map(|thread| thread.on_ns).sum();
             let _ = writeln!(
                 self.text,
-                "… {} more threads, {} on CPU",
+                "… {} more {}, {} on CPU",
                 grouped(rest.len() as u64),
+                if rest.len() == 1 { "thread" } else { "threads" },
                 duration_ns(on)
             );
         }
