@@ -56,7 +56,11 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "live-throw",
         "perf names a caller by where it returns to, which behind a call that never returns is the next function",
     ),
-    ("children", "live-forks", "perf has no mappings of a child between vfork and exec; tally takes the parent's"),
+    (
+        "children",
+        "live-forks",
+        "perf has no mappings of a child between vfork and exec; tally takes the parent's",
+    ),
 ];
 
 fn explained(question: &str, case: &str) -> bool {
