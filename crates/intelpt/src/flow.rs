@@ -56,8 +56,6 @@ pub enum Gap {
     Mismatch,
     /// The code goes in a circle without a branch that the trace would tell of.
     Loop,
-    /// A transaction was aborted: what it did is void.
-    Aborted,
 }
 
 /// One event of the flow.
@@ -122,7 +120,6 @@ pub struct Flow<'a, 'c> {
     fup: Fup,
     in_psb: bool,
     at: usize,
-    in_tx: bool,
     instructions: u64,
     errors: Vec<FlowError>,
 }
@@ -155,7 +152,6 @@ impl<'a, 'c> Flow<'a, 'c> {
             fup: Fup::None,
             in_psb: false,
             at: from,
-            in_tx: false,
             instructions: 0,
             errors: Vec::new(),
         }
@@ -329,7 +325,7 @@ impl<'a, 'c> Flow<'a, 'c> {
                     self.image_changed();
                 }
             }
-            Packet::ModeTsx { in_tx, abort } => self.transaction(in_tx, abort),
+            Packet::ModeTsx { abort, .. } => self.transaction(abort),
             Packet::Ptw { fup, .. }
             | Packet::Exstop { fup }
             | Packet::Bep { fup }
@@ -354,8 +350,7 @@ impl<'a, 'c> Flow<'a, 'c> {
     }
 
     /// MODE.TSX: at a transaction's begin, commit and abort; a FUP with the address follows when tracing.
-    fn transaction(&mut self, in_tx: bool, abort: bool) {
-        self.in_tx = in_tx;
+    fn transaction(&mut self, abort: bool) {
         // An abort's FUP is followed by the TIP of the fallback path: that is an ordinary asynchronous branch.
         if self.ip.is_some() && !self.in_psb && !abort {
             self.fup = Fup::Bound;

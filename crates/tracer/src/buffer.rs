@@ -264,8 +264,6 @@ impl Thread {
             tid: sys::tid(),
             tsc: sys::ticks(),
             monotonic_ns: sys::monotonic_ns(),
-            flags: 0,
-            limit_bytes: 0,
         };
         // SAFETY: the chunk is at least CHUNK_BYTES_MIN long, the header shorter.
         unsafe { core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.chunk, l::HEADER_BYTES) };

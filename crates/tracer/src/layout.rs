@@ -59,10 +59,10 @@ pub const CONTROL_FORKED: u64 = 5;
 /// Control: the next exit or unwound call is not the innermost, but the one `argument` below it (coroutines).
 pub const CONTROL_BELOW: u64 = 6;
 
-/// What stands at the start of a thread file: `MAGIC`, then eight little-endian fields.
+/// What stands at the start of a thread file: `MAGIC`, then little-endian fields.
 ///
 /// ```text
-///  0 magic[8]   8 pid u32  12 tid u32  16 tsc u64  24 monotonic_ns u64  32 flags u64  40 limit_bytes u64  48 reserved[16]
+///  0 magic[8]   8 pid u32  12 tid u32  16 tsc u64  24 monotonic_ns u64  32 reserved[32]
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadHeader {
@@ -74,14 +74,7 @@ pub struct ThreadHeader {
     pub tsc: u64,
     /// `CLOCK_MONOTONIC` at the same moment, in ns.
     pub monotonic_ns: u64,
-    /// [`FLAG_WRAPPED`] and others.
-    pub flags: u64,
-    /// In flight-recorder mode the bytes of events kept; 0 when the file grows.
-    pub limit_bytes: u64,
 }
-
-/// The events wrapped around: the oldest one follows the first 0.
-pub const FLAG_WRAPPED: u64 = 1;
 
 impl ThreadHeader {
     /// The header as it stands in the file.
@@ -93,8 +86,6 @@ impl ThreadHeader {
         out[12..16].copy_from_slice(&self.tid.to_le_bytes());
         out[16..24].copy_from_slice(&self.tsc.to_le_bytes());
         out[24..32].copy_from_slice(&self.monotonic_ns.to_le_bytes());
-        out[32..40].copy_from_slice(&self.flags.to_le_bytes());
-        out[40..48].copy_from_slice(&self.limit_bytes.to_le_bytes());
         out
     }
 
@@ -107,14 +98,7 @@ impl ThreadHeader {
         }
         let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        Some(Self {
-            pid: u32_at(8),
-            tid: u32_at(12),
-            tsc: u64_at(16),
-            monotonic_ns: u64_at(24),
-            flags: u64_at(32),
-            limit_bytes: u64_at(40),
-        })
+        Some(Self { pid: u32_at(8), tid: u32_at(12), tsc: u64_at(16), monotonic_ns: u64_at(24) })
     }
 }
 
@@ -191,10 +175,6 @@ pub const SLEDS_MAGIC: [u8; 8] = *b"tallysl1";
 pub const DIR_VARIABLE: &str = "TALLY_CALLS_DIR";
 /// The environment variable with the greatest depth to record (a decimal number).
 pub const DEPTH_VARIABLE: &str = "TALLY_CALLS_DEPTH";
-/// The environment variable with the bytes of events to keep per thread (flight recorder).
-pub const LIMIT_VARIABLE: &str = "TALLY_CALLS_LIMIT";
-/// The environment variable with the shortest call to record, in TSC ticks.
-pub const MIN_VARIABLE: &str = "TALLY_CALLS_MIN_TICKS";
 
 /// The bytes of a sled list with one object: its path and the stated addresses of its sleds.
 #[cfg(not(tally_preload))]
@@ -244,14 +224,7 @@ mod tests {
 
     #[test]
     fn a_header_reads_as_written() {
-        let header = ThreadHeader {
-            pid: 1,
-            tid: 2,
-            tsc: 3 << 40,
-            monotonic_ns: 4,
-            flags: FLAG_WRAPPED,
-            limit_bytes: 6,
-        };
+        let header = ThreadHeader { pid: 1, tid: 2, tsc: 3 << 40, monotonic_ns: 4 };
         assert_eq!(ThreadHeader::parse(&header.to_bytes()), Some(header));
         assert_eq!(ThreadHeader::parse(&header.to_bytes()[1..]), None);
     }

@@ -39,17 +39,16 @@ unsafe extern "C" {
     fn dl_iterate_phdr(each: extern "C" fn(*const Loaded, usize, *mut u8) -> i32, data: *mut u8) -> i32;
 }
 
-/// The sled list as read, and how many were patched.
+/// The sled list as read.
 struct Work {
     list: &'static [u8],
-    patched: usize,
 }
 
 /// Patches every sled listed in the folder of `path` (which ends in `/`).
 pub fn patch_all<const N: usize>(mut path: Text<N>) {
     path.push(layout::SLEDS_NAME.as_bytes()).push(b"\0");
     let Some(list) = read_list(path.bytes()) else { return };
-    let mut work = Work { list, patched: 0 };
+    let mut work = Work { list };
     // SAFETY: the callback matches the loader's contract and uses `work` only during the call.
     unsafe { dl_iterate_phdr(patch_object, (&raw mut work).cast()) };
 }
@@ -85,7 +84,7 @@ extern "C" fn patch_object(object: *const Loaded, _bytes: usize, data: *mut u8) 
     let mut rest = work.list;
     while let Some((path, sleds, after)) = layout::next_sled_object(rest) {
         if path == &name[..bytes] {
-            work.patched += patch(object, sleds);
+            patch(object, sleds);
         }
         rest = after;
     }
@@ -104,13 +103,12 @@ fn name_of(object: &Loaded, to: &mut [u8]) -> usize {
     if bytes == 0 { sys::read_link(b"/proc/self/exe\0", to) } else { bytes }
 }
 
-fn patch(object: &Loaded, sleds: &[u8]) -> usize {
+fn patch(object: &Loaded, sleds: &[u8]) {
     // SAFETY: `count` program headers stand there.
     let segments = unsafe { core::slice::from_raw_parts(object.headers, usize::from(object.count)) };
     let loads = || segments.iter().filter(|segment| segment.kind == 1);
     let top = loads().map(|segment| object.bias + segment.svma + segment.memory_bytes).max().unwrap_or(0);
-    let Some(stub) = make_stub(top) else { return 0 };
-    let mut patched = 0;
+    let Some(stub) = make_stub(top) else { return };
     for segment in loads().filter(|segment| segment.flags & 1 != 0) {
         let from = (object.bias + segment.svma) as usize & !(PAGE_BYTES - 1);
         let to = (object.bias + segment.svma + segment.memory_bytes) as usize;
@@ -119,27 +117,25 @@ fn patch(object: &Loaded, sleds: &[u8]) -> usize {
         }
         for svma in layout::sled_addresses(sleds) {
             let at = object.bias.wrapping_add(svma) as usize;
-            if at >= from && at + 5 <= to && patch_one(at, stub) {
-                patched += 1;
+            if at >= from && at + 5 <= to {
+                patch_one(at, stub);
             }
         }
         sys::protect(from, to - from, sys::PROT.0 | sys::PROT.2);
     }
-    patched
 }
 
 /// Turns the 5-byte nop at `at` into a call of `stub`; refuses anything else that stands there.
-fn patch_one(at: usize, stub: usize) -> bool {
+fn patch_one(at: usize, stub: usize) {
     const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
-    let Ok(distance) = i32::try_from(stub as i64 - (at as i64 + 5)) else { return false };
+    let Ok(distance) = i32::try_from(stub as i64 - (at as i64 + 5)) else { return };
     // SAFETY: within a segment that was just made readable and writable.
     let code = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, 5) };
     if !NOPS.iter().any(|nop| code == nop) {
-        return false;
+        return;
     }
     code[0] = 0xe8;
     code[1..].copy_from_slice(&distance.to_le_bytes());
-    true
 }
 
 /// A page within ±2 GB of the object's code that goes on to the recorder.

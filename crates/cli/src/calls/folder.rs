@@ -124,7 +124,6 @@ impl Folder {
         let moments: Vec<(u64, u64)> = headers
             .map(|header| (header.tsc, header.monotonic_ns))
             .chain(self.maps.iter().map(|maps| maps.moment))
-            .chain(self.info.get("end").and_then(|text| parse_moment(text)))
             .collect();
         let first = moments.iter().min().copied().unwrap_or_default();
         let last = moments.iter().max().copied().unwrap_or_default();

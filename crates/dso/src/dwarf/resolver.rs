@@ -43,15 +43,9 @@ pub(crate) struct LinePool {
 impl LinePool {
     /// As [`LineResolver::open`].
     pub(crate) fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
-        let found = if object.has_dwarf() { None } else { search.find_debug(object) };
+        let found = debug_file(object, search);
         let file = found.as_ref().unwrap_or(object);
-        if !file.has_dwarf() {
-            return Ok(None);
-        }
-        let mut dwarf = load(file)?;
-        if let Some(alt) = search.find_alt(file) {
-            dwarf.set_sup(load(&alt)?);
-        }
+        let Some(dwarf) = load_with_alt(file, search)? else { return Ok(None) };
         let program = object.path().or(file.path()).map(Path::to_owned);
         let pool = Self { dwarf: Arc::new(dwarf), program, idle: Mutex::default() };
         let first = pool.resolver()?;
@@ -138,8 +132,28 @@ fn source_frame(function: Option<String>, location: Option<Location<'_>>) -> Sou
 }
 
 /// All DWARF sections of `file`, decompressed; damaged ones are taken as absent.
-pub(super) fn load(file: &ObjectFile) -> Result<gimli::Dwarf<Reader>, Error> {
+fn load(file: &ObjectFile) -> Result<gimli::Dwarf<Reader>, Error> {
     load_named(file, |id| Some(id.name()))
+}
+
+/// The file that has `object`'s DWARF; `None` if that is `object` itself, or nobody.
+pub(super) fn debug_file(object: &ObjectFile, search: &DebugSearch) -> Option<ObjectFile> {
+    if object.has_dwarf() { None } else { search.find_debug(object) }
+}
+
+/// The DWARF of `file` with the part it shares with other files (dwz). `Ok(None)` if it has none.
+pub(super) fn load_with_alt(
+    file: &ObjectFile,
+    search: &DebugSearch,
+) -> Result<Option<gimli::Dwarf<Reader>>, Error> {
+    if !file.has_dwarf() {
+        return Ok(None);
+    }
+    let mut dwarf = load(file)?;
+    if let Some(alt) = search.find_alt(file) {
+        dwarf.set_sup(load(&alt)?);
+    }
+    Ok(Some(dwarf))
 }
 
 /// The sections a `.dwo` has.

@@ -1,6 +1,6 @@
 //! One thread's branches become calls: matched by return address, not by guess.
 
-use intelpt::{Event, Gap, What};
+use intelpt::{Event, What};
 
 use crate::calls::{FunctionId, Step};
 
@@ -50,10 +50,7 @@ impl FlowReplay {
             What::EndAsync => self.off = Off::At(event.from),
             What::Interrupt => self.enter(event.unit, None, each),
             What::Far => self.landed(event, each),
-            What::Gap(gap) => {
-                if gap == Gap::Aborted {
-                    return;
-                }
+            What::Gap(_) => {
                 self.off = Off::Lost;
                 each(Step::Hole);
             }
@@ -141,6 +138,7 @@ impl FlowReplay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use intelpt::Gap;
 
     fn event(what: What, to: u64, unit: u32, at_start: bool, next: u64) -> Event {
         Event { tsc: Some(1), what, from: next.saturating_sub(5), next, to, unit, at_start }

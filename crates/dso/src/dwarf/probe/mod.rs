@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use gimli::{DebugFrame, Dwarf, EhFrame, Section as _};
 
-use super::resolver::{Reader, load, section};
+use super::resolver::{Reader, debug_file, load_with_alt, section};
 use crate::{DebugSearch, Error, ObjectFile};
 use tree::{Unit, UnitTree};
 
@@ -106,15 +106,9 @@ pub struct ProbeInfo {
 impl ProbeInfo {
     /// For `object`, or the debug file that `search` finds for it. `Ok(None)` if there is no DWARF.
     pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
-        let found = if object.has_dwarf() { None } else { search.find_debug(object) };
+        let found = debug_file(object, search);
         let file = found.as_ref().unwrap_or(object);
-        if !file.has_dwarf() {
-            return Ok(None);
-        }
-        let mut dwarf = load(file)?;
-        if let Some(alt) = search.find_alt(file) {
-            dwarf.set_sup(load(&alt)?);
-        }
+        let Some(dwarf) = load_with_alt(file, search)? else { return Ok(None) };
         let svma = |name: &str| object.section(name).map_or(0, |s| s.svma.start);
         let mut debug_frame = DebugFrame::from(section(file, DebugFrame::<Reader>::section_name()));
         let mut eh_frame = EhFrame::from(section(object, EhFrame::<Reader>::section_name()));
