@@ -9,11 +9,11 @@ mod source;
 
 pub use source::Sources;
 
-use crate::symbols::ObjectFiles;
+use crate::symbols::{ObjectFiles, svma_of};
 use dso::disasm::{Branch, Syntax};
-use dso::{FileOffset, Loaded, Missing, Svma};
+use dso::{Missing, Svma};
 use profile::profile::{Profile, Sums};
-use profile::table::{Dso, DsoKind};
+use profile::table::Dso;
 use profile::view::annotate::AnnotateFunction;
 use std::path::PathBuf;
 
@@ -107,14 +107,6 @@ pub fn listings(
             .map(|piece| code::listing(dso, file, sources, None, piece, opts))
             .collect(),
         Ok(file) => vec![code::listing(dso, file, sources, name, function, opts)],
-    }
-}
-
-/// The stated address of an address of the DSO's frames.
-fn svma_of(dso: &Dso, file: &Loaded, addr: u64) -> Option<Svma> {
-    match dso.kind {
-        DsoKind::File | DsoKind::Vdso => file.svma_of(FileOffset(addr)),
-        _ => Some(Svma(addr)),
     }
 }
 

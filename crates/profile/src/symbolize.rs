@@ -50,14 +50,27 @@ impl Profile {
     /// What has to be asked for so that every frame has what `want` says.
     #[must_use]
     pub fn requests(&self, want: Want) -> Vec<SymbolizeRequest> {
+        self.requests_of(want, |state| match state {
+            NameState::Unasked => true,
+            NameState::Named { with_lines, .. } => want == Want::Lines && !with_lines,
+            NameState::Missing(_) => false,
+        })
+    }
+
+    /// The frames whose files were read and have no symbol for them, to be asked for once more.
+    #[must_use]
+    pub fn requests_without_symbol(&self) -> Vec<SymbolizeRequest> {
+        use dso::Missing::{NoSymbolAt, NoSymbolTable};
+        self.requests_of(Want::Names, |state| {
+            matches!(state, NameState::Missing(NoSymbolAt | NoSymbolTable))
+        })
+    }
+
+    fn requests_of(&self, want: Want, is_lacking: impl Fn(NameState) -> bool) -> Vec<SymbolizeRequest> {
         let mut by_dso: BTreeMap<DsoId, BTreeMap<u64, Vec<FrameId>>> = BTreeMap::new();
         for (index, frame) in self.frames.entries().iter().enumerate() {
-            let lacking = match self.names.by_frame.get(index) {
-                None | Some(NameState::Unasked) => true,
-                Some(NameState::Named { with_lines, .. }) => want == Want::Lines && !with_lines,
-                Some(NameState::Missing(_)) => false,
-            };
-            if lacking {
+            let state = self.names.by_frame.get(index).copied().unwrap_or(NameState::Unasked);
+            if is_lacking(state) {
                 let frames = by_dso.entry(frame.dso).or_default().entry(frame.lookup).or_default();
                 frames.push(FrameId::from_index(index));
             }

@@ -1,8 +1,8 @@
 //! Code without symbols: cut into functions by .eh_frame, else into neighbourhoods.
 
-use super::svma_of;
+use crate::symbols::function_around;
 use dso::unwind::UnwindInfo;
-use dso::{Loaded, Svma};
+use dso::Loaded;
 use profile::profile::Sums;
 use profile::table::Dso;
 use profile::view::annotate::{AnnotateAddress, AnnotateFunction};
@@ -16,11 +16,7 @@ const TAIL_BYTES: u64 = 16;
 /// The pieces of `function`'s hits, each as a function of its own, the hottest first.
 pub(super) fn pieces(dso: &Dso, file: &Loaded, function: &AnnotateFunction) -> Vec<AnnotateFunction> {
     let info = file.object().map(|object| UnwindInfo::new(Arc::clone(object)));
-    let range = |addr: u64| {
-        let svma = svma_of(dso, file, addr)?;
-        let (start, end) = info.as_ref()?.function_range(svma)?;
-        Some((addr.wrapping_sub(svma.0.wrapping_sub(start.0)), span(start, end)))
-    };
+    let range = |addr: u64| function_around(dso, file, info.as_ref()?, addr);
     let mut pieces: Vec<AnnotateFunction> = Vec::new();
     for address in &function.addresses {
         let known = range(address.addr);
@@ -38,10 +34,6 @@ pub(super) fn pieces(dso: &Dso, file: &Loaded, function: &AnnotateFunction) -> V
     }
     pieces.sort_by_key(|piece| std::cmp::Reverse(piece.totals.iter().map(|t| t.period).max()));
     pieces
-}
-
-fn span(start: Svma, end: Svma) -> u64 {
-    end.0.saturating_sub(start.0)
 }
 
 fn belongs(piece: &AnnotateFunction, addr: u64, known: Option<(u64, u64)>) -> bool {

@@ -7,6 +7,7 @@ mod top;
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::svg::{self, Palette, SvgOpts};
+use crate::symbols::name_after_unwind_tables;
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::{out, term, verdict};
 use anyhow::{Context, bail};
@@ -132,7 +133,9 @@ fn read(path: &Path) -> anyhow::Result<Recording> {
     let map = load::open(path)?;
     let file = load::parse(path, &map)?;
     let opts = LoadOpts { session: SessionOpts::default(), want: Want::Names, symfs: None };
-    load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))
+    let mut recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?;
+    name_after_unwind_tables(&mut recording.profile, &recording.files);
+    Ok(recording)
 }
 
 fn title(args: &Args) -> String {
