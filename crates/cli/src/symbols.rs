@@ -202,7 +202,8 @@ mod tests {
     fn build(folder: &Path) -> Option<(u64, u64)> {
         std::fs::create_dir_all(folder).ok()?;
         std::fs::write(folder.join("t.c"), SOURCE).ok()?;
-        let run = |program: &str, args: &[&str]| Command::new(program).args(args).current_dir(folder).status();
+        let run =
+            |program: &str, args: &[&str]| Command::new(program).args(args).current_dir(folder).status();
         run("gcc", &["-O0", "-o", "t", "t.c"]).ok()?.success().then_some(())?;
         let nm = Command::new("nm").args(["-S", "t"]).current_dir(folder).output().ok()?;
         let listed = String::from_utf8(nm.stdout).ok()?;
@@ -215,7 +216,9 @@ mod tests {
     #[test]
     fn a_stripped_function_is_named_after_its_unwind_table_entry() {
         let folder = std::env::temp_dir().join(format!("tally-nameless-{}", std::process::id()));
-        let Some((start, size)) = build(&folder) else { return println!("skipped: no working gcc and strip") };
+        let Some((start, size)) = build(&folder) else {
+            return println!("skipped: no working gcc and strip");
+        };
         let files = ObjectFiles::new(DebugSearch::default());
         let dso = Dso {
             kind: DsoKind::File,

@@ -61,9 +61,7 @@ impl Profile {
     #[must_use]
     pub fn requests_without_symbol(&self) -> Vec<SymbolizeRequest> {
         use dso::Missing::{NoSymbolAt, NoSymbolTable};
-        self.requests_of(Want::Names, |state| {
-            matches!(state, NameState::Missing(NoSymbolAt | NoSymbolTable))
-        })
+        self.requests_of(Want::Names, |state| matches!(state, NameState::Missing(NoSymbolAt | NoSymbolTable)))
     }
 
     fn requests_of(&self, want: Want, is_lacking: impl Fn(NameState) -> bool) -> Vec<SymbolizeRequest> {

@@ -1,8 +1,8 @@
 //! Code without symbols: cut into functions by .eh_frame, else into neighbourhoods.
 
 use crate::symbols::function_around;
-use dso::unwind::UnwindInfo;
 use dso::Loaded;
+use dso::unwind::UnwindInfo;
 use profile::profile::Sums;
 use profile::table::Dso;
 use profile::view::annotate::{AnnotateAddress, AnnotateFunction};
