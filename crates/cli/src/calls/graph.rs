@@ -1,6 +1,6 @@
 //! `tally calls graph`: who called whom, how often and for how long.
 
-use profile::calls::{CallProfile, FunctionId, NodeId};
+use profile::calls::{CallProfile, NodeId};
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
@@ -90,19 +90,4 @@ fn leading_to(sum: &CallProfile, functions: &Functions, callers: &[Pattern]) -> 
         }
     }
     shown
-}
-
-/// Folded stacks, root first, valued in ns of self time: what flame graphs are drawn from.
-///
-/// # Errors
-/// If writing fails.
-pub fn write_folded(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> io::Result<()> {
-    let name = |id: FunctionId| harmless(&functions.of(id).name).replace(';', ":");
-    for (id, node) in (0..).map(NodeId).zip(sum.nodes()) {
-        if node.stats.self_ns > 0 {
-            let path: Vec<String> = sum.path(id).into_iter().map(name).collect();
-            writeln!(out, "{} {}", path.join(";"), node.stats.self_ns)?;
-        }
-    }
-    Ok(())
 }

@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
 
     /// A call begins; its number and what the filters say.
     fn enter(&mut self, function: FunctionId) -> (usize, Passage) {
-        let (number, passage) = (self.entered, self.gate.enter(function));
+        let (number, passage) = (self.entered, self.gate.enter(self.now_ns, function));
         self.entered += 1;
         self.open.push(Open { number, function, start_ns: self.now_ns, passage });
         (number, passage)

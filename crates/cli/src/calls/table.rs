@@ -21,6 +21,10 @@ pub enum Key {
     Calls,
     /// Mean time of a call.
     Avg,
+    /// Shortest call.
+    Min,
+    /// Time off the CPU.
+    Off,
     /// Median time of a call.
     P50,
     /// Time that 99 % of its calls do not exceed.
@@ -31,9 +35,17 @@ pub enum Key {
     Name,
 }
 
-/// Mean of the finished calls, ns.
-fn average(stats: &CallStats) -> Option<u64> {
+/// Mean of the finished calls, ns; `None` without one.
+#[must_use]
+pub fn average(stats: &CallStats) -> Option<u64> {
     (stats.count > 0).then(|| stats.finished_ns / stats.count)
+}
+
+/// The duration in ns that a share `q` (0 to 1) of the finished calls does not exceed; `None` without one.
+#[must_use]
+pub fn quantile(stats: &CallStats, q: f64) -> Option<u64> {
+    // A histogram's bucket reaches beyond the longest call in it.
+    stats.histogram.quantile(q).zip(stats.max_ns).map(|(ns, max)| ns.min(max))
 }
 
 fn rank(stats: &CallStats, key: Key) -> u64 {
@@ -42,38 +54,58 @@ fn rank(stats: &CallStats, key: Key) -> u64 {
         Key::Own => stats.self_ns,
         Key::Calls => stats.count + stats.open,
         Key::Avg => average(stats).unwrap_or(0),
-        Key::P50 => stats.histogram.quantile(0.5).unwrap_or(0),
-        Key::P99 => stats.histogram.quantile(0.99).unwrap_or(0),
+        Key::Min => stats.min_ns.unwrap_or(0),
+        Key::Off => stats.off_ns,
+        Key::P50 => quantile(stats, 0.5).unwrap_or(0),
+        Key::P99 => quantile(stats, 0.99).unwrap_or(0),
         Key::Max => stats.max_ns.unwrap_or(0),
         Key::Name => 0,
     }
 }
 
-/// Prints the table.
+/// A column of times: its head and the time of a row, ns.
+type Column = (&'static str, fn(&CallStats) -> Option<u64>);
+
+/// The columns left and right of the count.
+const LEFT: [Column; 2] = [("Total", |stats| Some(stats.total_ns)), ("Self", |stats| Some(stats.self_ns))];
+const RIGHT: [Column; 6] = [
+    ("Avg", average),
+    ("Min", |stats| stats.min_ns),
+    ("p50", |stats| quantile(stats, 0.5)),
+    ("p90", |stats| quantile(stats, 0.9)),
+    ("p99", |stats| quantile(stats, 0.99)),
+    ("Max", |stats| stats.max_ns),
+];
+/// The total's two halves, where switches between threads were recorded.
+const SPLIT: [Column; 2] =
+    [("On CPU", |stats| Some(stats.total_ns - stats.off_ns)), ("Off CPU", |stats| Some(stats.off_ns))];
+
+/// Prints the table; the first `rows` rows where that is told.
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions, key: Key) -> io::Result<()> {
-    let mut rows: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
-    rows.sort_by_cached_key(|(id, stats)| (Reverse(rank(stats, key)), functions.of(*id).name.clone()));
-    const HEADS: [&str; 8] = ["Total", "Self", "Calls", "Avg", "p50", "p99", "Max", "Function"];
-    let [total, own, calls, avg, p50, p99, max, function] = HEADS;
-    writeln!(out, "{total:>9} {own:>9} {calls:>12} {avg:>9} {p50:>9} {p99:>9} {max:>9}  {function}")?;
-    for (id, stats) in rows {
-        let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), number::duration_ns);
+pub fn write(
+    out: &mut impl Write,
+    sum: &CallProfile,
+    functions: &Functions,
+    (key, rows): (Key, Option<usize>),
+) -> io::Result<()> {
+    let mut lines: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
+    lines.sort_by_cached_key(|(id, stats)| (Reverse(rank(stats, key)), functions.of(*id).name.clone()));
+    lines.truncate(rows.unwrap_or(usize::MAX));
+    let split: &[Column] = if sum.has_off_cpu() { &SPLIT } else { &[] };
+    let left: Vec<Column> = [&LEFT[..1], split, &LEFT[1..]].concat();
+    let heads =
+        |columns: &[Column]| columns.iter().map(|(head, _)| format!("{head:>9} ")).collect::<String>();
+    writeln!(out, "{}{:>12} {} Function", heads(&left), "Calls", heads(&RIGHT))?;
+    for (id, stats) in lines {
+        let cells = |columns: &[Column]| -> String {
+            let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), number::duration_ns);
+            columns.iter().map(|(_, of)| format!("{:>9} ", time(of(stats)))).collect()
+        };
         let count = number::grouped(stats.count + stats.open);
-        let quantile = |q| stats.histogram.quantile(q).zip(stats.max_ns).map(|(ns, max)| ns.min(max));
-        writeln!(
-            out,
-            "{:>9} {:>9} {count:>12} {:>9} {:>9} {:>9} {:>9}  {}",
-            time(Some(stats.total_ns)),
-            time(Some(stats.self_ns)),
-            time(average(stats)),
-            time(quantile(0.5)),
-            time(quantile(0.99)),
-            time(stats.max_ns),
-            harmless(&functions.of(id).name),
-        )?;
+        let name = harmless(&functions.of(id).name);
+        writeln!(out, "{}{count:>12} {} {name}", cells(&left), cells(&RIGHT))?;
     }
     Ok(())
 }

@@ -1,15 +1,18 @@
 //! From a recording's folder to summed calls: filters, parallel replay, merge.
 
 use anyhow::Context;
-use profile::calls::{CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps};
+use profile::calls::{
+    CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps, Window,
+};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::folder::{Folder, Thread};
 use super::names::Functions;
 use super::pattern::{self, Pattern};
 use super::pt::StepsByThread;
+use crate::cmd::report::parse_times;
 
 /// What to show of a recording: the flags that all views share.
 #[derive(clap::Args, Clone, Debug)]
@@ -32,9 +35,37 @@ pub struct ViewArgs {
     /// Only this thread (can be repeated)
     #[arg(long, visible_alias = "thread", value_name = "TID")]
     pub tid: Vec<u32>,
+    /// Not this function, but what it calls: its time becomes its caller's (can be repeated)
+    #[arg(short = 'H', long, value_name = "FUNC")]
+    pub hide: Vec<String>,
+    /// Only functions of this file: name or pattern (can be repeated)
+    #[arg(long, visible_alias = "file", value_name = "FILE")]
+    pub dso: Vec<String>,
+    /// Only calls that began then: FROM,TO in seconds since the first call, or parts of the whole: 10%-20%
+    #[arg(long, value_name = "SPAN")]
+    pub time: Option<String>,
 }
 
 impl ViewArgs {
+    /// All of a recording. Where no file `input` is, the default folder of calls.
+    #[must_use]
+    pub fn all_of(input: &Path) -> Self {
+        let default = Path::new(super::folder::DEFAULT);
+        let input = if !input.exists() && default.exists() { default } else { input }.to_owned();
+        let none = Vec::new;
+        Self {
+            input,
+            only: none(),
+            not: none(),
+            depth: None,
+            min_ns: None,
+            tid: Vec::new(),
+            hide: none(),
+            dso: none(),
+            time: None,
+        }
+    }
+
     /// Whether a thread is to be shown.
     fn means(&self, tid: u32) -> bool {
         self.tid.is_empty() || self.tid.contains(&tid)
@@ -70,14 +101,20 @@ impl FunctionFilter {
     fn new(args: &ViewArgs, functions: &Functions) -> anyhow::Result<Self> {
         let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Vec<_>>();
         let (only, not) = (patterns(&args.only), patterns(&args.not));
+        let (hide, files) = (patterns(&args.hide), patterns(&args.dso));
         let of: Vec<Filters> = functions
             .all()
             .iter()
             .map(|function| Filters {
                 only: pattern::any(&only, &function.name),
                 not: pattern::any(&not, &function.name),
+                hide: pattern::any(&hide, &function.name)
+                    || !files.is_empty() && !pattern::any(&files, &function.dso),
             })
             .collect();
+        if !files.is_empty() && of.iter().all(|filters| filters.hide) {
+            anyhow::bail!("no function called here is in a file {}", args.dso.join(" or "));
+        }
         if !only.is_empty() && !of.iter().any(|filters| filters.only) {
             anyhow::bail!("no function called here is named {}", args.only.join(" or "));
         }
@@ -88,7 +125,7 @@ impl FunctionFilter {
 impl FunctionFilter {
     /// Whether anything is filtered at all.
     fn is_any(&self) -> bool {
-        self.of.iter().any(|filters| filters.only || filters.not)
+        self.of.iter().any(|filters| filters.only || filters.not || filters.hide)
     }
 }
 
@@ -102,6 +139,8 @@ impl Filter for FunctionFilter {
 pub struct Track<'a> {
     /// Its id.
     pub tid: u32,
+    /// Its process's id; `None` when the recording does not tell.
+    pub pid: Option<u32>,
     source: Source<'a>,
 }
 
@@ -134,6 +173,7 @@ pub struct View<'a> {
     pub filter: FunctionFilter,
     /// The threads chosen.
     pub tracks: Vec<Track<'a>>,
+    window: Window,
     args: &'a ViewArgs,
 }
 
@@ -153,7 +193,7 @@ impl<'a> View<'a> {
             let place = (thread.pid, file.header.tsc);
             let numbers = addresses.iter().map(|at| (*at, functions.at(folder, place, *at))).collect();
             let source = Source::File { steps: file.steps(), numbers, clock };
-            tracks.push(Track { tid: thread.tid, source });
+            tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), source });
         }
         let all = folder.threads.iter().map(|thread| thread.tid.to_string());
         Self::new(functions, tracks, args, &all.collect::<Vec<_>>())
@@ -167,7 +207,7 @@ impl<'a> View<'a> {
         let all: Vec<String> = steps.keys().map(i32::to_string).collect();
         let tracks = steps
             .into_iter()
-            .map(|(tid, steps)| Track { tid: tid as u32, source: Source::Decoded(steps) })
+            .map(|(tid, steps)| Track { tid: tid as u32, pid: None, source: Source::Decoded(steps) })
             .filter(|track| args.means(track.tid))
             .collect();
         Self::new(functions, tracks, args, &all)
@@ -181,13 +221,14 @@ impl<'a> View<'a> {
     ) -> anyhow::Result<Self> {
         anyhow::ensure!(!tracks.is_empty(), "no thread to show; recorded were: {}", all.join(", "));
         let filter = FunctionFilter::new(args, &functions)?;
-        Ok(Self { functions, filter, tracks, args })
+        let window = args.time.as_deref().map_or(Ok(0..u64::MAX), |text| window_of(text, &tracks))?;
+        Ok(Self { functions, filter, tracks, window, args })
     }
 
     /// When the first thread's first step was, ns of the recording's clock.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
-        self.tracks.iter().filter_map(|track| Some(track.steps().next()?.0)).min().unwrap_or(0)
+        start_ns(&self.tracks)
     }
 
     /// The filters and the depth, to be asked call by call of one thread.
@@ -195,6 +236,13 @@ impl<'a> View<'a> {
     pub fn gate(&self) -> Gate<'_> {
         let filter = self.filter.is_any().then_some(&self.filter as &dyn Filter);
         Gate::new(filter, self.filter.any_only, self.args.depth.unwrap_or(usize::MAX))
+            .within(self.window.clone())
+    }
+
+    /// Calls that begin outside are left out.
+    #[must_use]
+    pub const fn window(&self) -> &Window {
+        &self.window
     }
 
     /// Shorter calls are left out, ns.
@@ -219,6 +267,23 @@ impl<'a> View<'a> {
         let mut all = CallProfile::new(0, slowest);
         sums.iter().for_each(|sum| all.merge(sum));
         all
+    }
+}
+
+fn start_ns(tracks: &[Track<'_>]) -> u64 {
+    tracks.iter().filter_map(|track| Some(track.steps().next()?.0)).min().unwrap_or(0)
+}
+
+/// The span of `--time`, on the recording's clock.
+fn window_of(text: &str, tracks: &[Track<'_>]) -> anyhow::Result<Window> {
+    let start_ns = start_ns(tracks);
+    let span = text.contains('%').then(|| {
+        let ends = tracks.par_iter().filter_map(|track| Some(track.steps().last()?.0));
+        (0, ends.max().unwrap_or(start_ns).saturating_sub(start_ns))
+    });
+    match parse_times(text, span)?.as_slice() {
+        [(from, to)] => Ok(start_ns.saturating_add(*from)..start_ns.saturating_add(*to).saturating_add(1)),
+        _ => anyhow::bail!("--time {text}: one span of time"),
     }
 }
 

@@ -8,10 +8,12 @@ use std::process::ExitCode;
 
 use crate::calls::folder::Folder;
 use crate::calls::pattern::Pattern;
+use crate::calls::flame::{self, FlameOpts};
+use crate::calls::open::{Notes, with_view};
 use crate::calls::view::{View, ViewArgs};
-use crate::calls::{graph, log, pt, record, table};
+use crate::calls::{diff, graph, log, pt, record, table};
 use crate::text::number;
-use crate::{flame, load, out, svg};
+use crate::{load, out};
 
 /// Record and show every call of an instrumented program: exact counts, times, paths
 #[derive(clap::Args)]
@@ -38,6 +40,7 @@ enum What {
     Graph(GraphArgs),
     Replay(ReplayArgs),
     Flame(FlameArgs),
+    Diff(diff::Args),
     Branches(BranchesArgs),
     Info(InfoArgs),
 }
@@ -50,6 +53,9 @@ pub struct ReportArgs {
     /// Sort by this
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
     sort: table::Key,
+    /// Print only the first N lines
+    #[arg(short = 'n', long, value_name = "N")]
+    lines: Option<usize>,
     /// Print the N slowest calls instead, with time and path
     #[arg(long, value_name = "N")]
     slowest: Option<usize>,
@@ -89,6 +95,9 @@ pub struct FlameArgs {
     /// Print folded stacks instead of SVG
     #[arg(long)]
     folded: bool,
+    /// Names with count and mean: func:(count),avg:ns
+    #[arg(long)]
+    counts: bool,
 }
 
 /// Print every call and return of an Intel PT trace: thread, time in ns, kind, from, to
@@ -121,7 +130,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             log::write(&mut to, view)?;
             Ok(to.flush()?)
         })?,
-        What::Flame(args) => with_view(&args.view, |view, notes| draw(&args, view, notes))?,
+        What::Flame(FlameArgs { view, output, folded, counts }) => {
+            flame::draw(&view, &FlameOpts { output, folded, counts, ..FlameOpts::default() })?;
+        }
+        What::Diff(args) => diff::run(&args)?,
         What::Branches(args) => {
             let map = load::open(&args.input)?;
             let file = load::parse(&args.input, &map)?;
@@ -133,32 +145,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Info(args) => info(&Folder::open(&args.input)?)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is to be told beside the numbers.
-#[derive(Default)]
-struct Notes {
-    title: String,
-    lines: Vec<String>,
-}
-
-/// Opens the recording, whichever kind it is, and shows it.
-fn with_view(
-    args: &ViewArgs,
-    show: impl FnOnce(&View<'_>, &Notes) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    if !args.input.is_file() {
-        let folder = Folder::open(&args.input)?;
-        let title = folder.info.get("command").cloned().unwrap_or_default();
-        let notes = Notes { title, lines: folder.damaged.clone() };
-        return show(&View::of_folder(&folder, args)?, &notes);
-    }
-    let map = load::open(&args.input)?;
-    let file = load::parse(&args.input, &map)?;
-    let trace = pt::Trace::open(&file).with_context(|| format!("{}", args.input.display()))?;
-    let (steps, functions, outcome) = trace.decode_all();
-    let title = file.features().cmdline.as_deref().unwrap_or_default().join(" ");
-    show(&View::of_trace(steps, functions, args)?, &Notes { title, lines: outcome.lines() })
 }
 
 fn report(args: &ReportArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<()> {
@@ -178,7 +164,7 @@ fn report(args: &ReportArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<(
     } else if args.slowest.is_some() {
         table::write_slowest(&mut to, &sum, &view.functions, view.start_ns())?;
     } else {
-        table::write(&mut to, &sum, &view.functions, args.sort)?;
+        table::write(&mut to, &sum, &view.functions, (args.sort, args.lines))?;
         write_footer(&mut to, &sum, notes)?;
     }
     Ok(to.flush()?)
@@ -203,46 +189,6 @@ fn print_graph(args: GraphArgs) -> anyhow::Result<()> {
         write_footer(&mut to, &sum, notes)?;
         Ok(to.flush()?)
     })
-}
-
-fn draw(args: &FlameArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<()> {
-    let sum = view.sum(0);
-    let mut bytes = Vec::new();
-    if args.folded {
-        graph::write_folded(&mut bytes, &sum, &view.functions)?;
-    } else {
-        let opts = svg::SvgOpts {
-            title: format!("Calls of {}", notes.title),
-            subtitle: "width: time in the call, exact; samples: calls".to_owned(),
-            width: 1200,
-            min_width: 0.1,
-            icicle: false,
-            palette: svg::Palette::Kind,
-        };
-        svg::write(&mut bytes, &tree(&sum, view), &opts)?;
-    }
-    match &args.output {
-        Some(path) => std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display())),
-        None => {
-            let mut to = out::stdout();
-            to.write_all(&bytes)?;
-            Ok(to.flush()?)
-        }
-    }
-}
-
-/// The calls as a tree to draw: widths are self ns, the count stands for samples.
-fn tree(sum: &profile::calls::CallProfile, view: &View<'_>) -> flame::Tree {
-    let mut tree = flame::Tree::new(flame::Unit::Nanoseconds);
-    let mut drawn: Vec<flame::NodeId> = Vec::with_capacity(sum.nodes().len());
-    for node in sum.nodes() {
-        let name = tree.intern(&view.functions.of(node.function).name, flame::Kind::Program);
-        let parent = node.parent.map_or(flame::Tree::ROOT, |profile::calls::NodeId(id)| drawn[id as usize]);
-        let here = tree.child(parent, name);
-        tree.add(here, node.stats.self_ns, node.stats.count + node.stats.open);
-        drawn.push(here);
-    }
-    tree
 }
 
 fn info(folder: &Folder) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! `tally diff`: what a change did, and what of it is only noise.
 
 use super::report::parse_fields;
+use crate::calls::{self, view::ViewArgs};
 use crate::load::{self, LoadOpts};
 use crate::out;
 use crate::text::diff::{self as text, DiffText};
@@ -29,6 +30,7 @@ const GREW: u8 = 3;
 ///   tally diff before.data after.data
 ///   tally diff a1,a2,a3 : b1,b2,b3                several runs a side
 ///   tally diff --per probe:request a.data b.data  cost of one request
+///   tally diff --calls old.calls new.calls        traced calls: absolute times and counts
 ///   tally diff --fail-above 5% old.data new.data  for scripts
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -52,6 +54,10 @@ pub struct Args {
     /// Show paths as well: new, vanished and changed ones
     #[arg(long)]
     paths: bool,
+
+    /// Compare traced calls: absolute ns and counts by function, or by path with --paths
+    #[arg(long, conflicts_with_all = ["per", "fail_above"])]
+    calls: bool,
 
     /// Exit with status 3 if the total grew by more than this (percent) and noise does not explain it
     #[arg(long, value_name = "PERCENT")]
@@ -99,6 +105,15 @@ pub struct Args {
 /// # Errors
 /// If a recording can't be read, or a flag's value makes no sense.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.calls {
+        let [baseline, current] = args.files.as_slice() else {
+            bail!("--calls compares two recordings: tally diff --calls BASELINE CURRENT");
+        };
+        let (baseline, current) = (PathBuf::from(baseline), PathBuf::from(current));
+        let view = ViewArgs::all_of(&baseline);
+        calls::diff::run(&calls::diff::Args { baseline, current, paths: args.paths, view })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let limit = args.fail_above.as_deref().map(parse_percent).transpose()?;
     let opts = options(&args)?;
     let (baseline, current) = sides(&args.files)?;

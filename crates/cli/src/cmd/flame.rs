@@ -1,5 +1,6 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
+use crate::calls::{self, flame::FlameOpts, view::ViewArgs};
 use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};
@@ -25,6 +26,7 @@ Examples:
   perf script | tally flame - > out.svg       the text of perf script
   tally flame --folded --kernel script.txt    what stackcollapse-perf.pl --kernel gives
   tally flame --off-cpu -o wait.svg           where threads wait, and why
+  tally flame --calls -o calls.svg            traced calls: exact wall-clock time, count, avg, p99
   tally flame --reverse --icicle -o who.svg   who calls the functions that run")]
 pub struct Args {
     /// The input; `-` is standard input
@@ -54,6 +56,12 @@ pub struct Args {
     /// Blocked time with the wakers' stacks on top of the sleepers'
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "event", "samples"])]
     pub wakers: bool,
+    /// Traced calls (`tally calls record`, Intel PT): width is wall-clock time, on and off the CPU coloured
+    #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "event", "samples"])]
+    pub calls: bool,
+    /// With --calls: names as func:(count),avg:ns
+    #[arg(long, requires = "calls")]
+    pub counts: bool,
     /// Which waits.
     #[command(flatten)]
     pub waits: crate::wall::WaitArgs,
@@ -116,6 +124,19 @@ impl Args {
         asked.into_iter().find(|(on, _)| *on).map(|(_, which)| which)
     }
 
+    fn calls_opts(&self) -> FlameOpts {
+        FlameOpts {
+            output: self.output.clone(),
+            folded: self.folded,
+            counts: self.counts,
+            title: self.title.clone(),
+            width: self.width,
+            min_width: self.min_width,
+            icicle: self.icicle,
+            reverse: self.reverse,
+        }
+    }
+
     fn collapse_opts(&self) -> CollapseOpts {
         CollapseOpts {
             pid: self.pid,
@@ -133,6 +154,10 @@ impl Args {
 /// # Errors
 /// If the input can't be read or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.calls {
+        calls::flame::draw(&ViewArgs::all_of(args.source()), &args.calls_opts())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let map = load::open(args.source())?;
     let (tree, notes) = read(&map, &args)?;
     for note in notes {

@@ -38,6 +38,7 @@ commands! {
     Diff: diff,
     Doctor: doctor,
     Dump: dump,
+    Export: export,
     Flame: flame,
     List: list,
     Locks: locks,

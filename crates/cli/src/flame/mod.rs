@@ -75,6 +75,7 @@ pub struct Tree {
     by_name: FxHashMap<(String, Kind), NameId>,
     nodes: Vec<Node>,
     by_path: FxHashMap<(NodeId, NameId), NodeId>,
+    details: FxHashMap<NodeId, String>,
     /// What the values count.
     pub unit: Unit,
     waiting: bool,
@@ -103,6 +104,7 @@ impl Tree {
             by_name: FxHashMap::default(),
             nodes: vec![root],
             by_path: FxHashMap::default(),
+            details: FxHashMap::default(),
             unit,
             waiting: false,
         };
@@ -136,6 +138,16 @@ impl Tree {
         let node = &mut self.nodes[node.0 as usize];
         node.own = node.own.saturating_add(own);
         node.samples = node.samples.saturating_add(samples);
+    }
+
+    /// Says of a node what stands in its tooltip in place of value and samples.
+    pub fn describe(&mut self, node: NodeId, text: String) {
+        self.details.insert(node, text);
+    }
+
+    /// What `describe` said of it.
+    pub fn details(&self, node: NodeId) -> Option<&str> {
+        self.details.get(&node).map(String::as_str)
     }
 
     /// Adds one stack, root first.
@@ -208,6 +220,7 @@ impl Tree {
             by_name: self.by_name.clone(),
             nodes: vec![self.nodes[0].clone()],
             by_path: FxHashMap::default(),
+            details: FxHashMap::default(),
             unit: self.unit.clone(),
             waiting: self.waiting,
         };

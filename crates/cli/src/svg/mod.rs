@@ -152,6 +152,9 @@ impl Page<'_> {
     /// `1.234 s, 1,234 samples, 12.34 %`.
     fn amount(&self, cell: &Cell) -> String {
         let percent = cell.value as f64 * 100.0 / self.total as f64;
+        if let Some(details) = self.tree.details(cell.node) {
+            return format!("{details}, {percent:.2} %");
+        }
         let value = match &self.tree.unit {
             Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),
             Unit::Event(name) => format!("{} {name}, ", number::grouped(cell.value)),

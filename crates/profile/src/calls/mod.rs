@@ -4,13 +4,15 @@
 //! into a [`Replay`], which yields each finished [`Call`] and adds it up in a [`CallProfile`].
 //! Knows no addresses and no symbols: functions are numbers given by the caller.
 
+mod diff;
 mod histogram;
 mod replay;
 mod traced;
 mod tree;
 
+pub use diff::{DiffRow, Sums, diff};
 pub use histogram::Histogram;
-pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step};
+pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step, Window};
 pub use traced::{Clock, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, FunctionCalls, NodeId, SlowCall};
 

@@ -50,6 +50,8 @@ pub struct Call {
     pub self_ns: u64,
     /// Of the total, time off the CPU, ns.
     pub off_ns: u64,
+    /// Of its own time, off the CPU, ns.
+    pub self_off_ns: u64,
     /// Open calls around it.
     pub depth: usize,
     /// How it ended.
@@ -69,13 +71,19 @@ pub struct Filters {
     pub only: bool,
     /// Leave this call out, and all inside it.
     pub not: bool,
+    /// Leave this call out, but not what it calls: its time is its caller's.
+    pub hide: bool,
 }
+
+/// Calls that begin outside this span of time are left out, ns of the recording's clock: from, up to.
+pub type Window = std::ops::Range<u64>;
 
 /// Decides as calls open and close which are counted: the filters and the depth.
 pub struct Gate<'a> {
     filter: Option<&'a dyn Filter>,
     any_only: bool,
     max_depth: usize,
+    window: Window,
     inside: usize,
     muted: usize,
     counted: usize,
@@ -95,17 +103,23 @@ impl<'a> Gate<'a> {
     /// `any_only`: some function of `filter` says `only`. Calls nested deeper than `max_depth` are left out.
     #[must_use]
     pub fn new(filter: Option<&'a dyn Filter>, any_only: bool, max_depth: usize) -> Self {
-        Self { filter, any_only, max_depth, inside: 0, muted: 0, counted: 0 }
+        Self { filter, any_only, max_depth, window: 0..u64::MAX, inside: 0, muted: 0, counted: 0 }
     }
 
-    /// A call begins.
-    pub fn enter(&mut self, function: FunctionId) -> Passage {
+    /// The same, but only calls that begin in `window` pass.
+    #[must_use]
+    pub fn within(self, window: Window) -> Self {
+        Self { window, ..self }
+    }
+
+    /// A call begins at `time_ns`.
+    pub fn enter(&mut self, time_ns: u64, function: FunctionId) -> Passage {
         let filters = self.filter.map_or(Filters::default(), |filter| filter.of(function));
         self.inside += usize::from(filters.only);
         self.muted += usize::from(filters.not);
-        let wanted = self.muted == 0 && (!self.any_only || self.inside > 0);
-        let passage =
-            Passage { filters, counted: wanted && self.counted < self.max_depth, depth: self.counted };
+        let wanted = self.muted == 0 && (!self.any_only || self.inside > 0) && !filters.hide;
+        let counted = wanted && self.counted < self.max_depth && self.window.contains(&time_ns);
+        let passage = Passage { filters, counted, depth: self.counted };
         self.counted += usize::from(passage.counted);
         passage
     }
@@ -124,6 +138,7 @@ struct Open {
     start_ns: u64,
     inner_ns: u64,
     off_ns: u64,
+    inner_off_ns: u64,
     passage: Passage,
 }
 
@@ -192,13 +207,14 @@ impl<'a> Replay<'a> {
     }
 
     fn enter(&mut self, time_ns: u64, function: FunctionId) {
-        let passage = self.gate.enter(function);
+        let passage = self.gate.enter(time_ns, function);
         let parent = self.open.iter().rev().find_map(|open| open.node);
         let node = passage.counted.then(|| self.profile.child(parent, function));
         if let Some(node) = node {
             self.profile.opened(node);
         }
-        self.open.push(Open { node, function, start_ns: time_ns, inner_ns: 0, off_ns: 0, passage });
+        let start_ns = time_ns;
+        self.open.push(Open { node, function, start_ns, inner_ns: 0, off_ns: 0, inner_off_ns: 0, passage });
     }
 
     fn close(&mut self, below: usize, time_ns: u64, end: End, each: &mut dyn FnMut(&Call)) {
@@ -216,15 +232,18 @@ impl<'a> Replay<'a> {
         if let Some(outer) = outer {
             outer.off_ns += open.off_ns;
             outer.inner_ns += if kept { total_ns } else { open.inner_ns.min(total_ns) };
+            outer.inner_off_ns += if kept { open.off_ns } else { open.inner_off_ns };
         }
         let Some(node) = open.node else { return };
+        let self_ns = total_ns.saturating_sub(open.inner_ns);
         let call = Call {
             node,
             function: open.function,
             start_ns: open.start_ns,
             total_ns,
-            self_ns: total_ns.saturating_sub(open.inner_ns),
+            self_ns,
             off_ns: open.off_ns.min(total_ns),
+            self_off_ns: open.off_ns.saturating_sub(open.inner_off_ns).min(self_ns),
             depth: open.passage.depth,
             end,
         };

@@ -23,6 +23,8 @@ pub struct CallStats {
     pub self_ns: u64,
     /// Of the total, off the CPU, ns.
     pub off_ns: u64,
+    /// Of `self_ns`, off the CPU, ns.
+    pub self_off_ns: u64,
     /// Sum of the finished calls' durations, ns: recursion counted each time. Over `count` it is the mean.
     pub finished_ns: u64,
     /// Shortest finished call, ns; `None` without one.
@@ -36,6 +38,7 @@ pub struct CallStats {
 impl CallStats {
     fn add(&mut self, call: &Call, outermost: bool) {
         self.self_ns += call.self_ns;
+        self.self_off_ns += call.self_off_ns;
         if outermost {
             self.total_ns += call.total_ns;
             self.off_ns += call.off_ns;
@@ -59,6 +62,7 @@ impl CallStats {
         self.total_ns += other.total_ns;
         self.self_ns += other.self_ns;
         self.off_ns += other.off_ns;
+        self.self_off_ns += other.self_off_ns;
         self.finished_ns += other.finished_ns;
         self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -197,6 +201,12 @@ impl CallProfile {
             self.slowest.insert(at, slow);
             self.slowest.truncate(self.slowest_wanted);
         }
+    }
+
+    /// Whether any time off the CPU is known.
+    #[must_use]
+    pub fn has_off_cpu(&self) -> bool {
+        self.nodes.iter().any(|node| node.stats.off_ns > 0)
     }
 
     /// Adds another's calls. Numbers of functions must mean the same in both.

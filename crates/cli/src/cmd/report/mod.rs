@@ -3,7 +3,7 @@
 pub(super) mod flags;
 mod plan;
 
-pub use flags::{Args, CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields};
+pub use flags::{Args, CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields, parse_times};
 pub use plan::Plan;
 
 use crate::flame::{Tree, TreeOpts};

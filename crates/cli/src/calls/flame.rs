@@ -1,0 +1,150 @@
+//! Calls as a flame graph: widths are exact ns of wall-clock time, on and off the CPU in colours of their own.
+
+use anyhow::Context;
+use profile::calls::{CallNode, CallProfile, CallStats};
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::open::{Notes, with_view};
+use super::table;
+use super::view::{View, ViewArgs};
+use crate::flame::{Kind, NodeId, Tree, Unit};
+use crate::text::number;
+use crate::{export, out, svg};
+
+/// The frame of a call's own time off the CPU.
+const OFF_CPU: &str = "[off CPU]";
+
+/// How the graph is drawn.
+#[derive(Clone, Debug)]
+pub struct FlameOpts {
+    /// Write here instead of standard output.
+    pub output: Option<PathBuf>,
+    /// Folded stacks instead of SVG.
+    pub folded: bool,
+    /// Names as `func:(count),avg:ns`.
+    pub counts: bool,
+    /// Heading, when not made from the command.
+    pub title: Option<String>,
+    /// px.
+    pub width: u32,
+    /// px.
+    pub min_width: f64,
+    /// Root at the top.
+    pub icicle: bool,
+    /// Functions that ran at the root, callers above.
+    pub reverse: bool,
+}
+
+impl Default for FlameOpts {
+    fn default() -> Self {
+        Self {
+            output: None,
+            folded: false,
+            counts: false,
+            title: None,
+            width: 1200,
+            min_width: 0.1,
+            icicle: false,
+            reverse: false,
+        }
+    }
+}
+
+/// Draws the recording of `view`.
+///
+/// # Errors
+/// If it can't be read, holds no call, or the output can't be written.
+pub fn draw(view: &ViewArgs, opts: &FlameOpts) -> anyhow::Result<()> {
+    with_view(view, |view, notes| {
+        let sum = view.sum(0);
+        let tree = tree(&sum, view, opts.counts);
+        anyhow::ensure!(!tree.is_empty(), "no calls left to draw");
+        let tree = if opts.reverse { tree.reversed() } else { tree };
+        write(&tree, &sum, notes, opts)
+    })
+}
+
+fn write(tree: &Tree, sum: &CallProfile, notes: &Notes, opts: &FlameOpts) -> anyhow::Result<()> {
+    let mut bytes = Vec::new();
+    if opts.folded {
+        bytes = export::folded::to_text(tree).into_bytes();
+    } else {
+        let calls: u64 = sum.nodes().iter().map(|node| node.stats.count + node.stats.open).sum();
+        let opts = svg::SvgOpts {
+            title: opts.title.clone().unwrap_or_else(|| format!("Calls of {}", notes.title)),
+            subtitle: format!("{} of calls, exact; {}", amount_ns(tree), calls_of(calls)),
+            width: opts.width,
+            min_width: opts.min_width.max(0.0),
+            icicle: opts.icicle,
+            palette: svg::Palette::Kind,
+        };
+        svg::write(&mut bytes, tree, &opts)?;
+    }
+    match &opts.output {
+        Some(path) => std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display())),
+        None => {
+            let mut to = out::stdout();
+            to.write_all(&bytes)?;
+            Ok(to.flush()?)
+        }
+    }
+}
+
+fn amount_ns(tree: &Tree) -> String {
+    number::duration_ns(tree.totals()[Tree::ROOT.index()].0)
+}
+
+fn calls_of(count: u64) -> String {
+    format!("{} {}", number::grouped(count), if count == 1 { "call" } else { "calls" })
+}
+
+/// The calls as a tree to draw: a frame's width is its total ns, its own time off the CPU a frame on it.
+fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
+    let mut tree = Tree::new(Unit::Nanoseconds);
+    let off = tree.intern(OFF_CPU, Kind::Waiting);
+    let mut drawn: Vec<NodeId> = Vec::with_capacity(sum.nodes().len());
+    for CallNode { parent, function, stats } in sum.nodes() {
+        let name = &view.functions.of(*function).name;
+        let shown = if counts { labelled(name, stats) } else { name.clone() };
+        let id = tree.intern(&shown, Kind::Program);
+        let parent = parent.map_or(Tree::ROOT, |profile::calls::NodeId(id)| drawn[id as usize]);
+        let here = tree.child(parent, id);
+        tree.add(here, stats.self_ns - stats.self_off_ns, stats.count + stats.open);
+        tree.describe(here, details(stats));
+        if stats.self_off_ns > 0 {
+            let waiting = tree.child(here, off);
+            tree.add(waiting, stats.self_off_ns, 0);
+            tree.describe(
+                waiting,
+                format!("{} off the CPU in {name}", number::duration_ns(stats.self_off_ns)),
+            );
+        }
+        drawn.push(here);
+    }
+    tree
+}
+
+/// `func:(count),avg:ns`.
+fn labelled(name: &str, stats: &CallStats) -> String {
+    let count = stats.count + stats.open;
+    let avg = table::average(stats).map_or_else(String::new, |ns| format!(",avg:{ns}"));
+    format!("{name}:({count}){avg}")
+}
+
+/// Time, count, averages and the share off the CPU of one frame.
+fn details(stats: &CallStats) -> String {
+    let mut text = format!("{}, {}", number::duration_ns(stats.total_ns), calls_of(stats.count + stats.open));
+    let numbers = [
+        ("avg", table::average(stats)),
+        ("p99", table::quantile(stats, 0.99)),
+        ("max", stats.max_ns),
+        ("off CPU", Some(stats.off_ns).filter(|ns| *ns > 0)),
+    ];
+    for (name, ns) in numbers {
+        if let Some(ns) = ns {
+            text.push_str(&format!(", {name} {}", number::duration_ns(ns)));
+        }
+    }
+    text
+}

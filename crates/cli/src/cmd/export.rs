@@ -1,0 +1,124 @@
+//! `tally export`: traced calls as a timeline for other programs.
+
+use anyhow::Context;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::calls::open::{Notes, with_view};
+use crate::calls::spans::{self, Span, What};
+use crate::calls::view::{View, ViewArgs};
+use crate::export::chrome::Chrome;
+use crate::export::perfetto::{Named, Perfetto};
+use crate::out;
+use crate::text::number;
+
+/// Write traced calls as a timeline for ui.perfetto.dev or chrome://tracing
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally export --perfetto -o calls.pftrace             open it in ui.perfetto.dev
+  tally export --chrome --time 10%-20% -o calls.json   a tenth of the time, for chrome://tracing
+  tally export --perfetto -F parse -t 10us -o p.pftrace   what parse() called, calls of 10 us and longer")]
+pub struct Args {
+    /// Perfetto's own format (the default): a tenth of the size of JSON
+    #[arg(long, conflicts_with = "chrome")]
+    perfetto: bool,
+    /// Chrome's JSON
+    #[arg(long)]
+    chrome: bool,
+    /// Write here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If there are no calls to write, or the output can't be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    with_view(&args.view, |view, notes| {
+        let spans = match &args.output {
+            Some(path) => {
+                let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+                write(BufWriter::new(file), view, notes, args.chrome)?
+            }
+            None => write(out::stdout(), view, notes, args.chrome)?,
+        };
+        out::note(&told(&args, spans));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// How much was written, and what to do when that is too much for a viewer.
+fn told(args: &Args, spans: u64) -> String {
+    const MANY: u64 = 2_000_000;
+    let where_to = args.output.as_ref().map_or(String::new(), |path| format!(" in {}", path.display()));
+    let many = if spans > MANY { "; viewers may be slow: choose with --time, -t or -F" } else { "" };
+    format!("tally export: {} spans{where_to}{many}", number::grouped(spans))
+}
+
+fn write(out: impl Write, view: &View<'_>, notes: &Notes, chrome: bool) -> anyhow::Result<u64> {
+    let program = notes.title.split(' ').next().unwrap_or_default();
+    let process = program.rsplit('/').next().unwrap_or_default();
+    if chrome { write_chrome(out, view, process) } else { write_perfetto(out, view, process) }
+}
+
+/// Name and category of a span.
+fn named<'a>(view: &'a View<'_>, what: What) -> (&'a str, &'static str) {
+    match what {
+        What::Call(function) => (&view.functions.of(function).name, "call"),
+        What::OffCpu => ("[off CPU]", "off-cpu"),
+    }
+}
+
+fn write_chrome(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Result<u64> {
+    let start_ns = view.start_ns();
+    let mut chrome = Chrome::new(out)?;
+    let mut count = 0;
+    for track in &view.tracks {
+        let thread = (track.pid.unwrap_or(track.tid), track.tid);
+        chrome.thread(thread.0, thread.1, process)?;
+        for span in spans::of_track(view, track) {
+            let (name, category) = named(view, span.what);
+            let times = (span.start_ns.saturating_sub(start_ns), span.length_ns);
+            chrome.span(thread, name, category, times)?;
+            count += 1;
+        }
+    }
+    chrome.finish()?;
+    Ok(count)
+}
+
+fn write_perfetto(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Result<u64> {
+    let start_ns = view.start_ns();
+    let mut trace = Perfetto::new(out);
+    let mut count = 0;
+    for track in &view.tracks {
+        let thread = (track.pid.unwrap_or(track.tid), track.tid);
+        trace.thread(thread.0, thread.1, process)?;
+        let mut open: Vec<Span> = Vec::new();
+        for span in spans::of_track(view, track) {
+            while let Some(outer) = open.pop_if(|outer| outer.depth >= span.depth) {
+                trace.end(thread, outer.end_ns().saturating_sub(start_ns))?;
+            }
+            let (name, category) = named(view, span.what);
+            let number = match span.what {
+                What::Call(function) => u64::from(function.0),
+                What::OffCpu => u64::MAX,
+            };
+            let named = Named { number, name, category };
+            trace.begin(thread, named, span.start_ns.saturating_sub(start_ns))?;
+            open.push(span);
+            count += 1;
+        }
+        while let Some(outer) = open.pop() {
+            trace.end(thread, outer.end_ns().saturating_sub(start_ns))?;
+        }
+    }
+    trace.finish()?;
+    Ok(count)
+}
