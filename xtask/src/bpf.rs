@@ -59,13 +59,18 @@ fn stamp(dir: &Path, sources: &[PathBuf]) -> Result<String> {
     Ok(sums.text())
 }
 
+/// The compiler: the one called so, or the version that the committed objects are made with.
+fn clang() -> &'static str {
+    if process::find("clang").is_some() { "clang" } else { "clang-14" }
+}
+
 fn clang_version() -> Option<String> {
-    let run = process::capture(Command::new("clang").arg("--version"), LIMIT).ok()?;
+    let run = process::capture(Command::new(clang()).arg("--version"), LIMIT).ok()?;
     Some(run.text().lines().next()?.trim().to_owned())
 }
 
 fn compile(dir: &Path, program: &Path, to: &Path) -> Result<()> {
-    let mut command = Command::new("clang");
+    let mut command = Command::new(clang());
     command.args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v2", "-c"]);
     command.arg("-fdebug-prefix-map=".to_owned() + &dir.to_string_lossy() + "=.");
     command.arg(program.file_name().context("a program has a name")?).arg("-o").arg(to).current_dir(dir);

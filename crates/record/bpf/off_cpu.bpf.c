@@ -753,6 +753,21 @@ int on_wakeup_new(u64 *ctx)
 	return 0;
 }
 
+/* --- samples of the CPU ------------------------------------------------- */
+
+/*
+ * At a hit of an event opened for a whole CPU: 1 = make the sample, 0 = not
+ * of a followed thread. An event opened for tasks costs each switch of theirs
+ * more than all of the above.
+ */
+SEC("perf_event")
+int only_followed(void *ctx)
+{
+	struct thread_state *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+
+	return t && t->since_ns && !t->done;
+}
+
 /* --- which processes ------------------------------------------------------ */
 
 SEC("tp_btf/sched_process_fork")

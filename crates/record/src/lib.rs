@@ -13,6 +13,7 @@ pub mod drain;
 pub mod error;
 pub mod event;
 pub mod features;
+pub mod followed;
 pub mod fuzz;
 pub mod join;
 pub mod objects;

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use perfdata::AttrFlags;
+use perfdata::abi::PERF_SAMPLE_IP;
 
 use crate::error::Error;
 use crate::off_cpu::convert;
@@ -164,6 +165,12 @@ impl Opened {
             open.counter.set_filter(&text).map_err(refuse)?;
         }
         Ok(())
+    }
+
+    /// Asks this BPF program at each hit of a sampling event whether it shall be a sample.
+    pub fn set_bpf(&self, plan: &Plan, program: BorrowedFd<'_>) -> io::Result<()> {
+        let samples = |c: &&OpenCounter| plan.opened[c.event].attr.sample_type & PERF_SAMPLE_IP != 0;
+        self.counters.iter().filter(samples).try_for_each(|c| c.counter.set_bpf(program))
     }
 
     /// Starts every event that is always on, and those of one step of the ladder.

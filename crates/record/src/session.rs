@@ -13,6 +13,7 @@ use crate::build_id_cache;
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::features;
+use crate::followed::{self, Followed};
 use crate::off_cpu::{self, Engine, OffCpu, Scope};
 use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
@@ -47,7 +48,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         Some(Child::fork_with(command, Some(&signals), piped).map_err(Error::system("fork"))?)
     };
     let (places, start) = places_of(opts, child.as_ref())?;
-    let engine = start_engine(opts, child.as_ref(), &places);
+    let mut engine = start_engine(opts, child.as_ref(), &places);
     let mut opts = opts.clone();
     if let Some(Err(_)) = &engine {
         // The next best: when threads ran is in switch records, which need no rights.
@@ -55,7 +56,11 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         opts.extra.switches = true;
     }
     let opts = &opts;
-    let mut setup = setup::open(opts, &places, start)?;
+    let by_cpu = engine.as_mut().and_then(|engine| followed::open(opts, engine.as_mut().ok()?));
+    let (mut setup, start, follows) = match by_cpu {
+        Some(setup) => (setup, Start::ByHand, true),
+        None => (setup::open(opts, &places, start)?, start, false),
+    };
     let totals = if opts.summary { Totals::open(&places, start, setup.kernel) } else { Totals::default() };
     let off_cpu = match (engine, setup.plan.off_cpu) {
         (Some(Ok(engine)), Some(attr)) => Some(OffCpu::new(engine, attr)),
@@ -65,7 +70,8 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         }
         _ => None,
     };
-    let prepared = Prepared { places, start, setup, totals, off_cpu };
+    let followed = if follows { Some(Followed::new(places.tids.iter().copied())) } else { None };
+    let prepared = Prepared { places, start, setup, totals, off_cpu, followed };
     Recording::begin(opts, signals, child, prepared)?.run(start)
 }
 
@@ -98,6 +104,7 @@ struct Prepared {
     setup: Setup,
     totals: Totals,
     off_cpu: Option<OffCpu>,
+    followed: Option<Followed>,
 }
 
 struct Recording<'o> {
@@ -126,12 +133,13 @@ impl<'o> Recording<'o> {
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
-        let Prepared { places, start, setup, totals, off_cpu } = prepared;
+        let Prepared { places, start, setup, totals, off_cpu, followed } = prepared;
         let shared = Shared::default();
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let layouts = Layouts::new(&setup.plan, ids);
         let sink = crate::output::Sink::create(&opts.output, writer_opts(opts, &setup), opts.max_size_bytes)?;
         let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), opts.extra.switches);
+        worker.only(followed);
         if start == Start::ByHand {
             // Before /proc is read, so that nothing begins unseen in between.
             setup.opened.enable_tracking(&setup.plan).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))?;

@@ -11,7 +11,7 @@ use perfdata::{Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
 use crate::drain::{Backlog, LEFT_OUT_BYTES, Layouts};
-
+use crate::followed::Followed;
 use crate::off_cpu::{WakerJoin, convert};
 use crate::order::Order;
 use crate::output::Sink;
@@ -66,6 +66,8 @@ struct Rest {
     /// First file event of the off-CPU engine.
     first_off_cpu: usize,
     wakers: WakerJoin,
+    /// Only records of these processes count; `None` if the kernel sends no others.
+    followed: Option<Followed>,
 }
 
 /// What is left when the thread ends.
@@ -108,8 +110,14 @@ impl Worker {
             sample_bytes: 0,
             first_off_cpu,
             wakers: WakerJoin::default(),
+            followed: None,
         };
         Self { order: Order::default(), rest }
+    }
+
+    /// Leaves out what is told of other processes than these and their children.
+    pub fn only(&mut self, followed: Option<Followed>) {
+        self.rest.followed = followed;
     }
 
     /// Tells it a record made from /proc before the recording began; it is written as well.
@@ -160,6 +168,9 @@ impl Rest {
                 return self.off_cpu_sample(file_event, sample, time_ns);
             }
             return self.sample(file_event, sample, bytes, time_ns);
+        }
+        if self.followed.as_mut().is_some_and(|followed| !followed.concerns(&record)) {
+            return;
         }
         self.follow(&record, &id, time_ns);
         if self.writes_switches || !matches!(record, Record::Switch(_)) {

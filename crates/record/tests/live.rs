@@ -156,3 +156,47 @@ fn snapshots_go_to_the_file_in_dwarf_mode() {
     assert!(with_stack > 0 || summary.lost.samples == 0);
     assert_eq!(summary.quality.stacks, 0);
 }
+
+/// With the off-CPU engine, events are opened for whole CPUs: a stranger that runs beside must not get in.
+#[test]
+fn with_the_off_cpu_engine_all_samples_and_records_are_the_commands_and_its_childrens() {
+    let rival = std::process::Command::new("sh")
+        .args(["-c", &format!("while :; do {BURN}; /bin/true; done")])
+        .spawn();
+    let mut rival = rival.expect("sh runs");
+    let inner = format!("{BURN} & {BURN}; wait; sleep 0.05");
+    let run = recorded("followed", &["sh", "-c", &inner], |opts| {
+        opts.summary = false;
+        opts.off_cpu = Some(record::off_cpu::Options::default());
+    });
+    rival.kill().expect("ours to kill");
+    rival.wait().expect("ours to wait for");
+    let Some(Recorded { summary, bytes }) = run else { return };
+    if summary.notices.iter().any(|n| matches!(n, record::summary::Notice::NoOffCpu(_))) {
+        return println!("skipped: no BPF here");
+    }
+    let command = summary.child_pid.expect("a command ran");
+    let mut ours = vec![command];
+    let (mut samples, mut strangers) = ([0u64; 2], 0);
+    let file = PerfData::open(&bytes).expect("our own file");
+    file.visit(Order::Time, |item| {
+        let pid = match &item.record {
+            Record::Fork(task) => {
+                ours.extend(ours.contains(&task.ppid).then_some(task.pid));
+                task.pid
+            }
+            Record::Comm(comm) => comm.pid,
+            Record::Mmap(mmap) if mmap.pid != u32::MAX => mmap.pid,
+            Record::Sample(sample) => {
+                let pid = sample.pid_tid.map_or(0, |(pid, _)| pid);
+                samples[usize::from(pid == command)] += 1;
+                pid
+            }
+            _ => command,
+        };
+        strangers += u64::from(!ours.contains(&pid));
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!(strangers, 0, "of {ours:?}");
+    assert!(samples[0] > 20 && samples[1] > 20, "{samples:?}");
+}

@@ -5,9 +5,10 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf, Stack};
-use aya::programs::{BtfTracePoint, Iter};
+use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
@@ -146,6 +147,16 @@ impl Engine {
             *sum = map.get(&i, 0).map_or(0, |values| values.iter().sum());
         }
         sums
+    }
+
+    /// The program that lets events opened for whole CPUs sample followed threads only ([`crate::sys::Counter::set_bpf`]);
+    /// `None` if the kernel refuses it.
+    pub fn sample_filter(&mut self) -> Option<BorrowedFd<'_>> {
+        let program: &mut PerfEvent = program_of(&mut self.ebpf, "only_followed").ok()?;
+        if program.fd().is_err() {
+            program.load().ok()?;
+        }
+        program.fd().ok().map(ProgramFd::as_fd)
     }
 
     /// The period in use.
