@@ -16,6 +16,7 @@ pub mod flags;
 pub mod flame;
 pub mod html;
 pub mod input;
+pub mod io;
 pub mod load;
 pub mod out;
 pub mod probe;
@@ -44,6 +45,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("report_flags", cmd::report::fuzz_flags),
     ("sizes", recording::fuzz_values),
     ("probe_spec", probe::spec::fuzz),
+    ("device_numbers", io::device::fuzz),
 ];
 
 /// Runs the program with `args`, of which the first is its own name.

@@ -26,6 +26,12 @@ impl FileFormats {
 }
 
 impl TraceText for FileFormats {
+    fn number(&self, event: usize, raw: &[u8], name: &str) -> Option<i64> {
+        let format = self.format(event)?;
+        let value = format.value(format.field(name)?, raw);
+        value.parse().ok().or_else(|| value.parse::<u64>().ok().map(u64::cast_signed))
+    }
+
     fn text(&self, event: usize, raw: &[u8]) -> Option<String> {
         let mut text = String::new();
         self.format(event)?.print(raw, &mut text);

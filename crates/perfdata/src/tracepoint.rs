@@ -42,6 +42,13 @@ impl Formats {
     }
 }
 
+/// The id (`common_type`) a payload begins with.
+// Layout: u16 common_type first. Source: linux v6.18 include/linux/trace_events.h, struct trace_entry
+#[must_use]
+pub fn id_of(raw: &[u8], endian: Endian) -> Option<u64> {
+    endian.uint(raw.get(..2)?)
+}
+
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {

@@ -10,6 +10,7 @@
 //! in batches that the caller may run wherever it likes.
 #![forbid(unsafe_code)]
 
+pub mod block_io;
 pub mod callchain;
 pub mod calls;
 #[doc(hidden)]

@@ -172,6 +172,8 @@ pub struct Profile {
     pub stack_ends: BTreeMap<(TaskId, StackEnd), u64>,
     /// Time off the CPU: waits and per-thread totals.
     pub off_cpu: crate::off_cpu::OffCpu,
+    /// Requests to disks, if asked for.
+    pub block_io: crate::block_io::BlockIo,
     pub(crate) tasks: Vec<Task>,
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,

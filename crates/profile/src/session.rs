@@ -6,6 +6,7 @@
 //!               └─ sample with registers and stack → UnwindJob ─ (caller's threads) → complete
 //! ```
 
+mod block_io;
 mod cache;
 mod filter;
 mod job;
@@ -20,6 +21,7 @@ pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
 
 use self::cache::ResolveCache;
+use crate::block_io::{Happening, Join};
 use crate::callchain::{Step, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Machine, Mode, TaskSpanId};
 use crate::off_cpu::{EventKind, Tracker, Wait};
@@ -38,6 +40,8 @@ pub struct Session {
     call_stack_lbr: Vec<bool>,
     fixed_periods: Vec<u64>,
     off_cpu_kinds: Vec<EventKind>,
+    happenings: Vec<Option<Happening>>,
+    block_join: Join,
     has_switch_samples: bool,
     tracker: Tracker,
     tracked_waits: Vec<Wait>,
@@ -55,6 +59,9 @@ impl Session {
         profile.events = event_infos(events);
         profile.trace_fields.clone_from(&opts.dimensions.trace_fields);
         profile.intern_extra(Extra::default());
+        let wanted = |event: &Event| Happening::of(&event.name).filter(|_| opts.dimensions.block_io);
+        let happenings: Vec<_> = events.iter().map(wanted).collect();
+        profile.block_io.recorded = happenings.iter().flatten().copied().collect();
         Self {
             machine: Machine::default(),
             profile,
@@ -62,6 +69,8 @@ impl Session {
             call_stack_lbr: events.iter().map(is_call_stack_lbr).collect(),
             fixed_periods: events.iter().map(|event| event.attr.sample_period).collect(),
             off_cpu_kinds: events.iter().map(|event| EventKind::of(&event.name)).collect(),
+            happenings,
+            block_join: Join::default(),
             has_switch_samples: false,
             tracker: Tracker::default(),
             tracked_waits: Vec::new(),
@@ -114,13 +123,14 @@ impl Session {
         }
         self.note_time(sample);
         let task = self.task_of(span);
-        let ticket = job::Ticket {
+        let mut ticket = job::Ticket {
             event: u32::try_from(event).unwrap_or(u32::MAX),
             task,
             cpu: if self.opts.dimensions.cpu { cpu_of(sample) } else { -1 },
             sums: self.sums_of(event, sample),
             extra: self.extra_of(event, sample),
             frames: Vec::new(),
+            request: None,
         };
         if self.opts.dimensions.branches && self.profile.events[event].has_branches {
             self.add_branches(&ticket, pid, sample);
@@ -128,6 +138,7 @@ impl Session {
         }
         self.resolve_steps(event, pid, sample);
         self.note_off_cpu(event, task, sample);
+        ticket.request = self.note_block_io(event, task, sample);
         let stack = sample.stack_user.filter(|_| self.opts.callchains && !has_recorded_user_chain(sample));
         match (sample.regs_user, stack) {
             (Some(regs), Some(stack)) if regs.abi != 0 => {
@@ -163,6 +174,9 @@ impl Session {
             if !repeats_leaf {
                 self.frames.push(frame);
             }
+        }
+        if let Some(request) = job.ticket.request {
+            self.name_request(request);
         }
         self.add_path(&job.ticket, unwound.end);
     }

@@ -1,6 +1,7 @@
 //! What a recording is asked to do.
 
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use perfdata::Attr;
@@ -55,6 +56,8 @@ pub struct RecordOpts {
     pub command_line: Vec<String>,
     /// Also record the time off the CPU: why threads wait, for how long, who wakes them.
     pub off_cpu: Option<crate::off_cpu::Options>,
+    /// Also hands samples on while recording.
+    pub watch: Option<Watch>,
 }
 
 impl Default for RecordOpts {
@@ -82,8 +85,37 @@ impl Default for RecordOpts {
             no_build_id_cache: false,
             command_line: Vec::new(),
             off_cpu: None,
+            watch: None,
         }
     }
+}
+
+/// Where tracepoint samples are handed on, in time order, to be shown at once. When nobody listens any more, the
+/// recording ends.
+#[derive(Debug, Clone)]
+pub struct Watch(pub Sender<Watched>);
+
+/// What is handed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    /// A tracepoint was hit.
+    Sample {
+        /// ns of the recording's clock.
+        time_ns: u64,
+        /// Process that ran.
+        pid: u32,
+        /// Thread that ran.
+        tid: u32,
+        /// The tracepoint's payload, which begins with its id.
+        raw: Vec<u8>,
+    },
+    /// A process or thread was born.
+    Fork {
+        /// Its process.
+        pid: u32,
+        /// Its parent's.
+        ppid: u32,
+    },
 }
 
 /// One event to sample.

@@ -138,7 +138,8 @@ impl<'o> Recording<'o> {
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let layouts = Layouts::new(&setup.plan, ids);
         let sink = crate::output::Sink::create(&opts.output, writer_opts(opts, &setup), opts.max_size_bytes)?;
-        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), opts.extra.switches);
+        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), opts.extra.switches)
+            .watched(opts.watch.clone());
         worker.only(followed);
         if start == Start::ByHand {
             // Before /proc is read, so that nothing begins unseen in between.

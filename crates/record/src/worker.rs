@@ -13,6 +13,7 @@ use crate::account::{Account, StackEnding};
 use crate::drain::{Backlog, LEFT_OUT_BYTES, Layouts};
 use crate::followed::Followed;
 use crate::off_cpu::{WakerJoin, convert};
+use crate::opts::{Watch, Watched};
 use crate::order::Order;
 use crate::output::Sink;
 use crate::plan::Plan;
@@ -68,6 +69,7 @@ struct Rest {
     wakers: WakerJoin,
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
+    watch: Option<Watch>,
 }
 
 /// What is left when the thread ends.
@@ -111,6 +113,7 @@ impl Worker {
             first_off_cpu,
             wakers: WakerJoin::default(),
             followed: None,
+            watch: None,
         };
         Self { order: Order::default(), rest }
     }
@@ -118,6 +121,13 @@ impl Worker {
     /// Leaves out what is told of other processes than these and their children.
     pub fn only(&mut self, followed: Option<Followed>) {
         self.rest.followed = followed;
+    }
+
+    /// Hands samples and births on to `watch` as well.
+    #[must_use]
+    pub fn watched(mut self, watch: Option<Watch>) -> Self {
+        self.rest.watch = watch;
+        self
     }
 
     /// Tells it a record made from /proc before the recording began; it is written as well.
@@ -192,6 +202,7 @@ impl Rest {
             }
             Record::Fork(task) => {
                 self.processes.fork(task.pid, task.ppid);
+                self.hand_on(|| Watched::Fork { pid: task.pid, ppid: task.ppid });
                 self.account.fork(task.pid, task.tid, task.ptid, time_ns);
             }
             Record::Exit(task) => {
@@ -212,6 +223,9 @@ impl Rest {
         self.account.sample(pid, tid, time_ns);
         let first = self.sample_times.map_or(time_ns, |(first, _)| first);
         self.sample_times = Some((first, time_ns));
+        if let Some(raw) = sample.raw {
+            self.hand_on(|| Watched::Sample { time_ns, pid, tid, raw: raw.to_vec() });
+        }
         if !self.live || sample.regs_user.is_none() {
             self.sample_bytes += bytes.len() as u64;
             return self.sink.raw(bytes);
@@ -227,6 +241,14 @@ impl Rest {
         let before = self.sink.bytes();
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
         self.sample_bytes += self.sink.bytes() - before;
+    }
+
+    fn hand_on(&self, what: impl FnOnce() -> Watched) {
+        if let Some(watch) = &self.watch
+            && watch.0.send(what()).is_err()
+        {
+            self.shared.must_stop.store(true, Ordering::Relaxed);
+        }
     }
 
     /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.

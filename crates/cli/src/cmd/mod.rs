@@ -40,6 +40,7 @@ commands! {
     Dump: dump,
     Export: export,
     Flame: flame,
+    Io: io,
     List: list,
     Locks: locks,
     Probe: probe,

@@ -5,6 +5,7 @@ mod sampling;
 mod target;
 mod value;
 
+pub use events::parse as requests;
 pub use sampling::SamplingArgs;
 pub use target::TargetArgs;
 pub use value::{fuzz_values, parse_bytes, parse_pages};

@@ -1,6 +1,7 @@
 //! The flame graph as one SVG file: readable as it stands, and with zoom, search and details where scripts run.
 
 mod colour;
+pub mod heat;
 
 pub use colour::Palette;
 

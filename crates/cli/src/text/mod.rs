@@ -4,6 +4,7 @@ pub mod annotate;
 pub mod callgraph;
 pub mod diff;
 pub mod header;
+pub mod io;
 pub mod number;
 pub mod report;
 pub mod run_screen;

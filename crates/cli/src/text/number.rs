@@ -23,6 +23,26 @@ pub fn duration_ns(ns: u64) -> String {
     significant(ns as f64 / size, unit)
 }
 
+/// Nanoseconds in at most seven characters, three significant digits: `12.3µs`, `1.25ms`, `800ns`.
+pub fn brief_ns(ns: u64) -> String {
+    const UNITS: [(&str, f64); 3] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3)];
+    let Some((unit, size)) = UNITS.into_iter().find(|&(_, size)| ns as f64 >= size * 0.9995) else {
+        return format!("{ns}ns");
+    };
+    match ns as f64 / size {
+        value if value < 9.995 => format!("{value:.2}{unit}"),
+        value if value < 99.95 => format!("{value:.1}{unit}"),
+        value => format!("{value:.0}{unit}"),
+    }
+}
+
+/// Bytes in powers of 1024 without digits behind the point: `512`, `64K`, `1M`.
+pub fn size_1024(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 3] = [("G", 30), ("M", 20), ("K", 10)];
+    let unit = UNITS.into_iter().find(|(_, shift)| bytes >= 1 << shift);
+    unit.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
 /// Bytes with three or four significant digits: `1.234 MB` (powers of 1000).
 pub fn bytes(count: u64) -> String {
     const UNITS: [(&str, f64); 4] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("bytes", 1.0)];
@@ -59,5 +79,8 @@ mod tests {
         let shown: Vec<_> = [7, 1500, 12_345_678, 999_999_999, 61_000_000_000].map(duration_ns).into();
         assert_eq!(shown, ["7 ns", "1.500 µs", "12.35 ms", "1.000 s", "61.00 s"]);
         assert_eq!(bytes(12_345), "12.35 kB");
+        let brief: Vec<_> = [7, 999, 999_600, 12_345_678, 61_000_000_000].map(brief_ns).into();
+        assert_eq!(brief, ["7ns", "999ns", "1.00ms", "12.3ms", "61.0s"]);
+        assert_eq!([0, 512, 4096, 1 << 20].map(size_1024), ["0", "512", "4K", "1M"]);
     }
 }

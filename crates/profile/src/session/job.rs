@@ -47,4 +47,6 @@ pub(super) struct Ticket {
     pub extra: Extra,
     /// The kernel part, leaf first.
     pub frames: Vec<FrameId>,
+    /// The request to a disk that the sample begins.
+    pub request: Option<usize>,
 }

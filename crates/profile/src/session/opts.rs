@@ -25,6 +25,8 @@ pub struct Dimensions {
     pub trace_fields: Vec<String>,
     /// Every sample for itself.
     pub sample: bool,
+    /// Requests to disks, from the block layer's tracepoints.
+    pub block_io: bool,
 }
 
 /// Turns tracepoint payloads into text; the caller has the formats.
@@ -33,6 +35,8 @@ pub trait TraceText {
     fn text(&self, event: usize, raw: &[u8]) -> Option<String>;
     /// One field of it; `None` if this event has no such field.
     fn field(&self, event: usize, raw: &[u8], name: &str) -> Option<String>;
+    /// A field that is a number; `None` if this event has no such field.
+    fn number(&self, event: usize, raw: &[u8], name: &str) -> Option<i64>;
 }
 
 /// Options of a session.

@@ -55,8 +55,15 @@ impl Session {
         let (process, maps, map_version) = self.machine.mappings_of(pid);
         let max_frames = self.opts.max_frames.saturating_sub(known);
         let sums = Sums { count: 0, period: 0, weight: 0 };
-        let ticket =
-            job::Ticket { event: 0, task, cpu: -1, sums, extra: Extra::default(), frames: Vec::new() };
+        let ticket = job::Ticket {
+            event: 0,
+            task,
+            cpu: -1,
+            sums,
+            extra: Extra::default(),
+            frames: Vec::new(),
+            request: None,
+        };
         Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
     }
 

@@ -220,5 +220,6 @@ fn dimensions(keys: &[SortKey]) -> Dimensions {
         trace_fields: trace_fields.collect(),
         branches: false,
         sample: has(&[SortKey::SampleNumber]),
+        block_io: false,
     }
 }

@@ -1,0 +1,194 @@
+//! `tally io`: requests to disks, in the queue and in the device.
+
+use crate::io::{descendants, device, record as recorder, trace};
+use crate::load::{self, LoadOpts, Progress, Recording};
+use crate::recording::{self, TargetArgs};
+use crate::text::io::{self as text, IoTextOpts};
+use crate::{out, svg, term};
+use anyhow::{Context, bail};
+use perfdata::PerfData;
+use profile::block_io::Request;
+use profile::session::{Dimensions, SessionOpts};
+use profile::source::Want;
+use profile::view::io::{IoOpts, io};
+use record::opts::{RecordOpts, Watch};
+use record::summary::RunSummary;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+
+/// Show requests to disks: how long they wait in the queue and in the device, when, and who causes them
+///
+/// With -p, -a or a command, the block layer's events are recorded first (on the whole machine: who finishes a
+/// request is not who began it). Without, a recording is read, whoever made it.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally io -- ./app                   the requests of a command and its children
+  tally io -a -- sleep 10             the whole machine, for ten seconds
+  tally io -p 1234 --trace            a line for each request of a process; Ctrl-C ends it
+  tally io --device vda --heat h.svg  of the recording made last, one disk, with a heat map to look at
+  perf record -a -g -e block:block_rq_insert,block:block_rq_issue,block:block_rq_complete sleep 5
+  tally io -i perf.data               what stock perf recorded")]
+pub struct Args {
+    /// Whom.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Read this recording, or without -p, -a and command the one made last
+    #[arg(short = 'I', long, short_alias = 'i', value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Write the recording here
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    pub output: PathBuf,
+    /// Only this disk: vda, /dev/vda or 254:0
+    #[arg(long, value_name = "DISK")]
+    pub device: Option<String>,
+    /// A line for each request, as it is done
+    #[arg(long)]
+    pub trace: bool,
+    /// Write a heat map here as well (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub heat: Option<PathBuf>,
+    /// Rows per list
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub rows: usize,
+}
+
+/// Columns of the heat map as SVG.
+const HEAT_COLUMNS: usize = 200;
+
+/// Runs the command.
+///
+/// # Errors
+/// If nothing can be recorded or read.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let dev = args.device.as_deref().map(device::parse).transpose()?;
+    if let Some(input) = &args.input {
+        show(&args, dev, input, None)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let target = args.target.target()?;
+    if target.whom == record::Whom::Command && target.command.is_empty() {
+        show(&args, dev, Path::new("perf.data"), None)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match record_it(&args, dev, recorder::options(target, &args.output)?)? {
+        Ok(summary) if args.trace => {
+            let lost = summary.lost.lost_records + summary.lost.lost_samples;
+            let file = args.output.display();
+            out::note(&format!("[ tally io: {lost} records lost; sums and histograms: tally io -i {file} ]"));
+            Ok(recording::exit_code(&summary))
+        }
+        Ok(summary) => {
+            show(&args, dev, &args.output, Some(&summary))?;
+            Ok(recording::exit_code(&summary))
+        }
+        Err(error) => Ok(recording::failed(&error)),
+    }
+}
+
+/// Records; with `--trace`, prints meanwhile.
+fn record_it(
+    args: &Args,
+    dev: Option<u32>,
+    mut opts: RecordOpts,
+) -> anyhow::Result<Result<RunSummary, record::Error>> {
+    if !args.trace {
+        return Ok(record::record(&opts));
+    }
+    let whose = match args.target.pid.as_slice() {
+        [] if is_of_command(&args.target) => trace::Whose::OfCommand(BTreeSet::new()),
+        [] => trace::Whose::All,
+        pids => trace::Whose::Of(pids.iter().copied().collect()),
+    };
+    let (sender, handed) = channel();
+    opts.watch = Some(Watch(sender));
+    let printer = std::thread::spawn(move || trace::Live::new(whose, dev).run(&handed, &mut out::stdout()));
+    let recorded = record::record(&opts);
+    // The printer ends when the last sender is gone.
+    drop(opts);
+    printer.join().map_err(|_| anyhow::anyhow!("printing failed"))??;
+    Ok(recorded)
+}
+
+fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>) -> anyhow::Result<()> {
+    let map = load::open(path)?;
+    let file = load::parse(path, &map)?;
+    let dimensions = Dimensions { block_io: true, ..Dimensions::default() };
+    let session = SessionOpts { dimensions, ..SessionOpts::default() };
+    let opts = LoadOpts { session, want: Want::Names, symfs: None };
+    let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?;
+    if recording.profile.block_io.recorded.is_empty() {
+        bail!("{}: no events of the block layer in it: record with tally io -a", path.display());
+    }
+    let pids = wanted_pids(args, &file, summary);
+    if args.trace {
+        return trace_file(&recording, dev, pids.as_ref());
+    }
+    let view_of = |slices: usize| io(&recording.profile, &IoOpts { dev, pids: pids.clone(), slices });
+    let view = view_of(text::columns(term::width()));
+    let lost = recording.diagnostics.lost_total();
+    let opts = IoTextOpts {
+        width: term::width(),
+        colour: term::colours_stdout(),
+        rows: args.rows.max(1),
+        here: device::is_here(&recording.features),
+        lost: lost.records + lost.samples,
+    };
+    let mut out = out::stdout();
+    text::write(&mut out, &view, &opts)?;
+    out.flush()?;
+    args.heat.as_ref().map_or(Ok(()), |heat| write_heat(heat, &recording, &view_of(HEAT_COLUMNS)))
+}
+
+/// The processes asked for; `None` for all.
+fn wanted_pids(args: &Args, file: &PerfData<'_>, summary: Option<&RunSummary>) -> Option<BTreeSet<i32>> {
+    let command = summary.and_then(|summary| summary.child_pid).filter(|_| is_of_command(&args.target));
+    match (args.target.pid.as_slice(), command) {
+        ([], None) => None,
+        ([], Some(pid)) => Some(descendants(file, &[pid])),
+        (pids, _) => Some(descendants(file, pids)),
+    }
+}
+
+/// True if the command itself is what shall be shown, not only how long to record.
+fn is_of_command(target: &TargetArgs) -> bool {
+    let elsewhere = target.all_cpus || target.cpu.is_some() || target.cgroup.is_some() || target.uid.is_some();
+    !elsewhere && target.pid.is_empty() && target.tid.is_empty()
+}
+
+/// A line for each request of a recording, in the order they were done.
+fn trace_file(recording: &Recording, dev: Option<u32>, pids: Option<&BTreeSet<i32>>) -> anyhow::Result<()> {
+    let profile = &recording.profile;
+    let begin_ns = profile.time_span_ns.map_or(0, |(begin, _)| begin);
+    let here = device::is_here(&recording.features);
+    let pid = |request: &Request| profile.task(request.task).pid;
+    let wanted = |request: &&Request| {
+        dev.is_none_or(|dev| dev == request.dev) && pids.is_none_or(|pids| pids.contains(&pid(request)))
+    };
+    let done = profile.block_io.requests.iter().filter(|r| r.complete_ns.is_some()).filter(wanted);
+    let mut done: Vec<&Request> = done.collect();
+    done.sort_by_key(|request| request.complete_ns);
+    let mut out = out::stdout();
+    trace::heading(&mut out)?;
+    for request in done {
+        let comm = profile.strings.of(profile.last_comm(request.task));
+        trace::line(&mut out, request, &format!("{comm} {}", pid(request)), (begin_ns, here))?;
+    }
+    Ok(out.flush()?)
+}
+
+fn write_heat(path: &Path, recording: &Recording, view: &profile::view::io::Io) -> anyhow::Result<()> {
+    let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
+    let write = || -> std::io::Result<()> {
+        let mut out = BufWriter::new(File::create(path)?);
+        svg::heat::write(&mut out, &view.time, &out::harmless(&command))?;
+        out.flush()
+    };
+    write().with_context(|| format!("can't write {}", path.display()))?;
+    out::note(&format!("[ tally io: heat map in {} ]", path.display()));
+    Ok(())
+}

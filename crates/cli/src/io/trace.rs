@@ -1,0 +1,204 @@
+//! A line for each request: of a recording, or live while it is made.
+
+use super::device;
+use crate::out::harmless;
+use crate::text::number::{brief_ns, bytes};
+use perfdata::Endian;
+use perfdata::tracepoint::{Format, id_of};
+use profile::block_io::{BlockEvent, BlockIo, Happening, Join, Request, Rwbs, SECTOR_BYTES};
+use profile::profile::TaskId;
+use record::event::{EventSource, SystemSource};
+use record::opts::Watched;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
+use std::sync::mpsc::Receiver;
+
+/// Requests kept before the done ones are forgotten.
+const KEPT: usize = 65_536;
+
+/// Whose requests.
+#[derive(Clone, Debug)]
+pub enum Whose {
+    /// All.
+    All,
+    /// Of these processes and what they start.
+    Of(BTreeSet<u32>),
+    /// Of the command that we start, and what that starts.
+    OfCommand(BTreeSet<u32>),
+}
+
+impl Whose {
+    fn has(&self, pid: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(pids) | Self::OfCommand(pids) => pids.contains(&pid),
+        }
+    }
+
+    /// A process is born (or was there when the recording began).
+    fn born(&mut self, pid: u32, ppid: u32) {
+        let own = std::process::id();
+        match self {
+            Self::Of(pids) if pids.contains(&ppid) => drop(pids.insert(pid)),
+            Self::OfCommand(pids) if pid != own && (ppid == own || pids.contains(&ppid)) => {
+                drop(pids.insert(pid))
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Prints the heading.
+///
+/// # Errors
+/// What writing says.
+pub fn heading(out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>12} {:<22} {:<7} {:<6} {:>12} {:>9} {:>7} {:>7}  flags",
+        "done at", "thread", "what", "disk", "sector", "bytes", "queue", "device"
+    )
+}
+
+/// Prints one request that is done; `begin_ns` is what times are counted from.
+///
+/// # Errors
+/// What writing says.
+pub fn line(
+    out: &mut dyn Write,
+    request: &Request,
+    who: &str,
+    (begin_ns, here): (u64, bool),
+) -> io::Result<()> {
+    let Some(done) = request.complete_ns else { return Ok(()) };
+    let part = |ns: Option<u64>| ns.map_or_else(|| "·".to_owned(), brief_ns);
+    let failed = if request.error == 0 { String::new() } else { format!("error {} ", request.error) };
+    let text = format!(
+        "{:>12.6} {:<22} {:<7} {:<6} {:>12} {:>9} {:>7} {:>7}  {failed}{}",
+        done.saturating_sub(begin_ns) as f64 / 1e9,
+        harmless(who),
+        request.rwbs.op.name(),
+        device::name(request.dev, here),
+        request.sector,
+        bytes(request.bytes),
+        part(request.queue_ns()),
+        part(request.device_ns()),
+        request.rwbs.flags()
+    );
+    writeln!(out, "{}", text.trim_end())
+}
+
+/// Joins what the recorder hands on, and prints.
+pub struct Live {
+    formats: HashMap<u64, (Happening, Format)>,
+    join: Join,
+    io: BlockIo,
+    whose: Whose,
+    dev: Option<u32>,
+    begin_ns: Option<u64>,
+    /// Submitters by the task id they have in the requests: name and process.
+    threads: Vec<(String, u32)>,
+    ids: BTreeMap<(String, u32), TaskId>,
+}
+
+impl Live {
+    /// For the kernel that runs.
+    #[must_use]
+    pub fn new(whose: Whose, dev: Option<u32>) -> Self {
+        let source = SystemSource::new();
+        let format = |(happening, name): (Happening, &str)| {
+            let text = source.read_tracefs(&format!("block/{name}/format")).ok()?;
+            let format = Format::parse("block", text.as_bytes(), Endian::NATIVE, 8)?;
+            Some((format.id, (happening, format)))
+        };
+        Self {
+            formats: Happening::ALL.into_iter().filter_map(format).collect(),
+            join: Join::default(),
+            io: BlockIo::default(),
+            whose,
+            dev,
+            begin_ns: None,
+            threads: Vec::new(),
+            ids: BTreeMap::new(),
+        }
+    }
+
+    /// Prints a line for each request, until the recorder is done.
+    ///
+    /// # Errors
+    /// What writing says; a closed pipe ends the recording.
+    pub fn run(mut self, handed: &Receiver<Watched>, out: &mut dyn Write) -> io::Result<()> {
+        heading(out)?;
+        while let Ok(first) = handed.recv() {
+            self.take(first, out)?;
+            while let Ok(next) = handed.try_recv() {
+                self.take(next, out)?;
+            }
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, what: Watched, out: &mut dyn Write) -> io::Result<()> {
+        match what {
+            Watched::Fork { pid, ppid } => {
+                self.whose.born(pid, ppid);
+                Ok(())
+            }
+            Watched::Sample { time_ns, pid, raw, .. } => {
+                let Some((happening, event)) = self.event(time_ns, pid, &raw) else { return Ok(()) };
+                let begin_ns = *self.begin_ns.get_or_insert(time_ns);
+                let at = self.join.push(&event, &mut self.io);
+                if let Some(at) = at.filter(|_| happening == Happening::Complete) {
+                    self.print(at, begin_ns, out)?;
+                }
+                if self.io.requests.len() > KEPT {
+                    self.join.forget_done(&mut self.io);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn print(&self, at: usize, begin_ns: u64, out: &mut dyn Write) -> io::Result<()> {
+        let request = self.io.requests[at];
+        let (comm, pid) = self.threads[request.task.index()].clone();
+        if self.dev.is_some_and(|dev| dev != request.dev) || !self.whose.has(pid) {
+            return Ok(());
+        }
+        line(out, &request, &format!("{comm} {pid}"), (begin_ns, true))
+    }
+
+    /// `None` if it is not of the block layer, or not as its format says.
+    fn event(&mut self, time_ns: u64, pid: u32, raw: &[u8]) -> Option<(Happening, BlockEvent)> {
+        let (happening, format) = self.formats.get(&id_of(raw, Endian::NATIVE)?)?;
+        let (happening, value) = (*happening, |name: &str| Some(format.value(format.field(name)?, raw)));
+        let number = |name: &str| value(name)?.parse::<u64>().ok();
+        let bytes = match number("nr_sector").unwrap_or(0) {
+            0 => number("bytes").unwrap_or(0),
+            sectors => sectors.saturating_mul(SECTOR_BYTES),
+        };
+        let event = BlockEvent {
+            happening,
+            time_ns,
+            dev: u32::try_from(number("dev")?).ok()?,
+            sector: number("sector").filter(|&sector| sector != u64::MAX).unwrap_or(0),
+            bytes,
+            rwbs: Rwbs::parse(&value("rwbs")?),
+            error: value("error").and_then(|text| text.parse().ok()).unwrap_or(0),
+            task: TaskId::from_index(0),
+            callsite: None,
+        };
+        let comm = value("comm").unwrap_or_default();
+        let task = self.thread(comm, pid);
+        Some((happening, BlockEvent { task, ..event }))
+    }
+
+    fn thread(&mut self, comm: String, pid: u32) -> TaskId {
+        let threads = &mut self.threads;
+        *self.ids.entry((comm, pid)).or_insert_with_key(|key| {
+            threads.push(key.clone());
+            TaskId::from_index(threads.len() - 1)
+        })
+    }
+}

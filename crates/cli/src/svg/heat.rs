@@ -1,0 +1,134 @@
+//! The heat map of latencies over time as one SVG file.
+
+use super::escape;
+use crate::text::number::{bytes, duration_ns, grouped};
+use profile::view::io::OverTime;
+use std::io::{self, Write};
+
+const LEFT: f64 = 90.0;
+const TOP: f64 = 56.0;
+const CELL_HEIGHT: f64 = 22.0;
+const WIDTH: f64 = 1000.0;
+/// Height of each of the two strips under the map.
+const STRIP: f64 = 60.0;
+
+/// Writes latencies over time, with requests in flight and bytes below.
+///
+/// # Errors
+/// What `out` says.
+pub fn write(out: &mut impl Write, time: &OverTime, title: &str) -> io::Result<()> {
+    let map = time.heat.len() as f64 * CELL_HEIGHT;
+    let height = TOP + map + 2.0 * (STRIP + 30.0) + 40.0;
+    let (whole, middle) = (LEFT + WIDTH + 30.0, LEFT + WIDTH / 2.0);
+    writeln!(
+        out,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n\
+         <svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"{whole}\" height=\"{height}\" \
+         viewBox=\"0 0 {whole} {height}\">\n\
+         <style>text{{font:12px system-ui,sans-serif;fill:#444}}.title{{font:600 17px system-ui,sans-serif;fill:#1a1a1a;\
+         text-anchor:middle}}.left{{text-anchor:end}}.right{{text-anchor:end}}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n\
+         <text class=\"title\" x=\"{middle}\" y=\"22\">{}</text>\n\
+         <text style=\"text-anchor:middle\" x=\"{middle}\" y=\"40\">time requests spent in the device; a column is {}</text>",
+        escape(title),
+        duration_ns(time.slice_ns)
+    )?;
+    cells(out, time)?;
+    let flying: Vec<f64> = time.slices.iter().map(|slice| slice.in_flight).collect();
+    let top = TOP + map + 30.0;
+    strip(out, (top, "in flight"), &flying, |value| format!("{value:.2} requests"))?;
+    let second = 1e9 / time.slice_ns.max(1) as f64;
+    let moved: Vec<f64> = time.slices.iter().map(|slice| slice.bytes as f64 * second).collect();
+    let top = top + STRIP + 30.0;
+    strip(out, (top, "bytes"), &moved, |value| format!("{}/s", bytes(value as u64)))?;
+    let (y, right) = (top + STRIP + 18.0, LEFT + WIDTH);
+    let end = duration_ns(time.slice_ns * time.slices.len() as u64);
+    writeln!(
+        out,
+        "<text x=\"{LEFT}\" y=\"{y}\">0</text><text class=\"right\" x=\"{right}\" y=\"{y}\">{end}</text>\n</svg>"
+    )
+}
+
+fn cells(out: &mut impl Write, time: &OverTime) -> io::Result<()> {
+    let most = time.heat.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(1).max(1);
+    let width = WIDTH / time.slices.len().max(1) as f64;
+    for (at, row) in time.heat.iter().rev().enumerate() {
+        let y = TOP + at as f64 * CELL_HEIGHT;
+        let (from, to) = (duration_ns(row.from_ns), duration_ns(row.from_ns.saturating_mul(2)));
+        let (label_x, label_y) = (LEFT - 8.0, y + CELL_HEIGHT + 4.0);
+        writeln!(out, "<text class=\"left\" x=\"{label_x}\" y=\"{label_y}\">{from}</text>")?;
+        writeln!(
+            out,
+            "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{:.1}\" fill=\"#f1eee6\"/>",
+            CELL_HEIGHT - 1.0
+        )?;
+        for (slice, &n) in row.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let x = LEFT + slice as f64 * width;
+            let moment = duration_ns(slice as u64 * time.slice_ns);
+            writeln!(
+                out,
+                "<rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{:.1}\" fill=\"{}\"><title>{} requests of {from} \
+                 to {to}, at {moment}</title></rect>",
+                width.max(0.5),
+                CELL_HEIGHT - 1.0,
+                heat(n, most),
+                grouped(n)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Pale to dark; few requests stand out from none.
+fn heat(n: u64, most: u64) -> String {
+    let part = (n as f64 / most as f64).sqrt();
+    let mix = |from: f64, to: f64| (from + (to - from) * part) as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(253.0, 120.0), mix(205.0, 10.0), mix(150.0, 20.0))
+}
+
+fn strip(
+    out: &mut impl Write,
+    (top, name): (f64, &str),
+    values: &[f64],
+    show: impl Fn(f64) -> String,
+) -> io::Result<()> {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let width = WIDTH / values.len().max(1) as f64;
+    let (label_x, bottom) = (LEFT - 8.0, top + STRIP);
+    writeln!(out, "<text class=\"left\" x=\"{label_x}\" y=\"{bottom}\">{name}</text>")?;
+    writeln!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">up to {}</text>", top - 4.0, escape(&show(most)))?;
+    writeln!(out, "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{STRIP}\" fill=\"#f1eee6\"/>")?;
+    for (slice, &value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+        let height = value / most * STRIP;
+        writeln!(
+            out,
+            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{height:.2}\" fill=\"#4f81bd\"><title>{}</title></rect>",
+            LEFT + slice as f64 * width,
+            bottom - height,
+            width.max(0.5),
+            escape(&show(value))
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::view::io::{HeatRow, Slice};
+
+    #[test]
+    fn each_cell_with_requests_is_drawn_once_and_says_how_many() {
+        let slices = vec![Slice { done: 3, bytes: 4096, ..Slice::default() }; 2];
+        let heat = vec![
+            HeatRow { from_ns: 1024, counts: vec![3, 0] },
+            HeatRow { from_ns: 2048, counts: vec![0, 3] },
+        ];
+        let time = OverTime { slice_ns: 1000, slices, heat, ..OverTime::default() };
+        let mut out = Vec::new();
+        write(&mut out, &time, "a <b>").expect("writing to memory");
+        let svg = String::from_utf8(out).expect("UTF-8");
+        assert_eq!(svg.matches("3 requests of").count(), 2);
+        assert!(svg.contains("a &lt;b&gt;") && svg.ends_with("</svg>\n"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Who caused requests: by process name and path.
+
+use super::Latencies;
+use super::cause::cause;
+use crate::block_io::{Op, Request};
+use crate::profile::Profile;
+use crate::table::{CallsiteId, FrameId};
+use crate::view::wall::{is_kernel, name_of};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// One place that causes requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitter {
+    /// Name of its thread.
+    pub comm: String,
+    /// Its process.
+    pub pid: i32,
+    /// What the requests do.
+    pub op: Op,
+    /// Why the kernel made them, as `page fault → readahead`; empty if its functions do not tell.
+    pub cause: String,
+    /// User functions, innermost first; empty without (kernel threads, no stack).
+    pub functions: Vec<String>,
+    /// How many requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long they took.
+    pub latencies: Latencies,
+    /// A path to it: the first met.
+    pub callsite: Option<CallsiteId>,
+}
+
+/// What paths come to: kernel functions but for the cause do not keep submitters apart.
+type Place = (String, Vec<String>);
+
+/// Most time in the device first.
+pub(super) fn submitters(profile: &Profile, requests: &[&Request]) -> Vec<Submitter> {
+    let mut places: FxHashMap<Option<CallsiteId>, Place> = FxHashMap::default();
+    let mut index: FxHashMap<(String, i32, Op, Place), usize> = FxHashMap::default();
+    let mut rows: Vec<Submitter> = Vec::new();
+    for request in requests {
+        let place =
+            places.entry(request.callsite).or_insert_with(|| place(profile, request.callsite)).clone();
+        let pid = profile.task(request.task).pid;
+        let comm = profile.strings.of(profile.last_comm(request.task)).to_owned();
+        let key = (comm.clone(), pid, request.rwbs.op, place.clone());
+        let at = *index.entry(key).or_insert_with(|| {
+            rows.push(Submitter {
+                comm,
+                pid,
+                op: request.rwbs.op,
+                cause: place.0,
+                functions: place.1,
+                requests: 0,
+                bytes: 0,
+                latencies: Latencies::default(),
+                callsite: request.callsite,
+            });
+            rows.len() - 1
+        });
+        let row = &mut rows[at];
+        (row.requests, row.bytes) = (row.requests + 1, row.bytes + request.bytes);
+        row.latencies.add(request);
+    }
+    rows.sort_by_key(|row| (Reverse(row.latencies.device_total_ns), Reverse(row.requests), row.pid));
+    rows
+}
+
+fn place(profile: &Profile, callsite: Option<CallsiteId>) -> Place {
+    let Some(callsite) = callsite else { return Place::default() };
+    let frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).collect();
+    let names = |kernel: bool| {
+        let wanted = frames.iter().filter(move |&&frame| is_kernel(profile, frame) == kernel);
+        wanted.filter_map(|&frame| name_of(profile, frame))
+    };
+    (cause(names(true)), names(false).map(str::to_owned).collect())
+}
