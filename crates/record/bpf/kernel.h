@@ -63,7 +63,7 @@ struct bpf_iter__task { struct bpf_iter_meta *meta; struct task_struct *task; } 
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
-#define BPF_MAP_TYPE_STACK 23
+#define BPF_MAP_TYPE_QUEUE 22
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_MAP_TYPE_TASK_STORAGE 29
 #define BPF_F_NO_PREALLOC 1
@@ -84,8 +84,21 @@ static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) =
 static long (*bpf_get_task_stack)(struct task_struct *task, void *buf, u32 size, u64 flags) = (void *)141;
 static void *(*bpf_task_storage_get)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static long (*bpf_copy_from_user)(void *dst, u32 size, const void *from) = (void *)148;
 static long (*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 static long (*bpf_copy_from_user_task)(void *dst, u32 size, const void *from, struct task_struct *task, u64 flags) = (void *)191;
+
+/* Known to the verifier by its name and size. 6.18. */
+struct bpf_task_work { u64 opaque; };
+
+/*
+ * The kernel's bpf_task_work_schedule_resume_impl (6.18): `at` runs when
+ * `task` returns to user mode, and may sleep. No helper but a kernel function:
+ * the loader turns this number into a call of it where the kernel has it.
+ */
+#define KFUNC_AT_USER 0x7a11
+static long (*bpf_task_work_at_user)(struct task_struct *task, struct bpf_task_work *work, void *map, void *at,
+				     void *none) = (void *)KFUNC_AT_USER;
 
 #define field_exists(expr) __builtin_preserve_field_info(expr, 2)
 #define barrier_var(var) asm volatile("" : "+r"(var))

@@ -10,11 +10,14 @@
  *     period (weight = one period, the rest is carried on).
  * Hence: sum of weights + carry = total, for each thread and kind.
  *
- * The user stack of a sleeper can only be read while it is current, that is
- * before one knows how long it will sleep. So each thread keeps its last copy
- * in a slot, with a fingerprint of the registers it was taken at; a wait at
- * the same registers reuses the copy, and a sample carries it only if the
- * fingerprint still holds.
+ * The user stack of a sleeper can only be read while it is current. Kernels
+ * since 6.18 run a callback at its return to user mode: there, once a wait has
+ * become a sample, the stack is copied, whatever pages it needs. Until then the
+ * sample waits in the thread's slot (on_switch_later).
+ * Older kernels must copy before one knows how long the wait will be
+ * (on_switch). So each thread keeps its last copy in a slot, with a fingerprint
+ * of the registers it was taken at; a wait at the same registers reuses the
+ * copy, and a sample carries it only if the fingerprint still holds.
  *
  * Programs are tp_btf and iter only: kprobes and fentry can not be loaded
  * everywhere.
@@ -27,6 +30,7 @@ const volatile u32 has_prev_state = 1; /* sched_switch's 4th argument: 5.18 */
 const volatile u32 has_task_pt_regs = 1; /* 5.15 */
 const volatile u32 pid_ns_inum = 0; /* tally's pid namespace; 0 = initial */
 const volatile u32 regs_bytes = 168; /* of struct pt_regs */
+const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 
 #define COPY_REFRESH_NS 1000000
 /* A thread may copy its stack once per this time, and so often at once. */
@@ -60,7 +64,18 @@ struct thread_state {
 	u32 copy_bytes;
 	u32 weighed; /* wait_weight_ns holds for this wait */
 	u32 done; /* totals were handed out */
+	u32 pending; /* PENDING_*: of the sample in the slot */
 };
+
+/* A slot's sample waits for the return to user mode, or is at it. */
+#define PENDING_NONE 0
+#define PENDING_WAITS 1
+#define PENDING_GOES 2
+
+/* How to read user memory. */
+#define READ_NOW 0 /* of the current task, pages at hand only */
+#define READ_OF_TASK 1 /* of any task, may sleep */
+#define READ_OWN 2 /* of the current task, may sleep */
 
 /* Where a thread is in its user code. */
 struct place {
@@ -90,10 +105,22 @@ struct {
 } slots SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 256);
 	__uint(value_size, 4);
 } free_slots SEC(".maps");
+
+/* The callbacks of the slots. */
+struct slot_work {
+	struct bpf_task_work work;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, u32);
+	__type(value, struct slot_work);
+} slot_works SEC(".maps");
 
 /* Room for a waker's record, and for sleepers without a slot. */
 struct {
@@ -330,7 +357,7 @@ INLINE u32 wanted_bytes(struct thread_state *t, struct control *c, u64 sp)
 }
 
 /* Copies page by page; a page that fails ends the copy, not spoils it. */
-INLINE u32 copy_stack(u8 *to, u64 sp, u64 want, struct task_struct *task, int sleepable, u64 *end)
+INLINE u32 copy_stack(u8 *to, u64 sp, u64 want, struct task_struct *task, int how, u64 *end)
 {
 	u64 done = 0;
 
@@ -348,8 +375,10 @@ INLINE u32 copy_stack(u8 *to, u64 sp, u64 want, struct task_struct *task, int sl
 		barrier_var(step);
 		if (offset > STACK_MAX_BYTES - PAGE_BYTES || step > PAGE_BYTES || step == 0)
 			break;
-		if (sleepable)
+		if (how == READ_OF_TASK)
 			err = bpf_copy_from_user_task(to + offset, step, (void *)at, task, 0);
+		else if (how == READ_OWN)
+			err = bpf_copy_from_user(to + offset, step, (void *)at);
 		else
 			err = bpf_probe_read_user(to + offset, step, (void *)at);
 		if (err) {
@@ -424,7 +453,7 @@ INLINE void keep_stack(struct thread_state *t, struct task_struct *task, struct 
 	if (!slot)
 		return;
 	want = wanted_bytes(t, c, place.sp);
-	t->copy_bytes = copy_stack(slot->stack, place.sp, want, task, sleepable, &t->stack_end);
+	t->copy_bytes = copy_stack(slot->stack, place.sp, want, task, sleepable ? READ_OF_TASK : READ_NOW, &t->stack_end);
 	t->copy_ns = now;
 	t->copy_print = place.print;
 	count(COUNT_COPIES);
@@ -463,13 +492,10 @@ INLINE long send_record(struct off_record *rec)
 	return bpf_ringbuf_output(&ring, rec, size, BPF_RB_NO_WAKEUP);
 }
 
-/* One sample of the interval that ends now; on a full ring it goes back. */
-INLINE long send_sample(struct thread_state *t, struct task_struct *task, struct off_record *rec, u64 now,
+/* The sample of the interval that ends now, but for its user stack. */
+INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct off_record *rec, u64 now,
 			u64 wait_weight, u64 runnable_weight)
 {
-	struct place place;
-	long err;
-
 	fill_head(rec, t, now);
 	rec->type = REC_SAMPLE;
 	rec->wait_ns = (t->wake_ns ? t->wake_ns : now) - t->since_ns;
@@ -481,22 +507,110 @@ INLINE long send_sample(struct thread_state *t, struct task_struct *task, struct
 	if (t->wake_ns)
 		rec->flags |= FLAG_WOKEN;
 	fill_kstack(rec, task);
-	if (!(t->flags & FLAG_KTHREAD) && place_of(task, &place)) {
+	if (!(t->flags & FLAG_KTHREAD) && has_task_pt_regs)
 		rec->regs_bytes = read_regs(task, rec->regs);
-		if (place.print == t->copy_print)
-			rec->stack_bytes = t->slot ? t->copy_bytes : 0;
-		else
-			rec->flags |= FLAG_STALE;
-	}
-	err = send_record(rec);
-	if (err) {
+}
+
+/* On a full ring the weights go back. */
+INLINE void send_sample(struct thread_state *t, struct off_record *rec)
+{
+	if (send_record(rec)) {
 		count(COUNT_LOST_SAMPLES);
-		t->carry[t->kind & (KIND_COUNT - 1)] += wait_weight;
-		t->carry[KIND_RUNNABLE] += runnable_weight;
+		t->carry[rec->kind & (KIND_COUNT - 1)] += rec->wait_weight_ns;
+		t->carry[KIND_RUNNABLE] += rec->runnable_weight_ns;
 	} else {
 		count(COUNT_SAMPLES);
 	}
-	return err;
+}
+
+/* Takes the stack kept at the switch-out, if it is this wait's. */
+INLINE void take_kept_stack(struct thread_state *t, struct task_struct *task, struct off_record *rec)
+{
+	struct place place;
+
+	if (!rec->regs_bytes || !place_of(task, &place))
+		return;
+	if (place.print == t->copy_print)
+		rec->stack_bytes = t->slot ? t->copy_bytes : 0;
+	else
+		rec->flags |= FLAG_STALE;
+}
+
+/* Copies the stack that belongs to the registers of the task. */
+INLINE void copy_stack_now(struct thread_state *t, struct task_struct *task, struct control *c,
+			   struct off_record *rec, int how)
+{
+	struct place place;
+
+	if (!rec->regs_bytes || !place_of(task, &place))
+		return;
+	rec->stack_bytes = copy_stack(rec->stack, place.sp, wanted_bytes(t, c, place.sp), task, how, &t->stack_end);
+	count(COUNT_COPIES);
+}
+
+/* --- samples that wait for the return to user mode ------------------------ */
+
+INLINE void free_slot(struct thread_state *t)
+{
+	u32 index = t->slot - 1;
+
+	if (!t->slot)
+		return;
+	t->slot = 0;
+	bpf_map_push_elem(&free_slots, &index, BPF_ANY);
+}
+
+static __attribute__((noinline)) int at_return_to_user(void *map, u32 *key, struct slot_work *value)
+{
+	struct task_struct *me = bpf_get_current_task_btf();
+	struct thread_state *t = bpf_task_storage_get(&threads, me, 0, 0);
+	struct control *c = control_now();
+	struct off_record *rec;
+	u32 pending;
+
+	if (!t || !c)
+		return 0;
+	pending = t->pending;
+	t->pending = PENDING_GOES;
+	rec = thread_slot(t);
+	if (rec && pending == PENDING_WAITS) {
+		copy_stack_now(t, me, c, rec, READ_OWN);
+		if (!t->done)
+			send_sample(t, rec);
+	}
+	free_slot(t);
+	t->pending = PENDING_NONE;
+	return 0;
+}
+
+/* Keeps the sample in the thread's slot until its stack can be read. */
+INLINE void send_later(struct thread_state *t, struct task_struct *task, u64 now, u64 wait_weight,
+		       u64 runnable_weight)
+{
+	u32 cpu_room = 0, has_work = t->slot, index;
+	struct off_record *rec = thread_slot_made(t);
+	struct slot_work *work;
+
+	if (rec) {
+		fill_sample(t, task, rec, now, wait_weight, runnable_weight);
+		/* Set first: where an irq_work runs at once, the callback is next. */
+		t->pending = PENDING_WAITS;
+		if (has_work)
+			return;
+		index = t->slot - 1;
+		work = bpf_map_lookup_elem(&slot_works, &index);
+		if (work && !bpf_task_work_at_user(task, &work->work, &slot_works, at_return_to_user, 0))
+			return;
+		t->pending = PENDING_NONE;
+		free_slot(t);
+	}
+	t->flags &= ~FLAG_NO_SLOT;
+	rec = bpf_map_lookup_elem(&scratch, &cpu_room);
+	if (!rec)
+		return;
+	fill_sample(t, task, rec, now, wait_weight, runnable_weight);
+	rec->flags |= FLAG_NO_SLOT;
+	send_sample(t, rec);
 }
 
 INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, u32 flags)
@@ -570,7 +684,8 @@ INLINE void note_other(struct thread_state *t, struct task_struct *other)
 	t->other_tgid = visible_process(other);
 }
 
-INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c, u64 now)
+INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c, u64 now,
+		       int later)
 {
 	u32 kind = kind_of(state);
 	struct thread_state *t;
@@ -582,6 +697,16 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		t = thread_clock(prev, c);
 	if (!t || t->done)
 		return;
+	if (later && t->pending == PENDING_WAITS) {
+		/* Off the CPU again before its return to user mode. */
+		struct off_record *rec = thread_slot(t);
+
+		t->pending = PENDING_NONE;
+		if (rec) {
+			copy_stack_now(t, prev, c, rec, READ_NOW);
+			send_sample(t, rec);
+		}
+	}
 	if (t->since_ns && t->kind != KIND_ON)
 		switch_in_unseen(t, prev, now);
 	if (t->since_ns)
@@ -590,13 +715,9 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	t->switches += 1;
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
 	if (state & TASK_DEAD_BITS) {
-		u32 index = t->slot - 1;
-
 		if (!t->start_ns)
 			t->start_ns = now;
-		if (t->slot)
-			bpf_map_push_elem(&free_slots, &index, BPF_ANY);
-		t->slot = 0;
+		free_slot(t);
 		t->done = 1;
 		send_end(t, prev, now, FLAG_EXITED);
 		return;
@@ -606,10 +727,20 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	t->other_tgid = 0;
 	if (kind == KIND_PREEMPTED)
 		note_other(t, next);
-	keep_stack(t, prev, c, now, 0);
+	if (!later)
+		keep_stack(t, prev, c, now, 0);
 }
 
-INLINE void switch_in(struct task_struct *next, struct control *c, u64 now)
+/*
+ * While the stack of a sample is being read (which may have to wait for a page)
+ * there is no room for another: all goes to the carry.
+ */
+INLINE u64 period_of(struct thread_state *t, struct control *c)
+{
+	return t->pending == PENDING_GOES ? ~0ULL : c->period_ns;
+}
+
+INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int later)
 {
 	struct thread_state *t = thread_clock(next, c);
 	u64 wait_weight, runnable_weight = 0;
@@ -631,24 +762,28 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now)
 	else if (t->weighed)
 		wait_weight = t->wait_weight_ns;
 	else
-		wait_weight = weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns);
+		wait_weight = weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period_of(t, c));
 	if (t->wake_ns)
-		runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, c->period_ns);
+		runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, period_of(t, c));
 	t->last_wait_ns = now - t->since_ns;
-	if (wait_weight | runnable_weight) {
+	if (later && (wait_weight | runnable_weight) && !(t->flags & FLAG_KTHREAD)) {
+		send_later(t, next, now, wait_weight, runnable_weight);
+	} else if (wait_weight | runnable_weight) {
 		struct off_record *rec = thread_slot(t);
 
 		if (!rec)
 			rec = bpf_map_lookup_elem(&scratch, &cpu_room);
-		if (rec)
-			send_sample(t, next, rec, now, wait_weight, runnable_weight);
+		if (rec) {
+			fill_sample(t, next, rec, now, wait_weight, runnable_weight);
+			take_kept_stack(t, next, rec);
+			send_sample(t, rec);
+		}
 	}
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
 	open_interval(t, KIND_ON, now);
 }
 
-SEC("tp_btf/sched_switch")
-int on_switch(u64 *ctx)
+INLINE int switched(u64 *ctx, int later)
 {
 	struct task_struct *prev = (void *)ctx[1];
 	struct task_struct *next = (void *)ctx[2];
@@ -667,10 +802,22 @@ int on_switch(u64 *ctx)
 		state &= TASK_DEAD_BITS;
 	now = bpf_ktime_get_ns();
 	if (prev->pid)
-		switch_out(prev, next, state, c, now);
+		switch_out(prev, next, state, c, now, later);
 	if (next->pid)
-		switch_in(next, c, now);
+		switch_in(next, c, now, later);
 	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	return switched(ctx, 0);
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch_later(u64 *ctx)
+{
+	return switched(ctx, 1);
 }
 
 /* The waker's own stacks, only for a wait that became a sample. */
@@ -696,7 +843,7 @@ INLINE void send_waker(struct thread_state *t, u64 now, struct control *c)
 		if (want > WAKER_STACK_BYTES)
 			want = WAKER_STACK_BYTES;
 		rec->regs_bytes = read_regs(me, rec->regs);
-		rec->stack_bytes = copy_stack(rec->stack, place.sp, want, me, 0, 0);
+		rec->stack_bytes = copy_stack(rec->stack, place.sp, want, me, READ_NOW, 0);
 	}
 	if (send_record(rec))
 		count(COUNT_LOST_WAKERS);
@@ -728,7 +875,7 @@ int on_waking(u64 *ctx)
 		return 0;
 	t->wake_ns = now;
 	note_other(t, bpf_get_current_task_btf());
-	t->wait_weight_ns = weigh(t, t->kind, now - t->since_ns, c->period_ns);
+	t->wait_weight_ns = weigh(t, t->kind, now - t->since_ns, period_of(t, c));
 	t->weighed = 1;
 	if (t->wait_weight_ns)
 		send_waker(t, now, c);
@@ -854,7 +1001,7 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 		open_interval(t, KIND_RUNNABLE, bpf_ktime_get_ns());
 	else
 		open_interval(t, kind_of(state), bpf_ktime_get_ns());
-	if (sleepable && !task->on_cpu)
+	if (sleepable && !stacks_later && !task->on_cpu)
 		keep_stack(t, task, c, t->since_ns, 1);
 	return 0;
 }
@@ -876,6 +1023,20 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 	now = c->end_ns;
 	if (now < t->since_ns)
 		now = t->since_ns;
+	if (sleepable && t->pending == PENDING_WAITS) {
+		t->pending = PENDING_NONE;
+		rec = thread_slot(t);
+		if (rec) {
+			copy_stack_now(t, task, c, rec, READ_OF_TASK);
+			send_sample(t, rec);
+		}
+	} else if (t->pending == PENDING_GOES) {
+		rec = thread_slot(t);
+		if (rec) {
+			t->carry[rec->kind & (KIND_COUNT - 1)] += rec->wait_weight_ns;
+			t->carry[KIND_RUNNABLE] += rec->runnable_weight_ns;
+		}
+	}
 	if (t->kind != KIND_ON && task->on_cpu)
 		switch_in_unseen(t, task, now);
 	if (t->kind == KIND_ON) {
@@ -890,14 +1051,17 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 				: weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns);
 		if (t->wake_ns)
 			runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, c->period_ns);
-		if (sleepable && (wait_weight | runnable_weight))
-			keep_stack(t, task, c, now, 1);
-		rec = thread_slot(t);
+		rec = sleepable ? 0 : thread_slot(t);
 		if (!rec)
 			rec = bpf_map_lookup_elem(&flush_room, &zero);
 		if (rec && (wait_weight | runnable_weight)) {
 			t->flags |= FLAG_OPEN_RIGHT;
-			send_sample(t, task, rec, now, wait_weight, runnable_weight);
+			fill_sample(t, task, rec, now, wait_weight, runnable_weight);
+			if (sleepable)
+				copy_stack_now(t, task, c, rec, READ_OF_TASK);
+			else
+				take_kept_stack(t, task, rec);
+			send_sample(t, rec);
 		}
 	}
 	t->done = 1;

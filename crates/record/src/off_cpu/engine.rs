@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf, Stack};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue, RingBuf};
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use super::later;
 use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
 use super::{Error, Options, Scope};
 use crate::sys::time::Clock;
@@ -18,8 +19,10 @@ use crate::sys::time::Clock;
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/off_cpu.bpf.o");
 
-const TRACEPOINTS: [(&str, &str); 6] = [
-    ("on_switch", "sched_switch"),
+/// Copies stacks as threads leave a CPU, or as they return to user mode.
+const SWITCH_PROGRAMS: [&str; 2] = ["on_switch", "on_switch_later"];
+
+const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_waking", "sched_waking"),
     ("on_wakeup_new", "sched_wakeup_new"),
     ("on_fork", "sched_process_fork"),
@@ -27,8 +30,9 @@ const TRACEPOINTS: [(&str, &str); 6] = [
     ("on_exit", "sched_process_exit"),
 ];
 
-/// Off-CPU samples a second (of all threads) above which the period is doubled.
-const MANY_SAMPLES_PER_SECOND: u64 = 3000;
+/// Off-CPU samples a second (of all threads) above which the period grows: each costs 13 µs in the kernel on a virtual
+/// machine, and as much again to unwind and write; so this is about 1 % of one CPU.
+const MANY_SAMPLES_PER_SECOND: u64 = 400;
 /// The longest period the engine falls back to.
 const MAX_PERIOD_NS: u64 = 200_000_000;
 
@@ -55,7 +59,7 @@ impl Engine {
     /// Loads and attaches, and starts the clocks of the threads in `scope` that exist already.
     pub fn start(scope: &Scope, options: &Options) -> Result<Self, Error> {
         let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: error.to_string() })?;
-        let (mut ebpf, copies_in_iterators) = load_any(&btf, options)?;
+        let (mut ebpf, copies_in_iterators, on_switch) = load_any(&btf, options)?;
         let control = Control {
             period_ns: options.period_ns.max(1),
             end_ns: 0,
@@ -71,7 +75,7 @@ impl Engine {
         set_control(&mut ebpf, control)?;
         fill_free_slots(&mut ebpf, options.slots)?;
         add_targets(&mut ebpf, scope)?;
-        for (name, _) in TRACEPOINTS {
+        for name in std::iter::once(on_switch).chain(TRACEPOINTS.map(|(name, _)| name)) {
             let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
             program.attach().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
         }
@@ -194,43 +198,69 @@ fn iterator_file(ebpf: &mut Ebpf, name: &'static str) -> Result<File, Error> {
     link.into_file().map_err(|error| fail(chain(&error)))
 }
 
-/// The newest form the kernel takes: with or without the previous state as an argument of `sched_switch` (5.18),
-/// with or without sleepable iterators (5.18).
-fn load_any(btf: &Btf, options: &Options) -> Result<(Ebpf, bool), Error> {
-    let first = match load(btf, options, true) {
-        Ok(ebpf) => Ok(ebpf),
-        Err(error @ Error::Load { .. }) => load(btf, options, false).map_err(|_| error),
-        Err(error) => Err(error),
-    };
-    let mut ebpf = first?;
-    let mut load_iterators = |names: [&'static str; 2]| {
+/// One way to load the programs.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    /// The previous state is an argument of `sched_switch`: 5.18.
+    has_prev_state: bool,
+    /// Stacks are copied at the return to user mode: 6.18.
+    later: bool,
+}
+
+/// The newest form the kernel takes, whether iterators may sleep (5.18), and the program of `sched_switch`.
+fn load_any(btf: &Btf, options: &Options) -> Result<(Ebpf, bool, &'static str), Error> {
+    let kernel_btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    let object = later::resolved(OBJECT, &kernel_btf);
+    let newest = object.as_deref().map(|object| (object, Form { has_prev_state: true, later: true }));
+    let older = [true, false].map(|has_prev_state| (OBJECT, Form { has_prev_state, later: false }));
+    let mut refused = None;
+    for (object, form) in newest.into_iter().chain(older) {
+        match load(btf, options, object, form) {
+            Ok(mut ebpf) => {
+                let copying = load_iterators(&mut ebpf, btf)?;
+                return Ok((ebpf, copying, SWITCH_PROGRAMS[usize::from(form.later)]));
+            }
+            // What the kernel says of the newest form that is for all kernels tells most.
+            Err(error @ Error::Load { .. }) if form.later || refused.is_none() => refused = Some(error),
+            Err(Error::Load { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refused.unwrap_or(Error::Load { what: "object", reason: "no form fits".to_owned(), denied: false }))
+}
+
+fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<bool, Error> {
+    let mut load = |names: [&'static str; 2]| {
         names.into_iter().try_for_each(|name| {
-            let program: &mut Iter = program_of(&mut ebpf, name)?;
+            let program: &mut Iter = program_of(ebpf, name)?;
             program.load("task", btf).map_err(|error| load_error(name, &error))
         })
     };
-    let copying = load_iterators(["seed_copying", "flush_copying"]).is_ok();
+    let copying = load(["seed_copying", "flush_copying"]).is_ok();
     if !copying {
-        load_iterators(["seed", "flush"])?;
+        load(["seed", "flush"])?;
     }
-    Ok((ebpf, copying))
+    Ok(copying)
 }
 
-fn load(btf: &Btf, options: &Options, has_prev_state: bool) -> Result<Ebpf, Error> {
-    let prev_state = u32::from(has_prev_state);
+fn load(btf: &Btf, options: &Options, object: &[u8], form: Form) -> Result<Ebpf, Error> {
+    let (prev_state, later) = (u32::from(form.has_prev_state), u32::from(form.later));
     let pid_ns = super::own_pid_namespace();
     let mut ebpf = EbpfLoader::new()
         .btf(Some(btf))
         .allow_unsupported_maps()
         .override_global("has_prev_state", &prev_state, true)
+        .override_global("stacks_later", &later, true)
         .override_global("pid_ns_inum", &pid_ns, true)
         .override_global("regs_bytes", &super::REGS_BYTES, true)
         .map_max_entries("slots", options.slots)
+        .map_max_entries("slot_works", options.slots)
         .map_max_entries("free_slots", options.slots)
         .map_max_entries("ring", options.ring_bytes)
-        .load(OBJECT)
+        .load(object)
         .map_err(|error| load_error("object", &error))?;
-    for (name, tracepoint) in TRACEPOINTS {
+    let on_switch = (SWITCH_PROGRAMS[usize::from(form.later)], "sched_switch");
+    for (name, tracepoint) in std::iter::once(on_switch).chain(TRACEPOINTS) {
         let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
         program.load(tracepoint, btf).map_err(|error| load_error(name, &error))?;
     }
@@ -255,8 +285,8 @@ fn set_control(ebpf: &mut Ebpf, control: Control) -> Result<(), Error> {
 fn fill_free_slots(ebpf: &mut Ebpf, slots: u32) -> Result<(), Error> {
     let map = ebpf.map_mut("free_slots");
     let map = map.ok_or_else(|| Error::Map { map: "free_slots", reason: "missing".into() })?;
-    let mut map = Stack::<_, u32>::try_from(map).map_err(|error| map_error("free_slots", &error))?;
-    for slot in (0..slots).rev() {
+    let mut map = Queue::<_, u32>::try_from(map).map_err(|error| map_error("free_slots", &error))?;
+    for slot in 0..slots {
         map.push(slot, 0).map_err(|error| map_error("free_slots", &error))?;
     }
     Ok(())

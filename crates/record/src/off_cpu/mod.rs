@@ -6,6 +6,7 @@
 
 pub mod convert;
 mod engine;
+pub mod later;
 pub mod layout;
 
 use std::sync::Mutex;
