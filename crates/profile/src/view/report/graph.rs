@@ -9,10 +9,11 @@
 //! Branches below the minimum are dropped before they are looked into, so that the work goes with
 //! what is shown and not with the number of chains.
 
+use super::context::Context;
 use super::row::{ChainEntry, GraphNode};
+use super::section_paths::SectionPaths;
 use super::{GraphMode, GraphOpts};
 use crate::profile::{Profile, Sums};
-use std::cell::RefCell;
 use std::cmp::Reverse;
 
 /// A chain of a row: `len` entries at `start` of the paths, in the graph's direction.
@@ -20,26 +21,31 @@ use std::cmp::Reverse;
 pub(super) struct Chain {
     pub start: u32,
     pub len: u32,
-    /// Position of the cell whose sums it has.
-    pub cell: u32,
+    /// Position of the path whose sums it has.
+    pub path: u32,
 }
 
 /// Where chains lie and what they weigh.
-pub(super) struct Chains<'a, F: Fn(u32) -> Sums> {
-    pub profile: &'a Profile,
-    pub entries: &'a [ChainEntry],
-    pub paths: &'a [u32],
-    pub sums: F,
-    pub opts: GraphOpts,
+pub(super) struct Chains<'a> {
+    profile: &'a Profile,
+    entries: &'a [ChainEntry],
+    all: &'a SectionPaths,
+    opts: GraphOpts,
     /// Period below which nothing is shown; fractal graphs use each node's own.
-    pub min: u64,
+    min: u64,
     /// By entry: room to sum up periods in; all 0 between uses.
-    pub weights: RefCell<Vec<u64>>,
+    weights: Vec<u64>,
 }
 
-impl<F: Fn(u32) -> Sums> Chains<'_, F> {
+impl<'a> Chains<'a> {
+    /// For the paths of a section; `min` is the period below which nothing is shown.
+    pub fn new(context: &'a Context<'_>, all: &'a SectionPaths, opts: GraphOpts, min: u64) -> Self {
+        let entries = &context.expanded.entries;
+        Self { profile: context.profile, entries, all, opts, min, weights: vec![0; entries.len()] }
+    }
+
     /// The tree of one row's chains, biggest branches first.
-    pub fn tree(&self, chains: &mut [Chain]) -> Vec<GraphNode> {
+    pub fn tree(&mut self, chains: &mut [Chain]) -> Vec<GraphNode> {
         let roots = self.branches(chains, 0);
         match self.opts.mode {
             GraphMode::Graph | GraphMode::Fractal => roots,
@@ -48,7 +54,7 @@ impl<F: Fn(u32) -> Sums> Chains<'_, F> {
     }
 
     /// The branches behind position `at` of chains that are equal up to there.
-    fn branches(&self, chains: &mut [Chain], at: u32) -> Vec<GraphNode> {
+    fn branches(&mut self, chains: &mut [Chain], at: u32) -> Vec<GraphNode> {
         let open = self.open_to_the_front(chains, at);
         open.sort_unstable_by_key(|chain| self.entry(chain, at));
         let groups: Vec<(Sums, &mut [Chain])> = (open
@@ -64,12 +70,11 @@ impl<F: Fn(u32) -> Sums> Chains<'_, F> {
     }
 
     /// The chains that go on at `at` in a branch that reaches the minimum; all others go behind.
-    fn open_to_the_front<'c>(&self, chains: &'c mut [Chain], at: u32) -> &'c mut [Chain] {
-        let mut weights = self.weights.borrow_mut();
-        weights.resize(self.entries.len(), 0);
+    fn open_to_the_front<'c>(&mut self, chains: &'c mut [Chain], at: u32) -> &'c mut [Chain] {
+        let mut weights = std::mem::take(&mut self.weights);
         let mut all = 0u64;
         for chain in chains.iter().filter(|chain| chain.len > at) {
-            let period = (self.sums)(chain.cell).period;
+            let period = self.sums(chain).period;
             let weight = &mut weights[self.entry(chain, at) as usize];
             *weight = weight.saturating_add(period);
             all = all.saturating_add(period);
@@ -89,19 +94,20 @@ impl<F: Fn(u32) -> Sums> Chains<'_, F> {
         for chain in chains.iter().filter(|chain| chain.len > at) {
             weights[self.entry(chain, at) as usize] = 0;
         }
+        self.weights = weights;
         &mut chains[..kept]
     }
 
     /// The node of chains that have the same entry at `at`.
-    fn node(&self, chains: &mut [Chain], at: u32, sums: Sums) -> GraphNode {
+    fn node(&mut self, chains: &mut [Chain], at: u32, sums: Sums) -> GraphNode {
         let mut end = at + 1;
         while self.go_on_as_one(chains, end) {
             end += 1;
         }
         let mut own = Sums::default();
-        chains.iter().filter(|chain| chain.len <= end).for_each(|chain| own.add((self.sums)(chain.cell)));
+        chains.iter().filter(|chain| chain.len <= end).for_each(|chain| own.add(self.sums(chain)));
         let first = &chains[0];
-        let entries = self.paths[(first.start + at) as usize..(first.start + end) as usize].to_vec();
+        let entries = self.all.entries[(first.start + at) as usize..(first.start + end) as usize].to_vec();
         GraphNode {
             entries,
             own: own.period,
@@ -112,6 +118,10 @@ impl<F: Fn(u32) -> Sums> Chains<'_, F> {
         }
     }
 
+    fn sums(&self, chain: &Chain) -> Sums {
+        self.all.paths[chain.path as usize].sums
+    }
+
     fn go_on_as_one(&self, chains: &[Chain], at: u32) -> bool {
         let entry = self.entry(&chains[0], at);
         chains.iter().all(|chain| chain.len > at && self.entry(chain, at) == entry)
@@ -119,12 +129,12 @@ impl<F: Fn(u32) -> Sums> Chains<'_, F> {
 
     /// The entry at a position; some number behind the end.
     fn entry(&self, chain: &Chain, at: u32) -> u32 {
-        if at < chain.len { self.paths[(chain.start + at) as usize] } else { 0 }
+        if at < chain.len { self.all.entries[(chain.start + at) as usize] } else { 0 }
     }
 
     fn total(&self, chains: &[Chain]) -> Sums {
         let mut total = Sums::default();
-        chains.iter().for_each(|chain| total.add((self.sums)(chain.cell)));
+        chains.iter().for_each(|chain| total.add(self.sums(chain)));
         total
     }
 

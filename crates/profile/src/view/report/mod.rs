@@ -6,12 +6,15 @@
 //! Text is not made here except for single cells ([`Profile::value_text`]).
 
 mod build;
+mod context;
 mod expand;
 mod field;
 mod graph;
 mod order;
 mod paths;
 mod row;
+mod rows;
+mod section_paths;
 
 pub use field::{Field, SortKey};
 pub use paths::{PathRow, path_rows};

@@ -1,7 +1,7 @@
 //! Whole paths as rows: for diffs and exports that want chains rather than functions.
 
 use super::ReportOpts;
-use super::build::Context;
+use super::context::Context;
 use super::expand::PathOpts;
 use super::row::ChainEntry;
 use crate::profile::{Profile, Sums};

@@ -1,0 +1,140 @@
+//! What stays the same for all sections of a report: names matched, filters, how values look.
+
+use super::ReportOpts;
+use super::expand::Expanded;
+use super::field::SortKey;
+use super::row::{ChainEntry, Value};
+use crate::profile::{CellKey, Profile, Task};
+use crate::table::{DsoId, FrameId};
+use regex_lite::Regex;
+use rustc_hash::FxHashMap;
+
+/// perf's `--parent` when none is given.
+const DEFAULT_PARENT: &str = "^sys_|^do_page_fault";
+
+/// What stays the same for all sections.
+pub(super) struct Context<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) opts: &'a ReportOpts,
+    pub(super) keys: Vec<SortKey>,
+    pub(super) expanded: Expanded,
+    /// By entry: is it a parent (`--parent`), does it hide its callees?
+    pub(super) parents: Option<Vec<bool>>,
+    cuts: Option<Vec<bool>>,
+    /// By DSO: the first with the same short name.
+    same_dso: Vec<DsoId>,
+    /// By task: does it pass the filters?
+    task_passes: Vec<bool>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(profile: &'a Profile, opts: &'a ReportOpts) -> Self {
+        let expanded = Expanded::new(profile, opts);
+        let keys = opts.keys();
+        let default_parent;
+        let parent = match (&opts.parent, keys.contains(&SortKey::Parent)) {
+            (Some(regex), _) => Some(regex),
+            (None, true) => {
+                default_parent = Regex::new(DEFAULT_PARENT).expect("invariant: the default pattern is valid");
+                Some(&default_parent)
+            }
+            (None, false) => None,
+        };
+        let matches = |regex: &Regex| -> Vec<bool> {
+            expanded.entries.iter().map(|entry| name_matches(profile, entry, regex)).collect()
+        };
+        let parents = parent.map(matches);
+        let cuts = opts.ignore_callees.as_ref().map(matches);
+        let task_passes = profile.tasks().iter().map(|task| task_passes(profile, task, opts)).collect();
+        Self { profile, opts, keys, parents, cuts, same_dso: same_dsos(profile), task_passes, expanded }
+    }
+
+    /// By entry: does it stand for all it calls?
+    pub(super) fn cuts(&self) -> Option<&[bool]> {
+        self.cuts.as_deref()
+    }
+
+    /// Do the filters let this cell through?
+    pub(super) fn cell_passes(&self, key: &CellKey) -> bool {
+        let filter = &self.opts.filter;
+        if !self.task_passes[key.task.index()] || !(filter.cpus.is_empty() || filter.cpus.contains(&key.cpu))
+        {
+            return false;
+        }
+        let leaf = self.profile.callsites.of(key.callsite).frame;
+        let own = self.expanded.own(leaf);
+        let dso = self.profile.dsos.of(own.dso);
+        let name = own.symbol.map(|id| self.profile.strings.of(self.profile.symbols.of(id).name));
+        let dso_passes = filter.dsos.is_empty()
+            || filter.dsos.iter().any(|want| *want == dso.short_name || *want == dso.path);
+        let symbol_passes = filter.symbols.is_empty()
+            || name.is_some_and(|name| filter.symbols.iter().any(|want| want == name));
+        let contains = filter
+            .symbol_contains
+            .as_ref()
+            .is_none_or(|part| name.is_some_and(|name| name.contains(part.as_str())));
+        dso_passes && symbol_passes && contains && !(self.opts.hide_unresolved && name.is_none())
+    }
+}
+
+impl Context<'_> {
+    /// (what it is grouped by, what is shown) for a key that depends on the frame.
+    pub(super) fn frame_value(&self, sort: &SortKey, entry: &ChainEntry, with_dso: bool) -> (Value, Value) {
+        let profile = self.profile;
+        let same = |value: Value| (value.clone(), value);
+        let symbol = entry.symbol.map(|id| profile.symbols.of(id));
+        match sort {
+            SortKey::Dso => (Value::Dso(self.same_dso[entry.dso.index()]), Value::Dso(entry.dso)),
+            SortKey::Symbol => {
+                let addr = if symbol.is_some() { 0 } else { profile.shown_addr(entry.frame) };
+                let shown = Value::Symbol { dso: entry.dso, symbol: entry.symbol, addr };
+                let dso = match (symbol.is_some(), with_dso) {
+                    (true, _) => entry.dso,
+                    (false, true) => self.same_dso[entry.dso.index()],
+                    (false, false) => DsoId(0),
+                };
+                (Value::Symbol { dso, symbol: entry.symbol, addr }, shown)
+            }
+            SortKey::SrcLine => same(match entry.line {
+                Some((file, line)) => Value::Line { file, line },
+                None => self.place_without_line(entry),
+            }),
+            SortKey::SrcFile => same(entry.line.map_or(Value::None, |(file, _)| Value::Text(file))),
+            SortKey::SymbolSize => same(Value::Number(symbol.map_or(0, |s| s.size as i64))),
+            _ => same(Value::None),
+        }
+    }
+
+    /// A function or address in the place of a line that is not known.
+    fn place_without_line(&self, entry: &ChainEntry) -> Value {
+        let addr = self.profile.frames.of(entry.frame).addr;
+        Value::Symbol { dso: entry.dso, symbol: entry.symbol, addr }
+    }
+
+    pub(super) fn branch_dso(&self, frame: FrameId) -> Value {
+        Value::Dso(self.same_dso[self.profile.frames.of(frame).dso.index()])
+    }
+
+    pub(super) fn branch_symbol(&self, frame: FrameId) -> Value {
+        let own = self.expanded.own(frame);
+        let addr = if own.symbol.is_some() { 0 } else { self.profile.shown_addr(frame) };
+        Value::Symbol { dso: own.dso, symbol: own.symbol, addr }
+    }
+}
+
+fn name_matches(profile: &Profile, entry: &ChainEntry, regex: &Regex) -> bool {
+    entry.symbol.is_some_and(|id| regex.is_match(profile.strings.of(profile.symbols.of(id).name)))
+}
+
+fn task_passes(profile: &Profile, task: &Task, opts: &ReportOpts) -> bool {
+    let filter = &opts.filter;
+    let comm = profile.strings.of(task.comm);
+    (filter.comms.is_empty() || filter.comms.iter().any(|want| want == comm))
+        && (filter.pids.is_empty() || filter.pids.contains(&task.pid))
+        && (filter.tids.is_empty() || filter.tids.contains(&task.tid))
+}
+
+fn same_dsos(profile: &Profile) -> Vec<DsoId> {
+    let mut first: FxHashMap<&str, DsoId> = FxHashMap::default();
+    profile.dsos.iter().map(|(id, dso)| *first.entry(dso.short_name.as_str()).or_insert(id)).collect()
+}

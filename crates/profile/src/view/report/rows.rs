@@ -1,0 +1,213 @@
+//! The rows of one section while they fill: values grouped by keys.
+
+use super::context::Context;
+use super::field::SortKey;
+use super::row::{ReportRow, Value};
+use crate::profile::{CellKey, Extra, Sums};
+use crate::table::{FrameId, StringId};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+type RowKey = SmallVec<[u32; 4]>;
+
+/// Rows of one section while they fill.
+pub(super) struct Rows<'c, 'a> {
+    context: &'c Context<'a>,
+    pub rows: Vec<ReportRow>,
+    /// Events of the section.
+    members: usize,
+    ids: FxHashMap<RowKey, u32>,
+    /// Per key: distinct values.
+    values: Vec<ValueTable>,
+    /// The values that depend on the sample alone: all distinct combinations.
+    parts: Vec<RowKey>,
+    part_ids: FxHashMap<RowKey, u32>,
+    /// By part and place: the row.
+    known: FxHashMap<(u32, Place), u32>,
+}
+
+/// What stands for the frame of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// The frame a sample hit: the function of the symbol table.
+    Leaf(FrameId),
+    /// An entry of a path.
+    Entry(u32),
+}
+
+#[derive(Default)]
+struct ValueTable {
+    ids: FxHashMap<Value, u32>,
+    values: Vec<Value>,
+}
+
+impl ValueTable {
+    /// The id of `group`; `shown` is what the first of its kind looks like.
+    fn intern(&mut self, group: Value, shown: Value) -> u32 {
+        let values = &mut self.values;
+        *self.ids.entry(group).or_insert_with(|| {
+            values.push(shown);
+            (values.len() - 1) as u32
+        })
+    }
+}
+
+impl<'c, 'a> Rows<'c, 'a> {
+    /// No rows yet, of a section with so many events.
+    pub fn new(context: &'c Context<'a>, members: usize) -> Self {
+        Self {
+            context,
+            rows: Vec::new(),
+            members,
+            ids: FxHashMap::default(),
+            values: context.keys.iter().map(|_| ValueTable::default()).collect(),
+            parts: Vec::new(),
+            part_ids: FxHashMap::default(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// The ids of the values that depend on the sample alone, as one number.
+    pub fn part_of(&mut self, key: &CellKey, parent: Option<u32>) -> u32 {
+        let context = self.context;
+        let values: RowKey = (context.keys.iter().enumerate())
+            .map(|(at, sort)| {
+                if sort.is_of_frame() {
+                    return 0;
+                }
+                let (group, shown) = self.sample_value(sort, key, parent);
+                self.values[at].intern(group, shown)
+            })
+            .collect();
+        let next = self.parts.len() as u32;
+        let parts = &mut self.parts;
+        *self.part_ids.entry(values).or_insert_with_key(|values| {
+            parts.push(values.clone());
+            next
+        })
+    }
+
+    /// The row of a place under a part, new or known.
+    pub fn row_of(&mut self, part: u32, place: Place) -> u32 {
+        if let Some(&row) = self.known.get(&(part, place)) {
+            return row;
+        }
+        let of_frame = self.frame_values(place);
+        let keys = self.context.keys.iter().enumerate();
+        let of_sample = &self.parts[part as usize];
+        let row_key: RowKey =
+            keys.map(|(at, sort)| if sort.is_of_frame() { of_frame[at] } else { of_sample[at] }).collect();
+        let row = match self.ids.get(&row_key) {
+            Some(&row) => row,
+            None => self.push_row(row_key, place),
+        };
+        self.known.insert((part, place), row);
+        row
+    }
+
+    fn push_row(&mut self, key: RowKey, place: Place) -> u32 {
+        let frame = match place {
+            Place::Leaf(frame) => frame,
+            Place::Entry(entry) => self.context.expanded.entries[entry as usize].frame,
+        };
+        let values = key.iter().zip(&self.values).map(|(&id, table)| table.values[id as usize].clone());
+        let sums = vec![Sums::default(); self.members];
+        self.rows.push(ReportRow {
+            values: values.collect(),
+            frame: Some(frame),
+            own: sums.clone(),
+            children: sums,
+            ..ReportRow::default()
+        });
+        let row = (self.rows.len() - 1) as u32;
+        self.ids.insert(key, row);
+        row
+    }
+
+    fn frame_values(&mut self, place: Place) -> RowKey {
+        let context = self.context;
+        let entry = match place {
+            Place::Leaf(frame) => *context.expanded.own(frame),
+            Place::Entry(entry) => context.expanded.entries[entry as usize],
+        };
+        let with_dso = context.keys.contains(&SortKey::Dso);
+        context
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(at, sort)| {
+                if !sort.is_of_frame() {
+                    return 0;
+                }
+                let (group, shown) = context.frame_value(sort, &entry, with_dso);
+                self.values[at].intern(group, shown)
+            })
+            .collect()
+    }
+
+    /// (what it is grouped by, what is shown) for a key that depends on the sample.
+    fn sample_value(&self, sort: &SortKey, key: &CellKey, parent: Option<u32>) -> (Value, Value) {
+        let profile = self.context.profile;
+        let task = profile.task(key.task);
+        let extra = profile.extra(key.extra);
+        let same = |value: Value| (value.clone(), value);
+        match sort {
+            SortKey::Comm => same(Value::Text(task.comm)),
+            SortKey::Pid | SortKey::Tid => {
+                let comm = profile.last_comm(key.task);
+                (Value::Task { id: task.tid, comm: StringId::EMPTY }, Value::Task { id: task.tid, comm })
+            }
+            SortKey::Tgid => {
+                let comm = profile.last_comm(key.task);
+                (Value::Task { id: task.pid, comm: StringId::EMPTY }, Value::Task { id: task.pid, comm })
+            }
+            SortKey::Cpu => same(Value::Number(i64::from(key.cpu))),
+            SortKey::Socket => same(Value::Number(-1)),
+            SortKey::Parent => {
+                let symbol = parent.and_then(|entry| self.context.expanded.entries[entry as usize].symbol);
+                same(symbol.map_or(Value::None, |id| Value::Text(profile.symbols.of(id).name)))
+            }
+            _ => same(self.extra_value(sort, extra)),
+        }
+    }
+
+    fn extra_value(&self, sort: &SortKey, extra: &Extra) -> Value {
+        let branch = extra.branch;
+        let number = |value: Option<u64>| value.map_or(Value::None, |n| Value::Number(n as i64));
+        match sort {
+            SortKey::Trace => extra.trace.map_or(Value::None, Value::Text),
+            SortKey::TraceField(name) => self.context.profile.trace_field(extra, name),
+            SortKey::Cgroup => number(extra.cgroup),
+            SortKey::Weight | SortKey::LocalWeight => Value::Number(extra.weight.unwrap_or(0) as i64),
+            SortKey::Time => extra.time_ns.map_or(Value::None, Value::Time),
+            SortKey::Transaction => number(extra.transaction),
+            SortKey::DataAddr => extra.data_addr.map_or(Value::None, Value::Address),
+            SortKey::SampleNumber => number(extra.sample),
+            SortKey::DsoFrom => branch.map_or(Value::None, |b| self.context.branch_dso(b.from)),
+            SortKey::DsoTo => branch.map_or(Value::None, |b| self.context.branch_dso(b.to)),
+            SortKey::SymbolFrom => branch.map_or(Value::None, |b| self.context.branch_symbol(b.from)),
+            SortKey::SymbolTo => branch.map_or(Value::None, |b| self.context.branch_symbol(b.to)),
+            SortKey::Mispredict => branch.and_then(|b| b.mispredicted).map_or(Value::None, Value::Flag),
+            SortKey::InTx => branch.map_or(Value::None, |b| Value::Flag(b.in_tx)),
+            SortKey::Abort => branch.map_or(Value::None, |b| Value::Flag(b.abort)),
+            SortKey::Cycles => {
+                branch.filter(|b| b.cycles > 0).map_or(Value::None, |b| Value::Number(i64::from(b.cycles)))
+            }
+            _ => Value::None,
+        }
+    }
+
+    /// The rows. A nameless caller that was never hit itself is shown where it was in the
+    /// process, as perf does: its position in the file would say less about the call.
+    pub fn finish(mut self) -> Vec<ReportRow> {
+        for row in self.rows.iter_mut().filter(|row| row.own.iter().all(|sums| sums.count == 0)) {
+            let Some(frame) = row.frame else { continue };
+            for value in &mut row.values {
+                if let Value::Symbol { symbol: None, addr, .. } = value {
+                    *addr = self.context.profile.frames.of(frame).first_avma;
+                }
+            }
+        }
+        self.rows
+    }
+}
