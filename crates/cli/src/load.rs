@@ -104,12 +104,7 @@ pub fn load_file(
     let mut session = new_session(file, opts.session);
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
-        // All samples of the batch wait for their stacks, so that all cores have work.
-        let jobs: Vec<_> = items.iter().filter_map(|item| session.push(item)).collect();
-        let chains = unwinder.unwind_all(&jobs, &session.profile().dsos);
-        for (job, chain) in jobs.into_iter().zip(&chains) {
-            session.complete(job, chain);
-        }
+        unwinder.unwind_along(&mut session, items, Session::push, Session::complete);
         progress.at(items.last().map_or(0, |item| item.offset))
     });
     progress.end();
@@ -200,6 +195,11 @@ impl<'a> Progress<'a> {
             map: None,
             released: 0,
         }
+    }
+
+    /// Never tells anything, but gives memory back.
+    pub fn releasing(map: &'a Mmap) -> Self {
+        Self { total: map.len() as u64, map: Some(map), ..Self::silent() }
     }
 
     /// Notes the position in the file.

@@ -3,13 +3,15 @@
 use crate::symbols::ObjectFiles;
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, UnwindInfo, Unwinder};
 use dso::{Avma, FileOffset, Machine};
+use perfdata::Item;
 use profile::machine::Mappings;
 use profile::reason::StackEnd;
-use profile::session::{UnwindJob, Unwound};
+use profile::session::{Session, UnwindJob, Unwound};
 use profile::table::{DsoKind, DsoTable};
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An object file's unwind information, `None` for what is no object file.
@@ -20,68 +22,109 @@ pub struct StackUnwinder<'a> {
     files: &'a ObjectFiles,
     machine: Machine,
     modules: Mutex<FxHashMap<u32, Module>>,
-    /// Tells this recording's address spaces from those of another in the threads' caches.
-    recording: u64,
+    /// By version of the mappings.
+    spaces: Mutex<FxHashMap<u64, Arc<AddressSpace>>>,
 }
 
 /// What each thread keeps between jobs.
 struct Bench {
     unwinder: Unwinder,
-    /// By recording and version of the mappings.
-    spaces: FxHashMap<(u64, u64), Arc<AddressSpace>>,
     chain: Vec<Avma>,
+    regs: Vec<u64>,
 }
 
-/// Address spaces a thread keeps; they are made again when needed.
+/// Address spaces kept; they are made again when needed.
 const KEPT_SPACES: usize = 64;
+
+/// Records from which a thread gets its next piece of work.
+const PIECE: usize = 256;
+
+/// Pieces made before the first of them is waited for.
+const AHEAD: usize = 8;
 
 thread_local! {
     static BENCH: RefCell<Bench> =
-        RefCell::new(Bench { unwinder: Unwinder::new(), spaces: FxHashMap::default(), chain: Vec::new() });
+        RefCell::new(Bench { unwinder: Unwinder::new(), chain: Vec::new(), regs: Vec::new() });
 }
+
+/// A job with what was mapped when it was sampled.
+type Placed<'i> = (UnwindJob<'i>, Arc<AddressSpace>);
 
 impl<'a> StackUnwinder<'a> {
     /// For a recording made on `arch` (`uname -m`); `None` means this machine's.
     pub fn new(files: &'a ObjectFiles, arch: Option<&str>) -> Self {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self {
-            files,
-            machine: machine_of(arch.unwrap_or(std::env::consts::ARCH)),
-            modules: Mutex::default(),
-            recording: NEXT.fetch_add(1, Ordering::Relaxed),
-        }
+        let machine = machine_of(arch.unwrap_or(std::env::consts::ARCH));
+        Self { files, machine, modules: Mutex::default(), spaces: Mutex::default() }
     }
 
-    /// The call chains of all jobs, in their order.
-    pub fn unwind_all(&self, jobs: &[UnwindJob<'_>], dsos: &DsoTable) -> Vec<Unwound> {
-        jobs.par_iter().with_min_len(16).map(|job| self.unwind(job, dsos)).collect()
-    }
-
-    fn unwind(&self, job: &UnwindJob<'_>, dsos: &DsoTable) -> Unwound {
-        let values: Vec<u64> = job.regs.values.iter().collect();
-        let Some(regs) = Regs::from_perf(self.machine, job.regs.mask, &values) else {
-            return Unwound { addrs: Vec::new(), end: StackEnd::NoRegisters };
+    /// Makes jobs of `items` while the other cores unwind those made before: `make` applies a record and may ask
+    /// for a stack, `take` gets it. Both are called on this thread, and `take` always the same number of records
+    /// behind `make`: what they do to the session does not depend on how fast the others are.
+    pub fn unwind_along<'i>(
+        &self,
+        session: &mut Session,
+        items: &[Item<'i>],
+        mut make: impl FnMut(&mut Session, &Item<'i>) -> Option<UnwindJob<'i>>,
+        mut take: impl FnMut(&mut Session, UnwindJob<'i>, &Unwound),
+    ) {
+        let mut take_all = |session: &mut Session, piece: Receiver<(Vec<Placed<'i>>, Vec<Unwound>)>| {
+            // A thread that panicked sends nothing; the scope passes its panic on.
+            let (jobs, chains) = piece.recv().unwrap_or_default();
+            jobs.into_iter().zip(&chains).for_each(|((job, _), chain)| take(session, job, chain));
         };
+        rayon::in_place_scope(|scope| {
+            let mut ahead = VecDeque::with_capacity(AHEAD);
+            for items in items.chunks(PIECE) {
+                let mut jobs: Vec<Placed<'i>> = Vec::new();
+                for item in items {
+                    if let Some(job) = make(session, item) {
+                        let space = self.space(&job, &session.profile().dsos);
+                        jobs.push((job, space));
+                    }
+                }
+                let (sender, receiver) = sync_channel(1);
+                if !jobs.is_empty() {
+                    scope.spawn(move |_| {
+                        let chains = jobs.iter().map(|(job, space)| self.unwind(job, space)).collect();
+                        // Nobody listens any more only when this thread's caller panicked.
+                        let _ = sender.send((jobs, chains));
+                    });
+                }
+                if ahead.len() == AHEAD
+                    && let Some(first) = ahead.pop_front()
+                {
+                    take_all(session, first);
+                }
+                ahead.push_back(receiver);
+            }
+            ahead.into_iter().for_each(|piece| take_all(session, piece));
+        });
+    }
+
+    fn unwind(&self, job: &UnwindJob<'_>, space: &AddressSpace) -> Unwound {
         BENCH.with_borrow_mut(|bench| {
-            let space = self.space(bench, job, dsos);
+            bench.regs.clear();
+            bench.regs.extend(job.regs.values.iter());
+            let Some(regs) = Regs::from_perf(self.machine, job.regs.mask, &bench.regs) else {
+                return Unwound { addrs: Vec::new(), end: StackEnd::NoRegisters };
+            };
             bench.chain.clear();
             let stack = Stack { start: regs.sp(), bytes: job.stack.bytes };
-            let stop = bench.unwinder.unwind(&space, &regs, stack, job.max_frames, &mut bench.chain);
+            let stop = bench.unwinder.unwind(space, &regs, stack, job.max_frames, &mut bench.chain);
             Unwound { addrs: bench.chain.iter().map(|avma| avma.0).collect(), end: end_of(stop) }
         })
     }
 
-    fn space(&self, bench: &mut Bench, job: &UnwindJob<'_>, dsos: &DsoTable) -> Arc<AddressSpace> {
-        let key = (self.recording, job.map_version);
-        if let Some(space) = bench.spaces.get(&key) {
+    fn space(&self, job: &UnwindJob<'_>, dsos: &DsoTable) -> Arc<AddressSpace> {
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(space) = spaces.get(&job.map_version) {
             return Arc::clone(space);
         }
-        if bench.spaces.len() >= KEPT_SPACES {
-            bench.spaces.clear();
+        if spaces.len() >= KEPT_SPACES {
+            spaces.clear();
         }
         let space = Arc::new(self.build_space(&job.maps, dsos));
-        bench.spaces.insert(key, Arc::clone(&space));
+        spaces.insert(job.map_version, Arc::clone(&space));
         space
     }
 

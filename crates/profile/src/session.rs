@@ -23,7 +23,7 @@ pub use single::SingleSample;
 use self::cache::ResolveCache;
 use crate::block_io::{Happening, Join};
 use crate::callchain::{Step, has_user_part, steps_of};
-use crate::machine::{LookupAddr, Machine, Mode, TaskSpanId};
+use crate::machine::{LookupAddr, Machine, Mode, ProcessId, TaskSpanId};
 use crate::off_cpu::{EventKind, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
@@ -161,15 +161,7 @@ impl Session {
         self.frames.clone_from(&job.ticket.frames);
         let kernel_leaf = self.frames.len();
         for (at, &avma) in unwound.addrs.iter().enumerate() {
-            // As perf: the address shown for an unwound caller is the one looked up.
-            let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
-            let frame = match self.cache.find(job.map_version, addr) {
-                Some(known) => self.count_known(known),
-                None => {
-                    let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
-                    self.intern_new(job.map_version, addr, frame)
-                }
-            };
+            let frame = self.frame_of_unwound(&job, at, avma);
             let repeats_leaf = at == 0 && kernel_leaf == 1 && self.frames.first() == Some(&frame);
             if !repeats_leaf {
                 self.frames.push(frame);
@@ -233,17 +225,30 @@ impl Session {
         self.frames.clear();
         let process = self.machine.process_of(pid);
         for at in 0..self.steps.len().min(self.opts.max_frames) {
-            let Step { mode, addr } = self.steps[at];
-            let version = self.machine.version_of(process, mode);
-            let frame = match self.cache.find(version, addr) {
-                Some(known) => self.count_known(known),
-                None => {
-                    let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
-                    self.intern_new(version, addr, frame)
-                }
-            };
+            let frame = self.frame_of_step((pid, process), self.steps[at]);
             self.frames.push(frame);
         }
+    }
+
+    fn frame_of_step(&mut self, (pid, process): (i32, ProcessId), step: Step) -> FrameId {
+        let Step { mode, addr } = step;
+        let version = self.machine.version_of(process, mode);
+        if let Some(known) = self.cache.find(version, addr) {
+            return self.count_known(known);
+        }
+        let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
+        self.intern_new(version, addr, frame)
+    }
+
+    /// The frame at position `at` (0: the leaf) of an unwound user part.
+    fn frame_of_unwound(&mut self, job: &UnwindJob<'_>, at: usize, avma: u64) -> FrameId {
+        // As perf: the address shown for an unwound caller is the one looked up.
+        let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
+        if let Some(known) = self.cache.find(job.map_version, addr) {
+            return self.count_known(known);
+        }
+        let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
+        self.intern_new(job.map_version, addr, frame)
     }
 
     fn count_known(&mut self, known: cache::Known) -> FrameId {

@@ -3,10 +3,10 @@
 use crate::cmd::report::flags::{parse_cpus, parse_time};
 use crate::load;
 use crate::out;
-use crate::script::{Field, Fields, KernelNames, Row, RowMaker, Style, write_json, write_row};
+use crate::script::{Field, Fields, FrameTexts, KernelNames, Row, RowMaker, Style, write_json, write_row};
 use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
-use dso::DebugSearch;
+use dso::{DebugSearch, Mmap};
 use perfdata::abi::{PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_STACK_USER};
 use perfdata::tracepoint::Formats;
 use perfdata::{Order, PerfData, Sample};
@@ -105,6 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         nanoseconds: args.ns,
         inline: args.inline,
         callchains,
+        texts: FrameTexts::new(&by_event),
         kernel: KernelNames { files: &files, mappings: Mappings::default() },
         formats: formats.as_ref(),
     };
@@ -128,7 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         unwinder: StackUnwinder::new(&files, file.features().arch.as_deref()),
         filter: &filter,
     };
-    print(&args, &file, &mut style, &maker)
+    print(&args, (&map, &file), &mut style, &maker)
 }
 
 fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
@@ -140,7 +141,7 @@ fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
 
 fn print(
     args: &Args,
-    file: &PerfData<'_>,
+    (map, file): (&Mmap, &PerfData<'_>),
     style: &mut Style<'_>,
     maker: &RowMaker<'_>,
 ) -> anyhow::Result<ExitCode> {
@@ -151,15 +152,21 @@ fn print(
     let ids: Vec<_> = ids.map(|b| (String::from_utf8_lossy(&b.filename), b.build_id.as_slice())).collect();
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
     let mut out = out::stdout();
+    let mut progress = load::Progress::releasing(map);
     let mut failed = None;
+    // Used again for every batch: their memory costs more than what is written into it.
+    let mut texts: Vec<String> = Vec::new();
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         let rows = maker.rows(&mut session, items);
         style.kernel.mappings.clone_from(session.machine().kernel());
+        style.texts.grow(session.profile());
         let (profile, style) = (session.profile(), &*style);
-        let texts: Vec<String> =
-            rows.par_chunks(PIECE).map(|rows| text_of(rows, style, profile, args.json)).collect();
-        match texts.iter().try_for_each(|text| out.write_all(text.as_bytes())) {
-            Ok(()) => ControlFlow::Continue(()),
+        let pieces = rows.len().div_ceil(PIECE);
+        texts.resize_with(texts.len().max(pieces), String::new);
+        let work = rows.par_chunks(PIECE).zip(texts.par_iter_mut());
+        work.for_each(|(rows, text)| write_rows(text, rows, (style, profile), args.json));
+        match texts[..pieces].iter().try_for_each(|text| out.write_all(text.as_bytes())) {
+            Ok(()) => progress.at(items.last().map_or(0, |item| item.offset)),
             Err(error) => {
                 failed = Some(error);
                 ControlFlow::Break(())
@@ -175,9 +182,8 @@ fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-fn text_of(rows: &[Row<'_>], style: &Style<'_>, profile: &Profile, json: bool) -> String {
-    let mut text = String::with_capacity(rows.len() * 128);
+fn write_rows(text: &mut String, rows: &[Row<'_>], (style, profile): (&Style<'_>, &Profile), json: bool) {
+    text.clear();
     let write = if json { write_json } else { write_row };
-    rows.iter().for_each(|row| write(&mut text, style, profile, row));
-    text
+    rows.iter().for_each(|row| write(text, style, profile, row));
 }

@@ -2,7 +2,7 @@
 
 /// Appends `value` in decimal, right-aligned in `width` columns.
 pub fn decimal(out: &mut String, value: u64, width: usize) {
-    padded(out, value, 10, width, ' ');
+    padded::<10>(out, value, width, ' ');
 }
 
 /// Appends a signed `value` in decimal, right-aligned in `width` columns.
@@ -15,12 +15,12 @@ pub fn signed(out: &mut String, value: i32, width: usize) {
 
 /// Appends `value` in decimal with leading zeros, at least `width` digits.
 pub fn zeros(out: &mut String, value: u64, width: usize) {
-    padded(out, value, 10, width, '0');
+    padded::<10>(out, value, width, '0');
 }
 
 /// Appends `value` in hexadecimal, right-aligned in `width` columns.
 pub fn hexadecimal(out: &mut String, value: u64, width: usize) {
-    padded(out, value, 16, width, ' ');
+    padded::<16>(out, value, width, ' ');
 }
 
 /// Appends `text`, right-aligned in `width` columns.
@@ -31,13 +31,13 @@ pub fn right(out: &mut String, text: &str, width: usize) {
     out.push_str(text);
 }
 
-fn padded(out: &mut String, mut value: u64, base: u64, width: usize, pad: char) {
+fn padded<const BASE: u64>(out: &mut String, mut value: u64, width: usize, pad: char) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     loop {
         at -= 1;
-        digits[at] = b"0123456789abcdef"[(value % base) as usize];
-        value /= base;
+        digits[at] = b"0123456789abcdef"[(value % BASE) as usize];
+        value /= BASE;
         if value == 0 {
             break;
         }

@@ -3,17 +3,18 @@
 // Source of the widths and the order: linux v6.1 tools/perf/builtin-script.c, process_event() and
 //         perf_sample__fprintf_start(); tools/perf/util/evsel_fprintf.c, sample__fprintf_callchain().
 
+use super::branches::write_branches;
 use super::digits;
 use super::fields::{Field, FieldSet};
+use super::frame::{FrameTexts, own_name, write_names, write_srcline};
 use super::row::Row;
 use crate::out::harmless;
 use crate::symbols::ObjectFiles;
 use perfdata::abi::*;
 use perfdata::tracepoint::Formats;
-use perfdata::{BranchFlags, CpuMode, Event, Regs, Weight};
+use perfdata::{CpuMode, Event, Regs, Weight};
 use profile::machine::Mappings;
 use profile::profile::Profile;
-use profile::table::{DsoKind, FrameId, InlineFrame};
 use std::fmt::Write;
 
 /// What the lines of one run have in common.
@@ -30,6 +31,8 @@ pub struct Style<'a> {
     pub callchains: bool,
     /// Functions inlined into recorded frames are shown as well; perf 6.1 shows only those of unwound ones.
     pub inline: bool,
+    /// The lines of frames.
+    pub texts: FrameTexts,
     /// Names of kernel addresses in tracepoints.
     pub kernel: KernelNames<'a>,
     /// The file's tracepoint formats.
@@ -81,7 +84,8 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
         match &row.chain {
             Some(chain) => {
                 let plain = if style.inline { 0 } else { row.recorded };
-                write_chain(out, fields, profile, chain, plain);
+                out.push('\n');
+                style.texts.write_chain(out, profile, fields, (chain, plain));
             }
             None => write_leaf(out, fields, profile, row),
         }
@@ -105,7 +109,12 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
     let (pid, tid) = (pid.cast_signed(), tid.cast_signed());
     match (fields.has(Field::Pid), fields.has(Field::Tid)) {
         (true, true) => {
-            let _ = write!(out, "{pid:>5}/{tid:<5} ");
+            digits::signed(out, pid, 5);
+            out.push('/');
+            let start = out.len();
+            digits::signed(out, tid, 0);
+            (out.len() - start..5).for_each(|_| out.push(' '));
+            out.push(' ');
         }
         (true, false) => digits::signed(out, pid, 5),
         (false, true) => digits::signed(out, tid, 5),
@@ -115,7 +124,12 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
         out.push(' ');
     }
     if fields.has(Field::Cpu) {
-        let _ = write!(out, "[{:03}] ", row.sample.cpu.unwrap_or(u32::MAX).cast_signed());
+        out.push('[');
+        match row.sample.cpu {
+            Some(cpu) => digits::zeros(out, u64::from(cpu), 3),
+            None => out.push_str("-01"),
+        }
+        out.push_str("] ");
     }
     if fields.has(Field::Misc) {
         let mode = match row.sample.cpu_mode() {
@@ -180,11 +194,6 @@ fn write_numbers(out: &mut String, fields: FieldSet, profile: &Profile, event: &
     }
 }
 
-/// The function of the symbol table: what perf calls the symbol of an address outside call chains.
-fn own_name(profile: &Profile, frame: FrameId) -> Option<&InlineFrame> {
-    profile.frame_names(frame).last()
-}
-
 fn write_leaf(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'_>) {
     out.push(' ');
     digits::hexadecimal(out, row.sample.ip.unwrap_or_default().0, 16);
@@ -193,101 +202,6 @@ fn write_leaf(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'
         write_names(out, fields, profile, leaf, name);
         write_srcline(out, fields, profile, leaf, profile.frame_names(leaf).first());
     }
-}
-
-/// `plain`: so many frames from the leaf are shown without the functions inlined into them.
-fn write_chain(out: &mut String, fields: FieldSet, profile: &Profile, chain: &[FrameId], plain: usize) {
-    out.push('\n');
-    for (at, &frame) in chain.iter().enumerate() {
-        let all = profile.frame_names(frame);
-        let names = if at < plain { all.get(all.len().saturating_sub(1)..).unwrap_or(&[]) } else { all };
-        if names.is_empty() {
-            write_chain_line(out, fields, profile, frame, None);
-        }
-        for name in names {
-            write_chain_line(out, fields, profile, frame, Some(name));
-        }
-    }
-}
-
-fn write_chain_line(
-    out: &mut String,
-    fields: FieldSet,
-    profile: &Profile,
-    frame: FrameId,
-    name: Option<&InlineFrame>,
-) {
-    // For files the address in the file, else that in memory: the space of the frame's DSO.
-    out.push('\t');
-    digits::hexadecimal(out, profile.frames.of(frame).addr, 16);
-    write_names(out, fields, profile, frame, name);
-    write_srcline(out, fields, profile, frame, name);
-    if name.is_some_and(|n| profile.symbols.of(n.symbol).inlined) {
-        out.push_str(" (inlined)");
-    }
-    out.push('\n');
-}
-
-/// ` symbol+0x12 (dso)`, as far as asked for.
-fn write_names(
-    out: &mut String,
-    fields: FieldSet,
-    profile: &Profile,
-    frame: FrameId,
-    name: Option<&InlineFrame>,
-) {
-    let symbol = name.map(|n| profile.symbols.of(n.symbol));
-    if fields.has(Field::Sym) {
-        match symbol {
-            Some(symbol) => {
-                out.push(' ');
-                out.push_str(&harmless(profile.strings.of(symbol.name)));
-                if fields.has(Field::Symoff) {
-                    let at = profile.frames.of(frame).addr;
-                    out.push_str("+0x");
-                    digits::hexadecimal(out, at.wrapping_sub(symbol.start), 0);
-                }
-            }
-            None => out.push_str(" [unknown]"),
-        }
-    }
-    if fields.has(Field::Dso) && !symbol.is_some_and(|s| s.inlined) {
-        out.push_str(" (");
-        out.push_str(&dso_name(profile, frame));
-        out.push(')');
-    }
-}
-
-fn dso_name(profile: &Profile, frame: FrameId) -> std::borrow::Cow<'_, str> {
-    let dso = profile.dsos.of(profile.frames.of(frame).dso);
-    harmless(match dso.kind {
-        // perf knows a module by its path if the header has its build-id, else by its name.
-        DsoKind::KernelModule if dso.build_id.is_none() => &dso.short_name,
-        DsoKind::Kernel | DsoKind::Vdso | DsoKind::Unknown => &dso.short_name,
-        _ => &dso.path,
-    })
-}
-
-/// On a line of its own, as perf does: `file:line`, else DSO and address.
-fn write_srcline(
-    out: &mut String,
-    fields: FieldSet,
-    profile: &Profile,
-    frame: FrameId,
-    name: Option<&InlineFrame>,
-) {
-    if !fields.has(Field::Srcline) {
-        return;
-    }
-    let found = name.and_then(|n| Some((profile.strings.of(n.file?), n.line)));
-    let _ = match found.filter(|(_, line)| *line > 0) {
-        Some((file, line)) => write!(out, "\n  {}:{line}", harmless(profile::machine::file_name(file))),
-        None => write!(out, "\n  {}[{:x}]", profile_short(profile, frame), profile.frames.of(frame).addr),
-    };
-}
-
-fn profile_short(profile: &Profile, frame: FrameId) -> std::borrow::Cow<'_, str> {
-    harmless(&profile.dsos.of(profile.frames.of(frame).dso).short_name)
 }
 
 /// x86-64 register names by number of `perf_regs.h`.
@@ -303,74 +217,6 @@ fn write_regs(out: &mut String, regs: Option<Regs<'_>>) {
         let name = X86.get(at as usize).copied().unwrap_or("unknown");
         let _ = write!(out, "{name:>5}:{value:#x} ");
     }
-}
-
-fn write_branches(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'_>) {
-    let Some(stack) = row.sample.branches else { return };
-    for (branch, &(from, to)) in stack.iter().zip(&row.branches) {
-        if fields.has(Field::Brstack) {
-            let dso = |frame| match fields.has(Field::Dso) {
-                true => format!("({})", dso_name(profile, frame)),
-                false => String::new(),
-            };
-            let _ = write!(out, " {:#x}{}/{:#x}{}", branch.from, dso(from), branch.to, dso(to));
-            write_branch_flags(out, branch.flags);
-        }
-        if fields.has(Field::Brstacksym) {
-            write_branch_symbol(out, fields, profile, from);
-            out.push('/');
-            write_branch_symbol(out, fields, profile, to);
-            write_branch_flags(out, branch.flags);
-        }
-        if fields.has(Field::Brstackoff) {
-            let at = |frame: FrameId| profile.frames.of(frame).addr;
-            let _ = write!(out, " {:#x}/{:#x}", at(from), at(to));
-            write_branch_flags(out, branch.flags);
-        }
-    }
-}
-
-fn write_branch_symbol(out: &mut String, fields: FieldSet, profile: &Profile, frame: FrameId) {
-    match own_name(profile, frame).map(|n| profile.symbols.of(n.symbol)) {
-        Some(symbol) => {
-            let offset = profile.frames.of(frame).addr.wrapping_sub(symbol.start);
-            let _ = write!(out, "{}+{offset:#x}", harmless(profile.strings.of(symbol.name)));
-        }
-        None => out.push_str("[unknown]"),
-    }
-    if fields.has(Field::Dso) {
-        let _ = write!(out, "({})", dso_name(profile, frame));
-    }
-}
-
-const BRANCH_TYPES: [&str; 15] = [
-    "",
-    "COND",
-    "UNCOND",
-    "IND",
-    "CALL",
-    "IND_CALL",
-    "RET",
-    "SYSCALL",
-    "SYSRET",
-    "COND_CALL",
-    "COND_RET",
-    "ERET",
-    "IRQ",
-    "SERROR",
-    "NO_TX",
-];
-
-fn write_branch_flags(out: &mut String, flags: BranchFlags) {
-    let mark = |on: bool, c: char| if on { c } else { '-' };
-    let predicted = match (flags.mispredicted(), flags.predicted()) {
-        (true, _) => 'M',
-        (false, true) => 'P',
-        (false, false) => '-',
-    };
-    let kind = BRANCH_TYPES.get(usize::from(flags.type_())).copied().unwrap_or("");
-    let (in_tx, abort) = (mark(flags.in_tx(), 'X'), mark(flags.abort(), 'A'));
-    let _ = write!(out, "/{predicted}/{in_tx}/{abort}/{}/{kind} ", flags.cycles());
 }
 
 fn write_tail(out: &mut String, fields: FieldSet, row: &Row<'_>) {

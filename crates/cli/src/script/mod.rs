@@ -2,13 +2,16 @@
 //!
 //! Rows are made in order on one thread (names and mappings change with time), then written on all cores.
 
+mod branches;
 mod digits;
 mod fields;
+mod frame;
 mod json;
 mod line;
 mod row;
 
 pub use fields::{Field, FieldSet, Fields};
+pub use frame::FrameTexts;
 pub use json::write_json;
 pub use line::{KernelNames, Style, write_row};
 pub use row::{Row, RowMaker};

@@ -5,7 +5,7 @@ use crate::symbols::{self, ObjectFiles};
 use crate::unwind::StackUnwinder;
 use perfdata::{Item, Record, Sample};
 use profile::machine::Mode;
-use profile::session::Session;
+use profile::session::{Session, UnwindJob, Unwound};
 use profile::source::Want;
 use profile::table::{FrameId, StringId};
 
@@ -48,43 +48,50 @@ pub struct RowMaker<'f> {
 impl RowMaker<'_> {
     /// Applies the records of a batch to the session, and resolves and names its samples.
     pub fn rows<'a>(&self, session: &mut Session, items: &[Item<'a>]) -> Vec<Row<'a>> {
-        let (mut rows, mut jobs, mut owners) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
-        for item in items {
-            let (Record::Sample(sample), Some(event)) = (&item.record, item.event) else {
-                session.push(item);
-                continue;
-            };
-            let single = session.resolve_single(item.event, sample);
-            if !(self.filter)(sample, session.profile().strings.of(single.comm)) {
-                continue;
-            }
-            let has_chain = sample.callchain.is_some() || single.job.is_some() || !single.frames.is_empty();
-            if let Some(job) = single.job {
-                owners.push(rows.len());
-                jobs.push(job);
-            }
-            let mut row = Row {
-                event,
-                sample: *sample,
-                comm: single.comm,
-                leaf: single.leaf,
-                recorded: single.frames.len(),
-                chain: (self.callchains && has_chain).then_some(single.frames),
-                data: None,
-                branches: Vec::new(),
-            };
-            self.resolve_rest(session, &mut row);
+        let (mut rows, mut owners, mut chains) =
+            (Vec::with_capacity(items.len()), Vec::new(), Vec::with_capacity(items.len()));
+        let make = |session: &mut Session, item: &Item<'a>| {
+            let (row, job) = self.row(session, item)?;
             rows.push(row);
-        }
-        let chains = self.unwinder.unwind_all(&jobs, &session.profile().dsos);
-        for ((owner, job), unwound) in owners.into_iter().zip(&jobs).zip(&chains) {
-            let frames = session.frames_of_unwound(job, unwound);
+            owners.extend(job.is_some().then_some(rows.len() - 1));
+            job
+        };
+        let take = |session: &mut Session, job: UnwindJob<'a>, unwound: &Unwound| {
+            chains.push(session.frames_of_unwound(&job, unwound));
+        };
+        self.unwinder.unwind_along(session, items, make, take);
+        for (owner, frames) in owners.into_iter().zip(chains) {
             if let Some(chain) = &mut rows[owner].chain {
                 chain.extend(frames);
             }
         }
         symbols::symbolize(session.profile_mut(), self.files, self.want);
         rows
+    }
+
+    /// The row of a sample that passes the filter, but for what has to be unwound first.
+    fn row<'a>(&self, session: &mut Session, item: &Item<'a>) -> Option<(Row<'a>, Option<UnwindJob<'a>>)> {
+        let (Record::Sample(sample), Some(event)) = (&item.record, item.event) else {
+            session.push(item);
+            return None;
+        };
+        let single = session.resolve_single(item.event, sample);
+        if !(self.filter)(sample, session.profile().strings.of(single.comm)) {
+            return None;
+        }
+        let has_chain = sample.callchain.is_some() || single.job.is_some() || !single.frames.is_empty();
+        let mut row = Row {
+            event,
+            sample: *sample,
+            comm: single.comm,
+            leaf: single.leaf,
+            recorded: single.frames.len(),
+            chain: (self.callchains && has_chain).then_some(single.frames),
+            data: None,
+            branches: Vec::new(),
+        };
+        self.resolve_rest(session, &mut row);
+        Some((row, single.job))
     }
 
     fn resolve_rest(&self, session: &mut Session, row: &mut Row<'_>) {

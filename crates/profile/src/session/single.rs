@@ -1,7 +1,7 @@
 //! Samples one by one, for views that show each of them (`script`): resolved, but not added up.
 
 use super::{Session, UnwindJob, Unwound, has_recorded_user_chain, ids_of, job};
-use crate::callchain::{Step, steps_of};
+use crate::callchain::steps_of;
 use crate::machine::{LookupAddr, Mode};
 use crate::profile::{Extra, Sums};
 use crate::table::{FrameId, StringId};
@@ -31,10 +31,9 @@ impl Session {
         let mut frames = Vec::new();
         if self.opts.callchains {
             steps_of(&Sample { ip: None, ..*sample }, call_stack_lbr, &mut self.steps);
+            let process = self.machine.process_of(pid);
             for at in 0..self.steps.len().min(self.opts.max_frames) {
-                let Step { mode, addr } = self.steps[at];
-                let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
-                frames.push(self.intern_frame(frame));
+                frames.push(self.frame_of_step((pid, process), self.steps[at]));
             }
         }
         let job = self.single_job(pid, span, sample, frames.len());
@@ -69,14 +68,7 @@ impl Session {
 
     /// The frames of an unwound user part, leaf first.
     pub fn frames_of_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound) -> Vec<FrameId> {
-        let mut frames = Vec::with_capacity(unwound.addrs.len());
-        for (at, &avma) in unwound.addrs.iter().enumerate() {
-            // As perf: the address shown for an unwound caller is the one looked up.
-            let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
-            let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
-            frames.push(self.intern_frame(frame));
-        }
-        frames
+        unwound.addrs.iter().enumerate().map(|(at, &avma)| self.frame_of_unwound(job, at, avma)).collect()
     }
 
     /// Where `avma` lies, seen from `pid`: the mapping that holds it now.
