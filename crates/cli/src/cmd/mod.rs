@@ -49,5 +49,6 @@ commands! {
     Run: run,
     Script: script,
     Stat: stat,
+    Timeline: timeline,
     Top: top,
 }

@@ -39,9 +39,11 @@ impl Whose {
     fn born(&mut self, pid: u32, ppid: u32) {
         let own = std::process::id();
         match self {
-            Self::Of(pids) if pids.contains(&ppid) => drop(pids.insert(pid)),
+            Self::Of(pids) if pids.contains(&ppid) => {
+                pids.insert(pid);
+            }
             Self::OfCommand(pids) if pid != own && (ppid == own || pids.contains(&ppid)) => {
-                drop(pids.insert(pid))
+                pids.insert(pid);
             }
             _ => {}
         }

@@ -8,4 +8,5 @@ pub mod io;
 pub mod number;
 pub mod report;
 pub mod run_screen;
+pub mod timeline;
 pub mod wall;

@@ -5,4 +5,5 @@ pub mod diff;
 pub mod io;
 pub mod locks;
 pub mod report;
+pub mod timeline;
 pub mod wall;

@@ -1,0 +1,71 @@
+//! `tally timeline`: what each thread was doing, over time.
+
+use crate::cmd::report::parse_times;
+use crate::text::timeline::{self as text, TimelineTextOpts};
+use crate::wall::{self, WaitArgs};
+use crate::{load, out, term};
+use anyhow::bail;
+use profile::view::timeline::{TimelineOpts, timeline};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show threads over time: a strip for each, by what it was doing, and its share in each state
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each column shows the state that took most of it. Letters and colours are explained above the strips.
+
+Examples:
+  tally record --off-cpu -- ./app && tally timeline
+  tally timeline --thread worker           the threads of one name
+  tally timeline --time 40%-60%            a fifth of the time, closer
+  tally timeline --time 1.5,1.6            a tenth of a second after one and a half
+  COLUMNS=200 tally timeline | less -S     finer")]
+pub struct Args {
+    /// The recording; `-` is standard input
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    pub input: PathBuf,
+    /// Which waits.
+    #[command(flatten)]
+    pub waits: WaitArgs,
+    /// Only this time: FROM,TO in s since the recording's begin, or percents as 10%-20%
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// Threads to show
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub rows: usize,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the recording can't be read or says nothing about time off the CPU.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let map = load::open(&args.input)?;
+    let file = load::parse(&args.input, &map)?;
+    let recording = wall::read(&args.input, &map, &file)?;
+    let profile = &recording.profile;
+    if profile.off_cpu.source.is_none() || profile.off_cpu.totals.is_empty() {
+        bail!("{}: no times of threads in it: record with tally record --off-cpu", args.input.display());
+    }
+    let totals = &profile.off_cpu.totals;
+    let whole = totals.iter().map(|t| t.start_ns).min().zip(totals.iter().map(|t| t.end_ns).max());
+    // Counted from the begin, as the longest waits of the wall-clock view are.
+    let whole = whole.map(|(begin, end)| (0, end.saturating_sub(begin)));
+    let spans = args.time.as_deref().map(|text| parse_times(text, whole)).transpose()?.unwrap_or_default();
+    if spans.len() > 1 {
+        bail!("--time: one span at a time");
+    }
+    let width = term::width();
+    let opts = TimelineOpts {
+        wall: args.waits.opts(0),
+        columns: text::columns(width),
+        span_ns: spans.first().copied(),
+    };
+    let view = timeline(profile, &opts);
+    let opts = TimelineTextOpts { colour: term::colours_stdout(), rows: args.rows, with_idle: args.waits.idle };
+    let mut out = out::stdout();
+    text::write(&mut out, &view, opts)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
