@@ -109,6 +109,9 @@ pub fn load_file(
     });
     progress.end();
     let mut profile = session.finish();
+    if let Some(layout) = &features.cpu_topology {
+        profile.cpu_sockets = layout.cpus.iter().map(|cpu| cpu.socket_id).collect();
+    }
     symbols::symbolize(&mut profile, &files, opts.want);
     Ok(Recording { profile, features: features.clone(), diagnostics, files })
 }

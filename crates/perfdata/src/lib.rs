@@ -18,6 +18,7 @@ pub mod abi;
 mod addr;
 mod attr;
 mod compress;
+mod data_src;
 mod diagnostics;
 mod error;
 pub mod file;
@@ -36,6 +37,7 @@ mod wire;
 
 pub use addr::Avma;
 pub use attr::{Attr, AttrFlags};
+pub use data_src::DataSource;
 pub use diagnostics::{Diagnostics, LostCount, LostKey};
 pub use error::Error;
 pub use file::features::Features;

@@ -4,6 +4,7 @@
 //! and no object files; names arrive by [`crate::symbolize`].
 
 use crate::reason::{Diagnostics, StackEnd};
+use crate::session::SampleWord;
 use crate::table::{
     CallsiteId, CallsiteTable, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable,
     SymbolTable, dense_id,
@@ -95,6 +96,8 @@ pub struct Extra {
     pub transaction: Option<u64>,
     /// In another order for every sample, when single samples are asked for (`--sort sample`).
     pub sample: Option<u64>,
+    /// The numbers asked for ([`Profile::words`]), in that order.
+    pub words: Vec<Option<u64>>,
 }
 
 const NO_FIELDS: Vec<StringId> = Vec::new();
@@ -108,6 +111,7 @@ static NO_EXTRA: Extra = Extra {
     fields: NO_FIELDS,
     transaction: None,
     sample: None,
+    words: Vec::new(),
 };
 
 /// What cells are kept apart by.
@@ -168,6 +172,10 @@ pub struct Profile {
     pub last_comms: BTreeMap<i32, StringId>,
     /// The tracepoint fields that were asked for: [`Extra::fields`] has their values, in this order.
     pub trace_fields: Vec<String>,
+    /// The numbers of samples that were asked for: [`Extra::words`] has their values, in this order.
+    pub words: Vec<SampleWord>,
+    /// Socket of each CPU, as the recording's header tells; empty if it does not.
+    pub cpu_sockets: Vec<u32>,
     /// How user stacks ended, by task.
     pub stack_ends: BTreeMap<(TaskId, StackEnd), u64>,
     /// Time off the CPU: waits and per-thread totals.
@@ -301,6 +309,19 @@ impl Profile {
     pub fn last_comm(&self, id: TaskId) -> StringId {
         let task = self.task(id);
         self.last_comms.get(&task.tid).copied().unwrap_or(task.comm)
+    }
+
+    /// The value of a number that was asked for; `None` if it was not, or the sample has none.
+    #[must_use]
+    pub fn word(&self, extra: &Extra, word: SampleWord) -> Option<u64> {
+        let at = self.words.iter().position(|&known| known == word)?;
+        extra.words.get(at).copied().flatten()
+    }
+
+    /// The socket of `cpu`; `None` if the CPU or the machine's layout was not recorded.
+    #[must_use]
+    pub fn socket_of(&self, cpu: i32) -> Option<u32> {
+        self.cpu_sockets.get(usize::try_from(cpu).ok()?).copied()
     }
 
     /// The value of a tracepoint field asked for by name.

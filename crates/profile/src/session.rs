@@ -17,7 +17,7 @@ mod state;
 
 pub use filter::SampleFilter;
 pub use job::{UnwindJob, Unwound};
-pub use opts::{Dimensions, SessionOpts, TraceText};
+pub use opts::{Dimensions, SampleWord, SessionOpts, TraceText};
 pub use single::SingleSample;
 
 use self::cache::ResolveCache;
@@ -58,6 +58,7 @@ impl Session {
         let mut profile = Profile::default();
         profile.events = event_infos(events);
         profile.trace_fields.clone_from(&opts.dimensions.trace_fields);
+        profile.words.clone_from(&opts.dimensions.words);
         profile.intern_extra(Extra::default());
         let wanted = |event: &Event| Happening::of(&event.name).filter(|_| opts.dimensions.block_io);
         let happenings: Vec<_> = events.iter().map(wanted).collect();
@@ -368,6 +369,7 @@ impl Session {
             fields,
             transaction: sample.transaction.filter(|_| wanted.transaction),
             sample: wanted.sample.then_some(self.profile.diagnostics.samples_read),
+            words: wanted.words.iter().map(|word| word.of(sample)).collect(),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::summary::{Notice, RecorderUse, RunSummary};
 use crate::synthesize::{self, ProcessOpts};
 use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::sys::{Child, ExitKind, Poller, SignalReader, mem};
-use crate::target::Whom;
+use crate::target::{Whom, open_cgroup};
 use crate::totals::Totals;
 use crate::worker::{Finished, Shared, Worker};
 
@@ -88,13 +88,6 @@ fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start)
         (Whom::System, _) => Ok((Places { tids: Vec::new(), cpus, cgroup }, Start::ByHand)),
         _ => Ok((Places { tids: opts.target.threads()?, cpus, cgroup }, Start::ByHand)),
     }
-}
-
-fn open_cgroup(name: &str) -> Result<std::fs::File, Error> {
-    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/perf_event"];
-    let open = |root: &str| std::fs::File::open(format!("{root}/{}", name.trim_start_matches('/')));
-    let first = open(roots[0]);
-    first.or_else(|_| open(roots[1])).map_err(|source| Error::Cgroup { name: name.to_owned(), source })
 }
 
 /// Everything that is open when the recording begins.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::Path;
 
 use crate::error::Error;
@@ -73,6 +74,30 @@ impl Target {
     }
 }
 
+/// The folder of a cgroup, by its path below the mount of the unified or the perf_event hierarchy.
+pub(crate) fn open_cgroup(name: &str) -> Result<File, Error> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut roots = cgroup_roots(&mounts);
+    let last = roots.pop().unwrap_or_else(|| "/sys/fs/cgroup".to_owned());
+    let open = |root: &String| File::open(format!("{root}/{}", name.trim_start_matches('/')));
+    let found = roots.iter().find_map(|root| open(root).ok());
+    let found = found.map_or_else(|| open(&last), Ok);
+    found.map_err(|source| Error::Cgroup { name: name.to_owned(), source })
+}
+
+/// Where the hierarchies are mounted that events can be bound to: perf_event's own before the unified one.
+fn cgroup_roots(mounts: &str) -> Vec<String> {
+    let with = |wanted: fn(&str, &str) -> bool| {
+        mounts.lines().filter_map(move |line| {
+            let mut words = line.split(' ').skip(1);
+            let (root, kind, options) = (words.next()?, words.next()?, words.next()?);
+            wanted(kind, options).then(|| root.to_owned())
+        })
+    };
+    let own = with(|kind, options| kind == "cgroup" && options.split(',').any(|o| o == "perf_event"));
+    own.chain(with(|kind, _| kind == "cgroup2")).collect()
+}
+
 fn threads_of(pids: &[u32]) -> Result<BTreeSet<u32>, Error> {
     let mut tids = BTreeSet::new();
     for &pid in pids {
@@ -108,6 +133,16 @@ pub fn online_cpu_list(text: &str) -> Result<Vec<u32>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cgroups_are_looked_for_where_events_can_be_bound_to_them() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+                      cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\n\
+                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n\
+                      cgroup /sys/fs/cgroup/perf_event cgroup rw,perf_event 0 0\n";
+        assert_eq!(cgroup_roots(mounts), ["/sys/fs/cgroup/perf_event", "/sys/fs/cgroup/unified"]);
+        assert!(cgroup_roots("").is_empty());
+    }
 
     #[test]
     fn cpu_lists_have_ranges_and_refuse_nonsense() {

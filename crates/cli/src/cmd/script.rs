@@ -1,6 +1,6 @@
 //! `tally script`: every sample as text, in perf script's form, or as JSON lines.
 
-use crate::cmd::report::flags::{parse_cpus, parse_time};
+use crate::cmd::report::values::{parse_cpus, parse_time};
 use crate::load;
 use crate::out;
 use crate::script::{Field, Fields, FrameTexts, KernelNames, Row, RowMaker, Style, write_json, write_row};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
@@ -16,11 +16,10 @@ use record::{Target, Whom};
 use crate::event_args::{EventArgs, explain};
 use crate::out;
 use crate::stat::compare::{run_pairs, split_command};
-use crate::stat::frame::{Aggregation, Frame};
+use crate::stat::frame::Aggregation;
 use crate::stat::print::{Form, Style};
 use crate::stat::run::{Outcome, RunOpts, run_once, signals};
-use crate::stat::series::Series;
-use crate::stat::total::Average;
+use crate::stat::outcome::{Total, joined};
 
 /// Count events over a run of a command, or of what runs already
 #[derive(clap::Args)]
@@ -44,14 +43,20 @@ pub struct Args {
     /// Count only on these CPUs, in all processes: 0,2-3
     #[arg(short = 'C', long, value_name = "CPUS")]
     cpu: Option<String>,
+    /// With -a, count only tasks of these cgroups: one for all events, or one for each -e in order
+    #[arg(short = 'G', long = "cgroup", value_name = "PATHS", conflicts_with_all = ["pid", "tid"])]
+    cgroups: Option<String>,
+    /// With -a, count every event in each of these cgroups
+    #[arg(long, value_name = "PATHS", value_delimiter = ',', conflicts_with = "cgroups")]
+    for_each_cgroup: Vec<String>,
     /// Count in these processes, all their threads
     #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all", "cpu"])]
     pid: Vec<u32>,
     /// Count in these threads
     #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all", "cpu", "pid"])]
     tid: Vec<u32>,
-    /// Run the command so many times; print means with their spread and 95 % intervals
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Run the command so many times, print means with their spread and 95 % intervals; 0: again and again until Ctrl-C
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32))]
     repeat: u32,
     /// Print counts every so many milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -86,12 +91,27 @@ pub struct Args {
     /// Sums for each memory node
     #[arg(long)]
     per_node: bool,
-    /// Sums for each thread of -p or -t
+    /// Sums for each thread of -p, -t or (with -a) of all processes
     #[arg(long)]
     per_thread: bool,
     /// Don't count in the command's children
     #[arg(short = 'i', long)]
     no_inherit: bool,
+    /// Print what the counts mean (GHz, insn per cycle, % of branches) without the counts
+    #[arg(long, conflicts_with = "vs")]
+    metric_only: bool,
+    /// Clear the screen before each interval
+    #[arg(long, requires = "interval_print")]
+    interval_clear: bool,
+    /// Write what is in memory to the disks before each run
+    #[arg(short = 'S', long)]
+    sync: bool,
+    /// perf's flag: metrics from the vendors' tables, which tally has not
+    #[arg(short = 'M', long, value_name = "NAMES", hide = true)]
+    metrics: Option<String>,
+    /// perf's flag: the first level of Intel's top-down method
+    #[arg(long, hide = true)]
+    topdown: bool,
     /// Count nothing, only take the time
     #[arg(short, long)]
     null: bool,
@@ -150,8 +170,14 @@ pub struct Args {
 /// # Errors
 /// What cannot be opened, run or written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.metrics.is_some() {
+        bail!("{NO_METRIC_TABLES}");
+    }
+    if args.topdown && !Path::new("/sys/bus/event_source/devices/cpu/events/topdown-retiring").exists() {
+        bail!("--topdown: this CPU (or the kernel for it) has no top-down events: it takes Intel's Ice Lake or newer");
+    }
     let events = match args.choose_events() {
-        Ok(events) => events,
+        Ok(events) => args.in_cgroups(events)?,
         Err(error) => return Ok(explain(&error)),
     };
     let opts = args.run_opts(events)?;
@@ -162,9 +188,43 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.count(&opts, &signals)
 }
 
+/// What `-M` says.
+const NO_METRIC_TABLES: &str = "-M: the vendors' tables of metrics are not built in; --metric-only prints what follows \
+                                from the usual events (GHz, insn per cycle, % of branches and caches)";
+
+/// The counts that Intel's top-down method starts from, where the kernel offers them.
+const TOPDOWN: [&str; 5] = ["slots", "topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound"];
+
 impl Args {
+    /// The events with the cgroups of -G or --for-each-cgroup.
+    fn in_cgroups(&self, mut events: Vec<EventSpec>) -> anyhow::Result<Vec<EventSpec>> {
+        let given = self.cgroups.is_some() || !self.for_each_cgroup.is_empty();
+        if given && !self.is_system_wide() {
+            bail!("-G and --for-each-cgroup count on CPUs, not in a command: add -a or -C CPUS");
+        }
+        if let Some(cgroups) = &self.cgroups {
+            let names: Vec<&str> = cgroups.split(',').collect();
+            if names.len() > events.len() {
+                bail!("-G {cgroups}: {} cgroups for {} events", names.len(), events.len());
+            }
+            for (nth, event) in events.iter_mut().enumerate() {
+                let name = if names.len() == 1 { names.first() } else { names.get(nth) };
+                event.cgroup = name.filter(|name| !name.is_empty()).map(|name| (*name).to_owned());
+            }
+        }
+        let each = self.for_each_cgroup.iter().enumerate().flat_map(|(nth, cgroup)| {
+            let first = nth * events.len();
+            events.iter().map(move |event| event.clone().in_cgroup(cgroup, first))
+        });
+        let each: Vec<EventSpec> = each.collect();
+        Ok(if each.is_empty() { events } else { each })
+    }
+
     fn choose_events(&self) -> Result<Vec<EventSpec>, event::Error> {
         let source = SystemSource::new();
+        if self.topdown {
+            return event::parse(&format!("{{{}}}", TOPDOWN.join(",")), &source);
+        }
         let mut events = if self.null {
             Vec::new()
         } else if self.events.is_empty() {
@@ -209,7 +269,9 @@ impl Args {
 
     fn run_opts(&self, events: Vec<EventSpec>) -> anyhow::Result<RunOpts> {
         let cpus = self.cpu.as_deref().map(online_cpu_list).transpose()?;
-        let whom = if self.is_system_wide() || (self.groups_by_cpu() && self.pid.is_empty() && self.command.is_empty())
+        let whom = if self.per_thread && self.all {
+            Whom::Threads(every_thread())
+        } else if self.is_system_wide() || (self.groups_by_cpu() && self.pid.is_empty() && self.command.is_empty())
         {
             Whom::System
         } else if !self.pid.is_empty() {
@@ -223,12 +285,13 @@ impl Args {
             bail!("nothing to count: give a command, -p PID, -t TID or -a");
         }
         if self.per_thread && !matches!(whom, Whom::Processes(_) | Whom::Threads(_)) {
-            bail!("--per-thread needs -p PID or -t TID: the threads must be there when counting begins");
+            bail!("--per-thread needs -p PID, -t TID or -a: the threads must be there when counting begins");
         }
         Ok(RunOpts {
             events,
             target: Target { whom, cpus, command: self.command.clone(), cgroup: None },
             by: self.aggregation(),
+            all_threads: self.per_thread && self.all,
             no_inherit: self.no_inherit || self.per_thread,
             delay: self.delay.map(Duration::from_millis),
             timeout: self.timeout.map(Duration::from_millis),
@@ -260,7 +323,7 @@ impl Args {
             None => Form::Text,
         };
         let big_num = form == Form::Text && !self.no_big_num && (self.big_num || locale_groups_digits());
-        Style { form, big_num, repeated: self.repeat > 1 }
+        Style { form, big_num, repeated: self.repeat > 1, metric_only: self.metric_only }
     }
 
     fn open_output(&self) -> anyhow::Result<Box<dyn Write>> {
@@ -276,34 +339,54 @@ impl Args {
         let file = how.open(&path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut file = BufWriter::new(file);
         if self.log_fd.is_none() {
-            writeln!(file, "# started on {}\n", calendar(SystemTime::now()))?;
+            writeln!(file, "# started on {}\n", started())?;
         }
         Ok(Box::new(file))
     }
 
     fn count(&self, opts: &RunOpts, signals: &SignalReader) -> anyhow::Result<ExitCode> {
         let mut out = self.open_output()?;
-        let mut total = Total { args: self, style: self.style(), ..Total::default_of(self) };
+        let mut total = self.new_total();
         let mut printed_header = false;
-        for _ in 0..self.repeat {
+        let mut runs = 0;
+        loop {
+            shell(self.sync.then_some("sync"))?;
             shell(self.pre.as_deref())?;
             let outcome = run_once(opts, signals, &mut |interval: &Outcome| {
-                if !std::mem::replace(&mut printed_header, true) {
+                if self.interval_clear {
+                    write!(out, "\x1b[H\x1b[2J")?;
+                }
+                if self.interval_clear || !std::mem::replace(&mut printed_header, true) {
                     total.style.interval_header(opts.by, &mut out)?;
                 }
                 total.print_interval(interval, &mut out)
             })?;
             shell(self.post.as_deref())?;
+            let interrupted = outcome.interrupted.is_some();
             total.push(outcome);
-            if total.last.as_ref().is_some_and(|o| o.interrupted.is_some()) {
+            runs += 1;
+            let prints = opts.interval.is_none() || self.summary;
+            if self.repeat == 0 && prints {
+                // Endless runs have no mean: each is shown by itself.
+                total.print(opts, &mut out)?;
+                out.flush()?;
+            }
+            if interrupted || runs == self.repeat {
+                if self.repeat > 0 && prints {
+                    total.print(opts, &mut out)?;
+                }
                 break;
             }
-        }
-        if opts.interval.is_none() || self.summary {
-            total.print(opts, &mut out)?;
+            if self.repeat == 0 {
+                total = self.new_total();
+            }
         }
         out.flush()?;
         Ok(total.exit_code())
+    }
+
+    fn new_total(&self) -> Total {
+        Total::new(self.style(), self.repeat > 1, self.table)
     }
 
     fn compare(&self, a: &RunOpts, b: &str, signals: &SignalReader) -> anyhow::Result<ExitCode> {
@@ -323,145 +406,6 @@ impl Args {
     }
 }
 
-/// What all runs gave together.
-struct Total<'a> {
-    args: &'a Args,
-    style: Style,
-    average: Average,
-    wall: Series,
-    walls: Vec<f64>,
-    user: Series,
-    system: Series,
-    last: Option<Outcome>,
-}
-
-impl<'a> Total<'a> {
-    fn default_of(args: &'a Args) -> Self {
-        Self {
-            args,
-            style: args.style(),
-            average: Average::default(),
-            wall: Series::default(),
-            walls: Vec::new(),
-            user: Series::default(),
-            system: Series::default(),
-            last: None,
-        }
-    }
-
-    fn push(&mut self, outcome: Outcome) {
-        self.average.push(outcome.grouping.blocks(&outcome.readings));
-        self.wall.push(outcome.wall_ns as f64);
-        self.walls.push(outcome.wall_ns as f64);
-        let used = outcome.used.unwrap_or_default();
-        self.user.push(used.user_ns as f64);
-        self.system.push(used.system_ns as f64);
-        self.last = Some(outcome);
-    }
-
-    fn print_interval(&self, interval: &Outcome, out: &mut dyn Write) -> anyhow::Result<()> {
-        let frame = Frame {
-            events: &interval.infos,
-            blocks: interval.grouping.blocks(&interval.readings),
-            by: interval.grouping.by(),
-            wall_ns: interval.wall_ns as f64,
-            at_ns: Some(interval.at_ns),
-        };
-        Style { repeated: false, ..self.style.clone() }.print(&frame, out)?;
-        Ok(out.flush()?)
-    }
-
-    fn print(&self, opts: &RunOpts, out: &mut dyn Write) -> anyhow::Result<()> {
-        let Some(last) = &self.last else { return Ok(()) };
-        let frame = Frame {
-            events: &last.infos,
-            blocks: self.average.blocks(),
-            by: last.grouping.by(),
-            wall_ns: self.wall.mean(),
-            at_ns: None,
-        };
-        if self.style.form != Form::Text {
-            return Ok(self.style.print(&frame, out)?);
-        }
-        let runs = if self.args.repeat > 1 { format!(" ({} runs)", self.walls.len()) } else { String::new() };
-        writeln!(out, "\n Performance counter stats for {}{runs}:\n", subject(opts))?;
-        self.style.print(&frame, out)?;
-        self.print_footer(opts, out)
-    }
-
-    fn print_footer(&self, opts: &RunOpts, out: &mut dyn Write) -> anyhow::Result<()> {
-        let seconds = self.wall.mean() / 1e9;
-        if !opts.events.is_empty() {
-            writeln!(out)?;
-        }
-        if self.walls.len() < 2 {
-            writeln!(out, " {seconds:17.9} seconds time elapsed")?;
-            if opts.target.whom == Whom::Command {
-                let (user, system) = (self.user.mean() / 1e9, self.system.mean() / 1e9);
-                writeln!(out, "\n {user:17.9} seconds user\n {system:17.9} seconds sys")?;
-            }
-        } else {
-            self.print_spread(seconds, out)?;
-        }
-        Ok(writeln!(out, "\n")?)
-    }
-
-    /// The mean time, no more digits than its deviation deserves, and its 95 % interval.
-    fn print_spread(&self, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
-        let deviation = self.wall.deviation_of_mean() / 1e9;
-        let digits = if deviation > 0.0 { (2.0 - deviation.log10().floor()).clamp(0.0, 9.0) } else { 9.0 };
-        let digits = digits as usize;
-        if self.args.table {
-            self.print_table(digits, seconds, out)?;
-        }
-        let pct = self.wall.deviation_pct();
-        write!(out, " {seconds:17.digits$} +- {deviation:.digits$} seconds time elapsed  ( +-{pct:6.2}% )")?;
-        if let Some((low, high)) = self.wall.interval_95() {
-            write!(out, "  [95%: {:.digits$} .. {:.digits$}]", low.max(0.0) / 1e9, high / 1e9)?;
-        }
-        writeln!(out)
-    }
-
-    fn print_table(&self, digits: usize, mean: f64, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "         # Table of individual measurements:")?;
-        for run in self.walls.iter().map(|w| w / 1e9) {
-            let percent = if mean > 0.0 { 100.0 * (run - mean).abs() / mean } else { 0.0 };
-            let bar = "#".repeat((percent / 5.0) as usize).chars().take(20).collect::<String>();
-            writeln!(out, " {run:17.digits$} ({:+.digits$}) {}", run - mean, if bar.is_empty() { "#" } else { &bar })?;
-        }
-        writeln!(out, "\n         # Final result:")
-    }
-
-    /// The command's own status, 128 + signal, or success.
-    fn exit_code(&self) -> ExitCode {
-        let Some(last) = &self.last else { return ExitCode::SUCCESS };
-        match (last.exit, last.interrupted) {
-            (Some(exit), _) => ExitCode::from(exit.shell_code()),
-            (None, _) => ExitCode::SUCCESS,
-        }
-    }
-}
-
-/// Whom the numbers are of, as perf's heading says it.
-fn subject(opts: &RunOpts) -> String {
-    let list = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let text = match &opts.target.whom {
-        Whom::System => match &opts.target.cpus {
-            Some(cpus) => format!("CPU(s) {}", list(cpus)),
-            None => "system wide".to_owned(),
-        },
-        Whom::Processes(pids) => return format!("process id '{}'", list(pids)),
-        Whom::Threads(tids) => return format!("thread id '{}'", list(tids)),
-        Whom::User(uid) => return format!("user '{uid}'"),
-        Whom::Command => joined(&opts.target.command),
-    };
-    format!("'{}'", out::harmless(&text))
-}
-
-fn joined(command: &[OsString]) -> String {
-    command.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
-}
-
 fn shell(command: Option<&str>) -> anyhow::Result<()> {
     let Some(command) = command else { return Ok(()) };
     let status = Command::new("sh").args(["-c", command]).status().context("cannot run sh")?;
@@ -471,42 +415,22 @@ fn shell(command: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// All threads that run now, but our own.
+fn every_thread() -> Vec<u32> {
+    let own = std::process::id();
+    let pids = record::proc::pids().into_iter().filter(|&pid| pid != own);
+    pids.flat_map(|pid| record::proc::threads(pid).unwrap_or_default()).collect()
+}
+
+/// The moment as `-o` files note it.
+fn started() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    crate::text::header::date::utc(now.map_or(0, |since| since.as_secs()))
+}
+
 /// Does the locale of numbers set thousands off? All but the plain C locale are taken to do so, by commas.
 fn locale_groups_digits() -> bool {
     let set = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_NUMERIC")).or_else(|| set("LANG"));
     locale.is_some_and(|l| l != "C" && l != "POSIX" && !l.starts_with("C."))
-}
-
-/// As C's `ctime` writes it, in UTC: `Sun Nov 22 00:18:57 2026`.
-fn calendar(time: SystemTime) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    // Days since 1 March of the year 0, in whole eras of 400 years.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let month = (march_month + 2) % 12;
-    let year = year + era * 400 + u64::from(month < 2);
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let names = (DAYS[(days % 7) as usize], MONTHS[month as usize]);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{} {} {day:2} {hour:02}:{minute:02}:{second:02} {year}", names.0, names.1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_written_as_c_does() {
-        let at = |s| calendar(SystemTime::UNIX_EPOCH + Duration::from_secs(s));
-        assert_eq!(at(0), "Thu Jan  1 00:00:00 1970");
-        assert_eq!(at(951_782_400), "Tue Feb 29 00:00:00 2000");
-        assert_eq!(at(1_795_306_737), "Sun Nov 22 00:18:57 2026");
-    }
 }

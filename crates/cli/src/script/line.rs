@@ -12,7 +12,7 @@ use crate::out::harmless;
 use crate::symbols::ObjectFiles;
 use perfdata::abi::*;
 use perfdata::tracepoint::Formats;
-use perfdata::{CpuMode, Event, Regs, Weight};
+use perfdata::{CpuMode, DataSource, Event, Regs, Weight};
 use profile::machine::Mappings;
 use profile::profile::Profile;
 use std::fmt::Write;
@@ -178,7 +178,8 @@ fn write_numbers(out: &mut String, fields: FieldSet, profile: &Profile, event: &
         }
     }
     if fields.has(Field::DataSrc) {
-        let _ = write!(out, " {:16x}", s.data_src.unwrap_or(0));
+        let source = s.data_src.unwrap_or(0);
+        let _ = write!(out, " {source:16x} {}", DataSource(source));
     }
     if fields.has(Field::Weight) {
         let weight = match s.weight {

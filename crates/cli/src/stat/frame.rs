@@ -16,6 +16,8 @@ pub struct EventInfo {
     pub scale: f64,
     /// What it counts, for the metrics that relate it to others.
     pub role: Role,
+    /// The cgroup it counts in; only events of the same are related to each other.
+    pub cgroup: Option<String>,
     /// The modes it leaves out; only events that leave out the same are related to each other.
     pub modes: u64,
 }
@@ -61,6 +63,7 @@ impl EventInfo {
             unit: spec.unit.clone().unwrap_or_else(|| unit.to_owned()),
             scale: spec.scale.unwrap_or(scale),
             role,
+            cgroup: spec.cgroup.clone(),
             modes: attr.flags.0 & modes.0,
         }
     }

@@ -45,7 +45,7 @@ pub fn metrics(events: &[EventInfo], cells: &[Cell], index: usize, wall_ns: f64)
     let (Some(event), Some(value)) = (events.get(index), cells.get(index).and_then(Cell::value)) else {
         return Vec::new();
     };
-    let all = Related { events, cells, modes: event.modes };
+    let all = Related { events, cells, of: event };
     match event.role {
         Role::Clock => ratio(Form::Three, value, Some(wall_ns), 1.0, "CPUs utilized"),
         Role::Hardware(abi::PERF_COUNT_HW_INSTRUCTIONS) => instructions(value, &all),
@@ -113,12 +113,12 @@ fn ratio(form: Form, value: f64, total: Option<f64>, factor: f64, unit: &str) ->
 struct Related<'a> {
     events: &'a [EventInfo],
     cells: &'a [Cell],
-    modes: u64,
+    of: &'a EventInfo,
 }
 
 impl Related<'_> {
     fn find(&self, role: Role) -> Option<f64> {
-        let same = |e: &EventInfo| e.role == role && e.modes == self.modes;
+        let same = |e: &EventInfo| e.role == role && e.modes == self.of.modes && e.cgroup == self.of.cgroup;
         self.events.iter().zip(self.cells).find(|(e, _)| same(e)).and_then(|(_, c)| c.value())
     }
 
@@ -129,7 +129,8 @@ impl Related<'_> {
     /// The clock's time; one that leaves out the same modes before any other.
     fn clock_ns(&self) -> Option<f64> {
         let any = || {
-            let clocks = self.events.iter().zip(self.cells).filter(|(e, _)| e.role == Role::Clock);
+            let is_clock = |e: &EventInfo| e.role == Role::Clock && e.cgroup == self.of.cgroup;
+            let clocks = self.events.iter().zip(self.cells).filter(|(e, _)| is_clock(e));
             clocks.filter_map(|(_, c)| c.value()).next()
         };
         self.find(Role::Clock).or_else(any).filter(|ns| *ns > 0.0)

@@ -5,6 +5,8 @@
 pub mod compare;
 pub mod frame;
 pub mod metric;
+pub mod metric_only;
+pub mod outcome;
 pub mod print;
 pub mod run;
 pub mod series;

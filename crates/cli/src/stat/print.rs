@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use super::frame::{Aggregation, Cell, Count, EventInfo, Frame, Key};
 use super::metric::{Metric, metrics};
+use super::metric_only;
 use crate::out::harmless;
 
 /// Width of the metric column, ` # ` included.
@@ -20,6 +21,8 @@ pub struct Style {
     pub big_num: bool,
     /// There are several runs, so each value has a spread.
     pub repeated: bool,
+    /// Only what the counts mean, not the counts.
+    pub metric_only: bool,
 }
 
 /// The three forms.
@@ -36,6 +39,9 @@ pub enum Form {
 impl Style {
     /// Prints every value of `frame`, one a line (metrics that need a line of their own below).
     pub fn print(&self, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {
+        if self.metric_only {
+            return metric_only::print(&self.form, frame, out);
+        }
         for (block, event) in frame.order() {
             let unit = &frame.blocks[block];
             let line = Line {
@@ -94,6 +100,9 @@ impl Line<'_> {
         let name = harmless(&self.event.name);
         let name_columns = if self.cell.value().is_some() { 32 } else { 25 };
         write!(out, "{prefix}{value:>18} {:<unit_columns$} {name:<name_columns$}", self.event.unit)?;
+        if let Some(cgroup) = &self.event.cgroup {
+            write!(out, " {}", harmless(cgroup))?;
+        }
         let mut metrics = self.metrics.iter();
         write!(out, "{:<METRIC_COLUMNS$}", metrics.next().map(metric_text).unwrap_or_default())?;
         write!(out, "{}{}", self.spread(), self.running_text())?;
@@ -111,18 +120,7 @@ impl Line<'_> {
     }
 
     fn text_prefix(&self) -> String {
-        let at = self.frame.at_ns.map(|ns| format!("{:>6}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000));
-        let places = self.places;
-        let key = match self.key {
-            Key::Global => String::new(),
-            Key::Cpu(cpu) => format!("CPU{cpu:<7} "),
-            Key::Core(socket, die, core) => format!("S{socket}-D{die}-C{core:<8} {places:>4} "),
-            Key::Die(socket, die) => format!("S{socket}-D{die:<8} {places:>4} "),
-            Key::Socket(socket) => format!("S{socket:<5} {places:>4} "),
-            Key::Node(node) => format!("N{node:<5} {places:>4} "),
-            Key::Thread(tid, comm) => format!("{:>16}-{tid:<8} ", harmless(comm)),
-        };
-        at.unwrap_or_default() + &key
+        text_prefix(self.frame.at_ns, self.key, self.places)
     }
 
     /// perf's `( +-  1.60% )`, and the interval that the true mean lies in.
@@ -169,6 +167,9 @@ impl Line<'_> {
             Cell::Counted(count) => self.number(count.value * self.event.scale),
         };
         write!(out, "{prefix}{value}{sep}{}{sep}{}{sep}", self.event.unit, harmless(&self.event.name))?;
+        if let Some(cgroup) = &self.event.cgroup {
+            write!(out, "{}{sep}", harmless(cgroup))?;
+        }
         if self.style.repeated {
             write!(out, "{:.2}%{sep}", self.deviation_pct())?;
         }
@@ -217,6 +218,9 @@ impl Line<'_> {
             "{{{}\"counter-value\" : \"{value}\", \"unit\" : {unit}, \"event\" : {name}, ",
             self.json_prefix()
         )?;
+        if let Some(cgroup) = &self.event.cgroup {
+            write!(out, "\"cgroup\" : {}, ", json_text(cgroup))?;
+        }
         if self.style.repeated {
             write!(out, "\"variance\" : {:.2}, ", self.deviation_pct())?;
         }
@@ -263,17 +267,32 @@ impl Line<'_> {
     }
 }
 
+/// What stands before a value: the time of the interval, and whose value it is.
+pub(super) fn text_prefix(at_ns: Option<u64>, key: &Key, places: usize) -> String {
+    let at = at_ns.map(|ns| format!("{:>6}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000));
+    let key = match key {
+        Key::Global => String::new(),
+        Key::Cpu(cpu) => format!("CPU{cpu:<7} "),
+        Key::Core(socket, die, core) => format!("S{socket}-D{die}-C{core:<8} {places:>4} "),
+        Key::Die(socket, die) => format!("S{socket}-D{die:<8} {places:>4} "),
+        Key::Socket(socket) => format!("S{socket:<5} {places:>4} "),
+        Key::Node(node) => format!("N{node:<5} {places:>4} "),
+        Key::Thread(tid, comm) => format!("{:>16}-{tid:<8} ", harmless(comm)),
+    };
+    at.unwrap_or_default() + &key
+}
+
 /// ` # ` with the number and its words.
 fn metric_text(metric: &Metric) -> String {
     format!(" # {} {}", metric.text, metric.unit)
 }
 
 /// The digits of a metric's text, without blanks and percent signs.
-fn bare_number(text: &str) -> &str {
+pub(super) fn bare_number(text: &str) -> &str {
     text.trim().trim_end_matches(['%', ' '])
 }
 
-fn key_name(key: &Key) -> String {
+pub(super) fn key_name(key: &Key) -> String {
     match key {
         Key::Global => String::new(),
         Key::Cpu(cpu) => format!("CPU{cpu}"),
@@ -285,7 +304,7 @@ fn key_name(key: &Key) -> String {
     }
 }
 
-fn json_text(text: &str) -> String {
+pub(super) fn json_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

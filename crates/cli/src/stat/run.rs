@@ -26,6 +26,8 @@ pub struct RunOpts {
     pub target: Target,
     /// What the readings will be grouped by: decides whether each CPU gets its own counter.
     pub by: Aggregation,
+    /// The threads are all of the machine: those that did not run are not shown.
+    pub all_threads: bool,
     /// Children don't count.
     pub no_inherit: bool,
     /// Start counting so long after the command's start.
@@ -115,7 +117,7 @@ impl<'a> Run<'a> {
             opts,
             signals,
             child,
-            grouping: Grouping::new(opts.by, &places),
+            grouping: Grouping::new(opts.by, &places).only_counted(opts.all_threads),
             tids,
             counters,
             infos,

@@ -48,7 +48,7 @@ fn global(cells: Vec<Cell>) -> Vec<Block> {
 }
 
 fn text() -> Style {
-    Style { form: Form::Text, big_num: false, repeated: false }
+    Style { form: Form::Text, big_num: false, repeated: false, metric_only: false }
 }
 
 #[test]
@@ -222,4 +222,39 @@ fn thousands_are_set_off() {
     assert_eq!(with_commas("1234567.89"), "1,234,567.89");
     assert_eq!(with_commas("-123"), "-123");
     assert_eq!(with_commas("1000"), "1,000");
+}
+
+#[test]
+fn metrics_alone_stand_in_columns_and_rates_are_left_out() {
+    let cells = || vec![count(958_591.0), count(587_112.0), count(7.0)];
+    let only = |form| Style { form, metric_only: true, ..text() };
+    let printed =
+        |form| print("cycles,instructions,cs", global(cells()), Aggregation::Global, &only(form), None);
+    assert_eq!(printed(Form::Text), "      insn per cycle \n                0.61 \n");
+    assert_eq!(printed(Form::Csv(",".to_owned())), "insn per cycle,\n0.61,\n");
+    let line: serde_json::Value = serde_json::from_str(&printed(Form::Json)).expect("JSON");
+    assert!((line["insn per cycle"].as_f64().expect("a number") - 0.612_474).abs() < 1e-6);
+    let nothing = print("cs", global(vec![count(1.0)]), Aggregation::Global, &only(Form::Text), None);
+    assert!(nothing.starts_with("# no metric"), "{nothing}");
+}
+
+#[test]
+fn a_cgroup_is_named_behind_its_event_and_events_of_others_are_not_related_to_it() {
+    let events: Vec<EventInfo> = parse("cs,cpu-clock", &Nothing)
+        .expect("known events")
+        .into_iter()
+        .zip(["a", "b"])
+        .map(|(event, cgroup)| EventInfo::of(&event.in_cgroup(cgroup, 0)))
+        .collect();
+    let blocks = || global(vec![Cell::NotCounted { enabled_ns: 0.0 }, count(5e6)]);
+    let frame =
+        |blocks| Frame { events: &events, blocks, by: Aggregation::Global, wall_ns: 1e9, at_ns: None };
+    let mut out = Vec::new();
+    text().print(&frame(blocks()), &mut out).expect("writes to memory");
+    let first = format!("     <not counted>      {:<25} a{:35}", "cs", "");
+    assert_eq!(String::from_utf8_lossy(&out).lines().next(), Some(first.as_str()));
+    let csv = Style { form: Form::Csv(",".to_owned()), ..text() };
+    let mut out = Vec::new();
+    csv.print(&frame(global(vec![count(3.0), count(5e6)])), &mut out).expect("writes to memory");
+    assert_eq!(String::from_utf8_lossy(&out).lines().next(), Some("3,,cs,a,1000000,100.00,,"));
 }

@@ -27,6 +27,8 @@ pub struct Grouping {
     keys: Vec<Key>,
     /// The places that count one task on one CPU each, by task.
     spread: Vec<Vec<usize>>,
+    /// Groups without any count are left out, the biggest come first.
+    only_counted: bool,
 }
 
 impl Grouping {
@@ -39,7 +41,13 @@ impl Grouping {
             }
         }
         let keys = places.iter().map(|p| key_of(by, *p)).collect();
-        Self { by, keys, spread: spread.into_values().collect() }
+        Self { by, keys, spread: spread.into_values().collect(), only_counted: false }
+    }
+
+    /// Says whether groups without any count are left out, the others in falling order of their first event.
+    pub fn only_counted(mut self, only: bool) -> Self {
+        self.only_counted = only;
+        self
     }
 
     /// A task's counter on one CPU is enabled whenever the task runs anywhere, but can only run on its CPU. What it
@@ -79,7 +87,13 @@ impl Grouping {
             places: count,
             cells: events.iter().map(|e| self.cell(e, key)).collect(),
         };
-        places.into_iter().map(block).collect()
+        let mut blocks: Vec<Block> = places.into_iter().map(block).collect();
+        if self.only_counted {
+            blocks.retain(|block| block.cells.iter().any(|cell| cell.value().is_some_and(|v| v > 0.0)));
+            let first = |block: &Block| block.cells.first().and_then(Cell::value).unwrap_or(0.0);
+            blocks.sort_by(|a, b| first(b).total_cmp(&first(a)));
+        }
+        blocks
     }
 
     fn cell(&self, event: &EventReadings, key: &Key) -> Cell {

@@ -7,7 +7,7 @@ use super::callgraph::{self, GraphStyle, Whole};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use profile::profile::{Profile, Sums};
-use profile::view::report::{Field, Report, ReportRow, Section, SortKey};
+use profile::view::report::{Field, Report, ReportRow, Section, SortKey, Value as Cell};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -24,6 +24,10 @@ pub struct StdioOpts {
     pub quiet: bool,
     /// Colour percentages.
     pub colour: bool,
+    /// In the view of memory accesses the keys, for the head; `None` in all others.
+    pub memory_keys: Option<String>,
+    /// Widths of the columns from left to right, in characters; 0 and what is missing is the width of the content.
+    pub widths: Vec<usize>,
     /// Columns not shown because all rows have this one value: (key, perf's word for it, the value).
     pub elided: Vec<(SortKey, &'static str, String)>,
     /// What the totals count: shown rather than all samples (`--percentage relative`).
@@ -87,7 +91,10 @@ fn write_section_head(
     let period = sums.iter().fold(0u64, |sum, next| sum.wrapping_add(next.period));
     let (plural, name) = section_name(profile, section);
     writeln!(out, "# Samples: {} of event{plural} '{}'", rounded_count(count), harmless(&name))?;
-    writeln!(out, "# Event count (approx.): {period}\n#")
+    match &opts.memory_keys {
+        Some(keys) => writeln!(out, "# Total weight : {period}\n# Sort order   : {keys}\n#"),
+        None => writeln!(out, "# Event count (approx.): {period}\n#"),
+    }
 }
 
 /// The name of the event, or of the group with its members; with the plural `s` if there are several.
@@ -145,7 +152,8 @@ impl<'a> Table<'a> {
                 Field::Overhead if both => "Self".to_owned(),
                 field => field.heading(),
             };
-            let width = table.width(field, &heading);
+            let given = opts.widths.get(table.columns.len()).copied().filter(|&width| width > 0);
+            let width = given.unwrap_or_else(|| table.width(field, &heading));
             table.columns.push(Column { field, heading, width, value });
         }
         table
@@ -172,8 +180,7 @@ impl<'a> Table<'a> {
         let unnamed = || self.section.rows.iter().any(|row| row.values.iter().any(is_unnamed));
         let least = match key {
             SortKey::Dso if self.opts.separator.is_none() && self.dso_is_open() && unnamed() => 16,
-            SortKey::Socket | SortKey::Cgroup => 6,
-            _ => 0,
+            key => key.least_width(),
         };
         longest.unwrap_or(0).max(least)
     }
@@ -186,7 +193,11 @@ impl<'a> Table<'a> {
     fn value_text(&self, key: &SortKey, row: &ReportRow, at: usize) -> String {
         let value = &row.values[at];
         let text = match (key, value) {
-            (SortKey::Cpu, profile::view::report::Value::Number(cpu)) => padded_cpu(*cpu),
+            // What hardware gave each sample on the average, times the samples: perf's "global" numbers.
+            (SortKey::Weight | SortKey::WordTotal(_), Cell::Number(each)) => {
+                let samples: u64 = row.own.iter().map(|sums| sums.count).sum();
+                each.saturating_mul(samples.cast_signed()).to_string()
+            }
             _ => self.profile.value_text(key, value),
         };
         let text = harmless(&text);
@@ -204,7 +215,8 @@ impl<'a> Table<'a> {
                 self.separate(&mut names);
                 dots.push_str("  ");
             }
-            let (heading, width) = (&column.heading, column.width);
+            let width = column.width;
+            let heading: String = column.heading.chars().take(width).collect();
             let _ = match column.field {
                 Field::Key(_) => write!(names, "{heading:<width$}"),
                 _ => write!(names, "{heading:>width$}"),
@@ -268,8 +280,13 @@ impl<'a> Table<'a> {
         let (Field::Key(key), Some(at)) = (column.field, column.value) else {
             return self.number(row, column.field);
         };
-        let text = self.value_text(key, row, at);
         let width = column.width;
+        let mut text = self.value_text(key, row, at);
+        // As perf: only names give way to a width that was asked for.
+        let may_cut = self.opts.separator.is_none() && !is_unnamed(&row.values[at]);
+        if let Some((end, _)) = text.char_indices().nth(width).filter(|_| may_cut) {
+            text.truncate(end);
+        }
         let right = matches!(key, SortKey::TraceField(_)) || (key.is_number() && *key != SortKey::Cpu);
         let flush_right = right && self.opts.separator.is_none();
         if flush_right { format!("{text:>width$}") } else { text }
@@ -346,14 +363,8 @@ impl<'a> Table<'a> {
     }
 }
 
-fn is_unnamed(value: &profile::view::report::Value) -> bool {
-    matches!(value, profile::view::report::Value::Symbol { symbol: None, .. })
-}
-
-/// Three digits, the sign extra: `003`, `-001`.
-fn padded_cpu(cpu: i64) -> String {
-    let sign = if cpu < 0 { "-" } else { "" };
-    format!("{sign}{:03}", cpu.unsigned_abs())
+fn is_unnamed(value: &Cell) -> bool {
+    matches!(value, Cell::Symbol { symbol: None, .. })
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

@@ -1,6 +1,7 @@
 //! What a session keeps of its samples.
 
 use super::SampleFilter;
+use perfdata::{Sample, Weight};
 
 /// Dimensions that cost memory and are kept only when a view needs them.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,44 @@ pub struct Dimensions {
     pub sample: bool,
     /// Requests to disks, from the block layer's tracepoints.
     pub block_io: bool,
+    /// Numbers of the sample's own.
+    pub words: Vec<SampleWord>,
+}
+
+/// A number that samples carry when it was asked for at recording: cells can be kept apart by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SampleWord {
+    /// Second part of the weight: on x86 the instruction's latency in cycles.
+    InstructionLatency,
+    /// Third part of the weight: on PowerPC and x86 cycles in the pipeline's last stage.
+    StageCycles,
+    /// Size in bytes of the page of the code; 0 if not known.
+    CodePageSize,
+    /// Size in bytes of the page of the data; 0 if not known.
+    DataPageSize,
+    /// Physical address of the data.
+    PhysicalAddress,
+    /// Where a memory access was answered from ([`perfdata::DataSource`]).
+    DataSource,
+}
+
+impl SampleWord {
+    /// Its value in `sample`; `None` if the sample does not carry it.
+    #[must_use]
+    pub fn of(self, sample: &Sample<'_>) -> Option<u64> {
+        let parts = match sample.weight {
+            Some(Weight::Struct { var2, var3, .. }) => Some((var2, var3)),
+            _ => None,
+        };
+        match self {
+            Self::InstructionLatency => parts.map(|(latency, _)| u64::from(latency)),
+            Self::StageCycles => parts.map(|(_, cycles)| u64::from(cycles)),
+            Self::CodePageSize => sample.code_page_size,
+            Self::DataPageSize => sample.data_page_size,
+            Self::PhysicalAddress => sample.phys_addr,
+            Self::DataSource => sample.data_src,
+        }
+    }
 }
 
 /// Turns tracepoint payloads into text; the caller has the formats.

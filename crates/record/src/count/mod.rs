@@ -5,7 +5,9 @@
 mod topology;
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 
 use perfdata::{Attr, AttrFlags, abi};
 
@@ -14,6 +16,7 @@ use crate::event::EventSpec;
 use crate::proc;
 use crate::sys::mem::raise_open_files;
 use crate::sys::{Counter, CounterPlace, Cpu};
+use crate::target::open_cgroup;
 
 pub use topology::CpuPlace;
 
@@ -159,13 +162,14 @@ impl Counters {
         if self.user_only {
             narrow_to_user(&mut attr, event);
         }
+        let cgroup = event.cgroup.as_deref().map(open_cgroup).transpose()?;
         for (nth, place) in places.iter().enumerate() {
             if event.cpus.as_ref().is_some_and(|cpus| place.cpu.is_some_and(|c| !cpus.contains(&c))) {
                 slot.counters.push(None);
                 continue;
             }
             let leader = leader.and_then(|l| self.slots[l].counters.get(nth)?.as_ref());
-            match open_at(&mut attr, event, *place, leader) {
+            match open_at(&mut attr, event, *place, Beside { leader, cgroup: cgroup.as_ref() }) {
                 Ok(counter) => slot.counters.push(Some(counter)),
                 Err(Refusal::TaskGone) => slot.counters.push(None),
                 Err(Refusal::NotSupported(errno)) => {
@@ -227,15 +231,18 @@ fn attr_of(event: &EventSpec, opts: CountOpts, follows_leader: bool) -> Attr {
     attr
 }
 
+/// What a counter is opened under: the leader of its group, a cgroup's folder.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    leader: Option<&'a Counter>,
+    cgroup: Option<&'a File>,
+}
+
 /// Opens one counter, giving way where the kernel refuses only a detail; `attr` keeps what was given up.
-fn open_at(
-    attr: &mut Attr,
-    event: &EventSpec,
-    place: Place,
-    leader: Option<&Counter>,
-) -> Result<Counter, Refusal> {
+fn open_at(attr: &mut Attr, event: &EventSpec, place: Place, beside: Beside<'_>) -> Result<Counter, Refusal> {
     let tid = place.tid.map_or(-1, |t| i32::try_from(t).unwrap_or(i32::MAX));
-    let at = CounterPlace { tid, cpu: place.cpu.map_or(Cpu::Any, Cpu::One), leader, cgroup: None };
+    let (leader, cgroup) = (beside.leader, beside.cgroup.map(AsFd::as_fd));
+    let at = CounterPlace { tid, cpu: place.cpu.map_or(Cpu::Any, Cpu::One), leader, cgroup };
     let mut raised = false;
     loop {
         let error = match Counter::open(&attr.to_bytes(), at) {

@@ -42,6 +42,8 @@ pub struct EventSpec {
     pub terms: Terms,
     /// `--filter` text for the kernel's `SET_FILTER`.
     pub filter: Option<String>,
+    /// Count only tasks of this cgroup, a path below the hierarchy's mount (system-wide counters only).
+    pub cgroup: Option<String>,
     /// A count that tally takes itself; the attr is a dummy then.
     pub tool: Option<Tool>,
     /// The only CPUs the PMU counts on (`cpumask` in sysfs), ascending; `None`: all.
@@ -67,6 +69,16 @@ impl EventSpec {
     #[must_use]
     pub fn leader_of(&self, index: usize) -> Option<usize> {
         self.group.as_ref().map(|g| g.leader).filter(|&leader| leader != index)
+    }
+
+    /// The same in `cgroup`, as a copy of a whole list of events that begins at `first`.
+    #[must_use]
+    pub fn in_cgroup(mut self, cgroup: &str, first: usize) -> Self {
+        self.cgroup = Some(cgroup.to_owned());
+        if let Some(group) = &mut self.group {
+            group.leader += first;
+        }
+        self
     }
 
     /// `P`: the highest `precise_ip` the kernel takes.

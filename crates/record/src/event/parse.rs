@@ -381,6 +381,7 @@ impl<'a> Parser<'a> {
             group: None,
             terms: draft.settings.terms,
             filter: None,
+            cgroup: None,
             tool: draft.tool,
             cpus: draft.cpus,
             unit: draft.settings.unit,

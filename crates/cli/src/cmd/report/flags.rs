@@ -1,8 +1,5 @@
 //! The flags of `tally report`, in perf's spelling.
 
-use crate::text::callgraph::Value;
-use anyhow::{Context, bail};
-use profile::view::report::{Field, GraphKey, GraphMode, GraphOpts, GraphOrder, SortKey};
 use std::path::PathBuf;
 
 /// Show where the samples of a recording fall: in the terminal to browse, or as text
@@ -108,7 +105,7 @@ pub struct Args {
     #[arg(long)]
     pub show_total_period: bool,
     /// Columns for kernel and user time
-    #[arg(long)]
+    #[arg(long, alias = "show-cpu-utilization")]
     pub showcpuutilization: bool,
     /// Show the events of a group side by side (default for groups of record's {a,b})
     #[arg(long, overrides_with = "no_group")]
@@ -119,6 +116,42 @@ pub struct Args {
     /// Show samples even if there are branch stacks
     #[arg(long)]
     pub no_branch_stack: bool,
+    /// Show the branches of branch stacks (default if there are any)
+    #[arg(short = 'b', long, conflicts_with = "no_branch_stack")]
+    pub branch_stack: bool,
+    /// Only CPUs of this socket
+    #[arg(long, value_name = "N")]
+    pub socket_filter: Option<u32>,
+    /// Rows by where memory accesses were answered from (recorded with -d and -W)
+    #[arg(long)]
+    pub mem_mode: bool,
+    /// Widths of the columns from left to right; 0 for as wide as the content
+    #[arg(short = 'w', long, value_name = "N,N", value_delimiter = ',')]
+    pub column_widths: Vec<usize>,
+    /// Length of a slice for the sort key `time`: 10ms, 500us, 1s
+    #[arg(long, value_name = "TIME")]
+    pub time_quantum: Option<String>,
+    /// Numbers of records by type and event
+    #[arg(long)]
+    pub stats: bool,
+    /// The threads of the recording
+    #[arg(long)]
+    pub tasks: bool,
+    /// The threads, with what their processes had mapped
+    #[arg(long)]
+    pub mmaps: bool,
+    /// perf's dump of all records; `tally dump` prints them
+    #[arg(short = 'D', long, hide = true)]
+    pub dump_raw_trace: bool,
+    /// perf's flag: how Intel PT is decoded
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "", hide = true)]
+    pub itrace: Option<String>,
+    /// perf's flag: events without samples are left out anyway
+    #[arg(long, hide = true, conflicts_with = "no_skip_empty")]
+    pub skip_empty: bool,
+    /// perf's flag for its browser: samples kept for each row
+    #[arg(long, value_name = "N", hide = true)]
+    pub samples: Option<u32>,
     /// The file's header before the report
     #[arg(long)]
     pub header: bool,
@@ -168,231 +201,5 @@ impl Args {
             }
         }
         (input.unwrap_or_else(|| PathBuf::from("perf.data")), filter)
-    }
-}
-
-/// What `-g` says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CallGraph {
-    /// Form, minimum, direction, grouping; `None` for no graphs.
-    pub graph: Option<GraphOpts>,
-    /// The direction was given.
-    pub order_given: bool,
-    /// Entries per level; 0 is no limit.
-    pub limit: usize,
-    /// The numbers.
-    pub value: Value,
-}
-
-/// Reads `-g`'s value: words in any order, as perf takes them; the first number is the minimum, the second the limit.
-///
-/// # Errors
-/// If a word is none of perf's.
-pub fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
-    let mut graph = GraphOpts::default();
-    let mut parsed = CallGraph { graph: None, order_given: false, limit: 0, value: Value::Percent };
-    let mut numbers = 0;
-    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        match word {
-            "graph" => graph.mode = GraphMode::Graph,
-            "fractal" => graph.mode = GraphMode::Fractal,
-            "flat" => graph.mode = GraphMode::Flat,
-            "folded" => graph.mode = GraphMode::Folded,
-            "none" | "no" => return Ok(parsed),
-            "caller" => (graph.order, parsed.order_given) = (GraphOrder::Caller, true),
-            "callee" => (graph.order, parsed.order_given) = (GraphOrder::Callee, true),
-            "function" => graph.key = GraphKey::Function,
-            "address" => graph.key = GraphKey::Address,
-            "srcline" => graph.key = GraphKey::SrcLine,
-            "percent" => parsed.value = Value::Percent,
-            "period" => parsed.value = Value::Period,
-            "count" => parsed.value = Value::Count,
-            "branch" => {}
-            number => {
-                let value: f64 = number.parse().with_context(|| unknown_word(number))?;
-                match numbers {
-                    0 => graph.min_percent = value,
-                    _ => parsed.limit = value.max(0.0) as usize,
-                }
-                numbers += 1;
-            }
-        }
-    }
-    parsed.graph = Some(graph);
-    Ok(parsed)
-}
-
-fn unknown_word(word: &str) -> String {
-    format!(
-        "-g: unknown word '{word}' (graph, fractal, flat, folded, none, caller, callee, function, address, \
-         srcline, percent, period, count, or a number)"
-    )
-}
-
-/// Reads a list of fields or keys.
-///
-/// # Errors
-/// If a name is unknown and no field of a tracepoint either; the nearest name is told.
-pub fn parse_fields(flag: &str, text: &str, is_trace_field: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Field>> {
-    let mut fields = Vec::new();
-    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let name = name.trim_start_matches('+');
-        match Field::parse(name) {
-            Some(field) => fields.push(field),
-            None if is_trace_field(name) => fields.push(Field::Key(SortKey::TraceField(name.to_owned()))),
-            None => match nearest(name, Field::names()) {
-                Some(near) => bail!("{flag}: unknown key '{name}', did you mean '{near}'?"),
-                None => bail!("{flag}: unknown key '{name}' (known: {})", Field::names().collect::<Vec<_>>().join(" ")),
-            },
-        }
-    }
-    if fields.is_empty() {
-        bail!("{flag}: no key given");
-    }
-    Ok(fields)
-}
-
-/// The name with the fewest edits from `word`, if there are at most a third of its letters.
-pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let edits = names.map(|name| (edit_distance(word, name), name)).min()?;
-    (edits.0 <= (word.len() / 3).max(1)).then_some(edits.1)
-}
-
-/// Letters to insert, delete or replace to get from `a` to `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
-/// `0-3,5` as numbers.
-///
-/// # Errors
-/// If a part is no number or range, or the list is longer than any machine has CPUs.
-pub fn parse_cpus(text: &str) -> anyhow::Result<Vec<i32>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.trim().parse::<i32>().with_context(|| format!("-C: '{part}' is no CPU"));
-        let (from, to) = (number(from)?, number(to)?);
-        if to.checked_sub(from).is_none_or(|count| count > 65_536) {
-            bail!("-C: '{part}' is too long a range");
-        }
-        cpus.extend(from..=to);
-    }
-    Ok(cpus)
-}
-
-/// `--time`: `a,b` in seconds of the recording's clock (either may be missing), or parts of `span` (the first and last
-/// sample, ns): `10%-20%`, `10%/3`, several with commas.
-///
-/// # Errors
-/// If it is neither.
-pub fn parse_times(text: &str, span: Option<(u64, u64)>) -> anyhow::Result<Vec<(u64, u64)>> {
-    if !text.contains('%') {
-        return Ok(vec![parse_time(text)?]);
-    }
-    let Some((first, last)) = span else {
-        bail!("--time {text}: the file does not say its first and last time; give seconds");
-    };
-    let at = |percent: f64| first + ((last - first) as f64 * percent.clamp(0.0, 100.0) / 100.0) as u64;
-    let range = |part: &str| {
-        let (from, to) = parse_percents(part).with_context(|| {
-            format!("--time: '{part}' is no part of the time (10%-20%, or 10%/3 for the third tenth)")
-        })?;
-        // As perf: a part begins behind the one before it.
-        let from = if from > 0.0 { at(from) + 1 } else { first };
-        Ok((from, at(to)))
-    };
-    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(range).collect()
-}
-
-/// `10%-20%`, or `10%/3` for 20% to 30%.
-fn parse_percents(part: &str) -> Option<(f64, f64)> {
-    let percent = |text: &str| -> Option<f64> {
-        let value: f64 = text.trim().strip_suffix('%')?.parse().ok()?;
-        (0.0..=100.0).contains(&value).then_some(value)
-    };
-    if let Some((width, number)) = part.split_once('/') {
-        let (width, number) = (percent(width)?, number.trim().parse::<u32>().ok()?);
-        let number = f64::from(number.checked_sub(1)?);
-        return (width > 0.0 && width * number < 100.0).then_some((width * number, width * (number + 1.0)));
-    }
-    let (from, to) = part.split_once('-')?;
-    let (from, to) = (percent(from)?, percent(to)?);
-    (from < to).then_some((from, to))
-}
-
-/// `a,b` in seconds of the recording's clock; either may be missing.
-///
-/// # Errors
-/// If one is no time.
-pub fn parse_time(text: &str) -> anyhow::Result<(u64, u64)> {
-    let (from, to) = text.split_once(',').unwrap_or((text, ""));
-    let end = |text: &str, open: u64| match text.trim() {
-        "" => Ok(open),
-        text => parse_seconds(text).with_context(|| format!("--time: '{text}' is no time in seconds")),
-    };
-    Ok((end(from, 0)?, end(to, u64::MAX)?))
-}
-
-fn parse_seconds(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) {
-        return None;
-    }
-    let nanos: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.parse().ok()?)
-}
-
-/// Fuzz entry: any text as the value of each flag that has a grammar of its own.
-pub fn fuzz_flags(data: &[u8]) {
-    // Longer than any command line; the search for the nearest name is quadratic.
-    let text = String::from_utf8_lossy(&data[..data.len().min(2048)]);
-    let _ = parse_call_graph(&text);
-    let _ = parse_fields("--sort", &text, &|name| name.len() % 2 == 0);
-    let _ = parse_cpus(&text);
-    let _ = parse_times(&text, Some((1, u64::MAX)));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn call_graph_words_come_in_any_order() {
-        let parsed = parse_call_graph("caller,0.1,fractal,7,count").expect("valid");
-        let graph = parsed.graph.expect("a graph");
-        assert_eq!((graph.mode, graph.min_percent, graph.order), (GraphMode::Fractal, 0.1, GraphOrder::Caller));
-        assert_eq!((parsed.limit, parsed.value, parsed.order_given), (7, Value::Count, true));
-        assert_eq!(parse_call_graph("none").expect("valid").graph, None);
-        assert!(parse_call_graph("grpah").is_err());
-    }
-
-    #[test]
-    fn a_misspelt_key_gets_the_nearest_name() {
-        let error = parse_fields("--sort", "comm,symbl", &|_| false).expect_err("unknown").to_string();
-        assert_eq!(error, "--sort: unknown key 'symbl', did you mean 'symbol'?");
-        assert!(parse_fields("--sort", "prev_state", &|name| name == "prev_state").is_ok());
-    }
-
-    #[test]
-    fn times_and_cpus_are_ranges() {
-        assert_eq!(parse_time("1.5,2").expect("valid"), (1_500_000_000, 2_000_000_000));
-        assert_eq!(parse_times("10%/2,90%-100%", Some((100, 200))).expect("valid"), [(111, 120), (191, 200)]);
-        assert!(parse_times("20%-10%", Some((1, 2))).is_err() && parse_times("1%-2%", None).is_err());
-        assert_eq!(parse_time(",0.000000001").expect("valid"), (0, 1));
-        assert_eq!(parse_cpus("0-2,5").expect("valid"), [0, 1, 2, 5]);
-        assert!(parse_cpus("0-2000000000").is_err());
     }
 }

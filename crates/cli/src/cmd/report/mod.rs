@@ -1,16 +1,19 @@
 //! `tally report`: a recording as a table with call graphs, printed or to be browsed.
 
-pub(super) mod flags;
+mod flags;
 mod plan;
+mod records;
+pub(super) mod values;
 
-pub use flags::{Args, CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields, parse_times};
+pub use flags::Args;
 pub use plan::Plan;
+pub use values::{CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields, parse_times};
 
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
 use crate::text::report as stdio;
 use crate::{html, out, term, tui};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::io::{IsTerminal, Write};
 use perfdata::PerfData;
 use profile::reason::{Diagnostics, Reason};
@@ -24,6 +27,16 @@ use std::time::UNIX_EPOCH;
 /// If the recording can't be read, or a flag's value makes no sense.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (path, _) = args.input_and_filter();
+    if args.dump_raw_trace {
+        bail!("{}", records::NO_DUMP);
+    }
+    if args.stats || args.tasks || args.mmaps {
+        records::print(&path, args.stats, args.mmaps)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.itrace.as_deref().is_some_and(|how| !how.is_empty()) {
+        out::note("tally report: --itrace: recorded samples are shown; `tally calls` decodes Intel PT");
+    }
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
     if args.wall {

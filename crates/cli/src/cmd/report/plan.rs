@@ -1,6 +1,7 @@
 //! From flags and a file's events to options: perf's defaults are decided here.
 
-use super::flags::{self, Args, CallGraph};
+use super::flags::Args;
+use super::values::{self as flags, CallGraph};
 use crate::load::{LoadOpts, Recording};
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
@@ -27,6 +28,8 @@ pub struct Plan {
     fields_given: bool,
     /// One row entry per branch of the branch stacks.
     branches: bool,
+    /// Some event was recorded with call chains.
+    has_chains: bool,
     /// First and last sample as the header has them.
     time_span_ns: Option<(u64, u64)>,
 }
@@ -38,7 +41,11 @@ impl Plan {
     /// If a flag's value makes no sense.
     pub fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
         let has_chains = file.events().iter().any(has_chain);
-        let branches = !args.no_branch_stack && file.events().iter().any(has_branches);
+        let recorded = file.events().iter().any(has_branches);
+        if args.branch_stack && !recorded {
+            bail!("-b: the file has no branch stacks; record with -b (tally record -b) on a CPU that has them");
+        }
+        let branches = !args.no_branch_stack && recorded;
         let mut call_graph = flags::parse_call_graph(args.call_graph.as_deref().unwrap_or(""))?;
         let children = has_chains && !args.no_children && !branches;
         let callchains = has_chains && (call_graph.graph.is_some() || children);
@@ -55,7 +62,7 @@ impl Plan {
         report.inlines = callchains && !args.no_inline;
         let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
         let time_span_ns = file.features().sample_time_ns;
-        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, branches, time_span_ns })
+        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, branches, has_chains, time_span_ns })
     }
 
     /// What has to be read for it.
@@ -72,11 +79,22 @@ impl Plan {
             ..SampleFilter::default()
         };
         let keys = self.report.keys();
-        let by_line = keys.iter().any(|key| matches!(key, SortKey::SrcLine | SortKey::SrcFile))
+        if keys.contains(&SortKey::Parent) && !self.has_chains {
+            bail!("--sort parent: the file has no call chains; record with -g");
+        }
+        let reads_lines = |key: &SortKey| {
+            matches!(key, SortKey::SrcLine | SortKey::SrcFile | SortKey::SrcLineFrom | SortKey::SrcLineTo)
+        };
+        let by_line = keys.iter().any(reads_lines)
             || self.report.graph.is_some_and(|graph| graph.key == GraphKey::SrcLine);
         let max_frames = args.max_stack.unwrap_or(usize::MAX);
         let callchains = self.callchains || keys.contains(&SortKey::Parent);
-        let dimensions = Dimensions { branches: self.branches, ..dimensions(&keys) };
+        let mut dimensions = Dimensions { branches: self.branches, ..dimensions(&keys) };
+        dimensions.cpu |= args.socket_filter.is_some();
+        if let Some(quantum) = &args.time_quantum {
+            let slice = flags::parse_quantum(quantum)?;
+            dimensions.time_slice_ns = dimensions.time_slice_ns.map(|_| slice);
+        }
         Ok(LoadOpts {
             session: SessionOpts { dimensions, filter, callchains, max_frames, trace_text: None },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
@@ -98,6 +116,8 @@ impl Plan {
             graph: self.report.graph.map(style),
             min_percent: args.percent_limit,
             quiet: args.quiet,
+            memory_keys: args.mem_mode.then(|| self.sort_given.clone().unwrap_or_else(|| MEMORY_KEYS.to_owned())),
+            widths: args.column_widths.clone(),
             colour,
             elided: self.elided(),
             relative: self.report.relative,
@@ -120,6 +140,9 @@ impl Plan {
         single.map(|(key, word, list)| (key, word, list[0].clone())).collect()
     }
 }
+
+/// perf's keys for memory accesses; what the latency of the pipeline's last stage is, only PowerPC tells.
+const MEMORY_KEYS: &str = "local_weight,mem,sym,dso,symbol_daddr,snoop,tlb,locked,blocked,local_ins_lat";
 
 fn has_chain(event: &perfdata::Event) -> bool {
     event.attr.sample_type & perfdata::abi::PERF_SAMPLE_CALLCHAIN != 0
@@ -147,6 +170,8 @@ fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branch
         };
         report.show_samples |= numbers.contains(&Field::Samples);
         report.show_period |= numbers.contains(&Field::Period);
+    } else if args.mem_mode {
+        report.sort = flags::parse_keys("--mem-mode", MEMORY_KEYS)?;
     } else if branches {
         report.sort =
             vec![SortKey::Comm, SortKey::DsoFrom, SortKey::SymbolFrom, SortKey::SymbolTo, SortKey::Cycles];
@@ -184,6 +209,7 @@ fn set_filters(report: &mut ReportOpts, args: &Args) -> anyhow::Result<()> {
         pids: args.pid.clone(),
         tids: args.tid.clone(),
         cpus: Vec::new(),
+        socket: args.socket_filter,
     };
     report.relative = match args.percentage.as_deref() {
         None | Some("absolute") => false,
@@ -221,5 +247,6 @@ fn dimensions(keys: &[SortKey]) -> Dimensions {
         branches: false,
         sample: has(&[SortKey::SampleNumber]),
         block_io: false,
+        words: keys.iter().filter_map(SortKey::word).collect(),
     }
 }

@@ -3,7 +3,7 @@
 // Source: linux v6.1 tools/perf/util/header.c and perf_event_attr_fprintf.c print this form.
 
 mod attr;
-mod date;
+pub mod date;
 
 use crate::out::harmless;
 use perfdata::{Event, Mode, PerfData, abi};

@@ -95,24 +95,39 @@ impl Context<'_> {
                 };
                 (Value::Symbol { dso, symbol: entry.symbol, addr }, shown)
             }
-            SortKey::SrcLine => same(match entry.line {
-                Some((file, line)) => Value::Line { file, line },
-                None => self.place_without_line(entry),
-            }),
+            SortKey::SrcLine => same(self.line_of(entry)),
+            SortKey::Addr => same(Value::Address(profile.frames.of(entry.frame).first_avma)),
             SortKey::SrcFile => same(entry.line.map_or(Value::None, |(file, _)| Value::Text(file))),
-            SortKey::SymbolSize => same(Value::Number(symbol.map_or(0, |s| s.size as i64))),
+            SortKey::SymbolSize => same(symbol.map_or(Value::None, |s| Value::Number(s.size as i64))),
             _ => same(Value::None),
         }
     }
 
-    /// A function or address in the place of a line that is not known.
-    fn place_without_line(&self, entry: &ChainEntry) -> Value {
+    /// The line; a function or address in the place of one that is not known.
+    fn line_of(&self, entry: &ChainEntry) -> Value {
+        if let Some((file, line)) = entry.line {
+            return Value::Line { file, line };
+        }
         let addr = self.profile.frames.of(entry.frame).addr;
         Value::Symbol { dso: entry.dso, symbol: entry.symbol, addr }
     }
 
     pub(super) fn branch_dso(&self, frame: FrameId) -> Value {
         Value::Dso(self.same_dso[self.profile.frames.of(frame).dso.index()])
+    }
+
+    /// The very address, with its function if that has a name.
+    pub(super) fn branch_place(&self, frame: FrameId) -> Value {
+        let own = self.expanded.own(frame);
+        let addr = match own.symbol {
+            Some(_) => self.profile.frames.of(frame).addr,
+            None => self.profile.shown_addr(frame),
+        };
+        Value::Symbol { dso: own.dso, symbol: own.symbol, addr }
+    }
+
+    pub(super) fn branch_line(&self, frame: FrameId) -> Value {
+        self.line_of(self.expanded.own(frame))
     }
 
     pub(super) fn branch_symbol(&self, frame: FrameId) -> Value {

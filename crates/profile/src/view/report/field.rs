@@ -1,5 +1,6 @@
 //! What a report's columns can be: numbers, and keys that rows are grouped by.
 
+use crate::session::SampleWord;
 use std::fmt;
 
 /// A key that samples are grouped by (`--sort`).
@@ -63,8 +64,39 @@ pub enum SortKey {
     DsoSize,
     /// Data address of the access.
     DataAddr,
+    /// The very address, as it was in the process that first had it.
+    Addr,
+    /// Address of the branch instruction.
+    AddrFrom,
+    /// Address of the branch target.
+    AddrTo,
+    /// Source line of the branch instruction.
+    SrcLineFrom,
+    /// Source line of the branch target.
+    SrcLineTo,
+    /// A number of the sample's own, each by itself.
+    Word(SampleWord),
+    /// The same, times the samples of the row.
+    WordTotal(SampleWord),
+    /// A part of where a memory access was answered from.
+    Memory(MemoryPart),
     /// Nothing: one row a sample, in order.
     SampleNumber,
+}
+
+/// The parts of a memory access's data source that are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryPart {
+    /// Cache level or memory.
+    Level,
+    /// Translation buffer.
+    Tlb,
+    /// What other caches said.
+    Snoop,
+    /// Locked access?
+    Lock,
+    /// Why it was blocked.
+    Blocked,
 }
 
 /// A column (`--fields`).
@@ -121,7 +153,23 @@ const KEYS: &[(&str, SortKey)] = &[
     ("symbol_size", SortKey::SymbolSize),
     ("dso_size", SortKey::DsoSize),
     ("symbol_daddr", SortKey::DataAddr),
-    ("addr", SortKey::DataAddr),
+    ("addr", SortKey::Addr),
+    ("addr_from", SortKey::AddrFrom),
+    ("addr_to", SortKey::AddrTo),
+    ("srcline_from", SortKey::SrcLineFrom),
+    ("srcline_to", SortKey::SrcLineTo),
+    ("ins_lat", SortKey::WordTotal(SampleWord::InstructionLatency)),
+    ("local_ins_lat", SortKey::Word(SampleWord::InstructionLatency)),
+    ("p_stage_cyc", SortKey::WordTotal(SampleWord::StageCycles)),
+    ("local_p_stage_cyc", SortKey::Word(SampleWord::StageCycles)),
+    ("code_page_size", SortKey::Word(SampleWord::CodePageSize)),
+    ("data_page_size", SortKey::Word(SampleWord::DataPageSize)),
+    ("phys_daddr", SortKey::Word(SampleWord::PhysicalAddress)),
+    ("mem", SortKey::Memory(MemoryPart::Level)),
+    ("tlb", SortKey::Memory(MemoryPart::Tlb)),
+    ("snoop", SortKey::Memory(MemoryPart::Snoop)),
+    ("locked", SortKey::Memory(MemoryPart::Lock)),
+    ("blocked", SortKey::Memory(MemoryPart::Blocked)),
 ];
 
 const NUMBERS: &[(&str, Field)] = &[
@@ -216,8 +264,44 @@ impl SortKey {
             Self::DsoSize => "DSO size",
             Self::DataAddr => "Data Symbol",
             Self::SampleNumber => "Sample",
+            Self::Addr => "Address",
+            Self::AddrFrom => "Source Address",
+            Self::AddrTo => "Target Address",
+            Self::SrcLineFrom => "From Source:Line",
+            Self::SrcLineTo => "To Source:Line",
+            Self::Word(word) => word_heading(*word, true),
+            Self::WordTotal(word) => word_heading(*word, false),
+            Self::Memory(MemoryPart::Level) => "Memory access",
+            Self::Memory(MemoryPart::Tlb) => "TLB access",
+            Self::Memory(MemoryPart::Snoop) => "Snoop",
+            Self::Memory(MemoryPart::Lock) => "Locked",
+            Self::Memory(MemoryPart::Blocked) => "Blocked",
         }
         .to_owned()
+    }
+
+    /// perf's least width of the column, in characters; 0 if the heading decides.
+    #[must_use]
+    pub fn least_width(&self) -> usize {
+        match self {
+            Self::Socket | Self::Cgroup | Self::Memory(MemoryPart::Lock) => 6,
+            Self::Memory(MemoryPart::Blocked) => 10,
+            Self::Weight | Self::LocalWeight | Self::Time | Self::Memory(MemoryPart::Snoop) => 12,
+            Self::Addr => 18,
+            Self::Memory(MemoryPart::Tlb) | Self::Word(SampleWord::DataPageSize) => 22,
+            Self::Memory(MemoryPart::Level) => 24,
+            _ => 0,
+        }
+    }
+
+    /// The number of the sample that the key needs; `None` for all others.
+    #[must_use]
+    pub fn word(&self) -> Option<SampleWord> {
+        match self {
+            Self::Word(word) | Self::WordTotal(word) => Some(*word),
+            Self::Memory(_) => Some(SampleWord::DataSource),
+            _ => None,
+        }
     }
 
     /// Is the value a number, to be set flush right?
@@ -231,8 +315,27 @@ impl SortKey {
     pub fn is_of_frame(&self) -> bool {
         matches!(
             self,
-            Self::Dso | Self::Symbol | Self::SrcLine | Self::SrcFile | Self::SymbolSize | Self::DsoSize
+            Self::Dso
+                | Self::Symbol
+                | Self::SrcLine
+                | Self::SrcFile
+                | Self::SymbolSize
+                | Self::DsoSize
+                | Self::Addr
         )
+    }
+}
+
+fn word_heading(word: SampleWord, local: bool) -> &'static str {
+    match (word, local) {
+        (SampleWord::InstructionLatency, true) => "Local INSTR Latency",
+        (SampleWord::InstructionLatency, false) => "INSTR Latency",
+        (SampleWord::StageCycles, true) => "Local Pipeline Stage Cycle",
+        (SampleWord::StageCycles, false) => "Pipeline Stage Cycle",
+        (SampleWord::CodePageSize, _) => "Code Page Size",
+        (SampleWord::DataPageSize, _) => "Data Page Size",
+        (SampleWord::PhysicalAddress, _) => "Data Physical Address",
+        (SampleWord::DataSource, _) => "Memory access",
     }
 }
 

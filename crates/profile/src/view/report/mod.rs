@@ -6,6 +6,7 @@
 //! Text is not made here except for single cells ([`Profile::value_text`]).
 
 mod build;
+mod cell;
 mod context;
 mod expand;
 mod field;
@@ -16,7 +17,7 @@ mod row;
 mod rows;
 mod section_paths;
 
-pub use field::{Field, SortKey};
+pub use field::{Field, MemoryPart, SortKey};
 pub use paths::{PathRow, path_rows};
 pub use row::{ChainEntry, GraphNode, Report, ReportRow, Section, Value};
 
@@ -92,6 +93,8 @@ pub struct RowFilter {
     pub tids: Vec<i32>,
     /// CPUs; needs [`crate::session::Dimensions::cpu`].
     pub cpus: Vec<i32>,
+    /// CPUs of this socket; needs the same, and the machine's layout in the header.
+    pub socket: Option<u32>,
 }
 
 /// What a report shows and how.

@@ -4,7 +4,9 @@ use super::field::{Field, SortKey};
 use super::row::{ReportRow, Section, Value};
 use super::{GraphOrder, ReportOpts};
 use crate::profile::{Profile, Sums};
+use crate::session::SampleWord;
 use crate::table::SymbolId;
+use perfdata::DataSource;
 use std::cmp::Ordering;
 
 /// Sorts the rows of a section; rows that tie in all of `--sort` keep the order of their addresses.
@@ -64,8 +66,15 @@ fn periods(sums: &[Sums]) -> impl Iterator<Item = u64> + '_ {
 /// perf's order of one key's values.
 fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ordering {
     match (key, a, b) {
+        (SortKey::Memory(part), Value::Number(a), Value::Number(b)) => {
+            let bits = |word: i64| part.bits(DataSource(word.cast_unsigned()));
+            bits(*a).cmp(&bits(*b))
+        }
+        (SortKey::AddrFrom | SortKey::AddrTo, _, _) => compare_places(profile, a, b),
         (SortKey::SymbolFrom | SortKey::SymbolTo, _, _) => compare_places(profile, a, b),
-        (SortKey::SrcLine, _, _) => profile.value_text(key, a).cmp(&profile.value_text(key, b)),
+        (SortKey::SrcLine | SortKey::SrcLineFrom | SortKey::SrcLineTo, _, _) => {
+            profile.value_text(key, a).cmp(&profile.value_text(key, b))
+        }
         (_, Value::Symbol { symbol: a, .. }, Value::Symbol { symbol: b, .. }) => match (a, b) {
             (Some(a), Some(b)) => name_of(profile, *a).cmp(name_of(profile, *b)),
             (None, None) => Ordering::Equal,
@@ -79,7 +88,12 @@ fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ord
         }
         (SortKey::Cycles, Value::Number(a), Value::Number(b)) => b.cmp(a),
         (
-            SortKey::Weight | SortKey::LocalWeight | SortKey::SymbolSize | SortKey::DsoSize,
+            SortKey::Weight
+            | SortKey::LocalWeight
+            | SortKey::SymbolSize
+            | SortKey::DsoSize
+            | SortKey::Word(SampleWord::InstructionLatency | SampleWord::StageCycles)
+            | SortKey::WordTotal(_),
             Value::Number(a),
             Value::Number(b),
         ) => b.cmp(a),

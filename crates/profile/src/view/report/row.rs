@@ -1,7 +1,7 @@
 //! Rows: what a report consists of, in numbers and ids.
 
 use super::field::{Field, SortKey};
-use crate::machine::{Mode, file_name};
+use crate::machine::Mode;
 use crate::profile::{Profile, Sums};
 use crate::table::{DsoId, DsoKind, FrameId, StringId, SymbolId};
 
@@ -148,47 +148,6 @@ impl Profile {
             // C's %#x: no prefix for zero.
             None if entry.avma == 0 => "0".to_owned(),
             None => format!("{:#x}", entry.avma),
-        }
-    }
-
-    /// What a cell of `key` says, as perf prints it, without padding.
-    #[must_use]
-    pub fn value_text(&self, key: &SortKey, value: &Value) -> String {
-        match value {
-            Value::None => match key {
-                SortKey::SrcFile => String::new(),
-                SortKey::SrcLine => "??:0".to_owned(),
-                SortKey::Parent => "[other]".to_owned(),
-                SortKey::Cycles => "-".to_owned(),
-                SortKey::Mispredict | SortKey::InTx | SortKey::Abort => "N/A".to_owned(),
-                _ => "N/A".to_owned(),
-            },
-            Value::Text(id) if *key == SortKey::SrcFile => file_name(self.strings.of(*id)).to_owned(),
-            Value::Text(id) => self.strings.of(*id).to_owned(),
-            Value::Dso(id) => self.dsos.of(*id).short_name.clone(),
-            Value::Symbol { dso, symbol, addr } if *key == SortKey::SrcLine => {
-                self.place_text(*dso, *symbol, *addr)
-            }
-            Value::Symbol { dso, symbol, addr } => self.symbol_text(*dso, *symbol, *addr),
-            Value::Task { id, comm } => format!("{id:>7}:{}", self.strings.of(*comm)),
-            Value::Number(number) => number.to_string(),
-            Value::Address(addr) => format!("{addr:#018x}"),
-            Value::Line { file, line } => format!("{}:{line}", file_name(self.strings.of(*file))),
-            Value::Time(ns) => format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000),
-            Value::Flag(flag) => match (key, flag) {
-                (SortKey::InTx | SortKey::Abort, true) => "T".to_owned(),
-                (SortKey::InTx | SortKey::Abort, false) => ".".to_owned(),
-                (_, true) => "Y".to_owned(),
-                (_, false) => "N".to_owned(),
-            },
-        }
-    }
-
-    /// What perf writes where no line is known: `schedule+12`, or `libfoo.so[1a2b]`.
-    fn place_text(&self, dso: DsoId, symbol: Option<SymbolId>, addr: u64) -> String {
-        match symbol.map(|id| self.symbols.of(id)) {
-            Some(symbol) => format!("{}+{}", self.strings.of(symbol.name), addr.wrapping_sub(symbol.start)),
-            None => format!("{}[{addr:x}]", self.dsos.of(dso).short_name),
         }
     }
 

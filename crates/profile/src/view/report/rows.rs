@@ -4,7 +4,9 @@ use super::context::Context;
 use super::field::SortKey;
 use super::row::{ReportRow, Value};
 use crate::profile::{CellKey, Extra, Sums};
+use crate::session::SampleWord;
 use crate::table::{FrameId, StringId};
+use perfdata::DataSource;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -162,10 +164,14 @@ impl<'c, 'a> Rows<'c, 'a> {
                 (Value::Task { id: task.pid, comm: StringId::EMPTY }, Value::Task { id: task.pid, comm })
             }
             SortKey::Cpu => same(Value::Number(i64::from(key.cpu))),
-            SortKey::Socket => same(Value::Number(-1)),
+            SortKey::Socket => same(Value::Number(profile.socket_of(key.cpu).map_or(-1, i64::from))),
             SortKey::Parent => {
                 let symbol = parent.and_then(|entry| self.context.expanded.entries[entry as usize].symbol);
                 same(symbol.map_or(Value::None, |id| Value::Text(profile.symbols.of(id).name)))
+            }
+            SortKey::Memory(part) => {
+                let word = profile.word(extra, SampleWord::DataSource).unwrap_or(0);
+                (Value::Number(part.bits(DataSource(word)).cast_signed()), Value::Number(word.cast_signed()))
             }
             _ => same(self.extra_value(sort, extra)),
         }
@@ -182,11 +188,18 @@ impl<'c, 'a> Rows<'c, 'a> {
             SortKey::Time => extra.time_ns.map_or(Value::None, Value::Time),
             SortKey::Transaction => number(extra.transaction),
             SortKey::DataAddr => extra.data_addr.map_or(Value::None, Value::Address),
+            SortKey::Word(word) | SortKey::WordTotal(word) => {
+                Value::Number(self.context.profile.word(extra, *word).unwrap_or(0).cast_signed())
+            }
             SortKey::SampleNumber => number(extra.sample),
             SortKey::DsoFrom => branch.map_or(Value::None, |b| self.context.branch_dso(b.from)),
             SortKey::DsoTo => branch.map_or(Value::None, |b| self.context.branch_dso(b.to)),
             SortKey::SymbolFrom => branch.map_or(Value::None, |b| self.context.branch_symbol(b.from)),
             SortKey::SymbolTo => branch.map_or(Value::None, |b| self.context.branch_symbol(b.to)),
+            SortKey::AddrFrom => branch.map_or(Value::None, |b| self.context.branch_place(b.from)),
+            SortKey::AddrTo => branch.map_or(Value::None, |b| self.context.branch_place(b.to)),
+            SortKey::SrcLineFrom => branch.map_or(Value::None, |b| self.context.branch_line(b.from)),
+            SortKey::SrcLineTo => branch.map_or(Value::None, |b| self.context.branch_line(b.to)),
             SortKey::Mispredict => branch.and_then(|b| b.mispredicted).map_or(Value::None, Value::Flag),
             SortKey::InTx => branch.map_or(Value::None, |b| Value::Flag(b.in_tx)),
             SortKey::Abort => branch.map_or(Value::None, |b| Value::Flag(b.abort)),
