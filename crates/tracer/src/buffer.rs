@@ -8,13 +8,23 @@ use crate::layout as l;
 use crate::{start, sys};
 
 /// An open call.
-#[repr(C)]
+#[repr(C, align(32))]
 #[derive(Clone, Copy)]
 pub struct Frame {
     /// Where the function really returns to; for functions that report their own exit, their address.
     pub back: u64,
     /// Where on the stack the return address stands; the top bit says that it was put back (`UNHOOKED`).
     pub slot: u64,
+    /// Where its entry was written; 0 when it can't become a leaf.
+    pub at: u64,
+    /// Time of the event before its entry, ticks; 0 when not known.
+    pub before: u64,
+}
+
+impl Frame {
+    const fn new(back: u64, slot: u64) -> Self {
+        Self { back, slot, at: 0, before: 0 }
+    }
 }
 
 /// The return address stands in its place again, because an unwinder is walking the stack.
@@ -34,7 +44,7 @@ const LIVE: u32 = 1;
 /// Given up: no file could be made, or recording is not asked for.
 const OFF: u32 = 2;
 
-/// A thread's state. The first six fields are known to the assembly by their offsets.
+/// A thread's state. The first eight fields are known to the assembly by their offsets.
 #[repr(C, align(64))]
 pub struct Thread {
     /// Where the next event goes.
@@ -49,6 +59,10 @@ pub struct Thread {
     pub tsc_high: u32,
     /// The address shifted right by `ADDR_BITS`, as last written.
     pub addr_high: u32,
+    /// Time of the last event, ticks …
+    pub last: u64,
+    /// … if that ends here; the slow half leaves 0.
+    pub last_pos: u64,
     base: *mut Frame,
     chunk: *mut u8,
     chunk_bytes: usize,
@@ -56,6 +70,8 @@ pub struct Thread {
     fd: i32,
     state: u32,
     lost: u32,
+    /// Reported entries that were not recorded and whose exits are to come.
+    refused: u32,
     busy: u32,
     stack: (u64, u64),
     open_limit: *mut Frame,
@@ -80,23 +96,31 @@ impl Thread {
         self.busy = 0;
     }
 
-    /// A function was entered whose return address stands at `slot`.
-    pub fn enter(&mut self, addr: u64, slot: u64) {
+    /// A function was entered whose return address stands at `slot`. True when it was recorded and a sled's stub
+    /// is to call it; otherwise the slot holds what it is to return to.
+    pub fn enter(&mut self, addr: u64, slot: u64, sled: bool) -> bool {
         if !self.ready(slot) {
-            return;
+            return false;
         }
         let place = slot as *mut u64;
         // SAFETY: the slot holds the return address that the caller's call instruction wrote.
         let mut back = unsafe { *place };
-        if back == crate::hook::trampoline() {
-            // A tail call: this function returns in the place of the one that jumped here.
+        // A tail call: this function returns in the place of the one that jumped here.
+        let is_tail = crate::hook::is_ours(back);
+        if is_tail {
             back = self.replaced(slot);
         } else {
             self.close_left(slot);
         }
-        let recorded = self.push(addr, Frame { back, slot });
-        // SAFETY: as above.
-        unsafe { *place = if recorded { crate::hook::trampoline() } else { back } };
+        let recorded = self.push(addr, Frame::new(back, slot));
+        if recorded && !is_tail && sled {
+            return true;
+        }
+        if !(recorded && is_tail) {
+            // SAFETY: as above.
+            unsafe { *place = if recorded { crate::hook::trampoline() } else { back } };
+        }
+        false
     }
 
     /// Closes the call whose return address stood at `slot`; that address.
@@ -116,13 +140,19 @@ impl Thread {
     pub fn enter_reported(&mut self, addr: u64, sp: u64) {
         if self.ready(sp) {
             self.close_left(sp);
-            self.push(addr, Frame { back: addr, slot: sp | REPORTED });
+            let recorded = self.push(addr, Frame::new(addr, sp | REPORTED));
+            self.refused += u32::from(!recorded);
         }
     }
 
     /// A function reported its own exit.
     pub fn exit_reported(&mut self, addr: u64) {
         if self.state != LIVE {
+            return;
+        }
+        if self.refused > 0 {
+            // Of a call that was too deep: the innermost open one may be of the same function.
+            self.refused -= 1;
             return;
         }
         let mut below = 0;
@@ -166,6 +196,7 @@ impl Thread {
 
     /// Closes the innermost calls whose frames lie below `sp` on the same stack.
     pub fn left_below(&mut self, sp: u64) {
+        self.refused = 0;
         while self.state == LIVE
             && let Some(frame) = self.frame(0)
         {
@@ -239,7 +270,7 @@ impl Thread {
         let Some(frames) = sys::map_memory(0, bytes) else { return };
         let bottom = frames.cast::<Frame>();
         // SAFETY: fresh memory of MAX_FRAMES + 1 frames; the lowest is a sentinel that no slot passes.
-        unsafe { *bottom = Frame { back: 0, slot: u64::MAX } };
+        unsafe { *bottom = Frame::new(0, u64::MAX) };
         // SAFETY: within the same mapping.
         self.base = unsafe { bottom.add(1) };
         self.top = self.base;
@@ -322,6 +353,7 @@ impl Thread {
     }
 
     fn word(&mut self, word: u64) {
+        self.last_pos = 0;
         // SAFETY: `room` was asked first and SLACK_EVENTS lie behind `end`.
         unsafe { *self.pos = word };
         // SAFETY: as above.

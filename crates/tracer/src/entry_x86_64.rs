@@ -1,14 +1,23 @@
 //! The fast half of the hooks on x86-64: what runs at every call and return.
 //!
-//! It keeps all registers but r11 (free at a function's start), touches no vector register, and writes an
-//! event by first taking its place (`xadd`), so that a signal handler in between writes behind it. A frame
-//! is written, taken, and written again for the same reason.
+//! It touches no vector register and writes an event by first taking its place (`xadd`), so that a signal
+//! handler in between writes behind it. A frame's slot is written first and looked at again when the frame is
+//! taken: a handler in between has used the same place.
+//!
+//! A call that makes no other needs one event: its exit turns the entry into a *leaf*. That is done only while
+//! nothing stands behind the entry, and taken back when a handler wrote there meanwhile; `last_pos` says whose
+//! time `last` is, and is 0 while the two do not agree.
+//!
+//! Two ways back to the recorder. *Sleds* jump to a stub that calls the function's body: its return lands here
+//! and ours goes to the caller, as the processor predicts (and as a shadow stack wants it). Where the function
+//! has its frame already (`mcount`), its return address is replaced, and the way on is a jump.
 //
-// Layout of `Thread`: pos 0, end 8, top 16, limit 24, tsc_high 32, addr_high 36. Of `Frame`: back 0, slot 8.
+// Layout of `Thread`: pos 0, end 8, top 16, limit 24, tsc_high 32, addr_high 36, last 40, last_pos 48.
+// Of `Frame`, below top: back -32, slot -24, at -16, before -8.
 
 use core::arch::{asm, global_asm, naked_asm};
 
-use crate::buffer::Thread;
+use crate::buffer::{Frame, Thread};
 
 const _: () = assert!(core::mem::offset_of!(Thread, pos) == 0);
 const _: () = assert!(core::mem::offset_of!(Thread, end) == 8);
@@ -16,8 +25,227 @@ const _: () = assert!(core::mem::offset_of!(Thread, top) == 16);
 const _: () = assert!(core::mem::offset_of!(Thread, limit) == 24);
 const _: () = assert!(core::mem::offset_of!(Thread, tsc_high) == 32);
 const _: () = assert!(core::mem::offset_of!(Thread, addr_high) == 36);
+const _: () = assert!(core::mem::offset_of!(Thread, last) == 40);
+const _: () = assert!(core::mem::offset_of!(Thread, last_pos) == 48);
 const _: () = assert!(size_of::<Thread>() <= 192);
+const _: () = assert!(core::mem::offset_of!(Frame, back) == 0 && core::mem::offset_of!(Frame, slot) == 8);
+const _: () = assert!(core::mem::offset_of!(Frame, at) == 16 && core::mem::offset_of!(Frame, before) == 24);
+const _: () = assert!(size_of::<Frame>() == 32);
 
+/// Writes an entry and opens its call, or jumps to `$slow` with all but rax, rdx and r11 unchanged.
+/// In: rcx an address in the function, r10 the stack position. `$slot` may mark it; `$back` puts the frame's
+/// `back` into rax. Changes rax, rcx, rdx, r11.
+macro_rules! open_call {
+    ($slow:literal, $slot:literal, $back:literal) => {
+        concat!(
+            "mov r11, [rip + tally_thread@GOTTPOFF]\n",
+            "mov rax, fs:[r11 + 16]\n",
+            "cmp rax, fs:[r11 + 24]\n",
+            "jae ", $slow, "\n",
+            "cmp [rax - 24], r10\n",
+            "jbe ", $slow, "\n",
+            "mov rax, fs:[r11]\n",
+            "cmp rax, fs:[r11 + 8]\n",
+            "jae ", $slow, "\n",
+            "mov rax, rcx\n",
+            "shr rax, 30\n",
+            "cmp eax, fs:[r11 + 36]\n",
+            "jne ", $slow, "\n",
+            "rdtsc\n",
+            "cmp edx, fs:[r11 + 32]\n",
+            "jne ", $slow, "\n",
+            "shl rdx, 32\n",
+            "shl rcx, 32\n",
+            "or rdx, rax\n",
+            "or rcx, rax\n",
+            "bts rcx, 62\n",
+            "bts rcx, 63\n",
+            "mov eax, 8\n",
+            "xadd fs:[r11], rax\n",
+            "mov [rax], rcx\n",
+            // The time of the event before, if that is known.
+            "xor ecx, ecx\n",
+            "cmp rax, fs:[r11 + 48]\n",
+            "cmove rcx, fs:[r11 + 40]\n",
+            "mov fs:[r11 + 40], rdx\n",
+            "lea rdx, [rax + 8]\n",
+            "mov fs:[r11 + 48], rdx\n",
+            $slot,
+            "mov rdx, fs:[r11 + 16]\n",
+            "mov [rdx + 8], r10\n",
+            "mov [rdx + 16], rax\n",
+            "mov [rdx + 24], rcx\n",
+            $back,
+            "mov [rdx], rax\n",
+            "add qword ptr fs:[r11 + 16], 32\n",
+            "cmp [rdx + 8], r10\n",
+            "je 8f\n",
+            // A handler used the place before it was taken; it also wrote behind the entry.
+            "mov [rdx + 8], r10\n",
+            "mov qword ptr [rdx + 16], 0\n",
+            "mov [rdx], rax\n",
+            "8:\n",
+        )
+    };
+}
+
+/// Closes the innermost call, whose frame ends at r10; r11 is the thread's offset. Jumps to `$slow` with all but
+/// rax, rcx, rdx, rsi, rdi unchanged.
+macro_rules! close_call {
+    ($($slow:literal),+) => {
+        concat!(
+            "rdtsc\n",
+            "cmp edx, fs:[r11 + 32]\n",
+            "jne ", $($slow,)+ "\n",
+            "shl rdx, 32\n",
+            "or rax, rdx\n",
+            // Is its entry the last event, and written with the time before it known?
+            "mov rcx, fs:[r11]\n",
+            "lea rdi, [rcx - 8]\n",
+            "cmp rdi, [r10 - 16]\n",
+            "jne 5f\n",
+            "cmp rcx, fs:[r11 + 48]\n",
+            "jne 5f\n",
+            "mov rsi, fs:[r11 + 40]\n",
+            "mov rdx, rax\n",
+            "sub rdx, rsi\n",
+            "sub rsi, [r10 - 8]\n",
+            "mov rdi, rdx\n",
+            "or rdi, rsi\n",
+            "shr rdi, 16\n",
+            "jnz 5f\n",
+            // Then it becomes a leaf: kind 0, the address, ticks since the event before, ticks it took.
+            "shl esi, 16\n",
+            "or esi, edx\n",
+            "mov rdi, [rcx - 8]\n",
+            "mov edx, edi\n",
+            "xor rdx, rdi\n",
+            "btr rdx, 62\n",
+            "btr rdx, 63\n",
+            "or rdx, rsi\n",
+            "jz 5f\n",
+            "mov qword ptr fs:[r11 + 48], 0\n",
+            "mov [rcx - 8], rdx\n",
+            "mov fs:[r11 + 40], rax\n",
+            "cmp fs:[r11], rcx\n",
+            "jne 6f\n",
+            "mov fs:[r11 + 48], rcx\n",
+            "jmp 4f\n",
+            "6:\n",
+            "mov [rcx - 8], rdi\n",
+            "5:\n",
+            "mov rcx, fs:[r11]\n",
+            "cmp rcx, fs:[r11 + 8]\n",
+            "jae ", $($slow,)+ "\n",
+            "mov edi, eax\n",
+            "bts rdi, 62\n",
+            "mov edx, 8\n",
+            "xadd fs:[r11], rdx\n",
+            "mov [rdx], rdi\n",
+            "mov fs:[r11 + 40], rax\n",
+            "add rdx, 8\n",
+            "mov fs:[r11 + 48], rdx\n",
+            "4:\n",
+            "sub qword ptr fs:[r11 + 16], 32\n",
+        )
+    };
+}
+
+/// Where a traced function returns to; `$go` goes on to the address in rcx.
+macro_rules! return_hook {
+    ($name:literal, $go:literal) => {
+        concat!(
+            ".globl ", $name, "\n.hidden ", $name, "\n.type ", $name, ", @function\n",
+            $name, ":\n",
+            "mov r8, rax\n",
+            "mov r9, rdx\n",
+            "mov r11, [rip + tally_thread@GOTTPOFF]\n",
+            "lea rcx, [rsp - 8]\n",
+            "mov r10, fs:[r11 + 16]\n",
+            "cmp [r10 - 24], rcx\n",
+            "jne ", $name, "_slow\n",
+            close_call!($name, "_slow"),
+            "mov rcx, [r10 - 32]\n",
+            "mov rax, r8\n",
+            "mov rdx, r9\n",
+            $go,
+            $name, "_slow:\n",
+            "sub rsp, 8\n",
+            "push r8\n",
+            "push r9\n",
+            "push rbx\n",
+            "mov rbx, rsp\n",
+            "lea rsi, [rsp + 24]\n",
+            "sub rsp, 64\n",
+            "and rsp, -16\n",
+            "movups [rsp], xmm0\n",
+            "movups [rsp + 16], xmm1\n",
+            "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
+            "add rdi, fs:[0]\n",
+            "call tally_slow_exit\n",
+            "movups xmm0, [rsp]\n",
+            "movups xmm1, [rsp + 16]\n",
+            "mov rsp, rbx\n",
+            "mov [rsp + 24], rax\n",
+            "pop rbx\n",
+            "pop rdx\n",
+            "pop rax\n",
+            "ret\n",
+        )
+    };
+}
+
+/// The slow half of an entry: rcx the address, r10 the slot, `$sled` whether the function is to be called.
+/// Out: ZF clear when it is to be called. Changes rax, rcx, rdx.
+macro_rules! slow_entry {
+    ($sled:literal) => {
+        concat!(
+            "push rdi\n",
+            "push rsi\n",
+            "push r8\n",
+            "push r9\n",
+            "push r10\n",
+            "push r11\n",
+            "push rbx\n",
+            "mov rbx, rsp\n",
+            "mov rsi, rcx\n",
+            "mov rdx, r10\n",
+            "mov ecx, ", $sled, "\n",
+            "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
+            "add rdi, fs:[0]\n",
+            "sub rsp, 144\n",
+            "and rsp, -16\n",
+            "movups [rsp], xmm0\n",
+            "movups [rsp + 16], xmm1\n",
+            "movups [rsp + 32], xmm2\n",
+            "movups [rsp + 48], xmm3\n",
+            "movups [rsp + 64], xmm4\n",
+            "movups [rsp + 80], xmm5\n",
+            "movups [rsp + 96], xmm6\n",
+            "movups [rsp + 112], xmm7\n",
+            "call tally_slow_enter\n",
+            "movups xmm0, [rsp]\n",
+            "movups xmm1, [rsp + 16]\n",
+            "movups xmm2, [rsp + 32]\n",
+            "movups xmm3, [rsp + 48]\n",
+            "movups xmm4, [rsp + 64]\n",
+            "movups xmm5, [rsp + 80]\n",
+            "movups xmm6, [rsp + 96]\n",
+            "movups xmm7, [rsp + 112]\n",
+            "mov rsp, rbx\n",
+            "test eax, eax\n",
+            "pop rbx\n",
+            "pop r11\n",
+            "pop r10\n",
+            "pop r9\n",
+            "pop r8\n",
+            "pop rsi\n",
+            "pop rdi\n",
+        )
+    };
+}
+
+// This thread's state, and what mcount and __fentry__ calls go on to.
 global_asm!(
     r#"
     .section .tbss.tally_thread,"awT",@nobits
@@ -30,139 +258,74 @@ tally_thread:
     .zero 192
 
     .text
-    .p2align 4
+    .p2align 5
     .globl tally_enter
     .hidden tally_enter
     .type tally_enter, @function
 tally_enter:
     mov rcx, [rsp + 32]
-    mov r11, [rip + tally_thread@GOTTPOFF]
-    add r11, fs:[0]
-    mov rax, [r11 + 16]
-    cmp rax, [r11 + 24]
-    jae 9f
-    cmp [rax - 8], r10
-    jbe 9f
-    rdtsc
-    cmp edx, [r11 + 32]
-    jne 9f
-    mov rdx, rcx
-    shr rdx, 30
-    cmp edx, [r11 + 36]
-    jne 9f
-    shl rcx, 34
-    shr rcx, 2
-    or rcx, rax
-    bts rcx, 62
-    bts rcx, 63
-    mov rdx, [r11]
-    cmp rdx, [r11 + 8]
-    jae 9f
-    mov eax, 8
-    xadd [r11], rax
-    mov [rax], rcx
-    mov rax, [r11 + 16]
-    mov rdx, [r10]
-    mov [rax], rdx
-    mov [rax + 8], r10
-    add qword ptr [r11 + 16], 16
-    mov [rax], rdx
-    mov [rax + 8], r10
+"#,
+    open_call!("tally_enter_slow", "", "mov rax, [r10]\n"),
+    r#"
     lea rdx, [rip + tally_return]
     mov [r10], rdx
-8:
+tally_enter_end:
     pop r10
     pop rdx
     pop rcx
     pop rax
     ret
-9:
-    push rdi
-    push rsi
-    push r8
-    push r9
-    push rbx
-    mov rbx, rsp
-    mov rdi, r11
-    mov rsi, [rsp + 72]
-    mov rdx, r10
-    sub rsp, 144
-    and rsp, -16
-    movups [rsp], xmm0
-    movups [rsp + 16], xmm1
-    movups [rsp + 32], xmm2
-    movups [rsp + 48], xmm3
-    movups [rsp + 64], xmm4
-    movups [rsp + 80], xmm5
-    movups [rsp + 96], xmm6
-    movups [rsp + 112], xmm7
-    call tally_slow_enter
-    movups xmm0, [rsp]
-    movups xmm1, [rsp + 16]
-    movups xmm2, [rsp + 32]
-    movups xmm3, [rsp + 48]
-    movups xmm4, [rsp + 64]
-    movups xmm5, [rsp + 80]
-    movups xmm6, [rsp + 96]
-    movups xmm7, [rsp + 112]
-    mov rsp, rbx
-    pop rbx
-    pop r9
-    pop r8
-    pop rsi
-    pop rdi
-    jmp 8b
+tally_enter_slow:
+"#,
+    slow_entry!("0"),
+    "jmp tally_enter_end\n.p2align 5\nnop\n",
+    return_hook!("tally_return", "jmp rcx\n"),
+);
 
-    .p2align 4
-    .globl tally_return
-    .hidden tally_return
-    .type tally_return, @function
-    nop
-tally_return:
-    sub rsp, 8
+// Where the stub of a patched sled goes: r11 is the function's body.
+global_asm!(
+    r#"
+    .text
+    .p2align 5
+    .globl tally_sled
+    .hidden tally_sled
+    .type tally_sled, @function
+tally_sled:
     push rax
+    push rcx
     push rdx
-    mov r11, [rip + tally_thread@GOTTPOFF]
-    add r11, fs:[0]
-    lea rcx, [rsp + 16]
-    mov r10, [r11 + 16]
-    cmp [r10 - 8], rcx
-    jne 9f
-    rdtsc
-    cmp edx, [r11 + 32]
-    jne 9f
-    mov rdx, [r11]
-    cmp rdx, [r11 + 8]
-    jae 9f
-    bts rax, 62
-    mov edx, 8
-    xadd [r11], rdx
-    mov [rdx], rax
-    mov rax, [r10 - 16]
-    sub qword ptr [r11 + 16], 16
-    mov [rsp + 16], rax
+    push r10
+    mov rcx, r11
+    push r11
+    lea r10, [rsp + 40]
+"#,
+    open_call!("tally_sled_slow", "", "mov rax, [r10]\n"),
+    r#"
+    pop r11
+    pop r10
     pop rdx
+    pop rcx
     pop rax
-    ret
-9:
-    push rbx
-    mov rbx, rsp
-    mov rdi, r11
-    mov rsi, rcx
-    sub rsp, 64
-    and rsp, -16
-    movups [rsp], xmm0
-    movups [rsp + 16], xmm1
-    call tally_slow_exit
-    movups xmm0, [rsp]
-    movups xmm1, [rsp + 16]
-    mov rsp, rbx
-    pop rbx
-    mov [rsp + 16], rax
+tally_sled_call:
+    add rsp, 8
+    call r11
+"#,
+    return_hook!("tally_sled_return", "push rcx\nret\n"),
+    "tally_sled_slow:\n",
+    slow_entry!("1"),
+    r#"
+    pop r11
+    pop r10
     pop rdx
+    pop rcx
     pop rax
-    ret
+    jnz tally_sled_call
+    jmp r11
+"#,
+);
 
+global_asm!(
+    r#"
     .hidden rust_eh_personality
     .globl rust_eh_personality
 rust_eh_personality:
@@ -172,6 +335,8 @@ rust_eh_personality:
 
 unsafe extern "C" {
     fn tally_return();
+    fn tally_sled();
+    fn tally_sled_return();
 }
 
 /// What `-mfentry` and patched sleds call first of all: the return address stands above ours.
@@ -195,11 +360,41 @@ unsafe extern "C" fn _mcount() {
     naked_asm!("push rax", "push rcx", "push rdx", "push r10", "lea r10, [rbp + 8]", "jmp tally_enter")
 }
 
-/// `-finstrument-functions`: goes on with the stack pointer as second argument.
+/// `-finstrument-functions`, entry: rdi is the function; every register that a call may change is free.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __cyg_profile_func_enter() {
-    naked_asm!("lea rsi, [rsp + 8]", "jmp tally_cyg_enter")
+    naked_asm!(
+        "lea r10, [rsp + 8]",
+        "mov rcx, rdi",
+        open_call!("tally_cyg_enter_slow", "or r10, 1\n", "mov rax, rdi\n"),
+        "ret",
+        "tally_cyg_enter_slow:",
+        "mov rsi, r10",
+        "jmp tally_cyg_enter",
+    )
+}
+
+/// `-finstrument-functions`, exit: the innermost call's, when that is this function's and recording goes on.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn __cyg_profile_func_exit() {
+    naked_asm!(
+        "mov r9, rdi",
+        "mov r11, [rip + tally_thread@GOTTPOFF]",
+        "mov r10, fs:[r11 + 16]",
+        "cmp r10, fs:[r11 + 24]",
+        "jae tally_cyg_exit_slow",
+        "cmp [r10 - 32], rdi",
+        "jne tally_cyg_exit_slow",
+        "test byte ptr [r10 - 24], 1",
+        "jz tally_cyg_exit_slow",
+        close_call!("tally_cyg_exit_slow"),
+        "ret",
+        "tally_cyg_exit_slow:",
+        "mov rdi, r9",
+        "jmp tally_cyg_exit",
+    )
 }
 
 /// Goes on with the catching function's stack pointer as second argument.
@@ -241,14 +436,24 @@ before_unwinding!(_longjmp, "5");
 before_unwinding!(siglongjmp, "6");
 before_unwinding!(__longjmp_chk, "7");
 
-/// Where a patched sled goes: the same as a compiled-in `__fentry__` call.
-pub fn entry_address() -> u64 {
-    __fentry__ as *const () as u64
+/// Where a patched sled's stub goes, the function's body in r11.
+pub fn sled_address() -> u64 {
+    tally_sled as *const () as u64
 }
 
-/// Where hooked functions return to.
+/// What compiled-in calls of `-mfentry` and of plain `-pg` call.
+pub fn compiled_in() -> [u64; 3] {
+    [__fentry__ as *const () as u64, mcount as *const () as u64, _mcount as *const () as u64]
+}
+
+/// What a hooked return address is replaced by.
 pub fn return_address() -> u64 {
     tally_return as *const () as u64
+}
+
+/// Where functions that a sled's stub called return to.
+pub fn sled_return_address() -> u64 {
+    tally_sled_return as *const () as u64
 }
 
 /// This thread's state; all zero before its first call.

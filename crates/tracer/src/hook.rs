@@ -5,9 +5,14 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use crate::buffer::Thread;
 use crate::entry_x86_64 as entry;
 
-/// Where hooked functions return to.
+/// What a hooked return address is replaced by.
 pub fn trampoline() -> u64 {
     entry::return_address()
+}
+
+/// Whether a return address is one of ours.
+pub fn is_ours(address: u64) -> bool {
+    address == entry::return_address() || address == entry::sled_return_address()
 }
 
 /// A hooked return address was found for which no call is open: there is nowhere to go on to.
@@ -31,13 +36,14 @@ fn alone<R>(thread: *mut Thread, otherwise: R, work: impl FnOnce(&mut Thread) ->
     answer
 }
 
-/// Slow half of a compiled-in call at a function's start.
+/// Slow half of a compiled-in call at a function's start, or of a sled's stub (`sled`). Whether the stub is to
+/// call the function's body; if not, it is to jump there.
 ///
 /// # Safety
 /// Called by the assembly only: `slot` holds the traced function's return address.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_slow_enter(thread: *mut Thread, addr: u64, slot: u64) {
-    alone(thread, (), |thread| thread.enter(addr, slot));
+unsafe extern "C" fn tally_slow_enter(thread: *mut Thread, addr: u64, slot: u64, sled: u32) -> u32 {
+    u32::from(alone(thread, false, |thread| thread.enter(addr, slot, sled != 0)))
 }
 
 /// Slow half of a hooked return; the address to go on at.
@@ -68,9 +74,9 @@ unsafe extern "C" fn tally_cyg_enter(addr: u64, sp: u64) {
 /// `-finstrument-functions`: a function is about to return.
 ///
 /// # Safety
-/// Called by compiled-in calls only; takes no pointer.
+/// Called by the assembly only; takes no pointer.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __cyg_profile_func_exit(addr: u64, _call_site: u64) {
+unsafe extern "C" fn tally_cyg_exit(addr: u64) {
     alone(entry::thread(), (), |thread| thread.exit_reported(addr));
 }
 

@@ -16,10 +16,12 @@
 //!  1  1 | low 30 bits of address | low 32 bits of the TSC |   entry
 //!  0  1 | 0                      | low 32 bits of the TSC |   exit of the innermost open call
 //!  1  0 | control code           | argument               |   see `CONTROL_*`
+//!  0  0 | low 30 bits of address | 16 bits, 16 bits       |   leaf: a call that made none; not all 0
 //!  0  0 | 0                      | 0                      |   the end: nothing written here yet
 //! ```
 //!
-//! The high parts of address and time stand in control events, written only when they change. The address
+//! A leaf is an entry whose exit followed at once: it tells the ticks from the event before it to its entry
+//! (high 16 bits), and those it took (low). The high parts of address and time stand in control events, written only when they change. The address
 //! is one inside the function's first bytes: the return address of its call to the recorder, or the
 //! function's own when the compiler passes it.
 
@@ -42,6 +44,8 @@ pub const KIND_ENTRY: u64 = 3;
 pub const KIND_EXIT: u64 = 1;
 /// Kind: a control event.
 pub const KIND_CONTROL: u64 = 2;
+/// Kind: a whole call; nothing else in the word when nothing was written.
+pub const KIND_LEAF: u64 = 0;
 
 /// Bits of an entry that hold the low part of the address.
 pub const ADDR_BITS: u32 = 30;
@@ -117,6 +121,15 @@ pub enum Event {
         /// Low 32 bits of the TSC.
         tsc_low: u32,
     },
+    /// A function was entered and returned.
+    Leaf {
+        /// As of an entry.
+        addr_low: u32,
+        /// Ticks from the event before to the entry.
+        after: u16,
+        /// Ticks it took.
+        ticks: u16,
+    },
     /// A `CONTROL_*` code with its argument.
     Control {
         /// One of the `CONTROL_*` constants; unknown ones are to be counted and skipped.
@@ -144,7 +157,8 @@ impl Event {
             KIND_ENTRY => Self::Entry { addr_low: middle, tsc_low: low },
             KIND_EXIT => Self::Exit { tsc_low: low },
             KIND_CONTROL => Self::Control { code: middle, argument: low },
-            _ => Self::End,
+            _ if word == 0 => Self::End,
+            _ => Self::Leaf { addr_low: middle, after: (low >> 16) as u16, ticks: low as u16 },
         }
     }
 }
@@ -161,6 +175,12 @@ pub const fn exit_word(tsc: u64) -> u64 {
     KIND_EXIT << KIND_SHIFT | tsc & 0xffff_ffff
 }
 
+/// The word of a leaf.
+#[must_use]
+pub const fn leaf_word(addr: u64, after: u16, ticks: u16) -> u64 {
+    KIND_LEAF << KIND_SHIFT | (addr & ((1 << ADDR_BITS) - 1)) << 32 | (after as u64) << 16 | ticks as u64
+}
+
 /// The word of a control event.
 #[must_use]
 pub const fn control_word(code: u64, argument: u64) -> u64 {
@@ -170,7 +190,10 @@ pub const fn control_word(code: u64, argument: u64) -> u64 {
 /// Name of the sled list in the recording's folder.
 pub const SLEDS_NAME: &str = "sleds";
 /// First bytes of the sled list; then objects: `u32 path bytes, u32 count, path, count × u64 svma`.
+/// An address with [`SLED_OFF`] is of a compiled-in call to be taken out.
 pub const SLEDS_MAGIC: [u8; 8] = *b"tallysl1";
+/// In the sled list: the compiled-in call there becomes a nop, its function is not traced.
+pub const SLED_OFF: u64 = 1 << 63;
 /// The environment variable that names the recording's folder; without it the recorder stays quiet.
 pub const DIR_VARIABLE: &str = "TALLY_CALLS_DIR";
 /// The environment variable with the greatest depth to record (a decimal number).
@@ -219,6 +242,8 @@ mod tests {
         assert_eq!(Event::from_word(exit_word(tsc)), Event::Exit { tsc_low: 0x4567_89ab });
         let control = control_word(CONTROL_LOST, 7);
         assert_eq!(Event::from_word(control), Event::Control { code: CONTROL_LOST as u32, argument: 7 });
+        let leaf = leaf_word(addr, 7, 65_535);
+        assert_eq!(Event::from_word(leaf), Event::Leaf { addr_low: low, after: 7, ticks: 65_535 });
         assert_eq!(Event::from_word(0), Event::End);
     }
 

@@ -1,13 +1,14 @@
-//! Patches the chosen functions' sleds (5 bytes of nop) to call the recorder.
+//! Patches the chosen functions' sleds to go to the recorder, and takes out compiled-in calls of others.
 //!
-//! Which, the `tally` that started the program has written into the folder; here they are only found in
-//! memory and patched, before the program's own code runs.
+//! A sled is a nop at a function's start (gcc's, clang's XRay) or a compiled-in call of `__fentry__`. It becomes a
+//! jump to a stub of its own, which knows the function's body. Which, the `tally` that started the program has
+//! written into the folder; here they are only found in memory and patched, before the program's own code runs.
 
-use crate::entry_x86_64::entry_address;
+use crate::entry_x86_64::{compiled_in, sled_address};
 use crate::layout;
 use crate::sys::{self, Text};
 
-/// What a patched sled calls: `jmp [rip + 0]` and the address. One per object, within reach of its code.
+/// A stub: `lea r11, [rip + body]`, `jmp [rip + recorder]`. Before an object's first, the recorder's address.
 const STUB_BYTES: usize = 16;
 const PAGE_BYTES: usize = 4096;
 
@@ -108,54 +109,127 @@ fn patch(object: &Loaded, sleds: &[u8]) {
     let segments = unsafe { core::slice::from_raw_parts(object.headers, usize::from(object.count)) };
     let loads = || segments.iter().filter(|segment| segment.kind == 1);
     let top = loads().map(|segment| object.bias + segment.svma + segment.memory_bytes).max().unwrap_or(0);
-    let Some(stub) = make_stub(top) else { return };
+    let count = layout::sled_addresses(sleds).filter(|svma| svma & layout::SLED_OFF == 0).count();
+    let Some(mut stubs) = Stubs::new(top, count) else { return };
     for segment in loads().filter(|segment| segment.flags & 1 != 0) {
         let from = (object.bias + segment.svma) as usize & !(PAGE_BYTES - 1);
         let to = (object.bias + segment.svma + segment.memory_bytes) as usize;
         if !sys::protect(from, to - from, sys::PROT.0 | sys::PROT.1) {
             continue;
         }
-        for svma in layout::sled_addresses(sleds) {
-            let at = object.bias.wrapping_add(svma) as usize;
-            if at >= from && at + 5 <= to {
-                patch_one(at, stub);
+        for listed in layout::sled_addresses(sleds) {
+            let at = object.bias.wrapping_add(listed & !layout::SLED_OFF) as usize;
+            if at >= from && at + SLED_BYTES_MAX <= to {
+                patch_one(at, listed & layout::SLED_OFF != 0, &mut stubs);
             }
         }
         sys::protect(from, to - from, sys::PROT.0 | sys::PROT.2);
     }
+    stubs.finish();
 }
 
-/// Turns the 5-byte nop at `at` into a call of `stub`; refuses anything else that stands there.
-fn patch_one(at: usize, stub: usize) {
-    const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
-    let Ok(distance) = i32::try_from(stub as i64 - (at as i64 + 5)) else { return };
-    // SAFETY: within a segment that was just made readable and writable.
-    let code = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, 5) };
-    if !NOPS.iter().any(|nop| code == nop) {
+/// Bytes of the longest sled, XRay's.
+const SLED_BYTES_MAX: usize = 11;
+/// XRay: `jmp .+11` over a nop of 9 bytes. Source: LLVM X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
+const XRAY: [u8; SLED_BYTES_MAX] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
+/// gcc's `-fpatchable-function-entry=5`, `-mnop-mcount`.
+const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
+/// `call [rip + …]` through the table of imported addresses, and `call …` of a PLT stub.
+const CALL_TABLE: [u8; 2] = [0xff, 0x15];
+const CALL: u8 = 0xe8;
+
+/// Bytes of the sled that stands in `code`, loaded at `at`; `None` when it is none.
+fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
+    if NOPS.iter().any(|nop| code.starts_with(nop)) {
+        return Some(5);
+    }
+    if *code == XRAY {
+        return Some(XRAY.len());
+    }
+    if code[0] == CALL {
+        // The list's writer looked up that its target is the stub of one of ours.
+        return Some(5);
+    }
+    let distance = i32::from_le_bytes([code[2], code[3], code[4], code[5]]);
+    let slot = (at + 6).wrapping_add_signed(distance as isize) as *const u64;
+    if !code.starts_with(&CALL_TABLE) || !slot.is_aligned() {
+        return None;
+    }
+    // SAFETY: the list's writer looked up that this call goes through the object's table, which is loaded.
+    let target = unsafe { slot.read_volatile() };
+    compiled_in().contains(&target).then_some(6)
+}
+
+/// Turns the sled at `at` into a jump to a stub, or into a nop (`off`); refuses anything else that stands there.
+fn patch_one(at: usize, off: bool, stubs: &mut Stubs) {
+    const NOP_6: [u8; 6] = [0x66, 0x0f, 0x1f, 0x44, 0, 0];
+    // SAFETY: within a segment that was just made readable and writable, SLED_BYTES_MAX before its end.
+    let code = unsafe { &mut *(at as *mut [u8; SLED_BYTES_MAX]) };
+    let Some(bytes) = sled_bytes(code, at) else { return };
+    if off {
+        match bytes {
+            5 => code[..5].copy_from_slice(&NOPS[1]),
+            6 => code[..6].copy_from_slice(&NOP_6),
+            _ => {}
+        }
         return;
     }
-    code[0] = 0xe8;
-    code[1..].copy_from_slice(&distance.to_le_bytes());
+    let Some(stub) = stubs.add(at + bytes) else { return };
+    let Ok(distance) = i32::try_from(stub as i64 - (at as i64 + 5)) else { return };
+    code[0] = 0xe9;
+    code[1..5].copy_from_slice(&distance.to_le_bytes());
 }
 
-/// A page within ±2 GB of the object's code that goes on to the recorder.
-fn make_stub(near: u64) -> Option<usize> {
-    const REACH_BYTES: u64 = 1 << 30;
-    const STEP_BYTES: u64 = 1 << 20;
-    let first = (near as usize + PAGE_BYTES) & !(PAGE_BYTES - 1);
-    for step in 0..REACH_BYTES / STEP_BYTES {
-        let hint = first + (step * STEP_BYTES) as usize;
-        let Some(page) = sys::map_memory(hint, PAGE_BYTES) else { return None };
-        if (page as usize).abs_diff(first) < REACH_BYTES as usize {
-            let mut code = [0u8; STUB_BYTES];
-            code[..6].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
-            code[6..14].copy_from_slice(&entry_address().to_le_bytes());
-            // SAFETY: a fresh page of ours.
-            unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), page, STUB_BYTES) };
-            return sys::protect(page as usize, PAGE_BYTES, sys::PROT.0 | sys::PROT.2)
-                .then_some(page as usize);
+/// An object's stubs, within ±2 GB of its code.
+struct Stubs {
+    memory: *mut u8,
+    bytes: usize,
+    used: usize,
+}
+
+impl Stubs {
+    /// Room for `count` stubs near `near`.
+    fn new(near: u64, count: usize) -> Option<Self> {
+        const REACH_BYTES: u64 = 1 << 30;
+        const STEP_BYTES: u64 = 1 << 20;
+        let bytes = (STUB_BYTES * (count + 1)).next_multiple_of(PAGE_BYTES);
+        let first = (near as usize + PAGE_BYTES) & !(PAGE_BYTES - 1);
+        for step in 0..REACH_BYTES / STEP_BYTES {
+            let hint = first + (step * STEP_BYTES) as usize;
+            let memory = sys::map_memory(hint, bytes)?;
+            if (memory as usize).abs_diff(first) < REACH_BYTES as usize {
+                // SAFETY: fresh memory of ours, at least a page.
+                unsafe { memory.cast::<u64>().write(sled_address()) };
+                return Some(Self { memory, bytes, used: STUB_BYTES });
+            }
+            sys::unmap(memory, bytes);
         }
-        sys::unmap(page, PAGE_BYTES);
+        None
     }
-    None
+
+    /// A stub that hands `body` to the recorder; its address.
+    fn add(&mut self, body: usize) -> Option<usize> {
+        if self.used + STUB_BYTES > self.bytes {
+            return None;
+        }
+        // SAFETY: within the mapping, as just checked.
+        let at = unsafe { self.memory.add(self.used) };
+        let stub = at as usize;
+        let to_body = i32::try_from(body as i64 - (stub as i64 + 7)).ok()?;
+        let to_recorder = i32::try_from(self.memory as i64 - (stub as i64 + 13)).ok()?;
+        let mut code = [0x90; STUB_BYTES];
+        code[..3].copy_from_slice(&[0x4c, 0x8d, 0x1d]);
+        code[3..7].copy_from_slice(&to_body.to_le_bytes());
+        code[7..9].copy_from_slice(&[0xff, 0x25]);
+        code[9..13].copy_from_slice(&to_recorder.to_le_bytes());
+        // SAFETY: as above.
+        unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), at, STUB_BYTES) };
+        self.used += STUB_BYTES;
+        Some(stub)
+    }
+
+    /// All are written: from now on they are code.
+    fn finish(self) {
+        sys::protect(self.memory as usize, self.bytes, sys::PROT.0 | sys::PROT.2);
+    }
 }

@@ -91,8 +91,9 @@ fn check(program: &Path, found: &Instrumented, patterns: &[Pattern]) -> anyhow::
     if found.is_static {
         bail!("{shown} is statically linked, so the recorder can't be loaded into it; link it dynamically");
     }
-    if found.calls.is_empty() && found.sleds.is_empty() && found.left > 0 {
-        bail!("none of its {} patchable functions is meant by -P; `nm {shown}` lists them", found.left);
+    let none = found.sleds.is_empty() && found.wanted_calls == 0;
+    if none && found.left > 0 {
+        bail!("none of its {} instrumented functions is meant by -P; `nm {shown}` lists them", found.left);
     }
     if found.calls.is_empty() && found.sleds.is_empty() {
         // Libraries it loads may still be instrumented: record, but say what to expect.
@@ -100,10 +101,8 @@ fn check(program: &Path, found: &Instrumented, patterns: &[Pattern]) -> anyhow::
             "tally calls: {shown} is not instrumented, only calls in instrumented libraries will be seen; \
              build it with -pg, -finstrument-functions or -fpatchable-function-entry=5"
         ));
-    } else if !patterns.is_empty() && found.sleds.is_empty() {
-        out::note(
-            "tally calls: no patchable entries here, -P has no effect: all compiled-in calls are recorded",
-        );
+    } else if !patterns.is_empty() && none {
+        out::note("tally calls: -P has no effect on -finstrument-functions: all its calls are recorded");
     }
     Ok(())
 }
@@ -122,12 +121,14 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<(
         fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
     };
     write(RECORDER_NAME, RECORDER)?;
-    write(layout::SLEDS_NAME, &sled_list(program, &found.sleds))
+    write(layout::SLEDS_NAME, &sled_list(program, found))
 }
 
 /// The sled list's bytes; see `tracer::layout`.
-fn sled_list(program: &Path, sleds: &[dso::Svma]) -> Vec<u8> {
-    let addresses: Vec<u64> = sleds.iter().map(|svma| svma.0).collect();
+fn sled_list(program: &Path, found: &Instrumented) -> Vec<u8> {
+    let on = found.sleds.iter().map(|svma| svma.0);
+    let off = found.off.iter().map(|svma| svma.0 | layout::SLED_OFF);
+    let addresses: Vec<u64> = on.chain(off).collect();
     layout::sled_list(program.as_os_str().as_bytes(), &addresses)
 }
 

@@ -11,9 +11,13 @@ use super::pattern::{self, Pattern};
 pub struct Instrumented {
     /// The calls compiled in, such as `__fentry__`.
     pub calls: Vec<&'static str>,
-    /// Stated addresses of patchable 5-byte nops.
+    /// Stated addresses of what can be patched at the starts of the functions wanted.
     pub sleds: Vec<Svma>,
-    /// Sleds left alone because no pattern means their function.
+    /// Stated addresses of the same, and of calls of `mcount`, in functions that are not wanted.
+    pub off: Vec<Svma>,
+    /// Functions wanted whose call of `mcount` stays as it is.
+    pub wanted_calls: usize,
+    /// Functions that no pattern means.
     pub left: usize,
     /// Statically linked: nothing can be preloaded.
     pub is_static: bool,
@@ -29,10 +33,22 @@ const CALLS: [(&str, &str); 4] = [
 
 /// The nops that compilers leave: gcc's `-fpatchable-function-entry=5` and `-mnop-mcount`.
 const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
+/// XRay's: a jump over a nop. Source: LLVM X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
+const XRAY: [u8; 11] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
 /// `endbr64`, which stands before them with `-fcf-protection`.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+/// Bytes of a function that are searched for its compiled-in call.
+const LOOK_BYTES: usize = 64;
 
-/// Looks through an object file; `wanted` chooses among its sleds (none: all).
+/// What stands at a function's start.
+enum Start {
+    /// A nop or a call of `__fentry__`: can be patched either way.
+    Sled(Svma),
+    /// A call of `mcount` behind the prologue: is traced unless taken out.
+    Call(Svma),
+}
+
+/// Looks through an object file; `wanted` chooses among its functions (none: all).
 ///
 /// # Errors
 /// If the file can't be read or is no ELF file.
@@ -50,23 +66,82 @@ pub fn look(path: &Path, wanted: &[Pattern]) -> anyhow::Result<Instrumented> {
         }
     }
     for symbol in symbols.iter() {
-        let Some(sled) = sled_at(&object, symbol.start) else { continue };
-        if wanted.is_empty() || pattern::any(wanted, &dso::demangle(symbol.name)) {
-            found.sleds.push(sled);
-        } else {
-            found.left += 1;
+        let Some(start) = start_of(&object, &symbols, symbol.start) else { continue };
+        if found.calls.is_empty() && !matches!(start, Start::Sled(_)) {
+            continue;
+        }
+        let is_wanted = wanted.is_empty() || pattern::any(wanted, &dso::demangle(symbol.name));
+        found.left += usize::from(!is_wanted);
+        match start {
+            Start::Sled(at) if is_wanted => found.sleds.push(at),
+            // A nop stays one, a call becomes one.
+            Start::Sled(at) => found.off.push(at),
+            Start::Call(at) if !is_wanted => found.off.push(at),
+            Start::Call(_) => found.wanted_calls += 1,
         }
     }
     Ok(found)
 }
 
-/// The sled of a function that starts here.
-fn sled_at(object: &ObjectFile, start: Svma) -> Option<Svma> {
+/// The sled or compiled-in call of a function that starts here.
+fn start_of(object: &ObjectFile, symbols: &dso::SymbolTable, start: Svma) -> Option<Start> {
     if !object.is_code(start) {
         return None;
     }
-    let code = object.bytes_at(start, 9)?;
+    let code = (5..=LOOK_BYTES).rev().find_map(|bytes| object.bytes_at(start, bytes))?;
     let skip = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
-    let nop = code.get(skip..skip + 5)?;
-    NOPS.iter().any(|known| known == nop).then(|| start.checked_add(skip as u64)).flatten()
+    let first = code.get(skip..)?;
+    let at = |offset: usize| start.checked_add(offset as u64);
+    if NOPS.iter().any(|nop| first.starts_with(nop)) || first.starts_with(&XRAY) {
+        return at(skip).map(Start::Sled);
+    }
+    let offset = prologue_bytes(&code);
+    let name = call_target(symbols, at(offset)?, code.get(offset..)?)?;
+    match name {
+        Target::Named("__fentry__@plt") if offset == skip => at(offset).map(Start::Sled),
+        Target::Named("mcount@plt" | "_mcount@plt") => at(offset).map(Start::Call),
+        // What the table holds is known only when it is loaded: the recorder looks again.
+        Target::Table if offset == skip => at(offset).map(Start::Sled),
+        Target::Table => at(offset).map(Start::Call),
+        Target::Named(_) => None,
+    }
+}
+
+/// Where a call goes.
+enum Target<'a> {
+    /// To a function of this name.
+    Named(&'a str),
+    /// Through the table of imported addresses.
+    Table,
+}
+
+/// The target of the call that `code`, at `at`, begins with.
+fn call_target<'a>(symbols: &'a dso::SymbolTable, at: Svma, code: &[u8]) -> Option<Target<'a>> {
+    match code {
+        [0xff, 0x15, _, _, _, _, ..] => Some(Target::Table),
+        [0xe8, a, b, c, d, ..] => {
+            let distance = i64::from(i32::from_le_bytes([*a, *b, *c, *d]));
+            let target = Svma(at.0.wrapping_add(5).wrapping_add_signed(distance));
+            symbols.find(target).map(|symbol| Target::Named(symbol.name))
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of instructions at a function's start that set up its frame.
+fn prologue_bytes(code: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(rest) = code.get(at..) {
+        at += match rest {
+            // endbr64; mov rbp, rsp; sub rsp, imm8; sub rsp, imm32; push r8-r15; push.
+            [0xf3, 0x0f, 0x1e, 0xfa, ..] => 4,
+            [0x48, 0x89, 0xe5, ..] => 3,
+            [0x48, 0x83, 0xec, _, ..] => 4,
+            [0x48, 0x81, 0xec, _, _, _, _, ..] => 7,
+            [0x41, 0x50..=0x57, ..] => 2,
+            [0x50..=0x57, ..] => 1,
+            _ => return at,
+        };
+    }
+    at
 }

@@ -69,6 +69,7 @@ impl<'a> ThreadFile<'a> {
             addr_high: 0,
             below: 0,
             unknown: 0,
+            leaf_ends: false,
         }
     }
 
@@ -112,6 +113,8 @@ pub struct Steps<'a> {
     addr_high: u64,
     below: usize,
     unknown: u64,
+    /// The exit of a leaf is still to be told, at `tsc`.
+    leaf_ends: bool,
 }
 
 impl Steps<'_> {
@@ -154,11 +157,21 @@ impl Iterator for Steps<'_> {
     type Item = (u64, RawStep);
 
     fn next(&mut self) -> Option<Self::Item> {
+        if std::mem::take(&mut self.leaf_ends) {
+            return Some((self.tsc, RawStep::Other(Step::Exit(0))));
+        }
         loop {
             let step = match Event::from_bytes(*self.words.next()?) {
                 Event::Entry { addr_low, tsc_low } => {
                     let address = self.addr_high << layout::ADDR_BITS | u64::from(addr_low);
                     Some((self.at(tsc_low), RawStep::Enter(address)))
+                }
+                Event::Leaf { addr_low, after, ticks } => {
+                    let address = self.addr_high << layout::ADDR_BITS | u64::from(addr_low);
+                    let entered = self.tsc.wrapping_add(u64::from(after));
+                    self.tsc = entered.wrapping_add(u64::from(ticks));
+                    self.leaf_ends = true;
+                    Some((entered, RawStep::Enter(address)))
                 }
                 Event::Exit { tsc_low } => {
                     let below = self.below();
