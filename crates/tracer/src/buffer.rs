@@ -73,6 +73,9 @@ pub struct Thread {
     /// Reported entries that were not recorded and whose exits are to come.
     refused: u32,
     busy: u32,
+    /// Signals are held back; `mask` is what was blocked before.
+    held: u32,
+    mask: u64,
     stack: (u64, u64),
     open_limit: *mut Frame,
 }
@@ -93,7 +96,20 @@ impl Thread {
     /// Lets the fast half in again.
     pub fn unlock(&mut self) {
         self.limit = self.open_limit;
+        let held = core::mem::take(&mut self.held);
+        let mask = self.mask;
         self.busy = 0;
+        if held != 0 {
+            sys::restore_signals(mask);
+        }
+    }
+
+    /// Signals wait until `unlock`: what is done now takes long, and their handlers' calls would be lost.
+    fn hold_signals(&mut self) {
+        if self.held == 0 {
+            self.mask = sys::block_signals();
+            self.held = 1;
+        }
     }
 
     /// A function was entered whose return address stands at `slot`. True when it was recorded and a sled's stub
@@ -258,6 +274,7 @@ impl Thread {
 
     fn ready(&mut self, sp: u64) -> bool {
         if self.state == FRESH {
+            self.hold_signals();
             self.begin(sp);
         }
         self.state == LIVE
@@ -312,6 +329,7 @@ impl Thread {
 
     /// Moves on to the file's next chunk; false when there is no more space.
     fn next_chunk(&mut self) -> bool {
+        self.hold_signals();
         let chunk_bytes = (self.chunk_bytes * 2).min(l::CHUNK_BYTES_MAX);
         let bytes = self.file_bytes + chunk_bytes as u64;
         if !sys::truncate(self.fd, bytes) {

@@ -32,49 +32,120 @@ const _: () = assert!(core::mem::offset_of!(Frame, back) == 0 && core::mem::offs
 const _: () = assert!(core::mem::offset_of!(Frame, at) == 16 && core::mem::offset_of!(Frame, before) == 24);
 const _: () = assert!(size_of::<Frame>() == 32);
 
-/// Writes an entry and opens its call, or jumps to `$slow` with all but rax, rdx and r11 unchanged.
-/// In: rcx an address in the function, r10 the stack position. `$slot` may mark it; `$back` puts the frame's
-/// `back` into rax. Changes rax, rcx, rdx, r11.
+/// The time in rdx of an event at rax becomes the last one. If that of the event before is known, it is put into
+/// r9, else 0; a handler's event, written since the time was read, moves ours on to its own.
+macro_rules! latest {
+    () => {
+        concat!(
+            "xor r9d, r9d\n",
+            "cmp rax, fs:[r11 + 48]\n",
+            "cmove r9, fs:[r11 + 40]\n",
+            "cmp r9, rdx\n",
+            "cmova rdx, r9\n",
+            "mov fs:[r11 + 40], rdx\n",
+        )
+    };
+}
+
+/// A tail call: the innermost call ends and another begins in its place, at r10. In: rcx an address in the
+/// function. Jumps to `$slow` with all but rax, rdx and r11 unchanged. Changes rax, rcx, rdx, r9, r11.
+macro_rules! tail_call {
+    ($slow:literal) => {
+        concat!(
+            "lea rdx, [rip + tally_return]\n",
+            "cmp [r10], rdx\n",
+            "je 7f\n",
+            "lea rdx, [rip + tally_sled_return]\n",
+            "cmp [r10], rdx\n",
+            "jne ",
+            $slow,
+            "\n",
+            "7:\n",
+            read_time!($slow),
+            "mov eax, 16\n",
+            "xadd fs:[r11], rax\n",
+            latest!(),
+            "shl rcx, 32\n",
+            "mov r9d, edx\n",
+            "or rcx, r9\n",
+            "bts rcx, 62\n",
+            "bts rcx, 63\n",
+            "mov [rax + 8], rcx\n",
+            "bts r9, 62\n",
+            "mov [rax], r9\n",
+            "mov r9, fs:[r11 + 16]\n",
+            "add rax, 8\n",
+            "mov [r9 - 16], rax\n",
+            "mov [r9 - 8], rdx\n",
+            "add rax, 8\n",
+            "mov fs:[r11 + 48], rax\n",
+        )
+    };
+}
+
+/// For an entry of the address in rcx: jumps to `$slow` when there is no room or a high part changed, else reads
+/// the time into rdx. Changes rax.
+macro_rules! read_time {
+    ($slow:literal) => {
+        concat!(
+            "mov rax, fs:[r11]\n",
+            "cmp rax, fs:[r11 + 8]\n",
+            "jae ",
+            $slow,
+            "\n",
+            "mov rax, rcx\n",
+            "shr rax, 30\n",
+            "cmp eax, fs:[r11 + 36]\n",
+            "jne ",
+            $slow,
+            "\n",
+            "rdtsc\n",
+            "cmp edx, fs:[r11 + 32]\n",
+            "jne ",
+            $slow,
+            "\n",
+            "shl rdx, 32\n",
+            "or rdx, rax\n",
+        )
+    };
+}
+
+/// Writes an entry and opens its call, or jumps to `$slow` (or to `$tail`, if r10 is the innermost call's slot) with
+/// all but rax, rdx and r11 unchanged. In: rcx an address in the function, r10 the stack position. `$slot` may
+/// mark it; `$back` puts the frame's `back` into rax. Changes rax, rcx, rdx, r9, r11.
 macro_rules! open_call {
-    ($slow:literal, $slot:literal, $back:literal) => {
+    ($slow:literal, $tail:literal, $slot:literal, $back:literal) => {
         concat!(
             "mov r11, [rip + tally_thread@GOTTPOFF]\n",
             "mov rax, fs:[r11 + 16]\n",
             "cmp rax, fs:[r11 + 24]\n",
-            "jae ", $slow, "\n",
+            "jae ",
+            $slow,
+            "\n",
             "cmp [rax - 24], r10\n",
-            "jbe ", $slow, "\n",
-            "mov rax, fs:[r11]\n",
-            "cmp rax, fs:[r11 + 8]\n",
-            "jae ", $slow, "\n",
-            "mov rax, rcx\n",
-            "shr rax, 30\n",
-            "cmp eax, fs:[r11 + 36]\n",
-            "jne ", $slow, "\n",
-            "rdtsc\n",
-            "cmp edx, fs:[r11 + 32]\n",
-            "jne ", $slow, "\n",
-            "shl rdx, 32\n",
-            "shl rcx, 32\n",
-            "or rdx, rax\n",
-            "or rcx, rax\n",
-            "bts rcx, 62\n",
-            "bts rcx, 63\n",
+            "jb ",
+            $slow,
+            "\n",
+            "je ",
+            $tail,
+            "\n",
+            read_time!($slow),
             "mov eax, 8\n",
             "xadd fs:[r11], rax\n",
+            latest!(),
+            "shl rcx, 32\n",
+            "mov edx, edx\n",
+            "or rcx, rdx\n",
+            "bts rcx, 62\n",
+            "bts rcx, 63\n",
             "mov [rax], rcx\n",
-            // The time of the event before, if that is known.
-            "xor ecx, ecx\n",
-            "cmp rax, fs:[r11 + 48]\n",
-            "cmove rcx, fs:[r11 + 40]\n",
-            "mov fs:[r11 + 40], rdx\n",
             "lea rdx, [rax + 8]\n",
             "mov fs:[r11 + 48], rdx\n",
             $slot,
             "mov rdx, fs:[r11 + 16]\n",
             "mov [rdx + 8], r10\n",
             "mov [rdx + 16], rax\n",
-            "mov [rdx + 24], rcx\n",
+            "mov [rdx + 24], r9\n",
             $back,
             "mov [rdx], rax\n",
             "add qword ptr fs:[r11 + 16], 32\n",
@@ -89,7 +160,7 @@ macro_rules! open_call {
     };
 }
 
-/// Closes the innermost call, whose frame ends at r10; r11 is the thread's offset. Jumps to `$slow` with all but
+/// Closes the innermost call, whose frame ends at r10, and puts its `back` into rcx; r11 is the thread's offset. Jumps to `$slow` with all but
 /// rax, rcx, rdx, rsi, rdi unchanged.
 macro_rules! close_call {
     ($($slow:literal),+) => {
@@ -137,15 +208,22 @@ macro_rules! close_call {
             "mov rcx, fs:[r11]\n",
             "cmp rcx, fs:[r11 + 8]\n",
             "jae ", $($slow,)+ "\n",
-            "mov edi, eax\n",
-            "bts rdi, 62\n",
             "mov edx, 8\n",
             "xadd fs:[r11], rdx\n",
+            "mov rdi, rax\n",
+            "cmp rdx, fs:[r11 + 48]\n",
+            "cmove rdi, fs:[r11 + 40]\n",
+            "cmp rdi, rax\n",
+            "cmova rax, rdi\n",
+            "mov edi, eax\n",
+            "bts rdi, 62\n",
             "mov [rdx], rdi\n",
             "mov fs:[r11 + 40], rax\n",
             "add rdx, 8\n",
             "mov fs:[r11 + 48], rdx\n",
             "4:\n",
+            // Read while the frame is still ours: a handler may use its place as soon as it is free.
+            "mov rcx, [r10 - 32]\n",
             "sub qword ptr fs:[r11 + 16], 32\n",
         )
     };
@@ -155,21 +233,30 @@ macro_rules! close_call {
 macro_rules! return_hook {
     ($name:literal, $go:literal) => {
         concat!(
-            ".globl ", $name, "\n.hidden ", $name, "\n.type ", $name, ", @function\n",
-            $name, ":\n",
+            ".globl ",
+            $name,
+            "\n.hidden ",
+            $name,
+            "\n.type ",
+            $name,
+            ", @function\n",
+            $name,
+            ":\n",
             "mov r8, rax\n",
             "mov r9, rdx\n",
             "mov r11, [rip + tally_thread@GOTTPOFF]\n",
             "lea rcx, [rsp - 8]\n",
             "mov r10, fs:[r11 + 16]\n",
             "cmp [r10 - 24], rcx\n",
-            "jne ", $name, "_slow\n",
+            "jne ",
+            $name,
+            "_slow\n",
             close_call!($name, "_slow"),
-            "mov rcx, [r10 - 32]\n",
             "mov rax, r8\n",
             "mov rdx, r9\n",
             $go,
-            $name, "_slow:\n",
+            $name,
+            "_slow:\n",
             "sub rsp, 8\n",
             "push r8\n",
             "push r9\n",
@@ -210,7 +297,9 @@ macro_rules! slow_entry {
             "mov rbx, rsp\n",
             "mov rsi, rcx\n",
             "mov rdx, r10\n",
-            "mov ecx, ", $sled, "\n",
+            "mov ecx, ",
+            $sled,
+            "\n",
             "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
             "add rdi, fs:[0]\n",
             "sub rsp, 144\n",
@@ -263,13 +352,15 @@ tally_thread:
     .hidden tally_enter
     .type tally_enter, @function
 tally_enter:
-    mov rcx, [rsp + 32]
+    push r9
+    mov rcx, [rsp + 40]
 "#,
-    open_call!("tally_enter_slow", "", "mov rax, [r10]\n"),
+    open_call!("tally_enter_slow", "tally_enter_tail", "", "mov rax, [r10]\n"),
     r#"
     lea rdx, [rip + tally_return]
     mov [r10], rdx
 tally_enter_end:
+    pop r9
     pop r10
     pop rdx
     pop rcx
@@ -278,6 +369,9 @@ tally_enter_end:
 tally_enter_slow:
 "#,
     slow_entry!("0"),
+    "jmp tally_enter_end\n",
+    "tally_enter_tail:\n",
+    tail_call!("tally_enter_slow"),
     "jmp tally_enter_end\n.p2align 5\nnop\n",
     return_hook!("tally_return", "jmp rcx\n"),
 );
@@ -295,13 +389,15 @@ tally_sled:
     push rcx
     push rdx
     push r10
+    push r9
     mov rcx, r11
     push r11
-    lea r10, [rsp + 40]
+    lea r10, [rsp + 48]
 "#,
-    open_call!("tally_sled_slow", "", "mov rax, [r10]\n"),
+    open_call!("tally_sled_slow", "tally_sled_tail", "", "mov rax, [r10]\n"),
     r#"
     pop r11
+    pop r9
     pop r10
     pop rdx
     pop rcx
@@ -314,7 +410,15 @@ tally_sled_call:
     "tally_sled_slow:\n",
     slow_entry!("1"),
     r#"
+    jmp tally_sled_end
+tally_sled_tail:
+"#,
+    tail_call!("tally_sled_slow"),
+    r#"
+    cmp eax, eax
+tally_sled_end:
     pop r11
+    pop r9
     pop r10
     pop rdx
     pop rcx
@@ -367,7 +471,7 @@ unsafe extern "C" fn __cyg_profile_func_enter() {
     naked_asm!(
         "lea r10, [rsp + 8]",
         "mov rcx, rdi",
-        open_call!("tally_cyg_enter_slow", "or r10, 1\n", "mov rax, rdi\n"),
+        open_call!("tally_cyg_enter_slow", "tally_cyg_enter_slow", "or r10, 1\n", "mov rax, rdi\n"),
         "ret",
         "tally_cyg_enter_slow:",
         "mov rsi, r10",

@@ -26,6 +26,7 @@ mod number {
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
+    pub const RT_SIGPROCMASK: usize = 14;
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
     pub const FTRUNCATE: usize = 77;
@@ -86,7 +87,8 @@ pub fn map_file(fd: i32, bytes: usize, offset: u64) -> Option<*mut u8> {
     const POPULATE_WRITE: usize = 23;
     let protection = PROT.0 | PROT.1;
     // SAFETY: a new mapping at an address of the kernel's choosing.
-    let at = map(unsafe { call(number::MMAP, [0, bytes, protection, SHARED, fd as usize, offset as usize]) })?;
+    let at =
+        map(unsafe { call(number::MMAP, [0, bytes, protection, SHARED, fd as usize, offset as usize]) })?;
     // All pages made writable at once, instead of by a fault each; kernels before 5.14 do it by faults.
     // SAFETY: only the mapping just made.
     unsafe { call(number::MADVISE, [at as usize, bytes, POPULATE_WRITE, 0, 0, 0]) };
@@ -104,6 +106,25 @@ pub fn map_memory(hint: usize, bytes: usize) -> Option<*mut u8> {
 
 fn map(answer: isize) -> Option<*mut u8> {
     (answer > 0).then_some(answer as *mut u8)
+}
+
+/// `SIG_SETMASK`.
+const SET_MASK: usize = 2;
+
+/// Blocks all signals of this thread; those blocked before.
+pub fn block_signals() -> u64 {
+    let (all, mut before) = (u64::MAX, 0u64);
+    // SAFETY: the kernel reads one word and writes the other.
+    unsafe {
+        call(number::RT_SIGPROCMASK, [SET_MASK, &raw const all as usize, &raw mut before as usize, 8, 0, 0])
+    };
+    before
+}
+
+/// Blocks just these again.
+pub fn restore_signals(before: u64) {
+    // SAFETY: the kernel reads one word.
+    unsafe { call(number::RT_SIGPROCMASK, [SET_MASK, &raw const before as usize, 0, 8, 0, 0]) };
 }
 
 /// Removes a mapping of ours.
