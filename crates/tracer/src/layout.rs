@@ -199,6 +199,34 @@ pub const DIR_VARIABLE: &str = "TALLY_CALLS_DIR";
 /// The environment variable with the greatest depth to record (a decimal number).
 pub const DEPTH_VARIABLE: &str = "TALLY_CALLS_DEPTH";
 
+/// gcc's sleds, `-fpatchable-function-entry=5` and `-mnop-mcount`.
+pub const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
+/// Bytes of the longest sled, XRay's.
+pub const SLED_BYTES_MAX: usize = 11;
+/// clang's XRay sled: `jmp .+11` over a nop of 9 bytes.
+// Source: LLVM lib/Target/X86/X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
+pub const XRAY: [u8; SLED_BYTES_MAX] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
+
+/// A compiled-in call of the recorder, as it stands in code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallForm {
+    /// `call rel32`, 5 bytes: so far from its end the target is.
+    Near(i32),
+    /// `call [rip + rel32]`, 6 bytes: so far from its end the target's address stands.
+    Table(i32),
+}
+
+/// Whether `code` begins with a call, and where that leads.
+// Layout: e8 rel32; ff 15 rel32. Source: Intel SDM Vol. 2, CALL.
+#[must_use]
+pub const fn call_form(code: &[u8]) -> Option<CallForm> {
+    match code {
+        [0xe8, a, b, c, d, ..] => Some(CallForm::Near(i32::from_le_bytes([*a, *b, *c, *d]))),
+        [0xff, 0x15, a, b, c, d, ..] => Some(CallForm::Table(i32::from_le_bytes([*a, *b, *c, *d]))),
+        _ => None,
+    }
+}
+
 /// The bytes of a sled list with one object: its path and the stated addresses of its sleds.
 #[cfg(not(tally_preload))]
 #[must_use]
@@ -245,6 +273,14 @@ mod tests {
         let leaf = leaf_word(addr, 7, 65_535);
         assert_eq!(Event::from_word(leaf), Event::Leaf { addr_low: low, after: 7, ticks: 65_535 });
         assert_eq!(Event::from_word(0), Event::End);
+    }
+
+    #[test]
+    fn calls_are_told_from_other_code() {
+        assert_eq!(call_form(&[0xe8, 0xfb, 0xff, 0xff, 0xff]), Some(CallForm::Near(-5)));
+        assert_eq!(call_form(&[0xff, 0x15, 4, 1, 0, 0, 0x90]), Some(CallForm::Table(260)));
+        assert_eq!(call_form(&[0xff, 0x25, 4, 1, 0, 0]), None);
+        assert_eq!(call_form(&[0xe8, 0, 0]), None);
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub mod layout;
 #[cfg(tally_preload)]
 mod buffer;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
+#[macro_use]
+mod entry_parts;
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
 mod entry_x86_64;
 #[cfg(tally_preload)]
 mod hook;

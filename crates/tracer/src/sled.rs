@@ -5,7 +5,7 @@
 //! written into the folder; here they are only found in memory and patched, before the program's own code runs.
 
 use crate::entry_x86_64::{compiled_in, sled_address};
-use crate::layout;
+use crate::layout::{self, CallForm, NOPS, SLED_BYTES_MAX, XRAY};
 use crate::sys::{self, Text};
 
 /// A stub: `lea r11, [rip + body]`, `jmp [rip + recorder]`. Before an object's first, the recorder's address.
@@ -128,16 +128,6 @@ fn patch(object: &Loaded, sleds: &[u8]) {
     stubs.finish();
 }
 
-/// Bytes of the longest sled, XRay's.
-const SLED_BYTES_MAX: usize = 11;
-/// XRay: `jmp .+11` over a nop of 9 bytes. Source: LLVM X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
-const XRAY: [u8; SLED_BYTES_MAX] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
-/// gcc's `-fpatchable-function-entry=5`, `-mnop-mcount`.
-const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
-/// `call [rip + …]` through the table of imported addresses, and `call …` of a PLT stub.
-const CALL_TABLE: [u8; 2] = [0xff, 0x15];
-const CALL: u8 = 0xe8;
-
 /// Bytes of the sled that stands in `code`, loaded at `at`; `None` when it is none.
 fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
     if NOPS.iter().any(|nop| code.starts_with(nop)) {
@@ -146,18 +136,19 @@ fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
     if *code == XRAY {
         return Some(XRAY.len());
     }
-    if code[0] == CALL {
+    match layout::call_form(code)? {
         // The list's writer looked up that its target is the stub of one of ours.
-        return Some(5);
+        CallForm::Near(_) => Some(5),
+        CallForm::Table(distance) => {
+            let slot = (at + 6).wrapping_add_signed(distance as isize) as *const u64;
+            if !slot.is_aligned() {
+                return None;
+            }
+            // SAFETY: an instruction of the object's own reads there: its table, which is loaded.
+            let target = unsafe { slot.read_volatile() };
+            compiled_in().contains(&target).then_some(6)
+        }
     }
-    let distance = i32::from_le_bytes([code[2], code[3], code[4], code[5]]);
-    let slot = (at + 6).wrapping_add_signed(distance as isize) as *const u64;
-    if !code.starts_with(&CALL_TABLE) || !slot.is_aligned() {
-        return None;
-    }
-    // SAFETY: the list's writer looked up that this call goes through the object's table, which is loaded.
-    let target = unsafe { slot.read_volatile() };
-    compiled_in().contains(&target).then_some(6)
 }
 
 /// Turns the sled at `at` into a jump to a stub, or into a nop (`off`); refuses anything else that stands there.

@@ -5,6 +5,7 @@ use dso::{ObjectFile, Svma};
 use std::path::Path;
 
 use super::pattern::{self, Pattern};
+use tracer::layout::{self, CallForm, NOPS, XRAY};
 
 /// What was found in an object file.
 #[derive(Debug, Default)]
@@ -31,10 +32,6 @@ const CALLS: [(&str, &str); 4] = [
     ("__cyg_profile_func_enter", "-finstrument-functions"),
 ];
 
-/// The nops that compilers leave: gcc's `-fpatchable-function-entry=5` and `-mnop-mcount`.
-const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
-/// XRay's: a jump over a nop. Source: LLVM X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
-const XRAY: [u8; 11] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
 /// `endbr64`, which stands before them with `-fcf-protection`.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// Bytes of a function that are searched for its compiled-in call.
@@ -117,14 +114,12 @@ enum Target<'a> {
 
 /// The target of the call that `code`, at `at`, begins with.
 fn call_target<'a>(symbols: &'a dso::SymbolTable, at: Svma, code: &[u8]) -> Option<Target<'a>> {
-    match code {
-        [0xff, 0x15, _, _, _, _, ..] => Some(Target::Table),
-        [0xe8, a, b, c, d, ..] => {
-            let distance = i64::from(i32::from_le_bytes([*a, *b, *c, *d]));
-            let target = Svma(at.0.wrapping_add(5).wrapping_add_signed(distance));
+    match layout::call_form(code)? {
+        CallForm::Table(_) => Some(Target::Table),
+        CallForm::Near(distance) => {
+            let target = Svma(at.0.wrapping_add(5).wrapping_add_signed(i64::from(distance)));
             symbols.find(target).map(|symbol| Target::Named(symbol.name))
         }
-        _ => None,
     }
 }
 

@@ -1,0 +1,305 @@
+//! The pieces that the hooks of `entry_x86_64` are put together from: assembly as text, one macro a piece.
+//!
+//! `r11` is always this thread's offset from `fs`; see there for the fields' offsets.
+
+/// The time in rdx of an event at rax becomes the last one. If that of the event before is known, it is put into
+/// r9, else 0; a handler's event, written since the time was read, moves ours on to its own.
+macro_rules! latest {
+    () => {
+        concat!(
+            "xor r9d, r9d\n",
+            "cmp rax, fs:[r11 + 48]\n",
+            "cmove r9, fs:[r11 + 40]\n",
+            "cmp r9, rdx\n",
+            "cmova rdx, r9\n",
+            "mov fs:[r11 + 40], rdx\n",
+        )
+    };
+}
+
+/// A tail call: the innermost call ends and another begins in its place, at r10. In: rcx an address in the
+/// function. Jumps to `$slow` with all but rax, rdx and r11 unchanged. Changes rax, rcx, rdx, r9, r11.
+macro_rules! tail_call {
+    ($slow:literal) => {
+        concat!(
+            "lea rdx, [rip + tally_return]\n",
+            "cmp [r10], rdx\n",
+            "je 7f\n",
+            "lea rdx, [rip + tally_sled_return]\n",
+            "cmp [r10], rdx\n",
+            "jne ",
+            $slow,
+            "\n",
+            "7:\n",
+            read_time!($slow),
+            "mov eax, 16\n",
+            "xadd fs:[r11], rax\n",
+            latest!(),
+            "shl rcx, 32\n",
+            "mov r9d, edx\n",
+            "or rcx, r9\n",
+            "bts rcx, 62\n",
+            "bts rcx, 63\n",
+            "mov [rax + 8], rcx\n",
+            "bts r9, 62\n",
+            "mov [rax], r9\n",
+            "mov r9, fs:[r11 + 16]\n",
+            "add rax, 8\n",
+            "mov [r9 - 16], rax\n",
+            "mov [r9 - 8], rdx\n",
+            "add rax, 8\n",
+            "mov fs:[r11 + 48], rax\n",
+        )
+    };
+}
+
+/// For an entry of the address in rcx: jumps to `$slow` when there is no room or a high part changed, else reads
+/// the time into rdx. Changes rax.
+macro_rules! read_time {
+    ($slow:literal) => {
+        concat!(
+            "mov rax, fs:[r11]\n",
+            "cmp rax, fs:[r11 + 8]\n",
+            "jae ",
+            $slow,
+            "\n",
+            "mov rax, rcx\n",
+            "shr rax, 30\n",
+            "cmp eax, fs:[r11 + 36]\n",
+            "jne ",
+            $slow,
+            "\n",
+            "rdtsc\n",
+            "cmp edx, fs:[r11 + 32]\n",
+            "jne ",
+            $slow,
+            "\n",
+            "shl rdx, 32\n",
+            "or rdx, rax\n",
+        )
+    };
+}
+
+/// Writes an entry and opens its call, or jumps to `$slow` (or to `$tail`, if r10 is the innermost call's slot) with
+/// all but rax, rdx and r11 unchanged. In: rcx an address in the function, r10 the stack position. `$slot` may
+/// mark it; `$back` puts the frame's `back` into rax. Changes rax, rcx, rdx, r9, r11.
+macro_rules! open_call {
+    ($slow:literal, $tail:literal, $slot:literal, $back:literal) => {
+        concat!(
+            "mov r11, [rip + tally_thread@GOTTPOFF]\n",
+            "mov rax, fs:[r11 + 16]\n",
+            "cmp rax, fs:[r11 + 24]\n",
+            "jae ",
+            $slow,
+            "\n",
+            "cmp [rax - 24], r10\n",
+            "jb ",
+            $slow,
+            "\n",
+            "je ",
+            $tail,
+            "\n",
+            read_time!($slow),
+            "mov eax, 8\n",
+            "xadd fs:[r11], rax\n",
+            latest!(),
+            "shl rcx, 32\n",
+            "mov edx, edx\n",
+            "or rcx, rdx\n",
+            "bts rcx, 62\n",
+            "bts rcx, 63\n",
+            "mov [rax], rcx\n",
+            "lea rdx, [rax + 8]\n",
+            "mov fs:[r11 + 48], rdx\n",
+            $slot,
+            "mov rdx, fs:[r11 + 16]\n",
+            "mov [rdx + 8], r10\n",
+            "mov [rdx + 16], rax\n",
+            "mov [rdx + 24], r9\n",
+            $back,
+            "mov [rdx], rax\n",
+            "add qword ptr fs:[r11 + 16], 32\n",
+            "cmp [rdx + 8], r10\n",
+            "je 8f\n",
+            // A handler used the place before it was taken; it also wrote behind the entry.
+            "mov [rdx + 8], r10\n",
+            "mov qword ptr [rdx + 16], 0\n",
+            "mov [rdx], rax\n",
+            "8:\n",
+        )
+    };
+}
+
+/// Closes the innermost call, whose frame ends at r10, and puts its `back` into rcx; r11 is the thread's offset. Jumps to `$slow` with all but
+/// rax, rcx, rdx, rsi, rdi unchanged.
+macro_rules! close_call {
+    ($($slow:literal),+) => {
+        concat!(
+            "rdtsc\n",
+            "cmp edx, fs:[r11 + 32]\n",
+            "jne ", $($slow,)+ "\n",
+            "shl rdx, 32\n",
+            "or rax, rdx\n",
+            // Is its entry the last event, and written with the time before it known?
+            "mov rcx, fs:[r11]\n",
+            "lea rdi, [rcx - 8]\n",
+            "cmp rdi, [r10 - 16]\n",
+            "jne 5f\n",
+            "cmp rcx, fs:[r11 + 48]\n",
+            "jne 5f\n",
+            "mov rsi, fs:[r11 + 40]\n",
+            "mov rdx, rax\n",
+            "sub rdx, rsi\n",
+            "sub rsi, [r10 - 8]\n",
+            "mov rdi, rdx\n",
+            "or rdi, rsi\n",
+            "shr rdi, 16\n",
+            "jnz 5f\n",
+            // Then it becomes a leaf: kind 0, the address, ticks since the event before, ticks it took.
+            "shl esi, 16\n",
+            "or esi, edx\n",
+            "mov rdi, [rcx - 8]\n",
+            "mov edx, edi\n",
+            "xor rdx, rdi\n",
+            "btr rdx, 62\n",
+            "btr rdx, 63\n",
+            "or rdx, rsi\n",
+            "jz 5f\n",
+            "mov qword ptr fs:[r11 + 48], 0\n",
+            "mov [rcx - 8], rdx\n",
+            "mov fs:[r11 + 40], rax\n",
+            "cmp fs:[r11], rcx\n",
+            "jne 6f\n",
+            "mov fs:[r11 + 48], rcx\n",
+            "jmp 4f\n",
+            "6:\n",
+            "mov [rcx - 8], rdi\n",
+            "5:\n",
+            "mov rcx, fs:[r11]\n",
+            "cmp rcx, fs:[r11 + 8]\n",
+            "jae ", $($slow,)+ "\n",
+            "mov edx, 8\n",
+            "xadd fs:[r11], rdx\n",
+            "mov rdi, rax\n",
+            "cmp rdx, fs:[r11 + 48]\n",
+            "cmove rdi, fs:[r11 + 40]\n",
+            "cmp rdi, rax\n",
+            "cmova rax, rdi\n",
+            "mov edi, eax\n",
+            "bts rdi, 62\n",
+            "mov [rdx], rdi\n",
+            "mov fs:[r11 + 40], rax\n",
+            "add rdx, 8\n",
+            "mov fs:[r11 + 48], rdx\n",
+            "4:\n",
+            // Read while the frame is still ours: a handler may use its place as soon as it is free.
+            "mov rcx, [r10 - 32]\n",
+            "sub qword ptr fs:[r11 + 16], 32\n",
+        )
+    };
+}
+
+/// Where a traced function returns to; `$go` goes on to the address in rcx.
+macro_rules! return_hook {
+    ($name:literal, $go:literal) => {
+        concat!(
+            ".globl ",
+            $name,
+            "\n.hidden ",
+            $name,
+            "\n.type ",
+            $name,
+            ", @function\n",
+            $name,
+            ":\n",
+            "mov r8, rax\n",
+            "mov r9, rdx\n",
+            "mov r11, [rip + tally_thread@GOTTPOFF]\n",
+            "lea rcx, [rsp - 8]\n",
+            "mov r10, fs:[r11 + 16]\n",
+            "cmp [r10 - 24], rcx\n",
+            "jne ",
+            $name,
+            "_slow\n",
+            close_call!($name, "_slow"),
+            "mov rax, r8\n",
+            "mov rdx, r9\n",
+            $go,
+            $name,
+            "_slow:\n",
+            "sub rsp, 8\n",
+            "push r8\n",
+            "push r9\n",
+            "push rbx\n",
+            "mov rbx, rsp\n",
+            "lea rsi, [rsp + 24]\n",
+            "sub rsp, 64\n",
+            "and rsp, -16\n",
+            "movups [rsp], xmm0\n",
+            "movups [rsp + 16], xmm1\n",
+            "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
+            "add rdi, fs:[0]\n",
+            "call tally_slow_exit\n",
+            "movups xmm0, [rsp]\n",
+            "movups xmm1, [rsp + 16]\n",
+            "mov rsp, rbx\n",
+            "mov [rsp + 24], rax\n",
+            "pop rbx\n",
+            "pop rdx\n",
+            "pop rax\n",
+            "ret\n",
+        )
+    };
+}
+
+/// The slow half of an entry: rcx the address, r10 the slot, `$sled` whether the function is to be called.
+/// Out: ZF clear when it is to be called. Changes rax, rcx, rdx.
+macro_rules! slow_entry {
+    ($sled:literal) => {
+        concat!(
+            "push rdi\n",
+            "push rsi\n",
+            "push r8\n",
+            "push r9\n",
+            "push r10\n",
+            "push r11\n",
+            "push rbx\n",
+            "mov rbx, rsp\n",
+            "mov rsi, rcx\n",
+            "mov rdx, r10\n",
+            "mov ecx, ",
+            $sled,
+            "\n",
+            "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
+            "add rdi, fs:[0]\n",
+            "sub rsp, 144\n",
+            "and rsp, -16\n",
+            "movups [rsp], xmm0\n",
+            "movups [rsp + 16], xmm1\n",
+            "movups [rsp + 32], xmm2\n",
+            "movups [rsp + 48], xmm3\n",
+            "movups [rsp + 64], xmm4\n",
+            "movups [rsp + 80], xmm5\n",
+            "movups [rsp + 96], xmm6\n",
+            "movups [rsp + 112], xmm7\n",
+            "call tally_slow_enter\n",
+            "movups xmm0, [rsp]\n",
+            "movups xmm1, [rsp + 16]\n",
+            "movups xmm2, [rsp + 32]\n",
+            "movups xmm3, [rsp + 48]\n",
+            "movups xmm4, [rsp + 64]\n",
+            "movups xmm5, [rsp + 80]\n",
+            "movups xmm6, [rsp + 96]\n",
+            "movups xmm7, [rsp + 112]\n",
+            "mov rsp, rbx\n",
+            "test eax, eax\n",
+            "pop rbx\n",
+            "pop r11\n",
+            "pop r10\n",
+            "pop r9\n",
+            "pop r8\n",
+            "pop rsi\n",
+            "pop rdi\n",
+        )
+    };
+}
