@@ -25,7 +25,9 @@ pub struct Account {
     loss: Loss,
     lost_by: FxHashMap<u32, u64>,
     start_ns: u64,
-    last_ns: u64,
+    end_ns: Option<u64>,
+    /// Forks may have been missed.
+    has_lost: bool,
 }
 
 /// Why a stack ended early, and in which DSO.
@@ -45,18 +47,32 @@ struct Watched {
     total: ThreadUse,
     state: State,
     since_ns: u64,
+    /// Its end was told; on the way out it still runs until it is switched off the CPU for good.
+    has_exited: bool,
 }
 
 impl Account {
-    /// Watching began: threads that live already count from here on.
+    /// Nothing counts until [`Account::start`] says from when on.
+    #[must_use]
+    pub fn on_hold() -> Self {
+        Self { start_ns: u64::MAX, ..Self::default() }
+    }
+
+    /// Watching began: threads that live already count from here on, in the state they were in.
     pub fn start(&mut self, time_ns: u64) {
         self.start_ns = time_ns;
-        self.last_ns = time_ns;
-        // What was told before it (of /proc) only names threads.
         for watched in self.threads.values_mut() {
             watched.since_ns = time_ns;
-            watched.state = State::Unknown;
+            (watched.total.voluntary_switches, watched.total.involuntary_switches) = (0, 0);
         }
+        // Ended while we attached.
+        self.threads.retain(|_, watched| !watched.has_exited);
+        self.ended.retain(|thread| thread.life_ns > 0);
+    }
+
+    /// Nothing counts after `time_ns`, the end of watching; 0 while that is not known.
+    pub fn end_at(&mut self, time_ns: u64) {
+        self.end_ns = (time_ns != 0).then_some(time_ns);
     }
 
     /// A thread has this name now.
@@ -70,30 +86,41 @@ impl Account {
 
     /// A thread was started by `parent`; it waits for a CPU.
     pub fn fork(&mut self, pid: u32, tid: u32, parent: u32, time_ns: u64) {
+        let time_ns = self.until_end(time_ns);
         if let Some(name) = self.comms.get(&parent).cloned() {
             self.comms.insert(tid, name);
         }
+        if let Some(before) = self.threads.remove(&tid)
+            && before.total.life_ns > 0
+        {
+            // The number is used again, or this thread was already listed by /proc.
+            self.ended.push(before.total);
+        }
+        let since_ns = time_ns.max(self.start_ns);
         let started = self.watch(pid, tid, time_ns);
-        started.since_ns = time_ns;
-        started.state = State::Preempted;
+        started.since_ns = since_ns;
+        // Of those listed by /proc, the first switch tells.
+        started.state = if time_ns == 0 { State::Unknown } else { State::Preempted };
     }
 
     /// A process runs a new program: the thread is on a CPU. Its life under watch begins here if it was unknown.
     pub fn exec(&mut self, pid: u32, tid: u32, time_ns: u64) {
+        let time_ns = self.until_end(time_ns);
         let known = self.threads.contains_key(&tid);
+        let since_ns = time_ns.max(self.start_ns);
         let watched = self.watch(pid, tid, time_ns);
         if known {
             watched.charge_until(time_ns);
         } else {
-            watched.since_ns = time_ns;
+            watched.since_ns = since_ns;
         }
         watched.state = State::On;
     }
 
     /// A thread left (`out`) or got a CPU.
     pub fn switch(&mut self, pid: u32, tid: u32, out: bool, preempted: bool, time_ns: u64) {
-        // The idle task is no thread of anyone.
-        if tid == 0 {
+        let time_ns = self.until_end(time_ns);
+        if is_nobody(tid) {
             return;
         }
         let watched = self.watch(pid, tid, time_ns);
@@ -113,19 +140,19 @@ impl Account {
         }
     }
 
-    /// A thread ended.
+    /// A thread ended. System-wide events go on to see it for a moment.
     pub fn exit(&mut self, tid: u32, time_ns: u64) {
-        self.last_ns = self.last_ns.max(time_ns);
-        let Some(mut watched) = self.threads.remove(&tid) else { return };
+        let time_ns = self.until_end(time_ns);
+        let Some(watched) = self.threads.get_mut(&tid) else { return };
         watched.charge_until(time_ns);
-        self.ended.push(watched.total);
-        self.comms.remove(&tid);
+        watched.has_exited = true;
     }
 
     /// A sample was taken in a thread.
     pub fn sample(&mut self, pid: u32, tid: u32, time_ns: u64) {
+        let time_ns = self.until_end(time_ns);
         self.loss.samples += 1;
-        if tid == 0 {
+        if is_nobody(tid) {
             return;
         }
         let watched = self.watch(pid, tid, time_ns);
@@ -133,6 +160,7 @@ impl Account {
         if watched.state == State::Unknown {
             watched.state = State::On;
         }
+        watched.charge_until(time_ns);
     }
 
     /// How a sample's user stack ended; `dso` is where its last frame lies.
@@ -172,8 +200,16 @@ impl Account {
         (stacks > 0).then_some(StackNotes { stacks, complete, ..notes })
     }
 
-    /// The kernel dropped so many records of a ring while `tid` was writing to it.
-    pub fn lost(&mut self, tid: u32, records: u64) {
+    /// The kernel dropped so many records of a ring while `tid` was writing to it. Switches and ends may be among
+    /// them: what a thread does now, its next switch tells. Since its last switch or sample, it is not known to have
+    /// run, and not taken to.
+    pub fn lost(&mut self, tid: u32, records: u64, time_ns: u64) {
+        let time_ns = self.until_end(time_ns);
+        self.has_lost = true;
+        for watched in self.threads.values_mut() {
+            watched.state = State::Unknown;
+            watched.charge_until(time_ns);
+        }
         self.loss.lost_records += records;
         *self.lost_by.entry(tid).or_default() += records;
     }
@@ -192,7 +228,6 @@ impl Account {
     /// Closes the books at `end_ns`: threads by descending on-CPU time, what was lost, how stacks ended.
     #[must_use]
     pub fn finish(mut self, end_ns: u64) -> (Vec<ThreadUse>, Loss, StackQuality) {
-        let end_ns = end_ns.max(self.last_ns);
         let comms = std::mem::take(&mut self.comms);
         let name_of = |tid: u32, ended: &[ThreadUse]| {
             comms
@@ -202,7 +237,9 @@ impl Account {
         };
         let mut threads = self.ended;
         for (_, mut watched) in self.threads.drain() {
-            watched.charge_until(end_ns);
+            if !watched.has_exited {
+                watched.charge_until(end_ns);
+            }
             threads.push(watched.total);
         }
         threads.sort_by(|a, b| b.on_ns.cmp(&a.on_ns).then(a.tid.cmp(&b.tid)));
@@ -216,15 +253,26 @@ impl Account {
         (threads, loss, quality)
     }
 
+    fn until_end(&self, time_ns: u64) -> u64 {
+        self.end_ns.map_or(time_ns, |end_ns| time_ns.min(end_ns))
+    }
+
+    /// A thread first seen in the middle of its life was there from the start on, unless its fork may be lost.
     fn watch(&mut self, pid: u32, tid: u32, time_ns: u64) -> &mut Watched {
-        self.last_ns = self.last_ns.max(time_ns);
+        let since_ns = if self.has_lost { time_ns.max(self.start_ns) } else { self.start_ns };
         let comm = || self.comms.get(&tid).map_or_else(String::new, |n| n.to_string());
         self.threads.entry(tid).or_insert_with(|| Watched {
             total: ThreadUse { pid, tid, comm: comm(), ..ThreadUse::default() },
             state: State::Unknown,
-            since_ns: self.start_ns,
+            since_ns,
+            has_exited: false,
         })
     }
+}
+
+/// The idle task (0), and tasks at their very end, which have no number any more (−1).
+fn is_nobody(tid: u32) -> bool {
+    tid == 0 || tid == u32::MAX
 }
 
 /// How a user stack ended.
@@ -281,6 +329,55 @@ mod tests {
         account.switch(7, 7, true, false, 1100);
         let (threads, _, _) = account.finish(1300);
         assert_eq!((threads[0].life_ns, threads[0].on_ns, threads[0].off_ns), (300, 90, 210));
+    }
+
+    #[test]
+    fn what_comes_after_the_end_of_a_thread_is_not_another_thread() {
+        let mut account = Account::default();
+        account.start(100);
+        account.fork(7, 7, 1, 150);
+        account.comm(7, b"sleep");
+        account.switch(7, 7, false, false, 160);
+        account.exit(7, 190);
+        account.sample(7, 7, 195);
+        account.switch(u32::MAX, u32::MAX, true, false, 197);
+        account.fork(7, 7, 1, 300);
+        account.comm(7, b"next");
+        let (threads, _, _) = account.finish(400);
+        let shown: Vec<_> = threads.iter().map(|t| (&*t.comm, t.on_ns, t.life_ns)).collect();
+        assert_eq!(shown, [("sleep", 35, 45), ("next", 0, 100)]);
+    }
+
+    #[test]
+    fn what_happens_before_the_start_tells_the_state_but_counts_no_time() {
+        let mut account = Account::on_hold();
+        account.fork(7, 7, 1, 0);
+        account.fork(7, 8, 7, 40);
+        account.switch(7, 8, false, false, 50);
+        account.start(100);
+        account.switch(7, 8, true, false, 130);
+        account.switch(7, 7, true, false, 150);
+        let (threads, _, _) = account.finish(200);
+        assert_eq!(
+            threads.iter().map(|t| (t.tid, t.on_ns, t.off_ns)).collect::<Vec<_>>(),
+            [(7, 50, 50), (8, 30, 70)]
+        );
+    }
+
+    #[test]
+    fn after_a_loss_a_thread_is_not_taken_to_run_for_ever() {
+        let mut account = Account::default();
+        account.start(100);
+        account.switch(7, 7, false, false, 150);
+        account.switch(8, 8, false, false, 150);
+        account.sample(8, 8, 170);
+        account.lost(7, 12, 200);
+        account.switch(8, 8, true, false, 260);
+        account.switch(9, 9, true, false, 300);
+        let (threads, loss, _) = account.finish(1000);
+        let shown: Vec<_> = threads.iter().map(|t| (t.tid, t.on_ns, t.life_ns)).collect();
+        assert_eq!(shown, [(8, 80, 900), (7, 0, 900), (9, 0, 700)]);
+        assert_eq!(loss.by_thread, [(7, String::new(), 12)]);
     }
 
     #[test]

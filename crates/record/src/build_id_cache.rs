@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use dso::BuildId;
 
 use crate::objects::SeenObject;
+use crate::opts::KeepFiles;
 
 /// Larger files are only linked, never copied.
 const MAX_COPY_BYTES: u64 = 256 << 20;
@@ -24,21 +25,41 @@ pub fn default_root() -> Option<PathBuf> {
     Some(Path::new(&home).join(".debug"))
 }
 
-/// Keeps the files seen, and with `with_kernel` the running kernel's symbols. How many are new.
-pub fn keep(root: &Path, seen: &[SeenObject], with_kernel: bool) -> usize {
-    let files = seen.iter().filter_map(|object| {
-        let path = object.path.as_ref()?;
+/// Keeps the files seen, or only `which` of them, and with `with_kernel` the running kernel's symbols. How many are
+/// new.
+pub fn keep(root: &Path, seen: &[SeenObject], which: KeepFiles, with_kernel: bool) -> usize {
+    if which == KeepFiles::None {
+        return 0;
+    }
+    let files = seen.iter().filter(|object| {
+        let path = object.path.as_deref().filter(|path| path.is_absolute());
         // In a container the same name may be another file here.
-        let same = dso::elf::read_build_id(path).is_some_and(|id| id.same_as(&object.build_id));
-        (same && path.is_absolute()).then(|| (path.clone(), object.build_id.clone(), "elf"))
+        let is_here = || {
+            path.is_some_and(|p| dso::elf::read_build_id(p).is_some_and(|id| id.same_as(&object.build_id)))
+        };
+        path.is_some() && (which == KeepFiles::All || !is_here())
     });
-    let kernel = dso::elf::kernel_build_id().filter(|_| with_kernel);
-    let kernel = kernel.map(|id| (PathBuf::from("/[kernel.kallsyms]"), id, "kallsyms"));
-    files.chain(kernel).filter(|(path, id, kind)| matches!(keep_one(root, path, id, kind), Ok(true))).count()
+    let kernel = dso::elf::kernel_build_id().filter(|_| with_kernel && which == KeepFiles::All);
+    let kernel = kernel.map(|id| {
+        keep_one(root, Path::new("/[kernel.kallsyms]"), &id, "kallsyms", |to| {
+            write_whole(to, &fs::read("/proc/kallsyms")?)
+        })
+    });
+    let files = files.filter_map(|object| {
+        let path = object.path.as_deref()?;
+        Some(keep_one(root, path, &object.build_id, "elf", |to| link_or_copy(object, path, to)))
+    });
+    files.chain(kernel).filter(|kept| matches!(kept, Ok(true))).count()
 }
 
-/// Keeps one file; `false` if it was there already.
-fn keep_one(root: &Path, path: &Path, id: &BuildId, kind: &str) -> io::Result<bool> {
+/// Keeps one file, which `write` puts there; `false` if it was there already.
+fn keep_one(
+    root: &Path,
+    path: &Path,
+    id: &BuildId,
+    kind: &str,
+    write: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<bool> {
     let Some(split) = id.split_path() else { return Ok(false) };
     let link = root.join(".build-id").join(split);
     if link.symlink_metadata().is_ok() {
@@ -49,10 +70,7 @@ fn keep_one(root: &Path, path: &Path, id: &BuildId, kind: &str) -> io::Result<bo
     fs::create_dir_all(&dir)?;
     let file = dir.join(kind);
     if !file.exists() {
-        match kind {
-            "kallsyms" => write_whole(&file, &fs::read("/proc/kallsyms")?)?,
-            _ => link_or_copy(path, &file)?,
-        }
+        write(&file)?;
     }
     if let Some(parent) = link.parent() {
         fs::create_dir_all(parent)?;
@@ -61,14 +79,17 @@ fn keep_one(root: &Path, path: &Path, id: &BuildId, kind: &str) -> io::Result<bo
     Ok(true)
 }
 
-fn link_or_copy(from: &Path, to: &Path) -> io::Result<()> {
-    if fs::hard_link(from, to).is_ok() {
+/// By its name, if that is the same file here, else from what we have opened of it.
+fn link_or_copy(object: &SeenObject, path: &Path, to: &Path) -> io::Result<()> {
+    let is_here = dso::elf::read_build_id(path).is_some_and(|id| id.same_as(&object.build_id));
+    if is_here && fs::hard_link(path, to).is_ok() {
         return Ok(());
     }
-    if fs::metadata(from)?.len() > MAX_COPY_BYTES {
+    let bytes = object.file.bytes();
+    if bytes.len() as u64 > MAX_COPY_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    write_whole(to, &fs::read(from)?)
+    write_whole(to, bytes)
 }
 
 /// Under its name only once it is whole.
@@ -92,10 +113,16 @@ mod tests {
         let root = std::env::temp_dir().join(format!("tally-debug-{}", std::process::id()));
         let sh = fs::canonicalize("/bin/sh").expect("every Linux has one");
         let Some(build_id) = dso::elf::read_build_id(&sh) else { return eprintln!("skipped: no build-id") };
+        let file = std::sync::Arc::new(dso::ObjectFile::open(&sh).expect("an object file"));
         let name: std::sync::Arc<[u8]> = sh.as_os_str().as_bytes().into();
-        let seen = [SeenObject { name, build_id: build_id.clone(), path: Some(sh) }];
-        assert_eq!(keep(&root, &seen, false), 1);
-        assert_eq!(keep(&root, &seen, false), 0);
+        let mut seen = [SeenObject { name, build_id: build_id.clone(), path: Some(sh), file }];
+        assert_eq!(keep(&root, &seen, KeepFiles::Unreachable, false), 0);
+        assert_eq!(keep(&root, &seen, KeepFiles::All, false), 1);
+        assert_eq!(keep(&root, &seen, KeepFiles::All, false), 0);
+        fs::remove_dir_all(&root).expect("ours");
+        // As if it lay in a container that is gone.
+        seen[0].path = Some("/no/such/sh".into());
+        assert_eq!(keep(&root, &seen, KeepFiles::Unreachable, false), 1);
         let link = root.join(".build-id").join(build_id.split_path().expect("long enough"));
         let kept = dso::elf::read_build_id(&link.join("elf")).expect("readable through the link");
         assert!(kept.same_as(&build_id));

@@ -1,10 +1,7 @@
 //! Empties the rings: the records of one pass over all of them become one buffer for the unwinding thread.
 //!
-//! Samples are copied without the unused part of their stack's room, which is most of it. If the unwinder is far
-//! behind, the stacks are left out as well: the sample stays, its loss of depth is counted.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! Samples are copied without the unused part of their stack's room, which is most of it. If neither memory nor disk
+//! has room for more, the stacks are left out as well: the sample stays, its loss of depth is counted.
 
 use perfdata::abi::PERF_RECORD_SAMPLE;
 use perfdata::live::{LiveFormat, Snapshot, shorten_snapshot};
@@ -13,9 +10,6 @@ use rustc_hash::FxHashMap;
 use crate::off_cpu::convert;
 use crate::plan::Plan;
 use crate::sys::{Ring, Span};
-
-/// Bytes that may wait for the unwinder before stacks are left out.
-const BACKLOG_BYTES: usize = 256 << 20;
 
 /// A stack that was left out keeps one word, to be told from one that the kernel could not copy.
 pub const LEFT_OUT_BYTES: usize = 8;
@@ -66,35 +60,13 @@ impl Layouts {
     }
 }
 
-/// How far the unwinder is behind, shared with it.
-#[derive(Debug, Clone, Default)]
-pub struct Backlog(Arc<AtomicUsize>);
-
-impl Backlog {
-    /// So many bytes were handed over.
-    pub fn add(&self, bytes: usize) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// So many bytes are dealt with.
-    pub fn done(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    fn is_long(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > BACKLOG_BYTES
-    }
-}
-
-/// One pass over all rings; empty if nothing waited.
+/// One pass over all rings; empty if nothing waited. Without room for stacks, samples keep their leaf only.
 #[must_use]
-pub fn drain(rings: &mut [Ring], layouts: &Layouts, backlog: &Backlog) -> Vec<u8> {
+pub fn drain(rings: &mut [Ring], layouts: &Layouts, without_stacks: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let without_stacks = backlog.is_long();
     for ring in rings {
         ring.read(|span| copy_records(&span, layouts, without_stacks, &mut bytes));
     }
-    backlog.add(bytes.len());
     bytes
 }
 

@@ -58,10 +58,10 @@ pub fn open(opts: &RecordOpts, engine: &mut Engine) -> Option<Setup> {
         return None;
     }
     let filter = engine.sample_filter()?;
-    let places = Places { tids: Vec::new(), cpus: opts.target.cpus(), cgroup: None };
+    let mut places = Places { tids: Vec::new(), cpus: opts.target.cpus(), cgroup: None };
     let mut whole = opts.clone();
     whole.target.whom = Whom::System;
-    let setup = setup::open(&whole, &places, Start::ByHand).ok()?;
+    let setup = setup::open(&whole, &mut places, Start::ByHand).ok()?;
     setup.opened.set_bpf(&setup.plan, filter).ok()?;
     Some(setup)
 }

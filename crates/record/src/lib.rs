@@ -6,6 +6,7 @@
 //! `unsafe` is allowed under [`sys`] only.
 
 pub mod account;
+pub mod attach;
 pub mod build_id_cache;
 pub mod count;
 pub mod doctor;
@@ -25,6 +26,7 @@ pub mod output;
 pub mod plan;
 pub mod proc;
 pub mod processes;
+pub mod queue;
 pub mod session;
 pub mod setup;
 pub mod stacks;

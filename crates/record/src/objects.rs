@@ -47,8 +47,18 @@ type Key = (Arc<[u8]>, Identity);
 /// All files opened so far; lives as long as the recording.
 #[derive(Debug, Default)]
 pub struct Objects {
-    known: FxHashMap<Key, Option<Arc<UnwindInfo>>>,
+    known: FxHashMap<Key, Known>,
 }
+
+#[derive(Debug)]
+enum Known {
+    Opened(Arc<UnwindInfo>),
+    /// Could not be opened so many times: the processes were gone, perhaps a later one is not.
+    Failed(u32),
+}
+
+/// Attempts to open a file, each by another process that maps it.
+const ATTEMPTS: u32 = 20;
 
 /// One file that was mapped and could be opened.
 #[derive(Debug, Clone)]
@@ -57,19 +67,26 @@ pub struct SeenObject {
     pub name: Arc<[u8]>,
     /// Its build-id, read from the file.
     pub build_id: BuildId,
-    /// Where it was opened; `None` for the vdso.
+    /// Its name where it was opened; `None` for the vdso.
     pub path: Option<PathBuf>,
+    /// The file itself.
+    pub file: Arc<ObjectFile>,
 }
 
 impl Objects {
-    /// The file behind a mapping of `pid`; `None` if it can't be had or is no object file.
-    pub fn open(&mut self, pid: u32, mapping: &FileMapping) -> Option<Arc<UnwindInfo>> {
+    /// The file behind a mapping of the first of `pids`, the others being its ancestors (which see the same files, if
+    /// any of them lives longer); `None` if it can't be had or is no object file.
+    pub fn open(&mut self, pids: &[u32], mapping: &FileMapping) -> Option<Arc<UnwindInfo>> {
         let key = (mapping.name.clone(), mapping.identity.clone());
-        if let Some(known) = self.known.get(&key) {
-            return known.clone();
-        }
-        let info = open_object(pid, mapping).map(|object| UnwindInfo::new(Arc::new(object)));
-        self.known.insert(key, info.clone());
+        let failed = match self.known.get(&key) {
+            Some(Known::Opened(info)) => return Some(info.clone()),
+            Some(Known::Failed(times)) if *times >= ATTEMPTS => return None,
+            Some(Known::Failed(times)) => *times,
+            None => 0,
+        };
+        let info = open_object(pids, mapping).map(|object| UnwindInfo::new(Arc::new(object)));
+        let known = info.clone().map_or(Known::Failed(failed + 1), Known::Opened);
+        self.known.insert(key, known);
         info
     }
 
@@ -80,9 +97,10 @@ impl Objects {
             .known
             .iter()
             .filter_map(|((name, _), info)| {
-                let object = info.as_ref()?.object();
-                let path = object.path().map(Path::to_path_buf);
-                Some(SeenObject { name: name.clone(), build_id: object.build_id()?.clone(), path })
+                let Known::Opened(info) = info else { return None };
+                let file = info.object().clone();
+                let (path, build_id) = (file.path().map(Path::to_path_buf), file.build_id()?.clone());
+                Some(SeenObject { name: name.clone(), build_id, path, file })
             })
             .collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -90,12 +108,12 @@ impl Objects {
     }
 }
 
-fn open_object(pid: u32, mapping: &FileMapping) -> Option<ObjectFile> {
+fn open_object(pids: &[u32], mapping: &FileMapping) -> Option<ObjectFile> {
     if &*mapping.name == b"[vdso]" {
-        return open_vdso(pid, mapping);
+        return open_vdso(pids.first().copied()?, mapping);
     }
     let name = Path::new(OsStr::from_bytes(&mapping.name));
-    candidates(pid, mapping).into_iter().find_map(|path| {
+    candidates(pids, mapping).into_iter().find_map(|path| {
         let file = File::open(&path).ok()?;
         // A device or a pipe may block or be endless.
         let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -112,16 +130,17 @@ fn open_object(pid: u32, mapping: &FileMapping) -> Option<ObjectFile> {
 }
 
 /// Where the file may be, best first.
-fn candidates(pid: u32, mapping: &FileMapping) -> Vec<PathBuf> {
+fn candidates(pids: &[u32], mapping: &FileMapping) -> Vec<PathBuf> {
+    let pid = pids.first().copied().unwrap_or_default();
     let by_range = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
     let plain = OsStr::from_bytes(&mapping.name);
     let gone = mapping.name.ends_with(b" (deleted)") || mapping.name.starts_with(b"/memfd:");
     if gone {
         return vec![by_range];
     }
-    let in_root = PathBuf::from(format!("/proc/{pid}/root"))
-        .join(Path::new(plain).strip_prefix("/").unwrap_or(Path::new(plain)));
-    vec![in_root, PathBuf::from(plain), by_range]
+    let inside = Path::new(plain).strip_prefix("/").unwrap_or(Path::new(plain));
+    let in_roots = pids.iter().map(|pid| PathBuf::from(format!("/proc/{pid}/root")).join(inside));
+    in_roots.chain([PathBuf::from(plain), by_range]).collect()
 }
 
 /// The vdso as it lies in the process's memory, else in ours (the same for all of one word size).

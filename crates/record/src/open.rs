@@ -56,6 +56,10 @@ pub struct Opened {
     pub counters: Vec<OpenCounter>,
     /// The rings, in the order of the places.
     pub rings: Vec<Ring>,
+    /// The ring of each CPU, or of each thread without CPUs.
+    ring_of: HashMap<(i32, Option<u32>), usize>,
+    /// Data pages of each ring.
+    pages: usize,
 }
 
 /// What the kernel refused, and where.
@@ -75,8 +79,8 @@ impl Places {
         match (self.tids.is_empty(), self.cpus.is_empty()) {
             (true, _) => self.cpus.iter().map(|&c| (-1, Cpu::One(c))).collect(),
             (false, true) => tids().map(|t| (t, Cpu::Any)).collect(),
-            // By CPU first, so that the events of a ring stand together.
-            (false, false) => self.cpus.iter().flat_map(|&c| tids().map(move |t| (t, Cpu::One(c)))).collect(),
+            // Thread by thread: one that forks has its events on all CPUs or on none, but for a moment.
+            (false, false) => tids().flat_map(|t| self.cpus.iter().map(move |&c| (t, Cpu::One(c)))).collect(),
         }
     }
 }
@@ -85,49 +89,68 @@ impl Opened {
     /// Opens all, maps rings of `pages` data pages each. Threads that have ended meanwhile are left out, CPUs that
     /// went offline as well, unless nothing remains.
     pub fn open(plan: &Plan, places: &Places, start: Start, pages: usize) -> Result<Self, Refused> {
-        let mut opened = Self { counters: Vec::new(), rings: Vec::new() };
-        let mut ring_of: HashMap<(i32, Option<u32>), usize> = HashMap::new();
-        let mut gone = None;
-        let ring_bytes = pages * crate::sys::mem::page_bytes();
-        let attrs: Vec<Vec<u8>> =
-            plan.opened.iter().map(|e| attr_to_open(e, start, ring_bytes).to_bytes()).collect();
-        for (tid, cpu) in places.list() {
-            let first = opened.counters.len();
-            for (index, event) in plan.opened.iter().enumerate() {
-                let leader = event.leader.and_then(|l| opened.counters.get(first + l)).map(|c| &c.counter);
-                let cgroup = places.cgroup.as_ref().map(AsFd::as_fd);
-                let place = CounterPlace { tid, cpu, leader, cgroup };
-                match Counter::open(&attrs[index], place) {
-                    Ok(counter) => {
-                        let id = counter.id().map_err(|e| refused(Some(index), tid, cpu, e))?;
-                        opened.counters.push(OpenCounter { counter, event: index, ring: 0, id });
-                    }
-                    Err(e) if is_gone(&e, cpu) => {
-                        gone = Some(refused(Some(index), tid, cpu, e));
-                        opened.counters.truncate(first);
-                        break;
-                    }
-                    Err(e) => return Err(refused(Some(index), tid, cpu, e)),
-                }
-            }
-            opened
-                .attach_ring(first, (tid, cpu), &mut ring_of, pages)
-                .map_err(|e| refused(None, tid, cpu, e))?;
-        }
+        let mut opened = Self { counters: Vec::new(), rings: Vec::new(), ring_of: HashMap::new(), pages };
+        let gone = opened.add(plan, places, start)?;
         match gone {
             Some(refusal) if opened.counters.is_empty() => Err(refusal),
             _ => Ok(opened),
         }
     }
 
-    /// Gives the counters from `first` on their ring: maps one for the first of a CPU, redirects the others.
-    fn attach_ring(
+    /// Opens all in more places. What was refused because it is gone, if anything was.
+    pub fn add(&mut self, plan: &Plan, places: &Places, start: Start) -> Result<Option<Refused>, Refused> {
+        let mut gone = None;
+        let ring_bytes = self.pages * crate::sys::mem::page_bytes();
+        let attrs: Vec<Vec<u8>> =
+            plan.opened.iter().map(|e| attr_to_open(e, start, ring_bytes).to_bytes()).collect();
+        for (tid, cpu) in places.list() {
+            let first = self.counters.len();
+            if let Err((index, error)) = self.open_at(plan, &attrs, (tid, cpu), places.cgroup.as_ref()) {
+                let is_gone = is_gone(&error, cpu);
+                let refusal = refused(Some(index), tid, cpu, error);
+                self.counters.truncate(first);
+                if !is_gone {
+                    return Err(refusal);
+                }
+                gone = Some(refusal);
+            }
+            self.attach_ring(first, (tid, cpu)).map_err(|e| refused(None, tid, cpu, e))?;
+            if start == Start::ByHand {
+                self.track_from(first, plan).map_err(|e| refused(plan.tracking(), tid, cpu, e))?;
+            }
+        }
+        Ok(gone)
+    }
+
+    fn open_at(
         &mut self,
-        first: usize,
+        plan: &Plan,
+        attrs: &[Vec<u8>],
         (tid, cpu): (i32, Cpu),
-        ring_of: &mut HashMap<(i32, Option<u32>), usize>,
-        pages: usize,
-    ) -> io::Result<()> {
+        cgroup: Option<&File>,
+    ) -> Result<(), (usize, io::Error)> {
+        let first = self.counters.len();
+        for (index, event) in plan.opened.iter().enumerate() {
+            let leader = event.leader.and_then(|l| self.counters.get(first + l)).map(|c| &c.counter);
+            let place = CounterPlace { tid, cpu, leader, cgroup: cgroup.map(AsFd::as_fd) };
+            let counter = Counter::open(&attrs[index], place).map_err(|e| (index, e))?;
+            let id = counter.id().map_err(|e| (index, e))?;
+            self.counters.push(OpenCounter { counter, event: index, ring: 0, id });
+        }
+        Ok(())
+    }
+
+    /// Starts the event that only tells of processes, if it is one of its own: from then on no fork is missed.
+    fn track_from(&self, first: usize, plan: &Plan) -> io::Result<()> {
+        let tracking = plan.tracking();
+        self.counters[first..]
+            .iter()
+            .filter(|c| Some(c.event) == tracking)
+            .try_for_each(|c| c.counter.enable())
+    }
+
+    /// Gives the counters from `first` on their ring: maps one for the first of a CPU, redirects the others.
+    fn attach_ring(&mut self, first: usize, (tid, cpu): (i32, Cpu)) -> io::Result<()> {
         if first == self.counters.len() {
             return Ok(());
         }
@@ -135,11 +158,11 @@ impl Opened {
             Cpu::One(n) => (-1, Some(n)),
             Cpu::Any => (tid, None),
         };
-        let (ring, redirect_from) = match ring_of.get(&key) {
+        let (ring, redirect_from) = match self.ring_of.get(&key) {
             Some(&ring) => (ring, first),
             None => {
-                self.rings.push(Ring::map(&self.counters[first].counter, pages, false)?);
-                ring_of.insert(key, self.rings.len() - 1);
+                self.rings.push(Ring::map(&self.counters[first].counter, self.pages, false)?);
+                self.ring_of.insert(key, self.rings.len() - 1);
                 (self.rings.len() - 1, first + 1)
             }
         };
@@ -176,12 +199,6 @@ impl Opened {
     /// Starts every event that is always on, and those of one step of the ladder.
     pub fn enable(&self, plan: &Plan, step: usize) -> io::Result<()> {
         self.each(plan, |of| of.is_none_or(|s| s == step), Counter::enable)
-    }
-
-    /// Starts only the event that tells of processes, if it is one of its own: from then on no process is missed.
-    pub fn enable_tracking(&self, plan: &Plan) -> io::Result<()> {
-        let tracking = plan.tracking();
-        self.counters.iter().filter(|c| Some(c.event) == tracking).try_for_each(|c| c.counter.enable())
     }
 
     /// Stops every event.

@@ -50,14 +50,16 @@ pub struct RecordOpts {
     pub summary: bool,
     /// Don't write build-ids of the files seen.
     pub no_build_ids: bool,
-    /// Don't copy the files seen into the build-id cache (`~/.debug`).
-    pub no_build_id_cache: bool,
+    /// Which of the files seen are copied into the build-id cache (`~/.debug`).
+    pub keep_files: KeepFiles,
     /// The command line to store in the file, program first.
     pub command_line: Vec<String>,
     /// Also record the time off the CPU: why threads wait, for how long, who wakes them.
     pub off_cpu: Option<crate::off_cpu::Options>,
     /// Also hands samples on while recording.
     pub watch: Option<Watch>,
+    /// Called each second after the end while the unwinder still has so many bytes to go through.
+    pub on_catch_up: fn(u64),
 }
 
 impl Default for RecordOpts {
@@ -82,10 +84,11 @@ impl Default for RecordOpts {
             max_size_bytes: None,
             summary: false,
             no_build_ids: false,
-            no_build_id_cache: false,
+            keep_files: KeepFiles::All,
             command_line: Vec::new(),
             off_cpu: None,
             watch: None,
+            on_catch_up: |_| {},
         }
     }
 }
@@ -186,6 +189,18 @@ pub enum CallGraph {
     Lbr,
     /// Unwound here while recording; the file gets plain callchains.
     Live,
+}
+
+/// Which of the files seen are kept for later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeepFiles {
+    /// All.
+    #[default]
+    All,
+    /// Those that can't be opened under their name: of containers, deleted, in memory only.
+    Unreachable,
+    /// None.
+    None,
 }
 
 /// Where the records go.

@@ -78,15 +78,19 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     if live {
         made.steps = offer.snapshot_steps.to_vec();
         made.steps.dedup();
+    }
+    // Of tasks that run already, forks are followed from the first moment on, before anything samples.
+    let tracks_apart = live || opts.target.is_attached();
+    if tracks_apart {
         made.opened.push(tracking_event(opts, &common, offer));
     }
     for (index, event) in events.iter().enumerate() {
         let mut attr = sampling_attr(opts, event, &common, offer);
-        if !live && index == 0 {
+        if !tracks_apart && index == 0 {
             track(&mut attr, opts, offer);
         }
         let mut in_file = attr;
-        if live && index == 0 {
+        if tracks_apart && index == 0 {
             track(&mut in_file, opts, offer);
         }
         made.file.push(FileEvent { name: event.name.clone(), attr: in_file });

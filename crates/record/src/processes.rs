@@ -25,6 +25,8 @@ pub struct Processes {
 struct Process {
     /// Shared with forked children until one of them maps something.
     maps: Arc<Maps>,
+    /// The process it was forked by; 0 if that is not known.
+    parent: u32,
     /// Threads that have not exited.
     threads: u32,
     /// `/proc/PID/mem`; the inner `None` if it can't be opened.
@@ -58,7 +60,7 @@ impl Processes {
             },
         };
         if may_vanish(&mapping.name) {
-            self.objects.open(mmap.pid, &mapping);
+            self.objects.open(&self.with_ancestors(mmap.pid), &mapping);
         }
         let process = self.by_pid.entry(mmap.pid).or_default();
         Arc::make_mut(&mut process.maps).pending.push(mapping);
@@ -71,12 +73,13 @@ impl Processes {
             return;
         }
         let maps = self.by_pid.get(&parent).map(|p| p.maps.clone()).unwrap_or_default();
-        self.by_pid.insert(pid, Process { maps, threads: 1, memory: None });
+        self.by_pid.insert(pid, Process { maps, parent, threads: 1, memory: None });
     }
 
     /// A process runs another program now: nothing of the old one is mapped, and only one thread is left.
     pub fn exec(&mut self, pid: u32) {
-        self.by_pid.insert(pid, Process { threads: 1, ..Process::default() });
+        let parent = self.by_pid.get(&pid).map_or(0, |p| p.parent);
+        self.by_pid.insert(pid, Process { parent, threads: 1, ..Process::default() });
     }
 
     /// A thread ended; with the last one the process is forgotten.
@@ -90,16 +93,26 @@ impl Processes {
 
     /// What is mapped in `pid` now, with all files opened.
     pub fn space(&mut self, pid: u32) -> &AddressSpace {
+        let has_pending = self.by_pid.get(&pid).is_some_and(|p| !p.maps.pending.is_empty());
+        let pids = if has_pending { self.with_ancestors(pid) } else { Vec::new() };
         let process = self.by_pid.entry(pid).or_default();
-        if !process.maps.pending.is_empty() {
+        if has_pending {
             let maps = Arc::make_mut(&mut process.maps);
             for mapping in std::mem::take(&mut maps.pending) {
-                place(&mut maps.space, &mut self.objects, pid, &mapping);
+                place(&mut maps.space, &mut self.objects, &pids, &mapping);
                 maps.placed.retain(|m| m.end <= mapping.start || mapping.end <= m.start);
                 maps.placed.push(mapping);
             }
         }
         &process.maps.space
+    }
+
+    /// A process, and those that it descends from as far as they are known: the nearest first.
+    fn with_ancestors(&self, pid: u32) -> Vec<u32> {
+        /// A short process is started by one that lives longer, mostly.
+        const MOST: usize = 6;
+        let parent_of = |pid: &u32| self.by_pid.get(pid).map(|p| p.parent).filter(|&p| p != 0);
+        std::iter::successors(Some(pid), parent_of).take(MOST).collect()
     }
 
     /// The name of what is mapped at `address` in `pid`, as summaries show it.
@@ -124,10 +137,10 @@ impl Processes {
     }
 }
 
-fn place(space: &mut AddressSpace, objects: &mut Objects, pid: u32, mapping: &FileMapping) {
+fn place(space: &mut AddressSpace, objects: &mut Objects, pids: &[u32], mapping: &FileMapping) {
     let (start, end) = (Avma(mapping.start), Avma(mapping.end));
     let named = mapping.name.starts_with(b"/") && !mapping.name.starts_with(b"//");
-    let info = if named || &*mapping.name == b"[vdso]" { objects.open(pid, mapping) } else { None };
+    let info = if named || &*mapping.name == b"[vdso]" { objects.open(pids, mapping) } else { None };
     let svma = info.as_ref().and_then(|info| {
         info.object().svma_of_mapping(FileOffset(mapping.pgoff), mapping.end - mapping.start)
     });

@@ -5,6 +5,7 @@ use dso::unwind::Regs;
 use perfdata::Attr;
 use perfdata::abi::*;
 
+use crate::attach;
 use crate::error::{Error, remedy_of_open};
 use crate::open::{Opened, Places, Refused, Start};
 use crate::opts::{CallGraph, EventRequest, Rate, RecordOpts};
@@ -34,11 +35,13 @@ pub struct Setup {
 }
 
 /// Opens the events of `opts` in `places`. Each refusal of the kernel that a smaller wish can cure is cured.
-pub fn open(opts: &RecordOpts, places: &Places, start: Start) -> Result<Setup, Error> {
+pub fn open(opts: &RecordOpts, places: &mut Places, start: Start) -> Result<Setup, Error> {
     let mut attempt = Attempt::new(opts, places)?;
     loop {
         let plan = plan(&attempt.opts, &attempt.events, &attempt.offer);
-        let opened = Opened::open(&plan, places, start, attempt.pages).and_then(|o| filled(o, places));
+        let opened = Opened::open(&plan, places, start, attempt.pages)
+            .and_then(|o| filled(o, places))
+            .and_then(|mut o| attach::adopt(&mut o, &plan, &opts.target, places).map(|()| o));
         match opened {
             Ok(opened) => {
                 opened.set_filters(&plan)?;

@@ -71,6 +71,17 @@ impl Stacks {
         &self.chain
     }
 
+    /// Only the kernel's frames and the user's leaf, for a sample that no time is left for.
+    pub fn leaf(&mut self, sample: &Sample<'_>) -> Unwound {
+        self.chain.clear();
+        self.frames.clear();
+        self.chain.extend(sample.callchain.iter().flat_map(|kernel| kernel.0.iter()));
+        let is_user = sample.regs_user.is_some_and(|r| r.abi != PERF_SAMPLE_REGS_ABI_NONE);
+        self.leaf_only(sample);
+        let ending = is_user.then_some(StackEnding::Stopped(StopReason::Behind, None));
+        Unwound { ending, was_cut: false }
+    }
+
     /// Unwinds one sample; the result is in [`Stacks::chain`].
     pub fn unwind(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> Unwound {
         self.chain.clear();

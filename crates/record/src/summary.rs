@@ -226,6 +226,10 @@ pub enum Notice {
     OffCpuPeriod(u64),
     /// The off-CPU engine lost some of what it should have told: how many, of what.
     OffCpuLost(u64, &'static str),
+    /// The unwinder was behind: so many bytes of registers and stacks waited for it on disk.
+    Spilled(u64),
+    /// They could not wait there: why, and how many bytes could not be read back.
+    SpillFailed(String, u64),
     /// A process of the target could not be described from /proc: pid and why.
     ProcessUnreadable(u32, String),
 }
@@ -264,6 +268,17 @@ impl std::fmt::Display for Notice {
                 write!(f, "very many waits: one off-CPU sample stands for {} ms of a thread", ns / 1_000_000)
             }
             Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}; totals stay exact"),
+            Self::Spilled(bytes) => write!(
+                f,
+                "unwinding was slower than sampling: {} MiB of stacks waited on disk; none is lost by that",
+                bytes.div_ceil(1 << 20)
+            ),
+            Self::SpillFailed(why, 0) => {
+                write!(f, "unwinding was slower than sampling, and stacks could not wait on disk: {why}")
+            }
+            Self::SpillFailed(why, bytes) => {
+                write!(f, "{bytes} bytes of records that waited on disk could not be read back: {why}")
+            }
             Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
         }
     }

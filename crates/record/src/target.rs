@@ -44,12 +44,24 @@ impl Target {
         self.whom == Whom::System
     }
 
+    /// True if it is tasks that run already.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        !matches!(self.whom, Whom::Command | Whom::System)
+    }
+
     /// The threads to open events for, ascending; empty for a command (its pid is known after the fork) and for
     /// the whole system.
     pub fn threads(&self) -> Result<Vec<u32>, Error> {
         let tids: BTreeSet<u32> = match &self.whom {
             Whom::Command | Whom::System => BTreeSet::new(),
-            Whom::Threads(tids) => tids.iter().copied().collect(),
+            Whom::Threads(tids) => {
+                let gone = tids.iter().find(|t| !Path::new(&format!("/proc/{t}")).exists());
+                match gone {
+                    Some(tid) => return Err(Error::NoSuchTask(*tid)),
+                    None => tids.iter().copied().collect(),
+                }
+            }
             Whom::Processes(pids) => threads_of(pids)?,
             Whom::User(uid) => {
                 let pids: Vec<u32> =
@@ -62,9 +74,6 @@ impl Target {
                 others.iter().flat_map(|&p| proc::threads(p).unwrap_or_default()).collect()
             }
         };
-        if let Some(gone) = tids.iter().find(|t| !Path::new(&format!("/proc/{t}")).exists()) {
-            return Err(Error::NoSuchTask(*gone));
-        }
         Ok(tids.into_iter().collect())
     }
 

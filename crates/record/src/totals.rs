@@ -1,10 +1,13 @@
 //! Counters over the target's whole life, beside the samples: what the summary shows first.
 
 use perfdata::abi::*;
+use perfdata::record::Task;
 use perfdata::{Attr, AttrFlags};
+use rustc_hash::FxHashMap;
 
 use crate::open::{Places, Start};
 use crate::summary::CounterValue;
+use crate::sys::time::Clock;
 use crate::sys::{Counter, CounterPlace, Cpu};
 
 /// The events counted, in the order they are shown.
@@ -22,25 +25,79 @@ const COUNTED: [(&str, u32, u64); 7] = [
 const KERNEL_ONLY: [&str; 2] = ["context-switches", "cpu-migrations"];
 
 /// Opened counters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Totals {
     counters: Vec<(&'static str, Counter)>,
+    start: Start,
+    kernel: bool,
+    clock: Clock,
+    /// Of each thread: the moment from which on its children inherit the counters, in ns.
+    covered: FxHashMap<u32, u64>,
 }
 
 impl Totals {
+    /// None at all.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::of(Start::ByHand, false, Clock::Monotonic)
+    }
+
+    fn of(start: Start, kernel: bool, clock: Clock) -> Self {
+        Self { counters: Vec::new(), start, kernel, clock, covered: FxHashMap::default() }
+    }
+
     /// Opens what can be had; a counter that is not there is left out.
     #[must_use]
-    pub fn open(places: &Places, start: Start, kernel: bool) -> Self {
-        let mut totals = Self::default();
-        for (name, type_, config) in COUNTED {
-            if !kernel && KERNEL_ONLY.contains(&name) {
+    pub fn open(places: &Places, start: Start, kernel: bool, clock: Clock) -> Self {
+        let mut totals = Self::of(start, kernel, clock);
+        if places.tids.is_empty() {
+            places.cpus.iter().for_each(|&c| totals.open_at(-1, Cpu::One(c)));
+        }
+        places.tids.iter().for_each(|&tid| totals.cover(tid));
+        totals
+    }
+
+    /// Opens them also for threads that began before their parents had them. True if there were such.
+    pub fn adopt(&mut self, forks: &[Task]) -> bool {
+        let before = self.counters.len();
+        for fork in forks {
+            if self.covered.contains_key(&fork.tid) {
                 continue;
             }
-            totals
-                .counters
-                .extend(open_everywhere(type_, config, places, start, kernel).into_iter().map(|c| (name, c)));
+            match self.covered.get(&fork.ptid) {
+                Some(&since_ns) if since_ns <= fork.time_ns => {
+                    self.covered.insert(fork.tid, fork.time_ns);
+                }
+                _ => self.cover(fork.tid),
+            }
         }
-        totals
+        self.counters.len() > before
+    }
+
+    fn cover(&mut self, tid: u32) {
+        self.open_at(i32::try_from(tid).unwrap_or(i32::MAX), Cpu::Any);
+        self.covered.insert(tid, self.clock.now_ns());
+    }
+
+    fn open_at(&mut self, tid: i32, cpu: Cpu) {
+        for (name, type_, config) in COUNTED {
+            // A CPU's task clock runs while it idles: the time of the threads says more.
+            let is_idle_too = tid < 0 && config == PERF_COUNT_SW_TASK_CLOCK && type_ == PERF_TYPE_SOFTWARE;
+            if is_idle_too || (!self.kernel && KERNEL_ONLY.contains(&name)) {
+                continue;
+            }
+            let place = CounterPlace { tid, cpu, leader: None, cgroup: None };
+            let counter = Counter::open(&self.attr(type_, config).to_bytes(), place);
+            self.counters.extend(counter.ok().map(|c| (name, c)));
+        }
+    }
+
+    fn attr(&self, type_: u32, config: u64) -> Attr {
+        let mut flags = AttrFlags::DISABLED | AttrFlags::INHERIT;
+        flags.set(AttrFlags::ENABLE_ON_EXEC, self.start == Start::OnExec);
+        flags.set(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV, !self.kernel);
+        let read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        Attr { type_, config, read_format, flags, ..Attr::default() }
     }
 
     /// Starts all.
@@ -78,24 +135,4 @@ impl Totals {
             running_pct,
         })
     }
-}
-
-fn open_everywhere(type_: u32, config: u64, places: &Places, start: Start, kernel: bool) -> Vec<Counter> {
-    let mut flags = AttrFlags::DISABLED | AttrFlags::INHERIT;
-    flags.set(AttrFlags::ENABLE_ON_EXEC, start == Start::OnExec);
-    flags.set(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV, !kernel);
-    let read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    let attr = Attr { type_, config, read_format, flags, ..Attr::default() }.to_bytes();
-    let tids = || places.tids.iter().filter_map(|&t| i32::try_from(t).ok());
-    let spots: Vec<(i32, Cpu)> = if places.tids.is_empty() {
-        places.cpus.iter().map(|&c| (-1, Cpu::One(c))).collect()
-    } else {
-        tids().map(|t| (t, Cpu::Any)).collect()
-    };
-    spots
-        .into_iter()
-        .filter_map(|(tid, cpu)| {
-            Counter::open(&attr, CounterPlace { tid, cpu, leader: None, cgroup: None }).ok()
-        })
-        .collect()
 }

@@ -2,15 +2,14 @@
 //!
 //! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use perfdata::off_cpu::{Payload, flag};
 use perfdata::{Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
-use crate::drain::{Backlog, LEFT_OUT_BYTES, Layouts};
+use crate::drain::{LEFT_OUT_BYTES, Layouts};
 use crate::followed::Followed;
 use crate::off_cpu::{WakerJoin, convert};
 use crate::opts::{Watch, Watched};
@@ -18,6 +17,7 @@ use crate::order::Order;
 use crate::output::Sink;
 use crate::plan::Plan;
 use crate::processes::Processes;
+use crate::queue::Queue;
 use crate::stacks::Stacks;
 use crate::summary::StopReason;
 
@@ -28,10 +28,16 @@ const LADDER_WINDOW: u32 = 256;
 const LADDER_CUTS: u32 = 3;
 
 /// What the recording thread and the worker tell each other.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Shared {
-    /// Bytes waiting for the worker.
-    pub backlog: Backlog,
+    /// The records on their way to the worker.
+    pub queue: Queue,
+    /// The moment from which time is counted, in ns; 0 while it has not come.
+    pub started_ns: Arc<AtomicU64>,
+    /// The moment up to which time is counted, in ns; 0 while it has not come.
+    pub ended_ns: Arc<AtomicU64>,
+    /// The user won't wait for stacks that are still to be unwound.
+    pub gives_up: Arc<AtomicBool>,
     /// The snapshot step the worker wants.
     pub wanted_step: Arc<AtomicUsize>,
     /// Stacks are deeper than their copies: records should come quickly (0: no, 1: soon, 2: at once).
@@ -40,6 +46,23 @@ pub struct Shared {
     pub cut_processes: Arc<Mutex<Vec<u32>>>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
+}
+
+impl Shared {
+    /// Around this queue; nothing has begun.
+    #[must_use]
+    pub fn new(queue: Queue) -> Self {
+        Self {
+            queue,
+            started_ns: Arc::default(),
+            ended_ns: Arc::default(),
+            gives_up: Arc::default(),
+            wanted_step: Arc::default(),
+            hurry: Arc::default(),
+            cut_processes: Arc::default(),
+            must_stop: Arc::default(),
+        }
+    }
 }
 
 /// The state of the unwinding thread.
@@ -104,7 +127,7 @@ impl Worker {
             writes_switches,
             processes: Processes::default(),
             stacks: Stacks::new(regs_mask, &plan.steps),
-            account: Account::default(),
+            account: Account::on_hold(),
             sink,
             shared,
             sample_times: None,
@@ -136,29 +159,33 @@ impl Worker {
         self.rest.sink.record(0, record, id);
     }
 
-    /// Threads that live already count from `time_ns` on.
-    pub fn start(&mut self, time_ns: u64) {
-        self.rest.account.start(time_ns);
+    /// What was told so far is one round.
+    pub fn described(&mut self) {
         self.rest.sink.finish_round();
     }
 
-    /// Takes rounds until the sender is gone, then writes what still waits.
+    /// Takes rounds until the queue is closed, then writes what still waits.
     #[must_use]
-    pub fn run(mut self, rounds: &Receiver<Vec<u8>>) -> Finished {
-        while let Ok(bytes) = rounds.recv() {
-            let len = bytes.len();
-            let layouts = self.rest.layouts.clone();
-            self.order.push(bytes, |record| layouts.of(record).1.time_of(record));
-            self.order.emit(|time_ns, record| self.rest.take(time_ns, record));
-            self.rest.sink.finish_round();
-            self.rest.shared.backlog.done(len);
-            if self.rest.sink.must_stop().is_some() {
-                self.rest.shared.must_stop.store(true, Ordering::Relaxed);
+    pub fn run(self) -> Finished {
+        let Self { mut order, mut rest } = self;
+        let mut has_started = false;
+        while let Some(bytes) = rest.shared.queue.pop() {
+            let started_ns = rest.shared.started_ns.load(Ordering::Acquire);
+            if !has_started && started_ns != 0 {
+                has_started = true;
+                rest.account.start(started_ns);
+            }
+            rest.account.end_at(rest.shared.ended_ns.load(Ordering::Acquire));
+            order.push(bytes, |record| rest.layouts.of(record).1.time_of(record));
+            order.emit(|time_ns, record| rest.take(time_ns, record));
+            rest.sink.finish_round();
+            if rest.sink.must_stop().is_some() {
+                rest.shared.must_stop.store(true, Ordering::Relaxed);
             }
         }
-        self.order.emit_all(|time_ns, record| self.rest.take(time_ns, record));
-        self.rest.sink.finish_round();
-        let Rest { account, sink, processes, sample_times, sample_bytes, .. } = self.rest;
+        order.emit_all(|time_ns, record| rest.take(time_ns, record));
+        rest.sink.finish_round();
+        let Rest { account, sink, processes, sample_times, sample_bytes, .. } = rest;
         Finished { account, sink, processes, sample_times, sample_bytes }
     }
 }
@@ -211,7 +238,7 @@ impl Rest {
                 self.stacks.forget(task.pid, task.tid);
             }
             Record::Switch(switch) => self.account.switch(pid, tid, switch.out, switch.preempt, time_ns),
-            Record::Lost(lost) => self.account.lost(tid, lost.lost),
+            Record::Lost(lost) => self.account.lost(tid, lost.lost, time_ns),
             Record::LostSamples(lost) => self.account.lost_samples(tid, *lost),
             Record::Throttle(_) => self.account.throttled(),
             _ => {}
@@ -230,10 +257,14 @@ impl Rest {
             self.sample_bytes += bytes.len() as u64;
             return self.sink.raw(bytes);
         }
-        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        let unwound = if self.shared.gives_up.load(Ordering::Relaxed) {
+            self.stacks.leaf(sample)
+        } else {
+            self.stacks.unwind(sample, &mut self.processes)
+        };
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);
-            self.climb(unwound.was_cut);
+            self.climb(unwound.was_cut && !self.shared.queue.is_behind());
             self.account.stack(tid, time_ns, ending);
         }
         let chain = perfdata::Callchain(self.stacks.chain().into());

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Order, PerfData, Record};
-use record::opts::{CallGraph, Output, RecordOpts};
+use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
 use record::sys::{Counter, CounterPlace};
-use record::{RunSummary, Target};
+use record::{RunSummary, Target, Whom};
 
 /// One recording at a time: each minds all children and signals of the process.
 static ONE: Mutex<()> = Mutex::new(());
@@ -49,7 +49,7 @@ fn recorded(name: &str, command: &[&str], change: impl FnOnce(&mut RecordOpts)) 
         call_graph: CallGraph::Live,
         output: Output::File(path.clone()),
         summary: true,
-        no_build_id_cache: true,
+        keep_files: KeepFiles::None,
         ..RecordOpts::default()
     };
     change(&mut opts);
@@ -199,4 +199,41 @@ fn with_the_off_cpu_engine_all_samples_and_records_are_the_commands_and_its_chil
     });
     assert_eq!(strangers, 0, "of {ours:?}");
     assert!(samples[0] > 20 && samples[1] > 20, "{samples:?}");
+}
+
+/// A shell that starts a process after another until it is killed.
+struct Forking(std::process::Child);
+
+impl Forking {
+    fn start() -> Self {
+        let script = "while :; do (i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done); done";
+        Self(std::process::Command::new("sh").args(["-c", script]).spawn().expect("sh runs"))
+    }
+}
+
+impl Drop for Forking {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn of_a_process_attached_to_every_thread_lives_within_the_recording_and_adds_up_to_its_cpu_time() {
+    let shell = Forking::start();
+    let attach = |opts: &mut RecordOpts| opts.target.whom = Whom::Processes(vec![shell.0.id()]);
+    let Some(Recorded { summary, .. }) = recorded("attach", &["sleep", "0.7"], attach) else { return };
+    let wall_ns = summary.wall_ns;
+    for thread in &summary.threads {
+        assert_eq!(thread.on_ns + thread.off_ns, thread.life_ns, "{thread:?}");
+        assert!(thread.life_ns <= wall_ns + wall_ns / 20, "{thread:?} of {wall_ns} ns");
+    }
+    let other = summary.threads.iter().find(|t| t.comm != "sh");
+    assert_eq!(other, None);
+    let on_ns: u64 = summary.threads.iter().map(|t| t.on_ns).sum();
+    let Some(clock) = summary.counter("task-clock") else { return };
+    if summary.lost.lost_records == 0 {
+        // Within a tenth, for the beginning and end of a busy machine's system calls.
+        assert!(on_ns.abs_diff(clock.value) * 10 <= clock.value.max(wall_ns / 10), "{on_ns} {clock:?}");
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use perfdata::abi::*;
-use record::opts::{Output, RecordOpts};
+use record::opts::{KeepFiles, Output, RecordOpts};
 use record::summary::{RunSummary, StackQuality};
 
 use crate::out;
@@ -124,7 +124,7 @@ impl Args {
         opts.compression = self.compression_level;
         opts.max_size_bytes = self.max_size;
         opts.no_build_ids = self.no_buildid;
-        opts.no_build_id_cache = self.no_buildid_cache;
+        opts.keep_files = if self.no_buildid_cache { KeepFiles::None } else { KeepFiles::All };
         opts.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
         opts.extra.data_maps = self.data;
         opts.extra.stat = self.stat;
@@ -160,7 +160,10 @@ fn tell(summary: &RunSummary, verbose: bool) {
     let lost = summary.lost.lost_records + summary.lost.lost_samples;
     if lost > 0 {
         let total = summary.lost.samples + lost;
-        out::note(&format!("[ lost {lost} of {total} records: rings were full; try a larger -m or a lower -F ]"));
+        let threads = summary.lost.by_thread.iter().take(3);
+        let threads: Vec<_> = threads.map(|(tid, comm, n)| format!("{n} in thread {tid} {comm}")).collect();
+        let line = format!("[ lost {lost} of {total} records ({}): rings were full; try a larger -m or a lower -F ]", threads.join(", "));
+        out::note(&out::harmless(&line));
     }
     if verbose {
         let used = &summary.recorder;

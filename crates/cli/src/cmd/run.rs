@@ -15,7 +15,7 @@ use profile::session::SessionOpts;
 use profile::source::Want;
 use crate::recording::{self, SamplingArgs, TargetArgs};
 use record::Whom;
-use record::opts::{Output, RecordOpts};
+use record::opts::{KeepFiles, Output, RecordOpts};
 use record::summary::RunSummary;
 use record::sys::time::Clock;
 use record::system::{SystemChange, SystemCounters};
@@ -91,7 +91,7 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         opts.off_cpu = Some(record::off_cpu::Options::default());
     }
     opts.summary = true;
-    opts.no_build_id_cache = true;
+    opts.keep_files = KeepFiles::Unreachable;
     opts.command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     Ok(opts)
 }

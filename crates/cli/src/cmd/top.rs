@@ -16,7 +16,7 @@ use profile::session::SessionOpts;
 use profile::source::Want;
 use profile::view::report::{ReportOpts, SortKey, report};
 use record::Whom;
-use record::opts::{Output, RecordOpts};
+use record::opts::{KeepFiles, Output, RecordOpts};
 
 use crate::load::{self, LoadOpts, Recording};
 use crate::recording::{SamplingArgs, TargetArgs};
@@ -80,7 +80,7 @@ impl Args {
             opts.target.whom = Whom::System;
         }
         opts.target.command = vec!["sleep".into(), self.refresh.to_string().into()];
-        opts.no_build_id_cache = true;
+        opts.keep_files = KeepFiles::Unreachable;
         Ok(opts)
     }
 }

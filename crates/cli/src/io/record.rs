@@ -3,7 +3,7 @@
 use crate::event_args::EventArgs;
 use profile::block_io::Happening;
 use record::event::{EventSource, SystemSource};
-use record::opts::{CallGraph, EventRequest, Output, RecordOpts};
+use record::opts::{CallGraph, EventRequest, KeepFiles, Output, RecordOpts};
 use record::{Target, Whom};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub fn options(target: Target, output: &Path) -> anyhow::Result<RecordOpts> {
         call_graph: CallGraph::Live,
         ring_pages: Some(RING_PAGES),
         output: Output::File(output.to_path_buf()),
-        no_build_id_cache: true,
+        keep_files: KeepFiles::None,
         command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         ..RecordOpts::default()
     })

@@ -26,3 +26,11 @@ pub fn failed(error: &record::Error) -> ExitCode {
     crate::out::complain(&error.to_string());
     ExitCode::from(error.exit_code())
 }
+
+/// Says each second how much is still to be unwound after the end.
+pub fn on_catch_up(bytes: u64) {
+    let mib = bytes.div_ceil(1 << 20);
+    crate::out::note(&format!(
+        "tally: unwinding {mib} MiB of stacks that waited; Ctrl-C leaves them at their leaf"
+    ));
+}

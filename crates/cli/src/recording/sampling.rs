@@ -90,6 +90,7 @@ impl SamplingArgs {
                 event.attr.flags = event.attr.flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
             }
         }
+        opts.on_catch_up = super::on_catch_up;
         opts.all_user = self.all_user;
         opts.all_kernel = self.all_kernel;
         opts.rate = self.rate()?;

@@ -1,6 +1,9 @@
 //! Page size, resource limits and our own use of resources.
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The page size of this machine, in bytes.
 #[must_use]
@@ -54,6 +57,16 @@ pub fn own_use() -> OwnUse {
 pub fn effective_uid() -> u32 {
     // SAFETY: takes nothing, cannot fail.
     unsafe { libc::geteuid() }
+}
+
+/// Bytes that we may still write into the file system that holds `path`.
+pub fn free_disk_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: an all-zero statvfs is a valid value.
+    let mut disk: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a NUL-terminated path and a pointer to a live statvfs.
+    check(unsafe { libc::statvfs(path.as_ptr(), &mut disk) })?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// True if descriptor `fd` (0, 1, 2) is a terminal.

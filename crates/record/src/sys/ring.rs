@@ -122,15 +122,26 @@ impl Ring {
     /// Calls `read` with all that waits, then gives the space back to the kernel. Whole records only: the kernel
     /// moves its head record by record. Not called when nothing waits. Forward rings.
     pub fn read<R>(&mut self, read: impl FnOnce(Span<'_>) -> R) -> Option<R> {
+        let (head, span) = self.waiting()?;
+        let result = read(span);
+        self.index.advance_to(head);
+        self.tail().store(head, Ordering::Release);
+        Some(result)
+    }
+
+    /// All that waits, left where it is; `None` when nothing waits. Forward rings.
+    #[must_use]
+    pub fn peek(&self) -> Option<Span<'_>> {
+        self.waiting().map(|(_, span)| span)
+    }
+
+    fn waiting(&self) -> Option<(u64, Span<'_>)> {
         let head = self.head().load(Ordering::Acquire);
         if head == self.index.tail() || self.overwrite {
             return None;
         }
         let pieces = self.index.pieces(head);
-        let result = read(Span { first: self.bytes(pieces.first), second: self.bytes(pieces.second) });
-        self.index.advance_to(head);
-        self.tail().store(head, Ordering::Release);
-        Some(result)
+        Some((head, Span { first: self.bytes(pieces.first), second: self.bytes(pieces.second) }))
     }
 
     /// Calls `read` with the whole content of an overwritten ring, newest record first, from the head on; the caller

@@ -1,29 +1,28 @@
 //! One recording from start to end: the main thread drains the rings and minds the command, the worker unwinds and
 //! writes.
 
+mod begin;
+mod end;
+
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use perfdata::{Endian, Event, Features, WriterOpts};
-
-use crate::build_id_cache;
+use crate::attach;
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
-use crate::features;
 use crate::followed::{self, Followed};
-use crate::off_cpu::{self, Engine, OffCpu, Scope};
+use crate::off_cpu::OffCpu;
 use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
-use crate::proc;
+use crate::queue::{Limits, Queue, Room};
 use crate::setup::{self, Setup};
-use crate::summary::{Notice, RecorderUse, RunSummary};
-use crate::synthesize::{self, ProcessOpts};
+use crate::summary::{Notice, RunSummary};
 use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::sys::{Child, ExitKind, Poller, SignalReader, mem};
-use crate::target::{Whom, open_cgroup};
+use crate::target::Whom;
 use crate::totals::Totals;
 use crate::worker::{Finished, Shared, Worker};
 
@@ -47,8 +46,10 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         let piped = opts.output == Output::Stdout;
         Some(Child::fork_with(command, Some(&signals), piped).map_err(Error::system("fork"))?)
     };
-    let (places, start) = places_of(opts, child.as_ref())?;
-    let mut engine = start_engine(opts, child.as_ref(), &places);
+    // Before the engine, for a target that is not there; and after it, for it takes its time to start.
+    let (listed, _) = begin::places_of(opts, child.as_ref())?;
+    let mut engine = begin::start_engine(opts, child.as_ref(), &listed);
+    let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let mut opts = opts.clone();
     if let Some(Err(_)) = &engine {
         // The next best: when threads ran is in switch records, which need no rights.
@@ -59,9 +60,9 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let by_cpu = engine.as_mut().and_then(|engine| followed::open(opts, engine.as_mut().ok()?));
     let (mut setup, start, follows) = match by_cpu {
         Some(setup) => (setup, Start::ByHand, true),
-        None => (setup::open(opts, &places, start)?, start, false),
+        None => (setup::open(opts, &mut places, start)?, start, false),
     };
-    let totals = if opts.summary { Totals::open(&places, start, setup.kernel) } else { Totals::default() };
+    let totals = if opts.summary { totals(opts, &places, start, &setup) } else { Totals::none() };
     let off_cpu = match (engine, setup.plan.off_cpu) {
         (Some(Ok(engine)), Some(attr)) => Some(OffCpu::new(engine, attr)),
         (Some(Err(error)), _) => {
@@ -71,29 +72,31 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         _ => None,
     };
     let followed = if follows { Some(Followed::new(places.tids.iter().copied())) } else { None };
-    let prepared = Prepared { places, start, setup, totals, off_cpu, followed };
+    let prepared = Prepared { places, setup, totals, off_cpu, followed };
     Recording::begin(opts, signals, child, prepared)?.run(start)
 }
 
-fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
-    let cpus = opts.target.cpus();
-    let cgroup = opts.target.cgroup.as_ref().map(|name| open_cgroup(name)).transpose()?;
-    let by_exec = opts.delay == Delay::None;
-    match (&opts.target.whom, child) {
-        (Whom::Command, None) => Err(Error::NoTarget),
-        (Whom::Command, Some(child)) => {
-            let start = if by_exec { Start::OnExec } else { Start::ByHand };
-            Ok((Places { tids: vec![child.pid()], cpus, cgroup }, start))
-        }
-        (Whom::System, _) => Ok((Places { tids: Vec::new(), cpus, cgroup }, Start::ByHand)),
-        _ => Ok((Places { tids: opts.target.threads()?, cpus, cgroup }, Start::ByHand)),
+/// Counters for all that is recorded, and for what began while they were opened.
+fn totals(opts: &RecordOpts, places: &Places, start: Start, setup: &Setup) -> Totals {
+    let mut totals = Totals::open(places, start, setup.kernel, opts.clock);
+    if opts.target.is_attached() {
+        while totals.adopt(&attach::forks(&setup.opened, &setup.plan)) {}
     }
+    totals
+}
+
+/// Where stacks may wait on disk: beside the output, which must have room anyway.
+fn spill_queue(output: &Output) -> Queue {
+    let dir = match output {
+        Output::File(path) => path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+        Output::Stdout | Output::Discard => &std::env::temp_dir(),
+    };
+    Queue::new(dir, Limits::for_dir(dir))
 }
 
 /// Everything that is open when the recording begins.
 struct Prepared {
     places: Places,
-    start: Start,
     setup: Setup,
     totals: Totals,
     off_cpu: Option<OffCpu>,
@@ -111,7 +114,6 @@ struct Recording<'o> {
     layouts: Layouts,
     shared: Shared,
     step: usize,
-    rounds: Sender<Vec<u8>>,
     worker: JoinHandle<Finished>,
     /// Of each ring: the counter whose end is watched; `None` when all its tasks have ended.
     watched: Vec<Option<usize>>,
@@ -126,24 +128,22 @@ impl<'o> Recording<'o> {
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
-        let Prepared { places, start, setup, totals, off_cpu, followed } = prepared;
-        let shared = Shared::default();
+        let Prepared { places, mut setup, totals, off_cpu, followed } = prepared;
+        let shared = Shared::new(spill_queue(&opts.output));
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let layouts = Layouts::new(&setup.plan, ids);
-        let sink = crate::output::Sink::create(&opts.output, writer_opts(opts, &setup), opts.max_size_bytes)?;
+        let sink =
+            crate::output::Sink::create(&opts.output, begin::writer_opts(opts, &setup), opts.max_size_bytes)?;
         let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), opts.extra.switches)
             .watched(opts.watch.clone());
         worker.only(followed);
-        if start == Start::ByHand {
-            // Before /proc is read, so that nothing begins unseen in between.
-            setup.opened.enable_tracking(&setup.plan).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))?;
-        }
-        describe(opts, &places, &setup, child.as_ref(), &mut worker);
-        worker.start(opts.clock.now_ns());
-        let (rounds, received) = mpsc::channel();
+        begin::describe(opts, (&places, &mut setup), child.as_ref(), &mut worker, |rings| {
+            shared.queue.push(drain(rings, &layouts, false));
+        });
+        worker.described();
         let worker = std::thread::Builder::new()
             .name("tally-unwind".to_owned())
-            .spawn(move || worker.run(&received))
+            .spawn(move || worker.run())
             .map_err(Error::system("starting a thread"))?;
         let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
         poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
@@ -159,7 +159,6 @@ impl<'o> Recording<'o> {
             layouts,
             shared,
             step: 0,
-            rounds,
             worker,
             watched,
             ending: None,
@@ -182,6 +181,8 @@ impl<'o> Recording<'o> {
         let begin = Instant::now();
         if start == Start::ByHand && self.opts.delay == Delay::None {
             self.enable()?;
+        } else if start == Start::OnExec {
+            self.started();
         }
         if let Some(child) = &mut self.child
             && let Err(source) = child.exec()
@@ -189,24 +190,29 @@ impl<'o> Recording<'o> {
             return self.not_run(source);
         }
         self.wait(begin)?;
-        let end = Instant::now();
+        let wall_ns = begin.elapsed().as_nanos() as u64;
+        let time_ns = self.opts.clock.now_ns();
+        self.shared.ended_ns.store(time_ns, Ordering::Release);
+        let counters = self.totals.read();
         let _ = self.setup.opened.disable(&self.setup.plan);
-        self.drain();
+        self.drain(true);
         if let Some(off_cpu) = self.off_cpu.take() {
-            let bytes = off_cpu.finish(&mut self.setup.notices);
-            self.shared.backlog.add(bytes.len());
-            let _ = self.rounds.send(bytes);
+            self.shared.queue.push(off_cpu.finish(&mut self.setup.notices));
         }
-        self.drain();
-        let wall_ns = end.duration_since(begin).as_nanos() as u64;
-        self.finish(wall_ns)
+        self.drain(true);
+        self.finish(end::Ending { wall_ns, time_ns, counters })
+    }
+
+    /// From this moment on, time counts.
+    fn started(&self) {
+        self.shared.started_ns.store(self.opts.clock.now_ns(), Ordering::Release);
     }
 
     /// The command could not be started: no file is left behind.
     fn not_run(self, source: std::io::Error) -> Result<RunSummary, Error> {
         let command =
             self.opts.target.command.first().map_or_else(String::new, |c| c.to_string_lossy().into_owned());
-        drop(self.rounds);
+        self.shared.queue.close();
         let _ = self.worker.join();
         if let Output::File(path) = &self.opts.output {
             let _ = std::fs::remove_file(path);
@@ -215,6 +221,7 @@ impl<'o> Recording<'o> {
     }
 
     fn enable(&self) -> Result<(), Error> {
+        self.started();
         self.totals.enable();
         self.setup.opened.enable(&self.setup.plan, self.step).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
     }
@@ -241,10 +248,10 @@ impl<'o> Recording<'o> {
             for hung in ready.iter().filter(|r| r.hung_up && r.token != SIGNALS) {
                 self.hung_up(hung.token as usize);
             }
-            self.drain();
+            self.drain(false);
             if hurry > 0 {
                 // A record waits until a later pass has found all that is older; let that be now.
-                self.drain();
+                self.drain(false);
             }
             self.climb();
             if let Some(child) = &mut self.child {
@@ -291,15 +298,18 @@ impl<'o> Recording<'o> {
         self.watch_next(ring, at + 1);
     }
 
-    fn drain(&mut self) {
-        let mut bytes = drain(&mut self.setup.opened.rings, &self.layouts, &self.shared.backlog);
-        if let Some(off_cpu) = &mut self.off_cpu {
-            let before = bytes.len();
-            off_cpu.poll(&self.shared.cut_processes, &mut bytes);
-            self.shared.backlog.add(bytes.len() - before);
+    /// One pass over the rings. If there is no room at all, they are left to the kernel, which counts what it drops,
+    /// but for the `last` pass.
+    fn drain(&mut self, last: bool) {
+        let room = self.shared.queue.room();
+        if room == Room::None && !last {
+            return;
         }
-        // The worker gone means that it panicked, which `finish` reports.
-        let _ = self.rounds.send(bytes);
+        let mut bytes = drain(&mut self.setup.opened.rings, &self.layouts, room != Room::Stacks);
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.poll(&self.shared.cut_processes, &mut bytes);
+        }
+        self.shared.queue.push(bytes);
     }
 
     /// Changes to the snapshot size that the worker wants.
@@ -309,112 +319,4 @@ impl<'o> Recording<'o> {
             self.step = wanted;
         }
     }
-
-    fn finish(self, wall_ns: u64) -> Result<RunSummary, Error> {
-        let Self { opts, child, setup, totals, rounds, worker, ending, .. } = self;
-        drop(rounds);
-        let counters = totals.read();
-        let end_ns = opts.clock.now_ns();
-        let mut finished = worker.join().map_err(|_| Error::Worker)?;
-        let mut notices = setup.notices;
-        let (file_bytes, sample_bytes) = (finished.sink.bytes(), finished.sample_bytes);
-        notices.extend(finished.sink.must_stop().map(Notice::WriteStopped));
-        let features = end_features(opts, setup.kernel, &finished);
-        if !opts.no_build_ids && !opts.no_build_id_cache && opts.output != Output::Discard {
-            let root = build_id_cache::default_root();
-            root.map(|root| build_id_cache::keep(&root, &finished.processes.objects().seen(), setup.kernel));
-        }
-        let appendix = finished.account.notes().map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
-        if let Err(error) = finished.sink.finish(&features, &appendix)
-            && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
-        {
-            notices.push(Notice::WriteStopped(error.to_string()));
-        }
-        let (threads, lost, quality) = finished.account.finish(end_ns);
-        let used = mem::own_use();
-        let (user_ns, system_ns, peak_memory_bytes) = (used.user_ns, used.system_ns, used.peak_memory_bytes);
-        Ok(RunSummary {
-            child_pid: child.as_ref().map(Child::pid),
-            exit: ending,
-            wall_ns,
-            counters,
-            threads,
-            quality,
-            lost,
-            recorder: RecorderUse { user_ns, system_ns, peak_memory_bytes, file_bytes, sample_bytes },
-            notices,
-            file: if let Output::File(path) = &opts.output { Some(path.clone()) } else { None },
-            event: setup.plan.file.first().map_or_else(String::new, |e| e.name.clone()),
-            frequency_hz: setup.plan.file.first().filter(|e| e.attr.is_freq()).map(|e| e.attr.sample_period),
-        })
-    }
-}
-
-/// Starts the off-CPU engine if it is wanted.
-fn start_engine(
-    opts: &RecordOpts,
-    child: Option<&Child>,
-    places: &Places,
-) -> Option<Result<Engine, off_cpu::Error>> {
-    let options = opts.off_cpu.as_ref()?;
-    let scope = match (&opts.target.whom, child) {
-        (Whom::Command, Some(child)) => Scope::Command(child.pid()),
-        (Whom::System, _) => Scope::System,
-        (Whom::Threads(tids), _) => Scope::Threads(tids.clone()),
-        (Whom::Processes(pids), _) => Scope::Processes(pids.clone()),
-        _ => {
-            let mut pids: Vec<u32> =
-                places.tids.iter().filter_map(|&t| proc::status(t)).map(|s| s.tgid).collect();
-            pids.sort_unstable();
-            pids.dedup();
-            Scope::Processes(pids)
-        }
-    };
-    Some(Engine::start(&scope, options))
-}
-
-fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
-    let ids = setup.opened.ids(&setup.plan);
-    let events: Vec<Event> = setup
-        .plan
-        .file
-        .iter()
-        .zip(ids)
-        .map(|(event, ids)| Event { attr: event.attr, ids, name: event.name.clone() })
-        .collect();
-    let pipe_features = features::of_machine(opts, &events);
-    WriterOpts { events, zstd_level: opts.compression, pipe_features }
-}
-
-/// Tells the worker what already runs.
-fn describe(opts: &RecordOpts, places: &Places, setup: &Setup, child: Option<&Child>, worker: &mut Worker) {
-    if setup.kernel {
-        synthesize::kernel(|record, id| worker.synthesized(record, id));
-    }
-    let process = ProcessOpts { data: opts.extra.data_maps, namespaces: opts.extra.namespaces };
-    let pids: Vec<u32> = match opts.target.whom {
-        // Its old image is ours, and exec replaces it.
-        Whom::Command => child.into_iter().map(Child::pid).collect(),
-        Whom::System => proc::pids(),
-        _ => {
-            let mut pids: Vec<u32> =
-                places.tids.iter().filter_map(|&t| proc::status(t)).map(|s| s.tgid).collect();
-            pids.sort_unstable();
-            pids.dedup();
-            pids
-        }
-    };
-    for pid in pids {
-        synthesize::process(pid, process, |record, id| worker.synthesized(record, id));
-    }
-}
-
-/// The header as it is known at the end.
-fn end_features(opts: &RecordOpts, kernel: bool, finished: &Finished) -> Features {
-    let mut features = features::of_machine(opts, finished.sink.events());
-    features.sample_time_ns = finished.sample_times;
-    if !opts.no_build_ids {
-        features.build_ids = features::build_ids(&finished.processes.objects().seen(), kernel);
-    }
-    features
 }

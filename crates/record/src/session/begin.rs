@@ -1,0 +1,94 @@
+//! The beginning of a recording: whom exactly, and what is known of them already.
+
+use perfdata::{Event, WriterOpts};
+
+use crate::error::Error;
+use crate::features;
+use crate::off_cpu::{self, Engine, Scope};
+use crate::open::{Places, Start};
+use crate::opts::{Delay, RecordOpts};
+use crate::proc;
+use crate::setup::Setup;
+use crate::synthesize::{self, ProcessOpts};
+use crate::sys::{Child, Ring};
+use crate::target::{Whom, open_cgroup};
+use crate::worker::Worker;
+
+/// Where events are opened, as things are now.
+pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
+    let cpus = opts.target.cpus();
+    let cgroup = opts.target.cgroup.as_ref().map(|name| open_cgroup(name)).transpose()?;
+    let by_exec = opts.delay == Delay::None;
+    match (&opts.target.whom, child) {
+        (Whom::Command, None) => Err(Error::NoTarget),
+        (Whom::Command, Some(child)) => {
+            let start = if by_exec { Start::OnExec } else { Start::ByHand };
+            Ok((Places { tids: vec![child.pid()], cpus, cgroup }, start))
+        }
+        (Whom::System, _) => Ok((Places { tids: Vec::new(), cpus, cgroup }, Start::ByHand)),
+        _ => Ok((Places { tids: opts.target.threads()?, cpus, cgroup }, Start::ByHand)),
+    }
+}
+
+/// Starts the off-CPU engine if it is wanted.
+pub(super) fn start_engine(
+    opts: &RecordOpts,
+    child: Option<&Child>,
+    places: &Places,
+) -> Option<Result<Engine, off_cpu::Error>> {
+    let options = opts.off_cpu.as_ref()?;
+    let scope = match (&opts.target.whom, child) {
+        (Whom::Command, Some(child)) => Scope::Command(child.pid()),
+        (Whom::System, _) => Scope::System,
+        (Whom::Threads(tids), _) => Scope::Threads(tids.clone()),
+        (Whom::Processes(pids), _) => Scope::Processes(pids.clone()),
+        _ => Scope::Processes(processes_of(&places.tids)),
+    };
+    Some(Engine::start(&scope, options))
+}
+
+/// What the file begins with.
+pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
+    let ids = setup.opened.ids(&setup.plan);
+    let events: Vec<Event> = setup
+        .plan
+        .file
+        .iter()
+        .zip(ids)
+        .map(|(event, ids)| Event { attr: event.attr, ids, name: event.name.clone() })
+        .collect();
+    let pipe_features = features::of_machine(opts, &events);
+    WriterOpts { events, zstd_level: opts.compression, pipe_features }
+}
+
+/// Tells the worker what already runs; `meanwhile` may empty the rings, which fill already.
+pub(super) fn describe(
+    opts: &RecordOpts,
+    (places, setup): (&Places, &mut Setup),
+    child: Option<&Child>,
+    worker: &mut Worker,
+    meanwhile: impl Fn(&mut [Ring]),
+) {
+    if setup.kernel {
+        synthesize::kernel(|record, id| worker.synthesized(record, id));
+    }
+    let process = ProcessOpts { data: opts.extra.data_maps, namespaces: opts.extra.namespaces };
+    let pids: Vec<u32> = match opts.target.whom {
+        // Its old image is ours, and exec replaces it.
+        Whom::Command => child.into_iter().map(Child::pid).collect(),
+        Whom::System => proc::pids(),
+        _ => processes_of(&places.tids),
+    };
+    for pid in pids {
+        synthesize::process(pid, process, |record, id| worker.synthesized(record, id));
+        meanwhile(&mut setup.opened.rings);
+    }
+}
+
+/// The processes of these threads, ascending.
+fn processes_of(tids: &[u32]) -> Vec<u32> {
+    let mut pids: Vec<u32> = tids.iter().filter_map(|&t| proc::status(t)).map(|s| s.tgid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}

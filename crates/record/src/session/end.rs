@@ -1,0 +1,114 @@
+//! The end of a recording: the unwinder catches up, the file gets its header, the books are closed.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use perfdata::{Endian, Features};
+
+use super::{Recording, SIGNALS};
+use crate::build_id_cache;
+use crate::error::Error;
+use crate::features;
+use crate::opts::{Output, RecordOpts};
+use crate::queue::Spilled;
+use crate::summary::{Notice, RecorderUse, RunSummary};
+use crate::sys::signal::SIGCHLD;
+use crate::sys::{Child, Poller, mem};
+use crate::worker::Finished;
+
+/// When and with what the target ended.
+pub(super) struct Ending {
+    /// From the start of the command (or of recording) to its end, in ns.
+    pub wall_ns: u64,
+    /// The end, in ns of the recording's clock.
+    pub time_ns: u64,
+    /// The counters at that moment.
+    pub counters: Vec<crate::summary::CounterValue>,
+}
+
+impl Recording<'_> {
+    /// Waits until the worker has taken all. A signal meanwhile means that the user won't wait: what is left gets
+    /// its leaf only.
+    fn catch_up(&self) -> Result<(), Error> {
+        let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
+        poller.add(self.signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
+        let mut pause = Duration::from_millis(1);
+        let mut told = Instant::now();
+        while !self.worker.is_finished() {
+            if told.elapsed() >= Duration::from_secs(1) {
+                told = Instant::now();
+                (self.opts.on_catch_up)(self.shared.queue.waiting_bytes());
+            }
+            if !poller.wait(Some(pause)).map_err(Error::system("epoll_wait"))?.is_empty() {
+                while let Some(signal) = self.signals.next().map_err(Error::system("signalfd"))? {
+                    self.shared.gives_up.fetch_or(signal.number != SIGCHLD, Ordering::Relaxed);
+                }
+            }
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Waits for the worker, completes the file, and tells all that is known.
+    pub(super) fn finish(self, end: Ending) -> Result<RunSummary, Error> {
+        self.shared.queue.close();
+        self.catch_up()?;
+        let Self { opts, child, setup, worker, ending, shared, .. } = self;
+        let mut finished = worker.join().map_err(|_| Error::Worker)?;
+        let mut notices = setup.notices;
+        notices.extend(told_of(shared.queue.spilled()));
+        let (file_bytes, sample_bytes) = (finished.sink.bytes(), finished.sample_bytes);
+        notices.extend(finished.sink.must_stop().map(Notice::WriteStopped));
+        let features = end_features(opts, setup.kernel, &finished);
+        if !opts.no_build_ids && opts.output != Output::Discard {
+            let (root, seen) = (build_id_cache::default_root(), finished.processes.objects().seen());
+            root.map(|root| build_id_cache::keep(&root, &seen, opts.keep_files, setup.kernel));
+        }
+        let appendix = finished.account.notes().map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
+        if let Err(error) = finished.sink.finish(&features, &appendix)
+            && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
+        {
+            notices.push(Notice::WriteStopped(error.to_string()));
+        }
+        let (threads, lost, quality) = finished.account.finish(end.time_ns);
+        let used = mem::own_use();
+        let (user_ns, system_ns, peak_memory_bytes) = (used.user_ns, used.system_ns, used.peak_memory_bytes);
+        Ok(RunSummary {
+            child_pid: child.as_ref().map(Child::pid),
+            exit: ending,
+            wall_ns: end.wall_ns,
+            counters: end.counters,
+            threads,
+            quality,
+            lost,
+            recorder: RecorderUse { user_ns, system_ns, peak_memory_bytes, file_bytes, sample_bytes },
+            notices,
+            file: if let Output::File(path) = &opts.output { Some(path.clone()) } else { None },
+            event: setup.plan.file.first().map_or_else(String::new, |e| e.name.clone()),
+            frequency_hz: setup.plan.file.first().filter(|e| e.attr.is_freq()).map(|e| e.attr.sample_period),
+        })
+    }
+}
+
+/// What the user should hear of stacks that waited on disk.
+fn told_of(spilled: Spilled) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    if spilled.bytes > 0 {
+        notices.push(Notice::Spilled(spilled.bytes));
+    }
+    if spilled.broken.is_some() || spilled.unread_bytes > 0 {
+        notices.push(Notice::SpillFailed(spilled.broken.unwrap_or_default(), spilled.unread_bytes));
+    }
+    notices
+}
+
+/// The header as it is known at the end.
+fn end_features(opts: &RecordOpts, kernel: bool, finished: &Finished) -> Features {
+    let mut features = features::of_machine(opts, finished.sink.events());
+    features.sample_time_ns = finished.sample_times;
+    if !opts.no_build_ids {
+        features.build_ids = features::build_ids(&finished.processes.objects().seen(), kernel);
+    }
+    features
+}
