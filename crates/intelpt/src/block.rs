@@ -64,38 +64,37 @@ pub(crate) type BlockId = u32;
 /// Not looked up yet.
 pub(crate) const UNLINKED: BlockId = u32::MAX;
 
-/// One block.
+/// One block: a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Block {
     pub start: u64,
     /// Address of the last instruction.
     pub last: u64,
     /// Address behind it.
     pub next: u64,
-    /// Where a direct branch goes.
+    /// Where a direct branch goes, or a computed one went the last time (while `target_id` is linked).
     pub target: u64,
-    pub branch: Branch,
-    pub instructions: u32,
-    pub unit: u32,
-    /// `start` is its function's first instruction.
-    pub at_start: bool,
-    /// The block at `target`, or that of the last computed target.
+    /// The block at `target`.
     pub target_id: BlockId,
-    /// The address `target_id` is for, when computed.
-    pub target_ip: u64,
     /// The block at `next`.
     pub next_id: BlockId,
+    pub unit: u32,
+    pub instructions: u16,
+    pub branch: Branch,
+    /// `start` is its function's first instruction.
+    pub at_start: bool,
 }
 
 /// Most instructions of a block, so that one step's work is bounded.
-const MAX_INSTRUCTIONS: u32 = 256;
+const MAX_INSTRUCTIONS: u16 = 256;
 
 /// Blocks by address space and address.
 #[derive(Clone, Debug, Default)]
 pub struct BlockCache {
     blocks: Vec<Block>,
-    by_ip: FxHashMap<(u32, u64), BlockId>,
-    space: u32,
+    by_ip: FxHashMap<(u64, u64), BlockId>,
+    space: u64,
 }
 
 impl BlockCache {
@@ -117,14 +116,9 @@ impl BlockCache {
         self.blocks.is_empty()
     }
 
-    /// Forgets everything: the image changed.
-    pub fn clear(&mut self) {
-        self.blocks.clear();
-        self.by_ip.clear();
-    }
-
-    /// From here on addresses are those of this space; true if that is another one.
-    pub(crate) fn enter(&mut self, space: u32) -> bool {
+    /// From here on addresses are those of this space, in code of so many bits; true if that is new.
+    pub(crate) fn enter(&mut self, space: u32, bits: u8) -> bool {
+        let space = u64::from(space) << 8 | u64::from(bits);
         std::mem::replace(&mut self.space, space) != space
     }
 
@@ -135,33 +129,33 @@ impl BlockCache {
 
     /// The block that starts at `ip`.
     #[inline]
-    pub(crate) fn at(&mut self, image: &impl Image, ip: u64, bits: u8) -> Result<BlockId, Missing> {
+    pub(crate) fn at(&mut self, image: &impl Image, ip: u64) -> Result<BlockId, Missing> {
         if let Some(id) = self.by_ip.get(&(self.space, ip)) {
             return Ok(*id);
         }
-        self.decode(image, ip, bits)
+        self.decode(image, ip)
     }
 
     /// The block behind `id`'s last instruction.
     #[inline]
-    pub(crate) fn after(&mut self, image: &impl Image, id: BlockId, bits: u8) -> Result<BlockId, Missing> {
+    pub(crate) fn after(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
         let block = &self.blocks[id as usize];
         if block.next_id != UNLINKED {
             return Ok(block.next_id);
         }
-        let next = self.at(image, block.next, bits)?;
+        let next = self.at(image, block.next)?;
         self.blocks[id as usize].next_id = next;
         Ok(next)
     }
 
     /// The block that `id`'s direct branch goes to.
     #[inline]
-    pub(crate) fn taken(&mut self, image: &impl Image, id: BlockId, bits: u8) -> Result<BlockId, Missing> {
+    pub(crate) fn taken(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
         let block = &self.blocks[id as usize];
         if block.target_id != UNLINKED {
             return Ok(block.target_id);
         }
-        let target = self.at(image, block.target, bits)?;
+        let target = self.at(image, block.target)?;
         self.blocks[id as usize].target_id = target;
         Ok(target)
     }
@@ -172,21 +166,20 @@ impl BlockCache {
         &mut self,
         image: &impl Image,
         (id, ip): (BlockId, u64),
-        bits: u8,
     ) -> Result<BlockId, Missing> {
         let block = &self.blocks[id as usize];
-        if block.target_id != UNLINKED && block.target_ip == ip {
+        if block.target_id != UNLINKED && block.target == ip {
             return Ok(block.target_id);
         }
-        let target = self.at(image, ip, bits)?;
+        let target = self.at(image, ip)?;
         let block = &mut self.blocks[id as usize];
-        (block.target_id, block.target_ip) = (target, ip);
+        (block.target_id, block.target) = (target, ip);
         Ok(target)
     }
 
     #[cold]
-    fn decode(&mut self, image: &impl Image, ip: u64, bits: u8) -> Result<BlockId, Missing> {
-        let block = decode(image, ip, bits)?;
+    fn decode(&mut self, image: &impl Image, ip: u64) -> Result<BlockId, Missing> {
+        let block = decode(image, ip, self.space as u8)?;
         let id = BlockId::try_from(self.blocks.len()).map_err(|_| Missing::BadCode)?;
         self.blocks.push(block);
         self.by_ip.insert((self.space, ip), id);
@@ -204,13 +197,12 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<Block, Missing> {
         last: start,
         next: start,
         target: 0,
-        branch: Branch::None,
-        instructions: 0,
-        unit,
-        at_start,
         target_id: UNLINKED,
-        target_ip: 0,
         next_id: UNLINKED,
+        unit,
+        instructions: 0,
+        branch: Branch::None,
+        at_start,
     };
     while block.instructions < MAX_INSTRUCTIONS {
         decoder.decode_out(&mut instruction);

@@ -10,6 +10,7 @@
 
 mod block;
 mod encoder;
+mod erratum;
 mod flow;
 #[doc(hidden)]
 pub mod fuzz;
@@ -21,6 +22,7 @@ mod tnt;
 
 pub use block::{BlockCache, Branch, Image, Missing};
 pub use encoder::encode;
+pub use erratum::{Errata, Erratum};
 pub use flow::{Event, Flow, FlowError, Gap, What};
 pub use last_ip::LastIp;
 pub use packet::{Ip, Packet, PacketError, Packets, find_psb};

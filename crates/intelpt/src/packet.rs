@@ -4,6 +4,8 @@
 
 use memchr::memmem;
 
+use crate::erratum::{Errata, Erratum};
+
 /// An instruction pointer as a packet carries it: compressed against the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ip {
@@ -180,6 +182,22 @@ pub enum Packet {
     },
 }
 
+impl Packet {
+    /// Whether it only tells the time, or fills.
+    const fn is_timing(&self) -> bool {
+        matches!(
+            self,
+            Self::Pad { .. }
+                | Self::Tsc(_)
+                | Self::Tma { .. }
+                | Self::Mtc(_)
+                | Self::Cyc(_)
+                | Self::Cbr(_)
+                | Self::ModeExec { .. }
+        )
+    }
+}
+
 /// Bytes that are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -221,6 +239,15 @@ pub fn find_psb(bytes: &[u8], from: usize) -> Option<usize> {
     Some(from + memmem::find(bytes.get(from..)?, &PSB)?)
 }
 
+/// A packet of a frequent kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hot {
+    /// Core cycles since the last of these.
+    Cycles(u64),
+    /// Branch bits, oldest highest, and how many.
+    Bits(u64, u32),
+}
+
 /// Parses packets in order.
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
@@ -228,13 +255,46 @@ pub struct Packets<'a> {
     at: usize,
     /// Within a BBP … BEP block: whether its items are short.
     block: Option<bool>,
+    errata: Errata,
+    /// The packet before was a TMA.
+    behind_tma: bool,
 }
 
 impl<'a> Packets<'a> {
     /// From offset `at`, which must be a packet's first byte (a PSB's, to be sure).
     #[must_use]
     pub const fn new(bytes: &'a [u8], at: usize) -> Self {
-        Self { bytes, at, block: None }
+        Self { bytes, at, block: None, errata: Errata::NONE, behind_tma: false }
+    }
+
+    /// The processor that wrote them has these errata.
+    pub const fn set_errata(&mut self, errata: Errata) {
+        self.errata = errata;
+    }
+
+    /// The next packet that is not about time, if it is near.
+    fn find_next_but_timing(&self) -> Option<Packet> {
+        const LOOK: usize = 64;
+        let ahead = self.clone().take(LOOK).map_while(Result::ok);
+        ahead.map(|(_, packet)| packet).find(|packet| !packet.is_timing())
+    }
+
+    /// Whether that is a TIP.PGE.
+    pub(crate) fn is_pge_next(&self) -> bool {
+        matches!(self.find_next_but_timing(), Some(Packet::TipPge(_)))
+    }
+
+    /// Whether that tells where tracing goes on after an overflow.
+    fn is_ip_next(&self) -> bool {
+        matches!(self.find_next_but_timing(), Some(Packet::TipPge(_) | Packet::Fup(_)))
+    }
+
+    /// Whether a TIP.PGE follows behind the PSBEND that is still to come.
+    pub(crate) fn is_pge_after_psb(&self) -> bool {
+        const LOOK: usize = 16;
+        let mut ahead = self.clone();
+        let end = ahead.by_ref().take(LOOK).flatten().any(|(_, packet)| packet == Packet::PsbEnd);
+        end && ahead.is_pge_next()
     }
 
     /// Offset of the next packet.
@@ -262,17 +322,43 @@ impl<'a> Packets<'a> {
     }
 
     /// `count` bytes (1 to 8) from `ahead`, little-endian.
+    #[inline]
     fn number(&self, ahead: usize, count: usize) -> Result<u64, PacketError> {
-        let from = self.at + ahead;
-        let taken = self.bytes.get(from..from + count).ok_or(PacketError::Truncated { at: self.at })?;
-        let mut all = [0; 8];
-        all.iter_mut().zip(taken).for_each(|(to, byte)| *to = *byte);
-        Ok(u64::from_le_bytes(all))
+        let rest = self.bytes.get(self.at + ahead..).unwrap_or_default();
+        if let Some(eight) = rest.first_chunk() {
+            return Ok(u64::from_le_bytes(*eight) & u64::MAX >> (64 - 8 * count));
+        }
+        let taken = rest.get(..count).ok_or(PacketError::Truncated { at: self.at })?;
+        Ok(taken.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     fn unknown(&self) -> PacketError {
         let second = self.bytes.get(self.at + 1).copied().unwrap_or(0);
         PacketError::Unknown { at: self.at, first: self.byte(0).unwrap_or(0), second }
+    }
+
+    /// The next packet if it is one of the two that traces are full of, past which it moves.
+    #[inline]
+    pub(crate) fn next_hot(&mut self) -> Option<Hot> {
+        let first = *self.bytes.get(self.at)?;
+        if first & 0b111 == 0b011 {
+            self.at += 1;
+            return Some(Hot::Cycles(u64::from(first >> 3)));
+        }
+        if first & 0b111 == 0b111
+            && let Some(second) = self.bytes.get(self.at + 1)
+            && second & 1 == 0
+            && !self.errata.has(Erratum::Skd007)
+        {
+            self.at += 2;
+            return Some(Hot::Cycles(u64::from(first >> 3) | u64::from(second >> 1) << 5));
+        }
+        if first & 1 == 0 && first > 2 && self.block.is_none() {
+            self.at += 1;
+            let count = 6 - first.leading_zeros();
+            return Some(Hot::Bits(u64::from(first >> 1) & ((1 << count) - 1), count));
+        }
+        None
     }
 
     /// The next packet and its length in bytes, not moving on.
@@ -322,6 +408,13 @@ impl<'a> Packets<'a> {
         let mut value = u64::from(first >> 3);
         let (mut shift, mut length) = (5, 1);
         let mut more = first & 4 != 0;
+        if more
+            && self.errata.has(Erratum::Skd007)
+            && self.bytes.get(self.at + 1..self.at + 3) == Some(&[0x02, 0xf3])
+            && (Self { at: self.at + 3, errata: Errata::NONE, ..self.clone() }).is_ip_next()
+        {
+            return Ok((Packet::Ovf, 3));
+        }
         while more {
             let byte = self.byte(length)?;
             if shift >= 64 {
@@ -431,6 +524,10 @@ impl Iterator for Packets<'_> {
         }
         let (packet, length) = match self.parse() {
             Ok(parsed) => parsed,
+            Err(PacketError::Unknown { .. }) if self.behind_tma && self.errata.has(Erratum::Skz84) => {
+                (self.at, self.behind_tma) = (self.at + 1, false);
+                return self.next();
+            }
             Err(error) => {
                 // Past the first byte, so that the next PSB is looked for behind it.
                 self.at += 1;
@@ -439,6 +536,7 @@ impl Iterator for Packets<'_> {
         };
         let offset = self.at;
         self.at = (self.at + length).min(self.bytes.len());
+        self.behind_tma = matches!(packet, Packet::Tma { .. });
         match packet {
             Packet::Bbp { short, .. } => self.block = Some(short),
             Packet::Bep { .. } | Packet::Psb | Packet::Ovf => self.block = None,

@@ -1,12 +1,14 @@
 //! Return addresses of the calls seen, for returns that the processor compressed to a bit.
 
+use crate::block::{BlockId, UNLINKED};
+
 /// Most entries the processor keeps; older ones are forgotten.
 const MAX: usize = 64;
 
-/// The 64 innermost return addresses.
+/// The 64 innermost return addresses, each with the block that called.
 #[derive(Clone, Debug)]
-pub struct RetStack {
-    entries: [u64; MAX],
+pub(crate) struct RetStack {
+    entries: [(u64, BlockId); MAX],
     /// Where the next goes; counts up for ever, entries lie at the remainder.
     top: usize,
     len: usize,
@@ -14,25 +16,30 @@ pub struct RetStack {
 
 impl Default for RetStack {
     fn default() -> Self {
-        Self { entries: [0; MAX], top: 0, len: 0 }
+        Self { entries: [(0, UNLINKED); MAX], top: 0, len: 0 }
     }
 }
 
 impl RetStack {
-    /// A call was executed that returns to `ip`.
+    /// `caller` made a call that returns to `ip`.
     #[inline]
-    pub fn push(&mut self, ip: u64) {
-        self.entries[self.top % MAX] = ip;
+    pub fn push(&mut self, ip: u64, caller: BlockId) {
+        self.entries[self.top % MAX] = (ip, caller);
         self.top = self.top.wrapping_add(1);
         self.len = (self.len + 1).min(MAX);
     }
 
-    /// Where the innermost call returns to; `None` if the stack is empty.
+    /// Where the innermost call returns to, and the block that called; `None` if the stack is empty.
     #[inline]
-    pub fn pop(&mut self) -> Option<u64> {
+    pub fn pop(&mut self) -> Option<(u64, BlockId)> {
         self.len = self.len.checked_sub(1)?;
         self.top = self.top.wrapping_sub(1);
         Some(self.entries[self.top % MAX])
+    }
+
+    /// The block numbers mean something else from here on; the addresses stay.
+    pub fn forget_blocks(&mut self) {
+        self.entries.iter_mut().for_each(|(_, caller)| *caller = UNLINKED);
     }
 
     /// Forgets all, as the processor does at a PSB.

@@ -51,16 +51,17 @@ impl Time {
     /// The estimate now, in TSC ticks; `None` before the first TSC packet.
     #[inline]
     #[must_use]
-    pub const fn now(&self) -> Option<u64> {
-        match self.tsc {
-            Some(_) => Some(self.shown),
-            None => None,
-        }
+    pub fn now(&self) -> Option<u64> {
+        let tsc = self.tsc?;
+        let estimate = self
+            .base
+            .map_or(tsc, |(cycles, at)| at + ((self.cycles - cycles) as f64 * self.ticks_per_cycle) as u64);
+        Some(estimate.max(self.shown))
     }
 
-    fn set(&mut self, tsc: u64) {
-        self.tsc = Some(tsc);
-        self.shown = self.shown.max(tsc);
+    /// Before the estimate is put on another footing: it never falls behind what was told.
+    fn hold(&mut self) {
+        self.shown = self.now().unwrap_or(0);
     }
 
     /// The time is exactly `tsc` now: learn how long a cycle is, and count from here.
@@ -73,7 +74,7 @@ impl Time {
             }
         }
         self.base = Some((self.cycles, tsc));
-        self.set(tsc);
+        self.tsc = Some(tsc);
     }
 
     /// TSC packet: 56 bits; the rest is taken from the time before.
@@ -84,6 +85,7 @@ impl Time {
         if self.tsc.is_some() && tsc + (1 << 55) < before {
             tsc += 1 << 56;
         }
+        self.hold();
         // A jump back happens only when the trace was joined to another: follow it.
         if tsc < self.shown {
             self.shown = tsc;
@@ -115,6 +117,7 @@ impl Time {
         // The counter as this packet shows it: its bits below `shift` are 0 at the moment of the packet.
         self.ctc = (self.ctc >> shift << shift) + passed;
         let ticks = (self.ctc - ctc.min(self.ctc)) as u128 * u128::from(per) / u128::from(of);
+        self.hold();
         self.exact(tsc + ticks as u64);
     }
 
@@ -122,18 +125,25 @@ impl Time {
     #[inline]
     pub fn cyc(&mut self, cycles: u64) {
         self.cycles = self.cycles.saturating_add(cycles);
-        if let Some((at, tsc)) = self.base {
-            let passed = (self.cycles - at) as f64 * self.ticks_per_cycle;
-            self.set(tsc + passed as u64);
+    }
+
+    /// Cycles may be missing here: what was counted before measures nothing.
+    pub fn forget_cycles(&mut self) {
+        self.hold();
+        if let Some(tsc) = self.tsc {
+            self.tsc = Some(tsc.max(self.shown));
         }
+        self.base = None;
     }
 
     /// CBR packet: the core's clock changed.
     pub fn cbr(&mut self, ratio: u8) {
         if ratio > 0 && self.params.max_nonturbo_ratio > 0 {
+            self.hold();
+            let now = self.now();
             self.ticks_per_cycle = f64::from(self.params.max_nonturbo_ratio) / f64::from(ratio);
-            if let Some(tsc) = self.tsc {
-                self.base = Some((self.cycles, tsc));
+            if let Some(now) = now {
+                self.base = Some((self.cycles, now));
             }
         }
     }

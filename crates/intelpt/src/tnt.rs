@@ -1,30 +1,29 @@
-//! Branch bits waiting to be used, oldest first.
+//! Branch bits waiting for a target, oldest first.
 
 /// Up to 64 bits kept packed; packets beyond that are refused by the flow (it uses bits as they come).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tnt {
-    bits: u128,
+pub(crate) struct Tnt {
+    bits: u64,
     count: u32,
 }
 
 impl Tnt {
     /// Adds a packet's bits behind those waiting; false when there is no room (the trace is damaged).
     #[inline]
-    pub fn push(&mut self, bits: u64, count: u8) -> bool {
-        let count = u32::from(count);
-        if self.count + count > 128 {
+    pub fn push(&mut self, bits: u64, count: u32) -> bool {
+        if self.count + count > 63 {
             return false;
         }
-        self.bits = self.bits << count | u128::from(bits);
+        self.bits = self.bits << count | bits;
         self.count += count;
         true
     }
 
-    /// The oldest bit.
+    /// All bits, the oldest highest, and how many; none waits any more.
     #[inline]
-    pub fn pop(&mut self) -> Option<bool> {
-        self.count = self.count.checked_sub(1)?;
-        Some(self.bits >> self.count & 1 == 1)
+    pub fn take(&mut self) -> (u64, u32) {
+        let Self { bits, count } = std::mem::take(self);
+        (bits, count)
     }
 
     /// Whether none waits.

@@ -4,7 +4,7 @@ use profile::calls::{DiffRow, FunctionId, Sums, diff};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::open::with_view;
+use super::open::{Need, with_view};
 use super::view::ViewArgs;
 use crate::out::{self, harmless};
 use crate::text::number;
@@ -32,9 +32,9 @@ pub struct Args {
 /// If a recording can't be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let view = |input: &PathBuf| ViewArgs { input: input.clone(), ..args.view.clone() };
-    let rows = with_view(&view(&args.baseline), |before, _| {
+    let rows = with_view(&view(&args.baseline), Need::Sum { slowest: 0 }, |before, _| {
         let old = before.sum(0);
-        with_view(&view(&args.current), |after, _| {
+        with_view(&view(&args.current), Need::Sum { slowest: 0 }, |after, _| {
             let new = after.sum(0);
             let (before, after) = (
                 |id: FunctionId| before.functions.of(id).name.clone(),

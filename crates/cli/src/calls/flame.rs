@@ -5,7 +5,7 @@ use profile::calls::{CallNode, CallProfile, CallStats};
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::open::{Notes, with_view};
+use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view::{View, ViewArgs};
 use crate::flame::{Kind, NodeId, Tree, Unit};
@@ -56,7 +56,7 @@ impl Default for FlameOpts {
 /// # Errors
 /// If it can't be read, holds no call, or the output can't be written.
 pub fn draw(view: &ViewArgs, opts: &FlameOpts) -> anyhow::Result<()> {
-    with_view(view, |view, notes| {
+    with_view(view, Need::Sum { slowest: 0 }, |view, notes| {
         let sum = view.sum(0);
         let tree = tree(&sum, view, opts.counts);
         anyhow::ensure!(!tree.is_empty(), "no calls left to draw");
@@ -104,7 +104,7 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
     let mut tree = Tree::new(Unit::Nanoseconds);
     let off = tree.intern(OFF_CPU, Kind::Waiting);
     let mut drawn: Vec<NodeId> = Vec::with_capacity(sum.nodes().len());
-    for CallNode { parent, function, stats } in sum.nodes() {
+    for CallNode { parent, function, stats, .. } in sum.nodes() {
         let name = &view.functions.of(*function).name;
         let shown = if counts { labelled(name, stats) } else { name.clone() };
         let id = tree.intern(&shown, Kind::Program);

@@ -3,6 +3,7 @@
 //! [`record`] starts the program with the recorder in it; [`folder`] reads what that wrote; [`names`] turns
 //! addresses into functions; the others render what `profile::calls` made of it.
 
+pub mod chosen;
 pub mod diff;
 pub mod flame;
 pub mod folder;
@@ -12,7 +13,6 @@ pub mod names;
 pub mod open;
 pub mod pattern;
 pub mod pt;
-pub mod pt_image;
 pub mod record;
 pub mod sleds;
 pub mod spans;

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::folder::{Folder, Maps};
 
 /// One function.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
     /// Its name, demangled; an address where nothing is known.
     pub name: String,

@@ -16,12 +16,25 @@ pub struct Notes {
     pub lines: Vec<String>,
 }
 
+/// What a view needs of a recording.
+#[derive(Clone, Copy, Debug)]
+pub enum Need {
+    /// Sums, and so many of the slowest calls: a processor's trace is summed up while it is decoded.
+    Sum {
+        /// How many.
+        slowest: usize,
+    },
+    /// Every single call: all are held in memory.
+    Steps,
+}
+
 /// Opens the recording and shows it.
 ///
 /// # Errors
 /// If there is none, nothing is left of it by the filters, or `show` fails.
 pub fn with_view<R>(
     args: &ViewArgs,
+    need: Need,
     show: impl FnOnce(&View<'_>, &Notes) -> anyhow::Result<R>,
 ) -> anyhow::Result<R> {
     if !args.input.is_file() {
@@ -33,7 +46,14 @@ pub fn with_view<R>(
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
     let trace = pt::Trace::open(&file).with_context(|| format!("{}", args.input.display()))?;
-    let (steps, functions, outcome) = trace.decode_all();
     let title = file.features().cmdline.as_deref().unwrap_or_default().join(" ");
-    show(&View::of_trace(steps, functions, args)?, &Notes { title, lines: outcome.lines() })
+    let (view, lines) = match need {
+        // A span of time is one of the steps, which are to be known for that.
+        Need::Sum { slowest } if args.time.is_none() => View::of_sum(trace, args, slowest)?,
+        _ => {
+            let (steps, functions, outcome) = trace.steps();
+            (View::of_trace(steps, functions, args)?, outcome.lines())
+        }
+    };
+    show(&view, &Notes { title, lines })
 }

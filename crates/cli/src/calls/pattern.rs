@@ -11,6 +11,12 @@ impl Pattern {
         Self(text.to_owned())
     }
 
+    /// As it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
     /// Whether a function's shown name is meant: all of it, or all before its parameter list.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {

@@ -7,11 +7,12 @@ use profile::calls::{
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use super::chosen::Chosen;
 use super::folder::{Folder, Thread};
 use super::names::Functions;
-use super::pattern::{self, Pattern};
-use super::pt::StepsByThread;
+use super::pt::{StepsByThread, Summed, Trace, Wanted};
 use crate::cmd::report::parse_times;
 
 /// What to show of a recording: the flags that all views share.
@@ -99,26 +100,10 @@ pub struct FunctionFilter {
 
 impl FunctionFilter {
     fn new(args: &ViewArgs, functions: &Functions) -> anyhow::Result<Self> {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Vec<_>>();
-        let (only, not) = (patterns(&args.only), patterns(&args.not));
-        let (hide, files) = (patterns(&args.hide), patterns(&args.dso));
-        let of: Vec<Filters> = functions
-            .all()
-            .iter()
-            .map(|function| Filters {
-                only: pattern::any(&only, &function.name),
-                not: pattern::any(&not, &function.name),
-                hide: pattern::any(&hide, &function.name)
-                    || !files.is_empty() && !pattern::any(&files, &function.dso),
-            })
-            .collect();
-        if !files.is_empty() && of.iter().all(|filters| filters.hide) {
-            anyhow::bail!("no function called here is in a file {}", args.dso.join(" or "));
-        }
-        if !only.is_empty() && !of.iter().any(|filters| filters.only) {
-            anyhow::bail!("no function called here is named {}", args.only.join(" or "));
-        }
-        Ok(Self { of, any_only: !only.is_empty() })
+        let chosen = Chosen::new(args);
+        let of: Vec<Filters> = functions.all().iter().map(|function| chosen.of(function)).collect();
+        chosen.check(&of)?;
+        Ok(Self { of, any_only: chosen.any_only() })
     }
 }
 
@@ -175,6 +160,8 @@ pub struct View<'a> {
     pub tracks: Vec<Track<'a>>,
     window: Window,
     args: &'a ViewArgs,
+    /// Summed up while decoding: then there are no tracks.
+    summed: Option<(Mutex<CallProfile>, u64)>,
 }
 
 impl<'a> View<'a> {
@@ -213,6 +200,36 @@ impl<'a> View<'a> {
         Self::new(functions, tracks, args, &all)
     }
 
+    /// Of an Intel PT recording, summed up while it is decoded: no single call is kept. What is to be told
+    /// beside the numbers comes with it.
+    ///
+    /// # Errors
+    /// If a filter means no function.
+    pub fn of_sum(
+        trace: Trace<'_>,
+        args: &'a ViewArgs,
+        slowest: usize,
+    ) -> anyhow::Result<(Self, Vec<String>)> {
+        let Summed { profile, functions, start_ns, tids, outcome } = trace.sum(&Wanted {
+            chosen: Chosen::new(args),
+            tids: args.tid.clone(),
+            max_depth: args.depth.unwrap_or(usize::MAX),
+            min_ns: args.min_ns.unwrap_or(0),
+            slowest,
+        })?;
+        anyhow::ensure!(!tids.is_empty(), "no thread to show");
+        let filter = FunctionFilter { of: Vec::new(), any_only: false };
+        let view = Self {
+            functions,
+            filter,
+            tracks: Vec::new(),
+            window: 0..u64::MAX,
+            args,
+            summed: Some((Mutex::new(profile), start_ns)),
+        };
+        Ok((view, outcome.lines()))
+    }
+
     fn new(
         functions: Functions,
         tracks: Vec<Track<'a>>,
@@ -222,13 +239,16 @@ impl<'a> View<'a> {
         anyhow::ensure!(!tracks.is_empty(), "no thread to show; recorded were: {}", all.join(", "));
         let filter = FunctionFilter::new(args, &functions)?;
         let window = args.time.as_deref().map_or(Ok(0..u64::MAX), |text| window_of(text, &tracks))?;
-        Ok(Self { functions, filter, tracks, window, args })
+        Ok(Self { functions, filter, tracks, window, args, summed: None })
     }
 
     /// When the first thread's first step was, ns of the recording's clock.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
-        start_ns(&self.tracks)
+        match self.summed {
+            Some((_, start_ns)) => start_ns,
+            None => start_ns(&self.tracks),
+        }
     }
 
     /// The filters and the depth, to be asked call by call of one thread.
@@ -251,9 +271,13 @@ impl<'a> View<'a> {
         self.args.min_ns.unwrap_or(0)
     }
 
-    /// All threads summed up, the `slowest` slowest calls kept. The same whatever the number of cores.
+    /// All threads summed up, the `slowest` slowest calls kept. The same whatever the number of cores. To be
+    /// asked once: what was summed up while decoding is handed out.
     #[must_use]
     pub fn sum(&self, slowest: usize) -> CallProfile {
+        if let Some((profile, _)) = &self.summed {
+            return std::mem::take(&mut *profile.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         let sums: Vec<CallProfile> = self
             .tracks
             .par_iter()

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use crate::calls::folder::Folder;
 use crate::calls::pattern::Pattern;
 use crate::calls::flame::{self, FlameOpts};
-use crate::calls::open::{Notes, with_view};
+use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::view::{View, ViewArgs};
 use crate::calls::{diff, graph, log, pt, record, table};
 use crate::text::number;
@@ -123,9 +123,12 @@ pub struct InfoArgs {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what.unwrap_or(What::Report(args.report)) {
         What::Record(args) => return record::run(&args),
-        What::Report(args) => with_view(&args.view, |view, notes| report(&args, view, notes))?,
+        What::Report(args) => {
+            let need = Need::Sum { slowest: args.slowest.unwrap_or(0) };
+            with_view(&args.view, need, |view, notes| report(&args, view, notes))?;
+        }
         What::Graph(args) => print_graph(args)?,
-        What::Replay(args) => with_view(&args.view, |view, _| {
+        What::Replay(args) => with_view(&args.view, Need::Steps, |view, _| {
             let mut to = out::stdout();
             log::write(&mut to, view)?;
             Ok(to.flush()?)
@@ -182,7 +185,7 @@ fn print_graph(args: GraphArgs) -> anyhow::Result<()> {
     let GraphArgs { function, mut view, caller_filter } = args;
     view.only.extend(function);
     let callers: Vec<Pattern> = caller_filter.iter().map(|text| Pattern::new(text)).collect();
-    with_view(&view, |view, notes| {
+    with_view(&view, Need::Sum { slowest: 0 }, |view, notes| {
         let sum = view.sum(0);
         let mut to = out::stdout();
         graph::write(&mut to, &sum, &view.functions, &callers)?;

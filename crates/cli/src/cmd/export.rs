@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::calls::open::{Notes, with_view};
+use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::spans::{self, Span, What};
 use crate::calls::view::{View, ViewArgs};
 use crate::export::chrome::Chrome;
@@ -40,7 +40,7 @@ pub struct Args {
 /// # Errors
 /// If there are no calls to write, or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    with_view(&args.view, |view, notes| {
+    with_view(&args.view, Need::Steps, |view, notes| {
         let spans = match &args.output {
             Some(path) => {
                 let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;

@@ -16,10 +16,19 @@ pub struct Histogram {
 
 impl Histogram {
     /// Counts one duration.
+    #[inline]
     pub fn add(&mut self, ns: u64) {
-        self.add_to(bucket(ns), 1);
+        let bucket = bucket(ns);
+        match self.counts.get_mut(bucket.wrapping_sub(self.first)) {
+            Some(count) => {
+                *count += 1;
+                self.total += 1;
+            }
+            None => self.add_to(bucket, 1),
+        }
     }
 
+    #[cold]
     fn add_to(&mut self, bucket: usize, count: u64) {
         if self.counts.is_empty() {
             self.first = bucket;

@@ -59,7 +59,7 @@ pub struct Call {
 }
 
 /// What to leave out. Functions are asked once each.
-pub trait Filter {
+pub trait Filter: Sync {
     /// What is to be done about calls of this function.
     fn of(&self, function: FunctionId) -> Filters;
 }
@@ -197,6 +197,7 @@ impl<'a> Replay<'a> {
     pub fn finish(mut self, each: &mut dyn FnMut(&Call)) -> CallProfile {
         let end_ns = self.last_ns;
         self.close_all(end_ns, each);
+        self.profile.settle();
         self.profile
     }
 
@@ -224,7 +225,8 @@ impl<'a> Replay<'a> {
             return;
         }
         let at = self.open.len() - 1 - below;
-        let open = self.open.remove(at);
+        let innermost = if below == 0 { self.open.pop() } else { None };
+        let open = innermost.unwrap_or_else(|| self.open.remove(at));
         self.gate.leave(open.passage);
         let total_ns = time_ns - open.start_ns;
         let outer = at.checked_sub(1).and_then(|at| self.open.get_mut(at));

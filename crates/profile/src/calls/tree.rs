@@ -36,13 +36,11 @@ pub struct CallStats {
 }
 
 impl CallStats {
-    fn add(&mut self, call: &Call, outermost: bool) {
+    fn add(&mut self, call: &Call) {
         self.self_ns += call.self_ns;
         self.self_off_ns += call.self_off_ns;
-        if outermost {
-            self.total_ns += call.total_ns;
-            self.off_ns += call.off_ns;
-        }
+        self.total_ns += call.total_ns;
+        self.off_ns += call.off_ns;
         if call.end == End::Open {
             self.open += 1;
             return;
@@ -79,6 +77,8 @@ pub struct CallNode {
     pub function: FunctionId,
     /// Its calls on this path.
     pub stats: CallStats,
+    /// What was called last from here, and its node: loops call the same again and again.
+    latest: (FunctionId, NodeId),
 }
 
 /// One function over all paths.
@@ -98,11 +98,20 @@ pub struct SlowCall {
     pub thread: u32,
 }
 
+/// No node was called from there yet.
+const NO_NODE: NodeId = NodeId(u32::MAX);
+
+fn path_key(parent: Option<NodeId>, FunctionId(function): FunctionId) -> u64 {
+    let NodeId(parent) = parent.unwrap_or(NO_NODE);
+    u64::from(parent) << 32 | u64::from(function)
+}
+
 /// All calls of some threads, added up.
 #[derive(Clone, Debug, Default)]
 pub struct CallProfile {
     nodes: Vec<CallNode>,
-    by_path: FxHashMap<(Option<NodeId>, FunctionId), NodeId>,
+    /// By parent (all bits set: none) in the high half and function in the low one.
+    by_path: FxHashMap<u64, NodeId>,
     functions: Vec<FunctionCalls>,
     slowest: Vec<SlowCall>,
     slowest_wanted: usize,
@@ -158,12 +167,28 @@ impl CallProfile {
     }
 
     /// The node of `function` called from `parent`.
+    #[inline]
     pub fn child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
+        if let Some(NodeId(parent)) = parent {
+            let (latest, node) = self.nodes[parent as usize].latest;
+            if latest == function && node != NO_NODE {
+                return node;
+            }
+        }
+        self.find_child(parent, function)
+    }
+
+    fn find_child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
         let next = NodeId(u32::try_from(self.nodes.len()).expect("invariant: fewer than 2^32 paths"));
-        *self.by_path.entry((parent, function)).or_insert_with(|| {
-            self.nodes.push(CallNode { parent, function, stats: CallStats::default() });
-            next
-        })
+        let node = *self.by_path.entry(path_key(parent, function)).or_insert(next);
+        if node == next {
+            let latest = (function, NO_NODE);
+            self.nodes.push(CallNode { parent, function, stats: CallStats::default(), latest });
+        }
+        if let Some(NodeId(parent)) = parent {
+            self.nodes[parent as usize].latest = (function, node);
+        }
+        node
     }
 
     fn function(&mut self, FunctionId(id): FunctionId) -> &mut FunctionCalls {
@@ -188,10 +213,24 @@ impl CallProfile {
         if !kept {
             return;
         }
-        function.stats.add(call, outermost);
-        self.nodes[call.node.0 as usize].stats.add(call, true);
+        if outermost {
+            function.stats.total_ns += call.total_ns;
+            function.stats.off_ns += call.off_ns;
+        }
+        self.nodes[call.node.0 as usize].stats.add(call);
         if self.slowest_wanted > 0 && call.end != End::Open {
             self.keep(SlowCall { call: *call, thread: self.thread });
+        }
+    }
+
+    /// All calls have ended: what a function's calls have in common with those of its nodes is added up.
+    pub(super) fn settle(&mut self) {
+        for node in std::mem::take(&mut self.nodes) {
+            let stats = &mut self.function(node.function).stats;
+            let (total_ns, off_ns) = (stats.total_ns, stats.off_ns);
+            stats.merge(&node.stats);
+            (stats.total_ns, stats.off_ns) = (total_ns, off_ns);
+            self.nodes.push(node);
         }
     }
 
@@ -207,6 +246,21 @@ impl CallProfile {
     #[must_use]
     pub fn has_off_cpu(&self) -> bool {
         self.nodes.iter().any(|node| node.stats.off_ns > 0)
+    }
+
+    /// Functions get other numbers: that of each old one, each used once.
+    pub fn renumber(&mut self, order: &[FunctionId]) {
+        let new = |FunctionId(old): FunctionId| order[old as usize];
+        for node in &mut self.nodes {
+            node.function = new(node.function);
+            node.latest = (node.function, NO_NODE);
+        }
+        self.slowest.iter_mut().for_each(|slow| slow.call.function = new(slow.call.function));
+        let paths = (0..).map(NodeId).zip(&self.nodes);
+        self.by_path = paths.map(|(id, node)| (path_key(node.parent, node.function), id)).collect();
+        for (old, function) in (0..).map(FunctionId).zip(std::mem::take(&mut self.functions)) {
+            *self.function(new(old)) = function;
+        }
     }
 
     /// Adds another's calls. Numbers of functions must mean the same in both.

@@ -4,6 +4,58 @@ use intelpt::{Event, What};
 
 use crate::calls::{FunctionId, Step};
 
+/// A branch as calls need it: a third of an [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Estimated TSC; 0 before the first TSC packet.
+    pub tsc: u64,
+    /// Address behind a call or the end of tracing, before an asynchronous one; else where it went to.
+    place: u64,
+    /// The number of the function it went to; 0 where there is none.
+    unit: u32,
+    kind: Kind,
+    at_start: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Call,
+    Return,
+    Jump,
+    Begin,
+    End,
+    Interrupt,
+    Landed,
+    Gap,
+}
+
+impl Move {
+    /// Whether tracing begins with it.
+    #[must_use]
+    pub fn is_begin(&self) -> bool {
+        self.kind == Kind::Begin
+    }
+}
+
+impl From<&Event> for Move {
+    #[inline]
+    fn from(event: &Event) -> Self {
+        let (kind, place) = match event.what {
+            What::Call => (Kind::Call, event.next),
+            What::Return => (Kind::Return, event.to),
+            What::Jump => (Kind::Jump, event.to),
+            What::Begin => (Kind::Begin, event.to),
+            What::End => (Kind::End, event.next),
+            What::EndAsync => (Kind::End, event.from),
+            What::Interrupt => (Kind::Interrupt, event.to),
+            What::Far | What::Abort => (Kind::Landed, event.to),
+            What::Gap(_) => (Kind::Gap, 0),
+        };
+        let (tsc, unit, at_start) = (event.tsc.unwrap_or(0), event.unit, event.at_start);
+        Self { tsc, place, unit, kind, at_start }
+    }
+}
+
 /// An open call as the flow sees it.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
@@ -39,18 +91,18 @@ impl Default for FlowReplay {
 }
 
 impl FlowReplay {
-    /// Takes the next event; the steps it means go to `each`.
-    pub fn event(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
-        match event.what {
-            What::Call => self.enter(event.unit, Some(event.next), each),
-            What::Return => self.returned(event, each),
-            What::Jump => self.jump(event, each),
-            What::Begin => self.begin(event, each),
-            What::End => self.off = Off::At(event.next),
-            What::EndAsync => self.off = Off::At(event.from),
-            What::Interrupt => self.enter(event.unit, None, each),
-            What::Far => self.landed(event, each),
-            What::Gap(_) => {
+    /// Takes the thread's next branch; the steps it means go to `each`.
+    #[inline]
+    pub fn take(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
+        match event.kind {
+            Kind::Call => self.enter(event.unit, Some(event.place), each),
+            Kind::Return => self.returned(event, each),
+            Kind::Jump => self.jump(event, each),
+            Kind::Begin => self.begin(event, each),
+            Kind::End => self.off = Off::At(event.place),
+            Kind::Interrupt => self.enter(event.unit, None, each),
+            Kind::Landed => self.landed(event, each),
+            Kind::Gap => {
                 self.off = Off::Lost;
                 each(Step::Hole);
             }
@@ -75,8 +127,8 @@ impl FlowReplay {
         self.frames.iter().rev().position(is)
     }
 
-    fn returned(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
-        if let Some(above) = self.above(|frame| frame.back == Some(event.to)) {
+    fn returned(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
+        if let Some(above) = self.above(|frame| frame.back == Some(event.place)) {
             self.leave(above, Step::Unwound(0), each);
             self.leave(1, Step::Exit(0), each);
         } else if self.frames.last().is_some_and(|frame| frame.back.is_none()) {
@@ -102,22 +154,22 @@ impl FlowReplay {
         }
     }
 
-    fn jump(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+    fn jump(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
         if event.at_start { self.tail(event.unit, each) } else { self.landed(event, each) }
     }
 
     /// Control came to the middle of a function: if it is open, what it had called was left (longjmp, a
     /// caught exception).
-    fn landed(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+    fn landed(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
         match self.above(|frame| frame.function == event.unit) {
             Some(above) => self.leave(above, Step::Unwound(0), each),
             None => self.unmatched += 1,
         }
     }
 
-    fn begin(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+    fn begin(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
         match std::mem::replace(&mut self.off, Off::On) {
-            Off::At(resume) if resume == event.to => {}
+            Off::At(resume) if resume == event.place => {}
             Off::Lost => self.found(event, each),
             // Elsewhere: a signal's handler, or a jump made by the kernel (sigreturn after longjmp).
             _ if event.at_start => self.enter(event.unit, None, each),
@@ -126,7 +178,7 @@ impl FlowReplay {
     }
 
     /// In sight again: calls that are proven to be open stay, the others ended in the dark.
-    fn found(&mut self, event: &Event, each: &mut impl FnMut(Step)) {
+    fn found(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
         match self.above(|frame| frame.function == event.unit) {
             Some(above) => self.leave(above, Step::Abandon(0), each),
             None if self.frames.is_empty() && event.at_start => self.enter(event.unit, None, each),
@@ -146,7 +198,7 @@ mod tests {
 
     fn steps(events: &[Event]) -> Vec<Step> {
         let (mut replay, mut steps) = (FlowReplay::default(), Vec::new());
-        events.iter().for_each(|event| replay.event(event, &mut |step| steps.push(step)));
+        events.iter().for_each(|event| replay.take(&event.into(), &mut |step| steps.push(step)));
         steps
     }
 

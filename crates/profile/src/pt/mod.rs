@@ -4,8 +4,12 @@
 //! turns one thread's branches into the steps of `calls`. Decoding itself is `intelpt`'s; object files and
 //! threads are the caller's.
 
+mod buffer;
 mod flow_replay;
+mod info;
 mod sideband;
 
-pub use flow_replay::FlowReplay;
-pub use sideband::{Buffer, CodeMapping, PtError, Sideband, TscClock};
+pub use buffer::Buffer;
+pub use flow_replay::{FlowReplay, Move};
+pub use info::{PtError, Setup, Timing, TscClock};
+pub use sideband::{CodeMapping, Sideband};

@@ -1,91 +1,16 @@
 //! What stands beside the trace: buffers, the clock, who ran where, what was mapped.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use intelpt::TimeParams;
 use perfdata::record::{FileId, Mmap};
 use perfdata::{Item, Order, PerfData, Record};
 use rustc_hash::FxHashMap;
 
-/// `PERF_AUXTRACE_INTEL_PT`.
-const INTEL_PT: u32 = 1;
+use super::Buffer;
+use super::info::{INTEL_PT, PtError, Setup};
 
-/// Why a recording's trace can't be decoded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PtError {
-    /// There is no AUXTRACE_INFO record.
-    #[error("no processor trace in it: record with -e intel_pt//u on a machine with Intel PT")]
-    NoTrace,
-    /// The trace is another processor's.
-    #[error("its processor trace is of kind {0}, not Intel PT (kind 1)")]
-    OtherTrace(u32),
-    /// Fields that every version has are missing.
-    #[error("its AUXTRACE_INFO record has {0} fields; at least 11 are needed")]
-    ShortInfo(usize),
-}
-
-/// How TSC values become times of the recording.
-// Source: linux tools/perf/util/tsc.c, tsc_to_perf_time().
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TscClock {
-    /// Right shift of the product.
-    pub shift: u32,
-    /// Factor.
-    pub mult: u64,
-    /// Time at TSC 0, ns.
-    pub zero_ns: u64,
-}
-
-impl TscClock {
-    /// The time at a TSC value, ns.
-    #[must_use]
-    pub fn ns_at(&self, tsc: u64) -> u64 {
-        if self.mult == 0 {
-            return tsc;
-        }
-        let (high, low) = (tsc >> self.shift, tsc & ((1 << self.shift) - 1));
-        self.zero_ns
-            .wrapping_add(high.wrapping_mul(self.mult))
-            .wrapping_add(low.wrapping_mul(self.mult) >> self.shift)
-    }
-}
-
-/// One AUX area's trace, in the order it was written.
-#[derive(Clone, Debug, Default)]
-pub struct Buffer<'a> {
-    /// Its CPU, unless it is a thread's.
-    pub cpu: Option<u32>,
-    /// Its thread, if it is one's.
-    pub tid: Option<i32>,
-    /// Pieces: (offset in the stream, bytes), sorted by offset.
-    pieces: Vec<(u64, Cow<'a, [u8]>)>,
-}
-
-impl<'a> Buffer<'a> {
-    /// The trace in one piece: the file's own bytes where it is one there. A piece missing in between shows
-    /// as damage, at which the decoder resyncs.
-    #[must_use]
-    pub fn bytes(&self) -> Cow<'a, [u8]> {
-        match self.pieces.as_slice() {
-            [] => Cow::default(),
-            [(_, only)] => only.clone(),
-            pieces => pieces.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect(),
-        }
-    }
-}
-
-/// The trace of an AUXTRACE record: the file's bytes, or a copy where the record was unpacked.
-fn data_of<'a>(file: &PerfData<'a>, item: &Item<'_>, data: &[u8]) -> Cow<'a, [u8]> {
-    const RECORD_BYTES: u64 = 48;
-    let start = usize::try_from(item.offset + RECORD_BYTES).unwrap_or(usize::MAX);
-    let end = start.saturating_add(data.len());
-    match file.bytes().get(start..end) {
-        Some(own) if std::ptr::eq(own.as_ptr(), data.as_ptr()) => Cow::Borrowed(own),
-        _ => Cow::Owned(data.to_vec()),
-    }
-}
+/// `PERF_AUX_FLAG_TRUNCATED`: the AUX area was full and tracing stopped.
+const AUX_TRUNCATED: u64 = 1;
 
 /// A thread came onto a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,10 +49,8 @@ struct OffCpu {
 /// All of it.
 #[derive(Debug)]
 pub struct Sideband<'a> {
-    /// Clock of the recording.
-    pub clock: TscClock,
-    /// What the packets' times are made of.
-    pub time: TimeParams,
+    /// The processor, its clocks, how it was set up.
+    pub setup: Setup,
     /// The traces, by CPU or thread.
     pub buffers: Vec<Buffer<'a>>,
     ins: FxHashMap<u32, Vec<In>>,
@@ -144,10 +67,8 @@ impl<'a> Sideband<'a> {
     /// # Errors
     /// If the recording holds no Intel PT trace that can be understood.
     pub fn read(file: &PerfData<'a>) -> Result<Self, PtError> {
-        let mut info: Option<(u32, Vec<u64>)> = None;
         let mut side = Self {
-            clock: TscClock { shift: 0, mult: 0, zero_ns: 0 },
-            time: TimeParams { tsc_per_ctc: (0, 0), mtc_shift: 0, max_nonturbo_ratio: 0 },
+            setup: Self::setup(file)?,
             buffers: Vec::new(),
             ins: FxHashMap::default(),
             off: FxHashMap::default(),
@@ -157,64 +78,67 @@ impl<'a> Sideband<'a> {
             process_of: FxHashMap::default(),
         };
         let mut places: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut full: Vec<(Option<u32>, Option<i32>, u64)> = Vec::new();
         file.visit(Order::Time, |item| {
             match &item.record {
-                Record::AuxtraceInfo(aux) => info = Some((aux.type_, aux.private.iter().collect())),
                 Record::Auxtrace(aux) => {
                     let at = *places.entry(aux.idx).or_insert(side.buffers.len());
                     if at == side.buffers.len() {
                         let known = |id: u32| (id != u32::MAX).then_some(id);
                         let tid = known(aux.tid).and_then(|tid| i32::try_from(tid).ok());
                         let cpu = known(aux.cpu).filter(|_| tid.is_none());
-                        side.buffers.push(Buffer { cpu, tid, pieces: Vec::new() });
+                        side.buffers.push(Buffer::new(cpu, tid));
                     }
-                    side.buffers[at].pieces.push((aux.offset, data_of(file, item, aux.data)));
+                    side.buffers[at].push(file, item, (aux.offset, aux.data));
+                }
+                Record::Aux(aux) if aux.flags & AUX_TRUNCATED != 0 => {
+                    let tid = item.pid_tid().map(|(_, tid)| tid as i32);
+                    full.push((item.cpu(), tid, aux.offset.saturating_add(aux.size)));
                 }
                 _ => side.record(item),
             }
             ControlFlow::Continue(())
         });
-        let (kind, private) = info.ok_or(PtError::NoTrace)?;
-        if kind != INTEL_PT {
-            return Err(PtError::OtherTrace(kind));
+        for buffer in &mut side.buffers {
+            let own = |(cpu, tid): (Option<u32>, Option<i32>)| match buffer.tid {
+                Some(_) => tid == buffer.tid,
+                None => cpu == buffer.cpu,
+            };
+            let offsets: Vec<u64> =
+                full.iter().filter(|(cpu, tid, _)| own((*cpu, *tid))).map(|(_, _, offset)| *offset).collect();
+            offsets.into_iter().for_each(|offset| buffer.full(offset));
+            buffer.arrange();
         }
-        side.settings(&private, file)?;
-        side.buffers.iter_mut().for_each(|buffer| buffer.pieces.sort_by_key(|(offset, _)| *offset));
         side.ins.values_mut().for_each(|ins| ins.sort_by_key(|entry| entry.time_ns));
+        side.identify(file);
         Ok(side)
     }
 
-    /// The fields of AUXTRACE_INFO.
-    // Source: linux tools/perf/arch/x86/util/intel-pt.c, intel_pt_info_fill(); order of enum in util/intel-pt.h.
-    fn settings(&mut self, private: &[u64], file: &PerfData<'_>) -> Result<(), PtError> {
-        const PMU_TYPE: usize = 0;
-        const TIME_SHIFT: usize = 1;
-        const TIME_MULT: usize = 2;
-        const TIME_ZERO: usize = 3;
-        const MTC_FREQ_BITS: usize = 11;
-        const TSC_CTC_N: usize = 12;
-        const TSC_CTC_D: usize = 13;
-        const MAX_NONTURBO: usize = 15;
-        if private.len() < MTC_FREQ_BITS {
-            return Err(PtError::ShortInfo(private.len()));
-        }
-        let field = |at: usize| private.get(at).copied().unwrap_or(0);
-        let small = |at: usize| u32::try_from(field(at)).unwrap_or(0);
-        self.clock =
-            TscClock { shift: small(TIME_SHIFT).min(63), mult: field(TIME_MULT), zero_ns: field(TIME_ZERO) };
-        let config = file
-            .events()
-            .iter()
-            .find(|event| u64::from(event.attr.type_) == field(PMU_TYPE))
-            .map_or(0, |event| event.attr.config);
-        let bits = field(MTC_FREQ_BITS);
-        let mtc_shift = if bits == 0 { 0 } else { (config & bits) >> bits.trailing_zeros() };
-        self.time = TimeParams {
-            tsc_per_ctc: (small(TSC_CTC_N), small(TSC_CTC_D)),
-            mtc_shift: u8::try_from(mtc_shift).unwrap_or(0).min(15),
-            max_nonturbo_ratio: u8::try_from(field(MAX_NONTURBO)).unwrap_or(0),
+    fn setup(file: &PerfData<'_>) -> Result<Setup, PtError> {
+        let mut info: Option<(u32, Vec<u64>)> = None;
+        file.visit(Order::File, |item| match &item.record {
+            Record::AuxtraceInfo(aux) => {
+                info = Some((aux.type_, aux.private.iter().collect()));
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        let (kind, private) = info.ok_or(PtError::NoTrace)?;
+        if kind == INTEL_PT { Setup::read(&private, file) } else { Err(PtError::OtherTrace(kind)) }
+    }
+
+    /// Mappings told without a build-id have that of the header's table.
+    fn identify(&mut self, file: &PerfData<'_>) {
+        let named = |name: &str| {
+            let mut entries = file.features().build_ids.iter();
+            entries.find(|entry| entry.filename == name.as_bytes()).map(|entry| entry.build_id.to_vec())
         };
-        Ok(())
+        let mut known: FxHashMap<String, Option<Vec<u8>>> = FxHashMap::default();
+        let lists = self.spaces.values_mut().flat_map(|spaces| &mut spaces.0);
+        for mapping in lists.flat_map(|(_, _, list)| list).filter(|mapping| mapping.build_id.is_none()) {
+            let id = known.entry(mapping.name.clone()).or_insert_with_key(|name| named(name));
+            mapping.build_id.clone_from(id);
+        }
     }
 
     fn record(&mut self, item: &Item<'_>) {
@@ -312,6 +236,11 @@ impl<'a> Sideband<'a> {
             return Some((self.process_of.get(&tid).copied().unwrap_or(tid), tid));
         }
         let ins = self.ins.get(&buffer.cpu?)?;
+        if !self.setup.joined {
+            // No time tells who it was; it can only have been the one who ever ran there.
+            let first = ins.first()?;
+            return ins.iter().all(|entry| entry.tid == first.tid).then_some((first.pid, first.tid));
+        }
         let after = ins.partition_point(|entry| entry.time_ns <= time_ns);
         // The first switch-in may be told a little after the trace begins.
         let entry = ins.get(after.saturating_sub(1))?;
@@ -322,7 +251,10 @@ impl<'a> Sideband<'a> {
     #[must_use]
     pub fn code(&self, pid: i32, time_ns: u64) -> Option<(u32, &[CodeMapping])> {
         let spaces = &self.spaces.get(&pid)?.0;
-        let after = spaces.partition_point(|(from_ns, _, _)| *from_ns <= time_ns);
+        let after = match self.setup.joined {
+            true => spaces.partition_point(|(from_ns, _, _)| *from_ns <= time_ns),
+            false => spaces.len(),
+        };
         let (_, space, list) = spaces.get(after.saturating_sub(1))?;
         Some((*space, list))
     }
@@ -337,7 +269,7 @@ impl<'a> Sideband<'a> {
     /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns.
     #[must_use]
     pub fn off_cpu_ns(&self, tid: i32, from_ns: u64, to_ns: u64) -> u64 {
-        let Some(list) = self.off.get(&tid) else { return 0 };
+        let Some(list) = self.off.get(&tid).filter(|_| self.setup.joined) else { return 0 };
         let first = list.partition_point(|off| off.to_ns <= from_ns);
         list.iter()
             .skip(first)

@@ -1,12 +1,15 @@
 //! From steps to packets, as a processor with user-only tracing would send them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
-use intelpt::{Ip, LastIp, Packet, encode as write};
+use intelpt::Packet;
 
 use super::Options;
+use super::kinds::{Decoded, Kind, decode};
+use super::repeat;
 use super::step::{Note, Side, Steps};
+use super::writer::{Stream, Truth, Writer};
 
 /// TSC ticks of one instruction, of a system call or signal, of a switch: the truth about time.
 const TICKS: (u64, u64, u64) = (2, 2500, 5000);
@@ -17,21 +20,6 @@ pub const MTC_SHIFT: u32 = 3;
 /// Ratio of core to bus clock, constant here.
 pub const RATIO: u8 = 25;
 const FIRST_TSC: u64 = 10_000_000_000;
-/// Most entries of the processor's return stack.
-const RETURNS: usize = 64;
-/// Instructions lost at an overflow.
-const LOST: u32 = 2000;
-
-/// A buffer's trace.
-#[derive(Default)]
-pub struct Stream {
-    /// The packets.
-    pub bytes: Vec<u8>,
-    /// The thread of a per-thread buffer.
-    pub tid: i32,
-    /// When the last packet was written, TSC.
-    pub end_tsc: u64,
-}
 
 /// Something for the sideband.
 pub struct SideRecord {
@@ -79,219 +67,6 @@ pub fn ns_of(tsc: u64) -> u64 {
     (tsc >> SHIFT) * MULT + (((tsc & ((1 << SHIFT) - 1)) * MULT) >> SHIFT)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Plain,
-    Conditional,
-    Jump,
-    JumpIndirect,
-    Call,
-    CallIndirect,
-    Return,
-    Syscall,
-}
-
-#[derive(Clone, Copy)]
-struct Decoded {
-    kind: Kind,
-    next: u64,
-    target: u64,
-}
-
-fn decode(ip: u64, code: &[u8]) -> Decoded {
-    let instruction = Decoder::with_ip(64, code, ip, DecoderOptions::NONE).decode();
-    let kind = match instruction.flow_control() {
-        FlowControl::ConditionalBranch => Kind::Conditional,
-        FlowControl::UnconditionalBranch => Kind::Jump,
-        FlowControl::IndirectBranch => Kind::JumpIndirect,
-        FlowControl::Return => Kind::Return,
-        FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => Kind::Syscall,
-        FlowControl::Call => Kind::Call,
-        FlowControl::IndirectCall => Kind::CallIndirect,
-        FlowControl::Interrupt => Kind::Syscall,
-        _ => Kind::Plain,
-    };
-    Decoded { kind, next: instruction.next_ip(), target: instruction.near_branch_target() }
-}
-
-/// One virtual CPU or thread buffer being written.
-struct Writer<'a> {
-    options: &'a Options,
-    stream: Stream,
-    last_ip: LastIp,
-    tnt: Vec<bool>,
-    returns: Vec<u64>,
-    on: bool,
-    running: Option<i32>,
-    last_cyc_tsc: u64,
-    last_ctc: u64,
-    since_psb: usize,
-    psbs: usize,
-    lost: u32,
-}
-
-impl<'a> Writer<'a> {
-    fn new(options: &'a Options, tid: i32) -> Self {
-        Self {
-            options,
-            stream: Stream { tid, ..Stream::default() },
-            last_ip: LastIp::default(),
-            tnt: Vec::new(),
-            returns: Vec::new(),
-            on: false,
-            running: None,
-            last_cyc_tsc: 0,
-            last_ctc: 0,
-            since_psb: 0,
-            psbs: 0,
-            lost: 0,
-        }
-    }
-
-    fn put(&mut self, packet: &Packet, tsc: u64) {
-        if self.lost > 0 {
-            return;
-        }
-        write(packet, &mut self.stream.bytes);
-        self.stream.end_tsc = tsc;
-    }
-
-    fn cyc(&mut self, tsc: u64) {
-        if self.options.cyc && self.lost == 0 {
-            let cycles = tsc - self.last_cyc_tsc;
-            self.last_cyc_tsc = tsc;
-            self.put(&Packet::Cyc(cycles), tsc);
-        }
-    }
-
-    fn flush(&mut self, tsc: u64) {
-        if self.tnt.is_empty() {
-            return;
-        }
-        self.cyc(tsc);
-        let bits = self.tnt.iter().fold(0, |bits, bit| bits << 1 | u64::from(*bit));
-        let count = self.tnt.len() as u8;
-        self.tnt.clear();
-        self.put(&Packet::Tnt { bits, count }, tsc);
-    }
-
-    fn bit(&mut self, bit: bool, tsc: u64) {
-        if self.lost > 0 {
-            return;
-        }
-        self.tnt.push(bit);
-        if self.tnt.len() >= self.options.tnt_bits.into() {
-            self.flush(tsc);
-        }
-    }
-
-    fn with_ip(&mut self, make: fn(Ip) -> Packet, ip: Option<u64>, tsc: u64) {
-        self.flush(tsc);
-        if self.lost > 0 {
-            return;
-        }
-        self.cyc(tsc);
-        let ip = ip.map_or(Ip::NONE, |ip| self.last_ip.compress(ip));
-        self.put(&make(ip), tsc);
-    }
-
-    fn mtc(&mut self, tsc: u64) {
-        let ctc = ctc_of(tsc);
-        if self.options.mtc && ctc >> MTC_SHIFT != self.last_ctc >> MTC_SHIFT && !self.stream.bytes.is_empty()
-        {
-            // At the moment the counter stepped, not later: one packet per step.
-            let first = (self.last_ctc >> MTC_SHIFT) + 1;
-            for step in first..=ctc >> MTC_SHIFT {
-                let at = ((step << MTC_SHIFT) * TSC_PER_CTC.0).div_ceil(TSC_PER_CTC.1);
-                self.cyc(at.max(self.last_cyc_tsc));
-                self.put(&Packet::Mtc(step as u8), at);
-            }
-        }
-        self.last_ctc = ctc;
-    }
-
-    fn times(&mut self, tsc: u64) {
-        self.put(&Packet::Tsc(tsc), tsc);
-        let ctc = ctc_of(tsc);
-        let fast = tsc - ctc * TSC_PER_CTC.0 / TSC_PER_CTC.1;
-        if self.options.mtc {
-            self.put(&Packet::Tma { ctc: ctc as u16, fast: fast as u16 }, tsc);
-        }
-        self.put(&Packet::Cbr(RATIO), tsc);
-        self.last_ctc = ctc;
-        self.last_cyc_tsc = tsc;
-    }
-
-    fn psb(&mut self, ip: u64, tsc: u64) {
-        self.flush(tsc);
-        self.cyc(tsc);
-        self.put(&Packet::Psb, tsc);
-        self.last_ip = LastIp::default();
-        self.returns.clear();
-        self.times(tsc);
-        self.put(&Packet::ModeExec { bits: 64, interrupts: false }, tsc);
-        if self.on {
-            let ip = self.last_ip.compress(ip);
-            self.put(&Packet::Fup(ip), tsc);
-        }
-        self.put(&Packet::PsbEnd, tsc);
-        self.since_psb = self.stream.bytes.len();
-        self.psbs += 1;
-    }
-
-    /// Before an instruction: boundaries and losses that are due.
-    fn before(&mut self, ip: u64, tsc: u64, truth: &mut Truth) {
-        if self.lost > 0 {
-            self.lost -= 1;
-            if self.lost == 0 {
-                self.found(ip, tsc, truth);
-            }
-            return;
-        }
-        self.mtc(tsc);
-        if self.stream.bytes.len() - self.since_psb < self.options.psb_bytes {
-            return;
-        }
-        self.psb(ip, tsc);
-        let every = self.options.overflow_every;
-        if every > 0 && self.psbs.is_multiple_of(every) {
-            self.put(&Packet::Ovf, tsc);
-            self.lost = LOST;
-            truth.say(self.running, tsc, "gap", 0, 0);
-        }
-    }
-
-    /// The loss is over.
-    fn found(&mut self, ip: u64, tsc: u64, truth: &mut Truth) {
-        self.tnt.clear();
-        self.returns.clear();
-        self.times(tsc);
-        if self.on {
-            self.last_ip = LastIp::default();
-            let ip6 = Ip { ip_bytes: 3, payload: ip & ((1 << 48) - 1) };
-            self.last_ip.update(ip6);
-            self.put(&Packet::Fup(ip6), tsc);
-            truth.say(self.running, tsc, "begin", 0, ip);
-        } else {
-            self.last_ip = LastIp::default();
-        }
-    }
-}
-
-fn ctc_of(tsc: u64) -> u64 {
-    tsc * TSC_PER_CTC.1 / TSC_PER_CTC.0
-}
-
-/// The list of what really happened.
-#[derive(Default)]
-struct Truth(Vec<String>);
-
-impl Truth {
-    fn say(&mut self, tid: Option<i32>, tsc: u64, kind: &str, from: u64, to: u64) {
-        self.0.push(format!("{} {} {kind} {from:x} {to:x}", tid.unwrap_or(0), ns_of(tsc)));
-    }
-}
-
 /// Encodes all steps.
 pub fn encode(steps: &Steps, options: &Options) -> Result<Traced, String> {
     let mut run = Run {
@@ -305,11 +80,16 @@ pub fn encode(steps: &Steps, options: &Options) -> Result<Traced, String> {
         truth: Truth::default(),
         resume: HashMap::new(),
         instructions: 0,
+        told: 0,
     };
     let nexts = next_of_thread(steps);
-    for round in 0..options.repeat {
-        run.round(&nexts, round == 0)?;
+    let again = if options.repeat > 1 { repeat::longest(steps, |ip| run.decoded(ip).ok()) } else { 0..0 };
+    run.round(0..again.end, &nexts)?;
+    for _ in 1..options.repeat {
+        run.round(again.clone(), &nexts)?;
     }
+    run.round(again.end..steps.notes.len(), &nexts)?;
+    run.last_sides();
     let streams = run.writers.into_iter().map(|writer| writer.stream).collect();
     Ok(Traced {
         pid: steps.pid,
@@ -343,16 +123,20 @@ struct Run<'a> {
     /// Where each thread goes on.
     resume: HashMap<i32, u64>,
     instructions: u64,
+    /// How many of the sides were told.
+    told: usize,
 }
 
 impl Run<'_> {
-    fn round(&mut self, nexts: &[Option<u64>], first: bool) -> Result<(), String> {
-        let mut sides = self.steps.sides.iter().peekable();
-        for (at, (tid, note)) in self.steps.notes.iter().enumerate() {
-            while let Some((_, side_tid, side)) = sides.next_if(|(before, _, _)| *before <= at) {
-                if first {
-                    self.side(*side_tid, SideKind::Step(side.clone()));
-                }
+    /// Encodes some of the notes; what stands beside them is told the first time only.
+    fn round(&mut self, notes: Range<usize>, nexts: &[Option<u64>]) -> Result<(), String> {
+        for at in notes {
+            let (tid, note) = &self.steps.notes[at];
+            while let Some((_, side_tid, side)) =
+                self.steps.sides.get(self.told).filter(|(before, _, _)| *before <= at)
+            {
+                self.told += 1;
+                self.side(*side_tid, SideKind::Step(side.clone()));
             }
             let index = self.place_of(*tid);
             self.switch(index, *tid);
@@ -361,12 +145,13 @@ impl Run<'_> {
                 Note::Signal(ip) => self.interrupted(index, *tid, *ip),
             }
         }
-        for (_, side_tid, side) in sides {
-            if first {
-                self.side(*side_tid, SideKind::Step(side.clone()));
-            }
-        }
         Ok(())
+    }
+
+    fn last_sides(&mut self) {
+        for (_, tid, side) in self.steps.sides.get(self.told..).unwrap_or_default() {
+            self.side(*tid, SideKind::Step(side.clone()));
+        }
     }
 
     fn cpu_of(&self, index: usize) -> u32 {
@@ -516,25 +301,5 @@ impl Run<'_> {
     fn interrupted_at_end(&mut self, index: usize, tid: i32, ip: u64) {
         let next = self.decoded.get(&ip).map_or(ip, |decoded| decoded.next);
         self.interrupted(index, tid, next);
-    }
-}
-
-impl Writer<'_> {
-    fn call(&mut self, back: u64) {
-        if self.returns.len() == RETURNS {
-            self.returns.remove(0);
-        }
-        self.returns.push(back);
-    }
-
-    fn ret(&mut self, to: u64, tsc: u64) {
-        if self.options.compress_returns && self.returns.last() == Some(&to) {
-            self.returns.pop();
-            self.bit(true, tsc);
-        } else {
-            // Not compressing after a mismatch keeps all decoders agreed.
-            self.returns.clear();
-            self.with_ip(Packet::Tip, Some(to), tsc);
-        }
     }
 }

@@ -5,10 +5,13 @@
 //! (ours, and perf's) are held against that.
 
 mod encode;
+mod kinds;
 mod perf_file;
+mod repeat;
 mod step;
+mod writer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What to make.
@@ -30,25 +33,28 @@ pub struct Options {
     pub per_thread: bool,
     /// Lose packets at every this many PSBs; 0 never.
     pub overflow_every: usize,
-    /// The streams this many times over.
+    /// The longest loop of a program with one thread this many times over.
     pub repeat: u64,
     /// Steps before another thread's turn.
     pub quantum: u32,
     output: PathBuf,
     truth: Option<PathBuf>,
+    /// A folder for the same run encoded in every way.
+    every_way: Option<PathBuf>,
     command: Vec<String>,
 }
 
 const HELP: &str = "\
-pt_step [OPTIONS] -o perf.data [--truth FILE] -- CMD
+pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
   --noretcomp --nocyc --nomtc  leave out
   --psb BYTES                  between PSBs (2048)
   --tnt BITS                   of a TNT packet (6)
   --cpus N                     virtual CPUs (1)
   --per-thread                 a buffer per thread
   --ovf N                      lose packets at every Nth PSB
-  --repeat N                   the same streams N times over
+  --repeat N                   the longest loop N times over
   --quantum N                  steps before another thread's turn (1000)
+  --every-way DIR              NAME.data and NAME.truth there, for every kind of timing and buffer
 ";
 
 fn options() -> Option<Options> {
@@ -65,6 +71,7 @@ fn options() -> Option<Options> {
         quantum: 1000,
         output: PathBuf::from("perf.data"),
         truth: None,
+        every_way: None,
         command: Vec::new(),
     };
     let mut args = std::env::args().skip(1);
@@ -83,6 +90,7 @@ fn options() -> Option<Options> {
             "--quantum" => options.quantum = value()?.parse().ok()?,
             "-o" => options.output = value()?.into(),
             "--truth" => options.truth = Some(value()?.into()),
+            "--every-way" => options.every_way = Some(value()?.into()),
             "--" => options.command = args.by_ref().collect(),
             _ => return None,
         }
@@ -104,11 +112,42 @@ fn main() -> ExitCode {
     }
 }
 
+/// Ways to trace one run: name, and what differs from the usual.
+const WAYS: &[(&str, fn(&mut Options))] = &[
+    ("cycles", |_| {}),
+    ("uncompressed", |way| (way.compress_returns, way.psb_bytes) = (false, 256)),
+    ("crystal", |way| way.cyc = false),
+    ("tsc", |way| (way.cyc, way.mtc, way.tnt_bits) = (false, false, 47)),
+    ("two-cpus", |way| way.cpus = 2),
+    ("per-thread", |way| way.per_thread = true),
+    ("overflows", |way| (way.overflow_every, way.psb_bytes) = (3, 512)),
+];
+
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let steps = step::run(&options.command, options.quantum)?;
-    let traced = encode::encode(&steps, options)?;
-    std::fs::write(&options.output, perf_file::build(&traced, options))?;
-    if let Some(path) = &options.truth {
+    let Some(folder) = &options.every_way else {
+        return write(&steps, options, &options.output, options.truth.as_deref());
+    };
+    std::fs::create_dir_all(folder)?;
+    for (name, change) in WAYS {
+        let mut way = options.clone();
+        change(&mut way);
+        let path = |ending: &str| folder.join(format!("{name}.{ending}"));
+        write(&steps, &way, &path("data"), Some(&path("truth")))?;
+    }
+    Ok(())
+}
+
+/// Encodes a run and writes it and what really happened.
+fn write(
+    steps: &step::Steps,
+    options: &Options,
+    output: &Path,
+    truth: Option<&Path>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let traced = encode::encode(steps, options)?;
+    std::fs::write(output, perf_file::build(&traced, options))?;
+    if let Some(path) = truth {
         std::fs::write(path, traced.truth.join("\n") + "\n")?;
     }
     let bytes: usize = traced.streams.iter().map(|stream| stream.bytes.len()).sum();

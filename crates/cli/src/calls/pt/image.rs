@@ -6,11 +6,12 @@ use profile::calls::FunctionId;
 use profile::pt::{CodeMapping, Sideband};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::names::{Function, Functions};
+use crate::calls::names::{Function, Functions};
 
 /// A file that code ran in.
 struct CodeFile {
@@ -32,8 +33,8 @@ pub struct Code {
 #[derive(Default)]
 struct Found {
     functions: Functions,
-    numbers: FxHashMap<Place, (FunctionId, u64)>,
-    missing: BTreeMap<String, u64>,
+    numbers: FxHashMap<Place, FunctionId>,
+    missing: BTreeSet<String>,
 }
 
 impl Code {
@@ -72,25 +73,50 @@ impl Code {
         self.by_name.get(&(mapping.name.clone(), mapping.build_id.clone())).copied()
     }
 
-    /// The functions met, once all is decoded; and files that were missing, with how often they were asked.
+    /// The functions met, once all is decoded, numbered by name; and the new number of each old one.
     #[must_use]
-    pub fn into_functions(self) -> (Functions, BTreeMap<String, u64>) {
-        let found = self.functions.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        (found.functions, found.missing)
+    pub fn into_functions(self) -> (Functions, Vec<FunctionId>) {
+        let found = self.functions.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut sorted: Vec<&Function> = found.functions.all().iter().collect();
+        sorted.sort();
+        let mut functions = Functions::new();
+        sorted.into_iter().for_each(|function| {
+            functions.number(function.clone());
+        });
+        let order = found.functions.all().iter().map(|function| functions.number(function.clone())).collect();
+        (functions, order)
     }
 
-    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
-        self.functions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Files whose code was missing, with the reason.
+    pub fn missing(&self) -> BTreeSet<String> {
+        self.found().missing.clone()
     }
 
-    /// The function at a stated address of a file: its number and start.
-    fn function(&self, file: u32, svma: Svma) -> (FunctionId, u64) {
+    /// The functions met so far, from this number on.
+    pub fn functions_from(&self, first: usize) -> Vec<Function> {
+        self.found().functions.all().iter().skip(first).cloned().collect()
+    }
+
+    /// The number of what lies in no mapping.
+    fn unknown(&self) -> u32 {
+        let function = Function { name: "[unknown]".into(), dso: String::new() };
+        self.found().functions.number(function).0
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The function at a stated address of a file: its number, and the stated addresses that it covers.
+    fn function(&self, file: u32, svma: Svma) -> (FunctionId, Range<u64>) {
         let CodeFile { loaded, name } = &self.files[file as usize];
         let symbol = loaded.as_ref().ok().and_then(|loaded| loaded.symbol(svma).ok());
+        // Without a symbol nothing tells how far it goes.
+        let range = symbol.as_ref().map_or(svma.0..svma.0 + 1, |symbol| symbol.start.0..symbol.end.0);
         let start = symbol.as_ref().map_or(u64::MAX, |symbol| symbol.start.0);
         let mut found = self.found();
         if let Some(known) = found.numbers.get(&(file, start)) {
-            return *known;
+            return (*known, range);
         }
         let dso = name.rsplit('/').next().unwrap_or(name).to_owned();
         let function = match symbol {
@@ -98,8 +124,8 @@ impl Code {
             None => Function { name: format!("[{dso}]"), dso },
         };
         let id = found.functions.number(function);
-        found.numbers.insert((file, start), (id, start));
-        (id, start)
+        found.numbers.insert((file, start), id);
+        (id, range)
     }
 }
 
@@ -116,13 +142,23 @@ pub struct RunningImage<'a> {
     now: Cell<Option<&'a [CodeMapping]>>,
     task: Cell<Option<(i32, i32)>>,
     last: RefCell<Option<&'a CodeMapping>>,
+    /// The function found last: where it lies, its number, whether its first address begins a symbol.
+    last_unit: RefCell<Option<(Range<u64>, u32, bool)>>,
 }
 
 impl<'a> RunningImage<'a> {
     /// For the trace of buffer number `buffer`.
     #[must_use]
     pub fn new(code: &'a Code, side: &'a Sideband<'a>, buffer: usize) -> Self {
-        Self { code, side, buffer, now: Cell::new(None), task: Cell::new(None), last: RefCell::new(None) }
+        Self {
+            code,
+            side,
+            buffer,
+            now: Cell::new(None),
+            task: Cell::new(None),
+            last: RefCell::new(None),
+            last_unit: RefCell::new(None),
+        }
     }
 
     /// The (process, thread) that runs.
@@ -158,13 +194,12 @@ impl Image for RunningImage<'_> {
     fn code(&self, ip: u64) -> Result<&[u8], Missing> {
         const WINDOW_BYTES: usize = 4096;
         let Some((_, file, svma)) = self.place(ip) else {
-            *self.code.found().missing.entry("[not mapped]".to_owned()).or_default() += 1;
             return Err(Missing::NotMapped);
         };
         let object = match &file.loaded {
             Ok(loaded) => loaded.object().ok_or(Missing::NoFile)?,
             Err(why) => {
-                *self.code.found().missing.entry(format!("{}: {why}", file.name)).or_default() += 1;
+                self.code.found().missing.insert(format!("{}: {why}", file.name));
                 let wrong = matches!(why, NoCode::BuildIdMismatch);
                 return Err(if wrong { Missing::WrongFile } else { Missing::NoFile });
             }
@@ -176,27 +211,30 @@ impl Image for RunningImage<'_> {
     }
 
     fn unit(&self, ip: u64) -> (u32, bool) {
-        match self.place(ip) {
-            Some((file, _, svma)) => {
-                let (FunctionId(id), start) = self.code.function(file, svma);
-                (id, start == svma.0)
-            }
-            None => (
-                self.code
-                    .found()
-                    .functions
-                    .number(Function { name: "[unknown]".into(), dso: String::new() })
-                    .0,
-                false,
-            ),
+        if let Some((range, unit, symbol)) = &*self.last_unit.borrow()
+            && range.contains(&ip)
+        {
+            return (*unit, *symbol && range.start == ip);
         }
+        let Some((file, of, svma)) = self.place(ip) else { return (self.code.unknown(), false) };
+        let (FunctionId(id), range) = self.code.function(file, svma);
+        let symbol = of.loaded.as_ref().is_ok_and(|loaded| loaded.symbol(svma).is_ok());
+        let avma = |at: u64| at.wrapping_sub(svma.0).wrapping_add(ip);
+        let at_start = symbol && range.start == svma.0;
+        // Only as far as this mapping goes: behind it the same difference need not hold.
+        let mapping = self.mapping(ip).map_or(ip..ip + 1, |at| at.start..at.start.saturating_add(at.bytes));
+        let covered = avma(range.start).max(mapping.start)..avma(range.end).min(mapping.end);
+        let whole = covered.start == avma(range.start);
+        self.last_unit.replace(Some((covered, id, symbol && whole)));
+        (id, at_start)
     }
 
     fn space(&self, tsc: Option<u64>) -> u32 {
-        let time_ns = self.side.clock.ns_at(tsc.unwrap_or(0));
+        let time_ns = self.side.setup.clock.ns_at(tsc.unwrap_or(0));
         let task = self.side.running(self.buffer, time_ns);
         self.task.set(task);
         self.last.replace(None);
+        self.last_unit.replace(None);
         let space = task.and_then(|(pid, _)| self.side.code(pid, time_ns));
         self.now.set(space.map(|(_, mappings)| mappings));
         space.map_or(0, |(number, _)| number)

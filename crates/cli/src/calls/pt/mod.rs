@@ -1,0 +1,249 @@
+//! Decodes an Intel PT recording on all cores and replays it into calls as it goes: neither branches nor steps
+//! are kept, so memory is bounded by distinct paths, not by the length of the trace.
+//!
+//! [`pieces`] cuts the trace, [`decode`] decodes a piece, [`stream`] does so in waves and hands out in the order
+//! of time, [`threads`] turns branches into steps. The code comes from [`image`].
+
+mod decode;
+mod filter;
+mod image;
+mod pieces;
+mod stream;
+mod threads;
+
+use intelpt::{Event, What};
+use perfdata::PerfData;
+use profile::calls::{CallProfile, FunctionId, Gate, Replay, Step};
+use profile::pt::{Move, Sideband, Timing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use super::chosen::Chosen;
+use super::names::Functions;
+use crate::text::number;
+use decode::Decoder;
+use filter::TraceFilter;
+use image::Code;
+use stream::Tally;
+use threads::{Takes, Threads};
+
+/// Steps with their times in ns, by thread id.
+pub type StepsByThread = BTreeMap<i32, Vec<(u64, Step)>>;
+
+/// What is to be counted of a trace.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Functions.
+    pub chosen: Chosen,
+    /// Only these threads; all if empty.
+    pub tids: Vec<u32>,
+    /// Calls nested deeper are left out.
+    pub max_depth: usize,
+    /// Shorter calls are left out, ns.
+    pub min_ns: u64,
+    /// So many of the slowest calls are kept.
+    pub slowest: usize,
+}
+
+/// A trace summed up.
+pub struct Summed {
+    /// The calls.
+    pub profile: CallProfile,
+    /// Their functions.
+    pub functions: Functions,
+    /// When the first step was, ns of the recording's clock.
+    pub start_ns: u64,
+    /// The threads seen.
+    pub tids: Vec<i32>,
+    /// What decoding came across.
+    pub outcome: Outcome,
+}
+
+/// A recording opened.
+pub struct Trace<'a> {
+    side: Sideband<'a>,
+    code: Code,
+}
+
+/// What decoding came across.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Bytes of trace.
+    pub trace_bytes: u64,
+    /// Pieces missing, by reason.
+    pub gaps: BTreeMap<&'static str, u64>,
+    /// Files whose code was missing.
+    pub missing: BTreeSet<String>,
+    /// Jumps and returns that fit nothing.
+    pub unmatched: u64,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// What is to be told of it.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let (instructions, bytes) = (number::grouped(self.instructions), number::bytes(self.trace_bytes));
+        let mut lines = vec![format!("decoded {instructions} instructions from {bytes} of trace")];
+        let told = |(why, count): (&&str, &u64)| format!("  {} × {why}", number::grouped(*count));
+        lines.extend(self.gaps.iter().map(told));
+        lines.extend(self.missing.iter().map(|file| format!("  no code of {file}")));
+        if self.unmatched > 0 {
+            lines.push(format!("  {} jumps or returns that fit no call", number::grouped(self.unmatched)));
+        }
+        lines.extend(self.notes.iter().map(|note| format!("  {note}")));
+        lines
+    }
+}
+
+impl<'a> Trace<'a> {
+    /// Reads the sideband and opens the code.
+    ///
+    /// # Errors
+    /// If the recording holds no Intel PT trace.
+    pub fn open(file: &PerfData<'a>) -> anyhow::Result<Self> {
+        let side = Sideband::read(file)?;
+        let code = Code::open(&side);
+        Ok(Self { side, code })
+    }
+
+    fn outcome(&self, tally: Tally, unmatched: u64, unused: u64) -> Outcome {
+        let mut gaps = BTreeMap::new();
+        for (gap, count) in tally.gaps {
+            *gaps.entry(decode::reason(gap)).or_default() += count;
+        }
+        let mut notes = Vec::new();
+        if unused > 0 {
+            notes.push(format!("{} of trace in front of the first boundary packet", number::bytes(unused)));
+        }
+        if !self.side.setup.joined {
+            notes.push("the recording does not tell how its clocks relate: no time off the CPU".to_owned());
+        }
+        match self.side.setup.timing {
+            Timing::Cycles => {}
+            Timing::Crystal => notes.push("times are those of crystal clock packets: coarse".to_owned()),
+            Timing::Tsc => notes.push("times are those of boundary packets: coarse".to_owned()),
+            Timing::No => notes.push("recorded without times: durations mean nothing".to_owned()),
+        }
+        Outcome {
+            instructions: tally.instructions,
+            trace_bytes: self.side.buffers.iter().map(profile::pt::Buffer::len).sum(),
+            gaps,
+            missing: self.code.missing(),
+            unmatched,
+            notes,
+        }
+    }
+
+    /// Hands every thread's steps to who `make` says takes them.
+    fn replay<T: Takes>(
+        &self,
+        make: impl FnMut(i32) -> Option<T> + Send,
+        mut before_wave: impl FnMut() + Send,
+    ) -> (Vec<(i32, T)>, u64, Outcome) {
+        let (pieces, unused) = pieces::cut(&self.side);
+        let decoder: Decoder<'_, '_, Move> = Decoder::new(&self.code, &self.side);
+        let mut threads = Threads::new(make);
+        let tally = stream::run(&decoder, &pieces, |stretches| {
+            before_wave();
+            threads.take(&self.side, &stretches);
+            stretches.into_iter().for_each(|stretch| decoder.recycle(stretch.events));
+            Ok(())
+        });
+        let outcome = self.outcome(tally, threads.unmatched(), unused);
+        let (takers, start_ns) = threads.finish();
+        (takers, start_ns, outcome)
+    }
+
+    /// Decodes everything into the sums of its calls. The same whatever the number of cores.
+    ///
+    /// # Errors
+    /// If a filter means no function.
+    pub fn sum(self, wanted: &Wanted) -> anyhow::Result<Summed> {
+        let filter = TraceFilter::new(&wanted.chosen, &self.code);
+        let (replays, start_ns, outcome) = self.replay(
+            |tid| {
+                let chosen = wanted.tids.is_empty() || wanted.tids.contains(&(tid as u32));
+                let asked = filter.is_any().then_some(&filter as &dyn profile::calls::Filter);
+                let gate = Gate::new(asked, filter.any_only(), wanted.max_depth);
+                let profile = CallProfile::new(tid as u32, wanted.slowest);
+                chosen.then(|| Replay::new(profile, gate, wanted.min_ns))
+            },
+            || filter.learn(),
+        );
+        filter.check()?;
+        let tids = replays.iter().map(|(tid, _)| *tid).collect();
+        let mut sums = replays.into_iter().map(|(_, replay)| replay.finish(&mut |_| {}));
+        let mut profile = sums.next().unwrap_or_default();
+        sums.for_each(|sum| profile.merge(&sum));
+        let (functions, order) = self.code.into_functions();
+        profile.renumber(&order);
+        Ok(Summed { profile, functions, start_ns, tids, outcome })
+    }
+
+    /// Decodes everything into the threads' steps, all held in memory: for views that show single calls.
+    #[must_use]
+    pub fn steps(self) -> (StepsByThread, Functions, Outcome) {
+        let (threads, _, outcome) = self.replay(|_| Some(Vec::new()), || ());
+        let (functions, order) = self.code.into_functions();
+        let renumbered = |step| match step {
+            Step::Enter(FunctionId(old)) => Step::Enter(order[old as usize]),
+            Step::TailJump(FunctionId(old)) => Step::TailJump(order[old as usize]),
+            other => other,
+        };
+        let mut steps: StepsByThread = threads.into_iter().collect();
+        for (_, step) in steps.values_mut().flatten() {
+            *step = renumbered(*step);
+        }
+        (steps, functions, outcome)
+    }
+
+    /// Writes every call and return as `TID NS call|return FROM TO`, addresses in hex.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_branches(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
+        let (pieces, _) = pieces::cut(&self.side);
+        let decoder: Decoder<'_, '_, Whole> = Decoder::new(&self.code, &self.side);
+        let mut result = Ok(());
+        stream::run(&decoder, &pieces, |stretches| {
+            for stretch in stretches {
+                result = stretch.events.iter().try_for_each(|Whole(event)| {
+                    let ns = event.tsc.map_or(0, |tsc| self.side.setup.clock.ns_at(tsc));
+                    write_branch(out, (stretch.tid, ns), event)
+                });
+                if result.is_err() {
+                    return Err(());
+                }
+                decoder.recycle(stretch.events);
+            }
+            Ok(())
+        });
+        result
+    }
+}
+
+/// An event kept as it is.
+struct Whole(Event);
+
+impl From<&Event> for Whole {
+    fn from(event: &Event) -> Self {
+        Self(*event)
+    }
+}
+
+fn write_branch(out: &mut impl Write, (tid, ns): (i32, u64), event: &Event) -> io::Result<()> {
+    let kind = match event.what {
+        What::Call => "call",
+        What::Return => "return",
+        What::Begin => "begin",
+        What::End => "end",
+        What::EndAsync => "end-async",
+        What::Gap(_) => "gap",
+        _ => return Ok(()),
+    };
+    writeln!(out, "{tid} {ns} {kind} {:x} {:x}", event.from, event.to)
+}

@@ -1,0 +1,99 @@
+//! Each thread's branches become steps, which whoever asked takes at once: nothing is kept.
+
+use profile::calls::{Replay, Step};
+use profile::pt::{FlowReplay, Move, Sideband};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+use super::decode::Stretch;
+
+/// Takes the steps of one thread.
+pub trait Takes: Send {
+    /// The next step, at a time in ns.
+    fn take(&mut self, time_ns: u64, step: Step);
+}
+
+impl Takes for Replay<'_> {
+    #[inline]
+    fn take(&mut self, time_ns: u64, step: Step) {
+        self.step(time_ns, step, &mut |_| {});
+    }
+}
+
+impl Takes for Vec<(u64, Step)> {
+    fn take(&mut self, time_ns: u64, step: Step) {
+        self.push((time_ns, step));
+    }
+}
+
+/// A thread's way through the trace so far.
+struct Thread<T> {
+    replay: FlowReplay,
+    taker: T,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+/// All threads by id.
+pub struct Threads<T, M> {
+    make: M,
+    by_tid: BTreeMap<i32, Thread<T>>,
+}
+
+impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
+    /// None yet; `make` says who takes a thread's steps, or that it is not wanted.
+    pub fn new(make: M) -> Self {
+        Self { make, by_tid: BTreeMap::new() }
+    }
+
+    /// Takes stretches in the order of their times; threads side by side.
+    pub fn take(&mut self, side: &Sideband<'_>, stretches: &[Stretch<Move>]) {
+        let mut of: BTreeMap<i32, Vec<&Stretch<Move>>> = BTreeMap::new();
+        for stretch in stretches {
+            of.entry(stretch.tid).or_default().push(stretch);
+        }
+        for tid in of.keys().filter(|tid| !self.by_tid.contains_key(tid)).copied().collect::<Vec<_>>() {
+            if let Some(taker) = (self.make)(tid) {
+                let thread = Thread { replay: FlowReplay::default(), taker, first_ns: 0, last_ns: 0 };
+                self.by_tid.insert(tid, thread);
+            }
+        }
+        let busy: Vec<(&mut Thread<T>, &Vec<&Stretch<Move>>)> =
+            self.by_tid.iter_mut().filter_map(|(tid, thread)| Some((thread, of.get(tid)?))).collect();
+        busy.into_par_iter().with_max_len(1).for_each(|(thread, stretches)| {
+            stretches.iter().for_each(|stretch| thread.take(side, stretch));
+        });
+    }
+
+    /// Jumps and returns that fit no call.
+    pub fn unmatched(&self) -> u64 {
+        self.by_tid.values().map(|thread| thread.replay.unmatched).sum()
+    }
+
+    /// Who took the steps, by thread; and when the first of all was, ns.
+    pub fn finish(self) -> (Vec<(i32, T)>, u64) {
+        let start_ns = self.by_tid.values().map(|thread| thread.first_ns).min().unwrap_or(0);
+        (self.by_tid.into_iter().map(|(tid, thread)| (tid, thread.taker)).collect(), start_ns)
+    }
+}
+
+impl<T: Takes> Thread<T> {
+    fn take(&mut self, side: &Sideband<'_>, stretch: &Stretch<Move>) {
+        let Self { replay, taker, first_ns, last_ns } = self;
+        let clock = side.setup.clock;
+        for event in &stretch.events {
+            let time_ns = if event.tsc == 0 { *last_ns } else { clock.ns_at(event.tsc).max(*last_ns) };
+            if event.is_begin() && *last_ns > 0 {
+                let off_ns = side.off_cpu_ns(stretch.tid, *last_ns, time_ns);
+                if off_ns > 0 {
+                    taker.take(time_ns, Step::OffCpu(off_ns));
+                }
+            }
+            if *first_ns == 0 {
+                *first_ns = time_ns;
+            }
+            *last_ns = time_ns;
+            replay.take(event, &mut |step| taker.take(time_ns, step));
+        }
+    }
+}

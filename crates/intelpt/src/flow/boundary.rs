@@ -1,0 +1,209 @@
+//! Where tracing begins and ends, and what happens between two instructions: FUP, TIP, TIP.PGE, TIP.PGD.
+
+use super::walk::Stop;
+use super::{Event, Flow, Fup, Gap, What};
+use crate::block::{BlockId, Branch, Image};
+use crate::erratum::Erratum;
+use crate::packet::Ip;
+
+impl Flow<'_, '_> {
+    pub(super) fn begin(&mut self, image: &impl Image, ip: Ip, sink: &mut impl FnMut(&Event)) {
+        let to = self.last_ip.update(ip);
+        self.fup = Fup::None;
+        self.tnt.clear();
+        match to {
+            Some(to) => self.begin_at(image, to, sink),
+            None => self.set(None, None),
+        }
+    }
+
+    /// Execution goes on at `to`, after it was off or out of sight.
+    fn begin_at(&mut self, image: &impl Image, to: u64, sink: &mut impl FnMut(&Event)) {
+        self.enter_space(image.space(self.time.now()));
+        self.set(Some(to), None);
+        let (unit, at_start) = image.unit(to);
+        let tsc = self.time.now();
+        sink(&Event { tsc, what: What::Begin, from: 0, next: 0, to, unit, at_start });
+    }
+
+    pub(super) fn fup(
+        &mut self,
+        image: &impl Image,
+        ip: Ip,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(), Gap> {
+        let Some(ip) = self.last_ip.update(ip) else { return Ok(()) };
+        if self.in_psb {
+            return self.sync(image, ip, sink);
+        }
+        match self.fup {
+            Fup::Overflow => {
+                self.fup = Fup::None;
+                // Tracing was off and goes on being off; the TIP.PGE says where it begins.
+                if !(self.errata.has(Erratum::Apl12) && self.packets.is_pge_next()) {
+                    self.begin_at(image, ip, sink);
+                }
+            }
+            Fup::Bound => {
+                self.fup = Fup::None;
+                self.walk_to(image, ip, sink)?;
+            }
+            Fup::Aborts => self.aborted(image, ip, sink)?,
+            Fup::None | Fup::Async(_) | Fup::Aborted(_) if self.ip.is_some() => {
+                self.walk_to(image, ip, sink)?;
+                self.fup = Fup::Async(ip);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A transaction was aborted at `ip`.
+    fn aborted(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
+        let walked = self.walk_to(image, ip, sink);
+        if walked.is_err() && self.errata.has(Erratum::Bdm64) {
+            // The branch before the abort was told wrong: the abort's address is right.
+            self.set(Some(ip), None);
+            self.tnt.clear();
+        } else {
+            walked?;
+        }
+        self.fup = Fup::Aborted(ip);
+        Ok(())
+    }
+
+    /// The FUP of a PSB+: where execution is.
+    fn sync(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
+        if self.ip.is_none() {
+            self.fup = Fup::None;
+            if !(self.errata.has(Erratum::Bdm70) && self.packets.is_pge_after_psb()) {
+                self.begin_at(image, ip, sink);
+            }
+        } else if let Err(gap) = self.walk_to(image, ip, sink) {
+            // What the trace states outweighs what was walked.
+            self.lose(gap, sink);
+            self.begin_at(image, ip, sink);
+        }
+        Ok(())
+    }
+
+    pub(super) fn tip(
+        &mut self,
+        image: &impl Image,
+        ip: Ip,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(), Gap> {
+        let to = self.last_ip.update(ip);
+        let arrived = match std::mem::replace(&mut self.fup, Fup::None) {
+            Fup::Async(from) => Some((What::Interrupt, from)),
+            Fup::Aborted(from) => Some((What::Abort, from)),
+            _ => None,
+        };
+        if let Some((what, from)) = arrived {
+            let to = to.ok_or(Gap::Mismatch)?;
+            self.set(Some(to), None);
+            self.emit_arrival(image, what, (from, to), sink);
+            return Ok(());
+        }
+        if self.ip.is_none() {
+            // The flow was lost; here it is again.
+            if let Some(to) = to {
+                self.begin_at(image, to, sink);
+            }
+            return Ok(());
+        }
+        let to = to.ok_or(Gap::Mismatch)?;
+        let Stop::Target(id) = self.walk(image, None, sink)? else { return Err(Gap::Mismatch) };
+        self.go(image, (id, to), sink)?;
+        // Bits that came before a deferred TIP go on behind it.
+        let waiting = self.tnt.take();
+        self.bits(image, waiting, sink)
+    }
+
+    /// The branch at the end of block `id` goes to `to`.
+    fn go(
+        &mut self,
+        image: &impl Image,
+        (id, to): (BlockId, u64),
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(), Gap> {
+        let block = *self.cache.block(id);
+        self.instructions += u64::from(block.instructions);
+        let mut caller = None;
+        let what = match block.branch {
+            Branch::CallIndirect => {
+                self.returns.push(block.next, id);
+                Some(What::Call)
+            }
+            Branch::Return => {
+                caller = self.returns.pop().filter(|(back, _)| *back == to);
+                Some(What::Return)
+            }
+            Branch::JumpIndirect => None,
+            _ => {
+                self.enter_space(image.space(self.time.now()));
+                Some(What::Far)
+            }
+        };
+        let here = match caller {
+            Some(call) => self.behind_call(image, call),
+            None => self.cache.computed(image, (id, to)),
+        }
+        .ok();
+        self.set(Some(to), here);
+        let leaves = || here.is_none_or(|here| self.cache.block(here).unit != block.unit);
+        if let Some(what) = what.or_else(|| leaves().then_some(What::Jump)) {
+            self.emit_branch(image, (what, &block), (to, here), sink);
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(
+        &mut self,
+        image: &impl Image,
+        ip: Ip,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(), Gap> {
+        let to = self.last_ip.update(ip);
+        let fup = std::mem::replace(&mut self.fup, Fup::None);
+        if self.ip.is_none() {
+            return Ok(());
+        }
+        if let Fup::Async(from) | Fup::Aborted(from) = fup {
+            self.set(None, None);
+            self.emit(What::EndAsync, from, to.unwrap_or(0), sink);
+            return Ok(());
+        }
+        let left = self.leave(image, to, sink);
+        self.tnt.clear();
+        let (from, next) = match left {
+            Err(_) if to.is_none() && self.errata.has(Erratum::Skl014) => {
+                // A direct branch left the traced range without its target being told.
+                let ip = self.ip.unwrap_or(0);
+                (ip, ip)
+            }
+            left => left?,
+        };
+        self.set(None, None);
+        let (unit, at_start) = to.map_or((0, false), |to| image.unit(to));
+        let tsc = self.time.now();
+        sink(&Event { tsc, what: What::End, from, next, to: to.unwrap_or(0), unit, at_start });
+        Ok(())
+    }
+
+    /// Walks to the instruction that left the traced range; its address and that behind it.
+    fn leave(
+        &mut self,
+        image: &impl Image,
+        to: Option<u64>,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(u64, u64), Gap> {
+        if let Some(to) = to {
+            // It went to an address outside the traced range, perhaps by a direct branch.
+            return self.walk_out(image, to, sink);
+        }
+        let Stop::Target(id) = self.walk(image, None, sink)? else { return Err(Gap::Mismatch) };
+        let block = self.cache.block(id);
+        Ok((block.last, block.next))
+    }
+}

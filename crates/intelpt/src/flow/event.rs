@@ -1,0 +1,76 @@
+//! What the flow tells: branches, where tracing begins and ends, gaps.
+
+use crate::block::Missing;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A call.
+    Call,
+    /// A return.
+    Return,
+    /// A jump that leaves its function (see [`Image::unit`]).
+    Jump,
+    /// Tracing begins at `to`.
+    Begin,
+    /// Tracing ends behind the instruction at `from`: it left the traced range, by a system call for one.
+    End,
+    /// Tracing ends before the instruction at `from`, asynchronously: an interrupt, a fault.
+    EndAsync,
+    /// The instruction at `from` was not executed: control went to `to`, an interrupt's or signal's handler.
+    Interrupt,
+    /// A far transfer within the traced range, such as a system call into a traced kernel.
+    Far,
+    /// A transaction that had come to `from` was undone; execution goes on at `to`, its fallback.
+    Abort,
+    /// A piece of the trace is missing or can't be understood.
+    Gap(Gap),
+}
+
+/// Why the flow was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Gap {
+    /// The processor dropped packets (OVF).
+    Overflow,
+    /// Bytes of the trace were not saved. The decoder does not say so: whoever cuts the trace knows.
+    NotSaved,
+    /// The code at an address can't be had.
+    Code(Missing),
+    /// Bytes that are no packet.
+    Packet,
+    /// A packet that does not fit the code: another build of the file, or an erratum.
+    Mismatch,
+    /// The code goes in a circle without a branch that the trace would tell of.
+    Loop,
+}
+
+/// One event of the flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Estimated TSC; `None` before the first TSC packet.
+    pub tsc: Option<u64>,
+    /// What happened.
+    pub what: What,
+    /// Address of the branch (or as `what` says); 0 where there is none.
+    pub from: u64,
+    /// Address behind the branch: where a call returns to, a system call goes on; 0 where there is none.
+    pub next: u64,
+    /// Address it went to; 0 where there is none.
+    pub to: u64,
+    /// The number of the function at `to` (see [`Image::unit`]); 0 where there is no `to`.
+    pub unit: u32,
+    /// `to` is that function's first instruction.
+    pub at_start: bool,
+}
+
+/// A defect found, beside the [`Gap`] in the stream: where in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowError {
+    /// Offset of the packet.
+    pub at: usize,
+    /// Why the flow was lost there.
+    pub gap: Gap,
+    /// The address reached; 0 if none.
+    pub ip: u64,
+}

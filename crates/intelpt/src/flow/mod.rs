@@ -1,0 +1,226 @@
+//! The flow of execution: packets and code together give the branches that were taken.
+//!
+//! Packets drive. A TNT packet's bits are used up walking from block to block; a TIP gives the target of the
+//! indirect branch, far transfer or uncompressed return walked to; a FUP says where something asynchronous
+//! happened. Between packets the walk rests behind the last branch a packet decided, so what comes after is
+//! stamped with the time of the packet that proves it.
+//!
+//! ```text
+//!              TIP.PGE / FUP in PSB+ / FUP after OVF
+//!   Off ─────────────────────────────────────────────→ On(ip) ──TNT, TIP, FUP+TIP──→ On(ip')
+//!    ↑ ←──────────────────── TIP.PGD ────────────────────┘
+//!    └──── anything that does not fit: a gap, and on to the next address the trace states
+//! ```
+
+mod boundary;
+mod event;
+mod packets;
+mod walk;
+
+use crate::block::{Block, BlockCache, BlockId, Image};
+use crate::erratum::Errata;
+use crate::last_ip::LastIp;
+use crate::packet::{Hot, Packet, PacketError, Packets};
+use crate::ret_stack::RetStack;
+use crate::time::{Time, TimeParams};
+use crate::tnt::Tnt;
+
+pub use event::{Event, FlowError, Gap, What};
+
+/// A FUP in hand, and what it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fup {
+    /// None expected, none seen.
+    None,
+    /// The next one only gives an event's address.
+    Bound,
+    /// The next one tells where a transaction was aborted.
+    Aborts,
+    /// A transaction was aborted at this address; the TIP of its fallback follows.
+    Aborted(u64),
+    /// Something asynchronous happened at this address; a TIP or TIP.PGD follows.
+    Async(u64),
+    /// OVF came: the next FUP or TIP.PGE says where tracing goes on.
+    Overflow,
+}
+
+/// Follows one buffer's trace.
+pub struct Flow<'a, 'c> {
+    packets: Packets<'a>,
+    cache: &'c mut BlockCache,
+    errata: Errata,
+    time: Time,
+    last_ip: LastIp,
+    returns: RetStack,
+    /// Bits that wait for a TIP.
+    tnt: Tnt,
+    /// Where execution is: behind the last branch decided. `None`: tracing is off or the flow is lost.
+    ip: Option<u64>,
+    /// The block at `ip`, when known.
+    here: Option<BlockId>,
+    space: u32,
+    bits: u8,
+    fup: Fup,
+    in_psb: bool,
+    at: usize,
+    instructions: u64,
+    errors: Vec<FlowError>,
+}
+
+impl<'a, 'c> Flow<'a, 'c> {
+    /// From the first PSB at or after `from`.
+    pub fn new(bytes: &'a [u8], from: usize, params: TimeParams, cache: &'c mut BlockCache) -> Self {
+        let mut packets = Packets::new(bytes, from);
+        packets.resync();
+        // Blocks found by another flow are good here; which space this one is in, its first address tells.
+        cache.enter(0, 64);
+        Self {
+            packets,
+            cache,
+            errata: Errata::NONE,
+            time: Time::new(params),
+            last_ip: LastIp::default(),
+            returns: RetStack::default(),
+            tnt: Tnt::default(),
+            ip: None,
+            here: None,
+            space: 0,
+            bits: 64,
+            fup: Fup::None,
+            in_psb: false,
+            at: 0,
+            instructions: 0,
+            errors: Vec::new(),
+        }
+    }
+
+    /// The processor that wrote the trace has these errata.
+    #[must_use]
+    pub fn with_errata(mut self, errata: Errata) -> Self {
+        self.errata = errata;
+        self.packets.set_errata(errata);
+        self
+    }
+
+    /// Instructions executed so far, between and including the branches decided.
+    #[must_use]
+    pub const fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// What did not fit so far.
+    #[must_use]
+    pub fn errors(&self) -> &[FlowError] {
+        &self.errors
+    }
+
+    /// Offset of the packet decoded last.
+    #[must_use]
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// Where execution stands; `None` while tracing is off or out of sight.
+    #[must_use]
+    pub const fn standing_at(&self) -> Option<u64> {
+        self.ip
+    }
+
+    /// Estimated TSC now.
+    #[must_use]
+    pub fn now(&self) -> Option<u64> {
+        self.time.now()
+    }
+
+    /// Decodes packets that begin before offset `end`; events go to `sink`. False at the trace's end.
+    pub fn run(&mut self, image: &impl Image, end: usize, sink: &mut impl FnMut(&Event)) -> bool {
+        while self.packets.offset() < end {
+            let offset = self.packets.offset();
+            match self.packets.next_hot() {
+                Some(Hot::Cycles(cycles)) => self.time.cyc(cycles),
+                Some(Hot::Bits(bits, count)) => {
+                    self.at = offset;
+                    if let Err(gap) = self.bits(image, (bits, count), sink) {
+                        self.lose(gap, sink);
+                    }
+                }
+                None => {
+                    let Some(next) = self.packets.next() else { return false };
+                    if !self.step(image, next, sink) {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn step(
+        &mut self,
+        image: &impl Image,
+        next: Result<(usize, Packet), PacketError>,
+        sink: &mut impl FnMut(&Event),
+    ) -> bool {
+        match next {
+            Ok((at, packet)) => {
+                self.at = at;
+                if let Err(gap) = self.packet(image, packet, sink) {
+                    self.lose(gap, sink);
+                }
+                true
+            }
+            Err(error) => {
+                self.at = error.at();
+                self.lose(Gap::Packet, sink);
+                self.packets.resync()
+            }
+        }
+    }
+
+    fn emit(&self, what: What, from: u64, to: u64, sink: &mut impl FnMut(&Event)) {
+        sink(&Event { tsc: self.time.now(), what, from, next: 0, to, unit: 0, at_start: false });
+    }
+
+    /// Control came to `to` without a branch of the program's: `from` is where it would have gone on.
+    fn emit_arrival(
+        &self,
+        image: &impl Image,
+        what: What,
+        (from, to): (u64, u64),
+        sink: &mut impl FnMut(&Event),
+    ) {
+        let (unit, at_start) = image.unit(to);
+        sink(&Event { tsc: self.time.now(), what, from, next: from, to, unit, at_start });
+    }
+
+    /// A branch at the end of `block` to `to`, whose block is `target` if it could be had.
+    #[inline]
+    fn emit_branch(
+        &self,
+        image: &impl Image,
+        (what, block): (What, &Block),
+        (to, target): (u64, Option<BlockId>),
+        sink: &mut impl FnMut(&Event),
+    ) {
+        let (unit, at_start) = match target {
+            Some(id) => {
+                let target = self.cache.block(id);
+                (target.unit, target.at_start)
+            }
+            None => image.unit(to),
+        };
+        sink(&Event { tsc: self.time.now(), what, from: block.last, next: block.next, to, unit, at_start });
+    }
+
+    /// The flow is lost here; what follows starts at the next address the trace states.
+    #[cold]
+    fn lose(&mut self, gap: Gap, sink: &mut impl FnMut(&Event)) {
+        let ip = self.ip.take().unwrap_or(0);
+        self.errors.push(FlowError { at: self.at, gap, ip });
+        self.here = None;
+        self.tnt.clear();
+        self.returns.clear();
+        self.fup = if gap == Gap::Overflow { Fup::Overflow } else { Fup::None };
+        self.emit(What::Gap(gap), ip, 0, sink);
+    }
+}

@@ -1,0 +1,108 @@
+//! What each packet does to the flow.
+
+use super::{Event, Flow, Fup, Gap};
+use crate::block::Image;
+use crate::erratum::Erratum;
+use crate::last_ip::LastIp;
+use crate::packet::Packet;
+
+/// Control flow events (CFE) that come between two instructions, so that their FUP tells where.
+// Source: SDM Vol. 3C, table "CFE Packet Definition": INTR, SMI, VMEXIT, VMEXIT_INTR, SHUTDOWN, UINTR.
+const ASYNCHRONOUS: [u8; 6] = [1, 3, 8, 9, 10, 12];
+
+impl Flow<'_, '_> {
+    pub(super) fn packet(
+        &mut self,
+        image: &impl Image,
+        packet: Packet,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(), Gap> {
+        match packet {
+            Packet::Tnt { bits, count } => self.bits(image, (bits, count.into()), sink)?,
+            Packet::Cyc(cycles) => self.time.cyc(cycles),
+            Packet::Mtc(value) => self.time.mtc(value),
+            Packet::Tsc(low) => self.time.tsc(low),
+            Packet::Tma { ctc, fast } => self.time.tma(ctc, fast),
+            Packet::Cbr(ratio) => self.time.cbr(ratio),
+            Packet::Tip(ip) => self.tip(image, ip, sink)?,
+            Packet::TipPge(ip) => self.begin(image, ip, sink),
+            Packet::TipPgd(ip) => self.end(image, ip, sink)?,
+            Packet::Fup(ip) => self.fup(image, ip, sink)?,
+            Packet::Psb => self.psb()?,
+            Packet::PsbEnd => self.in_psb = false,
+            Packet::Ovf => {
+                self.in_psb = false;
+                return Err(Gap::Overflow);
+            }
+            Packet::ModeExec { bits, .. } => self.mode(bits),
+            Packet::ModeTsx { abort, .. } => self.transaction(abort),
+            Packet::Cfe { kind, fup, .. } => {
+                if fup && !ASYNCHRONOUS.contains(&kind) {
+                    self.bound();
+                }
+            }
+            Packet::Ptw { fup, .. } | Packet::Exstop { fup } | Packet::Bep { fup } => {
+                if fup {
+                    self.bound();
+                }
+            }
+            Packet::Pad { .. }
+            | Packet::Pip { .. }
+            | Packet::Vmcs(_)
+            | Packet::TraceStop
+            | Packet::Mnt(_)
+            | Packet::Mwait { .. }
+            | Packet::Pwre { .. }
+            | Packet::Pwrx { .. }
+            | Packet::Bbp { .. }
+            | Packet::Bip { .. }
+            | Packet::Evd { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn psb(&mut self) -> Result<(), Gap> {
+        self.in_psb = true;
+        self.last_ip = LastIp::default();
+        self.returns.clear();
+        if self.errata.has(Erratum::Skl168) {
+            self.time.forget_cycles();
+        }
+        if self.tnt.is_empty() {
+            return Ok(());
+        }
+        self.tnt.clear();
+        Err(Gap::Mismatch)
+    }
+
+    /// Instructions are read in another mode from here on.
+    fn mode(&mut self, bits: u8) {
+        if bits != self.bits {
+            self.bits = bits;
+            self.enter_space(self.space);
+        }
+    }
+
+    /// Addresses mean this space's code, in the present mode.
+    pub(super) fn enter_space(&mut self, space: u32) {
+        self.space = space;
+        if self.cache.enter(space, self.bits) {
+            self.here = None;
+            self.returns.forget_blocks();
+        }
+    }
+
+    /// The next FUP gives the address of an event that changes nothing.
+    fn bound(&mut self) {
+        if self.ip.is_some() {
+            self.fup = Fup::Bound;
+        }
+    }
+
+    /// MODE.TSX: at a transaction's begin, commit and abort; a FUP with the address follows when tracing.
+    fn transaction(&mut self, abort: bool) {
+        if self.ip.is_some() && !self.in_psb {
+            self.fup = if abort { Fup::Aborts } else { Fup::Bound };
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! From block to block, as far as bits and direct branches lead.
+
+use super::{Event, Flow, Fup, Gap, What};
+use crate::block::{BlockId, Branch, Image, Missing, UNLINKED};
+
+/// Most blocks walked without a packet's help.
+const MAX_WALK: u32 = 1 << 20;
+
+/// How far a walk came.
+pub(super) enum Stop {
+    /// At a branch that needs a target: its block.
+    Target(BlockId),
+    /// At the address looked for.
+    Reached,
+}
+
+impl Flow<'_, '_> {
+    pub(super) fn set(&mut self, ip: Option<u64>, here: Option<BlockId>) {
+        self.ip = ip;
+        self.here = here;
+    }
+
+    /// Execution stands at the beginning of this block.
+    fn stand(&mut self, id: BlockId) {
+        self.set(Some(self.cache.block(id).start), Some(id));
+    }
+
+    fn block_here(&mut self, image: &impl Image) -> Result<BlockId, Gap> {
+        if let Some(id) = self.here {
+            return Ok(id);
+        }
+        let ip = self.ip.ok_or(Gap::Mismatch)?;
+        let id = self.cache.at(image, ip).map_err(Gap::Code)?;
+        self.here = Some(id);
+        Ok(id)
+    }
+
+    /// Execution goes to `to`, where no code could be had.
+    #[cold]
+    fn stuck(&mut self, to: u64, why: Missing) -> Gap {
+        self.set(Some(to), None);
+        Gap::Code(why)
+    }
+
+    /// Uses up branch bits: this many, the oldest highest.
+    #[inline]
+    pub(super) fn bits(
+        &mut self,
+        image: &impl Image,
+        (bits, mut left): (u64, u32),
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(), Gap> {
+        if self.ip.is_none() || left == 0 {
+            return Ok(());
+        }
+        self.fup = Fup::None;
+        if !self.tnt.is_empty() {
+            return if self.tnt.push(bits, left) { Ok(()) } else { Err(Gap::Mismatch) };
+        }
+        let mut id = self.block_here(image)?;
+        let mut free = 0;
+        while left > 0 {
+            let block = self.cache.block(id);
+            match block.branch {
+                Branch::Conditional => {
+                    left -= 1;
+                    free = 0;
+                    self.instructions += u64::from(block.instructions);
+                    let unit = block.unit;
+                    let taken = bits >> left & 1 == 1;
+                    let linked = if taken { block.target_id } else { block.next_id };
+                    let next =
+                        if linked == UNLINKED { self.link_conditional(image, id, taken)? } else { linked };
+                    if taken && self.cache.block(next).unit != unit {
+                        let (block, to) = (*self.cache.block(id), self.cache.block(next).start);
+                        self.emit_branch(image, (What::Jump, &block), (to, Some(next)), sink);
+                    }
+                    id = next;
+                }
+                Branch::Return => {
+                    left -= 1;
+                    free = 0;
+                    if bits >> left & 1 == 0 {
+                        self.stand(id);
+                        return Err(Gap::Mismatch);
+                    }
+                    id = self.compressed_return(image, id, sink)?;
+                }
+                Branch::None | Branch::Jump | Branch::Call => {
+                    free += 1;
+                    if free > MAX_WALK {
+                        self.stand(id);
+                        return Err(Gap::Loop);
+                    }
+                    id = self.follow(image, id, sink)?;
+                }
+                // Bits stay in hand for behind the target that is still to come (deferred TIP).
+                _ => {
+                    self.tnt.push(bits & ((1 << left) - 1), left);
+                    break;
+                }
+            }
+        }
+        self.stand(id);
+        Ok(())
+    }
+
+    /// A conditional branch goes one way for the first time.
+    #[cold]
+    fn link_conditional(&mut self, image: &impl Image, id: BlockId, taken: bool) -> Result<BlockId, Gap> {
+        let block = self.cache.block(id);
+        let to = if taken { block.target } else { block.next };
+        let linked = if taken { self.cache.taken(image, id) } else { self.cache.after(image, id) };
+        linked.map_err(|why| self.stuck(to, why))
+    }
+
+    /// The block behind a call: of the calling block if that is known.
+    #[inline]
+    pub(super) fn behind_call(
+        &mut self,
+        image: &impl Image,
+        (back, caller): (u64, BlockId),
+    ) -> Result<BlockId, Missing> {
+        if caller == UNLINKED { self.cache.at(image, back) } else { self.cache.after(image, caller) }
+    }
+
+    #[inline]
+    fn compressed_return(
+        &mut self,
+        image: &impl Image,
+        id: BlockId,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<BlockId, Gap> {
+        let Some(call) = self.returns.pop() else {
+            self.stand(id);
+            return Err(Gap::Mismatch);
+        };
+        let here = self.behind_call(image, call);
+        let block = self.cache.block(id);
+        self.instructions += u64::from(block.instructions);
+        self.emit_branch(image, (What::Return, block), (call.0, here.ok()), sink);
+        here.map_err(|why| self.stuck(call.0, why))
+    }
+
+    /// Goes over the end of a block that needs no packet: none, direct jump, direct call.
+    #[inline]
+    fn follow(
+        &mut self,
+        image: &impl Image,
+        id: BlockId,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<BlockId, Gap> {
+        let block = self.cache.block(id);
+        self.instructions += u64::from(block.instructions);
+        let (branch, to, next, unit) = (block.branch, block.target, block.next, block.unit);
+        if branch == Branch::None {
+            return self.cache.after(image, id).map_err(|why| self.stuck(next, why));
+        }
+        let target = self.cache.taken(image, id);
+        if branch == Branch::Call {
+            // A call of the next instruction only reads the address: nothing returns from it.
+            if to != next {
+                self.returns.push(next, id);
+            }
+            self.emit_branch(image, (What::Call, self.cache.block(id)), (to, target.ok()), sink);
+        } else if target.map_or(true, |target| self.cache.block(target).unit != unit) {
+            self.emit_branch(image, (What::Jump, self.cache.block(id)), (to, target.ok()), sink);
+        }
+        target.map_err(|why| self.stuck(to, why))
+    }
+
+    /// Walks on without bits: to the instruction at `to`, or to a branch that needs a target.
+    pub(super) fn walk(
+        &mut self,
+        image: &impl Image,
+        to: Option<u64>,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<Stop, Gap> {
+        for _ in 0..MAX_WALK {
+            let id = self.block_here(image)?;
+            let block = self.cache.block(id);
+            if let Some(to) = to
+                && (block.start..=block.last).contains(&to)
+            {
+                let here = (to == block.start).then_some(id);
+                self.set(Some(to), here);
+                return Ok(Stop::Reached);
+            }
+            match block.branch {
+                Branch::None | Branch::Jump | Branch::Call => {
+                    let next = self.follow(image, id, sink)?;
+                    self.stand(next);
+                }
+                Branch::Conditional => return Err(Gap::Mismatch),
+                _ => return Ok(Stop::Target(id)),
+            }
+        }
+        Err(Gap::Loop)
+    }
+
+    /// Walks to the instruction at `to`, which needs no further packet.
+    pub(super) fn walk_to(
+        &mut self,
+        image: &impl Image,
+        to: u64,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(), Gap> {
+        if self.ip == Some(to) {
+            return Ok(());
+        }
+        match self.walk(image, Some(to), sink)? {
+            Stop::Reached => Ok(()),
+            Stop::Target(_) => Err(Gap::Mismatch),
+        }
+    }
+
+    /// Walks to the instruction from which execution left for `to`, outside the traced range: a branch that
+    /// needs a target, a direct one with this target, or the one before `to`. Its address and that behind it.
+    pub(super) fn walk_out(
+        &mut self,
+        image: &impl Image,
+        to: u64,
+        sink: &mut impl FnMut(&Event),
+    ) -> Result<(u64, u64), Gap> {
+        for _ in 0..MAX_WALK {
+            let id = self.block_here(image)?;
+            let block = self.cache.block(id);
+            if block.start < to && to <= block.last {
+                return Ok((to, to));
+            }
+            let ends = (block.last, block.next);
+            match block.branch {
+                Branch::Jump | Branch::Call | Branch::Conditional if block.target == to => return Ok(ends),
+                Branch::Conditional if block.next == to => return Ok(ends),
+                Branch::None if block.next == to => return Ok(ends),
+                Branch::None | Branch::Jump | Branch::Call => {
+                    let next = self.follow(image, id, sink)?;
+                    self.stand(next);
+                }
+                Branch::Conditional => return Err(Gap::Mismatch),
+                _ => return Ok(ends),
+            }
+        }
+        Err(Gap::Loop)
+    }
+}

@@ -1,0 +1,212 @@
+//! One AUX area's trace as the file holds it: pieces of one stream.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use intelpt::find_psb;
+use perfdata::{Item, PerfData};
+
+/// Bytes of the AUXTRACE record in front of its trace.
+const RECORD_BYTES: u64 = 48;
+/// Bytes of a PSB.
+const PSB_BYTES: u64 = 16;
+
+/// What one AUXTRACE record holds.
+#[derive(Clone, Debug)]
+struct Part<'a> {
+    /// Offset in the AUX area's stream, as the recorder counted.
+    offset: u64,
+    /// Offset in [`Buffer`]'s stream, which has no holes.
+    at: u64,
+    bytes: Cow<'a, [u8]>,
+}
+
+/// One AUX area's trace, in the order it was written. Offsets count the bytes that are there.
+#[derive(Clone, Debug, Default)]
+pub struct Buffer<'a> {
+    /// Its CPU, unless it is a thread's.
+    pub cpu: Option<u32>,
+    /// Its thread, if it is one's.
+    pub tid: Option<i32>,
+    parts: Vec<Part<'a>>,
+    /// Recorder's offsets at which the processor stopped because the area was full.
+    full_at: Vec<u64>,
+    /// Where bytes are missing: what comes behind does not join what stands before.
+    breaks: Vec<u64>,
+}
+
+impl<'a> Buffer<'a> {
+    pub(super) fn new(cpu: Option<u32>, tid: Option<i32>) -> Self {
+        Self { cpu, tid, ..Self::default() }
+    }
+
+    /// Adds an AUXTRACE record's trace: the file's own bytes, or a copy where the record was unpacked.
+    pub(super) fn push(&mut self, file: &PerfData<'a>, item: &Item<'_>, (offset, data): (u64, &[u8])) {
+        let start = usize::try_from(item.offset + RECORD_BYTES).unwrap_or(usize::MAX);
+        let end = start.saturating_add(data.len());
+        let bytes = match file.bytes().get(start..end) {
+            Some(own) if std::ptr::eq(own.as_ptr(), data.as_ptr()) => Cow::Borrowed(own),
+            _ => Cow::Owned(data.to_vec()),
+        };
+        self.parts.push(Part { offset, at: 0, bytes });
+    }
+
+    /// The area was full when this much had been written.
+    pub(super) fn full(&mut self, offset: u64) {
+        self.full_at.push(offset);
+    }
+
+    /// All records are read: puts the parts in order. Bytes told twice (snapshots overlap) are taken once.
+    pub(super) fn arrange(&mut self) {
+        self.parts.sort_by_key(|part| part.offset);
+        let (mut at, mut told) = (0, None);
+        for part in &mut self.parts {
+            let twice = told.map_or(0, |told: u64| told.saturating_sub(part.offset));
+            let twice = usize::try_from(twice).unwrap_or(usize::MAX).min(part.bytes.len());
+            match &mut part.bytes {
+                Cow::Borrowed(bytes) => *bytes = &bytes[twice..],
+                Cow::Owned(bytes) => drop(bytes.drain(..twice)),
+            }
+            part.offset += twice as u64;
+            part.at = at;
+            if told.is_some_and(|told| told < part.offset) {
+                self.breaks.push(at);
+            }
+            at += part.bytes.len() as u64;
+            told = Some(told.unwrap_or(0).max(part.offset + part.bytes.len() as u64));
+        }
+        let full_at = std::mem::take(&mut self.full_at);
+        let stops: Vec<u64> = full_at.into_iter().filter_map(|offset| self.at_offset(offset)).collect();
+        self.breaks.extend(stops);
+        self.breaks.sort_unstable();
+        self.breaks.dedup();
+    }
+
+    /// Where the byte lies that the recorder counted so; `None` if it is not there.
+    fn at_offset(&self, offset: u64) -> Option<u64> {
+        let part =
+            self.parts.get(self.parts.partition_point(|part| part.offset <= offset).checked_sub(1)?)?;
+        let within = offset - part.offset;
+        (within <= part.bytes.len() as u64).then_some(part.at + within)
+    }
+
+    /// Bytes in all.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.parts.last().map_or(0, |part| part.at + part.bytes.len() as u64)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The stretches without holes, in order.
+    pub fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let starts = std::iter::once(0).chain(self.breaks.iter().copied());
+        let ends = self.breaks.iter().copied().chain([self.len()]);
+        starts.zip(ends).map(|(start, end)| start..end).filter(|run| !run.is_empty())
+    }
+
+    /// The part that holds offset `at`.
+    fn part(&self, at: u64) -> usize {
+        self.parts.partition_point(|part| part.at <= at).saturating_sub(1)
+    }
+
+    /// The bytes of a range, cut at the end of the trace; a copy only where it spans records.
+    #[must_use]
+    pub fn bytes(&self, range: Range<u64>) -> Cow<'_, [u8]> {
+        let end = range.end.min(self.len());
+        let mut joined = Cow::Borrowed(&[][..]);
+        for part in self.parts.get(self.part(range.start)..).unwrap_or_default() {
+            if part.at >= end {
+                break;
+            }
+            let within = |offset: u64| (offset.saturating_sub(part.at) as usize).min(part.bytes.len());
+            let bytes = &part.bytes[within(range.start)..within(end)];
+            if joined.is_empty() {
+                joined = Cow::Borrowed(bytes);
+            } else if !bytes.is_empty() {
+                joined.to_mut().extend_from_slice(bytes);
+            }
+        }
+        joined
+    }
+
+    /// Offset of the first PSB that begins within `range`.
+    #[must_use]
+    pub fn find_psb(&self, range: Range<u64>) -> Option<u64> {
+        let mut at = range.start;
+        while at < range.end {
+            let part = self.parts.get(self.part(at))?;
+            let part_end = (part.at + part.bytes.len() as u64).min(range.end);
+            if let Some(found) = find_psb(&self.bytes(at..part_end), 0) {
+                return Some(at + found as u64);
+            }
+            // One may lie across the end of the part.
+            let near = part_end.saturating_sub(PSB_BYTES - 1).max(at);
+            let across = self.bytes(near..part_end + PSB_BYTES - 1);
+            if let Some(found) = find_psb(&across, 0).filter(|found| near + (*found as u64) < range.end) {
+                return Some(near + found as u64);
+            }
+            at = part_end.max(at + 1);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(parts: &[(u64, &'static [u8])]) -> Buffer<'static> {
+        let parts =
+            parts.iter().map(|(offset, bytes)| Part { offset: *offset, at: 0, bytes: (*bytes).into() });
+        let mut buffer = Buffer { parts: parts.collect(), ..Buffer::default() };
+        buffer.arrange();
+        buffer
+    }
+
+    #[test]
+    fn a_range_over_two_records_is_joined_and_one_within_is_not_copied() {
+        let buffer = buffer(&[(4, b"efgh"), (0, b"abcd")]);
+        assert_eq!(buffer.len(), 8);
+        assert_eq!(*buffer.bytes(2..6), *b"cdef");
+        assert!(matches!(buffer.bytes(4..7), Cow::Borrowed(b"efg")));
+        assert_eq!(buffer.runs().collect::<Vec<_>>(), [0..8]);
+    }
+
+    #[test]
+    fn missing_bytes_part_the_runs_and_bytes_told_twice_are_taken_once() {
+        let gap = buffer(&[(0, b"abcd"), (10, b"kl")]);
+        assert_eq!(gap.runs().collect::<Vec<_>>(), [0..4, 4..6]);
+        let twice = buffer(&[(0, b"abcd"), (2, b"cdef")]);
+        assert_eq!(twice.runs().collect::<Vec<_>>(), [0..6]);
+        assert_eq!(*twice.bytes(0..6), *b"abcdef");
+    }
+
+    #[test]
+    fn a_full_area_parts_the_runs_where_it_was_full() {
+        let mut full = Buffer {
+            parts: vec![Part { offset: 100, at: 0, bytes: b"abcd"[..].into() }],
+            ..Buffer::default()
+        };
+        full.full(102);
+        full.arrange();
+        assert_eq!(full.runs().collect::<Vec<_>>(), [0..2, 2..4]);
+    }
+
+    #[test]
+    fn a_psb_across_two_records_is_found() {
+        let psb = [2u8, 0x82].repeat(8);
+        let (first, second) = psb.split_at(7);
+        let parts = [(0, [&[0x59, 1][..], first].concat()), (9, [second, &[0x59, 2][..]].concat())];
+        let parts = parts.map(|(offset, bytes)| Part { offset, at: 0, bytes: Cow::Owned(bytes) });
+        let mut buffer = Buffer { parts: parts.to_vec(), ..Buffer::default() };
+        buffer.arrange();
+        assert_eq!(buffer.find_psb(0..buffer.len()), Some(2));
+        assert_eq!(buffer.find_psb(3..buffer.len()), None);
+        assert_eq!(buffer.find_psb(0..2), None);
+    }
+}
