@@ -6,6 +6,7 @@
 
 mod annotate;
 mod chains;
+mod pt;
 mod recordings;
 mod report;
 mod script;
@@ -89,6 +90,9 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if cases.is_empty() {
         score += skip("oracle over recorded files", "their folder is not there");
     }
+    if filter == Some("pt") {
+        return pt::compare(repo, &pair);
+    }
     score += recordings::make(&pair, &mut cases)?;
     for (command, compare) in COMPARISONS {
         if !pair.knows(command) {
@@ -106,6 +110,9 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
         }
         println!("{command}: {part}");
         score += part;
+    }
+    if pair.knows("calls") && filter.is_none() {
+        score += pt::compare(repo, &pair)?;
     }
     if pair.knows("stat") && filter.is_none_or(|f| f == "stat") {
         score += stat::compare(&pair)?;

@@ -75,6 +75,7 @@ pub fn encode(steps: &Steps, options: &Options) -> Result<Traced, String> {
         writers: Vec::new(),
         place: HashMap::new(),
         decoded: HashMap::new(),
+        generation: 0,
         tsc: FIRST_TSC,
         sides: Vec::new(),
         truth: Truth::default(),
@@ -116,7 +117,9 @@ struct Run<'a> {
     options: &'a Options,
     writers: Vec<Writer<'a>>,
     place: HashMap<i32, usize>,
-    decoded: HashMap<u64, Decoded>,
+    decoded: HashMap<(u32, u64), Decoded>,
+    /// Which generation of the code runs.
+    generation: u32,
     tsc: u64,
     sides: Vec<SideRecord>,
     truth: Truth,
@@ -138,6 +141,7 @@ impl Run<'_> {
                 self.told += 1;
                 self.side(*side_tid, SideKind::Step(side.clone()));
             }
+            self.generation = self.steps.generations.partition_point(|first| *first <= at) as u32;
             let index = self.place_of(*tid);
             self.switch(index, *tid);
             match note {
@@ -203,12 +207,13 @@ impl Run<'_> {
     }
 
     fn decoded(&mut self, ip: u64) -> Result<Decoded, String> {
-        if let Some(known) = self.decoded.get(&ip) {
+        let place = (self.generation, ip);
+        if let Some(known) = self.decoded.get(&place) {
             return Ok(*known);
         }
-        let code = self.steps.code.get(&ip).filter(|code| !code.is_empty());
+        let code = self.steps.code.get(&place).filter(|code| !code.is_empty());
         let decoded = decode(ip, code.ok_or_else(|| format!("no code at {ip:#x}"))?);
-        self.decoded.insert(ip, decoded);
+        self.decoded.insert(place, decoded);
         Ok(decoded)
     }
 
@@ -299,7 +304,7 @@ impl Run<'_> {
 
     /// A thread's last instruction did not leave by a system call (it was killed): tracing stops there.
     fn interrupted_at_end(&mut self, index: usize, tid: i32, ip: u64) {
-        let next = self.decoded.get(&ip).map_or(ip, |decoded| decoded.next);
+        let next = self.decoded.get(&(self.generation, ip)).map_or(ip, |decoded| decoded.next);
         self.interrupted(index, tid, next);
     }
 }

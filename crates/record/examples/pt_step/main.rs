@@ -37,6 +37,8 @@ pub struct Options {
     pub repeat: u64,
     /// Steps before another thread's turn.
     pub quantum: u32,
+    /// Instructions after which the program is ended.
+    pub most: usize,
     output: PathBuf,
     truth: Option<PathBuf>,
     /// A folder for the same run encoded in every way.
@@ -54,6 +56,7 @@ pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
   --ovf N                      lose packets at every Nth PSB
   --repeat N                   the longest loop N times over
   --quantum N                  steps before another thread's turn (1000)
+  --most N                     end the program after N instructions
   --every-way DIR              NAME.data and NAME.truth there, for every kind of timing and buffer
 ";
 
@@ -69,6 +72,7 @@ fn options() -> Option<Options> {
         overflow_every: 0,
         repeat: 1,
         quantum: 1000,
+        most: usize::MAX,
         output: PathBuf::from("perf.data"),
         truth: None,
         every_way: None,
@@ -88,6 +92,7 @@ fn options() -> Option<Options> {
             "--ovf" => options.overflow_every = value()?.parse().ok()?,
             "--repeat" => options.repeat = value()?.parse().ok()?,
             "--quantum" => options.quantum = value()?.parse().ok()?,
+            "--most" => options.most = value()?.parse().ok()?,
             "-o" => options.output = value()?.into(),
             "--truth" => options.truth = Some(value()?.into()),
             "--every-way" => options.every_way = Some(value()?.into()),
@@ -124,7 +129,7 @@ const WAYS: &[(&str, fn(&mut Options))] = &[
 ];
 
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let steps = step::run(&options.command, options.quantum)?;
+    let steps = step::run(&options.command, options.quantum, options.most)?;
     let Some(folder) = &options.every_way else {
         return write(&steps, options, &options.output, options.truth.as_deref());
     };

@@ -229,6 +229,12 @@ fn side_record(traced: &Traced, side: &SideRecord, known: &mut Vec<Mapping>) -> 
             body.i32(pid).i32(pid).i32(tid).i32(tid).u64(time_ns);
             put(4, 0, body, time_ns);
         }
+        SideKind::Step(Side::Exec { comm }) => {
+            let mut body = Bytes::default();
+            body.i32(pid).i32(tid).name(comm);
+            put(3, 1 << 13, body, time_ns.saturating_sub(60));
+            known.clear();
+        }
         SideKind::Step(Side::Maps(mappings)) => {
             for mapping in mappings.iter().filter(|mapping| !known.contains(mapping)) {
                 put(10, 2, mmap2(pid, mapping), time_ns.saturating_sub(50));

@@ -1,6 +1,6 @@
 //! Runs a program one instruction at a time and notes where each thread was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::io;
 
@@ -23,6 +23,11 @@ pub enum Side {
     },
     /// A thread or the process ended.
     Exit,
+    /// Another program was started in the process.
+    Exec {
+        /// Its file's name.
+        comm: String,
+    },
     /// Executable mappings as they are from here on.
     Maps(Vec<Mapping>),
 }
@@ -49,8 +54,10 @@ pub struct Steps {
     pub notes: Vec<(i32, Note)>,
     /// What happened before the note of this number, to this thread.
     pub sides: Vec<(usize, i32, Side)>,
-    /// Code by address, as it was when first executed: at most 15 bytes from each.
-    pub code: BTreeMap<u64, Vec<u8>>,
+    /// Code by generation and address, as it was when first executed: at most 15 bytes from each.
+    pub code: HashMap<(u32, u64), Vec<u8>>,
+    /// The note with which each generation of code but the first begins: mappings went before it.
+    pub generations: Vec<usize>,
 }
 
 struct Thread {
@@ -58,14 +65,18 @@ struct Thread {
     blocked: bool,
 }
 
-/// Runs `command` until it ends; a thread's turn lasts `quantum` steps.
-pub fn run(command: &[String], quantum: u32) -> io::Result<Steps> {
+/// Runs `command` until it ends, or `most` instructions; a thread's turn lasts `quantum` steps.
+pub fn run(command: &[String], quantum: u32, most: usize) -> io::Result<Steps> {
     let pid = start(command)?;
     let mut steps = Steps { pid, ..Steps::default() };
     let mut threads = BTreeMap::from([(pid, Thread { signal: 0, blocked: false })]);
     note_maps(&mut steps, pid);
     let mut turn = pid;
     while !threads.is_empty() {
+        if steps.notes.len() >= most {
+            end(pid);
+            break;
+        }
         let ready = |thread: &&i32| threads.get(thread).is_some_and(|thread| !thread.blocked);
         let next = threads.range(turn + 1..).map(|(tid, _)| tid).chain(threads.keys()).find(ready).copied();
         let Some(tid) = next else {
@@ -111,6 +122,14 @@ fn start(command: &[String]) -> io::Result<i32> {
     Ok(pid)
 }
 
+/// Enough was seen.
+fn end(pid: i32) {
+    // SAFETY: a signal to our own child.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    // SAFETY: waits for our own child.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
+}
+
 fn registers(tid: i32) -> io::Result<libc::user_regs_struct> {
     // SAFETY: plain data that the kernel fills.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
@@ -144,8 +163,8 @@ fn one_step(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32) ->
     };
     let ip = registers.rip;
     let pid = steps.pid;
-    steps.code.entry(ip).or_insert_with(|| read_code(pid, ip));
-    let code = &steps.code[&ip];
+    let generation = steps.generations.len() as u32;
+    let code = steps.code.entry((generation, ip)).or_insert_with(|| read_code(pid, ip));
     let syscall = code.starts_with(&[0x0f, 0x05]).then_some(registers.rax);
     if signal == 0 {
         steps.notes.push((tid, Note::Executed(ip)));
@@ -223,6 +242,9 @@ fn stopped(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32, sta
         // SAFETY: waits for that thread.
         unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) };
         if event == libc::PTRACE_EVENT_EXEC {
+            let comm = std::fs::read_to_string(format!("/proc/{}/comm", steps.pid)).unwrap_or_default();
+            let comm = comm.trim_end().to_owned();
+            steps.sides.push((steps.notes.len(), tid, Side::Exec { comm }));
             note_maps(steps, steps.pid);
         }
         return stopped(steps, threads, tid, status);
@@ -264,6 +286,9 @@ fn note_maps(steps: &mut Steps, pid: i32) {
         Side::Maps(mappings) => Some(mappings),
         _ => None,
     });
+    if last.is_some_and(|last| last.iter().any(|mapping| !mappings.contains(mapping))) {
+        steps.generations.push(steps.notes.len());
+    }
     if last != Some(&mappings) && !mappings.is_empty() {
         steps.sides.push((steps.notes.len(), pid, Side::Maps(mappings)));
     }

@@ -1,0 +1,206 @@
+//! Intel PT without the hardware: programs are stepped instruction by instruction, encoded in every way as a processor
+//! would, and decoded by tally and by perf. Both lists of calls and returns must be what really happened, and the
+//! counts per function those that the programs counted themselves.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::Pair;
+use crate::cargo::cargo;
+use crate::process;
+use crate::repo::Repo;
+use crate::score::{Score, skip};
+
+const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
+const STEP_LIMIT: Duration = Duration::from_secs(240);
+/// Instructions of a program that would take longer: what it does first is what is compared.
+const MOST_STEPS: &str = "400000";
+/// How each run is encoded, as the stepper names it.
+const WAYS: [&str; 7] = ["cycles", "uncompressed", "crystal", "tsc", "two-cpus", "per-thread", "overflows"];
+
+/// A program, its arguments, and whether it counts its own calls.
+struct Subject {
+    program: &'static str,
+    args: &'static [&'static str],
+    counts: bool,
+}
+
+const fn counting(program: &'static str, args: &'static [&'static str]) -> Subject {
+    Subject { program, args, counts: true }
+}
+
+const fn other(program: &'static str, args: &'static [&'static str]) -> Subject {
+    Subject { program, args, counts: false }
+}
+
+/// Recursion, longjmp, callbacks, signals, four threads; tail calls; coroutines; a lock table with few and with many
+/// threads; exceptions; dlopen and dlclose; exec; processes; page faults; mappings; deep stacks; and others' programs.
+const SUBJECTS: &[Subject] = &[
+    counting("calls", &[]),
+    counting("tails", &["20"]),
+    counting("coroutines", &["20"]),
+    counting("lock_table", &["4", "5"]),
+    counting("lock_table", &["32", "3"]),
+    other("throw", &["1"]),
+    other("dlopen", &["2"]),
+    other("exec", &["2"]),
+    other("forks", &["2"]),
+    other("faults", &["1"]),
+    other("mmaps", &["4", "3"]),
+    other("deep", &[]),
+    other("/bin/true", &[]),
+    other("/bin/ls", &["/usr"]),
+    other("python3", &["-I", "-S", "-E", "-c", "pass"]),
+];
+
+/// Calls and returns by thread, in order: kind, from, to.
+type Lists = BTreeMap<u32, Vec<(String, u64, u64)>>;
+
+/// Compares every subject in every way.
+pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
+    let args = ["build", "--quiet", "-p", "record", "--example", "pt_step"];
+    if !process::passed_on(&mut cargo(repo, &args), BUILD_LIMIT)? {
+        bail!("the stepper does not build");
+    }
+    let stepper = repo.target().join("debug/examples/pt_step");
+    let mut score = Score::default();
+    for subject in SUBJECTS {
+        let name = format!("{} {}", subject.program, subject.args.join(" "));
+        let Some(path) = find(pair, subject.program) else {
+            score += skip(&format!("oracle pt {name}"), "it is not there");
+            continue;
+        };
+        let folder = pair.dir.join("pt").join(name.trim().replace(['/', ' '], "_"));
+        let part = match step(&stepper, subject, &path, &folder) {
+            Err(why) => skip(&format!("oracle pt {name}"), &format!("{why:#}")),
+            Ok(printed) => every_way(pair, subject, &folder, &printed).with_context(|| name.clone())?,
+        };
+        println!("pt {name}: {part}");
+        score += part;
+    }
+    Ok(score)
+}
+
+fn find(pair: &Pair, program: &str) -> Option<PathBuf> {
+    if program.starts_with('/') {
+        return Some(PathBuf::from(program)).filter(|path| path.is_file());
+    }
+    let ours = pair.programs.join(program);
+    if ours.is_file() { Some(ours) } else { process::find(program) }
+}
+
+/// Steps it once, encodes it in every way; what it printed.
+fn step(stepper: &Path, subject: &Subject, path: &Path, folder: &Path) -> Result<String> {
+    std::fs::create_dir_all(folder)?;
+    let mut command = Command::new(stepper);
+    command.args(["--quantum", "500", "--every-way"]).arg(folder);
+    if !subject.counts {
+        command.args(["--most", MOST_STEPS]);
+    }
+    command.arg("--").arg(path).args(subject.args).env("LC_ALL", "C");
+    let run = process::capture(&mut command, STEP_LIMIT)?;
+    if !run.ok() {
+        bail!("{}", String::from_utf8_lossy(&run.stderr).trim());
+    }
+    Ok(run.text())
+}
+
+fn every_way(pair: &Pair, subject: &Subject, folder: &Path, printed: &str) -> Result<Score> {
+    let mut score = Score::default();
+    for way in WAYS {
+        let data = folder.join(format!("{way}.data"));
+        let what = format!("pt {} {way}", subject.program);
+        let truth = lists(&std::fs::read_to_string(folder.join(format!("{way}.truth")))?);
+        let path = data.to_string_lossy().into_owned();
+        let ours = lists(&pair.tally(&["calls", "branches", "-i", &path])?.text());
+        score += Score::of(!truth.is_empty() && equal(&format!("{what}, tally"), &truth, &ours));
+        let fields = "-F-event,-period,+addr,-comm,+flags,-dso,-sym,-symoff";
+        let perf = pair.perf(&["script", "--itrace=cr", "--ns", fields, "-i", &path])?;
+        let perf = lists_of_perf(&perf.text());
+        score += Score::of(equal(&format!("{what}, perf"), &truth, &perf));
+        if subject.counts && way != "overflows" {
+            score += Score::of(counted(pair, &what, &path, printed)?);
+        }
+    }
+    Ok(score)
+}
+
+/// Whether a list is the true one; if not, says where it begins to differ.
+fn equal(what: &str, truth: &Lists, got: &Lists) -> bool {
+    for (tid, wanted) in truth {
+        let got = got.get(tid).map_or(&[][..], Vec::as_slice);
+        let differs = wanted.iter().zip(got).position(|(a, b)| a != b);
+        if differs.is_some() || wanted.len() != got.len() {
+            let at = differs.unwrap_or(wanted.len().min(got.len()));
+            let (wanted_there, got_there) = (wanted.get(at), got.get(at));
+            println!("{what}: thread {tid} has {} entries, not {}", got.len(), wanted.len());
+            println!("    number {at} is {got_there:x?}, not {wanted_there:x?}");
+            return false;
+        }
+    }
+    true
+}
+
+/// Lines `TID NS KIND FROM TO`.
+fn lists(text: &str) -> Lists {
+    let mut lists = Lists::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [tid, _, kind @ ("call" | "return"), from, to] = words[..] else { continue };
+        add(&mut lists, (tid, kind), from, to);
+    }
+    lists
+}
+
+/// Lines `TID [CPU] TIME: FLAGS FROM [symbol] => TO [symbol]`.
+fn lists_of_perf(text: &str) -> Lists {
+    let mut lists = Lists::new();
+    for line in text.lines() {
+        let Some((head, to)) = line.split_once("=>") else { continue };
+        let words: Vec<&str> = head.split_whitespace().collect();
+        let kind = words.iter().position(|word| matches!(*word, "call" | "return"));
+        let from = kind.and_then(|at| Some((words[at], *words.get(at + 1)?)));
+        let (Some((kind, from)), Some(to)) = (from, to.split_whitespace().next()) else { continue };
+        add(&mut lists, (words[0], kind), from, to);
+    }
+    lists
+}
+
+fn add(lists: &mut Lists, (tid, kind): (&str, &str), from: &str, to: &str) {
+    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
+    let entry = (kind.to_owned(), hex(from), hex(to));
+    lists.entry(tid.parse().unwrap_or(0)).or_default().push(entry);
+}
+
+/// Whether `tally calls` counts what the program says it counted: lines `FUNCTION COUNT`.
+fn counted(pair: &Pair, what: &str, data: &str, printed: &str) -> Result<bool> {
+    let table = pair.tally(&["calls", "report", "-i", data])?.text();
+    let mut all = true;
+    for (name, count) in printed.lines().filter_map(|line| line.split_once(' ')) {
+        let Ok(count) = count.parse::<u64>() else { continue };
+        // The child of a fork is not traced; its calls of `leaf` are in the program's sum.
+        let count = if name == "leaf" { count - 11 } else { count };
+        let got = table.lines().find(|line| line.split_whitespace().last() == Some(name)).and_then(calls_of);
+        if got != Some(count) {
+            println!("{what}: {name} was called {count} times, not {got:?}");
+            all = false;
+        }
+    }
+    Ok(all)
+}
+
+/// The number of calls in a line of the table: its only column without a unit.
+fn calls_of(line: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let units = ["ns", "µs", "ms", "s"];
+    let plain = |at: &usize| {
+        let number = words[*at].replace(',', "").parse::<u64>().is_ok();
+        number && words.get(at + 1).is_none_or(|next| !units.contains(next))
+    };
+    let at = (0..words.len().saturating_sub(1)).find(plain)?;
+    words[at].replace(',', "").parse().ok()
+}
