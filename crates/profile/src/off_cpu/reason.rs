@@ -114,6 +114,25 @@ impl Reason {
         }
     }
 
+    /// True if an uninterruptible wait in this kernel function, the innermost told, is for a lock.
+    ///
+    /// The stack of a thread that does not run lacks the scheduler's functions, and those of sleeping locks
+    /// (`rwsem_down_write_slowpath`, `__mutex_lock`) count as such: what is left is who wanted the lock.
+    // Source: linux v6.18 kernel/stacktrace.c, stack_trace_consume_entry_nosched(); __sched in kernel/locking/
+    #[must_use]
+    pub fn is_lock_taker(leaf: &str) -> bool {
+        LOCK_TAKERS.iter().any(|(prefix, ..)| leaf.starts_with(prefix))
+    }
+
+    /// Which lock a wait of kind [`Self::KernelLock`] is for, and what wanted it, by its kernel functions; `None` if
+    /// they do not tell.
+    pub fn kernel_lock<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<(&'static str, &'static str)> {
+        names.find_map(|name| {
+            let taker = LOCK_TAKERS.iter().find(|(prefix, ..)| name.starts_with(prefix));
+            taker.map(|(_, lock, by)| (*lock, *by))
+        })
+    }
+
     /// By the system call's name, for waits without kernel names.
     #[must_use]
     pub fn of_syscall(number: u32, x86: bool) -> Option<Self> {
@@ -240,6 +259,66 @@ const FUNCTIONS: &[(&str, Reason)] = &[
     ("kthread_worker_fn", Reason::KernelThread),
 ];
 
+/// Kernel functions that take a sleeping lock themselves: which lock, and what for.
+const LOCK_TAKERS: &[(&str, &str, &str)] = &[
+    ("vm_mmap_pgoff", ADDRESS_SPACE, "mmap"),
+    ("__vm_munmap", ADDRESS_SPACE, "munmap"),
+    ("vm_munmap", ADDRESS_SPACE, "munmap"),
+    ("do_mprotect_pkey", ADDRESS_SPACE, "mprotect"),
+    ("__do_sys_brk", ADDRESS_SPACE, "brk"),
+    ("__x64_sys_brk", ADDRESS_SPACE, "brk"),
+    ("__se_sys_brk", ADDRESS_SPACE, "brk"),
+    ("vm_brk_flags", ADDRESS_SPACE, "brk"),
+    ("do_madvise", ADDRESS_SPACE, "madvise"),
+    ("madvise_", ADDRESS_SPACE, "madvise"),
+    ("__do_sys_mremap", ADDRESS_SPACE, "mremap"),
+    ("__se_sys_mremap", ADDRESS_SPACE, "mremap"),
+    ("do_mremap", ADDRESS_SPACE, "mremap"),
+    ("do_mlock", ADDRESS_SPACE, "mlock"),
+    ("lock_mm_and_find_vma", ADDRESS_SPACE, "page fault"),
+    ("do_user_addr_fault", ADDRESS_SPACE, "page fault"),
+    ("mmap_read_lock", ADDRESS_SPACE, "reading"),
+    ("mmap_write_lock", ADDRESS_SPACE, "changing"),
+    ("dup_mmap", ADDRESS_SPACE, "fork"),
+    ("exit_mmap", ADDRESS_SPACE, "exit"),
+    ("exit_mm", ADDRESS_SPACE, "exit"),
+    ("__access_remote_vm", ADDRESS_SPACE, "another process"),
+    ("__get_user_pages_locked", ADDRESS_SPACE, "I/O on its memory"),
+    ("gup_fast_fallback", ADDRESS_SPACE, "I/O on its memory"),
+    ("ext4_buffered_write_iter", FILE, "write"),
+    ("ext4_file_write_iter", FILE, "write"),
+    ("ext4_dio_write_iter", FILE, "write"),
+    ("ext4_dio_read_iter", FILE, "read"),
+    ("generic_file_write_iter", FILE, "write"),
+    ("xfs_ilock", FILE, "read or write"),
+    ("xfs_file_buffered_write", FILE, "write"),
+    ("btrfs_tree_lock", "a tree's lock", "btrfs"),
+    ("btrfs_tree_read_lock", "a tree's lock", "btrfs"),
+    ("btrfs_inode_lock", FILE, "read or write"),
+    ("do_truncate", FILE, "truncate"),
+    ("fdget_pos", "the position of an open file", "read or write"),
+    ("__fdget_pos", "the position of an open file", "read or write"),
+    ("lookup_slow", FOLDER, "lookup"),
+    ("walk_component", FOLDER, "lookup"),
+    ("open_last_lookups", FOLDER, "open"),
+    ("path_openat", FOLDER, "open"),
+    ("filename_create", FOLDER, "create"),
+    ("do_unlinkat", FOLDER, "unlink"),
+    ("do_rmdir", FOLDER, "rmdir"),
+    ("do_renameat", FOLDER, "rename"),
+    ("lock_rename", FOLDER, "rename"),
+    ("iterate_dir", FOLDER, "readdir"),
+    ("vfs_setxattr", FILE, "setxattr"),
+    ("cgroup_", "the lock of cgroups", "cgroup"),
+    ("rtnl_lock", "the lock of network settings", "rtnl"),
+    ("tty_lock", "a terminal's lock", "tty"),
+    ("perf_event_ctx_lock", "the lock of perf events", "perf"),
+];
+
+const ADDRESS_SPACE: &str = "the lock of the address space (mmap_lock)";
+const FILE: &str = "a file's lock";
+const FOLDER: &str = "a folder's lock";
+
 /// What a disk wait was for, when a frame further out says it.
 const OUTER_FUNCTIONS: &[(&str, Reason)] = &[
     ("vfs_fsync", Reason::Fsync),
@@ -316,6 +395,18 @@ mod tests {
         assert_eq!(of("anon_pipe_read vfs_read ksys_read"), Some(Reason::Pipe));
         assert_eq!(of("sk_wait_data tcp_recvmsg_locked"), Some(Reason::Socket));
         assert_eq!(of("do_syscall_64 entry_SYSCALL_64_after_hwframe"), None);
+    }
+
+    #[test]
+    fn a_lock_is_told_by_who_takes_it() {
+        assert!(Reason::is_lock_taker("vm_mmap_pgoff") && Reason::is_lock_taker("__vm_munmap"));
+        let of = |names: &str| Reason::kernel_lock(names.split(' '));
+        assert_eq!(
+            of("rwsem_down_write_slowpath __vm_munmap do_syscall_64"),
+            Some((ADDRESS_SPACE, "munmap"))
+        );
+        assert_eq!(of("pipe_write vfs_write"), None);
+        assert!(!Reason::is_lock_taker("folio_wait_bit_common") && !Reason::is_lock_taker("filemap_fault"));
     }
 
     #[test]

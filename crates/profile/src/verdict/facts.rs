@@ -3,7 +3,7 @@
 use super::locks::{self, LockSite};
 use crate::off_cpu::Reason;
 use crate::profile::Profile;
-use crate::view::wall::{Part, Times, Wall, WallOpts, classified_paths, is_kernel, name_of};
+use crate::view::wall::{Part, Times, Wall, WallOpts, classified_paths, is_kernel, kernel_frames, name_of};
 use std::collections::BTreeMap;
 
 /// Numbers of the system while the target ran, from /proc; `None` where it could not be read.
@@ -66,6 +66,8 @@ pub struct Facts {
     pub hot_kernel: Vec<(String, f64)>,
     /// By reason: places (function < caller) with ns, most first.
     pub places: BTreeMap<Reason, Vec<(String, u64)>>,
+    /// Locks inside the kernel by (lock, what wanted it): ns waited, most first.
+    pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// Where threads wait for locks, most first.
     pub locks: Vec<LockSite>,
     /// By function: all its time, own and called, running and waiting; for the share of a lock's function.
@@ -133,8 +135,14 @@ impl Facts {
         let paths = classified_paths(profile, &WallOpts::default());
         let mut by_place: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
         let mut timers = Vec::new();
+        let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for &(callsite, part, ns) in &paths {
             let Part::Blocked(reason) = part else { continue };
+            if reason == Reason::KernelLock {
+                let names = kernel_frames(profile, callsite).filter_map(|frame| name_of(profile, frame));
+                let lock = Reason::kernel_lock(names).unwrap_or(("a lock", "the kernel"));
+                *kernel_locks.entry(lock).or_default() += ns;
+            }
             let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
             let names: Vec<&str> = user.filter_map(|frame| name_of(profile, frame)).take(4).collect();
             let place = if names.is_empty() { "[kernel]".to_owned() } else { names.join(" < ") };
@@ -151,6 +159,8 @@ impl Facts {
                 timers.push(wait.length_ns as f64);
             }
         }
+        self.kernel_locks = kernel_locks.into_iter().collect();
+        self.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         self.timers = spread(&timers);
         self.locks = locks::sites(profile, &paths);
     }

@@ -3,7 +3,7 @@
 use crate::off_cpu::Reason;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
-use crate::view::wall::{Part, is_kernel, name_of};
+use crate::view::wall::{Part, is_kernel, is_thread_start, name_of};
 use rustc_hash::FxHashMap;
 
 /// A place in the program where threads wait for a lock, or for another thread.
@@ -19,6 +19,8 @@ pub struct LockSite {
     pub waits: u64,
     /// True for condition variables and joins: waiting for another thread's work, not for a lock.
     pub for_work: bool,
+    /// The function that takes it lies in a shared library: the program does not see the lock.
+    pub in_library: bool,
 }
 
 /// Parts of locking libraries, by how their names begin.
@@ -65,12 +67,13 @@ const FOR_WORK: &[&str] = &["cond_wait", "cond_timedwait", "clockjoin", "pthread
 
 /// Lock sites, most waiting first.
 pub(super) fn sites(profile: &Profile, waits: &[(CallsiteId, Part, u64)]) -> Vec<LockSite> {
-    let mut index: FxHashMap<(String, String, bool), usize> = FxHashMap::default();
+    let mut index: FxHashMap<Place, usize> = FxHashMap::default();
     let mut sites: Vec<LockSite> = Vec::new();
     for &(callsite, _, ns) in waits.iter().filter(|(_, part, _)| *part == Part::Blocked(Reason::Futex)) {
-        let (taker, caller, for_work) = site_of(profile, callsite);
-        let at = *index.entry((taker.clone(), caller.clone(), for_work)).or_insert_with(|| {
-            sites.push(LockSite { taker, caller, wait_ns: 0, waits: 0, for_work });
+        let place = place_of(profile, callsite);
+        let at = *index.entry(place.clone()).or_insert_with(|| {
+            let Place { taker, caller, for_work, in_library } = place;
+            sites.push(LockSite { taker, caller, wait_ns: 0, waits: 0, for_work, in_library });
             sites.len() - 1
         });
         sites[at].wait_ns += ns;
@@ -80,7 +83,16 @@ pub(super) fn sites(profile: &Profile, waits: &[(CallsiteId, Part, u64)]) -> Vec
     sites
 }
 
-fn site_of(profile: &Profile, callsite: CallsiteId) -> (String, String, bool) {
+/// What sites are kept apart by.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Place {
+    taker: String,
+    caller: String,
+    for_work: bool,
+    in_library: bool,
+}
+
+fn place_of(profile: &Profile, callsite: CallsiteId) -> Place {
     let frames = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
     let names: Vec<(&str, bool)> = frames
         .filter_map(|frame| {
@@ -94,7 +106,10 @@ fn site_of(profile: &Profile, callsite: CallsiteId) -> (String, String, bool) {
         .take_while(|(name, _)| is_locking(name))
         .any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
     let taker = names.iter().position(|(name, _)| !is_locking(name));
-    let own = |at: usize| names[at + 1..].iter().find(|(_, library)| !library).or_else(|| names.get(at + 1));
+    let own = |at: usize| {
+        let own = names[at + 1..].iter().find(|(_, library)| !library).or_else(|| names.get(at + 1));
+        own.filter(|(name, _)| !is_thread_start(name))
+    };
     let name_at = |at: usize| names[at].0.trim_start_matches("__GI_").to_owned();
     match taker {
         Some(at) => {
@@ -102,8 +117,11 @@ fn site_of(profile: &Profile, callsite: CallsiteId) -> (String, String, bool) {
             let inner = names[at..].iter().take_while(|(_, library)| *library).count();
             let taker = if inner > 0 && at + inner < names.len() { at + inner - 1 } else { at };
             let caller = own(taker).map_or_else(String::new, |(name, _)| (*name).to_owned());
-            (name_at(taker), caller, for_work)
+            Place { taker: name_at(taker), caller, for_work, in_library: names[taker].1 }
         }
-        None => (names.first().map_or("[unknown]", |(name, _)| name).to_owned(), String::new(), for_work),
+        None => {
+            let taker = names.first().map_or("[unknown]", |(name, _)| name).to_owned();
+            Place { taker, caller: String::new(), for_work, in_library: false }
+        }
     }
 }

@@ -33,6 +33,9 @@ pub struct Finding {
 /// Most findings told.
 pub const MOST: usize = 3;
 
+/// What explains less of the time is no finding.
+pub const LEAST: f64 = 0.03;
+
 /// Asks all rules. The findings with the largest shares, largest first; empty if nothing stands out.
 #[must_use]
 pub fn verdict(facts: &Facts) -> Vec<Finding> {
@@ -41,6 +44,7 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     if let Some(idle) = found.iter().position(|finding| finding.name == "idle") {
         return vec![found.swap_remove(idle)];
     }
+    found.retain(|finding| finding.share >= LEAST);
     found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
     found.truncate(MOST);
     found

@@ -1,0 +1,84 @@
+//! The twenty rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
+
+mod machine;
+mod running;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use super::{Facts, Finding};
+
+/// One rule.
+pub struct Rule {
+    /// Its number.
+    pub number: u8,
+    /// A name for scripts.
+    pub name: &'static str,
+    /// The finding, if its thresholds are passed.
+    pub ask: fn(&Facts) -> Option<Finding>,
+}
+
+macro_rules! rules {
+    ($($number:literal $name:literal $ask:path),+ $(,)?) => {
+        /// All rules, by number.
+        pub const RULES: &[Rule] = &[$(Rule { number: $number, name: $name, ask: |facts| {
+            $ask(facts).map(|finding| Finding { rule: $number, name: $name, ..finding })
+        } }),+];
+    };
+}
+
+rules! {
+    1 "cpu-bound" running::cpu_bound,
+    2 "serial-bottleneck" running::serial,
+    3 "system-calls" running::system_calls,
+    4 "interrupts" machine::interrupts,
+    5 "steal" machine::steal,
+    6 "cpu-saturation" waiting::saturation,
+    7 "cgroup-throttled" machine::throttled,
+    8 "lock-contention" waiting::locks,
+    9 "preemption" waiting::preemption,
+    10 "disk" waiting::disk,
+    11 "disk-saturated" waiting::disk_saturated,
+    12 "memory-pressure" waiting::memory_pressure,
+    13 "page-faults" running::page_faults,
+    14 "kernel-lock" waiting::kernel_lock,
+    15 "waiting-for-others" waiting::waiting_for_others,
+    16 "polling" waiting::polling,
+    17 "network-loss" machine::network,
+    18 "memory-bound" running::memory_bound,
+    19 "short-processes" machine::short_processes,
+    20 "idle" waiting::idle,
+}
+
+fn finding(
+    share: f64,
+    claim: String,
+    evidence: Vec<String>,
+    against: Vec<String>,
+    next: &str,
+) -> Option<Finding> {
+    Some(Finding { rule: 0, name: "", share, claim, evidence, against, next: next.to_owned() })
+}
+
+fn pct(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn hot(facts: &Facts) -> Vec<String> {
+    facts
+        .hot
+        .iter()
+        .take(3)
+        .map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0))
+        .collect()
+}
+
+/// A length of time in three significant digits: `12.3 ms`.
+fn time(ns: u64) -> String {
+    const UNITS: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
+    let (unit, size) = UNITS.into_iter().find(|&(_, size)| ns as f64 >= size).unwrap_or(("ns", 1.0));
+    match ns as f64 / size {
+        value if value < 10.0 && unit != "ns" => format!("{value:.1} {unit}"),
+        value => format!("{value:.0} {unit}"),
+    }
+}

@@ -1,0 +1,145 @@
+//! Rules about threads that run: in which code, on how many CPUs.
+
+use super::{finding, hot, pct};
+use crate::verdict::{Facts, Finding};
+
+/// 1: running ≥ 85 % of active time, > 70 % of it in user code.
+pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
+    let user = facts.user?;
+    if facts.on() < 0.85 || user <= 0.7 {
+        return None;
+    }
+    let claim = format!(
+        "CPU bound: {} of thread time is running, {} of that in user code.",
+        pct(facts.on()),
+        pct(user)
+    );
+    let against = vec![
+        format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
+        format!("blocked: {}", pct(facts.share(facts.times.blocked_total_ns()))),
+    ];
+    finding(facts.on(), claim, hot(facts), against, "tally annotate (the hottest function's instructions)")
+}
+
+/// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there.
+pub(super) fn serial(facts: &Facts) -> Option<Finding> {
+    let (name, busy, of_all) = facts.busiest.as_ref()?;
+    let others = facts.active_threads + facts.idle_threads > 1;
+    if *busy < 0.95 || facts.cpus_used > 1.2 || facts.system.cpus < 4 || !others {
+        return None;
+    }
+    let claim = format!(
+        "One thread does the work: {name} runs {} of its time, the process uses {:.1} of {} CPUs.",
+        pct(*busy),
+        facts.cpus_used,
+        facts.system.cpus
+    );
+    let mut evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
+    evidence.extend(hot(facts));
+    finding(*of_all * facts.on().max(0.5), claim, evidence, vec![], "tally report --wall --thread NAME")
+}
+
+/// Rules about how code runs want this much of it.
+pub(super) const ENOUGH_NS: u64 = 50_000_000;
+
+/// 3: the kernel takes > 30 % of running time, and it is neither page faults nor locks.
+pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
+    let kernel = 1.0 - facts.user?;
+    let faults = facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + facts.in_futex();
+    if kernel < 0.3 || faults > kernel / 2.0 || facts.on() < 0.2 || facts.times.on_ns < ENOUGH_NS {
+        return None;
+    }
+    let claim = format!("System calls: {} of running time is spent in the kernel.", pct(kernel));
+    let top = facts.hot_kernel.iter().take(3);
+    let evidence =
+        top.map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0)).collect();
+    let against = vec![format!("page faults, spinning and fought-over locks: {}", pct(faults))];
+    finding(
+        kernel * facts.on(),
+        claim,
+        evidence,
+        against,
+        "perf trace -s (which calls, how often); batch small ones",
+    )
+}
+
+pub(super) const FAULTS: &[&str] = &[
+    "clear_page",
+    "do_anonymous_page",
+    "handle_mm_fault",
+    "__handle_mm_fault",
+    "exc_page_fault",
+    "asm_exc_page_fault",
+    "do_user_addr_fault",
+    "get_page_from_freelist",
+    "__alloc_",
+    "folio_",
+    "lru_",
+    "zap_",
+    "unmap_",
+    "free_unref",
+    "release_pages",
+    "mm_",
+    "vma_",
+    "mas_",
+    "__mod_",
+    "charge_",
+    "mem_cgroup",
+    "rmqueue",
+    "flush_tlb",
+    "clear_huge",
+    "free_pages",
+    "tlb_",
+    "do_fault",
+    "filemap_map",
+    "next_uptodate",
+    "set_pte",
+    "native_flush",
+    "__rmqueue",
+    "prep_",
+];
+
+/// 13: > 20,000 minor faults a second, > 10 % of running time in the memory manager.
+pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
+    let (minor, share) = (facts.faults_per_s.0, facts.in_kernel(FAULTS));
+    if minor <= 20_000.0 || share <= 0.1 {
+        return None;
+    }
+    let claim = format!(
+        "Page faults: {minor:.0} a second; at least {} of running time is the kernel handing out memory.",
+        pct(share)
+    );
+    let evidence = facts
+        .hot_kernel
+        .iter()
+        .take(3)
+        .map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0))
+        .collect();
+    let against = vec![format!("major faults: {:.0} a second", facts.faults_per_s.1)];
+    finding(
+        share * facts.on(),
+        claim,
+        evidence,
+        against,
+        "tally record -e page-faults -c 1 -g; reuse memory (malloc_trim, arenas, huge pages)",
+    )
+}
+
+pub(super) const SPINNING: &[&str] = &[
+    "queued_spin_lock_slowpath",
+    "native_queued_spin_lock",
+    "osq_lock",
+    "rwsem_spin",
+    "mutex_spin",
+    "rwsem_optimistic",
+];
+
+/// 18: needs hardware counters: fewer than 0.7 instructions per cycle while running most of the time.
+pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
+    let ipc = facts.ipc.filter(|&ipc| ipc < 0.7)?;
+    if facts.on() < 0.5 || facts.times.on_ns < ENOUGH_NS {
+        return None;
+    }
+    let claim = format!("The CPU waits for memory: {ipc:.2} instructions per cycle.");
+    finding(facts.on() * 0.5, claim, hot(facts), vec![], "tally stat --topdown; smaller or denser data")
+}

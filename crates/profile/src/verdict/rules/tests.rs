@@ -1,0 +1,166 @@
+//! Each rule: one set of facts that fires it, one that must not.
+
+use super::*;
+use crate::off_cpu::Reason;
+use crate::verdict::{LockSite, verdict};
+use crate::view::wall::Times;
+
+const UNIT: u64 = 1_000_000;
+
+/// 100 units of active time: a program that computes.
+fn calm() -> Facts {
+    let mut facts =
+        Facts { wall_s: 1.0, cpus_used: 1.0, user: Some(0.9), active_threads: 1, ..Facts::default() };
+    facts.times = Times { on_ns: 100 * UNIT, ..Times::default() };
+    facts.system.cpus = 2;
+    facts
+}
+
+fn blocked(facts: &mut Facts, reason: Reason, units: u64) {
+    facts.times.blocked_ns.insert(reason, units * UNIT);
+}
+
+fn with(change: impl FnOnce(&mut Facts)) -> Facts {
+    let mut facts = calm();
+    change(&mut facts);
+    facts
+}
+
+#[track_caller]
+fn check(number: u8, fires: Facts, must_not: Facts) {
+    let rule = RULES.iter().find(|rule| rule.number == number).expect("a rule of this number");
+    let found = (rule.ask)(&fires).unwrap_or_else(|| panic!("rule {number} stays silent"));
+    assert!(!found.claim.is_empty() && found.rule == number && found.share > 0.0, "{found:?}");
+    assert_eq!((rule.ask)(&must_not), None, "rule {number} cries wolf");
+}
+
+#[test]
+fn a_computing_loop_is_cpu_bound_and_nothing_else() {
+    let found = verdict(&calm());
+    assert_eq!(found.iter().map(|f| f.name).collect::<Vec<_>>(), ["cpu-bound"]);
+}
+
+#[test]
+fn running_rules() {
+    check(1, calm(), with(|f| blocked(f, Reason::Disk, 100)));
+    let serial = |busy| {
+        with(|f| {
+            f.system.cpus = 8;
+            f.idle_threads = 7;
+            f.busiest = Some(("main".into(), busy, 0.9));
+        })
+    };
+    check(2, serial(0.99), serial(0.5));
+    check(3, with(|f| f.user = Some(0.4)), calm());
+    check(14, with(|f| f.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)]), calm());
+    let faults = |rate| {
+        with(|f| {
+            f.faults_per_s = (rate, 0.0);
+            f.hot_kernel = vec![("clear_page_erms".into(), 0.3)];
+        })
+    };
+    check(13, faults(90_000.0), faults(100.0));
+    check(18, with(|f| f.ipc = Some(0.3)), with(|f| f.ipc = None));
+}
+
+#[test]
+fn machine_rules() {
+    check(4, with(|f| f.system.interrupts = Some(0.2)), with(|f| f.system.interrupts = Some(0.02)));
+    check(5, with(|f| f.system.steal = Some(0.2)), with(|f| f.system.steal = Some(0.01)));
+    check(7, with(|f| f.system.throttled = Some(0.4)), with(|f| f.system.throttled = Some(0.0)));
+    check(17, with(|f| f.system.listen_drops = Some(9)), with(|f| f.system.tcp_retransmitted = Some(0.001)));
+    check(19, with(|f| f.system.forks_per_s = Some(400.0)), with(|f| f.system.forks_per_s = Some(3.0)));
+    let busy = |share| {
+        with(|f| {
+            f.system.busiest_disk = Some(("vda".into(), share));
+            f.system.disk_await_ns = Some(20_000_000);
+            blocked(f, Reason::Disk, 50);
+        })
+    };
+    check(11, busy(0.95), busy(0.2));
+}
+
+#[test]
+fn waiting_rules() {
+    check(6, with(|f| f.times.runnable_ns = 50 * UNIT), with(|f| f.times.runnable_ns = 2 * UNIT));
+    check(9, with(|f| f.preemptions_per_s = 9000.0), with(|f| f.preemptions_per_s = 20.0));
+    check(10, with(|f| blocked(f, Reason::Fsync, 80)), with(|f| blocked(f, Reason::Disk, 5)));
+    let memory = |major| {
+        with(|f| {
+            f.faults_per_s = (0.0, major);
+            blocked(f, Reason::PageFault, 50);
+        })
+    };
+    check(12, memory(500.0), memory(1.0));
+    let others = |on| {
+        with(|f| {
+            f.times.on_ns = on * UNIT;
+            blocked(f, Reason::Socket, 90);
+        })
+    };
+    check(15, others(10), others(1000));
+    let timers = |variation| {
+        with(|f| {
+            f.timers = Some((5e6, variation, 100));
+            blocked(f, Reason::Timer, 100);
+        })
+    };
+    check(16, timers(0.01), timers(1.0));
+    let idle = |ns| {
+        with(|f| {
+            f.cpus_used = 0.01;
+            f.times.idle_ns = ns * UNIT;
+        })
+    };
+    check(20, idle(100_000), idle(10));
+    let mapping = |units| {
+        with(|f| {
+            blocked(f, Reason::KernelLock, units);
+            f.kernel_locks = vec![(("the lock of the address space (mmap_lock)", "munmap"), units * UNIT)];
+        })
+    };
+    check(14, mapping(60), mapping(1));
+    let claim = &verdict(&mapping(100))[0].claim;
+    assert_eq!(
+        claim,
+        "Kernel lock: 50 % of thread time waits for the lock of the address space (mmap_lock), in munmap 50 %."
+    );
+}
+
+#[test]
+fn a_lock_is_named_with_its_caller() {
+    let contended = |ns| {
+        with(|f| {
+            blocked(f, Reason::Futex, ns);
+            f.locks = vec![LockSite {
+                taker: "rand".into(),
+                caller: "roll".into(),
+                wait_ns: ns * UNIT,
+                waits: 9,
+                for_work: false,
+                in_library: true,
+            }];
+        })
+    };
+    check(8, contended(150), contended(3));
+    let found = verdict(&contended(150));
+    assert_eq!(found[0].name, "lock-contention");
+    assert!(found[0].claim.contains("the lock inside rand(), called from roll"), "{}", found[0].claim);
+    let fought = |on| {
+        with(|f| {
+            f.times.on_ns = 1000 * UNIT;
+            f.functions.insert("do_futex".into(), Times { on_ns: on * UNIT, ..Times::default() });
+            f.locks = vec![LockSite { taker: "rand".into(), wait_ns: UNIT, ..LockSite::default() }];
+        })
+    };
+    check(8, fought(400), fought(50));
+    let for_work = with(|f| {
+        f.locks = vec![LockSite { wait_ns: 500 * UNIT, for_work: true, ..LockSite::default() }];
+    });
+    assert_eq!(verdict(&for_work).iter().filter(|f| f.rule == 8).count(), 0);
+}
+
+#[test]
+fn there_is_one_rule_of_each_number() {
+    assert_eq!(RULES.iter().map(|rule| rule.number).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+}

@@ -1,0 +1,107 @@
+//! What each wait counts as: its part of the wall clock, and whether it is shown.
+
+use super::idle::mark_idle;
+use super::{Part, WallOpts, kernel_frames, name_of};
+use crate::off_cpu::{Reason, Wait};
+use crate::profile::{Profile, TaskId};
+use crate::table::{CallsiteId, FrameId};
+use perfdata::off_cpu::{State, flag};
+use rustc_hash::FxHashMap;
+
+/// A wait, classified.
+#[derive(Clone, Copy, Debug)]
+pub struct Classified<'p> {
+    /// The wait.
+    pub wait: &'p Wait,
+    /// What it counts as.
+    pub part: Part,
+}
+
+/// What each wait counts as, and whose time is shown.
+pub(crate) struct Classes {
+    parts: Vec<Part>,
+    shown: Vec<bool>,
+    min_block_ns: u64,
+}
+
+impl Classes {
+    pub fn of(profile: &Profile, opts: &WallOpts) -> Self {
+        let shown =
+            (0..profile.tasks().len()).map(|i| is_shown(profile, TaskId::from_index(i), opts)).collect();
+        let mut reasons = Reasons::default();
+        let mut parts: Vec<Part> =
+            profile.off_cpu.waits.iter().map(|wait| reasons.part(profile, wait)).collect();
+        if !opts.with_idle {
+            mark_idle(profile, &mut parts, &mut reasons);
+        }
+        Self { parts, shown, min_block_ns: opts.min_block_ns }
+    }
+
+    /// True if the thread's time is shown.
+    pub fn shows(&self, task: TaskId) -> bool {
+        self.shown.get(task.index()).copied().unwrap_or(true)
+    }
+
+    /// All waits shown.
+    pub fn iter<'p>(&'p self, profile: &'p Profile) -> impl Iterator<Item = Classified<'p>> {
+        let waits = profile.off_cpu.waits.iter().zip(&self.parts);
+        waits.filter(|(wait, _)| self.shows(wait.task)).map(|(wait, &part)| Classified { wait, part })
+    }
+
+    /// Those long enough to be named.
+    pub fn named<'p>(&'p self, profile: &'p Profile) -> impl Iterator<Item = Classified<'p>> {
+        self.iter(profile).filter(|c| c.wait.length_ns >= self.min_block_ns)
+    }
+}
+
+fn is_shown(profile: &Profile, task: TaskId, opts: &WallOpts) -> bool {
+    let Some(wanted) = &opts.thread else { return true };
+    let of = profile.task(task);
+    profile.strings.of(profile.last_comm(task)) == wanted
+        || profile.strings.of(of.comm) == wanted
+        || of.tid.to_string() == *wanted
+}
+
+/// Remembers the reason of each path.
+#[derive(Default)]
+pub(super) struct Reasons {
+    by_callsite: FxHashMap<CallsiteId, Option<Reason>>,
+}
+
+impl Reasons {
+    fn part(&mut self, profile: &Profile, wait: &Wait) -> Part {
+        match wait.state {
+            State::On => Part::On,
+            State::Runnable => Part::Runnable,
+            State::Preempted => Part::Preempted,
+            State::Idle => Part::Idle,
+            State::Stopped => Part::Blocked(Reason::Stopped),
+            State::Sleep | State::Disk | State::Unknown => Part::Blocked(self.reason(profile, wait)),
+        }
+    }
+
+    pub fn reason(&mut self, profile: &Profile, wait: &Wait) -> Reason {
+        if wait.flags & flag::REST != 0 {
+            return Reason::NoStack;
+        }
+        let of_path = |callsite| {
+            let frames: Vec<FrameId> = kernel_frames(profile, callsite).collect();
+            let names = frames.iter().filter_map(|&frame| name_of(profile, frame));
+            Reason::of_kernel_frames(names)
+        };
+        if wait.state == State::Disk
+            && let Some(leaf) = wait.callsite.and_then(|id| kernel_frames(profile, id).next())
+            && name_of(profile, leaf).is_some_and(Reason::is_lock_taker)
+        {
+            return Reason::KernelLock;
+        }
+        let by_path = wait.callsite.and_then(|id| *self.by_callsite.entry(id).or_insert_with(|| of_path(id)));
+        let by_call = || wait.syscall.and_then(|nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")));
+        let fallback = match (wait.state, wait.callsite, wait.syscall) {
+            (State::Disk, ..) => Reason::Disk,
+            (State::Unknown, None, None) => Reason::Unknown,
+            _ => Reason::Other,
+        };
+        by_path.or_else(by_call).unwrap_or(fallback)
+    }
+}

@@ -1,0 +1,175 @@
+//! Idle waits: threads that wait for work, which holds nothing up.
+
+use super::classes::Reasons;
+use super::{Part, is_kernel, name_of};
+use crate::off_cpu::Reason;
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+use rustc_hash::FxHashMap;
+
+/// User functions in which a thread waits for work to come.
+const IDLE_FUNCTIONS: &[&str] = &[
+    "epoll_wait",
+    "epoll_pwait",
+    "__poll",
+    "poll",
+    "ppoll",
+    "select",
+    "__select",
+    "accept",
+    "accept4",
+    "pthread_cond_",
+    "__pthread_cond_",
+    "pthread_join",
+    "__pthread_clockjoin",
+    "__pthread_timedjoin",
+    "sem_wait",
+    "sem_timedwait",
+    "__new_sem_wait",
+    "sigwait",
+    "sigtimedwait",
+    "pause",
+    "nanosleep",
+    "__nanosleep",
+    "clock_nanosleep",
+    "__clock_nanosleep",
+    "sleep",
+    "usleep",
+    "wait4",
+    "__wait4",
+    "waitpid",
+    "__waitpid",
+    "parking_lot",
+    "std::thread::park",
+    "tokio::",
+    "runtime.futexsleep",
+    "runtime.stopm",
+    "runtime.findRunnable",
+    "runtime.netpoll",
+    "Unsafe_Park",
+    "io_uring_wait",
+    "__io_uring_get_cqe",
+];
+
+/// Functions that workers and servers wait in for what comes next.
+const WAITS_FOR_NEXT: &[&str] = &[
+    "pthread_cond_",
+    "__pthread_cond_",
+    "___pthread_cond_",
+    "epoll_wait",
+    "epoll_pwait",
+    "accept",
+    "accept4",
+    "sem_wait",
+    "__new_sem_wait",
+    "sigwait",
+    "pthread_join",
+    "__pthread_clockjoin",
+    "__pthread_timedjoin",
+];
+
+/// Where threads begin.
+const STARTS: &[&str] =
+    &["clone3", "clone", "__clone", "__GI___clone", "start_thread", "_start", "__libc_start"];
+
+/// What lies between a thread's start and the program's own functions.
+const PLUMBING: &[&str] = &[
+    "std::",
+    "<std::",
+    "core::",
+    "<core::",
+    "alloc::",
+    "<alloc::",
+    "__rust_",
+    "execute_native_thread_routine",
+];
+
+/// Program's functions between a thread's start and its wait for what comes next: `take < worker`.
+const TOP_LOOP: usize = 2;
+
+/// An idle wait: the thread waits for work (not a lock, not a disk), and either spends nearly all its life in this one
+/// place, or waits for the next job in the loop right at its start.
+pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Reasons) {
+    const NEARLY_ALL_PCT: u64 = 80;
+    let lives: FxHashMap<TaskId, u64> =
+        profile.off_cpu.totals.iter().map(|t| (t.task, t.life_ns())).collect();
+    let mut by_place: FxHashMap<(TaskId, CallsiteId), u64> = FxHashMap::default();
+    let places = profile.off_cpu.waits.iter().zip(parts.iter());
+    for (wait, _) in places.filter(|(_, part)| matches!(part, Part::Blocked(_))) {
+        if let Some(callsite) = wait.callsite {
+            *by_place.entry((wait.task, callsite)).or_default() += wait.weight_ns;
+        }
+    }
+    let mut top_loops: FxHashMap<CallsiteId, bool> = FxHashMap::default();
+    for (wait, part) in profile.off_cpu.waits.iter().zip(parts) {
+        let (Part::Blocked(_), Some(callsite)) = (*part, wait.callsite) else { continue };
+        let reason = reasons.reason(profile, wait);
+        if reason == Reason::KernelThread {
+            *part = Part::Idle;
+            continue;
+        }
+        let in_place = by_place.get(&(wait.task, callsite)).copied().unwrap_or(0);
+        let life = lives.get(&wait.task).copied().unwrap_or(u64::MAX);
+        let nearly_all = in_place.saturating_mul(100) >= life.saturating_mul(NEARLY_ALL_PCT);
+        let may_be_next = matches!(reason, Reason::Futex | Reason::Poll | Reason::Socket | Reason::Signal);
+        let mut at_top =
+            || may_be_next && *top_loops.entry(callsite).or_insert_with(|| is_top_loop(profile, callsite));
+        if (nearly_all && waits_for_work(profile, callsite, reason)) || at_top() {
+            *part = Part::Idle;
+        }
+    }
+}
+
+fn waits_for_work(profile: &Profile, callsite: CallsiteId, reason: Reason) -> bool {
+    if matches!(reason, Reason::Poll | Reason::Timer | Reason::Child | Reason::Signal) {
+        return true;
+    }
+    let may = matches!(reason, Reason::Futex | Reason::Socket | Reason::Aio | Reason::Ipc);
+    let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+    may && user.take(12).filter_map(|frame| name_of(profile, frame)).any(|name| {
+        IDLE_FUNCTIONS
+            .iter()
+            .any(|idle| name.starts_with(idle) || idle.ends_with("::") && name.contains(idle))
+    })
+}
+
+/// True if the path is a thread's top loop, waiting for what comes next. A path that does not reach the thread's start
+/// does not tell.
+fn is_top_loop(profile: &Profile, callsite: CallsiteId) -> bool {
+    let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+    let names: Vec<&str> = user.map(|frame| name_of(profile, frame).unwrap_or("")).collect();
+    is_top_loop_of(&names)
+}
+
+/// True for functions in which threads and programs begin.
+pub(crate) fn is_thread_start(name: &str) -> bool {
+    STARTS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The same by the names of the user functions, leaf first.
+fn is_top_loop_of(names: &[&str]) -> bool {
+    let begins = |name: &str, with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));
+    let waits = names.iter().rposition(|name| begins(name, WAITS_FOR_NEXT));
+    let (Some(waits), Some(outermost)) = (waits, names.last()) else { return false };
+    let program = names[waits + 1..].iter().filter(|name| !begins(name, STARTS) && !begins(name, PLUMBING));
+    begins(outermost, STARTS) && program.count() <= TOP_LOOP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_waits_for_its_next_job_is_idle() {
+        let is = |names: &str| is_top_loop_of(&names.split(' ').collect::<Vec<_>>());
+        assert!(is(
+            "__futex_abstimed_wait_common pthread_cond_wait@@GLIBC_2.3.2 take worker start_thread clone3"
+        ));
+        assert!(is("epoll_wait serve main __libc_start_call_main __libc_start_main@@GLIBC_2.34 _start"));
+        assert!(is("syscall pthread_cond_wait run std::sys::thread::start start_thread clone3"));
+        // Deep in a job, fighting for a lock, or of a stack that was cut: not idle.
+        assert!(!is("pthread_cond_wait pool_get query answer worker start_thread clone3"));
+        assert!(!is("__lll_lock_wait pthread_mutex_lock take worker start_thread clone3"));
+        assert!(!is("pthread_cond_wait take"));
+    }
+}

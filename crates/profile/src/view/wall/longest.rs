@@ -1,0 +1,47 @@
+//! The longest waits, each with its moment and who ended it.
+
+use super::{Classes, Classified, Part, WallOpts, other_name};
+use crate::off_cpu::Wait;
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+use perfdata::off_cpu::flag;
+
+/// One of the longest waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongWait {
+    /// Who.
+    pub task: TaskId,
+    /// What it counts as.
+    pub part: Part,
+    /// Its begin, ns since the recording's first moment.
+    pub at_ns: u64,
+    /// Its length.
+    pub length_ns: u64,
+    /// Where.
+    pub callsite: Option<CallsiteId>,
+    /// Who ended it: name and thread id, if told.
+    pub waker: Option<(String, u32)>,
+    /// It began before the recording, or did not end in it.
+    pub open: bool,
+}
+
+/// Those shown, longest first; `opts.longest` of them.
+pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts: &WallOpts) -> Vec<LongWait> {
+    let mut found: Vec<Classified<'_>> = classes
+        .named(profile)
+        .filter(|c| c.wait.length_ns > 0 && (c.part != Part::Idle || opts.with_idle))
+        .collect();
+    found.sort_by_key(|c| (std::cmp::Reverse(c.wait.length_ns), c.wait.since_ns, c.wait.task));
+    found.truncate(opts.longest);
+    let waker = |wait: &Wait| wait.other.map(|other| (other_name(profile, other), other.tid));
+    let row = |c: Classified<'_>| LongWait {
+        task: c.wait.task,
+        part: c.part,
+        at_ns: c.wait.since_ns.saturating_sub(begin_ns),
+        length_ns: c.wait.length_ns,
+        callsite: c.wait.callsite,
+        waker: waker(c.wait),
+        open: c.wait.flags & (flag::OPEN_LEFT | flag::OPEN_RIGHT) != 0,
+    };
+    found.into_iter().map(row).collect()
+}

@@ -1,0 +1,64 @@
+//! Who ended a wait: a thread, or an interrupt that hit one by chance.
+
+use super::{is_kernel, name_of};
+use crate::off_cpu::Other;
+use crate::profile::Profile;
+use crate::table::{CallsiteId, FrameId};
+
+/// The waker's name: "irq" for interrupts, else its kernel name, else the name its thread has in this recording.
+pub(crate) fn other_name(profile: &Profile, other: Other) -> String {
+    if let Some(irq) = interrupt_of(profile, other) {
+        return irq;
+    }
+    match profile.strings.of(other.comm) {
+        "" => {
+            let tid = i32::try_from(other.tid).unwrap_or(-1);
+            profile.last_comms.get(&tid).map_or_else(String::new, |&comm| profile.strings.of(comm).to_owned())
+        }
+        name => name.to_owned(),
+    }
+}
+
+/// The frames of a waker, leaf first, without those of the BPF program that looked at it.
+pub fn waker_frames(profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
+    const LOOKING_ON: [&str; 3] = ["bpf_trace_run", "__bpf_trace_", "__traceiter_"];
+    let frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).collect();
+    let looks_on = |&frame: &FrameId| {
+        name_of(profile, frame).is_some_and(|name| LOOKING_ON.iter().any(|begin| name.starts_with(begin)))
+    };
+    let own = frames.iter().rposition(looks_on).map_or(0, |at| at + 1);
+    frames[own..].to_vec()
+}
+
+/// Entries of interrupts in kernel stacks, and what to call them.
+const INTERRUPTS: &[(&str, &str)] = &[
+    ("asm_sysvec_apic_timer_interrupt", "irq:timer"),
+    ("sysvec_apic_timer_interrupt", "irq:timer"),
+    ("hrtimer_interrupt", "irq:timer"),
+    ("arch_timer_handler", "irq:timer"),
+    ("asm_sysvec_call_function", "irq:ipi"),
+    ("asm_sysvec_reschedule", "irq:ipi"),
+    ("asm_common_interrupt", "irq:device"),
+    ("common_interrupt", "irq:device"),
+    ("gic_handle_irq", "irq:device"),
+    ("irq_exit", "irq:soft"),
+    ("__irq_exit_rcu", "irq:soft"),
+];
+
+/// If the wake-up came from an interrupt: its name. An interrupt says nothing about the thread it hit.
+fn interrupt_of(profile: &Profile, other: Other) -> Option<String> {
+    let by_stack = other.callsite.and_then(|callsite| {
+        // Not only up to the first frame that is no kernel's: our own BPF program may have no name.
+        let frames = profile.callsites.leaf_first(callsite).filter(|&frame| is_kernel(profile, frame));
+        let names: Vec<&str> = frames.filter_map(|frame| name_of(profile, frame)).collect();
+        INTERRUPTS
+            .iter()
+            .find(|(entry, _)| names.iter().any(|name| name.starts_with(entry)))
+            .map(|(_, irq)| *irq)
+    });
+    match by_stack {
+        Some(irq) => Some(irq.to_owned()),
+        None if other.tid == 0 => Some("irq".to_owned()),
+        None => None,
+    }
+}
