@@ -148,6 +148,38 @@ fn functions_that_are_not_chosen_are_not_recorded_and_those_chosen_are_exact() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+fn filters_while_recording_leave_out_what_they_say() {
+    let Some(program) = build("calls.c", "filtered", "gcc", &["-fpatchable-function-entry=5"]) else {
+        return;
+    };
+    let (wanted, got, text) = record(&program, &["-N", "fib"]);
+    let without_fib: u64 = wanted["leaf"] - (wanted["fib"] + 1) / 2;
+    assert_eq!((got.get("fib"), got["leaf"]), (None, without_fib), "{text}");
+    let (_, got, text) = record(&program, &["-F", "jumper"]);
+    assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 8)]), "{text}");
+    let (_, got, text) = record(&program, &["-T", "jumper@trace_on", "--disable"]);
+    assert!(!got.contains_key("fib") && got["compare"] == wanted["compare"], "{text}");
+    let (_, got, text) = record(&program, &["-T", "jumper@trace_off"]);
+    assert!(got["fib"] == wanted["fib"] && !got.contains_key("compare"), "{text}");
+    // No call is shorter than the shortest kept, and what holds long calls is there.
+    let (_, got, text) = record(&program, &["-t", "5us"]);
+    assert!(got["fib"] > 0 && got["fib"] < wanted["fib"] / 4, "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_flight_recorder_keeps_the_last_calls_in_the_space_given() {
+    let Some(program) = build("storms.cpp", "flight", "g++", &["-O0", "-fpatchable-function-entry=5"]) else {
+        return;
+    };
+    let (wanted, got, text) = record(&program, &["--max-bytes", "512k"]);
+    // The last calls are there, all of them; of the first ones most are gone.
+    assert_eq!(got["co"], wanted["co"], "{text}");
+    assert!(got["middle"] >= 51 && got["middle"] < wanted["middle"] / 4, "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
 fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
     let folder = root().join("target/tmp/calls/none.calls");
     let _ = std::fs::remove_dir_all(&folder);

@@ -4,6 +4,7 @@
 //! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
 //! or address, a frame that was left without returning.
 
+use crate::gate::{self, Gate};
 use crate::layout as l;
 use crate::{start, sys};
 
@@ -25,6 +26,16 @@ impl Frame {
     const fn new(back: u64, slot: u64) -> Self {
         Self { back, slot, at: 0, before: 0 }
     }
+
+    /// Where its return address stands; of one that reports itself, with that mark.
+    const fn place(&self) -> u64 {
+        self.slot & !(UNHOOKED | gate::ONLY | gate::NOT)
+    }
+
+    /// Whether its entry was written.
+    const fn is_silent(&self) -> bool {
+        self.slot & gate::NOT != 0
+    }
 }
 
 /// The return address stands in its place again, because an unwinder is walking the stack.
@@ -44,7 +55,7 @@ const LIVE: u32 = 1;
 /// Given up: no file could be made, or recording is not asked for.
 const OFF: u32 = 2;
 
-/// A thread's state. The first eight fields are known to the assembly by their offsets.
+/// A thread's state. The first nine fields are known to the assembly by their offsets.
 #[repr(C, align(64))]
 pub struct Thread {
     /// Where the next event goes.
@@ -63,6 +74,8 @@ pub struct Thread {
     pub last: u64,
     /// … if that ends here; the slow half leaves 0.
     pub last_pos: u64,
+    /// Calls that hold no recorded one and take fewer ticks are dropped.
+    pub min_ticks: u64,
     base: *mut Frame,
     chunk: *mut u8,
     chunk_bytes: usize,
@@ -77,7 +90,11 @@ pub struct Thread {
     held: u32,
     mask: u64,
     stack: (u64, u64),
-    open_limit: *mut Frame,
+    /// What `limit` is while calls are recorded.
+    depth_limit: *mut Frame,
+    gate: Gate,
+    /// Bytes that the file keeps; 0: all.
+    keep_bytes: u64,
 }
 
 impl Thread {
@@ -88,14 +105,16 @@ impl Thread {
             return false;
         }
         self.busy = 1;
-        self.open_limit = self.limit;
         self.limit = core::ptr::null_mut();
         true
     }
 
     /// Lets the fast half in again.
     pub fn unlock(&mut self) {
-        self.limit = self.open_limit;
+        // While the rules record nothing, every entry comes here and is looked at.
+        if self.gate.is_open() {
+            self.limit = self.depth_limit;
+        }
         let held = core::mem::take(&mut self.held);
         let mask = self.mask;
         self.busy = 0;
@@ -112,9 +131,9 @@ impl Thread {
         }
     }
 
-    /// A function was entered whose return address stands at `slot`. True when it was recorded and a sled's stub
+    /// A function was entered whose return address stands at `slot`; of a sled, with its rules. True when it was recorded and a sled's stub
     /// is to call it; otherwise the slot holds what it is to return to.
-    pub fn enter(&mut self, addr: u64, slot: u64, sled: bool) -> bool {
+    pub fn enter(&mut self, addr: u64, slot: u64, sled: Option<u64>) -> bool {
         if !self.ready(slot) {
             return false;
         }
@@ -128,8 +147,8 @@ impl Thread {
         } else {
             self.close_left(slot);
         }
-        let recorded = self.push(addr, Frame::new(back, slot));
-        if recorded && !is_tail && sled {
+        let recorded = self.open(addr, Frame::new(back, slot), sled.unwrap_or(0));
+        if recorded && !is_tail && sled.is_some() {
             return true;
         }
         if !(recorded && is_tail) {
@@ -139,11 +158,39 @@ impl Thread {
         false
     }
 
+    /// Opens a call as the rules say; false when its return need not be seen.
+    fn open(&mut self, addr: u64, mut frame: Frame, rules: u64) -> bool {
+        let was_open = self.gate.is_open();
+        let marks = self.gate.enter(rules);
+        frame.slot |= marks;
+        let opened = if self.gate.is_open() {
+            self.push(addr, frame)
+        } else {
+            // Muted by this very call: its end must be seen, to go on.
+            was_open && frame.is_silent() && self.push_frame(frame)
+        };
+        if !opened {
+            self.gate.leave(marks);
+        }
+        opened
+    }
+
+    fn push_frame(&mut self, frame: Frame) -> bool {
+        if self.top >= self.depth_limit {
+            return false;
+        }
+        // SAFETY: top < depth_limit, so the frame is ours.
+        unsafe { *self.top = frame };
+        // SAFETY: at most `depth_limit`.
+        self.top = unsafe { self.top.add(1) };
+        true
+    }
+
     /// Closes the call whose return address stood at `slot`; that address.
     fn replaced(&mut self, slot: u64) -> u64 {
         let mut below = 0;
         while let Some(frame) = self.frame(below) {
-            if frame.slot == slot {
+            if frame.place() == slot {
                 self.pop_to(below);
                 return frame.back;
             }
@@ -156,7 +203,7 @@ impl Thread {
     pub fn enter_reported(&mut self, addr: u64, sp: u64) {
         if self.ready(sp) {
             self.close_left(sp);
-            let recorded = self.push(addr, Frame::new(addr, sp | REPORTED));
+            let recorded = self.open(addr, Frame::new(addr, sp | REPORTED), 0);
             self.refused += u32::from(!recorded);
         }
     }
@@ -185,7 +232,7 @@ impl Thread {
     pub fn exit(&mut self, slot: u64) -> u64 {
         let mut below = 0;
         while let Some(frame) = self.frame(below) {
-            if frame.slot & !UNHOOKED == slot {
+            if frame.place() == slot {
                 let back = frame.back;
                 self.pop_to(below);
                 return back;
@@ -199,7 +246,7 @@ impl Thread {
     pub fn unhook(&mut self) {
         self.each_hooked(|frame| {
             // SAFETY: the frame is open, so its slot still holds our trampoline's address.
-            unsafe { *((frame.slot & !UNHOOKED) as *mut u64) = frame.back };
+            unsafe { *(frame.place() as *mut u64) = frame.back };
             frame.slot |= UNHOOKED;
         });
     }
@@ -216,7 +263,7 @@ impl Thread {
         while self.state == LIVE
             && let Some(frame) = self.frame(0)
         {
-            let slot = frame.slot & !UNHOOKED;
+            let slot = frame.place();
             if slot >= sp || !self.same_stack(slot, sp) {
                 break;
             }
@@ -230,7 +277,7 @@ impl Thread {
             if frame.slot & UNHOOKED != 0 {
                 frame.slot &= !UNHOOKED;
                 // SAFETY: the frame is open and above the catching one, its slot is intact.
-                unsafe { *(frame.slot as *mut u64) = crate::hook::trampoline() };
+                unsafe { *(frame.place() as *mut u64) = crate::hook::trampoline() };
             }
         });
     }
@@ -292,8 +339,11 @@ impl Thread {
         self.base = unsafe { bottom.add(1) };
         self.top = self.base;
         // SAFETY: as above.
-        self.open_limit = unsafe { self.base.add(options.depth.min(MAX_FRAMES)) };
+        self.depth_limit = unsafe { self.base.add(options.depth.min(MAX_FRAMES)) };
         self.stack = start::mapping_of(sp);
+        self.gate = Gate::new(&options);
+        self.min_ticks = options.min_ticks;
+        self.keep_bytes = options.keep_bytes;
         if self.make_file() {
             self.state = LIVE;
         }
@@ -304,6 +354,10 @@ impl Thread {
         self.fd = fd;
         self.file_bytes = 0;
         (self.chunk, self.chunk_bytes) = (core::ptr::null_mut(), l::CHUNK_BYTES_MIN / 2);
+        if self.keep_bytes > 0 {
+            // Chunks of one size, so that each begins at a multiple of it.
+            self.chunk_bytes = self.chunk_bytes_max() / 2;
+        }
         if !self.next_chunk() {
             return false;
         }
@@ -312,6 +366,7 @@ impl Thread {
             tid: sys::tid(),
             tsc: sys::ticks(),
             monotonic_ns: sys::monotonic_ns(),
+            first: 0,
         };
         // SAFETY: the chunk is at least CHUNK_BYTES_MIN long, the header shorter.
         unsafe { core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.chunk, l::HEADER_BYTES) };
@@ -330,7 +385,7 @@ impl Thread {
     /// Moves on to the file's next chunk; false when there is no more space.
     fn next_chunk(&mut self) -> bool {
         self.hold_signals();
-        let chunk_bytes = (self.chunk_bytes * 2).min(l::CHUNK_BYTES_MAX);
+        let chunk_bytes = (self.chunk_bytes * 2).min(self.chunk_bytes_max());
         let bytes = self.file_bytes + chunk_bytes as u64;
         if !sys::truncate(self.fd, bytes) {
             return false;
@@ -342,12 +397,37 @@ impl Thread {
         }
         (self.chunk, self.chunk_bytes) = (chunk, chunk_bytes);
         self.file_bytes = bytes;
+        self.drop_oldest();
         // SAFETY: both lie within the chunk just mapped.
         unsafe {
             self.pos = chunk.cast();
             self.end = chunk.add(chunk_bytes).cast::<u64>().sub(SLACK_EVENTS);
         }
         true
+    }
+
+    /// An eighth of what is kept, so that no more than that is kept beyond what was asked for.
+    fn chunk_bytes_max(&self) -> usize {
+        let part = (self.keep_bytes as usize / 8).next_power_of_two();
+        if self.keep_bytes == 0 {
+            l::CHUNK_BYTES_MAX
+        } else {
+            part.clamp(l::CHUNK_BYTES_MIN, l::CHUNK_BYTES_MAX)
+        }
+    }
+
+    /// Gives the space of chunks back that are not to be kept; every chunk then tells its high parts anew.
+    fn drop_oldest(&mut self) {
+        if self.keep_bytes == 0 {
+            return;
+        }
+        (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
+        let size = self.chunk_bytes as u64;
+        let full = self.file_bytes - size;
+        let first = full.saturating_sub(self.keep_bytes) / size * size;
+        if first > 0 && sys::write_at(self.fd, &first.to_le_bytes(), l::HEADER_FIRST as u64) {
+            sys::punch(self.fd, l::PAGE_BYTES, first);
+        }
     }
 
     /// Fills what is left of the old chunk with empty control events, so that no 0 ends the file early.
@@ -395,7 +475,7 @@ impl Thread {
     }
 
     fn push(&mut self, addr: u64, frame: Frame) -> bool {
-        if self.top >= self.open_limit || !self.room() {
+        if self.top >= self.depth_limit || !self.room() {
             return false;
         }
         if self.lost > 0 {
@@ -409,27 +489,18 @@ impl Thread {
         }
         let tsc = self.time();
         self.word(l::entry_word(addr, tsc));
-        // SAFETY: top < open_limit, so the frame is ours.
-        unsafe { *self.top = frame };
-        // SAFETY: at most `limit`.
-        self.top = unsafe { self.top.add(1) };
-        true
+        self.push_frame(frame)
     }
 
     /// Closes the innermost call as left without returning.
     fn left(&mut self) {
-        if self.room() {
-            let tsc = self.time();
-            self.word(l::control_word(l::CONTROL_UNWOUND, tsc));
-        }
-        // SAFETY: only called with an open call.
-        self.top = unsafe { self.top.sub(1) };
+        self.remove(0, l::CONTROL_UNWOUND);
     }
 
     /// Closes calls whose stack frames are gone: something now stands at `slot`, at or above theirs.
     fn close_left(&mut self, slot: u64) {
         while let Some(frame) = self.frame(0) {
-            let old = frame.slot & !UNHOOKED;
+            let old = frame.place();
             if old > slot || !self.same_stack(old, slot) {
                 break;
             }
@@ -453,8 +524,8 @@ impl Thread {
         let Some(target) = self.frame(below) else { return };
         let mut above = below;
         while above > 0 {
-            let inner = self.frame(above - 1).map_or(0, |frame| frame.slot & !UNHOOKED);
-            if self.same_stack(inner, target.slot & !UNHOOKED) {
+            let inner = self.frame(above - 1).map_or(0, |frame| frame.place());
+            if self.same_stack(inner, target.place()) {
                 self.remove(above - 1, l::CONTROL_UNWOUND);
             }
             above -= 1;
@@ -468,9 +539,13 @@ impl Thread {
 
     /// Takes out the call `below` the innermost; calls of other stacks inside it stay open.
     fn remove(&mut self, below: usize, code: u64) {
-        if self.room() {
-            if below > 0 {
-                self.word(l::control_word(l::CONTROL_BELOW, below as u64));
+        let Some(frame) = self.frame(below) else { return };
+        self.gate.leave(frame.slot & (gate::ONLY | gate::NOT));
+        if !frame.is_silent() && self.room() {
+            let told =
+                (0..below).filter(|at| self.frame(*at).is_some_and(|inner| !inner.is_silent())).count();
+            if told > 0 {
+                self.word(l::control_word(l::CONTROL_BELOW, told as u64));
             }
             let tsc = self.time();
             self.word(if code == 0 { l::exit_word(tsc) } else { l::control_word(code, tsc) });

@@ -12,13 +12,15 @@
 //! and ours goes to the caller, as the processor predicts (and as a shadow stack wants it). Where the function
 //! has its frame already (`mcount`), its return address is replaced, and the way on is a jump.
 //
-// Layout of `Thread`: pos 0, end 8, top 16, limit 24, tsc_high 32, addr_high 36, last 40, last_pos 48.
+// Layout of `Thread`: pos 0, end 8, top 16, limit 24, tsc_high 32, addr_high 36, last 40, last_pos 48, min_ticks 56.
 // Of `Frame`, below top: back -32, slot -24, at -16, before -8.
 
 use core::arch::{asm, global_asm, naked_asm};
 
 use crate::buffer::{Frame, Thread};
 
+/// What the assembly sets aside.
+const THREAD_BYTES: usize = 256;
 const _: () = assert!(core::mem::offset_of!(Thread, pos) == 0);
 const _: () = assert!(core::mem::offset_of!(Thread, end) == 8);
 const _: () = assert!(core::mem::offset_of!(Thread, top) == 16);
@@ -27,7 +29,8 @@ const _: () = assert!(core::mem::offset_of!(Thread, tsc_high) == 32);
 const _: () = assert!(core::mem::offset_of!(Thread, addr_high) == 36);
 const _: () = assert!(core::mem::offset_of!(Thread, last) == 40);
 const _: () = assert!(core::mem::offset_of!(Thread, last_pos) == 48);
-const _: () = assert!(size_of::<Thread>() <= 192);
+const _: () = assert!(core::mem::offset_of!(Thread, min_ticks) == 56);
+const _: () = assert!(size_of::<Thread>() <= THREAD_BYTES);
 const _: () = assert!(core::mem::offset_of!(Frame, back) == 0 && core::mem::offset_of!(Frame, slot) == 8);
 const _: () = assert!(core::mem::offset_of!(Frame, at) == 16 && core::mem::offset_of!(Frame, before) == 24);
 const _: () = assert!(size_of::<Frame>() == 32);
@@ -40,9 +43,9 @@ global_asm!(
     .globl tally_thread
     .hidden tally_thread
     .type tally_thread, @object
-    .size tally_thread, 192
+    .size tally_thread, 256
 tally_thread:
-    .zero 192
+    .zero 256
 
     .text
     .p2align 5
@@ -114,6 +117,8 @@ tally_sled_tail:
     tail_call!("tally_sled_slow"),
     r#"
     cmp eax, eax
+    .hidden tally_sled_end
+    .globl tally_sled_end
 tally_sled_end:
     pop r11
     pop r9
@@ -125,6 +130,31 @@ tally_sled_end:
     jmp r11
 "#,
 );
+
+/// Where the stub of a sled with a rule goes: always to the slow half, which is told the rule.
+macro_rules! ruled_sled {
+    ($name:literal, $sled:literal) => {
+        global_asm!(
+            concat!(".text\n.globl ", $name, "\n.hidden ", $name, "\n", $name, ":\n"),
+            "push rax",
+            "push rcx",
+            "push rdx",
+            "push r10",
+            "push r9",
+            "mov rcx, r11",
+            "push r11",
+            "lea r10, [rsp + 48]",
+            slow_entry!($sled),
+            "jmp tally_sled_end",
+        );
+    };
+}
+
+// Bit 0: a sled; bits 1 to 4: `layout::SLED_NOT`, `_ONLY`, `_START`, `_STOP`.
+ruled_sled!("tally_sled_not", "3");
+ruled_sled!("tally_sled_only", "5");
+ruled_sled!("tally_sled_start", "9");
+ruled_sled!("tally_sled_stop", "17");
 
 global_asm!(
     r#"
@@ -138,6 +168,10 @@ rust_eh_personality:
 unsafe extern "C" {
     fn tally_return();
     fn tally_sled();
+    fn tally_sled_not();
+    fn tally_sled_only();
+    fn tally_sled_start();
+    fn tally_sled_stop();
     fn tally_sled_return();
 }
 
@@ -238,9 +272,11 @@ before_unwinding!(_longjmp, "5");
 before_unwinding!(siglongjmp, "6");
 before_unwinding!(__longjmp_chk, "7");
 
-/// Where a patched sled's stub goes, the function's body in r11.
-pub fn sled_address() -> u64 {
-    tally_sled as *const () as u64
+/// Where stubs of sleds go, the function's body in r11: without a rule, and for each of `layout::SLED_NOT`,
+/// `_ONLY`, `_START`, `_STOP`.
+pub fn sled_addresses() -> [u64; 5] {
+    [tally_sled, tally_sled_not, tally_sled_only, tally_sled_start, tally_sled_stop]
+        .map(|function: unsafe extern "C" fn()| function as *const () as u64)
 }
 
 /// What compiled-in calls of `-mfentry` and of plain `-pg` call.

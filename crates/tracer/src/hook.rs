@@ -4,6 +4,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::buffer::Thread;
 use crate::entry_x86_64 as entry;
+use crate::layout;
 
 /// What a hooked return address is replaced by.
 pub fn trampoline() -> u64 {
@@ -36,14 +37,18 @@ fn alone<R>(thread: *mut Thread, otherwise: R, work: impl FnOnce(&mut Thread) ->
     answer
 }
 
-/// Slow half of a compiled-in call at a function's start, or of a sled's stub (`sled`). Whether the stub is to
+/// Slow half of a compiled-in call at a function's start, or of a sled's stub (bit 0 of `sled`, its rule in the
+/// others). Whether the stub is to
 /// call the function's body; if not, it is to jump there.
 ///
 /// # Safety
 /// Called by the assembly only: `slot` holds the traced function's return address.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tally_slow_enter(thread: *mut Thread, addr: u64, slot: u64, sled: u32) -> u32 {
-    u32::from(alone(thread, false, |thread| thread.enter(addr, slot, sled != 0)))
+    let rules = [layout::SLED_NOT, layout::SLED_ONLY, layout::SLED_START, layout::SLED_STOP];
+    let rule = rules.into_iter().zip(1..).find(|(_, bit)| sled >> bit & 1 != 0).map_or(0, |(rule, _)| rule);
+    let sled = (sled & 1 != 0).then_some(rule);
+    u32::from(alone(thread, false, |thread| thread.enter(addr, slot, sled)))
 }
 
 /// Slow half of a hooked return; the address to go on at.

@@ -33,6 +33,8 @@ pub const HEADER_BYTES: usize = 64;
 pub const EVENT_BYTES: usize = 8;
 /// Bytes of a thread file's first chunk; each next one is twice as long, up to [`CHUNK_BYTES_MAX`].
 pub const CHUNK_BYTES_MIN: usize = 64 << 10;
+/// Bytes of a page: the header's own stays when the events after it are dropped.
+pub const PAGE_BYTES: u64 = 4096;
 /// Most bytes by which a thread file grows at once.
 pub const CHUNK_BYTES_MAX: usize = 4 << 20;
 
@@ -66,7 +68,7 @@ pub const CONTROL_BELOW: u64 = 6;
 /// What stands at the start of a thread file: `MAGIC`, then little-endian fields.
 ///
 /// ```text
-///  0 magic[8]   8 pid u32  12 tid u32  16 tsc u64  24 monotonic_ns u64  32 reserved[32]
+///  0 magic[8]   8 pid u32  12 tid u32  16 tsc u64  24 monotonic_ns u64  32 first u64  40 reserved[24]
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadHeader {
@@ -78,7 +80,12 @@ pub struct ThreadHeader {
     pub tsc: u64,
     /// `CLOCK_MONOTONIC` at the same moment, in ns.
     pub monotonic_ns: u64,
+    /// Offset of the first event kept; those before it were dropped. 0: none was.
+    pub first: u64,
 }
+
+/// Where [`ThreadHeader::first`] stands.
+pub const HEADER_FIRST: usize = 32;
 
 impl ThreadHeader {
     /// The header as it stands in the file.
@@ -90,6 +97,7 @@ impl ThreadHeader {
         out[12..16].copy_from_slice(&self.tid.to_le_bytes());
         out[16..24].copy_from_slice(&self.tsc.to_le_bytes());
         out[24..32].copy_from_slice(&self.monotonic_ns.to_le_bytes());
+        out[HEADER_FIRST..40].copy_from_slice(&self.first.to_le_bytes());
         out
     }
 
@@ -102,7 +110,13 @@ impl ThreadHeader {
         }
         let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        Some(Self { pid: u32_at(8), tid: u32_at(12), tsc: u64_at(16), monotonic_ns: u64_at(24) })
+        Some(Self {
+            pid: u32_at(8),
+            tid: u32_at(12),
+            tsc: u64_at(16),
+            monotonic_ns: u64_at(24),
+            first: u64_at(HEADER_FIRST),
+        })
     }
 }
 
@@ -194,6 +208,23 @@ pub const SLEDS_NAME: &str = "sleds";
 pub const SLEDS_MAGIC: [u8; 8] = *b"tallysl1";
 /// In the sled list: the compiled-in call there becomes a nop, its function is not traced.
 pub const SLED_OFF: u64 = 1 << 63;
+/// In the sled list: neither this function nor what it calls is recorded.
+pub const SLED_NOT: u64 = 1 << 62;
+/// In the sled list: only this function and what it calls is recorded (with [`START_VARIABLE`] `only`).
+pub const SLED_ONLY: u64 = 1 << 61;
+/// In the sled list: recording starts here, if it was off.
+pub const SLED_START: u64 = 1 << 60;
+/// In the sled list: recording stops here, until it is started.
+pub const SLED_STOP: u64 = 1 << 59;
+/// The bits of a listed address that are none of the address.
+pub const SLED_RULES: u64 = SLED_OFF | SLED_NOT | SLED_ONLY | SLED_START | SLED_STOP;
+/// The environment variable that says how recording begins: `only` (inside functions of `SLED_ONLY`), `off`, or both
+/// with a comma; otherwise everything is recorded from the start.
+pub const START_VARIABLE: &str = "TALLY_CALLS_START";
+/// The environment variable with the ns below which calls that hold no recorded call are dropped (decimal).
+pub const MIN_VARIABLE: &str = "TALLY_CALLS_MIN_NS";
+/// The environment variable with the bytes that a thread's file keeps, its oldest being dropped (decimal).
+pub const KEEP_VARIABLE: &str = "TALLY_CALLS_KEEP_BYTES";
 /// The environment variable that names the recording's folder; without it the recorder stays quiet.
 pub const DIR_VARIABLE: &str = "TALLY_CALLS_DIR";
 /// The environment variable with the greatest depth to record (a decimal number).
@@ -285,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_header_reads_as_written() {
-        let header = ThreadHeader { pid: 1, tid: 2, tsc: 3 << 40, monotonic_ns: 4 };
+        let header = ThreadHeader { pid: 1, tid: 2, tsc: 3 << 40, monotonic_ns: 4, first: 5 };
         assert_eq!(ThreadHeader::parse(&header.to_bytes()), Some(header));
         assert_eq!(ThreadHeader::parse(&header.to_bytes()[1..]), None);
     }

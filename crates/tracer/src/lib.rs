@@ -18,6 +18,8 @@ mod entry_parts;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 mod entry_x86_64;
 #[cfg(tally_preload)]
+mod gate;
+#[cfg(tally_preload)]
 mod hook;
 #[cfg(tally_preload)]
 mod sled;

@@ -4,11 +4,11 @@
 //! jump to a stub of its own, which knows the function's body. Which, the `tally` that started the program has
 //! written into the folder; here they are only found in memory and patched, before the program's own code runs.
 
-use crate::entry_x86_64::{compiled_in, sled_address};
+use crate::entry_x86_64::{compiled_in, sled_addresses};
 use crate::layout::{self, CallForm, NOPS, SLED_BYTES_MAX, XRAY};
 use crate::sys::{self, Text};
 
-/// A stub: `lea r11, [rip + body]`, `jmp [rip + recorder]`. Before an object's first, the recorder's address.
+/// A stub: `lea r11, [rip + body]`, `jmp [rip + recorder]`. Before an object's first, the recorder's addresses.
 const STUB_BYTES: usize = 16;
 const PAGE_BYTES: usize = 4096;
 
@@ -118,9 +118,9 @@ fn patch(object: &Loaded, sleds: &[u8]) {
             continue;
         }
         for listed in layout::sled_addresses(sleds) {
-            let at = object.bias.wrapping_add(listed & !layout::SLED_OFF) as usize;
+            let at = object.bias.wrapping_add(listed & !layout::SLED_RULES) as usize;
             if at >= from && at + SLED_BYTES_MAX <= to {
-                patch_one(at, listed & layout::SLED_OFF != 0, &mut stubs);
+                patch_one(at, listed & layout::SLED_RULES, &mut stubs);
             }
         }
         sys::protect(from, to - from, sys::PROT.0 | sys::PROT.2);
@@ -151,13 +151,13 @@ fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
     }
 }
 
-/// Turns the sled at `at` into a jump to a stub, or into a nop (`off`); refuses anything else that stands there.
-fn patch_one(at: usize, off: bool, stubs: &mut Stubs) {
+/// Turns the sled at `at` into a jump to a stub, or into a nop, as `rules` say; refuses anything else that stands there.
+fn patch_one(at: usize, rules: u64, stubs: &mut Stubs) {
     const NOP_6: [u8; 6] = [0x66, 0x0f, 0x1f, 0x44, 0, 0];
     // SAFETY: within a segment that was just made readable and writable, SLED_BYTES_MAX before its end.
     let code = unsafe { &mut *(at as *mut [u8; SLED_BYTES_MAX]) };
     let Some(bytes) = sled_bytes(code, at) else { return };
-    if off {
+    if rules & layout::SLED_OFF != 0 {
         match bytes {
             5 => code[..5].copy_from_slice(&NOPS[1]),
             6 => code[..6].copy_from_slice(&NOP_6),
@@ -165,7 +165,7 @@ fn patch_one(at: usize, off: bool, stubs: &mut Stubs) {
         }
         return;
     }
-    let Some(stub) = stubs.add(at + bytes) else { return };
+    let Some(stub) = stubs.add(at + bytes, rules) else { return };
     let Ok(distance) = i32::try_from(stub as i64 - (at as i64 + 5)) else { return };
     code[0] = 0xe9;
     code[1..5].copy_from_slice(&distance.to_le_bytes());
@@ -183,23 +183,27 @@ impl Stubs {
     fn new(near: u64, count: usize) -> Option<Self> {
         const REACH_BYTES: u64 = 1 << 30;
         const STEP_BYTES: u64 = 1 << 20;
-        let bytes = (STUB_BYTES * (count + 1)).next_multiple_of(PAGE_BYTES);
+        let recorders = sled_addresses();
+        let head = size_of_val(&recorders).next_multiple_of(STUB_BYTES);
+        let bytes = (head + STUB_BYTES * count).next_multiple_of(PAGE_BYTES);
         let first = (near as usize + PAGE_BYTES) & !(PAGE_BYTES - 1);
         for step in 0..REACH_BYTES / STEP_BYTES {
             let hint = first + (step * STEP_BYTES) as usize;
             let memory = sys::map_memory(hint, bytes)?;
             if (memory as usize).abs_diff(first) < REACH_BYTES as usize {
                 // SAFETY: fresh memory of ours, at least a page.
-                unsafe { memory.cast::<u64>().write(sled_address()) };
-                return Some(Self { memory, bytes, used: STUB_BYTES });
+                unsafe { memory.cast::<[u64; 5]>().write(recorders) };
+                return Some(Self { memory, bytes, used: head });
             }
             sys::unmap(memory, bytes);
         }
         None
     }
 
-    /// A stub that hands `body` to the recorder; its address.
-    fn add(&mut self, body: usize) -> Option<usize> {
+    /// A stub that hands `body` to the recorder; its address. The first of its rules counts.
+    fn add(&mut self, body: usize, rules: u64) -> Option<usize> {
+        let known = [layout::SLED_NOT, layout::SLED_ONLY, layout::SLED_START, layout::SLED_STOP];
+        let recorder = known.iter().position(|rule| rules & rule != 0).map_or(0, |at| at + 1);
         if self.used + STUB_BYTES > self.bytes {
             return None;
         }
@@ -207,7 +211,8 @@ impl Stubs {
         let at = unsafe { self.memory.add(self.used) };
         let stub = at as usize;
         let to_body = i32::try_from(body as i64 - (stub as i64 + 7)).ok()?;
-        let to_recorder = i32::try_from(self.memory as i64 - (stub as i64 + 13)).ok()?;
+        let pointer = self.memory as i64 + (recorder * size_of::<u64>()) as i64;
+        let to_recorder = i32::try_from(pointer - (stub as i64 + 13)).ok()?;
         let mut code = [0x90; STUB_BYTES];
         code[..3].copy_from_slice(&[0x4c, 0x8d, 0x1d]);
         code[3..7].copy_from_slice(&to_body.to_le_bytes());

@@ -9,8 +9,20 @@ use crate::{hook, layout, sled, sys};
 pub struct Options {
     /// Calls nested deeper are not recorded.
     pub depth: usize,
+    /// Calls that hold no recorded one and take fewer ticks are dropped.
+    pub min_ticks: u64,
+    /// Bytes that a thread's file keeps; 0: all.
+    pub keep_bytes: u64,
+    /// Only calls inside chosen functions are recorded.
+    pub any_only: bool,
+    /// Nothing is recorded until a function starts it.
+    pub starts_off: bool,
 }
 
+static MIN_TICKS: AtomicU64 = AtomicU64::new(0);
+static KEEP_BYTES: AtomicU64 = AtomicU64::new(0);
+static ANY_ONLY: AtomicBool = AtomicBool::new(false);
+static STARTS_OFF: AtomicBool = AtomicBool::new(false);
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 static DEPTH: AtomicUsize = AtomicUsize::new(usize::MAX);
 static MAPS_WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -24,7 +36,13 @@ static DIR: [core::sync::atomic::AtomicU8; DIR_MAX] =
 
 /// The options; `None` before start-up and when no recording is asked for.
 pub fn options() -> Option<Options> {
-    ACTIVE.load(Ordering::Acquire).then(|| Options { depth: DEPTH.load(Ordering::Relaxed) })
+    ACTIVE.load(Ordering::Acquire).then(|| Options {
+        depth: DEPTH.load(Ordering::Relaxed),
+        min_ticks: MIN_TICKS.load(Ordering::Relaxed),
+        keep_bytes: KEEP_BYTES.load(Ordering::Relaxed),
+        any_only: ANY_ONLY.load(Ordering::Relaxed),
+        starts_off: STARTS_OFF.load(Ordering::Relaxed),
+    })
 }
 
 fn path() -> sys::Text<{ DIR_MAX + 64 }> {
@@ -161,20 +179,54 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
         return;
     }
     DIR_BYTES.store(bytes, Ordering::Relaxed);
-    let mut depth = 0usize;
     // SAFETY: as above.
-    let limited = unsafe {
-        variable(environment, layout::DEPTH_VARIABLE, |_, digit| {
-            depth = depth.saturating_mul(10) + usize::from(digit.saturating_sub(b'0'));
-        })
-    };
-    if limited {
-        DEPTH.store(depth, Ordering::Relaxed);
-    }
+    unsafe { read_options(environment) };
     ACTIVE.store(true, Ordering::Release);
     write_maps();
     sled::patch_all(path());
     register_fork();
+}
+
+/// # Safety
+/// As of [`variable`].
+unsafe fn read_options(environment: *const *const u8) {
+    // SAFETY: as the caller says.
+    let number = |name: &str| unsafe {
+        let mut value = 0u64;
+        let found = variable(environment, name, |_, digit| {
+            value = value.saturating_mul(10).saturating_add(u64::from(digit.saturating_sub(b'0')));
+        });
+        found.then_some(value)
+    };
+    if let Some(depth) = number(layout::DEPTH_VARIABLE) {
+        DEPTH.store(depth as usize, Ordering::Relaxed);
+    }
+    if let Some(ns) = number(layout::MIN_VARIABLE) {
+        MIN_TICKS.store(ticks_of(ns), Ordering::Relaxed);
+    }
+    KEEP_BYTES.store(number(layout::KEEP_VARIABLE).unwrap_or(0), Ordering::Relaxed);
+    // The words are told by a letter that only one of them has.
+    // SAFETY: as the caller says.
+    unsafe {
+        variable(environment, layout::START_VARIABLE, |_, letter| match letter {
+            b'y' => ANY_ONLY.store(true, Ordering::Relaxed),
+            b'f' => STARTS_OFF.store(true, Ordering::Relaxed),
+            _ => {}
+        });
+    }
+}
+
+/// Ticks in so many ns, by watching both clocks for a moment.
+fn ticks_of(ns: u64) -> u64 {
+    const WATCH_NS: u64 = 2_000_000;
+    let (ticks, from_ns) = (sys::ticks(), sys::monotonic_ns());
+    loop {
+        let passed_ns = sys::monotonic_ns() - from_ns;
+        if passed_ns >= WATCH_NS {
+            let passed = u128::from(sys::ticks() - ticks);
+            return (u128::from(ns) * passed / u128::from(passed_ns)) as u64;
+        }
+    }
 }
 
 fn register_fork() {

@@ -27,6 +27,8 @@ mod number {
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGPROCMASK: usize = 14;
+    pub const PWRITE64: usize = 18;
+    pub const FALLOCATE: usize = 285;
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
     pub const FTRUNCATE: usize = 77;
@@ -79,6 +81,23 @@ pub fn write(fd: i32, from: &[u8]) -> usize {
 pub fn truncate(fd: i32, bytes: u64) -> bool {
     // SAFETY: changes only a file of ours.
     unsafe { call(number::FTRUNCATE, [fd as usize, bytes as usize, 0, 0, 0, 0]) == 0 }
+}
+
+/// Writes `from` at `offset`; whether all of it was taken.
+pub fn write_at(fd: i32, from: &[u8], offset: u64) -> bool {
+    // SAFETY: the kernel reads `from.len()` bytes there.
+    let n = unsafe {
+        call(number::PWRITE64, [fd as usize, from.as_ptr() as usize, from.len(), offset as usize, 0, 0])
+    };
+    n == from.len() as isize
+}
+
+/// Gives the space of a file's bytes from `from` up to `to` back; they read as 0.
+pub fn punch(fd: i32, from: u64, to: u64) {
+    const KEEP_SIZE_PUNCH_HOLE: usize = 3;
+    let bytes = to.saturating_sub(from) as usize;
+    // SAFETY: changes only a file of ours; what the thread still maps lies behind `to`.
+    unsafe { call(number::FALLOCATE, [fd as usize, KEEP_SIZE_PUNCH_HOLE, from as usize, bytes, 0, 0]) };
 }
 
 /// Maps `bytes` of a file of ours, shared and writable, from `offset`.

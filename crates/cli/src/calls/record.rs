@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::folder::{Folder, Summary};
 use super::pattern::Pattern;
-use super::sleds::{self, Instrumented};
+use super::sleds::{self, Instrumented, Rules};
 use crate::out;
 use crate::text::number;
 use tracer::layout;
@@ -41,6 +41,24 @@ pub struct Args {
     /// Patch only functions of this name or pattern (with patchable entries; can be repeated)
     #[arg(short = 'P', long = "patch", value_name = "FUNC")]
     pub patch: Vec<String>,
+    /// Only calls of this function and what they call (needs sleds; can be repeated)
+    #[arg(short = 'F', long = "filter", value_name = "FUNC")]
+    pub only: Vec<String>,
+    /// Not calls of this function nor what they call (needs sleds; can be repeated)
+    #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
+    pub not: Vec<String>,
+    /// Begin (FUNC@trace_on) or stop (FUNC@trace_off) recording where FUNC is called (needs sleds; can be repeated)
+    #[arg(short = 'T', long = "trigger", value_name = "FUNC@WHAT")]
+    pub trigger: Vec<String>,
+    /// Record nothing until a trigger begins it
+    #[arg(long)]
+    pub disable: bool,
+    /// Drop calls that took less, unless one in them was kept: 10us, 1ms (without a unit: ns)
+    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = super::view::duration_ns_of)]
+    pub min_ns: Option<u64>,
+    /// Flight recorder: keep only the last SIZE of each thread: 512k, 16M, 1G (8 to 16 bytes a call)
+    #[arg(long, value_name = "SIZE", value_parser = crate::recording::value::parse_bytes)]
+    pub max_bytes: Option<u64>,
     /// Say nothing at the end
     #[arg(short, long)]
     pub quiet: bool,
@@ -59,9 +77,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let name = args.command.first().context("no command given")?;
     let program = find_program(name)?;
-    let patterns: Vec<Pattern> = args.patch.iter().map(|text| Pattern::new(text)).collect();
-    let found = sleds::look(&program, &patterns)?;
-    check(&program, &found, &patterns)?;
+    let rules = rules(args)?;
+    let found = sleds::look(&program, &rules)?;
+    check(&program, &found, &rules)?;
     prepare(&args.output, &program, &found)?;
     let end = run_command(args)?;
     if !args.quiet {
@@ -69,6 +87,23 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out::note(&closing_line(&args.output, &folder.summary()));
     }
     Ok(ExitCode::from(end))
+}
+
+/// What the flags say of functions.
+fn rules(args: &Args) -> anyhow::Result<Rules> {
+    let of = |texts: &[String], rule: u64| texts.iter().map(|text| (Pattern::new(text), rule)).collect();
+    let mut at: Vec<(Pattern, u64)> = of(&args.not, layout::SLED_NOT);
+    at.append(&mut of(&args.only, layout::SLED_ONLY));
+    for text in &args.trigger {
+        let rule = match text.rsplit_once('@') {
+            Some((_, "trace_on")) => layout::SLED_START,
+            Some((_, "trace_off")) => layout::SLED_STOP,
+            _ => bail!("-T {text}: it is FUNC@trace_on or FUNC@trace_off"),
+        };
+        let (function, _) = text.rsplit_once('@').unwrap_or_default();
+        at.push((Pattern::new(function), rule));
+    }
+    Ok(Rules { wanted: args.patch.iter().map(|text| Pattern::new(text)).collect(), at })
 }
 
 /// The file that the shell would start.
@@ -86,10 +121,16 @@ fn find_program(name: &OsString) -> anyhow::Result<PathBuf> {
 }
 
 /// Says what is missing when nothing would be recorded.
-fn check(program: &Path, found: &Instrumented, patterns: &[Pattern]) -> anyhow::Result<()> {
+fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<()> {
     let shown = program.display();
     if found.is_static {
         bail!("{shown} is statically linked, so the recorder can't be loaded into it; link it dynamically");
+    }
+    if !rules.at.is_empty() && found.ruled == 0 {
+        bail!(
+            "-F, -N and -T mean no function of {shown} that has a sled (`__fentry__`, patchable entry, XRay); \
+             `tally calls` takes -F and -N too, when all is recorded"
+        );
     }
     let none = found.sleds.is_empty() && found.wanted_calls == 0;
     if none && found.left > 0 {
@@ -101,7 +142,7 @@ fn check(program: &Path, found: &Instrumented, patterns: &[Pattern]) -> anyhow::
             "tally calls: {shown} is not instrumented, only calls in instrumented libraries will be seen; \
              build it with -pg, -finstrument-functions or -fpatchable-function-entry=5"
         ));
-    } else if !patterns.is_empty() && none {
+    } else if !rules.wanted.is_empty() && none {
         out::note("tally calls: -P has no effect on -finstrument-functions: all its calls are recorded");
     }
     Ok(())
@@ -126,7 +167,7 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<(
 
 /// The sled list's bytes; see `tracer::layout`.
 fn sled_list(program: &Path, found: &Instrumented) -> Vec<u8> {
-    let on = found.sleds.iter().map(|svma| svma.0);
+    let on = found.sleds.iter().map(|(svma, rule)| svma.0 | rule);
     let off = found.off.iter().map(|svma| svma.0 | layout::SLED_OFF);
     let addresses: Vec<u64> = on.chain(off).collect();
     layout::sled_list(program.as_os_str().as_bytes(), &addresses)
@@ -142,6 +183,7 @@ fn run_command(args: &Args) -> anyhow::Result<u8> {
     if let Some(depth) = args.depth {
         command.env(layout::DEPTH_VARIABLE, depth.to_string());
     }
+    set_options(&mut command, args);
     let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
     let end = wait(&mut child, &signals)?;
     let info = format!(
@@ -151,6 +193,23 @@ fn run_command(args: &Args) -> anyhow::Result<u8> {
     );
     fs::write(dir.join("info"), info).context("can't write the recording's info")?;
     Ok(end)
+}
+
+/// Tells the recorder in the program what the flags say.
+fn set_options(command: &mut Command, args: &Args) {
+    if let Some(ns) = args.min_ns {
+        command.env(layout::MIN_VARIABLE, ns.to_string());
+    }
+    if let Some(bytes) = args.max_bytes {
+        command.env(layout::KEEP_VARIABLE, bytes.to_string());
+    }
+    let start = match (args.only.is_empty(), args.disable) {
+        (true, false) => return,
+        (false, false) => "only",
+        (true, true) => "off",
+        (false, true) => "only,off",
+    };
+    command.env(layout::START_VARIABLE, start);
 }
 
 /// The recorder before whatever is preloaded already.

@@ -12,8 +12,10 @@ use tracer::layout::{self, CallForm, NOPS, XRAY};
 pub struct Instrumented {
     /// The calls compiled in, such as `__fentry__`.
     pub calls: Vec<&'static str>,
-    /// Stated addresses of what can be patched at the starts of the functions wanted.
-    pub sleds: Vec<Svma>,
+    /// Stated addresses of what can be patched at the starts of the functions wanted, and their rules.
+    pub sleds: Vec<(Svma, u64)>,
+    /// Of those, with a rule.
+    pub ruled: usize,
     /// Stated addresses of the same, and of calls of `mcount`, in functions that are not wanted.
     pub off: Vec<Svma>,
     /// Functions wanted whose call of `mcount` stays as it is.
@@ -45,11 +47,27 @@ enum Start {
     Call(Svma),
 }
 
-/// Looks through an object file; `wanted` chooses among its functions (none: all).
+/// Which functions are recorded, and what happens at some of them.
+#[derive(Debug, Default)]
+pub struct Rules {
+    /// Only these are patched; none: all.
+    pub wanted: Vec<Pattern>,
+    /// What is done at a function (`layout::SLED_…`); the first that means it counts.
+    pub at: Vec<(Pattern, u64)>,
+}
+
+impl Rules {
+    /// The rule of a function, 0 without one.
+    fn of(&self, name: &str) -> u64 {
+        self.at.iter().find(|(pattern, _)| pattern.is(name)).map_or(0, |(_, rule)| *rule)
+    }
+}
+
+/// Looks through an object file; `rules` choose among its functions.
 ///
 /// # Errors
 /// If the file can't be read or is no ELF file.
-pub fn look(path: &Path, wanted: &[Pattern]) -> anyhow::Result<Instrumented> {
+pub fn look(path: &Path, rules: &Rules) -> anyhow::Result<Instrumented> {
     let object = ObjectFile::open(path).with_context(|| format!("can't read {}", path.display()))?;
     let symbols = dso::SymbolTable::load(&object, None);
     let mut found =
@@ -67,10 +85,13 @@ pub fn look(path: &Path, wanted: &[Pattern]) -> anyhow::Result<Instrumented> {
         if found.calls.is_empty() && !matches!(start, Start::Sled(_)) {
             continue;
         }
-        let is_wanted = wanted.is_empty() || pattern::any(wanted, &dso::demangle(symbol.name));
+        let name = dso::demangle(symbol.name);
+        let rule = rules.of(&name);
+        let is_wanted = rule != 0 || rules.wanted.is_empty() || pattern::any(&rules.wanted, &name);
+        found.ruled += usize::from(rule != 0 && matches!(start, Start::Sled(_)));
         found.left += usize::from(!is_wanted);
         match start {
-            Start::Sled(at) if is_wanted => found.sleds.push(at),
+            Start::Sled(at) if is_wanted => found.sleds.push((at, rule)),
             // A nop stays one, a call becomes one.
             Start::Sled(at) => found.off.push(at),
             Start::Call(at) if !is_wanted => found.off.push(at),

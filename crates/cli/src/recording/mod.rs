@@ -3,7 +3,7 @@
 mod events;
 mod sampling;
 mod target;
-mod value;
+pub mod value;
 
 pub use events::parse as requests;
 pub use sampling::SamplingArgs;

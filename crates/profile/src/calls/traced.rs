@@ -56,7 +56,8 @@ impl<'a> ThreadFile<'a> {
     /// [`TracedError::NoHeader`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, TracedError> {
         let header = ThreadHeader::parse(bytes).ok_or(TracedError::NoHeader)?;
-        Ok(Self { header, events: bytes.get(layout::HEADER_BYTES..).unwrap_or_default() })
+        let first = usize::try_from(header.first).unwrap_or(usize::MAX).max(layout::HEADER_BYTES);
+        Ok(Self { header, events: bytes.get(first..).unwrap_or_default() })
     }
 
     /// The steps in order: counter value and step, functions being addresses for now (see [`Steps`]).
