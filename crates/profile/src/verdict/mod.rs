@@ -45,6 +45,10 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
         return vec![found.swap_remove(idle)];
     }
     found.retain(|finding| finding.share >= LEAST);
+    // Saturation tells of preemptions itself.
+    if found.iter().any(|finding| finding.name == "cpu-saturation") {
+        found.retain(|finding| finding.name != "preemption");
+    }
     found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
     found.truncate(MOST);
     found

@@ -63,9 +63,10 @@ pub(super) fn network(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// 19: > 150 processes forked a second; fewer explain too little to be told.
+/// 19: > 50 processes forked a second while threads wait for a CPU, or > 500.
 pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
-    let rate = facts.system.forks_per_s.filter(|&rate| rate > 150.0)?;
+    let least = if facts.waiting_for_cpu() > 0.1 { 50.0 } else { 500.0 };
+    let rate = facts.system.forks_per_s.filter(|&rate| rate > least)?;
     let claim = format!("Short processes: {rate:.0} are started a second on this machine.");
-    finding((rate / 5000.0).min(0.5), claim, vec![], vec![], "tally record -e sched:sched_process_exec -a")
+    finding((rate / 1500.0).min(0.5), claim, vec![], vec![], "tally record -e sched:sched_process_exec -a")
 }

@@ -3,21 +3,21 @@
 use super::{finding, hot, pct};
 use crate::verdict::{Facts, Finding};
 
-/// 1: running ≥ 85 % of active time, > 70 % of it in user code.
+/// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let user = facts.user?;
-    if facts.on() < 0.85 || user <= 0.7 {
+    let blocked = facts.share(facts.times.blocked_total_ns());
+    if facts.on() < 0.85 * (facts.on() + blocked) || facts.on() == 0.0 || user <= 0.7 {
         return None;
     }
+    let waiting = facts.waiting_for_cpu();
+    let rest = if waiting > 0.1 { format!(" and {} waits to run", pct(waiting)) } else { String::new() };
     let claim = format!(
-        "CPU bound: {} of thread time is running, {} of that in user code.",
+        "CPU bound: {} of thread time is running{rest}; {} of the running is in user code.",
         pct(facts.on()),
         pct(user)
     );
-    let against = vec![
-        format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
-        format!("blocked: {}", pct(facts.share(facts.times.blocked_total_ns()))),
-    ];
+    let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
     finding(facts.on(), claim, hot(facts), against, "tally annotate (the hottest function's instructions)")
 }
 

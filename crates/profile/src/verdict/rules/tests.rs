@@ -43,6 +43,8 @@ fn a_computing_loop_is_cpu_bound_and_nothing_else() {
 #[test]
 fn running_rules() {
     check(1, calm(), with(|f| blocked(f, Reason::Disk, 100)));
+    // Others have the CPU half of the time: it is bound to it all the same.
+    check(1, with(|f| f.times.preempted_ns = 100 * UNIT), with(|f| f.user = None));
     let serial = |busy| {
         with(|f| {
             f.system.cpus = 8;
@@ -69,7 +71,14 @@ fn machine_rules() {
     check(5, with(|f| f.system.steal = Some(0.2)), with(|f| f.system.steal = Some(0.01)));
     check(7, with(|f| f.system.throttled = Some(0.4)), with(|f| f.system.throttled = Some(0.0)));
     check(17, with(|f| f.system.listen_drops = Some(9)), with(|f| f.system.tcp_retransmitted = Some(0.001)));
-    check(19, with(|f| f.system.forks_per_s = Some(400.0)), with(|f| f.system.forks_per_s = Some(3.0)));
+    let forks = |rate, waits| {
+        with(|f| {
+            f.system.forks_per_s = Some(rate);
+            f.times.runnable_ns = waits * UNIT;
+        })
+    };
+    check(19, forks(60.0, 50), forks(60.0, 0));
+    check(19, forks(900.0, 0), forks(3.0, 50));
     let busy = |share| {
         with(|f| {
             f.system.busiest_disk = Some(("vda".into(), share));
