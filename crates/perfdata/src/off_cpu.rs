@@ -97,6 +97,9 @@ pub mod flag {
     pub const NEW: u32 = 128;
     /// No interval but the sum of short ones that no sample stands for: no stack.
     pub const REST: u32 = 256;
+    /// No interval but a look at a waiting thread: state, system call, place and stack are of the wait that lasts at
+    /// the sample's time; its length is told by switch records. The period is the time between two looks.
+    pub const LOOK: u32 = 512;
 }
 
 /// Who ended a wait, or ran instead of a preempted thread.
@@ -129,6 +132,8 @@ pub struct Interval {
     pub args: [u64; 3],
     /// The waker or preemptor.
     pub other: Other,
+    /// The kernel function that it waits in, by name; empty if only its address is known (in the callchain).
+    pub place: String,
 }
 
 /// The payload of `oncpu-time`: one thread's exact sums. `total_ns` adds up to `end_ns - start_ns`.
@@ -175,7 +180,8 @@ impl Payload {
 }
 
 // Layout: u32 magic "tOF1"; u32 state; u32 flags; u32 syscall + 1 (0 = none); u64 since_ns; u64 length_ns; u64 args[3];
-//         u32 other_pid; u32 other_tid; char other_comm[16]; u64 n; u64 chain[n]
+//         u32 other_pid; u32 other_tid; char other_comm[16]; u64 n; u64 chain[n]; from here on only with a place:
+//         u64 bytes; char place[bytes]
 fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let state = State::from_code(u8::try_from(read.u32()?).unwrap_or(u8::MAX));
     let flags = read.u32()?;
@@ -185,6 +191,8 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let (pid, tid, comm) = (read.u32()?, read.u32()?, read.comm()?);
     let frames = usize::try_from(read.u64()?).ok()?;
     let chain = (0..frames).map_while(|_| read.u64()).collect();
+    let place = read.u64().and_then(|len| read.0.get(..usize::try_from(len).ok()?)).unwrap_or_default();
+    let place = String::from_utf8_lossy(place).into_owned();
     Some(Interval {
         state,
         flags,
@@ -193,6 +201,7 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
         syscall,
         args,
         other: Other { pid, tid, comm, chain },
+        place,
     })
 }
 
@@ -224,6 +233,10 @@ impl Interval {
         out.extend(comm_bytes(&self.other.comm));
         out.extend((self.other.chain.len() as u64).to_le_bytes());
         self.other.chain.iter().for_each(|frame| out.extend(frame.to_le_bytes()));
+        if !self.place.is_empty() {
+            out.extend((self.place.len() as u64).to_le_bytes());
+            out.extend(self.place.as_bytes());
+        }
         pad(out)
     }
 }
@@ -299,6 +312,7 @@ mod tests {
             syscall: Some(0),
             args: [3, u64::MAX, 4096],
             other: Other { pid: 7, tid: 8, comm: "kworker/0:1".into(), chain: vec![u64::MAX - 127, 0xffff] },
+            place: "folio_wait_bit_common".into(),
         };
         let raw = interval.to_bytes();
         assert_eq!((raw.len() + 4) % 8, 0);

@@ -159,21 +159,38 @@ fn open_tracepoint(name: &str) -> io::Result<Counter> {
 }
 
 fn tracepoints() -> Check {
-    match open_tracepoint("sched/sched_switch") {
-        Ok(_) => Check::good("tracepoints", "sched:sched_switch"),
-        Err(error) => Check::bad(
-            "tracepoints",
-            Health::No,
-            "",
-            match error.kind() {
-                io::ErrorKind::NotFound => "tracefs is not mounted".to_owned(),
-                _ => {
-                    format!("{error}; their ids in /sys/kernel/tracing are for root, or the event is refused")
-                }
-            },
-            "as root: mount -t tracefs tracefs /sys/kernel/tracing; ".to_owned() + &perf_remedy(-1),
+    let error = match open_tracepoint("sched/sched_switch") {
+        Ok(_) => return Check::good("tracepoints", "sched:sched_switch"),
+        Err(error) => error,
+    };
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let (why, remedy) = match (tracefs_of(&mounts), tracepoint_id("sched/sched_switch")) {
+        (None, _) => (
+            "tracefs is not mounted".to_owned(),
+            "as root: mount -t tracefs tracefs /sys/kernel/tracing".to_owned(),
         ),
-    }
+        (Some(at), Err(error)) => (
+            format!("{at} is mounted, but this user can't read the ids in it ({error})"),
+            format!(
+                "run as root, or as root: mount -o remount,mode=750,gid=YOUR_GROUP {at} and sysctl \
+                 kernel.perf_event_paranoid=-1 (or: setcap cap_perfmon=ep tally)"
+            ),
+        ),
+        (Some(_), Ok(_)) => (
+            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
+            perf_remedy(-1),
+        ),
+    };
+    Check::bad("tracepoints", Health::No, "", why, remedy)
+}
+
+/// Where tracefs is, by the text of /proc/mounts; debugfs has it below itself.
+fn tracefs_of(mounts: &str) -> Option<String> {
+    let of_type = |wanted: &str| {
+        let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        lines.find(|line| line.get(2) == Some(&wanted)).and_then(|line| line.get(1).map(ToString::to_string))
+    };
+    of_type("tracefs").or_else(|| of_type("debugfs").map(|at| at + "/tracing"))
 }
 
 /// The BPF engine is really started, on a thread that can not exist.
@@ -199,7 +216,7 @@ fn off_cpu_tier() -> Check {
     attr.flags.set(AttrFlags::CONTEXT_SWITCH, true);
     match open(&attr, CounterPlace::task(0)) {
         Ok(_) => {
-            let found = "tier C: when threads ran, by switch records (tally record --switch-events); no stacks of waits";
+            let found = "tier C: waits by switch records, their reasons and stacks by looks at /proc; own processes only";
             Check::bad("time off the CPU", Health::Partly, found, why, remedy)
         }
         Err(_) => Check::bad("time off the CPU", Health::No, "", why, remedy),
@@ -251,15 +268,36 @@ fn kernel_symbols() -> Check {
     if known {
         return Check::good("kernel symbols", "/proc/kallsyms");
     }
-    let level =
-        proc::sysctl("kernel/kptr_restrict").map_or_else(|| "?".to_owned(), |level| level.to_string());
-    Check::bad(
-        "kernel symbols",
-        Health::No,
-        "kernel functions stay without names",
-        format!("/proc/kallsyms hides its addresses; kernel.kptr_restrict is {level}"),
-        "as root: sysctl kernel.kptr_restrict=0, or: setcap cap_syslog=ep tally".to_owned(),
-    )
+    let level = proc::sysctl("kernel/kptr_restrict");
+    let paranoid = proc::sysctl("kernel/perf_event_paranoid");
+    let (why, remedy) = kallsyms_remedy(level, paranoid);
+    Check::bad("kernel symbols", Health::No, "kernel functions stay without names", why, remedy)
+}
+
+/// Why the addresses are hidden. With kptr_restrict 0 they are shown to those who may sample the kernel.
+// Source: linux v6.18 kernel/ksyms_common.c, kallsyms_show_value()
+fn kallsyms_remedy(restrict: Option<i64>, paranoid: Option<i64>) -> (String, String) {
+    let shown = |level: Option<i64>| level.map_or_else(|| "?".to_owned(), |level| level.to_string());
+    let (by_restrict, by_paranoid) =
+        (restrict.is_none_or(|level| level > 0), paranoid.is_none_or(|level| level > 1));
+    let mut sysctls = String::new();
+    if by_restrict {
+        sysctls += " kernel.kptr_restrict=0";
+    }
+    if by_paranoid {
+        sysctls += " kernel.perf_event_paranoid=1";
+    }
+    let why = format!(
+        "/proc/kallsyms hides its addresses: kernel.kptr_restrict is {}, kernel.perf_event_paranoid {}",
+        shown(restrict),
+        shown(paranoid)
+    );
+    let remedy = match (restrict, sysctls.as_str()) {
+        (Some(2..), _) => format!("as root: sysctl{sysctls} (with kptr_restrict=2 nobody sees them)"),
+        (_, "") => "run as root, or: setcap cap_syslog=ep tally".to_owned(),
+        _ => format!("run as root, or: setcap cap_syslog=ep tally, or as root: sysctl{sysctls}"),
+    };
+    (why, remedy)
 }
 
 fn locked_memory() -> Check {
@@ -290,4 +328,26 @@ fn other_processes() -> Check {
 fn short(text: &str) -> String {
     let line = text.split(" | ").next().unwrap_or(text);
     line.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracefs_is_found_by_its_type_or_below_debugfs() {
+        let both = "debugfs /sys/kernel/debug debugfs rw 0 0\ntracefs /sys/kernel/tracing tracefs rw 0 0\n";
+        assert_eq!(tracefs_of(both).as_deref(), Some("/sys/kernel/tracing"));
+        assert_eq!(tracefs_of("none /d debugfs rw 0 0").as_deref(), Some("/d/tracing"));
+        assert_eq!(tracefs_of("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn the_remedy_for_hidden_symbols_names_each_sysctl_that_hides_them() {
+        let remedy = |restrict, paranoid| kallsyms_remedy(Some(restrict), Some(paranoid)).1;
+        assert!(remedy(0, 2).ends_with("sysctl kernel.perf_event_paranoid=1"));
+        assert!(remedy(1, 2).ends_with("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"));
+        assert!(remedy(1, -1).ends_with("sysctl kernel.kptr_restrict=0"));
+        assert!(!remedy(2, 1).contains("cap_syslog"));
+    }
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::event::{EventSource, parse};
+use crate::off_cpu::{later, look};
 use crate::{proc, target};
 
 /// Every fuzz target with its name.
@@ -12,6 +13,8 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("proc_maps", proc_maps),
     ("proc_status", proc_status),
     ("cpu_list", cpu_list),
+    ("proc_syscall", proc_syscall),
+    ("kernel_btf", kernel_btf),
 ];
 
 /// The first line is an event text, the rest what each file of sysfs and tracefs says.
@@ -35,6 +38,14 @@ fn proc_status(data: &[u8]) {
 
 fn cpu_list(data: &[u8]) {
     let _ = target::parse_cpu_list(&String::from_utf8_lossy(data));
+}
+
+fn proc_syscall(data: &[u8]) {
+    let _ = look::parse_syscall(&String::from_utf8_lossy(data));
+}
+
+fn kernel_btf(data: &[u8]) {
+    let _ = later::find_function(data, b"a");
 }
 
 /// A machine on which every file has the same content and every folder the same entries.

@@ -149,6 +149,14 @@ pub fn threads(pid: u32) -> Option<Vec<u32>> {
     numbers_in(&format!("/proc/{pid}/task")).filter(|t| !t.is_empty())
 }
 
+/// The processes that a thread has started and that still live; empty if the kernel does not tell
+/// (`CONFIG_PROC_CHILDREN`).
+#[must_use]
+pub fn children(pid: u32, tid: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
 fn numbers_in(dir: &str) -> Option<Vec<u32>> {
     let entries = fs::read_dir(dir).ok()?;
     let mut found: Vec<u32> = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();

@@ -262,7 +262,11 @@ impl std::fmt::Display for Notice {
             }
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
             Self::NoOffCpu(why) => {
-                write!(f, "off the CPU: only when threads ran (tier C), no reasons or stacks of waits: {why}")
+                write!(
+                    f,
+                    "off the CPU (tier C): when threads ran by switch records, why they waited by looks at /proc; \
+                     short waits and wake-ups are not told: {why}"
+                )
             }
             Self::OffCpuPeriod(ns) => {
                 write!(f, "very many waits: one off-CPU sample stands for {} ms of a thread", ns / 1_000_000)

@@ -95,6 +95,10 @@ impl Printer<'_> {
             Some(Source::PerfOffCpu) => {
                 "from perf's offcpu-time: waits include the wait for a CPU; states and lives are not recorded"
             }
+            Some(Source::Looks) => {
+                "from switch records; reasons and stacks by looks at /proc: short waits have none, and waits include the \
+                 wait for a CPU"
+            }
             Some(Source::SwitchRecords) => "from switch records: no stacks and no reasons of waits",
         };
         if !source.is_empty() {

@@ -9,7 +9,7 @@ mod reason;
 mod tracker;
 
 pub use reason::Reason;
-pub(crate) use tracker::{Out, Tracker, state_of_text};
+pub(crate) use tracker::{Look, Out, Tracker, state_of_text};
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -34,6 +34,8 @@ pub struct Wait {
     pub syscall: Option<u32>,
     /// The first arguments of the system call.
     pub args: [u64; 3],
+    /// Why, if a look at the thread has told; else its stack and system call do.
+    pub told: Option<Reason>,
     /// Who ended it, or ran instead.
     pub other: Option<Other>,
     /// Bits of [`perfdata::off_cpu::flag`].
@@ -87,6 +89,8 @@ impl ThreadTotals {
 pub enum Source {
     /// Switch records: no stacks, no states.
     SwitchRecords,
+    /// Switch records for the lengths of waits, looks at /proc for reasons and stacks of all but the short ones.
+    Looks,
     /// `perf record --off-cpu`: no totals of running time.
     PerfOffCpu,
     /// `sched:sched_switch` samples.

@@ -7,7 +7,7 @@
 //! Knows times and ids only. A switch-in without its switch-out, or the other way round, is a lost event: the
 //! interval between is of unknown state.
 
-use super::{OffCpu, Other, Source, ThreadTotals, Wait};
+use super::{OffCpu, Other, Reason, Source, ThreadTotals, Wait};
 use crate::profile::TaskId;
 use crate::table::CallsiteId;
 use perfdata::off_cpu::{State, flag};
@@ -21,7 +21,12 @@ pub(crate) struct Tracker {
     order: Vec<u32>,
     first_ns: Option<u64>,
     last_ns: u64,
+    /// Waiting threads are looked at now and then: a wait that no look has met is a short one.
+    has_looks: bool,
 }
+
+/// Waits without a look that are longer than this are no short ones: the looks missed them for another reason.
+const LONG_WITHOUT_LOOK_NS: u64 = 200_000_000;
 
 #[derive(Debug)]
 struct Thread {
@@ -31,6 +36,10 @@ struct Thread {
     wake: Option<(u64, Other)>,
     callsite: Option<CallsiteId>,
     other: Option<Other>,
+    look: Option<Look>,
+    /// Short waits that no look has met: the next one that is met stands for them. Looks come at even times, so
+    /// each stands for as much time as any other.
+    carry_ns: u64,
     totals: [u64; 8],
     start_ns: u64,
     switches: u64,
@@ -56,7 +65,36 @@ pub(crate) struct Out {
     pub other: Option<Other>,
 }
 
+/// What a look at a waiting thread tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Sleeping, or uninterruptible.
+    pub state: State,
+    /// The system call it is in.
+    pub syscall: Option<u32>,
+    /// Its first arguments.
+    pub args: [u64; 3],
+    /// Why it waits.
+    pub told: Option<Reason>,
+    /// Its user stack.
+    pub callsite: Option<CallsiteId>,
+}
+
 impl Tracker {
+    /// Looks at waiting threads are part of the recording.
+    pub fn expect_looks(&mut self) {
+        self.has_looks = true;
+    }
+
+    /// Someone looked at a thread and found it waiting. Counts only for a thread that left its CPU by itself, or
+    /// has not been seen yet: it waited before the recording began.
+    pub fn look(&mut self, tid: u32, look: Look) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if thread.state == State::Unknown {
+            thread.look = Some(look);
+        }
+    }
+
     fn thread(&mut self, tid: u32, time_ns: u64) -> &mut Thread {
         let first_ns = *self.first_ns.get_or_insert(time_ns);
         self.last_ns = self.last_ns.max(time_ns);
@@ -70,6 +108,8 @@ impl Tracker {
                 wake: None,
                 callsite: None,
                 other: None,
+                look: None,
+                carry_ns: 0,
                 totals: [0; 8],
                 start_ns: first_ns,
                 switches: 0,
@@ -102,6 +142,7 @@ impl Tracker {
         thread.switches += 1;
         (thread.state, thread.since_ns) = (out.state, out.time_ns);
         (thread.wake, thread.callsite, thread.other) = (None, out.callsite, out.other);
+        thread.look = None;
         thread.open_left = false;
     }
 
@@ -116,8 +157,9 @@ impl Tracker {
 
     /// A thread gets a CPU.
     pub fn switch_in(&mut self, tid: u32, time_ns: u64, waits: &mut Vec<Wait>) {
+        let has_looks = self.has_looks;
         let thread = self.thread(tid, time_ns);
-        let ended = thread.end_wait(time_ns, 0);
+        let ended = thread.end_wait(time_ns, 0, has_looks);
         (thread.state, thread.since_ns) = (State::On, time_ns);
         match thread.task {
             Some(_) => waits.extend(ended),
@@ -134,11 +176,16 @@ impl Tracker {
             if thread.state == State::On {
                 thread.totals[usize::from(State::On.code())] += end_ns.saturating_sub(thread.since_ns);
             } else {
-                off_cpu.waits.extend(thread.end_wait(end_ns, flag::OPEN_RIGHT));
+                off_cpu.waits.extend(thread.end_wait(end_ns, flag::OPEN_RIGHT, self.has_looks));
             }
+            off_cpu.waits.extend(thread.rest(task));
             let Thread { totals: total_ns, start_ns, switches, .. } = thread;
             off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
         }
+        let source = match source {
+            Source::SwitchRecords if self.has_looks => Source::Looks,
+            other => other,
+        };
         if !off_cpu.totals.is_empty() {
             off_cpu.source = off_cpu.source.max(Some(source));
         }
@@ -146,32 +193,67 @@ impl Tracker {
 }
 
 impl Thread {
+    /// The short waits that nothing stands for.
+    fn rest(&mut self, task: TaskId) -> Option<Wait> {
+        let weight_ns = std::mem::take(&mut self.carry_ns);
+        let state = State::Sleep;
+        self.totals[usize::from(state.code())] += weight_ns;
+        (weight_ns > 0).then_some(Wait {
+            task,
+            callsite: None,
+            state,
+            since_ns: self.start_ns,
+            length_ns: 0,
+            weight_ns,
+            syscall: None,
+            args: [0; 3],
+            told: None,
+            other: None,
+            flags: flag::REST,
+        })
+    }
+
     /// The intervals that end at `time_ns`: blocked, then runnable.
-    fn end_wait(&mut self, time_ns: u64, flags: u32) -> Vec<Wait> {
+    fn end_wait(&mut self, time_ns: u64, flags: u32, has_looks: bool) -> Vec<Wait> {
         if self.state == State::On {
             // Got a CPU twice: the switch-out between is lost.
             self.totals[usize::from(State::Unknown.code())] += time_ns.saturating_sub(self.since_ns);
             return Vec::new();
         }
-        let flags = flags | if self.open_left { flag::OPEN_LEFT } else { 0 };
+        let mut flags = flags | if self.open_left { flag::OPEN_LEFT } else { 0 };
+        let look = self.look.take();
+        let length_ns = time_ns.saturating_sub(self.since_ns);
+        let is_short = look.is_none() && self.state == State::Unknown && length_ns < LONG_WITHOUT_LOOK_NS;
+        if let Some(look) = look {
+            (self.state, self.callsite) = (look.state, look.callsite);
+        } else if has_looks && is_short {
+            // Sleeping or uninterruptible: too short to be told, unless a look at a later one stands for it.
+            self.state = State::Sleep;
+            self.carry_ns += length_ns;
+            flags |= flag::REST;
+        }
+        let is_carried = flags & flag::REST != 0;
         let (wake_ns, waker) = match self.wake.take() {
             Some((wake_ns, by)) => (wake_ns.clamp(self.since_ns, time_ns), Some(by)),
             None => (time_ns, self.other),
         };
         let woken = wake_ns < time_ns;
+        let mut carry_ns = if look.is_some() { std::mem::take(&mut self.carry_ns) } else { 0 };
         let mut waits = Vec::with_capacity(2);
         let mut add = |state: State, since_ns: u64, end_ns: u64, totals: &mut [u64; 8]| {
             let length_ns = end_ns.saturating_sub(since_ns);
-            totals[usize::from(state.code())] += length_ns;
+            let weight_ns = if is_carried { 0 } else { length_ns + std::mem::take(&mut carry_ns) };
+            totals[usize::from(state.code())] += weight_ns;
             waits.push(Wait {
                 task: self.task.unwrap_or(TaskId(0)),
                 callsite: self.callsite,
                 state,
                 since_ns,
                 length_ns,
-                weight_ns: length_ns,
-                syscall: None,
-                args: [0; 3],
+                weight_ns,
+                syscall: look.and_then(|look| look.syscall),
+                args: look.map_or([0; 3], |look| look.args),
+                told: look.and_then(|look| look.told),
                 other: waker,
                 flags,
             });
@@ -264,6 +346,37 @@ mod tests {
         tracker.finish(Source::Tracepoints, &mut off_cpu);
         assert_eq!(off_cpu.totals[0].of(State::Unknown), 60);
         assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), 90);
+    }
+
+    #[test]
+    fn a_look_at_one_short_wait_stands_for_those_before_it_and_the_sum_is_exact() {
+        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
+        let look = Look {
+            state: State::Disk,
+            syscall: Some(0),
+            args: [3, 0, 0],
+            told: Some(Reason::Pipe),
+            callsite: None,
+        };
+        tracker.expect_looks();
+        for begin in [100, 200, 300, 400] {
+            tracker.switch_out(out(7, begin, State::Unknown), &mut off_cpu.waits);
+            if begin == 300 {
+                tracker.look(7, look);
+            }
+            tracker.switch_in(7, begin + 50, &mut off_cpu.waits);
+        }
+        // Running: nothing to tell.
+        tracker.look(7, look);
+        tracker.switch_out(out(7, 500, State::Preempted), &mut off_cpu.waits);
+        tracker.finish(Source::SwitchRecords, &mut off_cpu);
+        let weights: Vec<_> = off_cpu.waits.iter().filter(|w| w.weight_ns > 0).collect();
+        assert_eq!(weights.len(), 2, "{weights:?}");
+        assert_eq!((weights[0].weight_ns, weights[0].told), (150, Some(Reason::Pipe)));
+        assert_eq!((weights[1].weight_ns, weights[1].flags), (50, flag::REST));
+        assert_eq!(off_cpu.source, Some(Source::Looks));
+        assert_eq!(off_cpu.totals[0].of(State::Disk), 150);
+        assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), off_cpu.totals[0].life_ns());
     }
 
     #[test]

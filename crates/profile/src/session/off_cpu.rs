@@ -1,10 +1,10 @@
 //! Samples and records about time off the CPU, on their way into `OffCpu`.
 
 use super::{Session, ids_of, steps_of};
-use crate::off_cpu::{EventKind, Other, Out, Source, ThreadTotals, Wait, state_of_text};
+use crate::off_cpu::{EventKind, Look, Other, Out, Reason, Source, ThreadTotals, Wait, state_of_text};
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
-use perfdata::off_cpu::{Payload, State};
+use perfdata::off_cpu::{Payload, State, flag};
 use perfdata::{Item, Record, Sample};
 
 impl Session {
@@ -22,6 +22,15 @@ impl Session {
         let callsite = self.off_cpu_callsite(sample);
         let (weight_ns, time_ns) = (sample.period.unwrap_or(0), sample.time_ns.unwrap_or(0));
         match sample.raw.and_then(Payload::parse) {
+            Some(Payload::Interval(of)) if of.flags & flag::LOOK != 0 => {
+                let by_place = Reason::of_kernel_frames(std::iter::once(of.place.as_str()));
+                let by_call =
+                    || of.syscall.and_then(|nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")));
+                let Some((_, tid)) = sample.pid_tid else { return };
+                let (state, syscall, args) = (of.state, of.syscall, of.args);
+                let told = by_place.or_else(by_call);
+                self.tracker.look(tid, Look { state, syscall, args, told, callsite });
+            }
             Some(Payload::Interval(of)) => {
                 let other = self.other_of(&of.other);
                 let off_cpu = &mut self.profile.off_cpu;
@@ -35,6 +44,7 @@ impl Session {
                     weight_ns,
                     syscall: of.syscall,
                     args: of.args,
+                    told: None,
                     other,
                     flags: of.flags,
                 });
@@ -59,6 +69,7 @@ impl Session {
                     weight_ns,
                     syscall: None,
                     args: [0; 3],
+                    told: None,
                     other: None,
                     flags: 0,
                 });
@@ -111,6 +122,9 @@ impl Session {
         match &item.record {
             Record::Fork(task) => self.tracker.fork(task.tid, time_ns),
             Record::Switch(switch) if tid != 0 && !self.has_switch_samples => {
+                if self.off_cpu_kinds.contains(&EventKind::OffCpu) {
+                    self.tracker.expect_looks();
+                }
                 if !switch.out {
                     return self.tracker.switch_in(tid, time_ns, &mut self.tracked_waits);
                 }

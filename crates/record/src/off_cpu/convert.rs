@@ -12,7 +12,8 @@ use perfdata::off_cpu::{Interval, Other, State, Totals, event_name, flag};
 use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
 use rustc_hash::FxHashMap;
 
-use super::layout::{EndRecord, Kind, OffRecord, Record};
+use super::layout::{self, EndRecord, Kind, OffRecord, Record};
+use super::look::Look;
 
 /// The events of off-CPU samples, in the file's order.
 pub const FILE_EVENTS: [&str; 4] =
@@ -56,7 +57,7 @@ pub fn snapshot_attr(common: &Attr, regs_mask: u64) -> Attr {
     let mut attr = file_attr(common);
     attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
     attr.sample_regs_user = regs_mask;
-    attr.sample_stack_user = super::layout::STACK_MAX_BYTES as u32;
+    attr.sample_stack_user = layout::STACK_MAX_BYTES as u32;
     attr
 }
 
@@ -108,6 +109,7 @@ impl Encoder {
                 comm: String::from_utf8_lossy(waker.other_comm()).into_owned(),
                 chain: Vec::new(),
             },
+            place: String::new(),
         };
         self.put(
             &Parts {
@@ -133,7 +135,9 @@ impl Encoder {
         };
         let put = |state, since_ns, length_ns, period, out: &mut Vec<u8>| {
             let other = other.clone();
-            let raw = Interval { state, flags: sample.flags(), since_ns, length_ns, syscall, args, other };
+            let place = String::new();
+            let raw =
+                Interval { state, flags: sample.flags(), since_ns, length_ns, syscall, args, other, place };
             self.put(
                 &Parts {
                     event: event_of(state),
@@ -157,6 +161,34 @@ impl Encoder {
         }
     }
 
+    /// Appends the sample of a look at a thread that waits.
+    pub fn encode_look(&self, look: &Look, out: &mut Vec<u8>) {
+        let raw = Interval {
+            state: look.state,
+            flags: flag::LOOK,
+            since_ns: 0,
+            length_ns: 0,
+            syscall: look.syscall,
+            args: look.args,
+            other: Other::default(),
+            place: look.place.clone(),
+        };
+        let bytes = layout::user_record(look.pc, look.sp, &look.stack);
+        let Some(Record::Sample(record)) = layout::parse(&bytes) else { return };
+        self.put(
+            &Parts {
+                event: event_of(look.state),
+                record: Some(&record),
+                task: (look.pid, look.tid),
+                time_ns: look.time_ns,
+                cpu: 0,
+                period: look.since_last_ns,
+                raw: raw.to_bytes(),
+            },
+            out,
+        );
+    }
+
     fn encode_end(&self, end: &EndRecord, out: &mut Vec<u8>) {
         let mut put = |event, period, raw| {
             let (task, time_ns) = ((end.pid, end.tid), end.end_ns);
@@ -175,6 +207,7 @@ impl Encoder {
                 syscall: None,
                 args: [0; 3],
                 other: Other::default(),
+                place: String::new(),
             };
             put(event_of(state), rest, interval.to_bytes());
         }
@@ -195,12 +228,13 @@ impl Encoder {
         if chain.len() == 1 {
             chain.clear();
         }
+        let in_kernel = !chain.is_empty() || parts.record.is_none_or(|record| record.regs().is_empty());
         let values = parts.record.and_then(|record| self.registers(record.regs()));
         let stack = parts.record.map_or(&[][..], OffRecord::stack);
         let sample = Sample {
-            misc: CpuMode::Kernel.to_misc(),
+            misc: if in_kernel { CpuMode::Kernel.to_misc() } else { CpuMode::User.to_misc() },
             identifier: Some(event_id(parts.event)),
-            ip: chain.get(1).map(|&ip| Avma(ip)),
+            ip: if in_kernel { chain.get(1).map(|&ip| Avma(ip)) } else { parts.record.and_then(user_pc) },
             pid_tid: Some(parts.task),
             time_ns: Some(parts.time_ns),
             cpu: Some(parts.cpu),
@@ -276,6 +310,12 @@ impl WakerJoin {
         of.other = other;
         Some(of.to_bytes())
     }
+}
+
+/// Where the thread goes on in user mode.
+fn user_pc(record: &OffRecord<'_>) -> Option<Avma> {
+    let place = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
+    Some(Avma(word(record.regs(), place)))
 }
 
 /// A word of `struct pt_regs`.

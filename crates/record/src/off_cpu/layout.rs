@@ -233,6 +233,28 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     }
 }
 
+/// A sample as the BPF program would write it, of a user stack at hand: `pc` and `sp` are the only registers known,
+/// all others are 0.
+#[must_use]
+pub fn user_record(pc: u64, sp: u64, stack: &[u8]) -> Vec<u8> {
+    // Words of `struct pt_regs`; see `convert::pt_regs_index`.
+    const PLACES: (usize, usize, usize) =
+        if cfg!(target_arch = "x86_64") { (16, 19, 168) } else { (32, 31, 272) };
+    let (pc_word, sp_word, regs_bytes) = PLACES;
+    let stack = &stack[..stack.len().min(STACK_MAX_BYTES)];
+    let mut bytes = vec![0; HEAD_BYTES];
+    let regs = 112 + KSTACK_FRAMES * 8;
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, &REC_SAMPLE.to_ne_bytes());
+    put(4, &((HEAD_BYTES + stack.len()) as u32).to_ne_bytes());
+    put(88, &(regs_bytes as u32).to_ne_bytes());
+    put(92, &(stack.len() as u32).to_ne_bytes());
+    put(regs + pc_word * 8, &pc.to_ne_bytes());
+    put(regs + sp_word * 8, &sp.to_ne_bytes());
+    bytes.extend(stack);
+    bytes
+}
+
 fn parse_end(bytes: &[u8]) -> EndRecord {
     let words = |start: usize| std::array::from_fn(|i| u64_at(bytes, start + i * 8));
     EndRecord {

@@ -8,8 +8,10 @@ pub mod convert;
 mod engine;
 pub mod later;
 pub mod layout;
+pub mod look;
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -18,48 +20,69 @@ use crate::summary::Notice;
 pub use convert::{Encoder, WakerJoin};
 pub use engine::{Counts, Engine};
 pub use layout::{EndRecord, Kind, OffRecord, Record};
+pub use look::Looker;
 
 /// The engine of one recording, its records turned into samples for the unwinding thread.
 #[derive(Debug)]
 pub struct OffCpu {
-    engine: Engine,
+    source: Source,
     encoder: Encoder,
     grown: FxHashMap<u32, u32>,
     first_period_ns: u64,
 }
 
+/// Where it is known from.
+#[derive(Debug)]
+pub enum Source {
+    /// BPF programs: exact. Tier A.
+    Engine(Box<Engine>),
+    /// Looks at /proc, beside switch records. Tier C.
+    Looker(Looker),
+}
+
 impl OffCpu {
-    /// Around a started engine; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
+    /// Around a started source; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
     #[must_use]
-    pub fn new(engine: Engine, attr: perfdata::Attr) -> Self {
-        let first_period_ns = engine.period_ns();
-        Self { engine, encoder: Encoder::new(attr), grown: FxHashMap::default(), first_period_ns }
+    pub fn new(source: Source, attr: perfdata::Attr) -> Self {
+        let first_period_ns = if let Source::Engine(engine) = &source { engine.period_ns() } else { 0 };
+        Self { source, encoder: Encoder::new(attr), grown: FxHashMap::default(), first_period_ns }
+    }
+
+    /// Polls no less often than this.
+    #[must_use]
+    pub fn interval(&self) -> Option<Duration> {
+        if let Source::Looker(looker) = &self.source { Some(looker.interval()) } else { None }
     }
 
     /// Appends what waits in the ring as sample records, and grows the copies of processes whose stacks were cut.
     pub fn poll(&mut self, cut_processes: &Mutex<Vec<u32>>, out: &mut Vec<u8>) {
         let encoder = &self.encoder;
-        self.engine.poll(&mut |record| encoder.encode(&record, out));
+        let engine = match &mut self.source {
+            Source::Engine(engine) => engine,
+            Source::Looker(looker) => return looker.poll(&mut |look| encoder.encode_look(look, out)),
+        };
+        engine.poll(&mut |record| encoder.encode(&record, out));
         let cut = std::mem::take(&mut *cut_processes.lock().expect("invariant: no panic while held"));
         for pid in cut {
             let bytes = self.grown.entry(pid).or_insert(8192);
             if (*bytes as usize) < layout::STACK_MAX_BYTES {
                 *bytes = layout::STACK_MAX_BYTES as u32;
-                self.engine.want_stack(pid, *bytes);
+                engine.want_stack(pid, *bytes);
             }
         }
-        self.engine.adapt();
+        engine.adapt();
     }
 
     /// Ends all clocks; the last samples and every thread's totals.
     pub fn finish(self, notices: &mut Vec<Notice>) -> Vec<u8> {
         let mut out = Vec::new();
         let encoder = &self.encoder;
-        let period_ns = self.engine.period_ns();
+        let Source::Engine(engine) = self.source else { return out };
+        let period_ns = engine.period_ns();
         if period_ns > self.first_period_ns {
             notices.push(Notice::OffCpuPeriod(period_ns));
         }
-        match self.engine.finish(&mut |record| encoder.encode(&record, &mut out)) {
+        match engine.finish(&mut |record| encoder.encode(&record, &mut out)) {
             Ok(counts) => notices.extend(losses(&counts)),
             Err(error) => notices.push(Notice::NoOffCpu(error.to_string())),
         }

@@ -37,14 +37,18 @@ pub(super) fn start_engine(
     places: &Places,
 ) -> Option<Result<Engine, off_cpu::Error>> {
     let options = opts.off_cpu.as_ref()?;
-    let scope = match (&opts.target.whom, child) {
+    Some(Engine::start(&scope_of(opts, child, places), options))
+}
+
+/// Whose time off the CPU is wanted.
+pub(super) fn scope_of(opts: &RecordOpts, child: Option<&Child>, places: &Places) -> Scope {
+    match (&opts.target.whom, child) {
         (Whom::Command, Some(child)) => Scope::Command(child.pid()),
         (Whom::System, _) => Scope::System,
         (Whom::Threads(tids), _) => Scope::Threads(tids.clone()),
         (Whom::Processes(pids), _) => Scope::Processes(pids.clone()),
         _ => Scope::Processes(processes_of(&places.tids)),
-    };
-    Some(Engine::start(&scope, options))
+    }
 }
 
 /// What the file begins with.

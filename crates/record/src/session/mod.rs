@@ -14,7 +14,7 @@ use crate::attach;
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::followed::{self, Followed};
-use crate::off_cpu::OffCpu;
+use crate::off_cpu::{Looker, OffCpu, Source};
 use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
 use crate::queue::{Limits, Queue, Room};
@@ -51,9 +51,11 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let mut engine = begin::start_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let mut opts = opts.clone();
+    let mut looker = None;
     if let Some(Err(_)) = &engine {
-        // The next best: when threads ran is in switch records, which need no rights.
-        opts.off_cpu = None;
+        // The next best: when threads ran is in switch records, why they waited in /proc, which need no rights.
+        looker = Looker::new(&begin::scope_of(&opts, child.as_ref(), &places));
+        opts.off_cpu = opts.off_cpu.filter(|_| looker.is_some());
         opts.extra.switches = true;
     }
     let opts = &opts;
@@ -64,10 +66,10 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     };
     let totals = if opts.summary { totals(opts, &places, start, &setup) } else { Totals::none() };
     let off_cpu = match (engine, setup.plan.off_cpu) {
-        (Some(Ok(engine)), Some(attr)) => Some(OffCpu::new(engine, attr)),
-        (Some(Err(error)), _) => {
+        (Some(Ok(engine)), Some(attr)) => Some(OffCpu::new(Source::Engine(Box::new(engine)), attr)),
+        (Some(Err(error)), attr) => {
             setup.notices.push(Notice::NoOffCpu(error.to_string()));
-            None
+            looker.zip(attr).map(|(looker, attr)| OffCpu::new(Source::Looker(looker), attr))
         }
         _ => None,
     };
@@ -240,6 +242,7 @@ impl<'o> Recording<'o> {
             }
             let hurry = self.shared.hurry.load(Ordering::Relaxed);
             let tick = TICKS[hurry.min(TICKS.len() - 1)];
+            let tick = self.off_cpu.as_ref().and_then(OffCpu::interval).map_or(tick, |often| tick.min(often));
             let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
             let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             if ready.iter().any(|r| r.token == SIGNALS) {

@@ -95,6 +95,9 @@ impl Reasons {
         {
             return Reason::KernelLock;
         }
+        if let Some(told) = wait.told {
+            return told;
+        }
         let by_path = wait.callsite.and_then(|id| *self.by_callsite.entry(id).or_insert_with(|| of_path(id)));
         let by_call = || wait.syscall.and_then(|nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")));
         let fallback = match (wait.state, wait.callsite, wait.syscall) {

@@ -70,7 +70,8 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         row.times.add_part(Part::Blocked(crate::off_cpu::Reason::Unknown), totals.of(State::Unknown));
         row.times.add_part(Part::Idle, totals.of(State::Idle));
     }
-    let own_unknown = profile.off_cpu.source != Some(crate::off_cpu::Source::SwitchRecords);
+    use crate::off_cpu::Source;
+    let own_unknown = !matches!(profile.off_cpu.source, Some(Source::SwitchRecords | Source::Looks));
     for class in classes.iter(profile).filter(|c| c.wait.state != State::Idle) {
         if class.wait.state == State::Unknown && !own_unknown {
             continue; // counted with the totals
