@@ -249,6 +249,7 @@ mod tests {
             weight_ns,
             syscall: None,
             args: [0; 3],
+            told: None,
             other: None,
             flags: 0,
         };
