@@ -1,5 +1,6 @@
 // Counts its own calls, by function, and prints the counts: recursion, longjmp, callbacks, a signal handler,
 // threads, fork. What a tracer counts must be equal.
+// build calls: -O2 -g -pthread
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -44,7 +44,7 @@ const SUBJECTS: &[Subject] = &[
     counting("tails", &["20"]),
     counting("coroutines", &["20"]),
     counting("lock_table", &["4", "5"]),
-    counting("lock_table", &["32", "3"]),
+    counting("lock_table", &["32", "2"]),
     other("throw", &["1"]),
     other("dlopen", &["2"]),
     other("exec", &["2"]),
