@@ -5,6 +5,7 @@
 
 mod files;
 mod live;
+mod pt;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +49,7 @@ const ENTRIES: &[Entry] = &[
     ("inline", files::inline),
     ("annotate", files::annotate),
     ("stat", live::stat),
+    ("pt", pt::pt),
 ];
 
 /// Runs every comparison, or those whose name contains `filter`.

@@ -72,7 +72,8 @@ impl Case {
 
     fn setting(&mut self, line: &str) {
         if let Some(names) = line.strip_prefix("errata ") {
-            self.errata = names.split(' ').map(|name| Erratum::find_named(name).expect("an erratum")).collect();
+            self.errata =
+                names.split(' ').map(|name| Erratum::find_named(name).expect("an erratum")).collect();
         } else if let Some((start, name)) = line.strip_prefix("function ").and_then(|f| f.split_once(' ')) {
             self.functions.push((hex(start), name.to_owned()));
         } else {
@@ -110,8 +111,7 @@ impl Case {
     fn decode(&self) -> Vec<String> {
         let params = TimeParams { tsc_per_ctc: (200, 2), mtc_shift: 3, max_nonturbo_ratio: 25 };
         let mut cache = BlockCache::new();
-        let mut flow =
-            Flow::new(&self.trace, 0, params, &mut cache).with_errata(Errata::of(&self.errata));
+        let mut flow = Flow::new(&self.trace, 0, params, &mut cache).with_errata(Errata::of(&self.errata));
         let mut lines = Vec::new();
         flow.run(self, self.trace.len(), &mut |event| lines.push(self.line(event)));
         lines.push(format!("{} instructions", flow.instructions()));

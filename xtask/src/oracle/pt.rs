@@ -82,7 +82,48 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
         println!("pt {name}: {part}");
         score += part;
     }
+    score += lock_table(pair)?;
     Ok(score)
+}
+
+/// What the lock table is there to show: with more threads the walk of the chain stays short but is called far more
+/// often for each lock taken, and most time is spent waiting on the condition variable.
+fn lock_table(pair: &Pair) -> Result<Score> {
+    let row = |run: &str, name: &str| -> Result<Option<Vec<f64>>> {
+        let data = pair.dir.join("pt").join(run).join("two-cpus.data");
+        let table = pair.tally(&["calls", "report", "-i", &data.to_string_lossy()])?.text();
+        Ok(table.lines().find(|line| line.split_whitespace().last() == Some(name)).map(numbers))
+    };
+    let (few, many) = ("lock_table_4_5", "lock_table_32_2");
+    let (Some(few_walks), Some(many_walks)) = (row(few, "chain_walk")?, row(many, "chain_walk")?) else {
+        return Ok(skip("oracle pt lock table", "it was not stepped"));
+    };
+    let (Some(waits), Some(all)) = (row(many, "lock_wait")?, row(many, "worker")?) else {
+        return Ok(Score::FAIL);
+    };
+    const TOTAL: usize = 0;
+    const CALLS: usize = 4;
+    const P50: usize = 7;
+    let (before, after) = (few_walks[CALLS] / 20.0, many_walks[CALLS] / 64.0);
+    println!("pt lock table: {before:.1} walks for a lock with 4 threads, {after:.1} with 32");
+    println!("    of the threads' time, {:.0} % in lock_wait", waits[TOTAL] / all[TOTAL] * 100.0);
+    Ok(Score::of(after > 2.0 * before && many_walks[P50] < 1e3 && waits[TOTAL] > 0.5 * all[TOTAL]))
+}
+
+/// The columns of a line of the table: times in ns, the count as it is.
+fn numbers(line: &str) -> Vec<f64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let factor = |unit: Option<&&str>| match unit.copied() {
+        Some("µs") => 1e3,
+        Some("ms") => 1e6,
+        Some("s") => 1e9,
+        _ => 1.0,
+    };
+    let number = |(at, word): (usize, &&str)| {
+        let number: f64 = word.replace(',', "").parse().ok()?;
+        Some(number * factor(words.get(at + 1)))
+    };
+    words.iter().enumerate().filter_map(number).collect()
 }
 
 fn find(pair: &Pair, program: &str) -> Option<PathBuf> {

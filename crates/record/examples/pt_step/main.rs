@@ -41,6 +41,8 @@ pub struct Options {
     pub most: usize,
     output: PathBuf,
     truth: Option<PathBuf>,
+    /// A file for the same with a twentieth of the repetitions.
+    part: Option<PathBuf>,
     /// A folder for the same run encoded in every way.
     every_way: Option<PathBuf>,
     command: Vec<String>,
@@ -57,6 +59,7 @@ pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
   --repeat N                   the longest loop N times over
   --quantum N                  steps before another thread's turn (1000)
   --most N                     end the program after N instructions
+  --part FILE                  the same with a twentieth of the repetitions there
   --every-way DIR              NAME.data and NAME.truth there, for every kind of timing and buffer
 ";
 
@@ -75,6 +78,7 @@ fn options() -> Option<Options> {
         most: usize::MAX,
         output: PathBuf::from("perf.data"),
         truth: None,
+        part: None,
         every_way: None,
         command: Vec::new(),
     };
@@ -95,6 +99,7 @@ fn options() -> Option<Options> {
             "--most" => options.most = value()?.parse().ok()?,
             "-o" => options.output = value()?.into(),
             "--truth" => options.truth = Some(value()?.into()),
+            "--part" => options.part = Some(value()?.into()),
             "--every-way" => options.every_way = Some(value()?.into()),
             "--" => options.command = args.by_ref().collect(),
             _ => return None,
@@ -130,6 +135,10 @@ const WAYS: &[(&str, fn(&mut Options))] = &[
 
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let steps = step::run(&options.command, options.quantum, options.most)?;
+    if let Some(part) = &options.part {
+        let fewer = Options { repeat: options.repeat.div_ceil(20), ..options.clone() };
+        write(&steps, &fewer, part, None)?;
+    }
     let Some(folder) = &options.every_way else {
         return write(&steps, options, &options.output, options.truth.as_deref());
     };
