@@ -14,6 +14,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("profile_of_perf_data", fuzz_profile),
     ("calls_of_thread_file", fuzz_thread_file),
     ("pt_sideband", fuzz_sideband),
+    ("calls_of_uftrace", fuzz_uftrace),
 ];
 
 /// A file of these bytes through session and report; conservation must hold.
@@ -50,6 +51,20 @@ pub fn fuzz_thread_file(bytes: &[u8]) {
     let sum = replay.finish(&mut |_| {});
     let counted: u64 = sum.functions().map(|(_, stats)| stats.count + stats.open).sum();
     assert_eq!(entered, counted);
+}
+
+/// A thread's file of uftrace; no exit without its entry.
+pub fn fuzz_uftrace(bytes: &[u8]) {
+    use crate::calls::{RawStep, parse_uftrace};
+    let mut open = 0i64;
+    for (_, step) in parse_uftrace(bytes).steps {
+        match step {
+            RawStep::Enter(_) => open += 1,
+            RawStep::Other(crate::calls::Step::Lost(_)) => {}
+            _ => open -= 1,
+        }
+        assert!(open >= 0);
+    }
 }
 
 /// The sideband of a recording of these bytes.

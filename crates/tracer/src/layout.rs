@@ -25,6 +25,9 @@
 //! is one inside the function's first bytes: the return address of its call to the recorder, or the
 //! function's own when the compiler passes it.
 
+#[cfg(not(tally_preload))]
+pub mod uftrace;
+
 /// First bytes of a thread file.
 pub const MAGIC: [u8; 8] = *b"tallycl1";
 /// Bytes of [`ThreadHeader`] at the start of a thread file; events follow.

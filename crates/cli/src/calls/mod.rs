@@ -17,4 +17,5 @@ pub mod record;
 pub mod sleds;
 pub mod spans;
 pub mod table;
+pub mod uftrace;
 pub mod view;

@@ -4,6 +4,7 @@ use anyhow::Context;
 
 use super::folder::Folder;
 use super::pt;
+use super::uftrace;
 use super::view::{View, ViewArgs};
 use crate::load;
 
@@ -37,6 +38,10 @@ pub fn with_view<R>(
     need: Need,
     show: impl FnOnce(&View<'_>, &Notes) -> anyhow::Result<R>,
 ) -> anyhow::Result<R> {
+    if uftrace::is_one(&args.input) {
+        let (view, notes) = uftrace::open(args)?;
+        return show(&view, &notes);
+    }
     if !args.input.is_file() {
         let folder = Folder::open(&args.input)?;
         let title = folder.info.get("command").cloned().unwrap_or_default();

@@ -18,7 +18,7 @@ use crate::cmd::report::parse_times;
 /// What to show of a recording: the flags that all views share.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// The recording: a folder of `tally calls record`, or a perf.data with an Intel PT trace
+    /// The recording: a folder of `tally calls record` or of uftrace, or a perf.data with an Intel PT trace
     #[arg(short, long, value_name = "PATH", default_value = super::folder::DEFAULT)]
     pub input: PathBuf,
     /// Only calls of this function and what they call; a name or a pattern with * (can be repeated)
@@ -150,6 +150,16 @@ impl Track<'_> {
     }
 }
 
+/// A thread whose steps are known already: times in ns.
+pub struct Decoded {
+    /// Its id.
+    pub tid: u32,
+    /// Its process's id; `None` when the recording does not tell.
+    pub pid: Option<u32>,
+    /// What it did.
+    pub steps: Vec<(u64, Step)>,
+}
+
 /// A recording made ready for any view.
 pub struct View<'a> {
     /// The functions by number.
@@ -191,10 +201,23 @@ impl<'a> View<'a> {
     /// # Errors
     /// If a filter means no function.
     pub fn of_trace(steps: StepsByThread, functions: Functions, args: &'a ViewArgs) -> anyhow::Result<Self> {
-        let all: Vec<String> = steps.keys().map(i32::to_string).collect();
-        let tracks = steps
+        let decoded = steps.into_iter().map(|(tid, steps)| Decoded { tid: tid as u32, pid: None, steps });
+        Self::of_decoded(decoded.collect(), functions, args)
+    }
+
+    /// Of threads whose steps are known.
+    ///
+    /// # Errors
+    /// If a filter means no function.
+    pub fn of_decoded(
+        threads: Vec<Decoded>,
+        functions: Functions,
+        args: &'a ViewArgs,
+    ) -> anyhow::Result<Self> {
+        let all: Vec<String> = threads.iter().map(|thread| thread.tid.to_string()).collect();
+        let tracks = threads
             .into_iter()
-            .map(|(tid, steps)| Track { tid: tid as u32, pid: None, source: Source::Decoded(steps) })
+            .map(|Decoded { tid, pid, steps }| Track { tid, pid, source: Source::Decoded(steps) })
             .filter(|track| args.means(track.tid))
             .collect();
         Self::new(functions, tracks, args, &all)

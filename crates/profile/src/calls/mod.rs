@@ -9,12 +9,14 @@ mod histogram;
 mod replay;
 mod traced;
 mod tree;
+mod uftrace;
 
 pub use diff::{DiffRow, Sums, diff};
 pub use histogram::Histogram;
 pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step, Window};
 pub use traced::{Clock, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, FunctionCalls, NodeId, SlowCall};
+pub use uftrace::{UftraceSteps, parse_uftrace};
 
 /// A function, numbered by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
