@@ -3,6 +3,7 @@
 //! Heavy: it records a file of more than 1 GB into `target/bench` (kept for the next run) and builds `tally` once more
 //! with full debug information as the binary with many inlined calls.
 
+mod calls;
 mod files;
 mod live;
 mod pt;
@@ -50,6 +51,7 @@ const ENTRIES: &[Entry] = &[
     ("annotate", files::annotate),
     ("stat", live::stat),
     ("pt", pt::pt),
+    ("calls", calls::calls),
 ];
 
 /// Runs every comparison, or those whose name contains `filter`.

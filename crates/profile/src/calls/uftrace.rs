@@ -1,6 +1,6 @@
 //! A thread's calls as uftrace recorded them: its records tell the depth, not what was left without returning.
 
-use tracer::layout::uftrace::{Kind, RECORD_BYTES, parse_record};
+use tracer::layout::uftrace::{Kind, RECORD_BYTES, record_from_bytes};
 
 use super::{RawStep, Step};
 
@@ -23,7 +23,7 @@ pub fn parse_uftrace(bytes: &[u8]) -> UftraceSteps {
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     read.unread_bytes = rest.len();
     for (at, bytes) in records.iter().enumerate() {
-        let Some(record) = parse_record(bytes).filter(|record| !record.more) else {
+        let Some(record) = record_from_bytes(bytes).filter(|record| !record.more) else {
             read.unread_bytes += (records.len() - at) * RECORD_BYTES;
             break;
         };

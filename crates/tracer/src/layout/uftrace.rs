@@ -38,7 +38,7 @@ pub struct Record {
 
 /// Reads a record; `None` where its magic is another, as it is where a file was cut short.
 #[must_use]
-pub fn parse_record(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
+pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
     let word = |at: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[at..at + 8]);
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn a_record_written_by_uftrace_reads_as_it_was_meant() {
         let bytes = [0xaf, 0x62, 0xfc, 0xde, 0xa9, 4, 0, 0, 0x69, 0, 0xa5, 0x22, 0x87, 0x71, 0x9b, 0x55];
-        let record = parse_record(&bytes).unwrap();
+        let record = record_from_bytes(&bytes).unwrap();
         assert_eq!((record.kind, record.depth, record.more), (Kind::Exit, 1, false));
         assert_eq!((record.time_ns, record.address), (0x4a9_defc_62af, 0x559b_7187_22a5));
-        assert_eq!(parse_record(&[0; 16]), None);
+        assert_eq!(record_from_bytes(&[0; 16]), None);
     }
 }

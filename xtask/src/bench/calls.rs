@@ -1,0 +1,102 @@
+//! What a traced call costs, beside uftrace: time of entry and exit, bytes, calls lost.
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+use super::{Bench, LIMIT};
+use crate::process;
+
+const WAYS: &[&str] = &["pg", "fentry", "patchable", "instrument"];
+const CALLS: u64 = 1_000_000;
+/// Rounds that the program makes.
+const ROUNDS: u64 = 5;
+
+/// Nanoseconds per call as the program tells them.
+fn cost(bench: &Bench, program: &Path, args: &[&str]) -> Result<f64> {
+    let run = process::capture(&mut bench.command(program, args), LIMIT)?;
+    let text = run.text();
+    let word = text.lines().find_map(|line| line.strip_suffix(" ns per call"));
+    word.and_then(|word| word.trim().parse().ok())
+        .with_context(|| format!("{}: {}", args.join(" "), run.tail(3)))
+}
+
+/// The least of three.
+fn best(bench: &Bench, program: &Path, args: &[&str]) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..3 {
+        least = least.min(cost(bench, program, args)?);
+    }
+    Ok(least)
+}
+
+/// Bytes below a folder whose files end so.
+fn bytes(dir: &Path, ending: &str) -> Result<u64> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.path().extension().is_some_and(|found| found == ending) {
+            sum += entry.metadata()?.len();
+        }
+    }
+    Ok(sum)
+}
+
+/// Every way of instrumenting, tally and uftrace in turn; then nothing chosen; then two threads at once.
+pub fn calls(bench: &Bench) -> Result<()> {
+    let count = CALLS.to_string();
+    let plain = best(bench, Path::new(&bench.program("call-cost")?), &[&count])?;
+    println!("  the call itself: {plain:.2} ns");
+    let uftrace = process::find("uftrace");
+    for way in WAYS {
+        let program = bench.program(&format!("call-cost-{way}"))?;
+        let ours = ["calls", "record", "-q", "-o", "cost.calls", &program, &count];
+        let tally = best(bench, &bench.tally, &ours)? - plain;
+        let each = bytes(&bench.dir.join("cost.calls"), "calls")? as f64 / (CALLS * ROUNDS) as f64;
+        print!("  {way}: tally {tally:.1} ns, {each:.1} bytes a call (goal 30 ns, 16 bytes)");
+        if let Some(uftrace) = &uftrace {
+            let theirs = ["record", "--no-libcall", "-d", "cost.uftrace", &program, &count];
+            let other = best(bench, uftrace, &theirs)? - plain;
+            let each = bytes(&bench.dir.join("cost.uftrace"), "dat")? as f64 / (CALLS * ROUNDS) as f64;
+            print!("; uftrace {other:.1} ns, {each:.1} bytes: {:.1}x", other / tally);
+        }
+        println!();
+    }
+    nothing_chosen(bench)?;
+    two_threads(bench)
+}
+
+/// A program of which only a function called once is recorded, against itself untraced.
+fn nothing_chosen(bench: &Bench) -> Result<()> {
+    let count = (CALLS * 100).to_string();
+    for way in ["pg", "fentry", "patchable"] {
+        let program = bench.program(&format!("call-cost-{way}"))?;
+        let args = ["calls", "record", "-q", "-P", "cold", "-o", "cost.calls", &program, &count];
+        // What the program does by itself: its patchable form without a recorder.
+        let untraced = best(bench, Path::new(&bench.program("call-cost-patchable")?), &[&count])?;
+        let traced = best(bench, &bench.tally, &args)?;
+        println!("  {way}, nothing chosen: {traced:.3} ns a call, untraced with nops {untraced:.3} ns");
+    }
+    Ok(())
+}
+
+/// Two threads that call as fast as they can: how many calls a second, how many lost.
+fn two_threads(bench: &Bench) -> Result<()> {
+    let program = bench.program("call-cost-patchable")?;
+    let count = CALLS.to_string();
+    let args = ["calls", "record", "-q", "-o", "cost.calls", &program, &count, "2"];
+    let each = cost(bench, &bench.tally, &args)?;
+    let info =
+        process::capture(&mut bench.command(&bench.tally, &["calls", "info", "-i", "cost.calls"]), LIMIT)?;
+    let text = info.text();
+    let number = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().replace(',', "").parse().ok()
+    };
+    let (calls, lost) =
+        (number("calls").context("info: no calls")?, number("lost").context("info: no lost")?);
+    println!("  two threads: {:.1} M calls a second each; {calls} recorded, {lost} lost", 1e3 / each);
+    if calls + lost < CALLS * ROUNDS * 2 {
+        bail!("{} calls are neither recorded nor told as lost", CALLS * ROUNDS * 2 - calls - lost);
+    }
+    Ok(())
+}
