@@ -10,6 +10,7 @@
 pub mod annotate;
 pub mod calls;
 pub mod cmd;
+pub mod data_symbols;
 pub mod event_args;
 pub mod export;
 pub mod flags;

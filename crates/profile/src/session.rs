@@ -24,7 +24,7 @@ use self::cache::ResolveCache;
 use crate::block_io::{Happening, Join};
 use crate::callchain::{Step, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Machine, Mode, ProcessId, TaskSpanId};
-use crate::off_cpu::{EventKind, Tracker, Wait};
+use crate::off_cpu::{Contenders, EventKind, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
@@ -44,6 +44,7 @@ pub struct Session {
     block_join: Join,
     has_switch_samples: bool,
     tracker: Tracker,
+    contenders: Contenders,
     tracked_waits: Vec<Wait>,
     tasks: FxHashMap<TaskSpanId, TaskId>,
     steps: Vec<Step>,
@@ -74,6 +75,7 @@ impl Session {
             block_join: Join::default(),
             has_switch_samples: false,
             tracker: Tracker::default(),
+            contenders: Contenders::default(),
             tracked_waits: Vec::new(),
             tasks: FxHashMap::default(),
             steps: Vec::new(),

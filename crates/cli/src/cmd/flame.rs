@@ -137,6 +137,16 @@ impl Args {
         }
     }
 
+    fn heading(&self) -> &'static str {
+        match self.wall_tree() {
+            Some(WallTree::Wall) => "Wall clock",
+            Some(WallTree::OffCpu) => "Time off the CPU",
+            Some(WallTree::OnCpu) => "Time on the CPU",
+            Some(WallTree::Wakers) => "Waits, and above them who ended them",
+            None => "Flame graph",
+        }
+    }
+
     fn collapse_opts(&self) -> CollapseOpts {
         CollapseOpts {
             pid: self.pid,
@@ -251,7 +261,7 @@ fn write(mut out: impl Write, tree: Tree, args: &Args) -> io::Result<()> {
 
 fn svg_opts(tree: &Tree, args: &Args) -> SvgOpts {
     SvgOpts {
-        title: args.title.clone().unwrap_or_else(|| "Flame graph".to_owned()),
+        title: args.title.clone().unwrap_or_else(|| args.heading().to_owned()),
         subtitle: svg::amount(tree),
         width: args.width,
         min_width: args.min_width.max(0.0),

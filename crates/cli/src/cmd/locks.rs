@@ -4,10 +4,11 @@ use crate::text::number::{duration_ns, grouped};
 use crate::text::run_screen::cut;
 use crate::text::wall::place;
 use crate::wall::{self, WaitArgs};
+use crate::data_symbols::DataSymbols;
 use crate::{load, out, term};
 use profile::Profile;
 use profile::table::FrameId;
-use profile::view::locks::{LockRow, locks};
+use profile::view::locks::{LockRow, contended, kernel_taker, locks};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 Examples:
   tally record --off-cpu -- ./app && tally locks
   tally locks -i perf.data --min-block 1ms    only waits of a millisecond and more
+  tally record -a -g -e lock:contention_begin,lock:contention_end -- sleep 5 && tally locks
   tally locks --idle                          also condition variables of idle pools")]
 pub struct Args {
     /// The recording; `-` is standard input
@@ -40,39 +42,51 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let file = load::parse(&args.input, &map)?;
     let recording = wall::read(&args.input, &map, &file)?;
     let profile = &recording.profile;
-    if profile.off_cpu.source.is_none() {
-        anyhow::bail!("{}: no waits in it: record with tally record --off-cpu", args.input.display());
+    if profile.off_cpu.source.is_none() && profile.off_cpu.contentions.is_empty() {
+        anyhow::bail!("{}: no waits in it: record with tally record --off-cpu (or the events lock:contention_begin and _end)", args.input.display());
     }
-    let rows = locks(profile, &args.waits.opts(0));
+    let opts = args.waits.opts(0);
+    let (rows, contended) = (locks(profile, &opts), contended(profile, &opts));
     let mut out = out::stdout();
-    if rows.is_empty() {
+    if rows.is_empty() && contended.is_empty() {
         writeln!(out, "no thread waited for a lock")?;
     }
+    let data = DataSymbols::of(&file);
     for row in rows.iter().take(args.rows) {
-        write_row(&mut out, profile, row)?;
+        let name = row.address.and_then(|address| data.name(profile, &recording.files, row.pid, address));
+        write_row(&mut out, profile, row, name.as_deref())?;
+    }
+    if !contended.is_empty() {
+        let half = profile.off_cpu.half_contentions;
+        let half = if half == 0 { String::new() } else { format!(" ({} begins or ends were not seen)", grouped(half)) };
+        writeln!(out, "\nKERNEL LOCKS by address, spinning included{half}")?;
+    }
+    for row in contended.iter().take(args.rows) {
+        write_row(&mut out, profile, row, None)?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_row(out: &mut dyn Write, profile: &Profile, row: &LockRow) -> std::io::Result<()> {
-    let what = match (row.kernel, row.address) {
-        (true, _) => "kernel lock".to_owned(),
-        (false, Some(address)) => format!("futex {address:#x} of process {}", row.pid),
-        (false, None) => format!("futexes of process {}", row.pid),
-    };
+fn write_row(
+    out: &mut dyn Write,
+    profile: &Profile,
+    row: &LockRow,
+    name: Option<&str>,
+) -> std::io::Result<()> {
+    let line = |text: String| cut(&out::harmless(&text), term::width().max(80));
+    writeln!(out, "{}", line(format!("{:>10}  {}", duration_ns(row.wait_ns), what(profile, row, name))))?;
     let waiters = row.waiters.len();
     writeln!(
         out,
-        "{:>10}  {what}: {} waits of {waiters} thread{}, p50 {}, p99 {}, longest {}",
-        duration_ns(row.wait_ns),
+        "{:>10}  {} waits of {waiters} thread{}: p50 {}, p99 {}, longest {}",
+        "",
         grouped(row.lengths.count()),
         if waiters == 1 { "" } else { "s" },
         duration_ns(row.lengths.percentile_ns(50.0)),
         duration_ns(row.lengths.percentile_ns(99.0)),
         duration_ns(row.lengths.max_ns()),
     )?;
-    let line = |text: String| cut(&out::harmless(&text), term::width().max(80));
     if let Some(callsite) = row.place {
         writeln!(out, "{}", line(format!("{:>10}  waiting in   {}", "", place(profile, callsite))))?;
     }
@@ -83,6 +97,21 @@ fn write_row(out: &mut dyn Write, profile: &Profile, row: &LockRow) -> std::io::
         writeln!(out, "{}", line(text))?;
     }
     Ok(())
+}
+
+/// Which lock it is, as far as can be told.
+fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
+    let taker = row.place.filter(|_| row.kernel).and_then(|callsite| kernel_taker(profile, callsite));
+    let kind = row.kind.unwrap_or("kernel lock");
+    match (row.address, name, taker) {
+        (Some(address), Some(name), _) => format!("{name} ({address:#x}, process {})", row.pid),
+        (Some(address), None, Some(taker)) if row.kernel => format!("{kind} {address:#x}: {taker}"),
+        (Some(address), None, _) if row.kernel => format!("{kind} {address:#x}"),
+        (None, _, Some(taker)) => format!("{kind}: {taker}"),
+        (None, _, _) if row.kernel => kind.to_owned(),
+        (Some(address), None, _) => format!("futex {address:#x} of process {}", row.pid),
+        (None, ..) => format!("futexes of process {}", row.pid),
+    }
 }
 
 /// The innermost named functions, leaf first; of user code if there is some.

@@ -17,6 +17,7 @@ impl Palette {
     /// The colour of frame `name` as `#rrggbb`; equal names have equal colours.
     pub fn colour(self, name: &str, kind: Kind) -> String {
         let (hue, saturation, lightness) = match self {
+            Self::Kind if kind == Kind::Waiting => waiting(name),
             Self::Kind => base(kind),
             Self::Hot => (24.0, 0.90, 0.64),
             Self::Io => (207.0, 0.62, 0.70),
@@ -41,6 +42,16 @@ fn base(kind: Kind) -> (f64, f64, f64) {
         Kind::Inlined => (172.0, 0.42, 0.70),
         Kind::Waiting => (207.0, 0.62, 0.72),
         Kind::Unknown => (40.0, 0.03, 0.80),
+    }
+}
+
+/// Waits by what is waited for: a CPU, a lock, a disk, or anything else.
+fn waiting(state: &str) -> (f64, f64, f64) {
+    match state {
+        "[runnable]" | "[preempted]" => (52.0, 0.30, 0.70),
+        "[futex]" | "[kernel lock]" => (338.0, 0.62, 0.76),
+        "[disk]" | "[fsync]" | "[page fault]" | "[memory]" => (186.0, 0.50, 0.62),
+        _ => base(Kind::Waiting),
     }
 }
 
@@ -78,6 +89,13 @@ fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_for_cpu_lock_and_disk_look_different() {
+        let of = |state| Palette::Kind.colour(state, Kind::Waiting);
+        let all = ["[runnable]", "[futex]", "[disk]", "[poll]"].map(of);
+        assert!(all.iter().enumerate().all(|(i, a)| all[i + 1..].iter().all(|b| a != b)), "{all:?}");
+    }
 
     #[test]
     fn the_hue_circle_is_right() {

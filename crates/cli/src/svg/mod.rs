@@ -60,6 +60,9 @@ pub fn amount(tree: &Tree) -> String {
     let (total, samples) = tree.totals()[0];
     let samples = number::grouped(samples);
     match &tree.unit {
+        Unit::Nanoseconds if tree.is_waiting() => {
+            format!("{} µs off the CPU, {samples} samples", number::grouped(total / 1000))
+        }
         Unit::Nanoseconds => format!("{}, {samples} samples", number::duration_ns(total)),
         Unit::Samples => format!("{} samples", number::grouped(total)),
         Unit::Event(name) => format!("{} {name}, {samples} samples", number::grouped(total)),
@@ -157,6 +160,10 @@ impl Page<'_> {
             return format!("{details}, {percent:.2} %");
         }
         let value = match &self.tree.unit {
+            // The custom for time off the CPU.
+            Unit::Nanoseconds if self.tree.is_waiting() => {
+                format!("{} µs, ", number::grouped(cell.value / 1000))
+            }
             Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),
             Unit::Event(name) => format!("{} {name}, ", number::grouped(cell.value)),
             Unit::Samples => String::new(),
@@ -174,7 +181,8 @@ impl Page<'_> {
     /// A square and a word per kind of code in the graph, and how much was too small to draw.
     fn legend(&self, out: &mut impl Write, layout: &Layout, y: u32) -> io::Result<()> {
         let mut x = SIDE;
-        for kind in kinds(self.tree, layout) {
+        let kinds = if self.opts.palette == Palette::Kind { kinds(self.tree, layout) } else { Vec::new() };
+        for kind in kinds {
             let (fill, word) = (self.opts.palette.colour("", kind), colour::word(kind));
             writeln!(
                 out,

@@ -5,9 +5,12 @@
 //! it is never guessed.
 //! Conservation: for each thread the weights of its waits by state are its totals by state.
 
+mod contention;
 mod reason;
 mod tracker;
 
+pub(crate) use contention::Contenders;
+pub use contention::Contention;
 pub use reason::Reason;
 pub(crate) use tracker::{Look, Out, Tracker, state_of_text};
 
@@ -40,6 +43,16 @@ pub struct Wait {
     pub other: Option<Other>,
     /// Bits of [`perfdata::off_cpu::flag`].
     pub flags: u32,
+}
+
+impl Wait {
+    /// So many waits of this length a sample stands for. None is taken to be shorter than a switch to another thread
+    /// and back can be: that would make one odd sample a million waits.
+    #[must_use]
+    pub fn stands_for(&self) -> u64 {
+        const SHORTEST_NS: u64 = 2000;
+        (self.weight_ns / self.length_ns.max(SHORTEST_NS)).max(1)
+    }
 }
 
 /// The waker of a wait, or the preemptor.
@@ -108,6 +121,10 @@ pub struct OffCpu {
     pub waits: Vec<Wait>,
     /// One per thread and life.
     pub totals: Vec<ThreadTotals>,
+    /// Waits for kernel locks as the `lock:contention_*` events tell them, in the order of their ends.
+    pub contentions: Vec<Contention>,
+    /// Of these, ends without begin and begins without end.
+    pub half_contentions: u64,
 }
 
 /// What an event tells about waits.
@@ -121,18 +138,25 @@ pub(crate) enum EventKind {
     Switch,
     /// `sched:sched_waking`, `sched_wakeup`, `sched_wakeup_new`.
     Wakeup,
+    /// `lock:contention_begin`.
+    ContentionBegin,
+    /// `lock:contention_end`.
+    ContentionEnd,
 }
 
 impl EventKind {
     /// By the event's name.
     pub fn of(name: &str) -> Self {
-        let base = name.split([':', '/']).find(|part| *part != "sched" && !part.is_empty()).unwrap_or(name);
+        let base =
+            name.split([':', '/']).find(|part| !matches!(*part, "sched" | "lock" | "")).unwrap_or(name);
         match base {
             event_name::OFF_CPU | event_name::RUNNABLE | event_name::PREEMPTED | event_name::TOTALS => {
                 Self::OffCpu
             }
             "sched_switch" => Self::Switch,
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Self::Wakeup,
+            "contention_begin" => Self::ContentionBegin,
+            "contention_end" => Self::ContentionEnd,
             _ => Self::Other,
         }
     }

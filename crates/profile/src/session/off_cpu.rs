@@ -1,7 +1,9 @@
 //! Samples and records about time off the CPU, on their way into `OffCpu`.
 
 use super::{Session, ids_of, steps_of};
-use crate::off_cpu::{EventKind, Look, Other, Out, Reason, Source, ThreadTotals, Wait, state_of_text};
+use crate::off_cpu::{
+    Contention, EventKind, Look, Other, Out, Reason, Source, ThreadTotals, Wait, state_of_text,
+};
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
 use perfdata::off_cpu::{Payload, State, flag};
@@ -15,6 +17,8 @@ impl Session {
             EventKind::OffCpu => self.note_interval(task, sample),
             EventKind::Switch => self.note_switch(event, task, sample),
             EventKind::Wakeup => self.note_wakeup(event, sample),
+            EventKind::ContentionBegin => self.note_contention(event, task, sample),
+            EventKind::ContentionEnd => self.note_contention_end(event, sample),
         }
     }
 
@@ -114,6 +118,34 @@ impl Session {
         self.tracker.wake(tid, other, time_ns);
     }
 
+    fn note_contention(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
+        let (Some(since_ns), Some(address)) = (sample.time_ns, self.lock_address(event, sample)) else {
+            return;
+        };
+        let number = |texts: &dyn super::TraceText| texts.number(event, sample.raw?, "flags");
+        let flags = self.opts.trace_text.as_deref().and_then(number).unwrap_or(0);
+        let flags = u32::try_from(flags).unwrap_or(0);
+        let callsite = self.off_cpu_callsite(sample);
+        let (_, tid) = ids_of(sample);
+        self.contenders.begin(tid, Contention { task, callsite, address, flags, since_ns, length_ns: 0 });
+    }
+
+    fn note_contention_end(&mut self, event: usize, sample: &Sample<'_>) {
+        let (Some(time_ns), Some(address)) = (sample.time_ns, self.lock_address(event, sample)) else {
+            return;
+        };
+        let (_, tid) = ids_of(sample);
+        match self.contenders.end(tid, address, time_ns) {
+            Some(wait) => self.profile.off_cpu.contentions.push(wait),
+            None => self.profile.off_cpu.half_contentions += 1,
+        }
+    }
+
+    fn lock_address(&self, event: usize, sample: &Sample<'_>) -> Option<u64> {
+        let text = self.opts.trace_text.as_ref()?.field(event, sample.raw?, "lock_addr")?;
+        u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+    }
+
     /// Births and switches, for recordings where no sample tells more.
     pub(super) fn note_task_record(&mut self, item: &Item<'_>) {
         let id = item.sample_id.unwrap_or_default();
@@ -140,6 +172,7 @@ impl Session {
 
     /// The end of the recording for what was put together here; dropped if samples tell the same time exactly.
     pub(super) fn finish_off_cpu(&mut self) {
+        self.profile.off_cpu.half_contentions += self.contenders.unfinished() as u64;
         let tracker = std::mem::take(&mut self.tracker);
         let off_cpu = &mut self.profile.off_cpu;
         if off_cpu.source.is_none() {

@@ -2,8 +2,10 @@
 //!
 //! The waker of a wait for a lock is the thread that held it: its stack says where.
 
-use super::wall::{Classes, Classified, Histogram, Part, WallOpts, other_name, waker_frames};
-use crate::off_cpu::Reason;
+use super::wall::{
+    Classes, Classified, Histogram, Part, WallOpts, kernel_frames, name_of, other_name, waker_frames,
+};
+use crate::off_cpu::{Contention, Reason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use rustc_hash::FxHashMap;
@@ -17,8 +19,10 @@ pub struct LockRow {
     pub kernel: bool,
     /// Process of a futex; 0 for kernel locks.
     pub pid: i32,
-    /// Address of the futex; `None` for kernel locks and if the source does not tell.
+    /// Address of the lock; `None` if the source does not tell.
     pub address: Option<u64>,
+    /// What kind of kernel lock, where its contention was recorded: `mutex`, `rwsem, to write` …
+    pub kind: Option<&'static str>,
     /// ns waited.
     pub wait_ns: u64,
     /// Lengths of the waits.
@@ -57,7 +61,29 @@ struct Sums {
     holders: FxHashMap<(u32, Option<CallsiteId>), (u64, String)>,
 }
 
-/// All locks, most waited for first.
+/// Locks inside the kernel by address, from the events that tell of contention, most waited for first. Spinning counts.
+#[must_use]
+pub fn contended(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
+    let classes = Classes::of(profile, opts);
+    let mut sums: FxHashMap<u64, Sums> = FxHashMap::default();
+    let long = |wait: &&Contention| classes.shows(wait.task) && wait.length_ns >= opts.min_block_ns;
+    for wait in profile.off_cpu.contentions.iter().filter(long) {
+        let of = sums.entry(wait.address).or_default();
+        let row = &mut of.row;
+        (row.kernel, row.address, row.kind) = (true, Some(wait.address), Some(wait.kind()));
+        row.wait_ns += wait.length_ns;
+        row.lengths.add(wait.length_ns, 1);
+        row.waiters.insert(profile.task(wait.task).tid);
+        if let Some(callsite) = wait.callsite {
+            *of.places.entry(callsite).or_default() += wait.length_ns;
+        }
+    }
+    let mut rows: Vec<LockRow> = sums.into_values().map(|sums| sums.finish(profile)).collect();
+    rows.sort_by_key(|row| (Reverse(row.wait_ns), row.address));
+    rows
+}
+
+/// All locks that threads slept for, most waited for first.
 #[must_use]
 pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
     let classes = Classes::of(profile, opts);
@@ -71,6 +97,34 @@ pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
         sums.into_iter().map(|(key, sums)| (key, sums.finish(profile))).collect();
     rows.sort_by_key(|(key, row)| (Reverse(row.wait_ns), *key));
     rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// Who wants a kernel lock, and which it is where that can be told: `munmap, the lock of the address space (mmap_lock)`.
+/// `None` without kernel names.
+#[must_use]
+pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
+    const LOCKING: [&str; 15] = [
+        "rwsem_",
+        "down_",
+        "__down",
+        "mutex_",
+        "__mutex",
+        "osq_",
+        "native_queued",
+        "queued_",
+        "__pv_",
+        "pv_",
+        "_raw_",
+        "__raw_",
+        "rt_mutex",
+        "__lock_text",
+        "trace_",
+    ];
+    let names = || kernel_frames(profile, callsite).filter_map(|frame| name_of(profile, frame));
+    let told = Reason::kernel_lock(names()).map(|(lock, by)| format!("{by}, {lock}"));
+    told.or_else(|| {
+        names().find(|name| !LOCKING.iter().any(|part| name.starts_with(part))).map(str::to_owned)
+    })
 }
 
 fn key_of(profile: &Profile, class: &Classified<'_>) -> Option<Key> {
@@ -96,7 +150,7 @@ impl Sums {
             Key::Kernel(_) => row.kernel = true,
         }
         row.wait_ns += wait.weight_ns;
-        row.lengths.add(wait.length_ns, (wait.weight_ns / wait.length_ns.max(1)).max(1));
+        row.lengths.add(wait.length_ns, wait.stands_for());
         row.waiters.insert(profile.task(wait.task).tid);
         if let Some(callsite) = wait.callsite {
             *self.places.entry(callsite).or_default() += wait.weight_ns;

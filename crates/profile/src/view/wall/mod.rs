@@ -158,7 +158,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     wall.functions = functions::rows(profile, &classes, &wall.threads);
     for Classified { wait, part } in classes.iter(profile) {
         // A sample of a short wait stands for as many waits as its weight has lengths.
-        let many = (wait.weight_ns / wait.length_ns.max(1)).max(1);
+        let many = wait.stands_for();
         match part {
             _ if wait.length_ns == 0 => {}
             Part::Runnable => wall.run_queue.add(wait.length_ns, many),
