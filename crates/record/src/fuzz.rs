@@ -15,6 +15,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("cpu_list", cpu_list),
     ("proc_syscall", proc_syscall),
     ("kernel_btf", kernel_btf),
+    ("branch_filter", branch_filter),
 ];
 
 /// The first line is an event text, the rest what each file of sysfs and tracefs says.
@@ -24,6 +25,10 @@ fn event_spec(data: &[u8]) {
     if let Err(error) = parse(spec, &Said(files)) {
         let _ = (error.caret(), error.to_string());
     }
+}
+
+fn branch_filter(data: &[u8]) {
+    let _ = crate::event::parse_branch_filter(&String::from_utf8_lossy(data));
 }
 
 fn proc_maps(data: &[u8]) {

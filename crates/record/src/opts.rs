@@ -22,6 +22,8 @@ pub struct RecordOpts {
     pub strict_rate: bool,
     /// How user stacks are had.
     pub call_graph: CallGraph,
+    /// No event samples: they only tell of processes, and count.
+    pub no_samples: bool,
     /// Sample user mode only, also the default event.
     pub all_user: bool,
     /// Sample kernel mode only, also the default event.
@@ -70,6 +72,7 @@ impl Default for RecordOpts {
             rate: Rate::default(),
             strict_rate: false,
             call_graph: CallGraph::None,
+            no_samples: false,
             all_user: false,
             all_kernel: false,
             without_kernel_chains: false,
@@ -134,10 +137,12 @@ pub struct EventRequest {
     pub own_rate: bool,
     /// Only the leader of the group samples; the members are read with it (`:S`).
     pub leader_samples: bool,
-    /// No callchain for this event.
-    pub without_chain: bool,
+    /// How this event's user stacks are had; `None`: as the others'.
+    pub call_graph: Option<CallGraph>,
     /// A tracepoint's filter.
     pub filter: Option<String>,
+    /// Children don't inherit this event.
+    pub no_inherit: bool,
 }
 
 impl EventRequest {
@@ -151,8 +156,9 @@ impl EventRequest {
             leader: None,
             own_rate: false,
             leader_samples: false,
-            without_chain: false,
+            call_graph: None,
             filter: None,
+            no_inherit: false,
         }
     }
 }

@@ -8,6 +8,7 @@ use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts};
 
 use crate::error::Error;
 use crate::opts::Output;
+use crate::summary::Notice;
 
 /// Records on their way out.
 pub struct Sink {
@@ -73,10 +74,10 @@ impl Sink {
 
     /// Why the recording should end now, if it should: the disk is full, the pipe closed, the size limit reached.
     #[must_use]
-    pub fn must_stop(&self) -> Option<String> {
+    pub fn must_stop(&self) -> Option<Notice> {
         match (&self.failed, self.max_bytes) {
-            (Some(error), _) => Some(error.to_string()),
-            (None, Some(max)) if self.bytes() >= max => Some(format!("output reached {max} bytes")),
+            (Some(error), _) => Some(Notice::WriteStopped(error.to_string())),
+            (None, Some(max)) if self.bytes() >= max => Some(Notice::SizeReached(max)),
             _ => None,
         }
     }

@@ -72,7 +72,9 @@ pub struct Plan {
 /// Makes the plan. `events` are the user's, or the default one; never empty.
 #[must_use]
 pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
-    let live = opts.call_graph == CallGraph::Live && !opts.without_user_chains && offer.unwind_regs != 0;
+    let may_live = !opts.without_user_chains && !opts.no_samples && offer.unwind_regs != 0;
+    let is_live = |event: &EventRequest| may_live && mode_of(event, opts) == CallGraph::Live;
+    let live = events.iter().any(is_live);
     let common = common_attr(opts, events.len() > 1 || opts.off_cpu.is_some());
     let mut made = Plan { opened: Vec::new(), file: Vec::new(), live, steps: Vec::new(), off_cpu: None };
     if live {
@@ -94,12 +96,12 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
             track(&mut in_file, opts, offer);
         }
         made.file.push(FileEvent { name: event.name.clone(), attr: in_file });
-        let has_stack = attr.sample_period != 0 && !event.without_chain;
-        if live && has_stack && event.leader_samples {
+        let has_stack = attr.sample_period != 0 && is_live(event);
+        if has_stack && event.leader_samples {
             // The members of its group can be read with one leader only: no ladder.
             let largest = made.steps.last().copied().unwrap_or(MAX_SNAPSHOT_BYTES);
             made.push(event, with_snapshot(attr, largest, offer), index, None);
-        } else if live && has_stack {
+        } else if has_stack {
             for step in 0..made.steps.len() {
                 let attr = with_snapshot(attr, made.steps[step], offer);
                 made.push(event, attr, index, Some(step));
@@ -144,6 +146,13 @@ impl Plan {
         self.opened
             .iter()
             .position(|e| e.attr.sample_type & PERF_SAMPLE_IP == 0 && e.attr.flags.has(AttrFlags::MMAP2))
+    }
+
+    /// Of each opened event: its snapshots are unwound while recording, they are not what the file holds.
+    #[must_use]
+    pub fn unwound(&self) -> Vec<bool> {
+        let keeps = |e: &OpenedEvent| self.file[e.file_event].attr.samples(PERF_SAMPLE_STACK_USER);
+        self.opened.iter().map(|e| e.attr.sample_stack_user != 0 && !keeps(e)).collect()
     }
 
     /// True if samples of different events must be told apart by their id.
@@ -196,6 +205,9 @@ fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: 
     let mut attr = event.attr;
     attr.sample_type |= common.sample_type | PERF_SAMPLE_IP | opts.extra.sample_type;
     attr.flags = attr.flags.with(common.flags);
+    if event.no_inherit {
+        attr.flags.set(AttrFlags::INHERIT, false);
+    }
     attr.clockid = common.clockid;
     attr.flags.set(AttrFlags::INHERIT_STAT, opts.extra.stat);
     if opts.all_kernel {
@@ -206,9 +218,11 @@ fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: 
     }
     set_rate(&mut attr, opts, event, offer);
     set_group_reads(&mut attr, event);
-    if opts.extra.branches != 0 {
-        attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+    if opts.extra.branches != 0 && attr.branch_sample_type == 0 {
         attr.branch_sample_type = opts.extra.branches;
+    }
+    if attr.branch_sample_type != 0 {
+        attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
     }
     if opts.extra.regs_intr != 0 {
         attr.sample_type |= PERF_SAMPLE_REGS_INTR;
@@ -227,7 +241,7 @@ fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: 
 
 fn set_rate(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Offer) {
     let member_of_sampling_leader = event.leader_samples && event.leader.is_some();
-    if member_of_sampling_leader {
+    if member_of_sampling_leader || opts.no_samples {
         attr.sample_period = 0;
         attr.flags.set(AttrFlags::FREQ, false);
         return;
@@ -257,14 +271,21 @@ fn set_group_reads(attr: &mut Attr, event: &EventRequest) {
     }
 }
 
+/// How the stacks of one event are had.
+#[must_use]
+pub fn mode_of(event: &EventRequest, opts: &RecordOpts) -> CallGraph {
+    event.call_graph.unwrap_or(opts.call_graph)
+}
+
 fn set_call_graph(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Offer) {
-    if opts.call_graph == CallGraph::None || attr.sample_period == 0 || event.without_chain {
+    let mode = mode_of(event, opts);
+    if mode == CallGraph::None || attr.sample_period == 0 {
         return;
     }
     attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL, opts.without_kernel_chains);
     attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_USER, opts.without_user_chains);
-    match opts.call_graph {
+    match mode {
         CallGraph::Dwarf(bytes) if !opts.without_user_chains => {
             attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
             attr.sample_regs_user |= offer.unwind_regs;
@@ -346,6 +367,27 @@ mod tests {
         assert_eq!((plan.opened[1].step, plan.opened[2].leader), (None, Some(1)));
         assert!(!plan.opened[1].attr.flags.has(AttrFlags::INHERIT));
         assert_eq!(plan.opened[2].attr.sample_period, 0);
+    }
+
+    #[test]
+    fn each_event_may_have_stacks_of_its_own_kind() {
+        let of = |call_graph| EventRequest { call_graph: Some(call_graph), ..event(0) };
+        let events = [event(0), of(CallGraph::Dwarf(4096)), of(CallGraph::FramePointer), of(CallGraph::None)];
+        let plan = plan(&live(), &events, &offer());
+        let stack_bytes: Vec<u32> = plan.opened[1..].iter().map(|e| e.attr.sample_stack_user).collect();
+        assert_eq!(stack_bytes, [24_576, 65_528, 4096, 0, 0]);
+        let in_file: Vec<_> = plan.file.iter().map(|e| e.attr.samples(PERF_SAMPLE_STACK_USER)).collect();
+        assert_eq!(in_file, [false, true, false, false]);
+        assert!(plan.file[2].attr.samples(PERF_SAMPLE_CALLCHAIN));
+        assert!(!plan.file[3].attr.samples(PERF_SAMPLE_CALLCHAIN));
+        assert_eq!(plan.unwound(), [false, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn without_samples_events_only_tell_of_processes() {
+        let plan = plan(&RecordOpts { no_samples: true, ..live() }, &[event(0)], &offer());
+        assert!(plan.opened.iter().all(|e| e.attr.sample_period == 0 && e.attr.sample_stack_user == 0));
+        assert!(plan.opened[0].attr.flags.has(AttrFlags::MMAP2));
     }
 
     #[test]

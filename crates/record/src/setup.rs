@@ -2,14 +2,14 @@
 
 use dso::Machine;
 use dso::unwind::Regs;
-use perfdata::Attr;
 use perfdata::abi::*;
+use perfdata::{Attr, AttrFlags};
 
 use crate::attach;
 use crate::error::{Error, remedy_of_open};
 use crate::open::{Opened, Places, Refused, Start};
 use crate::opts::{CallGraph, EventRequest, Rate, RecordOpts};
-use crate::plan::{MAX_SNAPSHOT_BYTES, Offer, Plan, plan};
+use crate::plan::{MAX_SNAPSHOT_BYTES, Offer, Plan, mode_of, plan};
 use crate::proc;
 use crate::summary::Notice;
 use crate::sys::mem;
@@ -67,7 +67,6 @@ fn filled(opened: Opened, places: &Places) -> Result<Opened, Refused> {
 struct Attempt {
     opts: RecordOpts,
     events: Vec<EventRequest>,
-    is_default_event: bool,
     offer: Offer,
     pages: usize,
     asked_pages: Option<usize>,
@@ -90,8 +89,7 @@ impl Attempt {
         }
         let cpus = places.cpus.len().max(1);
         let pages = opts.ring_pages.unwrap_or_else(|| default_pages(cpus)).next_power_of_two();
-        let is_default_event = opts.events.is_empty();
-        let events = if is_default_event { vec![hardware_cycles()] } else { opts.events.clone() };
+        let events = if opts.events.is_empty() { vec![hardware_cycles()] } else { opts.events.clone() };
         let offer = Offer {
             unwind_regs: Regs::perf_mask(Machine::host()),
             max_rate_hz,
@@ -100,7 +98,7 @@ impl Attempt {
             build_id_records: true,
         };
         let opts = opts.clone();
-        Ok(Self { asked_pages: opts.ring_pages, opts, events, is_default_event, offer, pages, notices })
+        Ok(Self { asked_pages: opts.ring_pages, opts, events, offer, pages, notices })
     }
 
     /// Changes one wish so that the refusal won't come again, or gives up with an error that says what to do.
@@ -109,7 +107,7 @@ impl Attempt {
         let Some(event) = refused.event else { return self.shrink(refused, places) };
         let opened = &plan.opened[event];
         let asked = &self.events[opened.file_event];
-        let user_too = !asked.attr.flags.has(perfdata::AttrFlags::EXCLUDE_USER);
+        let user_too = !asked.attr.flags.has(AttrFlags::EXCLUDE_USER);
         match errno {
             libc::EACCES | libc::EPERM
                 if self.offer.kernel && user_too && !self.opts.target.is_system_wide() =>
@@ -117,26 +115,33 @@ impl Attempt {
                 self.offer.kernel = false;
                 self.notices.push(Notice::UserOnly(proc::sysctl("kernel/perf_event_paranoid").unwrap_or(2)));
             }
-            libc::EOPNOTSUPP | libc::EINVAL if self.opts.call_graph == CallGraph::Lbr => {
-                self.opts.call_graph = CallGraph::Live;
+            libc::EOPNOTSUPP | libc::EINVAL if mode_of(asked, &self.opts) == CallGraph::Lbr => {
+                self.replace(CallGraph::Lbr, CallGraph::Live);
                 self.notices.push(Notice::NoBranchRecords);
             }
             libc::EINVAL if self.offer.build_id_records => self.offer.build_id_records = false,
             libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL
-                if self.is_default_event
-                    && asked.attr.type_ == PERF_TYPE_HARDWARE
-                    && self.opts.extra.branches == 0 =>
+                if is_cycles(asked) && !self.wants_branches(asked) =>
             {
-                self.events = vec![cpu_clock()];
+                for event in self.events.iter_mut().filter(|event| is_cycles(event)) {
+                    let clock = cpu_clock();
+                    event.name = event.name.replacen(cycles_name(&event.name), &clock.name, 1);
+                    (event.attr.type_, event.attr.config) = (clock.attr.type_, clock.attr.config);
+                    // What the PMU alone can do: counting by guests, and exact places.
+                    let of_pmu = AttrFlags::EXCLUDE_GUEST | AttrFlags::EXCLUDE_HOST;
+                    event.attr.flags.set(of_pmu, false);
+                    event.attr.flags.set_precise_ip(0);
+                }
                 self.notices.push(Notice::NoHardwareCounters("cpu-clock"));
             }
-            libc::EINVAL | libc::EOPNOTSUPP if self.opts.call_graph == CallGraph::Live => {
-                self.opts.call_graph = CallGraph::FramePointer;
+            libc::EINVAL | libc::EOPNOTSUPP if mode_of(asked, &self.opts) == CallGraph::Live => {
+                self.replace(CallGraph::Live, CallGraph::FramePointer);
                 self.notices.push(Notice::FramePointersOnly("the kernel copies no registers for this event"));
             }
             _ => {
                 let paranoid = proc::sysctl("kernel/perf_event_paranoid");
-                let remedy = if self.opts.extra.branches != 0 && errno == libc::EOPNOTSUPP {
+                let no_branches = self.wants_branches(asked) && errno != libc::EACCES && errno != libc::EPERM;
+                let remedy = if no_branches {
                     "; this machine has no branch records".to_owned()
                 } else {
                     remedy_of_open(&refused.source, paranoid, self.opts.target.is_system_wide())
@@ -148,6 +153,16 @@ impl Attempt {
             }
         }
         Ok(())
+    }
+
+    fn wants_branches(&self, event: &EventRequest) -> bool {
+        self.opts.extra.branches != 0 || event.attr.branch_sample_type != 0
+    }
+
+    /// Stacks are had in another way than was asked.
+    fn replace(&mut self, from: CallGraph, to: CallGraph) {
+        let modes = self.events.iter_mut().filter_map(|event| event.call_graph.as_mut());
+        modes.chain([&mut self.opts.call_graph]).filter(|mode| **mode == from).for_each(|mode| *mode = to);
     }
 
     /// The rings were too large for the locked-memory limit: half of it.
@@ -191,6 +206,15 @@ fn snapshot_steps(pages: usize, cpus: usize, system_wide: bool) -> [u32; 2] {
     let large = MAX_SNAPSHOT_BYTES.min(most).max(512);
     let small = FIRST_SNAPSHOT_BYTES.min(large);
     if cpus > CPUS_FOR_LADDER && !system_wide { [large, large] } else { [small, large] }
+}
+
+fn is_cycles(event: &EventRequest) -> bool {
+    (event.attr.type_, event.attr.config) == (PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES)
+}
+
+/// "cycles" of "cycles:k".
+fn cycles_name(name: &str) -> &str {
+    name.split([':', '/']).next().unwrap_or(name)
 }
 
 fn hardware_cycles() -> EventRequest {

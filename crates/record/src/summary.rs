@@ -44,6 +44,12 @@ impl RunSummary {
         self.counters.iter().find(|c| c.name == name)
     }
 
+    /// True if the output could not be written to its end.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.notices.iter().any(|notice| matches!(notice, Notice::WriteStopped(_)))
+    }
+
     /// CPU time of the target in ns: the task clock, else the sum over threads.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
@@ -216,8 +222,10 @@ pub enum Notice {
     FramePointersOnly(&'static str),
     /// The CPU has no branch records: stacks are unwound while recording instead.
     NoBranchRecords,
-    /// Writing stopped: what was recorded until then is kept.
+    /// Writing failed: what was recorded until then is kept.
     WriteStopped(String),
+    /// The output has reached this size, as asked.
+    SizeReached(u64),
     /// An event of several could not be opened and is left out: its name and why.
     EventLeftOut(String, String),
     /// Time off the CPU by switch records only: why.
@@ -260,6 +268,7 @@ impl std::fmt::Display for Notice {
             Self::WriteStopped(why) => {
                 write!(f, "recording stopped early: {why}; everything until then is kept")
             }
+            Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
             Self::NoOffCpu(why) => {
                 write!(

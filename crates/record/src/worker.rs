@@ -76,7 +76,8 @@ struct Rest {
     layouts: Layouts,
     /// Of each opened event: index of its file event.
     file_events: Vec<usize>,
-    live: bool,
+    /// Of each opened event: whether its snapshots become callchains here.
+    unwound: Vec<bool>,
     steps: usize,
     writes_switches: bool,
     processes: Processes,
@@ -122,7 +123,7 @@ impl Worker {
         let rest = Rest {
             layouts,
             file_events: plan.opened.iter().map(|e| e.file_event).chain(off_cpu_events).collect(),
-            live: plan.live,
+            unwound: plan.unwound(),
             steps: plan.steps.len(),
             writes_switches,
             processes: Processes::default(),
@@ -204,7 +205,8 @@ impl Rest {
             if file_event >= self.first_off_cpu {
                 return self.off_cpu_sample(file_event, sample, time_ns);
             }
-            return self.sample(file_event, sample, bytes, time_ns);
+            let unwound = self.unwound.get(event).is_some_and(|unwound| *unwound);
+            return self.sample((file_event, unwound), sample, bytes, time_ns);
         }
         if self.followed.as_mut().is_some_and(|followed| !followed.concerns(&record)) {
             return;
@@ -245,7 +247,13 @@ impl Rest {
         }
     }
 
-    fn sample(&mut self, file_event: usize, sample: &Sample<'_>, bytes: &[u8], time_ns: u64) {
+    fn sample(
+        &mut self,
+        (file_event, unwound): (usize, bool),
+        sample: &Sample<'_>,
+        bytes: &[u8],
+        time_ns: u64,
+    ) {
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
         self.account.sample(pid, tid, time_ns);
         let first = self.sample_times.map_or(time_ns, |(first, _)| first);
@@ -253,7 +261,7 @@ impl Rest {
         if let Some(raw) = sample.raw {
             self.hand_on(|| Watched::Sample { time_ns, pid, tid, raw: raw.to_vec() });
         }
-        if !self.live || sample.regs_user.is_none() {
+        if !unwound || sample.regs_user.is_none() {
             self.sample_bytes += bytes.len() as u64;
             return self.sink.raw(bytes);
         }

@@ -1,5 +1,7 @@
 //! `tally record`: samples into perf.data.
 
+mod perf_flags;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +11,7 @@ use record::summary::{RunSummary, StackQuality};
 
 use crate::out;
 use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes};
+use perf_flags::PerfFlags;
 
 /// Samples a command, processes or the whole machine into perf.data, with complete stacks
 ///
@@ -78,12 +81,21 @@ pub struct Args {
     /// Branch records of any kind
     #[arg(short = 'b', long, help_heading = "Samples")]
     pub branch_any: bool,
-    /// Don't sample: only what processes do (perf's flag)
-    #[arg(short = 'n', long, hide = true)]
+    /// Branch records of these kinds: any_call, any_ret, ind_call, cond …, and u, k where
+    #[arg(short = 'j', long, value_name = "KINDS", help_heading = "Samples", conflicts_with = "branch_any")]
+    pub branch_filter: Option<String>,
+    /// The state of hardware transactions
+    #[arg(long, help_heading = "Samples")]
+    pub transaction: bool,
+    /// Don't sample: only what processes do
+    #[arg(short = 'n', long, help_heading = "Samples")]
     pub no_samples: bool,
     /// Write at once (rings are looked at every 50 ms anyway; perf's flag)
     #[arg(long, hide = true)]
     pub no_buffering: bool,
+    /// What perf has and we don't.
+    #[command(flatten)]
+    pub perf: PerfFlags,
     /// Say nothing at the end
     #[arg(short, long)]
     pub quiet: bool,
@@ -118,8 +130,10 @@ impl Args {
     /// # Errors
     /// Flags that contradict each other or can't be read.
     pub fn opts(&self) -> anyhow::Result<RecordOpts> {
+        self.perf.check()?;
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
+        opts.no_samples = self.no_samples;
         opts.output = if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };
         opts.compression = self.compression_level;
         opts.max_size_bytes = self.max_size;
@@ -135,12 +149,16 @@ impl Args {
             (self.phys_data, PERF_SAMPLE_ADDR | PERF_SAMPLE_PHYS_ADDR),
             (self.data_page_size, PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_PAGE_SIZE),
             (self.code_page_size, PERF_SAMPLE_CODE_PAGE_SIZE),
+            (self.transaction, PERF_SAMPLE_TRANSACTION),
         ];
         for (wanted, bit) in bits {
             opts.extra.sample_type |= if wanted { bit } else { 0 };
         }
         if self.branch_any {
             opts.extra.branches = PERF_SAMPLE_BRANCH_ANY;
+        }
+        if let Some(filter) = &self.branch_filter {
+            opts.extra.branches = record::event::parse_branch_filter(filter)?;
         }
         Ok(opts)
     }

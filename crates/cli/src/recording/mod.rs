@@ -14,10 +14,13 @@ use std::process::ExitCode;
 
 use record::summary::RunSummary;
 
-/// The target's own exit status, as a shell shows it; success if none was started.
+/// The target's own exit status, as a shell shows it; without one, or if that is 0, whether the output is whole.
 #[must_use]
 pub fn exit_code(summary: &RunSummary) -> ExitCode {
-    summary.exit.map_or(ExitCode::SUCCESS, |end| ExitCode::from(end.shell_code()))
+    match summary.exit.map_or(0, record::sys::ExitKind::shell_code) {
+        0 if summary.is_cut() => ExitCode::FAILURE,
+        code => ExitCode::from(code),
+    }
 }
 
 /// Shows why a recording could not be made; the status is the shell's for a command that can't run (127, 126).

@@ -53,6 +53,19 @@ pub enum Fault {
         /// What it may be.
         expected: &'static str,
     },
+    /// A setting that recordings do not follow.
+    #[error("'{term}' can't be followed: {why}")]
+    NotRecorded {
+        /// The setting's name.
+        term: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+    /// A word that names no kind of branch.
+    #[error(
+        "unknown branch filter '{0}' (any, any_call, any_ret, ind_call, ind_jmp, call, cond, stack, in_tx, no_tx, abort_tx, u, k, hv …)"
+    )]
+    UnknownBranchFilter(String),
     /// More bits than the PMU's field has.
     #[error("the value of '{field}' is too big: its maximum is {max:#x}")]
     ValueTooBig {

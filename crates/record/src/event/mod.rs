@@ -4,6 +4,7 @@
 //! `perf_event_attr`; opens nothing. `cycles:u`, `{cs,faults}:S`, `cpu/event=0x3c,umask=1/`, `block:*`,
 //! `mem:0x1000:w`, `r08` and the rest of perf's grammar, each fault with its place and the nearest names.
 
+mod branch;
 mod cache;
 pub mod catalog;
 mod error;
@@ -20,6 +21,7 @@ mod tracepoint;
 
 use perfdata::{Attr, abi};
 
+pub use branch::parse_branch_filter;
 pub use cache::cache_events;
 pub use error::{Error, Fault};
 pub use name::{HARDWARE, NamedEvent, SOFTWARE, TOOL, Tool};

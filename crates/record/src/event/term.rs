@@ -17,6 +17,8 @@ pub enum CallGraphTerm {
     Dwarf,
     /// The CPU's last-branch records.
     Lbr,
+    /// Unwound while recording.
+    Live,
 }
 
 /// Settings of one event that override those of the command line; `None`: as the command line says.
@@ -145,7 +147,8 @@ impl Term {
             "fp" => Ok(CallGraphTerm::FramePointer),
             "dwarf" => Ok(CallGraphTerm::Dwarf),
             "lbr" => Ok(CallGraphTerm::Lbr),
-            _ => Err(self.bad("fp, dwarf, lbr or no")),
+            "live" => Ok(CallGraphTerm::Live),
+            _ => Err(self.bad("live, fp, dwarf, lbr or no")),
         }
     }
 

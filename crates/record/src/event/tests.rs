@@ -310,7 +310,7 @@ fn a_wrong_event_is_marked_and_the_nearest_names_are_told() {
         ("cycles/perid=1/", "unknown term 'perid'; did you mean period?\n  cycles/perid=1/\n         ^^^^^"),
         (
             "cs/call-graph=fb/",
-            "'fb' is not a value for 'call-graph' (fp, dwarf, lbr or no)\n  cs/call-graph=fb/\n                ^^",
+            "'fb' is not a value for 'call-graph' (live, fp, dwarf, lbr or no)\n  cs/call-graph=fb/\n                ^^",
         ),
         ("{cs,faults", "this group is not closed: '}' is missing\n  {cs,faults\n  ^^^^^^^^^^"),
         ("{cs,{faults}}", "groups cannot be nested\n  {cs,{faults}}\n      ^"),

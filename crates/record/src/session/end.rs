@@ -59,7 +59,7 @@ impl Recording<'_> {
         let mut notices = setup.notices;
         notices.extend(told_of(shared.queue.spilled()));
         let (file_bytes, sample_bytes) = (finished.sink.bytes(), finished.sample_bytes);
-        notices.extend(finished.sink.must_stop().map(Notice::WriteStopped));
+        notices.extend(finished.sink.must_stop());
         let features = end_features(opts, setup.kernel, &finished);
         if !opts.no_build_ids && opts.output != Output::Discard {
             let (root, seen) = (build_id_cache::default_root(), finished.processes.objects().seen());

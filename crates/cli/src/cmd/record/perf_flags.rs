@@ -1,0 +1,110 @@
+//! Flags of `perf record` that mean nothing here, or can't be had: taken, or refused by name with the reason.
+
+/// Of perf's command lines.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct PerfFlags {
+    /// How perf spreads its own work; ours has a thread of its own for it
+    #[arg(long, hide = true, value_name = "X", num_args = 0..=1, require_equals = true)]
+    aio: Option<Option<String>>,
+    /// As `--aio`
+    #[arg(long, hide = true, value_name = "X")]
+    affinity: Option<String>,
+    /// As `--aio`
+    #[arg(long, hide = true, value_name = "X")]
+    mmap_flush: Option<String>,
+    /// As `--aio`
+    #[arg(long, hide = true, value_name = "X")]
+    num_thread_synthesize: Option<String>,
+    /// As `--aio`
+    #[arg(long, hide = true, value_name = "X", num_args = 0..=1, require_equals = true)]
+    threads: Option<Option<String>>,
+    /// Milliseconds for reading one process's mappings; they are read whole
+    #[arg(long, hide = true, value_name = "MS")]
+    proc_map_timeout: Option<u64>,
+    /// Mappings carry build-ids anyway
+    #[arg(long, hide = true)]
+    buildid_mmap: bool,
+    /// Times of the first and last sample are written anyway
+    #[arg(long, hide = true)]
+    timestamp_boundary: bool,
+    /// Refused
+    #[arg(long, hide = true)]
+    overwrite: bool,
+    /// Refused
+    #[arg(long, hide = true)]
+    tail_synthesize: bool,
+    /// Refused
+    #[arg(long, hide = true, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
+    switch_output: Option<Option<String>>,
+    /// Refused
+    #[arg(long, hide = true, value_name = "EVENT")]
+    switch_output_event: Option<String>,
+    /// Refused
+    #[arg(long, hide = true, value_name = "N")]
+    switch_max_files: Option<String>,
+    /// Refused
+    #[arg(long, hide = true)]
+    timestamp_filename: bool,
+    /// Refused
+    #[arg(long, hide = true)]
+    buildid_all: bool,
+    /// Refused
+    #[arg(long, hide = true)]
+    exclude_perf: bool,
+    /// Refused
+    #[arg(long, hide = true)]
+    per_thread: bool,
+    /// Refused
+    #[arg(long, hide = true)]
+    running_time: bool,
+    /// Refused
+    #[arg(short = 'r', long, hide = true, value_name = "PRIORITY")]
+    realtime: Option<String>,
+    /// Refused
+    #[arg(long, hide = true, value_name = "REGS", num_args = 0..=1, require_equals = true)]
+    user_regs: Option<Option<String>>,
+    /// Refused
+    #[arg(short = 'I', long, hide = true, value_name = "REGS", num_args = 0..=1, require_equals = true)]
+    intr_regs: Option<Option<String>>,
+    /// Refused
+    #[arg(long, hide = true)]
+    kcore: bool,
+    /// Refused
+    #[arg(long, hide = true, value_name = "WHAT")]
+    synth: Option<String>,
+    /// Refused
+    #[arg(long, hide = true, value_name = "FILE")]
+    vmlinux: Option<String>,
+}
+
+impl PerfFlags {
+    /// Refuses what can't be done, with what can be done instead.
+    ///
+    /// # Errors
+    /// One of the flags was given.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let file_by_file = "one file is written; --max-size bounds it, and -o names it";
+        let refused = [
+            ("--overwrite", self.overwrite, "rings are emptied all the time; --max-size bounds the file instead"),
+            ("--tail-synthesize", self.tail_synthesize, "processes are told before their samples, as live stacks need it"),
+            ("--switch-output", self.switch_output.is_some(), file_by_file),
+            ("--switch-output-event", self.switch_output_event.is_some(), file_by_file),
+            ("--switch-max-files", self.switch_max_files.is_some(), file_by_file),
+            ("--timestamp-filename", self.timestamp_filename, file_by_file),
+            ("--buildid-all", self.buildid_all, "build-ids are written of files with samples, and stand in every mapping"),
+            ("--exclude-perf", self.exclude_perf, "leave tally out when reading: tally report --comms"),
+            ("--per-thread", self.per_thread, "rings are per CPU; samples name their thread anyway"),
+            ("--running-time", self.running_time, "use {a,b}:S, whose samples hold the counts"),
+            ("--realtime", self.realtime.is_some(), "use chrt -f PRIORITY tally record …"),
+            ("--user-regs", self.user_regs.is_some(), "--call-graph dwarf stores them all"),
+            ("--intr-regs", self.intr_regs.is_some(), "--call-graph dwarf stores those of user mode"),
+            ("--kcore", self.kcore, "the kernel's symbols are kept in ~/.debug"),
+            ("--synth", self.synth.is_some(), "all that is needed to name samples is told"),
+            ("--vmlinux", self.vmlinux.is_some(), "the kernel's own symbols are used (/proc/kallsyms)"),
+        ];
+        match refused.iter().find(|(_, given, _)| *given) {
+            Some((flag, _, instead)) => anyhow::bail!("{flag} is not for tally: {instead}"),
+            None => Ok(()),
+        }
+    }
+}
