@@ -123,7 +123,7 @@ fn look(part: Part) -> (char, Option<Paint>) {
             Reason::Stopped => ('x', None),
             Reason::KernelThread => ('w', None),
             Reason::Other => ('o', None),
-            Reason::NoStack => ('-', None),
+            Reason::NoStack | Reason::Earlier => ('-', None),
             Reason::Unknown => ('?', None),
         },
     }

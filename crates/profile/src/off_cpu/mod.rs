@@ -12,7 +12,7 @@ mod tracker;
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
 pub use reason::Reason;
-pub(crate) use tracker::{Look, Out, Tracker, state_of_text};
+pub(crate) use tracker::{Look, Out, Tracker, is_last_switch, state_of_text};
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};

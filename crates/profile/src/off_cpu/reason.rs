@@ -44,13 +44,15 @@ pub enum Reason {
     Other,
     /// Short waits that were only counted: no stack to tell.
     NoStack,
+    /// It began before the recording, and who waits is only asked when a wait begins.
+    Earlier,
     /// The recording does not say.
     Unknown,
 }
 
 impl Reason {
     /// All, in the order shown.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Futex,
         Self::KernelLock,
         Self::Disk,
@@ -70,6 +72,7 @@ impl Reason {
         Self::KernelThread,
         Self::Other,
         Self::NoStack,
+        Self::Earlier,
         Self::Unknown,
     ];
 
@@ -96,6 +99,7 @@ impl Reason {
             Self::KernelThread => "kernel thread",
             Self::Other => "other",
             Self::NoStack => "short waits",
+            Self::Earlier => "began earlier",
             Self::Unknown => "unknown",
         }
     }

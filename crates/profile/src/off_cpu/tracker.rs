@@ -19,6 +19,9 @@ pub(crate) struct Tracker {
     threads: FxHashMap<u32, Thread>,
     /// In the order of first sight, for output that does not hang on hashes.
     order: Vec<u32>,
+    ended: Vec<ThreadTotals>,
+    /// Threads that ended, until their number is another's: the rest of an end may follow.
+    gone: FxHashMap<u32, TaskId>,
     first_ns: Option<u64>,
     last_ns: u64,
     /// Waiting threads are looked at now and then: a wait that no look has met is a short one.
@@ -44,6 +47,8 @@ struct Thread {
     start_ns: u64,
     switches: u64,
     open_left: bool,
+    /// When and as what it began to end: it runs for a moment still.
+    exit: Option<(u64, TaskId)>,
     /// Waits that ended before the thread's name was known.
     early: Vec<Wait>,
 }
@@ -63,6 +68,8 @@ pub(crate) struct Out {
     pub callsite: Option<CallsiteId>,
     /// Who runs instead.
     pub other: Option<Other>,
+    /// It never comes back.
+    pub dies: bool,
 }
 
 /// What a look at a waiting thread tells.
@@ -99,6 +106,8 @@ impl Tracker {
         let first_ns = *self.first_ns.get_or_insert(time_ns);
         self.last_ns = self.last_ns.max(time_ns);
         let order = &mut self.order;
+        let gone = self.gone.get(&tid).map(|&task| (time_ns, task));
+        let first_ns = gone.map_or(first_ns, |(time_ns, _)| time_ns);
         self.threads.entry(tid).or_insert_with(|| {
             order.push(tid);
             Thread {
@@ -113,7 +122,8 @@ impl Tracker {
                 totals: [0; 8],
                 start_ns: first_ns,
                 switches: 0,
-                open_left: true,
+                open_left: gone.is_none(),
+                exit: gone,
                 early: Vec::new(),
             }
         })
@@ -121,6 +131,7 @@ impl Tracker {
 
     /// A thread was born.
     pub fn fork(&mut self, tid: u32, time_ns: u64) {
+        self.gone.remove(&tid);
         let thread = self.thread(tid, time_ns);
         (thread.state, thread.since_ns, thread.start_ns) = (State::Runnable, time_ns, time_ns);
         thread.open_left = false;
@@ -129,8 +140,12 @@ impl Tracker {
     /// A thread leaves its CPU.
     pub fn switch_out(&mut self, out: Out, waits: &mut Vec<Wait>) {
         let thread = self.thread(out.tid, out.time_ns);
-        thread.task = Some(out.task);
-        waits.extend(thread.early.drain(..).map(|wait| Wait { task: out.task, ..wait }));
+        let task = match thread.exit {
+            Some((_, task)) => task,
+            None => out.task,
+        };
+        thread.task = Some(task);
+        waits.extend(thread.early.drain(..).map(|wait| Wait { task, ..wait }));
         let ran = out.time_ns.saturating_sub(thread.since_ns);
         // Seen first now, it ran; left twice, what lies between is unknown.
         let before = match thread.state {
@@ -143,7 +158,26 @@ impl Tracker {
         (thread.state, thread.since_ns) = (out.state, out.time_ns);
         (thread.wake, thread.callsite, thread.other) = (None, out.callsite, out.other);
         thread.look = None;
+        let dies = out.dies || thread.exit.is_some() && out.state == State::Unknown;
         thread.open_left = false;
+        if dies {
+            self.end(out.tid, out.time_ns, waits);
+        }
+    }
+
+    /// A thread begins to end; its last switch follows.
+    pub fn exit(&mut self, tid: u32, task: TaskId, time_ns: u64) {
+        self.thread(tid, time_ns).exit = Some((time_ns, task));
+    }
+
+    /// A thread is gone; its number may be used again.
+    fn end(&mut self, tid: u32, end_ns: u64, waits: &mut Vec<Wait>) {
+        let Some(mut thread) = self.threads.remove(&tid) else { return };
+        let Some(task) = thread.task else { return };
+        waits.extend(thread.rest(task));
+        let Thread { totals: total_ns, start_ns, switches, .. } = thread;
+        self.gone.insert(tid, task);
+        self.ended.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
     }
 
     /// A thread is woken by `by`; only the first wake-up of a wait counts.
@@ -169,19 +203,20 @@ impl Tracker {
 
     /// All open intervals end with the recording.
     pub fn finish(mut self, source: Source, off_cpu: &mut OffCpu) {
-        for tid in std::mem::take(&mut self.order) {
-            let Some(mut thread) = self.threads.remove(&tid) else { continue };
-            let Some(task) = thread.task else { continue };
-            let end_ns = self.last_ns;
+        off_cpu.totals.append(&mut self.ended);
+        for tid in self.order.clone() {
+            let Some(thread) = self.threads.get_mut(&tid) else { continue };
+            thread.task = thread.task.or(thread.exit.map(|(_, task)| task));
+            // What ends has run until then, and its last switch is lost.
+            let end_ns = thread.exit.map_or(self.last_ns, |(exit_ns, _)| exit_ns.max(thread.since_ns));
             if thread.state == State::On {
                 thread.totals[usize::from(State::On.code())] += end_ns.saturating_sub(thread.since_ns);
-            } else {
+            } else if thread.task.is_some() {
                 off_cpu.waits.extend(thread.end_wait(end_ns, flag::OPEN_RIGHT, self.has_looks));
             }
-            off_cpu.waits.extend(thread.rest(task));
-            let Thread { totals: total_ns, start_ns, switches, .. } = thread;
-            off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
+            self.end(tid, end_ns, &mut off_cpu.waits);
         }
+        off_cpu.totals.append(&mut self.ended);
         let source = match source {
             Source::SwitchRecords if self.has_looks => Source::Looks,
             other => other,
@@ -267,6 +302,12 @@ impl Thread {
     }
 }
 
+/// Whether the state that `sched_switch` prints is that of a thread's last switch.
+pub(crate) fn is_last_switch(text: &str) -> bool {
+    let text = text.trim();
+    text.parse::<u64>().map_or_else(|_| text.starts_with(['X', 'Z', 'x']), |bits| bits & 0x30 != 0)
+}
+
 /// The state `sched_switch` prints: its letters, or the bits of a file that prints numbers.
 pub(crate) fn state_of_text(text: &str) -> State {
     let text = text.trim();
@@ -303,7 +344,7 @@ mod tests {
     use super::*;
 
     fn out(tid: u32, time_ns: u64, state: State) -> Out {
-        Out { tid, task: TaskId(tid), time_ns, state, callsite: None, other: None }
+        Out { tid, task: TaskId(tid), time_ns, state, callsite: None, other: None, dies: false }
     }
 
     const WAKER: Other = Other { pid: 1, tid: 2, comm: crate::table::StringId(0), callsite: None };
@@ -346,6 +387,24 @@ mod tests {
         tracker.finish(Source::Tracepoints, &mut off_cpu);
         assert_eq!(off_cpu.totals[0].of(State::Unknown), 60);
         assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), 90);
+    }
+
+    #[test]
+    fn a_thread_that_ended_has_no_time_after_it_but_what_it_still_runs() {
+        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
+        tracker.switch_out(out(7, 100, State::Sleep), &mut off_cpu.waits);
+        tracker.switch_in(7, 150, &mut off_cpu.waits);
+        tracker.exit(7, TaskId(7), 170);
+        // The kernel no longer knows who it is.
+        tracker.switch_out(Out { task: TaskId(99), ..out(7, 180, State::Unknown) }, &mut off_cpu.waits);
+        tracker.switch_in(7, 300, &mut off_cpu.waits);
+        tracker.switch_out(Out { dies: true, ..out(7, 320, State::Unknown) }, &mut off_cpu.waits);
+        tracker.switch_in(8, 400, &mut off_cpu.waits);
+        tracker.finish(Source::Tracepoints, &mut off_cpu);
+        let of: Vec<_> = off_cpu.totals.iter().map(|t| (t.task, t.end_ns, t.of(State::On))).collect();
+        assert_eq!(of, [(TaskId(7), 180, 30), (TaskId(7), 320, 20)]);
+        assert_eq!(off_cpu.waits.iter().map(|w| w.weight_ns).sum::<u64>(), 50);
+        assert!(is_last_switch("X") && is_last_switch("Z") && is_last_switch("16") && !is_last_switch("S"));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::{Session, ids_of, steps_of};
 use crate::off_cpu::{
-    Contention, EventKind, Look, Other, Out, Reason, Source, ThreadTotals, Wait, state_of_text,
+    Contention, EventKind, Look, Other, Out, Reason, Source, ThreadTotals, Wait, is_last_switch,
+    state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -87,7 +88,8 @@ impl Session {
             |name: &str| self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, name));
         let number = |name: &str| field(name).and_then(|text| text.trim().parse::<u32>().ok());
         let (prev, next) = (number("prev_pid"), number("next_pid"));
-        let state = field("prev_state").map_or(State::Unknown, |text| state_of_text(&text));
+        let text = field("prev_state").unwrap_or_default();
+        let (state, dies) = (state_of_text(&text), is_last_switch(&text));
         let next_comm = field("next_comm").unwrap_or_default();
         let callsite = self.off_cpu_callsite(sample);
         let comm = self.profile.strings.intern(&next_comm);
@@ -96,7 +98,7 @@ impl Session {
         if let Some(tid) = prev.filter(|&tid| tid != 0) {
             let other = next.map(|tid| Other { pid: 0, tid, comm, callsite: None });
             let other = other.filter(|_| state == State::Preempted);
-            self.tracker.switch_out(Out { tid, task, time_ns, state, callsite, other }, waits);
+            self.tracker.switch_out(Out { tid, task, time_ns, state, callsite, other, dies }, waits);
         }
         if let Some(tid) = next.filter(|&tid| tid != 0) {
             self.tracker.switch_in(tid, time_ns, waits);
@@ -153,6 +155,11 @@ impl Session {
         let (Some((pid, tid)), Some(time_ns @ 1..)) = (id.pid_tid, id.time_ns) else { return };
         match &item.record {
             Record::Fork(task) => self.tracker.fork(task.tid, time_ns),
+            Record::Exit(exit) => {
+                let span = self.machine.span_of(exit.pid.cast_signed(), exit.tid.cast_signed());
+                let task = self.task_of(span);
+                self.tracker.exit(exit.tid, task, time_ns);
+            }
             Record::Switch(switch) if tid != 0 && !self.has_switch_samples => {
                 if self.off_cpu_kinds.contains(&EventKind::OffCpu) {
                     self.tracker.expect_looks();
@@ -163,7 +170,7 @@ impl Session {
                 let span = self.machine.span_of(pid.cast_signed(), tid.cast_signed());
                 let task = self.task_of(span);
                 let state = if switch.preempt { State::Preempted } else { State::Unknown };
-                let out = Out { tid, task, time_ns, state, callsite: None, other: None };
+                let out = Out { tid, task, time_ns, state, callsite: None, other: None, dies: false };
                 self.tracker.switch_out(out, &mut self.tracked_waits);
             }
             _ => {}

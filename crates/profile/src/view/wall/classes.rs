@@ -102,6 +102,7 @@ impl Reasons {
         let by_call = || wait.syscall.and_then(|nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")));
         let fallback = match (wait.state, wait.callsite, wait.syscall) {
             (State::Disk, ..) => Reason::Disk,
+            (State::Unknown, None, None) if wait.flags & flag::OPEN_LEFT != 0 => Reason::Earlier,
             (State::Unknown, None, None) => Reason::Unknown,
             _ => Reason::Other,
         };

@@ -66,18 +66,23 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         row.switches += totals.switches;
         row.start_ns = row.start_ns.min(totals.start_ns);
         row.times.add_part(Part::On, totals.of(State::On));
-        // Time nothing was told about: a lost event.
-        row.times.add_part(Part::Blocked(crate::off_cpu::Reason::Unknown), totals.of(State::Unknown));
         row.times.add_part(Part::Idle, totals.of(State::Idle));
     }
-    use crate::off_cpu::Source;
-    let own_unknown = !matches!(profile.off_cpu.source, Some(Source::SwitchRecords | Source::Looks));
+    let mut told_ns: FxHashMap<usize, u64> = FxHashMap::default();
     for class in classes.iter(profile).filter(|c| c.wait.state != State::Idle) {
-        if class.wait.state == State::Unknown && !own_unknown {
-            continue; // counted with the totals
-        }
         let at = row_of(class.wait.task, &mut rows);
         rows[at].times.add_part(class.part, class.wait.weight_ns);
+        if class.wait.state == State::Unknown {
+            *told_ns.entry(at).or_default() += class.wait.weight_ns;
+        }
+    }
+    // Time nothing was told about: a lost event.
+    for totals in profile.off_cpu.totals.iter().filter(|t| classes.shows(t.task)) {
+        let at = row_of(totals.task, &mut rows);
+        let told_ns = told_ns.entry(at).or_default();
+        let untold_ns = totals.of(State::Unknown).saturating_sub(*told_ns);
+        *told_ns = told_ns.saturating_sub(totals.of(State::Unknown));
+        rows[at].times.add_part(Part::Blocked(crate::off_cpu::Reason::Unknown), untold_ns);
     }
     for row in &mut rows {
         row.times.blocked_ns.retain(|_, ns| *ns > 0);
