@@ -1,7 +1,7 @@
 // Sixteen threads map a cached file, touch it and unmap it: the address space's lock is what they wait for.
 // build mmaps: -O2 -g -pthread
 //
-// mmaps [THREADS [ROUNDS]]
+// mmaps [THREADS [ROUNDS [read]]]: with `read` the same bytes are read into a buffer instead, which needs no lock.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum { PAGES = 64 };
-static int file, rounds;
+static int file, rounds, reads;
 static long page;
 
 __attribute__((noinline)) static long map_and_sum(void) {
@@ -23,15 +23,25 @@ __attribute__((noinline)) static long map_and_sum(void) {
     return sum;
 }
 
+__attribute__((noinline)) static long read_and_sum(char *bytes) {
+    if (pread(file, bytes, (size_t)(PAGES * page), 0) < 0) return 0;
+    long sum = 0;
+    for (long i = 0; i < PAGES; i++) sum += bytes[i * page];
+    return sum;
+}
+
 static void *work(void *arg) {
     long *sum = arg;
-    for (int i = 0; i < rounds; i++) *sum += map_and_sum();
+    char *bytes = reads ? malloc((size_t)(PAGES * page)) : NULL;
+    for (int i = 0; i < rounds; i++) *sum += bytes ? read_and_sum(bytes) : map_and_sum();
+    free(bytes);
     return NULL;
 }
 
 int main(int argc, char **argv) {
     int threads = argc > 1 ? atoi(argv[1]) : 16;
     rounds = argc > 2 ? atoi(argv[2]) : 2000;
+    reads = argc > 3;
     page = sysconf(_SC_PAGESIZE);
     file = memfd_create("mmaps", 0);
     if (file < 0 || ftruncate(file, PAGES * page) != 0) return 1;

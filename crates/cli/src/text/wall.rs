@@ -1,6 +1,6 @@
 //! The wall-clock view as text: where all threads' time went, on the CPU and off it.
 
-use super::number::{duration_ns, grouped};
+use super::number::{brief_ns, duration_ns, grouped};
 use super::run_screen::cut;
 use crate::out::harmless;
 use crate::term::{Paint, paint};
@@ -29,11 +29,12 @@ pub struct WallTextOpts {
 /// # Errors
 /// Whatever writing says.
 pub fn write(out: &mut dyn Write, profile: &Profile, wall: &Wall, opts: WallTextOpts) -> io::Result<()> {
-    let printer = Printer { profile, wall, opts, reasons: reasons(wall) };
+    let printer = Printer { profile, wall, opts, reasons: reasons(wall, opts.width) };
     printer.whole(out)?;
     printer.threads(out)?;
     printer.functions(out)?;
     printer.histograms(out)?;
+    printer.places(out)?;
     printer.longest(out)
 }
 
@@ -52,11 +53,19 @@ pub fn shares(times: &Times, with_idle: bool) -> Vec<(&'static str, f64)> {
     parts.into_iter().map(|(name, ns)| (name, pct(ns, whole))).collect()
 }
 
-/// The reasons worth a column: most time first, at most five.
-fn reasons(wall: &Wall) -> Vec<Reason> {
+/// Columns of the numbers that stand in every table.
+const NUMBERS: usize = 9 + 3 * 8 + 8;
+/// Columns of a reason.
+const REASON: usize = 12;
+/// Columns a function's name should have at least.
+const NAME: usize = 26;
+
+/// The reasons worth a column: most time first, at most five, and not more than fit.
+fn reasons(wall: &Wall, width: usize) -> Vec<Reason> {
+    let fit = (width.saturating_sub(NUMBERS + NAME + 2) / REASON).clamp(1, 5);
     let mut reasons: Vec<(Reason, u64)> = wall.whole.blocked_ns.iter().map(|(&r, &ns)| (r, ns)).collect();
     reasons.sort_by_key(|&(reason, ns)| (std::cmp::Reverse(ns), reason));
-    reasons.into_iter().filter(|(_, ns)| *ns > 0).take(5).map(|(reason, _)| reason).collect()
+    reasons.into_iter().filter(|(_, ns)| *ns > 0).take(fit).map(|(reason, _)| reason).collect()
 }
 
 struct Printer<'a> {
@@ -80,7 +89,7 @@ impl Printer<'_> {
         let idle = match wall.whole.idle_ns {
             0 => String::new(),
             ns if self.opts.with_idle => format!(", of it idle {}", duration_ns(ns)),
-            ns => format!(", and idle {} (left out below; --idle counts it)", duration_ns(ns)),
+            ns => format!("\n  and idle {}, left out below (--idle counts it)", duration_ns(ns)),
         };
         let active = duration_ns(self.base_ns(&wall.whole));
         let threads = wall.threads.len();
@@ -176,7 +185,8 @@ impl Printer<'_> {
     fn function(&self, row: &FunctionRow) -> String {
         let dso = if row.dso.is_empty() { String::new() } else { format!("  {}", row.dso) };
         let text = format!("{}{dso}", row.name);
-        cut(&harmless(&text), self.opts.width.saturating_sub(60).max(40))
+        let numbers = NUMBERS + self.reasons.len() * REASON + 2;
+        cut(&harmless(&text), self.opts.width.saturating_sub(numbers).max(NAME))
     }
 
     fn histograms(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -193,6 +203,28 @@ impl Printer<'_> {
         };
         row("run queue (woken, no CPU yet)", &self.wall.run_queue)?;
         self.wall.waits.iter().try_for_each(|(reason, histogram)| row(reason.name(), histogram))
+    }
+
+    /// The same by stack, with the time each makes up.
+    fn places(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.wall.places.is_empty() {
+            return Ok(());
+        }
+        self.heading(out, "WAITS        by stack, most time first")?;
+        writeln!(out, "{:>10} {:>8} {:>9} {:>9} {:>9}", "total", "count", "p50", "p99", "max")?;
+        for row in self.wall.places.iter().take(self.opts.rows) {
+            let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(row.lengths.percentile_ns(pct)));
+            let (total, max) = (duration_ns(row.total_ns), brief_ns(row.lengths.max_ns()));
+            let count = grouped(row.lengths.count());
+            let what = format!("{}: {}", part_name(row.part), place(self.profile, row.callsite));
+            let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
+            writeln!(out, "{}", cut(&line, self.opts.width.max(80)))?;
+        }
+        let rest = self.wall.places.len().saturating_sub(self.opts.rows);
+        if rest > 0 {
+            writeln!(out, "{rest:>10} more stacks (--rows)")?;
+        }
+        Ok(())
     }
 
     fn longest(&self, out: &mut dyn Write) -> io::Result<()> {

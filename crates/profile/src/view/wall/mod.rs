@@ -13,6 +13,7 @@ mod histogram;
 mod idle;
 mod longest;
 mod paths;
+mod places;
 mod threads;
 mod waker;
 
@@ -23,6 +24,7 @@ pub use histogram::Histogram;
 pub(crate) use idle::is_thread_start;
 pub use longest::LongWait;
 pub use paths::{WallPath, paths};
+pub use places::WaitPlace;
 pub use threads::ThreadRow;
 pub(crate) use waker::other_name;
 pub use waker::waker_frames;
@@ -132,6 +134,8 @@ pub struct Wall {
     pub run_queue: Histogram,
     /// Lengths of waits by reason.
     pub waits: BTreeMap<Reason, Histogram>,
+    /// Waits by stack, most time first.
+    pub places: Vec<WaitPlace>,
     /// The longest waits, longest first; idle ones only if asked for.
     pub longest: Vec<LongWait>,
     /// Times threads left a CPU.
@@ -166,6 +170,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
             _ => {}
         }
     }
+    wall.places = places::places(profile, &classes, opts);
     wall.longest = longest::longest(profile, &classes, wall.begin_ns, opts);
     wall
 }
