@@ -7,6 +7,7 @@ use std::path::Path;
 use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
+use crate::calls;
 use crate::off_cpu;
 use crate::proc;
 use crate::sys::{Counter, CounterPlace, mem};
@@ -60,6 +61,7 @@ pub fn examine() -> Vec<Check> {
         dynamic_events("uprobes", "uprobe"),
         dynamic_events("kprobes", "kprobe"),
         processor_trace(),
+        call_probes(),
         kernel_symbols(),
         locked_memory(),
         other_processes(),
@@ -257,6 +259,17 @@ fn processor_trace() -> Check {
         why,
         "bare metal; tally calls traces functions without it".to_owned(),
     )
+}
+
+fn call_probes() -> Check {
+    const NAME: &str = "calls of any program";
+    let why = match calls::cost_per_call_ns(calls::Mode::Events, calls::Exits::Sites) {
+        Ok(Some(ns)) => return Check::good(NAME, format!("uprobe_multi, {:.1} µs a call", ns / 1e3)),
+        Ok(None) => "a probe in tally's own code was not hit".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let remedy = "Linux 6.6 or later, and CAP_BPF and CAP_PERFMON (root)".to_owned();
+    Check::bad(NAME, Health::Partly, "programs built with -pg or the like", why, remedy)
 }
 
 fn kernel_symbols() -> Check {

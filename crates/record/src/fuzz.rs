@@ -16,6 +16,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("proc_syscall", proc_syscall),
     ("kernel_btf", kernel_btf),
     ("branch_filter", branch_filter),
+    ("call_event", call_event),
 ];
 
 /// The first line is an event text, the rest what each file of sysfs and tracefs says.
@@ -51,6 +52,12 @@ fn proc_syscall(data: &[u8]) {
 
 fn kernel_btf(data: &[u8]) {
     let _ = later::find_function(data, b"a");
+}
+
+fn call_event(data: &[u8]) {
+    for record in data.chunks(crate::calls::layout::EVENT_BYTES) {
+        let _ = crate::calls::layout::parse_call_event(record);
+    }
 }
 
 /// A machine on which every file has the same content and every folder the same entries.

@@ -8,6 +8,7 @@
 pub mod account;
 pub mod attach;
 pub mod build_id_cache;
+pub mod calls;
 pub mod count;
 pub mod doctor;
 pub mod drain;

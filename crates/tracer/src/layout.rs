@@ -67,6 +67,8 @@ pub const CONTROL_FORKED: u64 = 5;
 
 /// Control: the next exit or unwound call is not the innermost, but the one `argument` below it (coroutines).
 pub const CONTROL_BELOW: u64 = 6;
+/// Control: the thread was off the CPU for this many ns, up to now (adds up; only from outside tracers).
+pub const CONTROL_OFF_CPU: u64 = 7;
 
 /// What stands at the start of a thread file: `MAGIC`, then little-endian fields.
 ///

@@ -18,6 +18,7 @@ const LISTED: &[&str] = &[
     "addr2line",
     "anyhow",
     "aya",
+    "aya-obj",
     "clap",
     "cpp_demangle",
     "crossterm",

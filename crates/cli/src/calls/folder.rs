@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{kernel, totals};
+
 /// The folder used when none is named.
 pub const DEFAULT: &str = "tally.calls";
 
@@ -49,6 +51,10 @@ pub struct Folder {
     pub threads: Vec<Thread>,
     /// Its maps, by process and time.
     pub maps: Vec<Maps>,
+    /// Names of the kernel's parts, by address (recordings by uprobes).
+    pub kernel: rustc_hash::FxHashMap<u64, String>,
+    /// Sums by function, where no single calls were recorded.
+    pub totals: Option<Vec<(u64, profile::calls::CallStats)>>,
     /// Files that could not be read, with the reason.
     pub damaged: Vec<String>,
 }
@@ -89,6 +95,8 @@ impl Folder {
             info: read_info(&path.join("info")),
             threads: Vec::new(),
             maps: Vec::new(),
+            kernel: kernel::read_names(path),
+            totals: totals::read(path)?,
             damaged: Vec::new(),
         };
         let mut names: Vec<PathBuf> = fs::read_dir(path)
@@ -113,6 +121,11 @@ impl Folder {
         if let Err(why) = added {
             self.damaged.push(format!("{}: {why:#}", name.display()));
         }
+    }
+
+    /// What the recorder said beside the numbers.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        (0..).map_while(|at| self.info.get(&format!("note{at}")))
     }
 
     /// How counter values become times: from the two moments furthest apart.

@@ -3,19 +3,27 @@
 //! [`record`] starts the program with the recorder in it; [`folder`] reads what that wrote; [`names`] turns
 //! addresses into functions; the others render what `profile::calls` made of it.
 
+pub mod addresses;
+pub mod choose;
 pub mod chosen;
 pub mod diff;
 pub mod flame;
 pub mod folder;
 pub mod graph;
+pub mod kernel;
 pub mod log;
 pub mod names;
 pub mod open;
 pub mod pattern;
+pub mod probe_args;
+pub mod probes;
 pub mod pt;
 pub mod record;
 pub mod sleds;
 pub mod spans;
+pub mod syscalls;
 pub mod table;
+pub mod totals;
 pub mod uftrace;
 pub mod view;
+pub mod watch;

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::folder::{Folder, Maps};
+use super::kernel;
 
 /// One function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,6 +52,9 @@ impl Functions {
 
     /// The function at `address` of process `pid`, whose thread's file began at counter value `tsc`.
     pub fn at(&mut self, folder: &Folder, (pid, tsc): (u32, u64), address: u64) -> FunctionId {
+        if let Some(name) = folder.kernel.get(&address) {
+            return self.number(Function { name: name.clone(), dso: kernel::MAPPING.to_owned() });
+        }
         let mapping = mapping_of(&folder.maps, pid, tsc, address);
         let function = mapping.and_then(|line| self.look_up(line, address)).unwrap_or_else(|| {
             self.unknown += 1;
@@ -80,8 +84,12 @@ impl Functions {
             .or_insert_with(|| loader?.load(&Wanted::File { path, build_id: None }).ok())
             .as_ref()?;
         let svma = loaded.svma_of(FileOffset(address - line.start + line.pgoff))?;
-        let symbol = loaded.symbol(svma).ok()?;
-        let name = dso::demangle(symbol.name).into_owned();
+        // A stripped program's function is called as the reports call it: after its place.
+        let symbol = loaded.symbol(svma);
+        let name = symbol.map_or_else(
+            |_| format!("function {:#x}", svma.0),
+            |symbol| dso::demangle(symbol.name).into_owned(),
+        );
         Some(Function { name, dso: path.file_name().unwrap_or_default().to_string_lossy().into_owned() })
     }
 }

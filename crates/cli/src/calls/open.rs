@@ -45,7 +45,7 @@ pub fn with_view<R>(
     if !args.input.is_file() {
         let folder = Folder::open(&args.input)?;
         let title = folder.info.get("command").cloned().unwrap_or_default();
-        let notes = Notes { title, lines: folder.damaged.clone() };
+        let notes = Notes { title, lines: folder.damaged.iter().chain(folder.notes()).cloned().collect() };
         return show(&View::of_folder(&folder, args)?, &notes);
     }
     let map = load::open(&args.input)?;

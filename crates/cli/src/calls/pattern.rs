@@ -1,27 +1,37 @@
-//! Which functions a filter means: by name, or by a pattern with `*` and `?`.
+//! Which functions a filter means: by name, by a pattern with `*` and `?`, by `/regular expression/`.
+
+use regex_lite::Regex;
 
 /// One name or pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(String);
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    glob: String,
+    regex: Option<Regex>,
+}
 
 impl Pattern {
     /// From the command line.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self(text.to_owned())
+        let between = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
+        // What is no regular expression is taken literally: then it means nothing, and that is said.
+        Self { glob: text.to_owned(), regex: between.and_then(|regex| Regex::new(regex).ok()) }
     }
 
     /// As it was written.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.0
+        &self.glob
     }
 
     /// Whether a function's shown name is meant: all of it, or all before its parameter list.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
+        if let Some(regex) = &self.regex {
+            return regex.is_match(name);
+        }
         let short = name.split_once('(').map_or(name, |(before, _)| before);
-        matches(self.0.as_bytes(), name.as_bytes()) || matches(self.0.as_bytes(), short.as_bytes())
+        matches(self.glob.as_bytes(), name.as_bytes()) || matches(self.glob.as_bytes(), short.as_bytes())
     }
 }
 
@@ -67,5 +77,7 @@ mod tests {
         assert!(Pattern::new("std::*push*").is("std::vector<int>::push_back(int)"));
         assert!(Pattern::new("f?b").is("fib(long)"));
         assert!(!Pattern::new("a*b").is("acbd"));
+        assert!(Pattern::new("/^read_(all|line)$/").is("read_line"));
+        assert!(!Pattern::new("/^read_(all|line)$/").is("read_lines"));
     }
 }

@@ -12,7 +12,10 @@ use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 
 use super::folder::{Folder, Summary};
+use super::kernel;
 use super::pattern::Pattern;
+use super::probe_args::ProbeArgs;
+use super::probes;
 use super::sleds::{self, Instrumented, Rules};
 use crate::out;
 use crate::text::number;
@@ -22,15 +25,19 @@ use tracer::layout;
 const RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
 const RECORDER_NAME: &str = "libtally_calls.so";
 
-/// Run an instrumented program and record its calls
+/// Run a program, or attach to a process, and record its calls
 #[derive(clap::Args)]
 #[command(after_help = "\
-The program must be built with one of: -pg, -pg -mfentry, -finstrument-functions,
--fpatchable-function-entry=5, -pg -mfentry -mnop-mcount. The last two cost nothing while not recorded.
+A program built with -pg, -pg -mfentry, -finstrument-functions, -fpatchable-function-entry=5 or
+-pg -mfentry -mnop-mcount records itself (the last two cost nothing while not recorded). Any other, and
+a running process, gets uprobes: dearer a call, no rebuild, nothing loaded into it.
 
 Examples:
   tally calls record ./app && tally calls graph
-  tally calls record -P 'parse_*' -- ./app --fast    only these functions (needs patchable entries)")]
+  tally calls record -P 'parse_*' -- ./app --fast    only these functions (patchable entries, or uprobes)
+  tally calls record -p 4711 -P 'parse_*' -d 5       five seconds of a running process
+  tally calls record -p 4711 -P malloc@libc --counts counts and times only, summed up in the kernel
+  tally calls record -P main --callees 2 -- ./app    main, what it calls, and what that calls")]
 pub struct Args {
     /// The folder to record into; an earlier recording there is replaced
     #[arg(short, long, value_name = "DIR", default_value = super::folder::DEFAULT)]
@@ -38,7 +45,8 @@ pub struct Args {
     /// Record calls nested at most this deep
     #[arg(short = 'D', long, value_name = "N")]
     pub depth: Option<u32>,
-    /// Patch only functions of this name or pattern (with patchable entries; can be repeated)
+    /// Only functions of this name or pattern (with patchable entries or uprobes; can be repeated). For uprobes
+    /// also /REGEX/, file:SOURCE.c, @LIST (a file of such words), FUNC@LIBRARY
     #[arg(short = 'P', long = "patch", value_name = "FUNC")]
     pub patch: Vec<String>,
     /// Only calls of this function and what they call (needs sleds; can be repeated)
@@ -59,11 +67,14 @@ pub struct Args {
     /// Flight recorder: keep only the last SIZE of each thread: 512k, 16M, 1G (8 to 16 bytes a call)
     #[arg(long, value_name = "SIZE", value_parser = crate::recording::value::parse_bytes)]
     pub max_bytes: Option<u64>,
+    /// For uprobes.
+    #[command(flatten)]
+    pub probes: ProbeArgs,
     /// Say nothing at the end
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -75,10 +86,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if RECORDER.is_empty() {
         bail!("recording calls needs an x86-64 processor; `tally record` samples on every one");
     }
-    let name = args.command.first().context("no command given")?;
+    let Some(name) = args.command.first() else { return probes::run(args, None, "attached") };
     let program = find_program(name)?;
     let rules = rules(args)?;
     let found = sleds::look(&program, &rules)?;
+    if let Some(why) = why_uprobes(args, &program, &found) {
+        return probes::run(args, Some(&program), &why);
+    }
     check(&program, &found, &rules)?;
     prepare(&args.output, &program, &found)?;
     let end = run_command(args)?;
@@ -123,9 +137,6 @@ fn find_program(name: &OsString) -> anyhow::Result<PathBuf> {
 /// Says what is missing when nothing would be recorded.
 fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<()> {
     let shown = program.display();
-    if found.is_static {
-        bail!("{shown} is statically linked, so the recorder can't be loaded into it; link it dynamically");
-    }
     if !rules.at.is_empty() && found.ruled == 0 {
         bail!(
             "-F, -N and -T mean no function of {shown} that has a sled (`__fentry__`, patchable entry, XRay); \
@@ -148,8 +159,26 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
     Ok(())
 }
 
-/// Empties the folder of an earlier recording and puts there what the recorder needs.
-fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<()> {
+/// Why the program can't, or shan't, record itself; `None` if it can.
+fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<String> {
+    let shown = program.display();
+    let kernel =
+        args.probes.kernel_depth.is_some() || args.only.iter().any(|name| kernel::is_of_kernel(name));
+    if args.probes.uprobes || args.probes.counts || args.probes.callees > 0 || kernel {
+        return Some("as asked for".to_owned());
+    }
+    if found.is_static {
+        return Some(format!("{shown} is statically linked, no recorder can be loaded into it"));
+    }
+    let none = found.calls.is_empty() && found.sleds.is_empty() && found.left == 0;
+    none.then(|| format!("{shown} is not instrumented (-pg, -fpatchable-function-entry=5 …)"))
+}
+
+/// Empties the folder of an earlier recording; an empty list of sleds marks it as one.
+///
+/// # Errors
+/// If the folder holds something else, or can't be written.
+pub fn prepare_folder(dir: &Path) -> anyhow::Result<()> {
     if dir.exists() && !Folder::is_one(dir) && fs::read_dir(dir)?.next().is_some() {
         bail!("{} exists and is no recording of calls; choose another folder with -o", dir.display());
     }
@@ -157,6 +186,13 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<(
         fs::remove_dir_all(dir).with_context(|| format!("can't replace {}", dir.display()))?;
     }
     fs::create_dir_all(dir).with_context(|| format!("can't make the folder {}", dir.display()))?;
+    fs::write(dir.join(layout::SLEDS_NAME), layout::SLEDS_MAGIC)
+        .with_context(|| format!("can't write into {}", dir.display()))
+}
+
+/// Puts there what the recorder needs.
+fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<()> {
+    prepare_folder(dir)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
         fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use profile::calls::{
-    CallProfile, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps, Window,
+    CallProfile, CallStats, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps, Window,
 };
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -169,6 +169,7 @@ pub struct View<'a> {
     /// The threads chosen.
     pub tracks: Vec<Track<'a>>,
     window: Window,
+    totals: Vec<(FunctionId, CallStats)>,
     args: &'a ViewArgs,
     /// Summed up while decoding: then there are no tracks.
     summed: Option<(Mutex<CallProfile>, u64)>,
@@ -180,6 +181,9 @@ impl<'a> View<'a> {
     /// # Errors
     /// If a filter means no function, or the clock is not known.
     pub fn of_folder(folder: &'a Folder, args: &'a ViewArgs) -> anyhow::Result<Self> {
+        if let Some(totals) = &folder.totals {
+            return Self::of_totals(folder, totals, args);
+        }
         let clock = folder.clock()?;
         let threads: Vec<&Thread> = folder.threads.iter().filter(|thread| args.means(thread.tid)).collect();
         let called: Vec<Vec<u64>> = threads.par_iter().map(|thread| addresses(thread)).collect();
@@ -194,6 +198,26 @@ impl<'a> View<'a> {
         }
         let all = folder.threads.iter().map(|thread| thread.tid.to_string());
         Self::new(functions, tracks, args, &all.collect::<Vec<_>>())
+    }
+
+    /// Of sums by function: there are no single calls to show.
+    fn of_totals(
+        folder: &'a Folder,
+        totals: &[(u64, CallStats)],
+        args: &'a ViewArgs,
+    ) -> anyhow::Result<Self> {
+        let calls_asked =
+            !args.only.is_empty() || !args.not.is_empty() || args.min_ns.is_some() || !args.tid.is_empty();
+        anyhow::ensure!(
+            !calls_asked,
+            "{}: only sums by function were recorded (--counts), which can't be filtered; record without --counts",
+            folder.path.display()
+        );
+        let mut functions = Functions::new();
+        let totals =
+            totals.iter().map(|(at, stats)| (functions.at(folder, (0, 0), *at), stats.clone())).collect();
+        let filter = FunctionFilter::new(args, &functions)?;
+        Ok(Self { functions, filter, tracks: Vec::new(), window: 0..u64::MAX, totals, summed: None, args })
     }
 
     /// Of an Intel PT recording, decoded.
@@ -248,6 +272,7 @@ impl<'a> View<'a> {
             tracks: Vec::new(),
             window: 0..u64::MAX,
             args,
+            totals: Vec::new(),
             summed: Some((Mutex::new(profile), start_ns)),
         };
         Ok((view, outcome.lines()))
@@ -262,7 +287,20 @@ impl<'a> View<'a> {
         anyhow::ensure!(!tracks.is_empty(), "no thread to show; recorded were: {}", all.join(", "));
         let filter = FunctionFilter::new(args, &functions)?;
         let window = args.time.as_deref().map_or(Ok(0..u64::MAX), |text| window_of(text, &tracks))?;
-        Ok(Self { functions, filter, tracks, window, args, summed: None })
+        Ok(Self { functions, filter, tracks, window, args, summed: None, totals: Vec::new() })
+    }
+
+    /// Whether single calls were recorded, not only sums.
+    ///
+    /// # Errors
+    /// If not, with what to do.
+    pub fn check_calls(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.totals.is_empty(),
+            "only sums by function were recorded (--counts): `tally calls report` shows them; for single calls \
+             record without --counts"
+        );
+        Ok(())
     }
 
     /// When the first thread's first step was, ns of the recording's clock.
@@ -313,6 +351,7 @@ impl<'a> View<'a> {
             .collect();
         let mut all = CallProfile::new(0, slowest);
         sums.iter().for_each(|sum| all.merge(sum));
+        self.totals.iter().for_each(|(function, stats)| all.add_function(*function, stats));
         all
     }
 }

@@ -129,6 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         What::Graph(args) => print_graph(args)?,
         What::Replay(args) => with_view(&args.view, Need::Steps, |view, _| {
+            view.check_calls()?;
             let mut to = out::stdout();
             log::write(&mut to, view)?;
             Ok(to.flush()?)

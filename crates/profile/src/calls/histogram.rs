@@ -28,6 +28,15 @@ impl Histogram {
         }
     }
 
+    /// Counts `count` durations of one bucket, numbered from 0; `None` when no duration is so long.
+    pub fn add_bucket(&mut self, bucket: usize, count: u64) -> Option<()> {
+        if bucket > self::bucket(u64::MAX) {
+            return None;
+        }
+        self.add_to(bucket, count);
+        Some(())
+    }
+
     #[cold]
     fn add_to(&mut self, bucket: usize, count: u64) {
         if self.counts.is_empty() {

@@ -7,6 +7,7 @@
 mod diff;
 mod histogram;
 mod replay;
+mod totals;
 mod traced;
 mod tree;
 mod uftrace;
@@ -14,6 +15,7 @@ mod uftrace;
 pub use diff::{DiffRow, Sums, diff};
 pub use histogram::Histogram;
 pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step, Window};
+pub use totals::FunctionTotals;
 pub use traced::{Clock, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, FunctionCalls, NodeId, SlowCall};
 pub use uftrace::{UftraceSteps, parse_uftrace};

@@ -143,6 +143,9 @@ impl Steps<'_> {
                 let below = self.below();
                 return Some((self.at(argument), RawStep::Other(Step::Unwound(below))));
             }
+            layout::CONTROL_OFF_CPU => {
+                return Some((self.tsc, RawStep::Other(Step::OffCpu(u64::from(argument)))));
+            }
             layout::CONTROL_LOST if argument > 0 => {
                 return Some((self.tsc, RawStep::Other(Step::Lost(u64::from(argument)))));
             }

@@ -263,6 +263,13 @@ impl CallProfile {
         }
     }
 
+    /// Adds sums of a function whose calls and paths are not known: it stands at the root of the tree.
+    pub fn add_function(&mut self, function: FunctionId, stats: &CallStats) {
+        self.function(function).stats.merge(stats);
+        let NodeId(node) = self.child(None, function);
+        self.nodes[node as usize].stats.merge(stats);
+    }
+
     /// Adds another's calls. Numbers of functions must mean the same in both.
     pub fn merge(&mut self, other: &Self) {
         let mut mapped: Vec<NodeId> = Vec::with_capacity(other.nodes.len());

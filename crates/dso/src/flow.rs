@@ -1,0 +1,171 @@
+//! How a function is left and whom it calls, read off its code (x86-64).
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+
+use crate::{Machine, ObjectFile, Svma};
+
+/// What a function's code says of its ends and its calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionFlow {
+    /// Its first instruction that the kernel can probe with the stack pointer as at entry; `None` if there is none.
+    pub entry: Option<Svma>,
+    /// It jumps back to `entry`: seeing it does not mean a new call.
+    pub loops: bool,
+    /// Its return instructions, and the unconditional direct jumps out of it, ascending.
+    pub leaves: Vec<Svma>,
+    /// Some of those are jumps.
+    pub tail_jumps: bool,
+    /// It may also be left by a conditional jump or a computed one.
+    pub jumps_out: bool,
+    /// Targets of its direct calls and jumps out, in order.
+    pub callees: Vec<Svma>,
+    /// Some bytes are no instruction: what follows them is not to be trusted.
+    pub damaged: bool,
+}
+
+/// Reads the code in `[start, end)`; `None` for a machine other than x86-64 and where there is no code.
+#[must_use]
+pub fn function_flow(object: &ObjectFile, start: Svma, end: Svma) -> Option<FunctionFlow> {
+    if object.machine() != Machine::X86_64 || !object.is_code(start) {
+        return None;
+    }
+    let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+    let code = object.bytes_at(start, len)?;
+    Some(flow_of(code, start.0))
+}
+
+fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
+    let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let inside = start..start + code.len() as u64;
+    let mut flow = FunctionFlow::default();
+    let mut instruction = Instruction::default();
+    let mut entry = Entry::default();
+    let mut targets = Vec::new();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        if instruction.code() == Code::INVALID {
+            flow.damaged = true;
+            break;
+        }
+        let at = (instruction.ip() - start) as usize;
+        entry.take(&instruction, &code[at..at + instruction.len()]);
+        let target = instruction.near_branch_target();
+        targets.push(target);
+        let is_out = !inside.contains(&target);
+        let probeable = is_probeable(&code[at..at + instruction.len()]);
+        flow.take(&instruction, is_out, probeable);
+    }
+    flow.entry = entry.found.map(Svma);
+    flow.loops = entry.found.is_some_and(|entry| targets.contains(&entry));
+    flow
+}
+
+impl FunctionFlow {
+    /// Takes one instruction, which `is_out` if it branches out of the function.
+    fn take(&mut self, instruction: &Instruction, is_out: bool, probeable: bool) {
+        let target = Svma(instruction.near_branch_target());
+        let leaves = match instruction.flow_control() {
+            FlowControl::Return => true,
+            FlowControl::UnconditionalBranch if is_out => {
+                self.tail_jumps = true;
+                self.callees.push(target);
+                true
+            }
+            FlowControl::ConditionalBranch if is_out => {
+                self.jumps_out = true;
+                self.callees.push(target);
+                false
+            }
+            FlowControl::Call if instruction.is_call_near() => {
+                self.callees.push(target);
+                false
+            }
+            FlowControl::IndirectBranch => {
+                self.jumps_out = true;
+                false
+            }
+            _ => false,
+        };
+        if leaves && probeable {
+            self.leaves.push(Svma(instruction.ip()));
+        } else if leaves {
+            self.jumps_out = true;
+        }
+    }
+}
+
+/// Looks for the place of an entry probe.
+#[derive(Default)]
+struct Entry {
+    found: Option<u64>,
+    given_up: bool,
+}
+
+impl Entry {
+    fn take(&mut self, instruction: &Instruction, bytes: &[u8]) {
+        if self.found.is_some() || self.given_up {
+            return;
+        }
+        if is_probeable(bytes) {
+            self.found = Some(instruction.ip());
+        } else {
+            // What follows is only as good if this instruction always goes on to it and leaves the stack alone.
+            let goes_on = instruction.flow_control() == FlowControl::Next;
+            self.given_up = !goes_on || instruction.stack_pointer_increment() != 0;
+        }
+    }
+}
+
+/// Whether uprobes take the instruction: they refuse the lock prefix and segments other than FS and GS, I/O, interrupts.
+/// And they take VEX and EVEX instructions for those of the old map with the same opcode byte: `vpbroadcastb`
+/// (62 .. 7a) is executed as `jp` (7a), seen on Linux 6.18. So none of those is probed.
+///
+/// Source: `is_prefix_bad()` and `good_insns_64` in arch/x86/kernel/uprobes.c.
+fn is_probeable(bytes: &[u8]) -> bool {
+    let is_prefix =
+        |byte: &&u8| matches!(**byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);
+    let prefixes = bytes.iter().take_while(is_prefix);
+    let bad_prefix = prefixes.clone().any(|byte| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0xf0));
+    let opcode = bytes.get(prefixes.count());
+    let bad_opcode = opcode.is_some_and(|byte| matches!(byte, 0x6c..=0x6f | 0xcc..=0xcf | 0xe4..=0xe7 | 0xec..=0xef | 0xf1 | 0xf4 | 0xfa | 0xfb));
+    let is_vector = opcode.is_some_and(|byte| matches!(byte, 0x62 | 0xc4 | 0xc5));
+    !bad_prefix && !bad_opcode && !is_vector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn returns_and_jumps_out_are_leaves_and_jumps_within_are_not() {
+        #[rustfmt::skip]
+        let code = [
+            0xe8, 0xfb, 0x0f, 0x00, 0x00, // 1000: call 2000
+            0x74, 0x01,                   // 1005: je 1008
+            0xc3,                         // 1007: ret
+            0xeb, 0x00,                   // 1008: jmp 100a
+            0xe9, 0xf1, 0x1f, 0x00, 0x00, // 100a: jmp 3000
+        ];
+        let flow = flow_of(&code, 0x1000);
+        assert_eq!(flow.leaves, [Svma(0x1007), Svma(0x100a)]);
+        assert_eq!(flow.callees, [Svma(0x2000), Svma(0x3000)]);
+        assert!(!flow.jumps_out && !flow.damaged);
+    }
+
+    #[test]
+    fn conditional_and_computed_jumps_out_are_told() {
+        // jne 2000; and: jmp *%rax
+        assert!(flow_of(&[0x0f, 0x85, 0xfa, 0x0f, 0x00, 0x00], 0x1000).jumps_out);
+        assert!(flow_of(&[0xff, 0xe0], 0x1000).jumps_out);
+        // lock incl (%rdi); xor %eax,%eax; jmp back to the xor.
+        let locked = flow_of(&[0xf0, 0xff, 0x07, 0x31, 0xc0, 0xeb, 0xfc], 0x1000);
+        assert_eq!((locked.entry, locked.loops), (Some(Svma(0x1003)), true));
+        assert_eq!(flow_of(&[0x31, 0xc0, 0xc3], 0x1000).entry, Some(Svma(0x1000)));
+        assert_eq!(flow_of(&[0xf4, 0xc3], 0x1000).entry, Some(Svma(0x1001)));
+        // vpbroadcastb %esi,%zmm16; ret
+        let vector = flow_of(&[0x62, 0xe2, 0x7d, 0x48, 0x7a, 0xc6, 0xc3], 0x1000);
+        assert_eq!(vector.entry, Some(Svma(0x1006)));
+        // A function cut in the middle of an instruction.
+        assert!(flow_of(&[0xe8, 0x00], 0x1000).damaged);
+    }
+}

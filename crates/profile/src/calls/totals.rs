@@ -1,0 +1,67 @@
+//! Sums by function that a tracer made itself, without telling single calls.
+
+use super::{CallStats, Histogram};
+
+/// Sums of one function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionTotals {
+    /// Finished calls.
+    pub count: u64,
+    /// Time of all of them, ns.
+    pub finished_ns: u64,
+    /// Time in it, recursion counted once, ns.
+    pub total_ns: u64,
+    /// Time in itself, ns.
+    pub self_ns: u64,
+    /// Shortest call, ns.
+    pub min_ns: u64,
+    /// Longest call, ns.
+    pub max_ns: u64,
+    /// Finished without returning.
+    pub unwound: u64,
+    /// Calls by duration, as [`Histogram`] numbers its buckets: (bucket, calls).
+    pub buckets: Vec<(usize, u64)>,
+}
+
+impl FunctionTotals {
+    /// As the views have it; `None` when a bucket is no bucket.
+    #[must_use]
+    pub fn into_stats(self) -> Option<CallStats> {
+        let mut histogram = Histogram::default();
+        for (bucket, calls) in &self.buckets {
+            histogram.add_bucket(*bucket, *calls)?;
+        }
+        let called = self.count > 0;
+        Some(CallStats {
+            count: self.count,
+            unwound: self.unwound,
+            total_ns: self.total_ns,
+            self_ns: self.self_ns,
+            finished_ns: self.finished_ns,
+            min_ns: called.then_some(self.min_ns),
+            max_ns: called.then_some(self.max_ns),
+            histogram,
+            ..CallStats::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_by_bucket_give_the_quantiles_of_the_calls() {
+        let mut calls = Histogram::default();
+        [100, 200, 5000].into_iter().for_each(|ns| calls.add(ns));
+        // 100 ns: power 6, part 9 of 16; 200: power 7; 5000: power 12, part 3.
+        let buckets = vec![((6 - 3) << 4 | 9, 1), ((7 - 3) << 4 | 9, 1), ((12 - 3) << 4 | 3, 1)];
+        let totals =
+            FunctionTotals { count: 3, min_ns: 100, max_ns: 5000, buckets, ..FunctionTotals::default() };
+        let stats = totals.into_stats().unwrap();
+        assert_eq!(stats.histogram, calls);
+        assert_eq!((stats.min_ns, stats.max_ns), (Some(100), Some(5000)));
+        let bad = FunctionTotals { buckets: vec![(5000, 1)], ..FunctionTotals::default() };
+        assert_eq!(bad.into_stats(), None);
+    }
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * The one source of every layout that calls.bpf.c and the Rust side share.
+ * `calls/layout.rs` repeats it; its test reads this file and fails when a
+ * constant or a size differs.
+ *
+ * Times are CLOCK_MONOTONIC ns, ids those of tally's own pid namespace.
+ */
+#ifndef TALLY_CALLS_SHARED_H
+#define TALLY_CALLS_SHARED_H
+
+/* What control.mode asks for. */
+#define MODE_EVENTS 0 /* every entry and exit, to be matched by the reader */
+#define MODE_SLOW 1   /* entries and exits of calls of at least min_ns */
+#define MODE_TOTALS 2 /* only sums by function */
+
+/* call_event.kind */
+#define CALL_ENTER 1
+#define CALL_EXIT 2     /* by returning */
+#define CALL_UNWOUND 3  /* MODE_SLOW: left by longjmp or an exception */
+#define CALL_FORK 4     /* function: the child's process id */
+#define CALL_EXEC 5
+#define CALL_SYSTEM 6   /* entry of a system call; function: its number */
+#define CALL_SYSTEM_END 7
+#define CALL_FAULT 8    /* a page fault at address sp */
+#define CALL_OFF 9      /* off the CPU for sp ns, up to now */
+#define CALL_BLOCK 10   /* a block request was issued; function: its bytes */
+
+/* One record of the ring. */
+struct call_event {
+	unsigned long long time_ns;
+	unsigned long long sp; /* address of the return address */
+	unsigned int tid;
+	unsigned int tgid;
+	unsigned int function;
+	unsigned int kind; /* CALL_* | link generation << 8 | COOKIE_LOOPS << 7 */
+};
+
+/* An attach cookie: function << COOKIE_SHIFT | COOKIE_LOOPS | generation << 1 | COOKIE_TAIL */
+#define COOKIE_SHIFT 8
+#define COOKIE_TAIL 1 /* may end by a jump that is not probed */
+#define COOKIE_LOOPS 4 /* jumps back to its probed first instruction */
+
+/* Buckets of durations: 16 to each power of two, as profile's histogram. */
+#define BUCKETS 704
+
+/* Sums of one function. */
+struct call_totals {
+	unsigned long long count;    /* finished calls */
+	unsigned long long finished_ns; /* of all finished calls */
+	unsigned long long total_ns; /* recursion counted once */
+	unsigned long long self_ns;
+	unsigned long long min_ns;   /* plus 1; 0 = none yet */
+	unsigned long long max_ns;
+	unsigned long long unwound;  /* of the finished, left without returning */
+	unsigned long long buckets[BUCKETS];
+};
+
+/* What user space sets, while running. */
+struct call_control {
+	unsigned long long min_ns;
+	unsigned long long ns_dev; /* device and inode of tally's pid namespace */
+	unsigned long long ns_ino;
+	unsigned long long mode; /* MODE_* */
+	unsigned long long any;  /* not 0: every process, not only `targets` */
+};
+
+/* Index of the per-CPU counters. */
+#define COUNT_LOST 0      /* ring full: an entry or exit not handed out */
+#define COUNT_TOO_DEEP 1  /* calls nested deeper than FRAMES: not timed */
+#define COUNT_NO_STORAGE 2 /* events of threads that could not be followed */
+#define COUNT_STRAY 3     /* exits of calls whose entry was not seen */
+#define COUNT_SLOTS 8
+
+/* Open calls kept per thread in the kernel. */
+#define FRAMES 512
+
+#endif

@@ -1,0 +1,236 @@
+//! The bytes that `bpf/calls.bpf.c` and this side share.
+//!
+//! Layout and source: `bpf/calls_shared.h`, which a test below compares with.
+
+/// Bytes of one ring record.
+pub const EVENT_BYTES: usize = 32;
+/// Buckets of durations; see `profile`'s histogram, which has the same.
+pub const BUCKETS: usize = 704;
+/// Words of one function's sums, buckets included.
+pub const SUM_WORDS: usize = 7 + BUCKETS;
+/// Words of `struct call_control`.
+pub const CONTROL_WORDS: usize = 5;
+/// Slots of the per-CPU counters that are in use.
+pub const COUNT_NAMES: [&str; 4] = [
+    "entries and exits lost: the ring was full",
+    "calls nested too deep to be timed in the kernel",
+    "entries and exits of threads that could not be followed",
+    "returns from calls whose entry was not seen",
+];
+
+/// An attach cookie's bits below the function's number.
+pub const COOKIE_SHIFT: u32 = 8;
+/// Cookie bit: the function may end by a jump that is not probed.
+pub const COOKIE_TAIL: u64 = 1;
+/// Cookie bit: the function jumps back to its probed first instruction.
+pub const COOKIE_LOOPS: u64 = 4;
+
+/// What is to come out of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Every entry and exit.
+    Events,
+    /// Entries and exits of calls of at least this many ns.
+    Slow(u64),
+    /// Sums by function only.
+    Totals,
+}
+
+impl Mode {
+    /// As `(mode, min_ns)` of `struct call_control`.
+    #[must_use]
+    pub const fn to_words(self) -> (u32, u64) {
+        match self {
+            Self::Events => (0, 0),
+            Self::Slow(min_ns) => (1, min_ns),
+            Self::Totals => (2, 0),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A function was entered.
+    Enter,
+    /// It returned.
+    Exit,
+    /// It was left by longjmp or an exception (only from [`Mode::Slow`]).
+    Unwound,
+    /// The process forked; the event's `function` is the child's id.
+    Fork,
+    /// The process runs another program from here on.
+    Exec,
+    /// A system call began; `function` is its number.
+    System,
+    /// It ended.
+    SystemEnd,
+    /// A page fault; `sp` is the address.
+    Fault,
+    /// The thread was off the CPU for `sp` ns, up to now.
+    Off,
+    /// A block request of `function` bytes was issued.
+    Block,
+}
+
+/// One record of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallEvent {
+    /// ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Address of the return address in the thread's stack (Avma); another meaning for some kinds.
+    pub sp: u64,
+    /// Thread id.
+    pub tid: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Number of the function, as the cookie had it; another meaning for some kinds.
+    pub function: u32,
+    /// What happened.
+    pub kind: Kind,
+    /// Which of two overlapping links saw it.
+    pub generation: bool,
+    /// The function jumps back to where its entry is seen.
+    pub loops: bool,
+}
+
+/// Reads a ring record; `None` when its size or kind is unknown.
+#[must_use]
+pub fn parse_call_event(bytes: &[u8]) -> Option<CallEvent> {
+    let bytes: &[u8; EVENT_BYTES] = bytes.try_into().ok()?;
+    let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+    let word = u32_at(28);
+    let kind = match word & 0xff {
+        1 => Kind::Enter,
+        2 => Kind::Exit,
+        3 => Kind::Unwound,
+        4 => Kind::Fork,
+        5 => Kind::Exec,
+        6 => Kind::System,
+        7 => Kind::SystemEnd,
+        8 => Kind::Fault,
+        9 => Kind::Off,
+        10 => Kind::Block,
+        _ => return None,
+    };
+    Some(CallEvent {
+        time_ns: u64_at(0),
+        sp: u64_at(8),
+        tid: u32_at(16),
+        pid: u32_at(20),
+        function: u32_at(24),
+        kind,
+        generation: word & 0x100 != 0,
+        loops: word & 0x200 != 0,
+    })
+}
+
+/// Sums of one function, made in the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Finished calls.
+    pub count: u64,
+    /// Time of all finished calls, ns.
+    pub finished_ns: u64,
+    /// Time in it, recursion counted once, ns.
+    pub total_ns: u64,
+    /// Time in itself, as far as what it called was probed too, ns.
+    pub self_ns: u64,
+    /// Shortest call, ns; `None` without one.
+    pub min_ns: Option<u64>,
+    /// Longest call, ns.
+    pub max_ns: u64,
+    /// Finished without returning.
+    pub unwound: u64,
+    /// Calls by duration: (bucket, count), ascending, none empty.
+    pub buckets: Vec<(u32, u64)>,
+}
+
+impl Sums {
+    /// From the words of `struct call_totals`.
+    #[must_use]
+    pub fn from_words(words: &[u64; SUM_WORDS]) -> Self {
+        let buckets =
+            (0u32..).zip(&words[7..]).filter(|(_, count)| **count > 0).map(|(at, count)| (at, *count));
+        Self {
+            count: words[0],
+            finished_ns: words[1],
+            total_ns: words[2],
+            self_ns: words[3],
+            min_ns: words[4].checked_sub(1),
+            max_ns: words[5],
+            unwound: words[6],
+            buckets: buckets.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constant(name: &str) -> usize {
+        let header = include_str!("../../bpf/calls_shared.h");
+        let line = header.lines().find(|line| line.split_whitespace().nth(1) == Some(name));
+        line.and_then(|line| line.split_whitespace().nth(2)?.parse().ok()).expect(name)
+    }
+
+    /// Bytes of a struct, by its members' types.
+    fn struct_bytes(name: &str) -> usize {
+        let header = include_str!("../../bpf/calls_shared.h");
+        let (_, body) = header.split_once(&format!("struct {name} {{\n")).expect(name);
+        let body = body.split_once("};").expect("it ends").0;
+        let member = |line: &str| {
+            let declared = line.split(';').next().unwrap_or_default().trim();
+            let width = if declared.contains("long long") { 8 } else { 4 };
+            let names = declared.split(',').count();
+            if declared.contains("BUCKETS") { width * BUCKETS } else { width * names }
+        };
+        body.lines().filter(|line| line.trim().starts_with("unsigned")).map(member).sum()
+    }
+
+    #[test]
+    fn both_sides_mean_the_same_bytes() {
+        assert_eq!(constant("BUCKETS"), BUCKETS);
+        assert_eq!(constant("COOKIE_SHIFT"), COOKIE_SHIFT as usize);
+        assert_eq!(constant("COOKIE_TAIL"), COOKIE_TAIL as usize);
+        assert_eq!(constant("COOKIE_LOOPS"), COOKIE_LOOPS as usize);
+        for (name, mode) in
+            [("MODE_EVENTS", Mode::Events), ("MODE_SLOW", Mode::Slow(0)), ("MODE_TOTALS", Mode::Totals)]
+        {
+            assert_eq!(constant(name), mode.to_words().0 as usize);
+        }
+        assert_eq!(struct_bytes("call_event"), EVENT_BYTES);
+        assert_eq!(struct_bytes("call_totals"), SUM_WORDS * 8);
+        assert_eq!(struct_bytes("call_control"), CONTROL_WORDS * 8);
+    }
+
+    #[test]
+    fn every_kind_of_the_header_is_read_and_others_are_not() {
+        let kinds = [
+            ("CALL_ENTER", Kind::Enter),
+            ("CALL_EXIT", Kind::Exit),
+            ("CALL_UNWOUND", Kind::Unwound),
+            ("CALL_FORK", Kind::Fork),
+            ("CALL_EXEC", Kind::Exec),
+            ("CALL_SYSTEM", Kind::System),
+            ("CALL_SYSTEM_END", Kind::SystemEnd),
+            ("CALL_FAULT", Kind::Fault),
+            ("CALL_OFF", Kind::Off),
+            ("CALL_BLOCK", Kind::Block),
+        ];
+        let mut bytes = [7u8; EVENT_BYTES];
+        for (name, kind) in kinds {
+            bytes[28..].copy_from_slice(&(constant(name) as u32 | 3 << 8).to_le_bytes());
+            let event = parse_call_event(&bytes).expect(name);
+            assert_eq!(
+                (event.kind, event.generation, event.loops, event.tid),
+                (kind, true, true, 0x0707_0707)
+            );
+        }
+        bytes[28..].copy_from_slice(&200u32.to_le_bytes());
+        assert_eq!(parse_call_event(&bytes), None);
+        assert_eq!(parse_call_event(&bytes[1..]), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! The BPF object of `bpf/calls.bpf.c`: its maps by `aya`, its uprobe programs loaded for multi links.
+//!
+//! `aya` 0.14 knows no `uprobe_multi`: a program for it must be loaded with that attach type. So the maps are made by
+//! `aya`, and the same object is parsed once more by `aya_obj`, relocated against those maps and the kernel's types.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use aya::maps::{Map, MapData};
+use aya::{Btf, Ebpf, EbpfLoader};
+use aya_obj::Object;
+
+use super::{Error, Exits, Mode, Options};
+use crate::sys::bpf;
+
+/// The object of all kernels; `cargo xtask bpf` rebuilds it.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
+
+/// The programs that uprobes run.
+#[derive(Debug)]
+pub(super) struct Programs {
+    /// On first instructions.
+    pub enter: OwnedFd,
+    /// When a function returns, or on its return instructions and jumps out, as [`Exits`] has it.
+    pub exit: OwnedFd,
+}
+
+/// Loads the maps, sized for `functions` functions, and the uprobe programs.
+pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs, Btf), Error> {
+    let sums = options.mode == Mode::Totals;
+    let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: error.to_string() })?;
+    let ebpf = EbpfLoader::new()
+        .btf(Some(&btf))
+        .allow_unsupported_maps()
+        .map_max_entries("call_rates", functions.max(1))
+        .map_max_entries("call_sums", if sums { functions.max(1) } else { 1 })
+        .map_max_entries("call_ring", options.ring_bytes)
+        .load(OBJECT)
+        .map_err(|error| load_error("object", &error))?;
+    let programs = load_programs(&ebpf, &btf, options)?;
+    Ok((ebpf, programs, btf))
+}
+
+fn load_programs(ebpf: &Ebpf, btf: &Btf, options: &Options) -> Result<Programs, Error> {
+    let mut object = Object::parse(OBJECT).map_err(|error| load_error("object", &error))?;
+    object.relocate_btf(btf).map_err(|error| load_error("object", &error))?;
+    let texts: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
+    let maps = std::mem::take(&mut object.maps);
+    let fds: Vec<(&str, RawFd, &aya_obj::Map)> =
+        maps.iter().filter_map(|(name, map)| Some((name.as_str(), fd_of(ebpf.map(name)?)?, map))).collect();
+    object.relocate_maps(fds.into_iter(), &texts).map_err(|error| load_error("object", &error))?;
+    object.relocate_calls(&texts).map_err(|error| load_error("object", &error))?;
+    let (enter, exit) = match (options.mode, options.exits) {
+        (Mode::Events, Exits::Sites) => ("on_enter", "on_leave"),
+        (Mode::Events, Exits::Return) => ("on_enter", "on_return"),
+        (_, Exits::Sites) => ("on_enter_track", "on_leave_track"),
+        (_, Exits::Return) => ("on_enter_track", "on_return_track"),
+    };
+    Ok(Programs { enter: load_program(&object, enter)?, exit: load_program(&object, exit)? })
+}
+
+fn fd_of(map: &Map) -> Option<RawFd> {
+    let data: &MapData = match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::RingBuf(data)
+        | Map::Unsupported(data) => data,
+        _ => return None,
+    };
+    Some(data.fd().as_fd().as_raw_fd())
+}
+
+fn load_program(object: &Object, name: &'static str) -> Result<OwnedFd, Error> {
+    let function =
+        object.programs.get(name).and_then(|program| object.functions.get(&program.function_key()));
+    let function = function.ok_or_else(|| load_error(name, &"not in the object"))?;
+    let code: Vec<u8> = function.instructions.iter().flat_map(encoded).collect();
+    bpf::load_uprobe_program(name, &code).map_err(|error| load_error(name, &error))
+}
+
+/// An instruction as the kernel reads it.
+///
+/// Layout: `struct bpf_insn`: code u8, dst_reg:4 src_reg:4, off s16, imm s32. Source: include/uapi/linux/bpf.h.
+fn encoded(instruction: &aya_obj::generated::bpf_insn) -> [u8; bpf::INSTRUCTION_BYTES] {
+    let [off0, off1] = instruction.off.to_le_bytes();
+    let [imm0, imm1, imm2, imm3] = instruction.imm.to_le_bytes();
+    let registers = instruction.dst_reg() | instruction.src_reg() << 4;
+    [instruction.code, registers, off0, off1, imm0, imm1, imm2, imm3]
+}
+
+pub(super) fn load_error(what: &'static str, error: &dyn std::fmt::Display) -> Error {
+    let reason = error.to_string().replace('\n', " | ");
+    let denied = reason.contains("os error 1)") || reason.contains("os error 13)");
+    Error::Load { what, reason, denied }
+}

@@ -1,0 +1,309 @@
+//! Entries and exits → calls, thread by thread, in the files of `tracer::layout`.
+//!
+//! A call is known by the place of its return address on the stack. What lies below a place that the thread is at
+//! again was left without returning, unless the thread went to another stack meanwhile (a signal's, a coroutine's).
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tracer::layout::{self as file, ThreadHeader};
+
+use super::{CallEvent, Kind};
+
+/// A jump upwards on the stack by more than this is taken for another stack, unless older calls lie above.
+const OTHER_STACK_BYTES: u64 = 256 << 10;
+/// Events of a thread are written when they are this many bytes.
+const FLUSH_BYTES: usize = 64 << 10;
+/// System calls by which the kernel's own uprobes come back: not the program's (x86-64, Linux 6.11, 6.18).
+const PROBE_SYSTEM_CALLS: [u32; 2] = [335, 336];
+
+/// Where functions and kernel parts stand in the address space that the files speak of.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    /// Of each function, by its number.
+    pub functions: Vec<u64>,
+    /// Whether it may end by a jump to another function that is not seen.
+    pub jumps_out: Vec<bool>,
+    /// Of system call 0; number n is n higher.
+    pub system_calls: u64,
+    /// Of page faults.
+    pub fault: u64,
+    /// Of block requests.
+    pub block: u64,
+    /// What `/proc/PID/maps` would say of these addresses.
+    pub maps: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Open {
+    sp: u64,
+    function: u32,
+    in_kernel: bool,
+}
+
+#[derive(Default)]
+struct Thread {
+    open: Vec<Open>,
+    bytes: Vec<u8>,
+    written: bool,
+    first_ns: u64,
+    time_high: u64,
+    addr_high: u64,
+    last: Option<CallEvent>,
+    left_at: u64,
+}
+
+/// Sums over what was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Calls entered.
+    pub calls: u64,
+    /// Returns from calls that began before.
+    pub strays: u64,
+}
+
+/// Writes a folder of calls.
+pub struct Folder {
+    dir: PathBuf,
+    addresses: Addresses,
+    threads: FxHashMap<(u32, u32), Thread>,
+    processes: FxHashSet<u32>,
+    start_ns: u64,
+    /// What was written.
+    pub written: Written,
+}
+
+impl Folder {
+    /// Into an existing folder; `start_ns` lies before the first event.
+    #[must_use]
+    pub fn new(dir: &Path, addresses: Addresses, start_ns: u64) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            addresses,
+            threads: FxHashMap::default(),
+            processes: FxHashSet::default(),
+            start_ns,
+            written: Written::default(),
+        }
+    }
+
+    /// Takes a thread's next event.
+    ///
+    /// # Errors
+    /// If a file can't be written.
+    pub fn take(&mut self, event: &CallEvent) -> io::Result<()> {
+        let key = (event.pid, event.tid);
+        let thread = self.threads.entry(key).or_default();
+        if thread.is_double(event) {
+            return Ok(());
+        }
+        thread.take(event, &self.addresses, &mut self.written);
+        if thread.bytes.len() >= FLUSH_BYTES {
+            flush(&self.dir, key, thread)?;
+        }
+        if self.processes.insert(event.pid) {
+            let head = format!("tsc {0} monotonic_ns {0}\n", self.start_ns);
+            fs::write(self.dir.join(format!("{}-0.maps", event.pid)), head + &self.addresses.maps)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// If a file can't be written.
+    pub fn finish(mut self) -> io::Result<Written> {
+        for (key, thread) in &mut self.threads {
+            flush(&self.dir, *key, thread)?;
+        }
+        Ok(self.written)
+    }
+}
+
+fn flush(dir: &Path, (pid, tid): (u32, u32), thread: &mut Thread) -> io::Result<()> {
+    if thread.bytes.is_empty() {
+        return Ok(());
+    }
+    let mut out =
+        OpenOptions::new().create(true).append(true).open(dir.join(format!("{pid}-{tid}-0.calls")))?;
+    if !thread.written {
+        // Times are ns already: counter and clock are one.
+        let first = thread.first_ns;
+        out.write_all(&ThreadHeader { pid, tid, tsc: first, monotonic_ns: first, first: 0 }.to_bytes())?;
+        thread.written = true;
+    }
+    out.write_all(&thread.bytes)?;
+    thread.bytes.clear();
+    Ok(())
+}
+
+impl Thread {
+    /// Whether two links, of which one replaces the other, saw the same moment.
+    fn is_double(&mut self, event: &CallEvent) -> bool {
+        let same = self.last.is_some_and(|last| {
+            (last.kind, last.function, last.sp) == (event.kind, event.function, event.sp)
+                && last.generation != event.generation
+        });
+        self.last = Some(*event);
+        same
+    }
+
+    fn take(&mut self, event: &CallEvent, addresses: &Addresses, written: &mut Written) {
+        let time_ns = event.time_ns;
+        match event.kind {
+            Kind::Enter if event.loops && self.is_on_top(event) => {}
+            Kind::Enter => {
+                self.make_room(event.sp, time_ns, addresses);
+                written.calls += 1;
+                let address = addresses.functions.get(event.function as usize).copied().unwrap_or(0);
+                self.enter(
+                    Open { sp: event.sp, function: event.function, in_kernel: false },
+                    address,
+                    time_ns,
+                );
+            }
+            Kind::Exit => self.exit(event, written),
+            Kind::Unwound => {
+                if let Some(at) = self.find(event) {
+                    self.close_at(at, time_ns, false);
+                }
+            }
+            Kind::Exec => self.close_all(time_ns),
+            Kind::Fork => {}
+            Kind::System | Kind::SystemEnd | Kind::Fault | Kind::Off | Kind::Block => {
+                self.take_kernel(event, addresses);
+            }
+        }
+    }
+
+    /// What the kernel did counts where a probed function is open.
+    fn take_kernel(&mut self, event: &CallEvent, addresses: &Addresses) {
+        let time_ns = event.time_ns;
+        if self.open.is_empty() || PROBE_SYSTEM_CALLS.contains(&event.function) && event.kind == Kind::System
+        {
+            return;
+        }
+        let here = Open { sp: 0, function: event.function, in_kernel: true };
+        match event.kind {
+            Kind::System => {
+                self.leave_kernel(time_ns);
+                self.enter(here, addresses.system_calls + u64::from(event.function), time_ns);
+            }
+            Kind::SystemEnd => self.leave_kernel(time_ns),
+            Kind::Fault | Kind::Block => {
+                let address = if event.kind == Kind::Fault { addresses.fault } else { addresses.block };
+                self.enter(here, address, time_ns);
+                self.leave_kernel(time_ns);
+            }
+            _ => self.off_cpu(event.sp),
+        }
+    }
+
+    /// Ends what an entry at `sp` shows to be over.
+    fn make_room(&mut self, sp: u64, time_ns: u64, addresses: &Addresses) {
+        self.leave_kernel(time_ns);
+        while let Some(top) = self.open.last().copied() {
+            if top.sp > sp || (top.sp < sp && self.is_other_stack(top.sp, sp)) {
+                return;
+            }
+            // At the same place it may have jumped here instead of returning.
+            let may_jump = addresses.jumps_out.get(top.function as usize).copied().unwrap_or(false);
+            self.close_at(self.open.len() - 1, time_ns, top.sp == sp && may_jump);
+        }
+    }
+
+    /// Whether going from `from` up to `to` is no unwinding but a change of stacks.
+    fn is_other_stack(&self, from: u64, to: u64) -> bool {
+        to - from > OTHER_STACK_BYTES && !self.open.iter().any(|open| !open.in_kernel && open.sp >= to)
+    }
+
+    fn exit(&mut self, event: &CallEvent, written: &mut Written) {
+        self.leave_kernel(event.time_ns);
+        let Some(at) = self.find(event) else {
+            // After a jump the return is seen once more for the function that jumped.
+            if self.left_at != event.sp {
+                written.strays += 1;
+            }
+            return;
+        };
+        // What lies below this place on the same stack can't come back.
+        for inner in (at + 1..self.open.len()).rev() {
+            if self.open[inner].sp < event.sp && event.sp - self.open[inner].sp <= OTHER_STACK_BYTES {
+                self.close_at(inner, event.time_ns, false);
+            }
+        }
+        self.close_at(at, event.time_ns, true);
+        self.left_at = event.sp;
+    }
+
+    fn is_on_top(&self, event: &CallEvent) -> bool {
+        self.open.last().is_some_and(|open| (open.sp, open.function) == (event.sp, event.function))
+    }
+
+    fn find(&self, event: &CallEvent) -> Option<usize> {
+        self.open
+            .iter()
+            .rposition(|open| !open.in_kernel && open.sp == event.sp && open.function == event.function)
+    }
+
+    fn leave_kernel(&mut self, time_ns: u64) {
+        while self.open.last().is_some_and(|open| open.in_kernel) {
+            self.close_at(self.open.len() - 1, time_ns, true);
+        }
+    }
+
+    fn close_all(&mut self, time_ns: u64) {
+        while !self.open.is_empty() {
+            self.close_at(self.open.len() - 1, time_ns, false);
+        }
+    }
+
+    fn enter(&mut self, open: Open, address: u64, time_ns: u64) {
+        self.set_time(time_ns);
+        if address >> file::ADDR_BITS != self.addr_high {
+            self.addr_high = address >> file::ADDR_BITS;
+            self.push(file::control_word(file::CONTROL_ADDR_HIGH, self.addr_high));
+        }
+        self.push(file::entry_word(address, time_ns));
+        self.open.push(open);
+        self.left_at = 0;
+    }
+
+    fn close_at(&mut self, at: usize, time_ns: u64, returned: bool) {
+        self.set_time(time_ns);
+        let below = self.open.len() - 1 - at;
+        if below > 0 {
+            self.push(file::control_word(file::CONTROL_BELOW, below as u64));
+        }
+        self.push(if returned {
+            file::exit_word(time_ns)
+        } else {
+            file::control_word(file::CONTROL_UNWOUND, time_ns)
+        });
+        self.open.remove(at);
+    }
+
+    fn off_cpu(&mut self, mut ns: u64) {
+        while ns > 0 {
+            let part = ns.min(u64::from(u32::MAX));
+            self.push(file::control_word(file::CONTROL_OFF_CPU, part));
+            ns -= part;
+        }
+    }
+
+    fn set_time(&mut self, time_ns: u64) {
+        if self.bytes.is_empty() && !self.written {
+            (self.first_ns, self.time_high) = (time_ns, time_ns >> 32);
+        }
+        if time_ns >> 32 != self.time_high {
+            self.time_high = time_ns >> 32;
+            self.push(file::control_word(file::CONTROL_TIME_HIGH, self.time_high));
+        }
+    }
+
+    fn push(&mut self, word: u64) {
+        self.bytes.extend(word.to_le_bytes());
+    }
+}
