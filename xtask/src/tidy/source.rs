@@ -31,6 +31,7 @@ const LAYOUTS: &[&str] = &[
     "crates/dso/",
     "crates/record/src/sys/",
     "crates/record/src/off_cpu/",
+    "crates/record/src/calls/",
     // A word of the target's stack.
     "crates/record/src/stacks.rs",
     "fuzz/",
