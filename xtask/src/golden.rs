@@ -2,6 +2,7 @@
 //!
 //! `cmd` is a shell line, run in the case's folder with this build of `tally` first in PATH. `stdout` must match to
 //! the byte; `stderr` and `exit` too where the case has them. Without `exit` the command must end with 0.
+//! Full-screen views are walked by `tests/golden/tmux-walk.sh`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,6 +73,9 @@ fn check(repo: &Repo, tally: &Path, case: &Path, update: bool) -> Result<Score> 
     let programs = crate::fixtures::dir(repo);
     if line.contains("TALLY_PROGRAMS") && !programs.is_dir() {
         return Ok(skip(&name, "the test programs are not built (`cargo xtask fixtures`)"));
+    }
+    if line.contains("tmux") && process::find("tmux").is_none() {
+        return Ok(skip(&name, "no tmux on this machine"));
     }
     let cache = repo.target().join("golden-cache");
     let mut command = Command::new("sh");

@@ -13,6 +13,7 @@ use profile::source::Want;
 use std::io::{IsTerminal, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What is read of a recording.
@@ -26,11 +27,12 @@ pub struct LoadOpts {
 }
 
 /// A recording, read.
+#[derive(Default)]
 pub struct Recording {
     /// What was recorded, aggregated and named.
     pub profile: Profile,
     /// The object files, open.
-    pub files: ObjectFiles,
+    pub files: Arc<ObjectFiles>,
     /// The file's header.
     pub features: Features,
     /// What reading came across.
@@ -89,31 +91,61 @@ pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
 /// The same for a file already open.
 ///
 /// # Errors
-/// If `progress` says to stop.
+/// None today.
 pub fn load_file(
     file: &PerfData<'_>,
     opts: LoadOpts,
     progress: &mut Progress<'_>,
 ) -> anyhow::Result<Recording> {
+    let recording = load_watched(file, opts, &mut |reading| progress.at(reading.offset));
+    progress.end();
+    Ok(recording)
+}
+
+/// A recording while it is read.
+pub struct Reading<'r> {
+    /// How far in the file, in bytes.
+    pub offset: u64,
+    session: &'r Session,
+    files: &'r Arc<ObjectFiles>,
+    features: &'r Features,
+}
+
+impl Reading<'_> {
+    /// What is read by now, with the names of its functions.
+    pub fn snapshot(&self) -> Recording {
+        let mut profile = self.session.snapshot();
+        symbols::symbolize(&mut profile, self.files, Want::Names);
+        let (features, files) = (self.features.clone(), Arc::clone(self.files));
+        Recording { profile, features, diagnostics: perfdata::Diagnostics::default(), files }
+    }
+}
+
+/// The same; `watch` goes along with it, and when it says to stop, what is read by then is the recording.
+pub fn load_watched(
+    file: &PerfData<'_>,
+    opts: LoadOpts,
+    watch: &mut dyn FnMut(&Reading<'_>) -> ControlFlow<()>,
+) -> Recording {
     let mut search = DebugSearch::from_env();
     if let Some(root) = opts.symfs {
         search.root = Some(root);
     }
-    let files = ObjectFiles::new(search);
+    let files = Arc::new(ObjectFiles::new(search));
     let features = file.features();
     let mut session = new_session(file, opts.session);
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         unwinder.unwind_along(&mut session, items, Session::push, Session::complete);
-        progress.at(items.last().map_or(0, |item| item.offset))
+        let offset = items.last().map_or(0, |item| item.offset);
+        watch(&Reading { offset, session: &session, files: &files, features })
     });
-    progress.end();
     let mut profile = session.finish();
     if let Some(layout) = &features.cpu_topology {
         profile.cpu_sockets = layout.cpus.iter().map(|cpu| cpu.socket_id).collect();
     }
     symbols::symbolize(&mut profile, &files, opts.want);
-    Ok(Recording { profile, features: features.clone(), diagnostics, files })
+    Recording { profile, features: features.clone(), diagnostics, files }
 }
 
 fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {

@@ -23,6 +23,13 @@ pub struct ObjectFiles {
     opened: Mutex<FxHashMap<Key, Arc<Result<Loaded, Missing>>>>,
 }
 
+impl Default for ObjectFiles {
+    /// Looks nowhere but at the paths recorded.
+    fn default() -> Self {
+        Self::new(DebugSearch::default())
+    }
+}
+
 impl ObjectFiles {
     /// Looks for files where `search` says, and for large symbol tables in the user's cache first.
     pub fn new(search: DebugSearch) -> Self {

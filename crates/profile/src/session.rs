@@ -180,16 +180,30 @@ impl Session {
     #[must_use]
     pub fn finish(mut self) -> Profile {
         self.finish_off_cpu();
-        let strings = &mut self.profile.strings;
+        let mut profile = std::mem::take(&mut self.profile);
+        self.name_tasks(&mut profile);
+        profile
+    }
+
+    /// The profile of what was pushed by now, with the names tasks have by now; waits without an end yet are left
+    /// out.
+    #[must_use]
+    pub fn snapshot(&self) -> Profile {
+        let mut profile = self.profile.clone();
+        self.name_tasks(&mut profile);
+        profile
+    }
+
+    fn name_tasks(&self, profile: &mut Profile) {
+        let strings = &mut profile.strings;
         let mut names: Vec<_> =
             self.tasks.iter().map(|(&span, &task)| (task, self.machine.comm_of(span, strings))).collect();
         names.sort_unstable_by_key(|(task, _)| *task);
-        self.profile.name_tasks(names.into_iter());
+        profile.name_tasks(names.into_iter());
         for thread in self.machine.threads() {
-            let comm = self.machine.comm_of(thread.span, &mut self.profile.strings);
-            self.profile.last_comms.insert(thread.tid, comm);
+            let comm = self.machine.comm_of(thread.span, &mut profile.strings);
+            profile.last_comms.insert(thread.tid, comm);
         }
-        self.profile
     }
 
     /// The machine as it is now.

@@ -2,8 +2,8 @@
 
 use crate::cmd::report::values::{parse_cpus, parse_time};
 use crate::load;
-use crate::out;
-use crate::script::{Field, Fields, FrameTexts, KernelNames, Row, RowMaker, Style, write_json, write_row};
+use crate::{out, text};
+use crate::script::{Field, Fields, FrameTexts, KernelNames, Row, RowMaker, Shown, Style, write_json, write_row};
 use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
 use dso::{DebugSearch, Mmap};
@@ -71,6 +71,36 @@ pub struct Args {
     /// Only this time: FROM,TO in seconds, either may be empty
     #[arg(long, value_name = "FROM,TO", allow_hyphen_values = true)]
     pub time: Option<String>,
+    /// The file's header first
+    #[arg(long)]
+    pub header: bool,
+    /// The file's header only
+    #[arg(long)]
+    pub header_only: bool,
+    /// More of the header: processors, memory nodes
+    #[arg(short = 'I', long, requires = "header")]
+    pub show_info: bool,
+    /// Names, beginnings and ends of tasks, too
+    #[arg(long)]
+    pub show_task_events: bool,
+    /// Mappings, too
+    #[arg(long)]
+    pub show_mmap_events: bool,
+    /// Context switches, too
+    #[arg(long)]
+    pub show_switch_events: bool,
+    /// Namespaces of tasks, too
+    #[arg(long)]
+    pub show_namespace_events: bool,
+    /// Cgroups, too
+    #[arg(long)]
+    pub show_cgroup_events: bool,
+    /// Losses, too
+    #[arg(long)]
+    pub show_lost_events: bool,
+    /// Kernel symbols and BPF programs that come and go, too
+    #[arg(long)]
+    pub show_bpf_events: bool,
     /// Another root to look for object files in
     #[arg(long, value_name = "FOLDER")]
     pub symfs: Option<PathBuf>,
@@ -86,6 +116,12 @@ const PIECE: usize = 256;
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
+    if args.header || args.header_only {
+        out::text(&text::header::of_file(&args.input, &file, args.show_info))?;
+    }
+    if args.header_only {
+        return Ok(ExitCode::SUCCESS);
+    }
     let callchains =
         !args.hide_call_graph && file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_CALLCHAIN));
     let mut fields = Fields::default();
@@ -127,9 +163,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         want: if lines || inlines { Want::Lines } else { Want::Names },
         files: &files,
         unwinder: StackUnwinder::new(&files, file.features().arch.as_deref()),
+        shown: args.shown(),
         filter: &filter,
     };
     print(&args, (&map, &file), &mut style, &maker)
+}
+
+impl Args {
+    fn shown(&self) -> Shown {
+        Shown {
+            tasks: self.show_task_events,
+            mmaps: self.show_mmap_events,
+            switches: self.show_switch_events,
+            namespaces: self.show_namespace_events,
+            cgroups: self.show_cgroup_events,
+            lost: self.show_lost_events,
+            bpf: self.show_bpf_events,
+        }
+    }
 }
 
 fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {

@@ -5,6 +5,7 @@ use super::row::Row;
 use profile::profile::Profile;
 use profile::table::FrameId;
 use serde_json::{Map, Value, json};
+use std::fmt::Write;
 
 /// Appends one row as an object on one line. The stack is leaf first; addresses are hexadecimal strings.
 pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
@@ -23,6 +24,11 @@ pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &
     }
     if let Some(cpu) = s.cpu {
         put("cpu", json!(cpu));
+    }
+    if let Some(note) = &row.note {
+        put("record", json!(note));
+        let _ = writeln!(out, "{}", Value::Object(o));
+        return;
     }
     put("event", json!(event.name));
     put("period", json!(s.period.unwrap_or(event.attr.sample_period)));

@@ -62,6 +62,11 @@ impl KernelNames<'_> {
 pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
     let (fields, event) = (style.fields[row.event], &style.events[row.event]);
     write_start(out, style, profile, row);
+    if let Some(note) = &row.note {
+        out.push_str(note);
+        out.push('\n');
+        return;
+    }
     if fields.has(Field::Period) {
         digits::decimal(out, row.sample.period.unwrap_or(event.attr.sample_period), 10);
         out.push(' ');

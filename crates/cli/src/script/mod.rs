@@ -8,10 +8,12 @@ mod fields;
 mod frame;
 mod json;
 mod line;
+mod note;
 mod row;
 
 pub use fields::{Field, FieldSet, Fields};
 pub use frame::FrameTexts;
 pub use json::write_json;
 pub use line::{KernelNames, Style, write_row};
+pub use note::Shown;
 pub use row::{Row, RowMaker};

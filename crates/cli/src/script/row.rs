@@ -1,6 +1,7 @@
 //! A sample with everything a line needs, resolved at its moment.
 
 use super::fields::{Field, FieldSet};
+use super::note::Shown;
 use crate::symbols::{self, ObjectFiles};
 use crate::unwind::StackUnwinder;
 use perfdata::{Item, Record, Sample};
@@ -9,7 +10,7 @@ use profile::session::{Session, UnwindJob, Unwound};
 use profile::source::Want;
 use profile::table::{FrameId, StringId};
 
-/// A sample and where its addresses lie.
+/// A sample and where its addresses lie; or another record that is shown.
 pub struct Row<'a> {
     /// Index of the event; samples without one are no rows.
     pub event: usize,
@@ -27,6 +28,8 @@ pub struct Row<'a> {
     pub data: Option<FrameId>,
     /// Ends of the branches, newest first.
     pub branches: Vec<(FrameId, FrameId)>,
+    /// The text of a record that is no sample; of such a row only the beginning is that of a sample.
+    pub note: Option<String>,
 }
 
 /// Makes rows of batches.
@@ -41,6 +44,8 @@ pub struct RowMaker<'f> {
     pub files: &'f ObjectFiles,
     /// Unwinds stored stacks.
     pub unwinder: StackUnwinder<'f>,
+    /// Which other records to show.
+    pub shown: Shown,
     /// Which samples to show.
     pub filter: &'f (dyn Fn(&Sample<'_>, &str) -> bool + Sync),
 }
@@ -72,8 +77,7 @@ impl RowMaker<'_> {
     /// The row of a sample that passes the filter, but for what has to be unwound first.
     fn row<'a>(&self, session: &mut Session, item: &Item<'a>) -> Option<(Row<'a>, Option<UnwindJob<'a>>)> {
         let (Record::Sample(sample), Some(event)) = (&item.record, item.event) else {
-            session.push(item);
-            return None;
+            return self.note(session, item).map(|row| (row, None));
         };
         let single = session.resolve_single(item.event, sample);
         if !(self.filter)(sample, session.profile().strings.of(single.comm)) {
@@ -89,9 +93,45 @@ impl RowMaker<'_> {
             chain: (self.callchains && has_chain).then_some(single.frames),
             data: None,
             branches: Vec::new(),
+            note: None,
         };
         self.resolve_rest(session, &mut row);
         Some((row, single.job))
+    }
+
+    /// Applies a record that is no sample; its row, if it has one.
+    fn note<'a>(&self, session: &mut Session, item: &Item<'a>) -> Option<Row<'a>> {
+        let shown = self.shown.text(item);
+        let name = |session: &mut Session, (pid, tid): (u32, u32)| {
+            session.comm_of_thread(pid.cast_signed(), tid.cast_signed())
+        };
+        let task = shown.as_ref().map(|(task, _)| *task);
+        // A name that goes is that of before, one that comes that of afterwards.
+        let before = task.filter(|_| matches!(item.record, Record::Exit(_))).map(|task| name(session, task));
+        session.push(item);
+        let (task, text) = shown?;
+        let comm = before.unwrap_or_else(|| name(session, task));
+        let id = item.sample_id.unwrap_or_default();
+        let sample = Sample {
+            pid_tid: id.pid_tid.or(Some(task)),
+            cpu: id.cpu.or(Some(0)),
+            time_ns: id.time_ns,
+            ..Sample::default()
+        };
+        if !(self.filter)(&sample, session.profile().strings.of(comm)) {
+            return None;
+        }
+        Some(Row {
+            event: item.event.unwrap_or(0),
+            sample,
+            comm,
+            leaf: None,
+            chain: None,
+            recorded: 0,
+            data: None,
+            branches: Vec::new(),
+            note: Some(text),
+        })
     }
 
     fn resolve_rest(&self, session: &mut Session, row: &mut Row<'_>) {

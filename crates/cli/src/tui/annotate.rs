@@ -38,7 +38,7 @@ impl Annotate {
     ///
     /// # Errors
     /// Why there is nothing to show, in a few words.
-    pub fn new(data: &Data<'_>, symbol: SymbolId) -> Result<Self, String> {
+    pub fn new(data: &Data, symbol: SymbolId) -> Result<Self, String> {
         let profile = data.profile();
         let wanted = *profile.symbols.of(symbol);
         let dso = profile.dsos.of(wanted.dso);

@@ -6,7 +6,8 @@ use super::flame::FlameView;
 use super::prompt::{Prompt, Typed};
 use super::sandwich::{Sandwich, Step};
 use super::table::Table;
-use super::{Theme, help};
+use super::{News, Source, Theme, help};
+use crate::load::Recording;
 use crate::out::harmless;
 use crate::text::run_screen::cut;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -15,6 +16,8 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A view that lies on the table.
 enum View {
@@ -25,8 +28,8 @@ enum View {
 }
 
 /// All state.
-pub struct App<'a> {
-    data: Data<'a>,
+pub struct App {
+    data: Data,
     table: Table,
     /// Topmost last.
     views: Vec<View>,
@@ -34,18 +37,83 @@ pub struct App<'a> {
     /// One line that goes with the next key.
     message: Option<String>,
     theme: Theme,
+    source: Source,
+    /// What came while a view lay on the table; shown when that is left.
+    pending: Option<Arc<Recording>>,
+    /// The user wants no more of the file.
+    stop: Arc<AtomicBool>,
     quit: bool,
 }
 
 /// Smaller than this there is nothing to be read.
 const LEAST: (u16, u16) = (30, 6);
 
-impl<'a> App<'a> {
-    /// Shows `data`.
-    pub fn new(data: Data<'a>, theme: Theme) -> Self {
+impl App {
+    /// Shows `data`, all there is.
+    pub fn new(data: Data, theme: Theme) -> Self {
+        Self::fed(data, theme, Source::Whole)
+    }
+
+    /// Shows `data`, and what comes by [`Self::take`].
+    pub fn fed(data: Data, theme: Theme, source: Source) -> Self {
         let mut table = Table::default();
         table.refresh(&data);
-        Self { data, table, views: Vec::new(), prompt: None, message: None, theme, quit: false }
+        Self {
+            data,
+            table,
+            views: Vec::new(),
+            prompt: None,
+            message: None,
+            theme,
+            source,
+            pending: None,
+            stop: Arc::default(),
+            quit: false,
+        }
+    }
+
+    /// Becomes true when nothing more shall be read.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Takes news.
+    ///
+    /// # Errors
+    /// The failure, if the news is one.
+    pub fn take(&mut self, news: News) -> anyhow::Result<()> {
+        match (news, self.source) {
+            (News::Failed(error), _) => return Err(error),
+            (News::Progress(percent), Source::Reading(_)) => self.source = Source::Reading(percent),
+            (News::Whole, Source::Reading(_)) => self.source = Source::Whole,
+            (News::Whole, Source::Live { .. }) => self.quit = true,
+            (News::Recording(_), Source::Live { held: true }) | (News::Progress(_) | News::Whole, _) => {}
+            (News::Recording(recording), _) => self.pending = Some(recording),
+        }
+        self.show_pending();
+        Ok(())
+    }
+
+    /// No more news will come: without the last one, whoever tells them has failed.
+    pub fn end_of_news(&mut self) {
+        self.quit |= matches!(self.source, Source::Reading(_) | Source::Live { .. });
+    }
+
+    /// Shows what came last, unless the user is in the middle of something.
+    fn show_pending(&mut self) {
+        if self.views.is_empty()
+            && self.prompt.is_none()
+            && let Some(recording) = self.pending.take()
+        {
+            self.table.carry(&mut self.data, |data| data.replace(recording));
+        }
+    }
+
+    /// The user wants no more of the file: what is read is shown.
+    fn stop_reading(&mut self, percent: f64) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.source = Source::Stopped(percent);
+        self.message = Some("stopped: what was read is shown".to_owned());
     }
 
     /// Has the user left?
@@ -57,13 +125,20 @@ impl<'a> App<'a> {
     pub fn key(&mut self, key: KeyEvent) {
         self.message = None;
         if self.prompt.is_some() {
-            return self.prompt_key(key);
+            self.prompt_key(key);
+        } else {
+            self.plain_key(key);
         }
+        self.show_pending();
+    }
+
+    fn plain_key(&mut self, key: KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('c') if control => self.quit = true,
             KeyCode::Char('z' | 'l' | 'd' | 'u') if control => {}
             _ if matches!(self.views.last(), Some(View::Help(_))) => self.help_key(key),
+            KeyCode::Char('q') if self.is_reading_first() => self.quit = true,
             KeyCode::Char('q') | KeyCode::Esc => self.back(),
             KeyCode::Char('?') | KeyCode::F(1) => self.views.push(View::Help(0)),
             KeyCode::Char('/') => self.prompt = Some(Prompt::default()),
@@ -110,7 +185,22 @@ impl<'a> App<'a> {
             Some(_) => drop(self.views.pop()),
             None if !self.table.search().is_empty() => self.table.find("", &self.data),
             None if self.data.unzoom() => self.table.reset(&self.data),
-            None => self.quit = true,
+            None => match self.source {
+                Source::Reading(percent) => self.stop_reading(percent),
+                _ => self.quit = true,
+            },
+        }
+    }
+
+    /// The file is still being read, and nothing lies on the table.
+    fn is_reading_first(&self) -> bool {
+        matches!(self.source, Source::Reading(_)) && self.views.is_empty()
+    }
+
+    /// Keeps the shown moment, or goes on with the next.
+    fn turn_hold(&mut self) {
+        if let Source::Live { held } = self.source {
+            self.source = Source::Live { held: !held };
         }
     }
 
@@ -166,6 +256,11 @@ impl<'a> App<'a> {
                 self.data.turn_order();
                 self.table.refresh(&self.data);
             }
+            KeyCode::Char('v') => {
+                self.data.next_columns();
+                self.table.reset(&self.data);
+            }
+            KeyCode::Char('p') => self.turn_hold(),
             KeyCode::Char('t') => self.zoom(&SortKey::Comm),
             KeyCode::Char('d') => self.zoom(&SortKey::Dso),
             KeyCode::Char('z') => self.zoom(&SortKey::Symbol),
@@ -233,8 +328,10 @@ impl<'a> App<'a> {
         let area = frame.area();
         let buffer = frame.buffer_mut();
         if area.width < LEAST.0 || area.height < LEAST.1 {
-            let text = format!("terminal too small ({}x{} is the least)", LEAST.0, LEAST.1);
-            buffer.set_stringn(area.x, area.y, text, usize::from(area.width), Style::new());
+            let lines = ["terminal too small".to_owned(), format!("{}x{} at least", LEAST.0, LEAST.1)];
+            for (y, line) in (area.y..area.bottom()).zip(lines) {
+                buffer.set_stringn(area.x, y, line, usize::from(area.width), Style::new());
+            }
             return;
         }
         self.bars(buffer, area);
@@ -252,7 +349,7 @@ impl<'a> App<'a> {
     /// The line above (what is shown) and the line below (input, message or keys).
     fn bars(&self, buffer: &mut Buffer, area: Rect) {
         let width = usize::from(area.width);
-        let mut head = self.data.title();
+        let mut head = self.source.text() + &self.data.title();
         for label in self.data.zoom_labels() {
             head.push_str(&format!(" › {}", harmless(label)));
         }
@@ -280,6 +377,10 @@ impl<'a> App<'a> {
             return message.clone();
         }
         match self.views.last() {
+            None if self.is_reading_first() => "reading: Esc stops and shows what is there, q leaves",
+            None if matches!(self.source, Source::Live { .. }) => {
+                "?:help →:open /:find a:annotate s:callers f:flame v:columns p:hold q:quit"
+            }
             None => "?:help →:open /:find a:annotate s:callers f:flame t,d,z:zoom o:order q:quit",
             Some(View::Sandwich(_)) => "↑↓:move  Enter:go there  Esc:back  ?:help",
             Some(View::Flame(_)) => "↑↓←→:move  Enter:zoom  u:all  s:callers  /:find  Esc:back  ?:help",

@@ -5,10 +5,11 @@ use crate::load::Recording;
 use crate::out::harmless;
 use profile::profile::Profile;
 use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value, report};
+use std::sync::Arc;
 
 /// A recording with the filters and the event chosen.
-pub struct Data<'a> {
-    recording: &'a Recording,
+pub struct Data {
+    recording: Arc<Recording>,
     opts: ReportOpts,
     /// Options before each zoom, with what was zoomed into.
     zooms: Vec<(ReportOpts, String)>,
@@ -20,14 +21,24 @@ pub struct Data<'a> {
     /// The order of the rows, as positions in the section.
     order: Vec<usize>,
     tree: Option<(usize, Tree)>,
+    /// The keys asked for at first, and how often others were taken in their place.
+    first_keys: Vec<SortKey>,
+    turns: usize,
 }
 
-impl<'a> Data<'a> {
+/// Other keys to group by.
+const OTHER_KEYS: [&[SortKey]; 4] =
+    [&[SortKey::Dso, SortKey::Symbol], &[SortKey::Comm], &[SortKey::Dso], &[SortKey::Pid, SortKey::Tid]];
+
+impl Data {
     /// Shows the first event that has samples.
-    pub fn new(recording: &'a Recording, opts: ReportOpts) -> Self {
+    pub fn new(recording: Arc<Recording>, opts: ReportOpts) -> Self {
+        let first_keys = opts.sort.clone();
         let mut data = Self {
             recording,
             opts,
+            first_keys,
+            turns: 0,
             zooms: Vec::new(),
             report: Report::default(),
             section: 0,
@@ -36,10 +47,35 @@ impl<'a> Data<'a> {
             tree: None,
         };
         data.compute();
-        let has_samples = |section: &Section| section.totals.iter().any(|total| total.count > 0);
-        data.section = data.report.sections.iter().position(has_samples).unwrap_or(0);
-        data.sort();
+        data.find_samples();
         data
+    }
+
+    /// Goes to the first event with samples, if the shown one has none.
+    fn find_samples(&mut self) {
+        let has_samples = |section: &Section| section.totals.iter().any(|total| total.count > 0);
+        if !self.section().is_some_and(has_samples) {
+            self.section = self.report.sections.iter().position(has_samples).unwrap_or(0);
+            self.sort();
+        }
+    }
+
+    /// Shows another recording of the same events, with the filters and the event chosen.
+    pub fn replace(&mut self, recording: Arc<Recording>) {
+        self.recording = recording;
+        self.tree = None;
+        self.compute();
+        self.find_samples();
+    }
+
+    /// Groups by other keys: of threads, files, processes; in the end by the first again.
+    pub fn next_columns(&mut self) {
+        self.turns = (self.turns + 1) % (OTHER_KEYS.len() + 1);
+        self.opts.sort = match self.turns.checked_sub(1) {
+            Some(at) => OTHER_KEYS[at].to_vec(),
+            None => self.first_keys.clone(),
+        };
+        self.compute();
     }
 
     fn compute(&mut self) {
@@ -60,12 +96,12 @@ impl<'a> Data<'a> {
     }
 
     /// The recording.
-    pub fn recording(&self) -> &'a Recording {
-        self.recording
+    pub fn recording(&self) -> &Recording {
+        &self.recording
     }
 
     /// The recording's profile.
-    pub fn profile(&self) -> &'a Profile {
+    pub fn profile(&self) -> &Profile {
         &self.recording.profile
     }
 
@@ -186,7 +222,7 @@ impl<'a> Data<'a> {
 
     /// The headline: samples and event.
     pub fn title(&self) -> String {
-        let Some(section) = self.section() else { return "no events".to_owned() };
+        let Some(section) = self.section() else { return "no samples".to_owned() };
         let samples = section.totals.iter().map(|total| total.count).sum();
         let (_, name) = crate::text::report::section_name(self.profile(), section);
         let mut title = format!("{} samples of {}", crate::text::number::grouped(samples), harmless(&name));

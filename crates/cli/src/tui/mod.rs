@@ -10,8 +10,11 @@ mod app;
 mod data;
 mod flame;
 mod help;
+mod news;
 mod prompt;
+mod read;
 mod sandwich;
+mod signals;
 mod style;
 mod table;
 mod terminal;
@@ -19,18 +22,11 @@ mod tree;
 
 pub use app::App;
 pub use data::Data;
+pub use news::{News, Source};
+pub use read::read;
+pub use signals::Signals;
 pub use style::Theme;
-
-use std::process::ExitCode;
-
-/// Shows `app` until the user leaves.
-///
-/// # Errors
-/// If the terminal can't be used.
-pub fn run(app: App<'_>) -> anyhow::Result<ExitCode> {
-    terminal::run(app)?;
-    Ok(ExitCode::SUCCESS)
-}
+pub use terminal::run;
 
 #[cfg(test)]
 mod tests;

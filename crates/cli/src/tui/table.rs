@@ -29,22 +29,40 @@ const KEY_WIDTH: usize = 20;
 
 impl Table {
     /// Makes the lines anew, after the data or the search changed. The cursor stays in its place.
-    pub fn refresh(&mut self, data: &Data<'_>) {
+    pub fn refresh(&mut self, data: &Data) {
         let find = self.find.clone();
         let keep = |row: &ReportRow| find.is_empty() || contains(data, row, &find);
         self.lines = tree::lines(data, &self.open, &keep);
         self.cursor = self.cursor.min(self.lines.len().saturating_sub(1));
     }
 
+    /// Changes the data for other of the same kind. What was open stays so, and the cursor stays in its line; at
+    /// the first line it stays at the first.
+    pub fn carry(&mut self, data: &mut Data, change: impl FnOnce(&mut Data)) {
+        let line = self.lines.get(self.cursor).filter(|_| self.cursor > 0);
+        let line = line.and_then(|line| Some((tree::names_of(data, &line.place)?, line.entry.is_some())));
+        let open = self.open.names(data);
+        let below_top = self.cursor - self.top.min(self.cursor);
+        change(data);
+        self.open = OpenPlaces::of_names(data, &open);
+        self.refresh(data);
+        let Some((names, entry)) = line else { return };
+        let at = tree::places_of(data, [&names].into_iter()).pop();
+        let same = |line: &TreeLine| Some(&line.place) == at.as_ref() && line.entry.is_some() == entry;
+        if let Some(at) = self.lines.iter().position(same) {
+            (self.cursor, self.top) = (at, at.saturating_sub(below_top));
+        }
+    }
+
     /// Forgets what was open: the rows are others.
-    pub fn reset(&mut self, data: &Data<'_>) {
+    pub fn reset(&mut self, data: &Data) {
         self.open.clear();
         (self.cursor, self.top) = (0, 0);
         self.refresh(data);
     }
 
     /// Searches for `text`.
-    pub fn find(&mut self, text: &str, data: &Data<'_>) {
+    pub fn find(&mut self, text: &str, data: &Data) {
         self.find = text.to_lowercase();
         (self.cursor, self.top) = (0, 0);
         self.refresh(data);
@@ -56,12 +74,12 @@ impl Table {
     }
 
     /// The row under the cursor, or the one whose graph the cursor is in.
-    pub fn row<'d>(&self, data: &'d Data<'_>) -> Option<&'d ReportRow> {
+    pub fn row<'d>(&self, data: &'d Data) -> Option<&'d ReportRow> {
         data.row(*self.lines.get(self.cursor)?.place.first()? as usize)
     }
 
     /// The function under the cursor: the row's, or the graph entry's.
-    pub fn function(&self, data: &Data<'_>) -> Option<String> {
+    pub fn function(&self, data: &Data) -> Option<String> {
         let line = self.lines.get(self.cursor)?;
         match line.entry {
             Some(entry) => {
@@ -74,7 +92,7 @@ impl Table {
     }
 
     /// Takes a key that moves, opens or closes; false if it is none of these.
-    pub fn key(&mut self, key: KeyEvent, data: &Data<'_>) -> bool {
+    pub fn key(&mut self, key: KeyEvent, data: &Data) -> bool {
         let last = self.lines.len().saturating_sub(1);
         let page = self.height.max(2) - 1;
         match key.code {
@@ -95,7 +113,7 @@ impl Table {
         true
     }
 
-    fn open_line(&mut self, data: &Data<'_>) {
+    fn open_line(&mut self, data: &Data) {
         let Some(line) = self.lines.get(self.cursor) else { return };
         let open = self.open.contains(&line.place);
         let place = line.place.clone();
@@ -112,7 +130,7 @@ impl Table {
     }
 
     /// Opens a place, and below it whatever has a single way on.
-    fn open_single(&mut self, place: &[u32], data: &Data<'_>) {
+    fn open_single(&mut self, place: &[u32], data: &Data) {
         let Some(row) = data.row(place[0] as usize) else { return };
         let mut nodes = row.graph.as_slice();
         for &step in &place[1..] {
@@ -132,7 +150,7 @@ impl Table {
     }
 
     /// Closes what is open under the cursor, else goes to the line above it in the tree.
-    fn close_line(&mut self, data: &Data<'_>) {
+    fn close_line(&mut self, data: &Data) {
         let Some(line) = self.lines.get(self.cursor) else { return };
         let place = line.place.clone();
         if self.open.contains(&place) {
@@ -149,7 +167,7 @@ impl Table {
         }
     }
 
-    fn open_row(&mut self, data: &Data<'_>) {
+    fn open_row(&mut self, data: &Data) {
         let Some(at) = self.lines.get(self.cursor).map(|line| line.place[0] as usize) else { return };
         if let Some(row) = data.row(at) {
             self.open.open_row(at, row);
@@ -157,26 +175,26 @@ impl Table {
         }
     }
 
-    fn open_all(&mut self, data: &Data<'_>) {
+    fn open_all(&mut self, data: &Data) {
         for (at, row) in data.rows() {
             self.open.open_row(at, row);
         }
         self.keep_row(data);
     }
 
-    fn close_row(&mut self, data: &Data<'_>) {
+    fn close_row(&mut self, data: &Data) {
         let Some(row) = self.lines.get(self.cursor).map(|line| line.place[0]) else { return };
         self.open.close(&[row]);
         self.keep_row(data);
     }
 
-    fn close_all(&mut self, data: &Data<'_>) {
+    fn close_all(&mut self, data: &Data) {
         self.open.clear();
         self.keep_row(data);
     }
 
     /// Makes the lines anew with the cursor on the row it was in.
-    fn keep_row(&mut self, data: &Data<'_>) {
+    fn keep_row(&mut self, data: &Data) {
         let row = self.lines.get(self.cursor).map(|line| line.place[0]);
         self.refresh(data);
         let at = self.lines.iter().position(|line| line.depth == 0 && Some(line.place[0]) == row);
@@ -184,7 +202,7 @@ impl Table {
     }
 
     /// Draws headings and lines.
-    pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, data: &Data<'_>, theme: Theme) {
+    pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, data: &Data, theme: Theme) {
         let columns = Columns::new(data, usize::from(area.width));
         let width = usize::from(area.width);
         buffer.set_stringn(area.x, area.y, columns.heading(data), width, theme.heading());
@@ -208,7 +226,7 @@ impl Table {
         &self,
         buffer: &mut Buffer,
         area: Rect,
-        data: &Data<'_>,
+        data: &Data,
         theme: Theme,
         (columns, line): (&Columns, &TreeLine),
     ) {
@@ -231,11 +249,11 @@ fn line_is_open(lines: &[TreeLine], place: &[u32]) -> bool {
     lines.iter().any(|line| line.place == place && line.open == Some(true))
 }
 
-fn contains(data: &Data<'_>, row: &ReportRow, find: &str) -> bool {
+fn contains(data: &Data, row: &ReportRow, find: &str) -> bool {
     data.keys().iter().filter_map(|key| data.value(row, key)).any(|text| text.to_lowercase().contains(find))
 }
 
-fn graph_line(data: &Data<'_>, line: &TreeLine, entry: u32, theme: Theme) -> (String, ratatui::style::Style) {
+fn graph_line(data: &Data, line: &TreeLine, entry: u32, theme: Theme) -> (String, ratatui::style::Style) {
     let mark = match line.open {
         Some(true) => '-',
         Some(false) => '+',
@@ -262,7 +280,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(data: &Data<'_>, width: usize) -> Self {
+    fn new(data: &Data, width: usize) -> Self {
         let numbers = if data.has_children() { 20 } else { 11 };
         let mut keys: Vec<(SortKey, usize)> = data.keys().into_iter().map(|key| (key, 0)).collect();
         let count = keys.len();
@@ -278,7 +296,7 @@ impl Columns {
         Self { keys, numbers }
     }
 
-    fn heading(&self, data: &Data<'_>) -> String {
+    fn heading(&self, data: &Data) -> String {
         let numbers = match (data.has_children(), data.is_by_own()) {
             (true, true) => "  Children    ▼Self ",
             (true, false) => " ▼Children     Self ",
@@ -288,7 +306,7 @@ impl Columns {
         numbers.to_owned() + &joined(keys)
     }
 
-    fn row(&self, data: &Data<'_>, row: &ReportRow, open: Option<bool>) -> String {
+    fn row(&self, data: &Data, row: &ReportRow, open: Option<bool>) -> String {
         let mark = match open {
             Some(true) => "-",
             Some(false) => "+",

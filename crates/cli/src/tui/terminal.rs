@@ -1,46 +1,64 @@
-//! The real terminal: raw mode, the loop of keys and pictures, and an end that leaves it as it was.
+//! The real terminal: raw mode, the loop of keys, news and pictures, and an end that leaves it as it was.
 
-use super::App;
+use super::{App, News, Signals};
 use anyhow::Context;
 use crossterm::event::{self, Event, KeyEventKind};
 use ratatui::DefaultTerminal;
-use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-/// How often the program looks whether its terminal is still there.
-const WATCH: Duration = Duration::from_millis(500);
+/// Longest wait for a key before news and signals are looked at.
+const TICK: Duration = Duration::from_millis(50);
 
-/// Runs until the user leaves. The terminal is restored on every way out, a panic included.
-pub fn run(mut app: App<'_>) -> anyhow::Result<()> {
+/// Runs until the user leaves, or a signal says so: then the code is that of a shell. The terminal is restored on
+/// every way out, a panic included.
+pub fn run(app: &mut App, news: Option<&Receiver<News>>, signals: &Signals) -> anyhow::Result<ExitCode> {
     let mut terminal = ratatui::try_init().context("can't use the terminal (--stdio prints text)")?;
-    watch();
-    let result = events(&mut terminal, &mut app);
+    let result = events(&mut terminal, app, news, signals);
     ratatui::restore();
-    result
+    result?;
+    let signal = signals.came().and_then(|number| u8::try_from(128 + number).ok());
+    Ok(signal.map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
-fn events(terminal: &mut DefaultTerminal, app: &mut App<'_>) -> anyhow::Result<()> {
-    while !app.wants_to_quit() {
-        terminal.draw(|frame| app.draw(frame))?;
-        match event::read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => app.key(key),
+fn events(
+    terminal: &mut DefaultTerminal,
+    app: &mut App,
+    mut news: Option<&Receiver<News>>,
+    signals: &Signals,
+) -> anyhow::Result<()> {
+    let mut changed = true;
+    while !app.wants_to_quit() && signals.came().is_none() {
+        if std::mem::take(&mut changed) {
+            terminal.draw(|frame| app.draw(frame))?;
+        }
+        let mut wait = TICK;
+        // Keys that wait already are taken before the next picture: a held key does not lag behind.
+        while event::poll(wait)? {
+            changed = true;
+            wait = Duration::ZERO;
             // A new size is drawn by the next turn, as is anything else.
-            _ => {}
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+            {
+                app.key(key);
+            }
+            if app.wants_to_quit() {
+                return Ok(());
+            }
+        }
+        while let Some(feed) = news {
+            match feed.try_recv() {
+                Ok(item) => app.take(item)?,
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    news = None;
+                    app.end_of_news();
+                }
+            }
+            changed = true;
         }
     }
     Ok(())
-}
-
-/// Ends the program when its terminal has gone: reading from it would return at once, forever. (SIGHUP does the
-/// same, unless it is ignored.)
-fn watch() {
-    std::thread::spawn(|| {
-        loop {
-            std::thread::sleep(WATCH);
-            // isatty fails on a terminal whose other side is closed.
-            if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-                std::process::exit(129);
-            }
-        }
-    });
 }

@@ -60,7 +60,7 @@ fn recording() -> Recording {
     profile.symbolize(&Names, Want::Names);
     Recording {
         profile,
-        files: ObjectFiles::new(dso::DebugSearch::default()),
+        files: ObjectFiles::new(dso::DebugSearch::default()).into(),
         features: perfdata::Features::default(),
         diagnostics: perfdata::Diagnostics::default(),
     }
@@ -71,7 +71,7 @@ fn screen(keys: &[KeyCode], (width, height): (u16, u16)) -> String {
     let recording = recording();
     let graph = GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() };
     let opts = ReportOpts { children: true, graph: Some(graph), ..ReportOpts::default() };
-    let mut app = App::new(Data::new(&recording, opts), Theme { colour: false });
+    let mut app = App::new(Data::new(recording.into(), opts), Theme { colour: false });
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen in memory");
     terminal.draw(|frame| app.draw(frame)).expect("drawing");
     for &key in keys {

@@ -2,7 +2,7 @@
 
 use super::data::{Data, period};
 use profile::view::report::{GraphNode, ReportRow};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Where a line belongs: the row's position in the section, then the position of each node on the way down.
 pub type Place = Vec<u32>;
@@ -49,6 +49,16 @@ impl OpenPlaces {
         self.open.clear();
     }
 
+    /// What is open, by names: places of other data are others.
+    pub fn names(&self, data: &Data) -> Vec<Vec<String>> {
+        self.open.iter().filter_map(|place| names_of(data, place)).collect()
+    }
+
+    /// The places of names in other data, as far as they are there.
+    pub fn of_names(data: &Data, names: &[Vec<String>]) -> Self {
+        Self { open: places_of(data, names.iter()).into_iter().collect() }
+    }
+
     /// Opens a row and its whole graph.
     pub fn open_row(&mut self, at: usize, row: &ReportRow) {
         if row.graph.is_empty() {
@@ -68,8 +78,52 @@ impl OpenPlaces {
     }
 }
 
+/// The names on the way to a place: the row's values, then the first function of each node.
+pub fn names_of(data: &Data, place: &[u32]) -> Option<Vec<String>> {
+    let row = data.row(*place.first()? as usize)?;
+    let mut names = vec![row_name(data, row)];
+    let mut nodes = row.graph.as_slice();
+    for &step in &place[1..] {
+        let node = nodes.get(step as usize)?;
+        names.push(node_name(data, node));
+        nodes = &node.children;
+    }
+    Some(names)
+}
+
+/// The places with these names; those not there are left out.
+pub fn places_of<'n>(data: &Data, names: impl Iterator<Item = &'n Vec<String>>) -> Vec<Place> {
+    let mut names = names.peekable();
+    if names.peek().is_none() {
+        return Vec::new();
+    }
+    let rows: HashMap<String, usize> = data.rows().map(|(at, row)| (row_name(data, row), at)).collect();
+    let place = |names: &Vec<String>| {
+        let at = *rows.get(names.first()?)?;
+        let mut nodes = data.row(at)?.graph.as_slice();
+        let mut place = vec![at as u32];
+        for name in &names[1..] {
+            let step = nodes.iter().position(|node| node_name(data, node) == *name)?;
+            place.push(step as u32);
+            nodes = &nodes[step].children;
+        }
+        Some(place)
+    };
+    names.filter_map(place).collect()
+}
+
+fn row_name(data: &Data, row: &ReportRow) -> String {
+    let values = data.keys().into_iter().map(|key| data.value(row, &key).unwrap_or_default());
+    values.collect::<Vec<_>>().join("\t")
+}
+
+fn node_name(data: &Data, node: &GraphNode) -> String {
+    let entry = node.entries.first().and_then(|&entry| data.report().chain_entries.get(entry as usize));
+    entry.map(|entry| data.profile().chain_entry_text(entry)).unwrap_or_default()
+}
+
 /// All lines to be shown, rows that `keep` refuses left out.
-pub fn lines(data: &Data<'_>, open: &OpenPlaces, keep: &dyn Fn(&ReportRow) -> bool) -> Vec<TreeLine> {
+pub fn lines(data: &Data, open: &OpenPlaces, keep: &dyn Fn(&ReportRow) -> bool) -> Vec<TreeLine> {
     let mut lines = Vec::new();
     for (at, row) in data.rows().filter(|(_, row)| keep(row)) {
         let place = vec![at as u32];
@@ -105,6 +159,6 @@ fn push_nodes(lines: &mut Vec<TreeLine>, open: &OpenPlaces, above: &[u32], nodes
 }
 
 /// The period a row is sorted by.
-pub fn main_period(data: &Data<'_>, row: &ReportRow) -> u64 {
+pub fn main_period(data: &Data, row: &ReportRow) -> u64 {
     if data.has_children() { period(&row.children) } else { period(&row.own) }
 }

@@ -69,7 +69,7 @@ impl SampleWord {
 }
 
 /// Turns tracepoint payloads into text; the caller has the formats.
-pub trait TraceText {
+pub trait TraceText: Send {
     /// The payload of one sample as the kernel's print format says; `None` if there is no format.
     fn text(&self, event: usize, raw: &[u8]) -> Option<String>;
     /// One field of it; `None` if this event has no such field.

@@ -71,6 +71,12 @@ impl Session {
         unwound.addrs.iter().enumerate().map(|(at, &avma)| self.frame_of_unwound(job, at, avma)).collect()
     }
 
+    /// The name a thread has now.
+    pub fn comm_of_thread(&mut self, pid: i32, tid: i32) -> StringId {
+        let span = self.machine.span_of(pid, tid);
+        self.machine.comm_of(span, &mut self.profile.strings)
+    }
+
     /// Where `avma` lies, seen from `pid`: the mapping that holds it now.
     pub fn frame_at(&mut self, pid: i32, mode: Mode, avma: u64) -> FrameId {
         let frame = self.machine.resolve(pid, mode, LookupAddr::exact(avma), &mut self.profile.dsos);

@@ -11,15 +11,15 @@ pub use values::{CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fiel
 
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
-use crate::text::report as stdio;
+use crate::text::{header, report as stdio};
 use crate::{html, out, term, tui};
 use anyhow::{Context, bail};
 use std::io::{IsTerminal, Write};
+use dso::Mmap;
 use perfdata::PerfData;
 use profile::reason::{Diagnostics, Reason};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::UNIX_EPOCH;
 
 /// Runs the command.
 ///
@@ -43,42 +43,58 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return crate::wall::report(&path, &map, &file, &args.wall_args);
     }
     if args.header_only {
-        out::text(&header(&path, &file, args.show_info))?;
+        out::text(&header::of_file(&path, &file, args.show_info))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut plan = Plan::new(&args, &file)?;
     if args.header {
-        plan.header = Some(header(&path, &file, args.show_info));
+        plan.header = Some(header::of_file(&path, &file, args.show_info));
     }
     let browses = browses(&args);
     if browses && !args.inline {
         // The first screen shall not wait for line tables.
         plan.report.inlines = false;
     }
+    if browses {
+        return browse(&args, (&path, &map, &file), plan);
+    }
     let mut progress = load::Progress::on_stderr(&path, &map);
     let recording = load::load_file(&file, plan.load_opts(&args)?, &mut progress)?;
     tell_problems(&recording, args.verbose);
-    if recording.profile.diagnostics.samples_read == 0 {
-        out::note(&format!("tally report: {}: no samples in it", path.display()));
+    if has_no_samples(&path, &recording) {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(target) = &args.html {
         write_html(target, &path, &recording)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if browses {
-        let theme = tui::Theme { colour: term::colours_stdout() };
-        return tui::run(tui::App::new(tui::Data::new(&recording, plan.report), theme));
-    }
     print(&recording, &plan, &args)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file's header as text.
-fn header(path: &Path, file: &PerfData<'_>, full: bool) -> String {
-    let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    let seconds = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs());
-    crate::text::header::text(file, seconds, full)
+/// Shows the file in the terminal while it is read; what there is to say of it is said afterwards.
+fn browse(
+    args: &Args,
+    (path, map, file): (&Path, &Mmap, &PerfData<'_>),
+    plan: Plan,
+) -> anyhow::Result<ExitCode> {
+    let signals = tui::Signals::wait()?;
+    let theme = tui::Theme { colour: term::colours_stdout() };
+    let opts = plan.load_opts(args)?;
+    let mut progress = load::Progress::releasing(map);
+    let shown = (&mut progress, &signals, theme);
+    let (code, recording) = tui::read((file, map.len() as u64), opts, plan.report, shown)?;
+    tell_problems(&recording, args.verbose);
+    has_no_samples(path, &recording);
+    Ok(code)
+}
+
+fn has_no_samples(path: &Path, recording: &Recording) -> bool {
+    let none = recording.profile.diagnostics.samples_read == 0;
+    if none {
+        out::note(&format!("tally report: {}: no samples in it", path.display()));
+    }
+    none
 }
 
 /// On a terminal a report is browsed, unless text is asked for.

@@ -8,6 +8,8 @@ pub mod date;
 use crate::out::harmless;
 use perfdata::{Event, Mode, PerfData, abi};
 use std::fmt::Write as _;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 /// Names of the header features by number, from 1.
 const FEATURES: [&str; 31] = [
@@ -43,6 +45,13 @@ const FEATURES: [&str; 31] = [
     "HYBRID_TOPOLOGY",
     "PMU_CAPS",
 ];
+
+/// The header of the file at `path` as text.
+pub fn of_file(path: &Path, file: &PerfData<'_>, full: bool) -> String {
+    let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let seconds = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs());
+    text(file, seconds, full)
+}
 
 /// The header's lines, each with `# `. `written` is when the file was, in seconds since 1970.
 pub fn text(file: &PerfData<'_>, written: Option<u64>, full: bool) -> String {

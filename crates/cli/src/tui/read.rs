@@ -1,0 +1,92 @@
+//! A file browsed while it is read.
+
+use super::{App, Data, News, Signals, Source, Theme, run};
+use crate::load::{self, LoadOpts, Progress, Reading, Recording};
+use perfdata::PerfData;
+use profile::view::report::ReportOpts;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// From one picture of the progress to the next.
+const SHOWN: Duration = Duration::from_millis(100);
+
+/// When the first part is shown; every further one takes twice as long, up to [`LONGEST`].
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(8);
+
+/// Shows `file` from the first moment on, and more of it as it is read. Returns what was read, and the code to end with.
+///
+/// # Errors
+/// If the terminal can't be used.
+pub fn read(
+    (file, bytes): (&PerfData<'_>, u64),
+    opts: LoadOpts,
+    view: ReportOpts,
+    (progress, signals, theme): (&mut Progress<'_>, &Signals, Theme),
+) -> anyhow::Result<(ExitCode, Arc<Recording>)> {
+    let mut app = App::fed(Data::new(Arc::default(), view), theme, Source::Reading(0.0));
+    let stop = app.stop();
+    let (sender, news) = sync_channel(4);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut teller = Teller::new(sender, bytes, &stop);
+            let recording = load::load_watched(file, opts, &mut |reading| {
+                let _ = progress.at(reading.offset);
+                teller.tell(reading)
+            });
+            teller.end(Arc::new(recording))
+        });
+        let code = run(&mut app, Some(&news), signals);
+        stop.store(true, Ordering::Relaxed);
+        drop(news);
+        let recording = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((code?, recording))
+    })
+}
+
+/// Tells the view how far reading is.
+struct Teller<'s> {
+    sender: SyncSender<News>,
+    bytes: u64,
+    stop: &'s AtomicBool,
+    progress_told: Instant,
+    part_told: Instant,
+    until_part: Duration,
+}
+
+impl<'s> Teller<'s> {
+    fn new(sender: SyncSender<News>, bytes: u64, stop: &'s AtomicBool) -> Self {
+        let now = Instant::now();
+        Self { sender, bytes, stop, progress_told: now, part_told: now, until_part: FIRST }
+    }
+
+    fn tell(&mut self, reading: &Reading<'_>) -> ControlFlow<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        let now = Instant::now();
+        if now - self.part_told >= self.until_part {
+            // A view that is busy gets the next one.
+            let _ = self.sender.try_send(News::Recording(Arc::new(reading.snapshot())));
+            self.part_told = Instant::now();
+            self.until_part = (self.until_part * 2).min(LONGEST);
+        }
+        if now - self.progress_told >= SHOWN {
+            self.progress_told = now;
+            let percent = reading.offset as f64 * 100.0 / self.bytes.max(1) as f64;
+            let _ = self.sender.try_send(News::Progress(percent.min(100.0)));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn end(self, recording: Arc<Recording>) -> Arc<Recording> {
+        // Nobody listens any more when the user has left.
+        let _ = self.sender.send(News::Recording(Arc::clone(&recording)));
+        let _ = self.sender.send(News::Whole);
+        recording
+    }
+}
