@@ -3,7 +3,7 @@
 use crate::annotate::{self, CodeLine, Listing, ListingOpts, Sources};
 use crate::cmd::report;
 use crate::load::{self, LoadOpts, Recording};
-use crate::text::annotate::{self as text, AnnotateText};
+use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
 use crate::{out, term};
 use anyhow::bail;
 use dso::disasm::Syntax;
@@ -64,6 +64,18 @@ pub struct Args {
     /// Numbers of samples instead of percentages
     #[arg(short = 'n', long)]
     pub show_nr_samples: bool,
+    /// Sums of periods instead of percentages
+    #[arg(long, conflicts_with = "show_nr_samples")]
+    pub show_total_period: bool,
+    /// What percentages are of: local-period, local-hits, global-period or global-hits (local: of the function)
+    #[arg(long, value_name = "TYPE", default_value = "local-period")]
+    pub percent_type: String,
+    /// Leave out functions under this share of all samples, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub percent_limit: f64,
+    /// Leave out functions without code to show
+    #[arg(long)]
+    pub skip_missing: bool,
     /// Show the events of a group side by side (default for groups of record's {a,b})
     #[arg(long, overrides_with = "no_group")]
     pub group: bool,
@@ -79,6 +91,9 @@ pub struct Args {
     /// Read files of others (perf's option; tally never refuses)
     #[arg(short, long)]
     pub force: bool,
+    /// perf's flag; all there is to say is said anyway
+    #[arg(short, long, hide = true)]
+    pub verbose: bool,
     /// No notes
     #[arg(short, long)]
     pub quiet: bool,
@@ -169,20 +184,29 @@ fn print(
         let style = AnnotateText {
             title: title(profile, &events),
             events,
-            counts: args.show_nr_samples,
+            shows: match (args.show_nr_samples, args.show_total_period) {
+                (true, _) => Shows::Samples,
+                (_, true) => Shows::Period,
+                _ => Shows::Percent,
+            },
+            percent: PercentType::parse(&args.percent_type)?,
+            whole: (0..profile.events.len()).map(|event| profile.total(event)).collect(),
             print_lines: args.print_line,
             full_paths: args.full_paths,
             raw: args.asm_raw,
             colour: term::colours_stdout(),
         };
-        let mut hit: Vec<_> = functions.iter().filter(|f| period(f, &style.events) > 0).collect();
+        let whole = style.events.iter().map(|&event| style.whole[event].period).find(|&p| p > 0).unwrap_or(0);
+        let least = (whole as f64 * args.percent_limit / 100.0).max(1.0);
+        let mut hit: Vec<_> = functions.iter().filter(|f| period(f, &style.events) as f64 >= least).collect();
         hit.sort_by_key(|function| std::cmp::Reverse(period(function, &style.events)));
         for batch in hit.chunks(BATCH) {
             let texts: Vec<String> = batch
                 .par_iter()
                 .map(|function| {
                     let listings = annotate::listings(profile, &recording.files, &sources, function, opts);
-                    listings.iter().filter(|l| style.events.iter().any(|&e| l.totals[e].count > 0)).fold(
+                    let shown = |l: &&Listing| !(args.skip_missing && l.no_code.is_some());
+                    listings.iter().filter(shown).filter(|l| style.events.iter().any(|&e| l.totals[e].count > 0)).fold(
                         String::new(),
                         |mut text, listing| {
                             write_one(&mut text, listing, &style);

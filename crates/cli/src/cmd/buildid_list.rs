@@ -1,8 +1,12 @@
 //! `tally buildid-list`: the build-ids of the files a recording hit, or of one object file.
 
-use crate::{load, out};
+use crate::load::{self, LoadOpts, Progress};
+use crate::out;
 use anyhow::bail;
 use perfdata::PerfData;
+use profile::session::SessionOpts;
+use profile::source::Want;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +17,7 @@ use std::process::ExitCode;
 Examples:
   tally buildid-list                     perf.data of this folder
   tally buildid-list -i /usr/bin/bash    of one object file
+  tally buildid-list --with-hits         only files that samples fell into
   tally buildid-list --kernel            of the running kernel")]
 pub struct Args {
     /// A recording, or an object file
@@ -21,6 +26,15 @@ pub struct Args {
     /// The running kernel's
     #[arg(short, long)]
     pub kernel: bool,
+    /// Only files that samples fell into
+    #[arg(short = 'H', long)]
+    pub with_hits: bool,
+    /// perf's flag; files of others are read anyway
+    #[arg(short, long, hide = true)]
+    pub force: bool,
+    /// perf's flag; all there is to say is said anyway
+    #[arg(short, long, hide = true)]
+    pub verbose: bool,
 }
 
 /// # Errors
@@ -40,17 +54,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let file = load::parse(&args.input, &map)?;
-    out::text(&list(&file))?;
+    let hit = args.with_hits.then(|| hit_files(&file)).transpose()?;
+    out::text(&list(&file, hit.as_ref()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(file: &PerfData<'_>) -> String {
+/// The build-ids in the file's header; only those of `hit` if there is such a list.
+fn list(file: &PerfData<'_>, hit: Option<&BTreeSet<Vec<u8>>>) -> String {
     let mut text = String::new();
-    for entry in &file.features().build_ids {
+    let entries = file.features().build_ids.iter();
+    for entry in entries.filter(|entry| hit.is_none_or(|hit| hit.contains(&entry.build_id))) {
         let name = String::from_utf8_lossy(&entry.filename);
         let _ = writeln!(text, "{} {}", hex(&entry.build_id), out::harmless(&name));
     }
     text
+}
+
+/// Build-ids of the files that samples themselves fell into; their callers don't count, as in perf.
+fn hit_files(file: &PerfData<'_>) -> anyhow::Result<BTreeSet<Vec<u8>>> {
+    let session = SessionOpts { callchains: false, ..SessionOpts::default() };
+    let opts = LoadOpts { session, want: Want::Names, symfs: None };
+    let profile = load::load_file(file, opts, &mut Progress::silent())?.profile;
+    let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
+    let dsos = leaves.map(|frame| profile.dsos.of(profile.frames.of(frame).dso));
+    Ok(dsos.filter_map(|dso| dso.build_id.clone()).collect())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,13 +1,13 @@
 //! `tally diff`: what a change did, and what of it is only noise.
 
-use super::report::parse_fields;
+use super::report::{parse_cpus, parse_fields, parse_times};
 use crate::calls::{self, view::ViewArgs};
-use crate::load::{self, LoadOpts};
+use crate::load::{self, LoadOpts, Progress};
 use crate::out;
-use crate::text::diff::{self as text, DiffText};
+use crate::text::diff::{self as text, Compute, DiffText};
 use anyhow::{Context, bail};
 use profile::Profile;
-use profile::session::{Dimensions, SessionOpts};
+use profile::session::{Dimensions, SampleFilter, SessionOpts};
 use profile::source::Want;
 use profile::view::diff::{Diff, DiffOpts, Norm, diff};
 use profile::view::report::{Field, ReportOpts, RowFilter};
@@ -63,6 +63,42 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<String>,
 
+    /// What to compute of both sides: delta, delta-abs, ratio, or wdiff:W1,W2 (weights)
+    #[arg(short, long, value_name = "HOW", default_value = "delta-abs")]
+    compute: String,
+
+    /// Show how each number was computed
+    #[arg(short = 'F', long)]
+    formula: bool,
+
+    /// Sort by the numbers of this file; there is only one column of them: 1
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1))]
+    order: Option<u32>,
+
+    /// Only these processes
+    #[arg(long, value_name = "PIDS", value_delimiter = ',')]
+    pid: Vec<i32>,
+
+    /// Only these threads
+    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
+    tid: Vec<i32>,
+
+    /// Only these CPUs, such as 0-3,5
+    #[arg(long, value_name = "CPUS")]
+    cpu: Option<String>,
+
+    /// Only this time of each recording: FROM,TO in seconds, or 10%-50%
+    #[arg(long, value_name = "FROM,TO")]
+    time: Option<String>,
+
+    /// perf's flags; files of others are read anyway
+    #[arg(short, long, hide = true)]
+    force: bool,
+
+    /// perf's flag; all there is to say is said anyway
+    #[arg(short, long, hide = true)]
+    verbose: bool,
+
     /// Only rows that the baseline has
     #[arg(short, long)]
     baseline_only: bool,
@@ -76,7 +112,7 @@ pub struct Args {
     percent_limit: f64,
 
     /// Only these threads' names
-    #[arg(long, visible_alias = "comm", value_name = "NAMES", value_delimiter = ',')]
+    #[arg(short = 'C', long, visible_alias = "comm", value_name = "NAMES", value_delimiter = ',')]
     comms: Vec<String>,
 
     /// Only these files
@@ -118,7 +154,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let opts = options(&args)?;
     let (baseline, current) = sides(&args.files)?;
     let [baseline, current] = [load_all(&baseline, &args)?, load_all(&current, &args)?];
-    let diff = diff(&baseline, &current, &opts);
+    let compute = Compute::parse(&args.compute)?;
+    if opts.norm != Norm::Share && (compute != Compute::DeltaAbs || args.formula) {
+        bail!("-c and -F are of shares: they don't go with --per and --norm");
+    }
+    let mut diff = diff(&baseline, &current, &opts);
+    diff.sections.iter_mut().for_each(|section| compute.sort(&mut section.rows));
     if let Norm::Work(event) = &opts.norm
         && diff.sections.iter().any(|section| !section.normalised)
     {
@@ -126,6 +167,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let style = DiffText {
         norm: opts.norm,
+        compute,
+        formula: args.formula,
         period: args.period,
         baseline_only: args.baseline_only,
         percent_limit: args.percent_limit,
@@ -149,6 +192,8 @@ fn options(args: &Args) -> anyhow::Result<DiffOpts> {
         comms: args.comms.clone(),
         dsos: args.dsos.clone(),
         symbols: args.symbols.clone(),
+        pids: args.pid.clone(),
+        tids: args.tid.clone(),
         ..RowFilter::default()
     };
     let mut sort = Vec::new();
@@ -186,9 +231,15 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
     let load = |path: &PathBuf| -> anyhow::Result<Profile> {
         // Slices of 1 ms are joined to what the bootstrap wants, whatever the length of the recording.
         let dimensions = Dimensions { time_slice_ns: Some(1_000_000), ..Dimensions::default() };
-        let session = SessionOpts { dimensions, callchains: args.paths, ..SessionOpts::default() };
+        let map = load::open(path)?;
+        let file = load::parse(path, &map)?;
+        let times_ns = args.time.as_deref().map(|text| parse_times(text, file.features().sample_time_ns));
+        let cpus = args.cpu.as_deref().map(parse_cpus).transpose()?.unwrap_or_default();
+        let filter =
+            SampleFilter { times_ns: times_ns.transpose()?.unwrap_or_default(), cpus, ..SampleFilter::default() };
+        let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };
         let opts = LoadOpts { session, want: Want::Names, symfs: args.symfs.clone() };
-        let profile = load::load(path, opts)?.profile;
+        let profile = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?.profile;
         if profile.diagnostics.samples_attributed == 0 {
             bail!("{}: no samples in it", path.display());
         }

@@ -3,6 +3,7 @@
 use crate::annotate::{CodeLine, Line, Listing};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
+use anyhow::bail;
 use profile::profile::Sums;
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -14,8 +15,12 @@ pub struct AnnotateText {
     pub events: Vec<usize>,
     /// What the heading calls them.
     pub title: String,
-    /// Numbers of samples instead of percentages.
-    pub counts: bool,
+    /// What the number before an instruction says.
+    pub shows: Shows,
+    /// What percentages are of.
+    pub percent: PercentType,
+    /// By event: all samples of the recording, for the percentages of everything.
+    pub whole: Vec<Sums>,
     /// The hottest source lines before the code, and the line behind each instruction that was hit.
     pub print_lines: bool,
     /// File names with their folders.
@@ -24,6 +29,52 @@ pub struct AnnotateText {
     pub raw: bool,
     /// Colours.
     pub colour: bool,
+}
+
+/// What stands before each instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shows {
+    /// Its share.
+    #[default]
+    Percent,
+    /// Number of samples.
+    Samples,
+    /// Sum of periods.
+    Period,
+}
+
+/// What percentages are of (`--percent-type`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PercentType {
+    /// Of the whole recording rather than the function.
+    pub global: bool,
+    /// Of the number of samples rather than their periods.
+    pub hits: bool,
+}
+
+impl PercentType {
+    /// Reads `local-period`, `global-hits` … in either order of the two words, one of them may be missing.
+    ///
+    /// # Errors
+    /// If a word is none of the four.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let mut parsed = Self::default();
+        for word in text.split('-') {
+            match word {
+                "local" => parsed.global = false,
+                "global" => parsed.global = true,
+                "period" => parsed.hits = false,
+                "hits" => parsed.hits = true,
+                _ => bail!("--percent-type: '{text}' is none of local-period, local-hits, global-period, global-hits"),
+            }
+        }
+        Ok(parsed)
+    }
+
+    fn words(self) -> String {
+        let base = if self.global { "global" } else { "local" };
+        format!("{base} {}", if self.hits { "hits" } else { "period" })
+    }
 }
 
 /// Lines under this share are left out of the summary, as perf does.
@@ -38,12 +89,17 @@ pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dy
         write_summary(out, listing, opts);
     }
     let samples: u64 = opts.events.iter().map(|&e| listing.totals[e].count).sum();
-    let kind = if opts.counts { "Samples" } else { "Percent" };
-    let width = 8 * opts.events.len();
+    let (kind, each) = match opts.shows {
+        Shows::Percent => ("Percent", 8),
+        Shows::Samples => ("Samples", 8),
+        Shows::Period => ("Period", 12),
+    };
+    let width = each * opts.events.len();
     let title = format!(
-        " {kind:<width$}|\tSource code & Disassembly of {} for {} ({samples} samples, percent: local period)",
+        " {kind:<width$}|\tSource code & Disassembly of {} for {} ({samples} samples, percent: {})",
         harmless(&listing.dso),
-        opts.title
+        opts.title,
+        opts.percent.words()
     );
     let _ = writeln!(out, "{title}\n{}", "-".repeat(columns(&title)));
     write_head(out, listing, width);
@@ -91,7 +147,7 @@ fn write_code(
     code: &dyn Fn(&CodeLine) -> Vec<u8>,
 ) {
     for &event in &opts.events {
-        out.push_str(&number(line.sums[event], listing.totals[event], opts));
+        out.push_str(&number(line.sums[event], opts.base(listing, event), opts));
     }
     let _ = write!(out, " :   {:x}:   ", line.svma.0);
     if opts.raw {
@@ -108,10 +164,12 @@ fn write_code(
 }
 
 fn number(part: Sums, whole: Sums, opts: &AnnotateText) -> String {
-    if opts.counts {
-        return format!("{:8}", part.count);
+    match opts.shows {
+        Shows::Samples => return format!("{:8}", part.count),
+        Shows::Period => return format!("{:12}", part.period),
+        Shows::Percent => {}
     }
-    let percent = percent(part.period, whole.period);
+    let percent = opts.share(part, whole);
     coloured(format!("{percent:8.2}"), percent, opts.colour)
 }
 
@@ -120,6 +178,17 @@ fn coloured(text: String, percent: f64, on: bool) -> String {
         p if p >= RED_PERCENT => paint(&text, Paint::Red, on),
         p if p >= GREEN_PERCENT => paint(&text, Paint::Green, on),
         _ => text,
+    }
+}
+
+impl AnnotateText {
+    /// What the percentages of `event` are of.
+    fn base(&self, listing: &Listing, event: usize) -> Sums {
+        if self.percent.global { self.whole.get(event).copied().unwrap_or_default() } else { listing.totals[event] }
+    }
+
+    fn share(&self, part: Sums, whole: Sums) -> f64 {
+        if self.percent.hits { percent(part.count, whole.count) } else { percent(part.period, whole.period) }
     }
 }
 
@@ -141,7 +210,7 @@ fn write_summary(out: &mut String, listing: &Listing, opts: &AnnotateText) {
         known.iter_mut().zip(sums).for_each(|(sum, more)| sum.add(*more));
     }
     let shares = |sums: &[Sums]| -> Vec<f64> {
-        opts.events.iter().map(|&e| percent(sums[e].period, listing.totals[e].period)).collect()
+        opts.events.iter().map(|&e| opts.share(sums[e], opts.base(listing, e))).collect()
     };
     let mut rows: Vec<_> = by_line.iter().map(|(place, sums)| (shares(sums), *place)).collect();
     rows.retain(|(shares, _)| shares.iter().any(|&s| s > SUMMARY_PERCENT));
@@ -215,12 +284,25 @@ mod tests {
     }
 
     #[test]
+    fn percentages_are_of_the_function_or_of_everything_by_period_or_by_samples() {
+        let sums = |count, period| Sums { count, period, ..Sums::default() };
+        let share = |words: &str| {
+            let percent = PercentType::parse(words).expect("known words");
+            let opts = AnnotateText { percent, whole: vec![sums(8, 10_000)], ..AnnotateText::default() };
+            let listing = Listing { totals: vec![sums(4, 2000)], ..listing() };
+            opts.share(sums(1, 1000), opts.base(&listing, 0))
+        };
+        let all = ["local-period", "local-hits", "global-period", "hits-global"].map(share);
+        assert_eq!(all, [50.0, 25.0, 10.0, 12.5]);
+        assert!(PercentType::parse("whole-period").is_err());
+    }
+
+    #[test]
     fn a_group_has_a_column_per_event_and_zero_of_zero_is_zero() {
         let opts = AnnotateText {
             events: vec![0, 1],
             print_lines: true,
             raw: true,
-            counts: false,
             ..AnnotateText::default()
         };
         let text = text(&listing(), opts);
@@ -235,7 +317,7 @@ mod tests {
     fn code_that_cannot_be_had_is_addresses_with_the_reason() {
         let mut listing = Listing { no_code: Some(Missing::NoKallsyms), ..listing() };
         listing.lines = vec![code(0xffff_ffff_8100_0000, "", [4, 0])];
-        let opts = AnnotateText { events: vec![0], counts: true, ..AnnotateText::default() };
+        let opts = AnnotateText { events: vec![0], shows: Shows::Samples, ..AnnotateText::default() };
         let text = text(&listing, opts);
         assert!(
             text.ends_with("f(int): no code to show: no kernel symbols\n       4 :   ffffffff81000000:\n"),

@@ -1,5 +1,9 @@
 //! Diffs as text: perf diff's columns, then what it lacks.
 
+mod compute;
+
+pub use compute::Compute;
+
 use super::number;
 use crate::out::harmless;
 use profile::view::diff::{Change, Comparison, Diff, DiffPath, DiffSection, Norm};
@@ -11,6 +15,10 @@ use std::fmt::Write as _;
 pub struct DiffText {
     /// What values were divided by.
     pub norm: Norm,
+    /// What the column behind the baseline says; other than the default only with [`Norm::Share`].
+    pub compute: Compute,
+    /// Show how it was computed.
+    pub formula: bool,
     /// Show periods.
     pub period: bool,
     /// Only rows that the baseline has.
@@ -62,6 +70,12 @@ fn write_section(out: &mut String, diff: &Diff, section: &DiffSection, style: &D
             cells.insert(1, row.sums.0.period.to_string());
             cells.insert(cells.len() - 1, row.sums.1.period.to_string());
         }
+        if style.norm == Norm::Share {
+            cells[1 + usize::from(style.period)] = style.compute.text(row);
+            if style.formula {
+                cells.insert(2 + usize::from(style.period), style.compute.formula(row, section));
+            }
+        }
         for (key, value) in section.keys.iter().zip(&row.values) {
             cells.push(harmless(&diff.profile.value_text(key, value)).into_owned());
         }
@@ -85,14 +99,17 @@ fn largest(section: &DiffSection) -> f64 {
 }
 
 fn numeric_columns(style: &DiffText) -> usize {
-    4 + if style.period { 2 } else { 0 }
+    4 + if style.period { 2 } else { 0 } + usize::from(style.formula && style.norm == Norm::Share)
 }
 
 fn headings(section: &DiffSection, style: &DiffText) -> Vec<String> {
     let mut names = match style.norm {
-        Norm::Share => vec!["Baseline", "Delta Abs", "95 %"],
+        Norm::Share => vec!["Baseline", style.compute.heading(), "95 %"],
         _ => vec!["Baseline", "Current", "Change, 95 %"],
     };
+    if style.formula && style.norm == Norm::Share {
+        names.insert(2, "Formula");
+    }
     if style.period {
         names.insert(1, "Base period");
         names.push("Period");
