@@ -47,12 +47,12 @@ pub struct Program {
 }
 
 /// A point found, with or without debug information.
-struct Found {
-    svma: Svma,
-    function: String,
-    inlined: bool,
+pub(super) struct Found {
+    pub(super) svma: Svma,
+    pub(super) function: String,
+    pub(super) inlined: bool,
     /// `None`: found by the symbol table.
-    point: Option<Point>,
+    pub(super) point: Option<Point>,
 }
 
 impl Program {
@@ -96,6 +96,7 @@ impl Program {
     fn find(&mut self, spec: &ProbeSpec) -> anyhow::Result<Vec<Found>> {
         let found = match &spec.place {
             Place::Address(address) => return self.find_address(*address),
+            Place::Pattern { of, pattern } => return self.find_matching(of, pattern),
             Place::Line(file, line) => {
                 let points = self.info()?.file_line_points(file, *line);
                 by_debug_info(points.with_context(|| format!("{file}:{line}"))?)
@@ -268,7 +269,7 @@ impl Program {
     }
 }
 
-fn by_debug_info(points: Vec<Point>) -> Vec<Found> {
+pub(super) fn by_debug_info(points: Vec<Point>) -> Vec<Found> {
     let found = points.into_iter().map(|point| Found {
         svma: point.svma,
         function: point.function.clone(),
@@ -382,6 +383,7 @@ fn place_words(place: &Place) -> String {
     match place {
         Place::Address(address) => format!("{address:#x}"),
         Place::Line(file, line) => format!("{file}:{line}"),
+        Place::Pattern { of, pattern } => format!("{of};{pattern}"),
         Place::Function { name, file, at } => {
             let at = match at {
                 At::Entry => String::new(),

@@ -4,6 +4,7 @@
 //! [`tracefs`] gives them to the kernel and reads them back, [`show`] prints variables and lines.
 
 pub mod define;
+mod pattern;
 pub mod show;
 pub mod spec;
 #[cfg(test)]

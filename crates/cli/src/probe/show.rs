@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use dso::dwarf::probe::SourceLines;
 
 use super::define::Program;
@@ -46,7 +46,7 @@ pub fn lines(program: &mut Program, text: &str, out: &mut dyn Write) -> anyhow::
         Some((head, range)) if range.starts_with(|c: char| c.is_ascii_digit()) => (head, Some(range)),
         _ => (text, None),
     };
-    let mut found = find_lines(program, head)?;
+    let mut found = program.source_lines(head)?;
     if let Some((from, to)) = range.map(parse_range).transpose()? {
         found.first = found.base.saturating_add(from);
         found.last = to.map_or(found.last, |t| found.base.saturating_add(t));
@@ -57,16 +57,6 @@ pub fn lines(program: &mut Program, text: &str, out: &mut dyn Write) -> anyhow::
     let name = if found.base == 0 { found.file.clone() } else { format!("{head}@{}", found.file) };
     writeln!(out, "<{}:{}>", harmless(&name), found.first - found.base.min(found.first))?;
     Ok(print_lines(&found, last, out)?)
-}
-
-fn find_lines(program: &mut Program, head: &str) -> anyhow::Result<SourceLines> {
-    let (name, file) = head.split_once('@').map_or((head, None), |(n, f)| (n, Some(f)));
-    let is_file = file.is_none() && name.contains(['.', '/']);
-    let path = program.path.display().to_string();
-    let info = program.info()?;
-    let found = if is_file { info.file_lines(name) } else { info.function_lines(&|n| n == name, file) };
-    let Some(found) = found else { bail!("{path} knows no lines of '{head}'") };
-    Ok(found)
 }
 
 fn print_lines(lines: &SourceLines, last: u32, out: &mut dyn Write) -> io::Result<()> {
@@ -110,6 +100,7 @@ fn place_text(place: &Place) -> String {
         Place::Function { name, at: At::Offset(offset), .. } => format!("{name}+{offset}"),
         Place::Function { name, .. } => name.clone(),
         Place::Line(file, line) => format!("{file}:{line}"),
+        Place::Pattern { of, pattern } => format!("{of};{pattern}"),
         Place::Address(address) => format!("{address:#x}"),
     }
 }

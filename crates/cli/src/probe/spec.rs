@@ -31,6 +31,13 @@ pub enum Place {
     Line(String, u32),
     /// `0xADDRESS`, as the file states it.
     Address(u64),
+    /// `FUNC[@FILE];PATTERN` or `FILE;PATTERN`: the lines that look so.
+    Pattern {
+        /// `FUNC[@FILE]`, or the end of a file's path.
+        of: String,
+        /// A glob; blanks don't matter.
+        pattern: String,
+    },
 }
 
 /// A place in a function.
@@ -88,9 +95,9 @@ pub enum SpecError {
     /// Brackets or arrows without their part.
     #[error("'{0}' is no variable with .member, ->member or [index]")]
     Access(String),
-    /// A lazy pattern.
-    #[error("patterns of lines (FUNC;PATTERN) are not supported; give the line: FUNC:LINE")]
-    Lazy,
+    /// A pattern of lines without its part.
+    #[error("'{0}': lines are probed by FUNC;PATTERN or FILE;PATTERN, such as 'parse;*total+=*'")]
+    Lazy(String),
 }
 
 impl ProbeSpec {
@@ -122,8 +129,11 @@ impl Place {
         if text.is_empty() {
             return Err(SpecError::Empty);
         }
-        if text.contains(';') {
-            return Err(SpecError::Lazy);
+        if let Some((of, pattern)) = text.split_once(';') {
+            if of.is_empty() || pattern.is_empty() {
+                return Err(SpecError::Lazy(text.to_owned()));
+            }
+            return Ok(Self::Pattern { of: of.to_owned(), pattern: pattern.trim_matches('"').to_owned() });
         }
         if text.starts_with("0x") {
             return Ok(Self::Address(number(text)?));

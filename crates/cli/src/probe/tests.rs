@@ -37,7 +37,9 @@ fn places_are_functions_lines_and_addresses() {
     }
     assert_eq!(Place::parse("add%retrun"), Err(SpecError::Percent("retrun".to_owned())));
     assert_eq!(Place::parse("add:x"), Err(SpecError::Number("x".to_owned())));
-    assert_eq!(Place::parse("add;a=b"), Err(SpecError::Lazy));
+    let of = "add".to_owned();
+    assert_eq!(Place::parse("add;a=*"), Ok(Place::Pattern { of, pattern: "a=*".to_owned() }));
+    assert_eq!(Place::parse("add;"), Err(SpecError::Lazy("add;".to_owned())));
     assert_eq!(ProbeSpec::parse(" "), Err(SpecError::Empty));
 }
 
