@@ -4,7 +4,7 @@
 //! index: looking up reads the block in place, so that opening an indexed table costs nothing.
 //!
 //! Of several symbols at one address the one perf shows is kept: sized before unsized, strong before weak,
-//! global before local, fewer leading underscores, longer name.
+//! global before local, fewer leading underscores, longer name; in kallsyms the last.
 //
 // Layout: header  magic [u8; 8], count u32, names_len u32, source u32, zero u32
 //         entry   start u64, size u64 (0: reaches to the next start), name_at u32, name_len u32   × count, by start
@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::{Bytes, Svma};
 
-pub(crate) const MAGIC: &[u8; 8] = b"TALSYM01";
+pub(crate) const MAGIC: &[u8; 8] = b"TALSYM02";
 const HEADER: usize = 24;
 const ENTRY: usize = 24;
 /// perf gives a last, unsized symbol the rest of its page and one more.
@@ -255,11 +255,18 @@ impl SymbolTableBuilder {
 
     /// Sorts, keeps one symbol per address, and packs.
     pub fn build(mut self) -> SymbolTable {
-        // Stable, so that of equals the first in the file is kept, whatever the machine.
-        self.candidates.sort_by(|a, b| match a.start.cmp(&b.start) {
-            Ordering::Equal => b.rank().cmp(&a.rank()),
-            other => other,
-        });
+        if self.source == SymbolSource::Kallsyms {
+            // None has a size: perf gives every symbol the room up to the next address, which of several at one
+            // address only the last gets, and a symbol with a size is what it keeps.
+            self.candidates.reverse();
+            self.candidates.sort_by_key(|c| c.start);
+        } else {
+            // Stable, so that of equals the first in the file is kept, whatever the machine.
+            self.candidates.sort_by(|a, b| match a.start.cmp(&b.start) {
+                Ordering::Equal => b.rank().cmp(&a.rank()),
+                other => other,
+            });
+        }
         self.candidates.dedup_by_key(|c| c.start);
         let names: Vec<u8> = {
             let mut packed = Vec::with_capacity(self.names.len());
@@ -318,6 +325,17 @@ mod tests {
         assert_eq!(name(&t, 16), Some("_global"));
         let t = table(&[(16, 8, "short", Local), (16, 8, "longer", Local)]);
         assert_eq!(name(&t, 16), Some("longer"));
+    }
+
+    #[test]
+    fn of_aliases_in_kallsyms_the_last_is_kept() {
+        let mut builder = SymbolTableBuilder::new(SymbolSource::Kallsyms);
+        for (start, text) in [(16, "memset"), (16, "__memset"), (16, "__pi_memset"), (64, "next")] {
+            builder.push(Svma(start), 0, text, Binding::Global);
+        }
+        let t = builder.build();
+        assert_eq!(name(&t, 20), Some("__pi_memset"));
+        assert_eq!(name(&t, 64), Some("next"));
     }
 
     #[test]
