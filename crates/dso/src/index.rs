@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(index.load(&id(1)).unwrap().find(Svma(33)).unwrap().name, "f2");
         index.store(&id(2), &table(10));
         assert!(index.load(&id(2)).is_none(), "small tables are not worth a file");
-        std::fs::write(index.path(&id(1)), b"TALSYM01 damaged").unwrap();
+        std::fs::write(index.path(&id(1)), b"TALSYM02 damaged").unwrap();
         assert!(index.load(&id(1)).is_none());
     }
 

@@ -39,7 +39,12 @@ enum Class {
 
 /// Known differences: (question or `*`, part of the file's name, rows, reason).
 const EXPLAINED: &[(&str, &str, Class, &str)] = &[
-    ("*", "zero_size_sample", Class::PerfGivesUp, "perf gives up at a record of size 0; tally tells what came before it"),
+    (
+        "*",
+        "zero_size_sample",
+        Class::PerfGivesUp,
+        "perf gives up at a record of size 0; tally tells what came before it",
+    ),
     (
         "children",
         "callgraph",
@@ -53,7 +58,12 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         Class::Cut("perf-exec", "perf-ex"),
         "perf cuts a command's name to the width of the thread's later, shorter name",
     ),
-    ("self", "piped.", Class::Kernel, "perf names a foreign kernel's addresses by the running kernel's symbols"),
+    (
+        "self",
+        "piped.",
+        Class::Kernel,
+        "perf names a foreign kernel's addresses by the running kernel's symbols",
+    ),
     ("samples", "piped.", Class::Kernel, "the same"),
     ("children", "piped.", Class::Kernel, "the same"),
     (
@@ -62,7 +72,12 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         Class::Unnamed,
         "perf tells branch ends by their address in the process when asked for a plain symbol",
     ),
-    ("children", "branch-4.14", Class::LargeCycles, "perf prints a cycle count above 32,767 as a negative number"),
+    (
+        "children",
+        "branch-4.14",
+        Class::LargeCycles,
+        "perf prints a cycle count above 32,767 as a negative number",
+    ),
     (
         "children",
         "live-throw",
@@ -81,7 +96,12 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         Class::Unnamed,
         "perf has two rows for a caller without a symbol that was hit itself: by its address in the file and in the process",
     ),
-    ("self", "branch-4.14", Class::LargeCycles, "perf prints a cycle count above 32,767 as a negative number"),
+    (
+        "self",
+        "branch-4.14",
+        Class::LargeCycles,
+        "perf prints a cycle count above 32,767 as a negative number",
+    ),
     (
         "self",
         "callgraph_and_branch",
@@ -106,7 +126,8 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
 ];
 
 fn explained(question: &str, case: &str) -> Option<Class> {
-    let fits = |(q, file, ..): &&(&str, &str, Class, &str)| (*q == "*" || *q == question) && case.contains(file);
+    let fits =
+        |(q, file, ..): &&(&str, &str, Class, &str)| (*q == "*" || *q == question) && case.contains(file);
     EXPLAINED.iter().find(fits).map(|entry| entry.2)
 }
 
@@ -170,7 +191,10 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
     if let Some(class) = class {
         let (of_perf, of_tally) = (class.apart(&mut perf), class.apart(&mut tally));
         if of_perf + of_tally > 0 {
-            println!("report ({name}) {}: {of_perf} rows of perf's and {of_tally} of tally's apart", case.name);
+            println!(
+                "report ({name}) {}: {of_perf} rows of perf's and {of_tally} of tally's apart",
+                case.name
+            );
         }
     }
     Ok(differ(&format!("report ({name})"), case, &perf, &tally))
@@ -211,7 +235,9 @@ impl Class {
             false
         });
         let gone = before - rows.len();
-        rows.extend(sums.into_iter().map(|(rest, (samples, period))| format!("{samples} {period} {rest} (together)")));
+        rows.extend(
+            sums.into_iter().map(|(rest, (samples, period))| format!("{samples} {period} {rest} (together)")),
+        );
         gone
     }
 
@@ -262,7 +288,8 @@ fn numbers(row: &str) -> Option<(u64, u64, String)> {
     let mut words = row.split(' ');
     let (samples, period) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let rest: Vec<&str> = words.collect();
-    let symbol = rest.iter().position(|word| word.len() == 3 && word.starts_with('[') && word.ends_with(']'))?;
+    let symbol =
+        rest.iter().position(|word| word.len() == 3 && word.starts_with('[') && word.ends_with(']'))?;
     Some((samples, period, rest[..symbol].join(" ")))
 }
 

@@ -20,11 +20,15 @@ impl Program {
     /// What `FUNC;PATTERN` stands for, by address.
     pub(super) fn find_matching(&mut self, of: &str, pattern: &str) -> anyhow::Result<Vec<Found>> {
         let lines = self.source_lines(of)?;
-        let source = std::fs::read(&lines.file).with_context(|| format!("{of};{pattern}: cannot read {}", lines.file))?;
+        let source = std::fs::read(&lines.file)
+            .with_context(|| format!("{of};{pattern}: cannot read {}", lines.file))?;
         let numbers = matching_lines(&String::from_utf8_lossy(&source), pattern);
-        let wanted: Vec<u32> = numbers.into_iter().filter(|number| lines.probeable.contains(number)).collect();
+        let wanted: Vec<u32> =
+            numbers.into_iter().filter(|number| lines.probeable.contains(number)).collect();
         if wanted.is_empty() {
-            bail!("{of};{pattern}: no line that can be probed looks so; a pattern is of the whole line, such as '*total+=*'");
+            bail!(
+                "{of};{pattern}: no line that can be probed looks so; a pattern is of the whole line, such as '*total+=*'"
+            );
         }
         let mut found = Vec::new();
         for number in wanted {

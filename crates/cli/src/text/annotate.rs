@@ -65,7 +65,9 @@ impl PercentType {
                 "global" => parsed.global = true,
                 "period" => parsed.hits = false,
                 "hits" => parsed.hits = true,
-                _ => bail!("--percent-type: '{text}' is none of local-period, local-hits, global-period, global-hits"),
+                _ => bail!(
+                    "--percent-type: '{text}' is none of local-period, local-hits, global-period, global-hits"
+                ),
             }
         }
         Ok(parsed)
@@ -184,7 +186,11 @@ fn coloured(text: String, percent: f64, on: bool) -> String {
 impl AnnotateText {
     /// What the percentages of `event` are of.
     fn base(&self, listing: &Listing, event: usize) -> Sums {
-        if self.percent.global { self.whole.get(event).copied().unwrap_or_default() } else { listing.totals[event] }
+        if self.percent.global {
+            self.whole.get(event).copied().unwrap_or_default()
+        } else {
+            listing.totals[event]
+        }
     }
 
     fn share(&self, part: Sums, whole: Sums) -> f64 {
@@ -299,12 +305,8 @@ mod tests {
 
     #[test]
     fn a_group_has_a_column_per_event_and_zero_of_zero_is_zero() {
-        let opts = AnnotateText {
-            events: vec![0, 1],
-            print_lines: true,
-            raw: true,
-            ..AnnotateText::default()
-        };
+        let opts =
+            AnnotateText { events: vec![0, 1], print_lines: true, raw: true, ..AnnotateText::default() };
         let text = text(&listing(), opts);
         assert!(
             text.contains("   75.00    0.00 :   1000:   55                     push   %rbp // a.c:7\n"),

@@ -33,7 +33,8 @@ impl Compute {
         let name = text.strip_prefix('+').unwrap_or(text);
         if let Some(weights) = name.strip_prefix("wdiff") {
             let numbers = weights.strip_prefix(':').and_then(|w| w.split_once(','));
-            let parsed = numbers.and_then(|(w1, w2)| Some((w1.trim().parse().ok()?, w2.trim().parse().ok()?)));
+            let parsed =
+                numbers.and_then(|(w1, w2)| Some((w1.trim().parse().ok()?, w2.trim().parse().ok()?)));
             let Some((w1, w2)) = parsed else {
                 bail!("-c {text}: two whole numbers weigh the sides: wdiff:1,2");
             };
@@ -124,7 +125,8 @@ mod tests {
         assert_eq!(text("ratio"), "4.000000");
         assert_eq!(text("wdiff:1,2"), "7007007");
         let formula = |how: &str| {
-            let section = DiffSection { runs: (vec![row.sums.0], vec![row.sums.1]), ..DiffSection::default() };
+            let section =
+                DiffSection { runs: (vec![row.sums.0], vec![row.sums.1]), ..DiffSection::default() };
             Compute::parse(how).expect("a method").formula(&row, &section).trim().to_owned()
         };
         assert_eq!(formula("ratio"), "4004004 / 1001001");
@@ -134,7 +136,8 @@ mod tests {
 
     #[test]
     fn rows_without_both_sides_have_no_ratio_and_come_last() {
-        let mut rows = [row(0, 5, 3.0, Change::New), row(4, 2, -2.0, Change::Less), row(1, 2, 1.0, Change::More)];
+        let mut rows =
+            [row(0, 5, 3.0, Change::New), row(4, 2, -2.0, Change::Less), row(1, 2, 1.0, Change::More)];
         Compute::Ratio.sort(&mut rows);
         let texts: Vec<String> = rows.iter().map(|row| Compute::Ratio.text(row).trim().to_owned()).collect();
         assert_eq!(texts, ["2.000000", "0.500000", ""]);
