@@ -33,8 +33,11 @@ pub struct Finding {
 /// Most findings told.
 pub const MOST: usize = 3;
 
-/// What explains less of the time is no finding.
+/// What explains less of the time is no finding; of the running time, for rules about code that runs.
 pub const LEAST: f64 = 0.03;
+
+/// Rules about code that runs.
+const ABOUT_RUNNING: [u8; 5] = [1, 2, 3, 13, 18];
 
 /// Asks all rules. The findings with the largest shares, largest first; empty if nothing stands out.
 #[must_use]
@@ -44,7 +47,8 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     if let Some(idle) = found.iter().position(|finding| finding.name == "idle") {
         return vec![found.swap_remove(idle)];
     }
-    found.retain(|finding| finding.share >= LEAST);
+    let least = |rule: u8| if ABOUT_RUNNING.contains(&rule) { LEAST * facts.on() } else { LEAST };
+    found.retain(|finding| finding.share >= least(finding.rule));
     // Saturation tells of preemptions itself.
     if found.iter().any(|finding| finding.name == "cpu-saturation") {
         found.retain(|finding| finding.name != "preemption");

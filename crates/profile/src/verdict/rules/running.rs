@@ -46,10 +46,16 @@ pub(super) const ENOUGH_NS: u64 = 50_000_000;
 pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let kernel = 1.0 - facts.user?;
     let faults = facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + facts.in_futex();
-    if kernel < 0.3 || faults > kernel / 2.0 || facts.on() < 0.2 || facts.times.on_ns < ENOUGH_NS {
+    // Waiting for a CPU is no sign that the CPU is not what it wants.
+    let blocked = facts.share(facts.times.blocked_total_ns());
+    let wants_cpu = facts.on() >= 0.2 * (facts.on() + blocked) && facts.times.on_ns >= ENOUGH_NS;
+    if kernel < 0.3 || faults > kernel / 2.0 || !wants_cpu {
         return None;
     }
-    let claim = format!("System calls: {} of running time is spent in the kernel.", pct(kernel));
+    let claim = match facts.on() >= 0.85 * (facts.on() + blocked) {
+        true => format!("CPU bound in system calls: {} of running time is spent in the kernel.", pct(kernel)),
+        false => format!("System calls: {} of running time is spent in the kernel.", pct(kernel)),
+    };
     let top = facts.hot_kernel.iter().take(3);
     let evidence =
         top.map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0)).collect();

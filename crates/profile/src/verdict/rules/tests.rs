@@ -54,6 +54,13 @@ fn running_rules() {
     };
     check(2, serial(0.99), serial(0.5));
     check(3, with(|f| f.user = Some(0.4)), calm());
+    // Sixteen threads that read on two CPUs wait for a CPU most of the time: system calls are what they want it for.
+    let crowded = with(|f| {
+        f.user = Some(0.1);
+        f.times.preempted_ns = 5000 * UNIT;
+    });
+    let names: Vec<_> = verdict(&crowded).iter().map(|f| f.name).collect();
+    assert_eq!(names, ["cpu-saturation", "system-calls"]);
     check(14, with(|f| f.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)]), calm());
     let faults = |rate| {
         with(|f| {

@@ -20,12 +20,11 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     };
     let claim =
         format!("CPU saturation: {} of thread time is spent waiting for a CPU ({why}).", pct(waiting));
-    let mut evidence = vec![format!(
-        "wait for a CPU after wake-up: p50 {}, p99 {}, longest {}",
-        time(p50),
-        time(p99),
-        time(max)
-    )];
+    let mut evidence = Vec::new();
+    if max > 0 {
+        let (p50, p99, max) = (time(p50), time(p99), time(max));
+        evidence.push(format!("wait for a CPU after wake-up: p50 {p50}, p99 {p99}, longest {max}"));
+    }
     if facts.share(facts.times.preempted_ns) > 0.02 {
         evidence.push(format!("preempted while running: {}", pct(facts.share(facts.times.preempted_ns))));
     }
