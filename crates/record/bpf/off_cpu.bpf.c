@@ -536,16 +536,26 @@ INLINE void take_kept_stack(struct thread_state *t, struct task_struct *task, st
 		rec->flags |= FLAG_STALE;
 }
 
-/* Copies the stack that belongs to the registers of the task. */
+/*
+ * Copies the stack that belongs to the registers of the task. With READ_OWN
+ * pages at hand first: where reading may sleep, the thread may lose its CPU.
+ */
 INLINE void copy_stack_now(struct thread_state *t, struct task_struct *task, struct control *c,
 			   struct off_record *rec, int how)
 {
 	struct place place;
+	u32 want;
 
 	if (!rec->regs_bytes || !place_of(task, &place))
 		return;
-	rec->stack_bytes = copy_stack(rec->stack, place.sp, wanted_bytes(t, c, place.sp), task, how, &t->stack_end);
 	count(COUNT_COPIES);
+	want = wanted_bytes(t, c, place.sp);
+	if (how == READ_OWN) {
+		rec->stack_bytes = copy_stack(rec->stack, place.sp, want, task, READ_NOW, 0);
+		if (rec->stack_bytes == want)
+			return;
+	}
+	rec->stack_bytes = copy_stack(rec->stack, place.sp, want, task, how, &t->stack_end);
 }
 
 /* --- samples that wait for the return to user mode ------------------------ */

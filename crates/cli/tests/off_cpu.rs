@@ -1,0 +1,234 @@
+//! Time off the CPU against programs that know how they spent theirs. What this machine can't do is skipped, visibly.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TALLY: &str = env!("CARGO_BIN_EXE_tally");
+
+/// A folder for one test, that all users can write to.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("off-cpu-{name}"));
+    std::fs::create_dir_all(&folder).expect("a folder below target/");
+    let _ = Command::new("chmod").arg("777").arg(&folder).status();
+    folder
+}
+
+/// Tier A works, by what the doctor finds.
+fn has_bpf() -> bool {
+    let doctor = Command::new(TALLY).arg("doctor").output().expect("tally runs");
+    let works = String::from_utf8_lossy(&doctor.stdout).contains("tier A");
+    if !works {
+        println!("skipped: no BPF here");
+    }
+    works
+}
+
+/// A test program, built without frame pointers; `None` without a compiler.
+fn program(name: &str, folder: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/programs/{name}.c"));
+    let built = folder.join(name);
+    let options = ["-O2", "-g", "-fomit-frame-pointer", "-pthread", "-o"];
+    let status = Command::new("cc").args(options).arg(&built).arg(source).status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!("skipped: no C compiler");
+        return None;
+    }
+    Some(built)
+}
+
+/// Runs `command`; what it printed. Its errors are the test's.
+fn output_of(mut command: Command) -> String {
+    let output = command.output().expect("it starts");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {told}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The wall clock of a recording: ns by folded stack.
+fn wall_of(file: &Path) -> BTreeMap<String, u64> {
+    let mut flame = Command::new(TALLY);
+    flame.args(["flame", "--folded", "--wall", "--idle", "-i"]).arg(file);
+    let text = output_of(flame);
+    let stacks = text.lines().filter_map(|line| line.rsplit_once(' '));
+    stacks.map(|(stack, ns)| (stack.to_owned(), ns.parse().expect("ns"))).collect()
+}
+
+/// What was spent in this function and what it called.
+fn within(wall: &BTreeMap<String, u64>, function: &str) -> u64 {
+    let holds = |stack: &str| stack.split(';').any(|frame| frame == function);
+    wall.iter().filter(|(stack, _)| holds(stack)).map(|(_, ns)| ns).sum()
+}
+
+/// The numbers that `split` printed about itself.
+fn truth(text: &str) -> BTreeMap<String, u64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pairs = words.chunks_exact(2).filter_map(|pair| Some((pair[0].to_owned(), pair[1].parse().ok()?)));
+    pairs.collect()
+}
+
+fn check_split(wall: &BTreeMap<String, u64>, truth: &BTreeMap<String, u64>, percent: u64) {
+    for (function, name) in [("busy", "busy_ns"), ("nap", "nap_ns"), ("wait_for_lock", "wait_ns")] {
+        let (found, truth) = (within(wall, function), truth[name]);
+        assert!(found.abs_diff(truth) * 100 <= truth * percent, "{function}: {found} of {truth}: {wall:#?}");
+    }
+}
+
+/// Busy processes, ended with the test.
+struct Rivals(Vec<Child>);
+
+impl Rivals {
+    fn start(count: usize) -> Self {
+        let hog = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh runs");
+        Self((0..count).map(|_| hog()).collect())
+    }
+}
+
+impl Drop for Rivals {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn split_with_rivals(name: &str, rivals: usize) {
+    let folder = folder(name);
+    let Some(split) = program("split", &folder).filter(|_| has_bpf()) else { return };
+    let _rivals = Rivals::start(rivals);
+    let file = folder.join("perf.data");
+    let mut record = Command::new(TALLY);
+    record.args(["record", "-q", "--off-cpu", "-o"]).arg(&file).arg("--").arg(split).arg("3");
+    let truth = truth(&output_of(record));
+    check_split(&wall_of(&file), &truth, 1);
+}
+
+#[test]
+fn busy_nap_and_lock_wait_are_within_a_percent_by_the_users_own_functions() {
+    split_with_rivals("alone", 0);
+}
+
+#[test]
+fn busy_nap_and_lock_wait_are_within_a_percent_beside_four_rivals() {
+    split_with_rivals("rivals", 4);
+}
+
+#[test]
+fn nobody_gets_reasons_and_stacks_of_long_waits_without_any_rights() {
+    let folder = folder("nobody");
+    let Some(split) = program("split", &folder) else { return };
+    let file = folder.join("perf.data");
+    let as_nobody = ["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--inh-caps=-all"];
+    let may = Command::new("setpriv")
+        .args(as_nobody)
+        .args([TALLY, "record", "-q", "-o"])
+        .arg(&file)
+        .arg("true")
+        .output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return println!("skipped: can't become nobody, or nobody may not record");
+    }
+    std::fs::remove_file(&file).expect("nobody wrote it");
+    let mut record = Command::new("setpriv");
+    record
+        .args(as_nobody)
+        .args([TALLY, "record", "--off-cpu", "-o"])
+        .arg(&file)
+        .arg("--")
+        .arg(split)
+        .arg("3");
+    let truth = truth(&output_of(record));
+    let wall = wall_of(&file);
+    for (function, reason, name) in [("nap", "[timer]", "nap_ns"), ("wait_for_lock", "[futex]", "wait_ns")] {
+        let (found, truth) = (within(&wall, function), truth[name]);
+        assert!(found.abs_diff(truth) * 50 <= truth, "{function}: {found} of {truth}: {wall:#?}");
+        assert!(within(&wall, reason) >= found / 100 * 99, "{reason}: {wall:#?}");
+    }
+}
+
+#[test]
+fn a_thread_killed_in_the_middle_of_a_wait_has_its_whole_wait() {
+    let folder = folder("killed");
+    if !has_bpf() {
+        return;
+    }
+    let file = folder.join("perf.data");
+    let mut record = Command::new(TALLY);
+    record.args(["record", "-q", "--off-cpu", "-o"]).arg(&file);
+    record.args(["--", "sh", "-c", "sleep 60 & sleep 0.5; kill -9 $!; wait"]);
+    output_of(record);
+    let wall = wall_of(&file);
+    let slept: u64 = wall.iter().filter(|(stack, _)| stack.starts_with("sleep;")).map(|(_, ns)| ns).sum();
+    assert!((900_000_000..3_000_000_000).contains(&slept), "{slept}: {wall:#?}");
+}
+
+#[test]
+fn in_a_pid_namespace_of_its_own_tally_finds_its_command() {
+    let folder = folder("namespace");
+    let Some(split) = program("split", &folder).filter(|_| has_bpf()) else { return };
+    let file = folder.join("perf.data");
+    let unshare = ["--pid", "--fork", "--mount-proc"];
+    if !Command::new("unshare").args(unshare).arg("true").status().is_ok_and(|status| status.success()) {
+        return println!("skipped: no pid namespaces");
+    }
+    let mut record = Command::new("unshare");
+    record
+        .args(unshare)
+        .args([TALLY, "record", "-q", "--off-cpu", "-o"])
+        .arg(&file)
+        .arg("--")
+        .arg(split)
+        .arg("1");
+    let truth = truth(&output_of(record));
+    check_split(&wall_of(&file), &truth, 3);
+}
+
+/// The BPF programs that a process holds.
+fn programs_of(pid: u32) -> Vec<String> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+    let of = |text: String| {
+        let id = text.lines().find_map(|line| line.strip_prefix("prog_id:").map(|id| id.trim().to_owned()));
+        id.filter(|_| text.contains("prog_tag"))
+    };
+    texts.filter_map(of).collect()
+}
+
+#[test]
+fn nothing_stays_attached_when_tally_is_killed() {
+    let folder = folder("kill");
+    if !has_bpf() {
+        return;
+    }
+    let exists = |id: &str| {
+        let mut show = Command::new("bpftool");
+        show.args(["prog", "show", "id", id]).stderr(Stdio::null()).stdout(Stdio::null());
+        show.status().map(|status| status.success())
+    };
+    let file = folder.join("perf.data");
+    let mut tally = Command::new(TALLY)
+        .args(["record", "-q", "--off-cpu", "-o"])
+        .arg(&file)
+        .args(["--", "sleep", "2"])
+        .spawn()
+        .expect("tally runs");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut programs = Vec::new();
+    while programs.len() < 6 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+        programs = programs_of(tally.id());
+    }
+    tally.kill().expect("ours to kill");
+    tally.wait().expect("ours to wait for");
+    assert!(programs.len() >= 6, "{programs:?}");
+    if exists(&programs[0]).is_err() {
+        return println!("skipped: no bpftool");
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while programs.iter().any(|id| exists(id).unwrap_or(true)) {
+        assert!(Instant::now() < deadline, "still loaded: {programs:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
