@@ -10,6 +10,8 @@
 //! terms = "/" [ term { "," term } ] "/"       term = name [ "=" value ]
 //! ```
 
+mod cursor;
+
 use std::ops::Range;
 
 use perfdata::{Attr, AttrFlags, abi};
@@ -302,63 +304,6 @@ impl<'a> Parser<'a> {
         self.push(draft, &letters)
     }
 
-    /// Settings between slashes, if there are any here.
-    fn terms(&mut self) -> Result<Vec<Term>, At> {
-        let mut terms = Vec::new();
-        if self.peek() != Some('/') {
-            return Ok(terms);
-        }
-        let open = self.at;
-        self.at += 1;
-        loop {
-            let start = self.at;
-            let name = self.until("=,/").trim().to_owned();
-            let name_span = start..self.at;
-            let (value, value_span) =
-                if self.peek() == Some('=') { self.value()? } else { (None, name_span.clone()) };
-            if !name.is_empty() {
-                terms.push(Term { name, name_span, value, value_span });
-            }
-            match self.peek() {
-                Some('/') => break,
-                Some(',') => self.at += 1,
-                _ => return fault(open..self.text.len(), Fault::UnclosedTerms),
-            }
-        }
-        self.at += 1;
-        Ok(terms)
-    }
-
-    /// `=value`, perhaps in quotes.
-    fn value(&mut self) -> Result<(Option<String>, Range<usize>), At> {
-        self.at += 1;
-        let start = self.at;
-        if let Some(quote) = self.peek().filter(|c| "'\"".contains(*c)) {
-            self.at += 1;
-            let Some(len) = self.text[self.at..].find(quote) else {
-                return fault(start..self.text.len(), Fault::UnclosedTerms);
-            };
-            let value = self.text[self.at..self.at + len].to_owned();
-            self.at += len + 1;
-            return Ok((Some(value), start..self.at));
-        }
-        let value = self.until(",/").trim().to_owned();
-        Ok((Some(value), start..self.at))
-    }
-
-    /// Where the modifier letters stand; an empty range if there are none.
-    fn modifiers(&mut self) -> Range<usize> {
-        let after_terms = self.text[..self.at].ends_with('/');
-        if self.peek() == Some(':') {
-            self.at += 1;
-        } else if !after_terms {
-            return self.at..self.at;
-        }
-        let start = self.at;
-        self.word(",{}");
-        start..self.at
-    }
-
     fn push(&mut self, draft: Draft, letters: &Range<usize>) -> Result<(), At> {
         let mut modifiers = Modifiers::none();
         if !letters.is_empty() {
@@ -391,40 +336,6 @@ impl<'a> Parser<'a> {
         event.finish();
         self.out.push(event);
         Ok(())
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
-    }
-
-    fn blanks(&mut self) {
-        self.at = self.text.len() - self.text[self.at..].trim_start().len();
-    }
-
-    /// Takes everything before the next of `stops` or blank.
-    fn word(&mut self, stops: &str) -> &'a str {
-        self.take(|c| c.is_whitespace() || stops.contains(c))
-    }
-
-    /// Takes everything before the next of `stops`.
-    fn until(&mut self, stops: &str) -> &'a str {
-        self.take(|c| stops.contains(c))
-    }
-
-    fn take(&mut self, stop: impl Fn(char) -> bool) -> &'a str {
-        let text: &'a str = self.text;
-        let rest = &text[self.at..];
-        let taken = &rest[..rest.find(stop).unwrap_or(rest.len())];
-        self.at += taken.len();
-        taken
-    }
-
-    /// Does a `:` stand here, and behind it a word that `fits`?
-    fn after_colon(&self, fits: impl Fn(&str) -> bool) -> bool {
-        let rest = self.text[self.at..].strip_prefix(':');
-        rest.is_some_and(|r| {
-            fits(r.split(|c: char| ",{}/:".contains(c) || c.is_whitespace()).next().unwrap_or(""))
-        })
     }
 }
 
