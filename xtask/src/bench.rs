@@ -65,7 +65,10 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     std::fs::create_dir_all(&dir)?;
     let bench = Bench { tally, dir, programs: fixtures::dir(repo), root: repo.root.clone() };
     let mut score = Score::default();
-    for (name, entry) in ENTRIES.iter().filter(|(name, _)| filter.is_none_or(|f| name.contains(f))) {
+    // A whole name means that one alone: "pt" is not "script".
+    let whole = ENTRIES.iter().any(|(name, _)| Some(*name) == filter);
+    let chosen = |name: &str| filter.is_none_or(|f| if whole { name == f } else { name.contains(f) });
+    for (name, entry) in ENTRIES.iter().filter(|(name, _)| chosen(name)) {
         println!("\n{name}");
         match entry(&bench) {
             Ok(()) => score += Score::PASS,

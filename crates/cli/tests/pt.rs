@@ -104,6 +104,13 @@ fn check(name: &str, options: &[&str], program: &Path) {
             wanted.len()
         );
     }
+    let table = |cores: &str| {
+        let mut tally = Command::new(env!("CARGO_BIN_EXE_tally"));
+        tally.args(["calls", "report", "-i"]).arg(&data).env("RAYON_NUM_THREADS", cores);
+        String::from_utf8_lossy(&tally.output().expect("tally starts").stdout).into_owned()
+    };
+    assert!(table("1").contains("decoded"), "{}", table("1"));
+    assert_eq!(table("1"), table("5"), "{name}: the same whatever the number of cores");
     match lists_of_perf(&data) {
         Some(perf) => assert!(perf == ours, "{name}: perf's list is another than ours"),
         None => println!("skipped: no perf that decodes this"),
@@ -160,4 +167,39 @@ fn what_was_not_lost_decodes_around_overflows() {
         report.contains("holes in the trace") && report.contains("the processor lost packets"),
         "{report}"
     );
+}
+
+#[test]
+fn damaged_bytes_are_a_hole_with_its_reason_and_the_rest_is_right() {
+    let Some(stepper) = stepper() else { return };
+    let data = root().join("target/tmp/pt/damaged.data");
+    std::fs::create_dir_all(data.parent().expect("it has one")).expect("target is writable");
+    let mut command = Command::new(stepper);
+    command.args(["--psb", "512", "-o"]).arg(&data).arg("--truth").arg(data.with_extension("truth"));
+    let stepped = command.args(["--", "/bin/true"]).output().expect("the stepper starts");
+    if !stepped.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&stepped.stderr).trim());
+        return;
+    }
+    let mut bytes = std::fs::read(&data).expect("the stepper wrote it");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 32].fill(0xff);
+    std::fs::write(&data, &bytes).expect("target is writable");
+    let truth = lists(&std::fs::read_to_string(data.with_extension("truth")).expect("it was written"));
+    let tally = |what: &str| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_tally")).args(["calls", what, "-i"]).arg(&data).output();
+        String::from_utf8_lossy(&output.expect("tally starts").stdout).into_owned()
+    };
+    let ours = lists(&tally("branches"));
+    for (tid, wanted) in &truth {
+        let got = &ours[tid];
+        let before = wanted.iter().zip(got).take_while(|(a, b)| a == b).count();
+        let behind = wanted.iter().rev().zip(got.iter().rev()).take_while(|(a, b)| a == b).count();
+        assert!(got.len() < wanted.len() && before > 0 && behind > 0);
+        // What is wrong is at most what the damaged bytes themselves could mean.
+        assert!(before + behind + 100 >= got.len(), "{before} and {behind} of {} are right", got.len());
+    }
+    let report = tally("report");
+    assert!(report.contains("holes in the trace"), "{report}");
 }

@@ -15,6 +15,15 @@ pub struct TimeParams {
     pub max_nonturbo_ratio: u8,
 }
 
+impl TimeParams {
+    /// TSC ticks between two MTC packets; `None` when the clocks' ratio is not known.
+    #[must_use]
+    pub fn ticks_per_mtc(&self) -> Option<u64> {
+        let (per, of) = self.tsc_per_ctc;
+        (u64::from(per) << self.mtc_shift).checked_div(of.into())
+    }
+}
+
 /// The running estimate.
 #[derive(Clone, Debug)]
 pub struct Time {

@@ -20,23 +20,31 @@ struct Subject {
     repeat: &'static str,
 }
 
-/// Over a small program and over a compiler of some 30 MB.
+/// Over a small program, one that does little but call, and a compiler of some 30 MB.
 pub fn pt(bench: &Bench) -> Result<()> {
     let stepper = stepper(bench)?;
     let source = bench.root.join("tests/programs/throw.cpp").to_string_lossy().into_owned();
-    let mut subjects = vec![Subject {
+    let ls = Subject {
         name: "small",
+        command: vec!["/bin/ls".to_owned(), "/usr".to_owned()],
+        most: "1000000",
+        repeat: "500",
+    };
+    // A call every five instructions: what the tree of calls costs.
+    let tails = Subject {
+        name: "calls",
         command: vec![bench.program("tails")?, "200".to_owned()],
         most: "1000000",
         repeat: "1000",
-    }];
+    };
+    let mut subjects = vec![ls, tails];
     let compiler = process::capture(&mut bench.command("g++", &["-print-prog-name=cc1plus"]), PERF_LIMIT);
     match compiler.map(|run| run.text().trim().to_owned()) {
         Ok(path) if Path::new(&path).is_file() => subjects.push(Subject {
             name: "large",
             command: vec![path, "-quiet".into(), source, "-o".into(), "/dev/null".into()],
-            most: "3000000",
-            repeat: "120",
+            most: "1500000",
+            repeat: "250",
         }),
         _ => println!("  skipped: no g++, whose cc1plus is the large program"),
     }

@@ -16,7 +16,7 @@ use crate::repo::Repo;
 use crate::score::{Score, skip};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
-const STEP_LIMIT: Duration = Duration::from_secs(240);
+const STEP_LIMIT: Duration = Duration::from_secs(600);
 /// Instructions of a program that would take longer: what it does first is what is compared.
 const MOST_STEPS: &str = "400000";
 /// How each run is encoded, as the stepper names it.
@@ -54,7 +54,7 @@ const SUBJECTS: &[Subject] = &[
     other("deep", &[]),
     other("/bin/true", &[]),
     other("/bin/ls", &["/usr"]),
-    other("python3", &["-I", "-S", "-E", "-c", "pass"]),
+    other("/usr/bin/python3", &["-I", "-S", "-E", "-c", "pass"]),
 ];
 
 /// Calls and returns by thread, in order: kind, from, to.

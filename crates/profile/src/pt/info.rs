@@ -44,10 +44,14 @@ impl TscClock {
     /// The time at a TSC value, ns.
     #[must_use]
     pub fn ns_at(&self, tsc: u64) -> u64 {
+        self.zero_ns.wrapping_add(self.ns_of(tsc))
+    }
+
+    /// How long so many ticks take, ns.
+    #[must_use]
+    pub fn ns_of(&self, tsc: u64) -> u64 {
         let (high, low) = (tsc >> self.shift, tsc & ((1 << self.shift) - 1));
-        self.zero_ns
-            .wrapping_add(high.wrapping_mul(self.mult))
-            .wrapping_add(low.wrapping_mul(self.mult) >> self.shift)
+        high.wrapping_mul(self.mult).wrapping_add(low.wrapping_mul(self.mult) >> self.shift)
     }
 }
 

@@ -122,12 +122,7 @@ impl<'a> Trace<'a> {
         if !self.side.setup.joined {
             notes.push("the recording does not tell how its clocks relate: no time off the CPU".to_owned());
         }
-        match self.side.setup.timing {
-            Timing::Cycles => {}
-            Timing::Crystal => notes.push("times are those of crystal clock packets: coarse".to_owned()),
-            Timing::Tsc => notes.push("times are those of boundary packets: coarse".to_owned()),
-            Timing::No => notes.push("recorded without times: durations mean nothing".to_owned()),
-        }
+        notes.push(self.resolution());
         Outcome {
             instructions: tally.instructions,
             trace_bytes: self.side.buffers.iter().map(profile::pt::Buffer::len).sum(),
@@ -135,6 +130,20 @@ impl<'a> Trace<'a> {
             missing: self.code.missing(),
             unmatched,
             notes,
+        }
+    }
+
+    /// How exact the times are, in words.
+    fn resolution(&self) -> String {
+        let setup = &self.side.setup;
+        let crystal_ns = setup.time.ticks_per_mtc().map_or(0, |ticks| setup.clock.ns_of(ticks));
+        match setup.timing {
+            Timing::Cycles => "times from cycle packets: exact to a packet, some six branches".to_owned(),
+            Timing::Crystal => {
+                format!("times from crystal clock packets, {} apart", number::duration_ns(crystal_ns))
+            }
+            Timing::Tsc => "times from boundary packets only: short calls show none".to_owned(),
+            Timing::No => "recorded without times: durations mean nothing".to_owned(),
         }
     }
 
