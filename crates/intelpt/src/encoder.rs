@@ -1,6 +1,7 @@
 //! Packets to bytes: what tests and the stepping tracer write traces with.
 
-use crate::packet::{Ip, PSB, Packet};
+use crate::packet::{Ip, Packet};
+use crate::packets::PSB;
 
 /// Appends the packet's bytes.
 pub fn encode(packet: &Packet, out: &mut Vec<u8>) {
@@ -92,7 +93,7 @@ fn cyc(value: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Packets;
+    use crate::packets::Packets;
     use proptest::prelude::*;
 
     fn ip() -> impl Strategy<Value = Ip> {

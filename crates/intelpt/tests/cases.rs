@@ -72,8 +72,8 @@ impl Case {
 
     fn setting(&mut self, line: &str) {
         if let Some(names) = line.strip_prefix("errata ") {
-            self.errata =
-                names.split(' ').map(|name| Erratum::find_named(name).expect("an erratum")).collect();
+            let named = |name| Erratum::ALL.into_iter().find(|erratum| erratum.name() == name);
+            self.errata = names.split(' ').map(|name| named(name).expect("an erratum")).collect();
         } else if let Some((start, name)) = line.strip_prefix("function ").and_then(|f| f.split_once(' ')) {
             self.functions.push((hex(start), name.to_owned()));
         } else {

@@ -123,6 +123,11 @@ impl<'a> Trace<'a> {
             notes.push("the recording does not tell how its clocks relate: no time off the CPU".to_owned());
         }
         notes.push(self.resolution());
+        let errata: Vec<&str> = self.side.setup.errata.iter().map(intelpt::Erratum::name).collect();
+        if !errata.is_empty() {
+            notes
+                .push(format!("errata of the processor that recorded it, allowed for: {}", errata.join(" ")));
+        }
         Outcome {
             instructions: tally.instructions,
             trace_bytes: self.side.buffers.iter().map(profile::pt::Buffer::len).sum(),
