@@ -84,7 +84,10 @@ impl DataSource {
         let remote = if self.bits(37, 1) == 1 { "Remote " } else { "" };
         let hops = match self.bits(43, 3) {
             0 => String::new(),
-            hops => format!("{} ", HOPS.get(hops as usize).copied().unwrap_or("(null)")),
+            hops => format!(
+                "{} ",
+                usize::try_from(hops).ok().and_then(|at| HOPS.get(at)).copied().unwrap_or("(null)")
+            ),
         };
         let place = format!("{remote}{hops}{}", words.join(" or "));
         with_hit_or_miss(place, self.level_bits())

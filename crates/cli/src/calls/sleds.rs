@@ -113,7 +113,7 @@ fn start_of(object: &ObjectFile, symbols: &dso::SymbolTable, start: Svma) -> Opt
     if NOPS.iter().any(|nop| first.starts_with(nop)) || first.starts_with(&XRAY) {
         return at(skip).map(Start::Sled);
     }
-    let offset = prologue_bytes(&code);
+    let offset = prologue_bytes(code);
     let name = call_target(symbols, at(offset)?, code.get(offset..)?)?;
     match name {
         Target::Named("__fentry__@plt") if offset == skip => at(offset).map(Start::Sled),

@@ -66,7 +66,7 @@ impl Compute {
         match self {
             Self::DeltaAbs | Self::Delta => Some(row.own.delta),
             Self::Ratio => (both && old > 0.0).then(|| new / old),
-            Self::Weighted { w1, w2 } => both.then(|| new * w2 as f64 - old * w1 as f64),
+            Self::Weighted { w1, w2 } => both.then_some(new * w2 as f64 - old * w1 as f64),
         }
     }
 
