@@ -74,10 +74,13 @@ fn counts_of_report(text: &str) -> BTreeMap<String, u64> {
     let rows = text.lines().skip(1).take_while(|line| !line.is_empty());
     rows.filter_map(|row| {
         let name = row.rsplit("  ").next()?.to_owned();
-        // Numbers come with a unit, the count without: it is the word before the fifth last duration.
+        // Times are numbers with a unit behind them; the count is the number without one.
         let words: Vec<&str> = row.split_whitespace().collect();
-        let count = words.iter().position(|word| word.chars().all(|c| c.is_ascii_digit() || c == ','));
-        let counted = words.get(4).or_else(|| words.get(count?))?.replace(',', "");
+        let is_count = |pair: &&[&str]| {
+            pair[0].chars().all(|c| c.is_ascii_digit() || c == ',')
+                && !["s", "ms", "µs", "ns"].contains(&pair[1])
+        };
+        let counted = words.windows(2).find(is_count)?[0].replace(',', "");
         Some((name, counted.parse().ok()?))
     })
     .collect()
@@ -176,6 +179,33 @@ fn a_flight_recorder_keeps_the_last_calls_in_the_space_given() {
     // The last calls are there, all of them; of the first ones most are gone.
     assert_eq!(got["co"], wanted["co"], "{text}");
     assert!(got["middle"] >= 51 && got["middle"] < wanted["middle"] / 4, "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn time_asleep_is_off_the_cpu_and_time_awake_on_it() {
+    let Some(program) = build("split.c", "split", "gcc", &["-O1", "-finstrument-functions"]) else { return };
+    let folder = program.with_extension("calls");
+    let ran = tally().args(["calls", "record", "-o"]).arg(&folder).arg("--").arg(&program).output();
+    assert!(ran.expect("tally starts").status.success());
+    if !folder.join("switches.data").is_file() {
+        return println!("skipped: context switches can't be recorded here");
+    }
+    let folded =
+        tally().args(["calls", "flame", "--folded", "-i"]).arg(&folder).output().expect("tally starts");
+    let text = String::from_utf8_lossy(&folded.stdout).into_owned();
+    let ns = |end: &str| -> u64 {
+        let lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        lines
+            .filter(|(path, _)| path.ends_with(end))
+            .map(|(_, ns)| ns.parse::<u64>().expect("a number"))
+            .sum()
+    };
+    // A second of sleep is all but whole off the CPU, a second of work on the thread's clock is on it.
+    let (napped, awake, worked) = (ns("sleep_for;[off CPU]"), ns("sleep_for"), ns("now"));
+    assert!(napped > 1_900_000_000 && napped > 20 * awake, "{text}");
+    let busy = ns("busy") + worked;
+    assert!((0.95..1.2).contains(&(busy as f64 / 1e9)), "{busy} ns busy:\n{text}");
 }
 
 #[cfg(target_arch = "x86_64")]

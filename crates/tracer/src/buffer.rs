@@ -361,13 +361,8 @@ impl Thread {
         if !self.next_chunk() {
             return false;
         }
-        let header = l::ThreadHeader {
-            pid: sys::pid(),
-            tid: sys::tid(),
-            tsc: sys::ticks(),
-            monotonic_ns: sys::monotonic_ns(),
-            first: 0,
-        };
+        let (tsc, monotonic_ns) = sys::moment();
+        let header = l::ThreadHeader { pid: sys::pid(), tid: sys::tid(), tsc, monotonic_ns, first: 0 };
         // SAFETY: the chunk is at least CHUNK_BYTES_MIN long, the header shorter.
         unsafe { core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.chunk, l::HEADER_BYTES) };
         // SAFETY: within the chunk.

@@ -78,7 +78,8 @@ pub extern "C" fn write_maps() {
     });
     let (Some(to), Some(from)) = (file, sys::open(b"/proc/self/maps\0", sys::READ_ONLY)) else { return };
     let mut head = sys::Text::<96>::new();
-    head.push(b"tsc ").number(sys::ticks()).push(b" monotonic_ns ").number(sys::monotonic_ns()).push(b"\n");
+    let (tsc, ns) = sys::moment();
+    head.push(b"tsc ").number(tsc).push(b" monotonic_ns ").number(ns).push(b"\n");
     sys::write(to, head.bytes());
     let mut block = [0; 4096];
     loop {

@@ -5,11 +5,12 @@ use dso::Mmap;
 use profile::calls::{Clock, RawStep, Step, ThreadFile};
 use rayon::prelude::*;
 use record::proc::MapLine;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{kernel, totals};
+use super::{kernel, switches, totals};
 
 /// The folder used when none is named.
 pub const DEFAULT: &str = "tally.calls";
@@ -52,9 +53,11 @@ pub struct Folder {
     /// Its maps, by process and time.
     pub maps: Vec<Maps>,
     /// Names of the kernel's parts, by address (recordings by uprobes).
-    pub kernel: rustc_hash::FxHashMap<u64, String>,
+    pub kernel: FxHashMap<u64, String>,
     /// Sums by function, where no single calls were recorded.
     pub totals: Option<Vec<(u64, profile::calls::CallStats)>>,
+    /// When its threads were off the CPU, by thread; empty when switches were not recorded.
+    pub off: FxHashMap<u32, Vec<switches::Off>>,
     /// Files that could not be read, with the reason.
     pub damaged: Vec<String>,
 }
@@ -97,6 +100,7 @@ impl Folder {
             maps: Vec::new(),
             kernel: kernel::read_names(path),
             totals: totals::read(path)?,
+            off: switches::read(path),
             damaged: Vec::new(),
         };
         let mut names: Vec<PathBuf> = fs::read_dir(path)
@@ -137,6 +141,7 @@ impl Folder {
         let moments: Vec<(u64, u64)> = headers
             .map(|header| (header.tsc, header.monotonic_ns))
             .chain(self.maps.iter().map(|maps| maps.moment))
+            .chain(self.info.get("end").and_then(|line| parse_moment(line)))
             .collect();
         let first = moments.iter().min().copied().unwrap_or_default();
         let last = moments.iter().max().copied().unwrap_or_default();

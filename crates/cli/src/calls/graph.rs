@@ -47,7 +47,10 @@ pub fn write(
     let shown = leading_to(sum, functions, callers);
     let children = Children::new(sum, &shown);
     let whole: u64 = children.roots.iter().map(|id| sum.nodes()[id.0 as usize].stats.total_ns).sum();
-    writeln!(out, "{:>9} {:>9} {:>12} {:>7}  Function", "Total", "Self", "Calls", "Share")?;
+    // The part of the total off the CPU, where that was recorded.
+    let split = sum.has_off_cpu();
+    let off = |text: &str| if split { format!(" {text:>9}") } else { String::new() };
+    writeln!(out, "{:>9}{} {:>9} {:>12} {:>7}  Function", "Total", off("Off CPU"), "Self", "Calls", "Share")?;
     // Depth-first without recursion: paths may be a million calls deep.
     let mut stack: Vec<(NodeId, String, &str)> =
         children.roots.iter().rev().map(|id| (*id, String::new(), "")).collect();
@@ -55,8 +58,9 @@ pub fn write(
         let node = &sum.nodes()[id.0 as usize];
         writeln!(
             out,
-            "{:>9} {:>9} {:>12} {:>6.2}%  {indent}{branch}{}",
+            "{:>9}{} {:>9} {:>12} {:>6.2}%  {indent}{branch}{}",
             number::duration_ns(node.stats.total_ns),
+            off(&number::duration_ns(node.stats.off_ns)),
             number::duration_ns(node.stats.self_ns),
             number::grouped(node.stats.count + node.stats.open),
             node.stats.total_ns as f64 / whole.max(1) as f64 * 100.0,

@@ -21,6 +21,7 @@ pub mod pt;
 pub mod record;
 pub mod sleds;
 pub mod spans;
+pub mod switches;
 pub mod syscalls;
 pub mod table;
 pub mod totals;

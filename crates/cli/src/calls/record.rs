@@ -17,6 +17,7 @@ use super::pattern::Pattern;
 use super::probe_args::ProbeArgs;
 use super::probes;
 use super::sleds::{self, Instrumented, Rules};
+use super::switches;
 use crate::out;
 use crate::text::number;
 use tracer::layout;
@@ -70,6 +71,9 @@ pub struct Args {
     /// For uprobes.
     #[command(flatten)]
     pub probes: ProbeArgs,
+    /// Don't record context switches: then time off the CPU is not told apart
+    #[arg(long)]
+    pub no_switches: bool,
     /// Say nothing at the end
     #[arg(short, long)]
     pub quiet: bool,
@@ -212,18 +216,15 @@ fn sled_list(program: &Path, found: &Instrumented) -> Vec<u8> {
 fn run_command(args: &Args) -> anyhow::Result<u8> {
     let dir = args.output.canonicalize()?;
     let started_ns = Clock::Monotonic.now_ns();
-    // Ctrl-C is the program's: it ends, and what it recorded is kept.
-    let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
-    let mut command = Command::new(&args.command[0]);
-    command.args(&args.command[1..]).env(layout::DIR_VARIABLE, &dir).env("LD_PRELOAD", preload(&dir));
-    if let Some(depth) = args.depth {
-        command.env(layout::DEPTH_VARIABLE, depth.to_string());
-    }
-    set_options(&mut command, args);
+    let mut command = command(args, &dir);
     let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
+    // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program
+    // does not begin with these signals blocked.
+    let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
     let end = wait(&mut child, &signals)?;
+    let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
     let info = format!(
-        "command {}\nstatus {end}\nwall_ns {}\n",
+        "command {}\nstatus {end}\nwall_ns {}\nend tsc {tsc} monotonic_ns {ns}\n",
         args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
         Clock::Monotonic.now_ns() - started_ns
     );
@@ -231,21 +232,48 @@ fn run_command(args: &Args) -> anyhow::Result<u8> {
     Ok(end)
 }
 
-/// Tells the recorder in the program what the flags say.
-fn set_options(command: &mut Command, args: &Args) {
+/// The program with the recorder in it; where that is allowed, below a recording of its context switches.
+fn command(args: &Args, dir: &Path) -> Command {
+    let (program, rest) = args.command.split_first().expect("invariant: clap asks for a command");
+    let mut options = options(args);
+    options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
+    options.push(("LD_PRELOAD", preload(dir)));
+    if let Some(mut recorder) = (!args.no_switches).then(|| switches::recorder(dir)).flatten() {
+        // The recorder of switches shall not be recorded itself: `env` sets what only the program is to see.
+        recorder.arg("env").args(options.into_iter().map(|(name, value)| {
+            let mut setting = OsString::from(name);
+            setting.push("=");
+            setting.push(value);
+            setting
+        }));
+        recorder.arg(program).args(rest);
+        return recorder;
+    }
+    let mut command = Command::new(program);
+    command.args(rest).envs(options);
+    command
+}
+
+/// What the flags say, as the recorder in the program reads it.
+fn options(args: &Args) -> Vec<(&'static str, OsString)> {
+    let mut options: Vec<(&'static str, OsString)> = Vec::new();
+    if let Some(depth) = args.depth {
+        options.push((layout::DEPTH_VARIABLE, depth.to_string().into()));
+    }
     if let Some(ns) = args.min_ns {
-        command.env(layout::MIN_VARIABLE, ns.to_string());
+        options.push((layout::MIN_VARIABLE, ns.to_string().into()));
     }
     if let Some(bytes) = args.max_bytes {
-        command.env(layout::KEEP_VARIABLE, bytes.to_string());
+        options.push((layout::KEEP_VARIABLE, bytes.to_string().into()));
     }
     let start = match (args.only.is_empty(), args.disable) {
-        (true, false) => return,
+        (true, false) => return options,
         (false, false) => "only",
         (true, true) => "off",
         (false, true) => "only,off",
     };
-    command.env(layout::START_VARIABLE, start);
+    options.push((layout::START_VARIABLE, start.into()));
+    options
 }
 
 /// The recorder before whatever is preloaded already.
@@ -268,7 +296,8 @@ fn wait(child: &mut Child, signals: &record::sys::SignalReader) -> anyhow::Resul
         }
         while let Some(signal) = signals.next()? {
             if signal.number == SIGTERM {
-                child.kill()?;
+                // Gone already is as good.
+                let _ = record::sys::signal::send(child.id(), SIGTERM);
             }
         }
         std::thread::sleep(PAUSE);

@@ -13,6 +13,7 @@ use super::chosen::Chosen;
 use super::folder::{Folder, Thread};
 use super::names::Functions;
 use super::pt::{StepsByThread, Summed, Trace, Wanted};
+use super::switches::{Off, WithOff};
 use crate::cmd::report::parse_times;
 
 /// What to show of a recording: the flags that all views share.
@@ -131,7 +132,7 @@ pub struct Track<'a> {
 
 enum Source<'a> {
     /// Read from the file that the thread wrote itself.
-    File { steps: Steps<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock },
+    File { steps: Steps<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
     /// Decoded from a processor's trace.
     Decoded(Vec<(u64, Step)>),
 }
@@ -142,10 +143,13 @@ impl Track<'_> {
     pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
         match &self.source {
             Source::Decoded(steps) => Box::new(steps.iter().copied()),
-            Source::File { steps, numbers, clock } => Box::new(steps.clone().filter_map(|(tsc, raw)| {
-                let step = raw.numbered(|address| numbers[&address])?;
-                Some((clock.ns_at(tsc), step))
-            })),
+            Source::File { steps, numbers, clock, off } => {
+                let steps = steps.clone().filter_map(|(tsc, raw)| {
+                    let step = raw.numbered(|address| numbers[&address])?;
+                    Some((clock.ns_at(tsc), step))
+                });
+                Box::new(WithOff::new(steps, off.to_vec()))
+            }
         }
     }
 }
@@ -193,7 +197,8 @@ impl<'a> View<'a> {
             let file = thread.file().context("invariant: threads were read once")?;
             let place = (thread.pid, file.header.tsc);
             let numbers = addresses.iter().map(|at| (*at, functions.at(folder, place, *at))).collect();
-            let source = Source::File { steps: file.steps(), numbers, clock };
+            let off = folder.off.get(&thread.tid).map_or(&[][..], Vec::as_slice);
+            let source = Source::File { steps: file.steps(), numbers, clock, off };
             tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), source });
         }
         let all = folder.threads.iter().map(|thread| thread.tid.to_string());

@@ -1,0 +1,85 @@
+//! When the traced threads were off the CPU: from the context switches recorded beside their calls.
+
+use perfdata::{Order, Record};
+use rustc_hash::FxHashMap;
+use std::iter::Peekable;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::load;
+use profile::calls::Step;
+
+/// Name of the recording of switches in the folder.
+pub const NAME: &str = "switches.data";
+
+/// Time off the CPU: from, to; ns of `CLOCK_MONOTONIC`.
+pub type Off = (u64, u64);
+
+/// The flags of a recording of nothing but switches.
+const FLAGS: [&str; 9] =
+    ["record", "-q", "-N", "-e", "dummy", "--switch-events", "-k", "CLOCK_MONOTONIC", "-o"];
+
+/// A command that records the switches of what comes behind it; `None` when this machine or user may not.
+#[must_use]
+pub fn recorder(folder: &Path) -> Option<Command> {
+    let path = folder.join(NAME);
+    let command = || -> Option<Command> {
+        let mut command = Command::new(std::env::current_exe().ok()?);
+        command.args(FLAGS).arg(&path).arg("--");
+        Some(command)
+    };
+    let tried =
+        command()?.arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let may = tried.is_ok_and(|status| status.success()) && std::fs::remove_file(&path).is_ok();
+    may.then(command)?
+}
+
+/// The times off the CPU by thread, in order; none where no switches were recorded.
+#[must_use]
+pub fn read(folder: &Path) -> FxHashMap<u32, Vec<Off>> {
+    let path = folder.join(NAME);
+    let mut off: FxHashMap<u32, Vec<Off>> = FxHashMap::default();
+    let Ok(map) = load::open(&path) else { return off };
+    let Ok(file) = load::parse(&path, &map) else { return off };
+    let mut out: FxHashMap<u32, u64> = FxHashMap::default();
+    file.visit(Order::Time, |item| {
+        if let (Record::Switch(switch), Some(time_ns), Some((_, tid))) =
+            (&item.record, item.time_ns(), item.pid_tid())
+        {
+            if switch.out {
+                out.insert(tid, time_ns);
+            } else if let Some(from_ns) = out.remove(&tid) {
+                off.entry(tid).or_default().push((from_ns, time_ns));
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    off
+}
+
+/// A thread's steps with its times off the CPU put between them.
+pub struct WithOff<I: Iterator<Item = (u64, Step)>> {
+    steps: Peekable<I>,
+    off: Peekable<std::vec::IntoIter<Off>>,
+}
+
+impl<I: Iterator<Item = (u64, Step)>> WithOff<I> {
+    /// Both in order of time.
+    pub fn new(steps: I, off: Vec<Off>) -> Self {
+        Self { steps: steps.peekable(), off: off.into_iter().peekable() }
+    }
+}
+
+impl<I: Iterator<Item = (u64, Step)>> Iterator for WithOff<I> {
+    type Item = (u64, Step);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Without steps behind it, no call is open any more, or none will end.
+        let next_ns = self.steps.peek()?.0;
+        match self.off.next_if(|(_, to_ns)| *to_ns <= next_ns) {
+            Some((from_ns, to_ns)) => Some((to_ns, Step::OffCpu(to_ns.saturating_sub(from_ns)))),
+            None => self.steps.next(),
+        }
+    }
+}
