@@ -179,6 +179,10 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
         return Ok(if told { Score::PASS } else { Score::FAIL });
     }
     let (mut perf, mut tally) = (rows(&perf.text()), rows(&tally.text()));
+    let stubs = as_nameless_stubs(&perf, &mut tally);
+    if stubs > 0 {
+        println!("report ({name}) {}: {stubs} entries of the PLT that perf has no function for", case.name);
+    }
     if name.starts_with("children") && (case.name.starts_with("live-") || case.name.starts_with("fp-")) {
         let renamed = as_perf_names(&perf, &mut tally);
         if renamed > 0 {
@@ -291,6 +295,21 @@ fn numbers(row: &str) -> Option<(u64, u64, String)> {
     let symbol =
         rest.iter().position(|word| word.len() == 3 && word.starts_with('[') && word.ends_with(']'))?;
     Some((samples, period, rest[..symbol].join(" ")))
+}
+
+/// Rows of tally's of a PLT entry (`f@plt`) become perf's where perf has only `@plt` for it; how many there were.
+fn as_nameless_stubs(perf: &[String], tally: &mut [String]) -> usize {
+    let mut left: Vec<&String> =
+        perf.iter().filter(|row| row.ends_with(" @plt") && !tally.contains(row)).collect();
+    let mut renamed = 0;
+    for row in tally.iter_mut().filter(|row| row.ends_with("@plt") && !perf.contains(row)) {
+        let nameless = row.rsplit_once(' ').map(|(rest, _)| format!("{rest} @plt")).unwrap_or_default();
+        if let Some(at) = left.iter().position(|other| **other == nameless) {
+            row.clone_from(left.remove(at));
+            renamed += 1;
+        }
+    }
+    renamed
 }
 
 /// Rows of tally's that are perf's but for the symbol become perf's; how many there were.

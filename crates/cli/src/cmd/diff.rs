@@ -152,9 +152,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let limit = args.fail_above.as_deref().map(parse_percent).transpose()?;
     let opts = options(&args)?;
+    let compute = Compute::parse(&args.compute)?;
     let (baseline, current) = sides(&args.files)?;
     let [baseline, current] = [load_all(&baseline, &args)?, load_all(&current, &args)?];
-    let compute = Compute::parse(&args.compute)?;
     if opts.norm != Norm::Share && (compute != Compute::DeltaAbs || args.formula) {
         bail!("-c and -F are of shares: they don't go with --per and --norm");
     }
