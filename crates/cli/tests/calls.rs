@@ -318,6 +318,23 @@ fn only_slow_calls_are_recorded_with_those_around_them() {
     assert_eq!(counts_of_report(&report_of(&folder)), wanted);
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn system_calls_and_waits_stand_under_the_function_that_made_them() {
+    let Some(program) = build("spans.c", "spans-kernel", "gcc", &["-O2"]) else { return };
+    let folder = program.with_extension("calls");
+    let chosen = ["-P", "nap", "-K5", "-F", "filemap_fault@kernel"];
+    if record_by_uprobes(&chosen, &program, &folder).is_none() {
+        return;
+    }
+    let replay =
+        tally().args(["calls", "replay", "-k", "-D5", "-i"]).arg(&folder).output().expect("tally starts");
+    let replay = String::from_utf8_lossy(&replay.stdout).into_owned();
+    let lines: Vec<&str> = replay.lines().collect();
+    let having = |end: &str| lines.iter().filter(|line| line.ends_with(end)).count();
+    assert_eq!((having("| nap() {"), having("|   sys_clock_nanosleep();")), (20, 20), "{replay}");
+}
+
 /// Code of a running program that was linked at fixed addresses.
 fn code_of(pid: u32, address: u64) -> Vec<u8> {
     use std::os::unix::fs::FileExt;

@@ -18,6 +18,7 @@ pub mod pattern;
 pub mod probe_args;
 pub mod probes;
 pub mod pt;
+pub mod pt_packets;
 pub mod record;
 pub mod sleds;
 pub mod spans;

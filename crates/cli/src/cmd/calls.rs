@@ -11,7 +11,7 @@ use crate::calls::pattern::Pattern;
 use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::view::{View, ViewArgs};
-use crate::calls::{diff, graph, log, pt, record, table};
+use crate::calls::{diff, graph, kernel, log, pt, record, table};
 use crate::text::number;
 use crate::{load, out};
 
@@ -82,6 +82,9 @@ pub struct GraphArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     view: ViewArgs,
+    /// The kernel's part, too: it is always shown; says so where none was recorded
+    #[arg(short, long)]
+    kernel: bool,
 }
 
 /// Draw a flame graph whose widths are exact ns, or print folded stacks
@@ -130,6 +133,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Graph(args) => print_graph(args)?,
         What::Replay(args) => with_view(&args.view, Need::Steps, |view, _| {
             view.check_calls()?;
+            if args.kernel && !view.functions.all().iter().any(|function| function.dso == kernel::MAPPING) {
+                out::note("tally calls: nothing of the kernel was recorded; `tally calls record -K5` does");
+            }
             let mut to = out::stdout();
             log::write(&mut to, view)?;
             Ok(to.flush()?)

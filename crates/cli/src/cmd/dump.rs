@@ -1,5 +1,6 @@
 //! `tally dump`: every record of a perf.data file as one line of session text.
 
+use crate::calls::pt_packets;
 use crate::out;
 use anyhow::Context;
 use perfdata::text::{write_event, write_item};
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 Examples:
   tally dump                          perf.data of this folder, in file order
   tally dump --time other.data        in time order
+  tally dump --pt                     the packets of an Intel PT trace, one a line
   tally dump --stacks | grep ^sample  copied user stacks in full, not only their size")]
 pub struct Args {
     /// The file
@@ -29,6 +31,9 @@ pub struct Args {
     /// Begin each line with the record's offset in the file
     #[arg(long)]
     pub offsets: bool,
+    /// The packets of an Intel PT trace instead
+    #[arg(long, conflicts_with_all = ["time", "offsets", "stacks"])]
+    pub pt: bool,
     /// The bytes of copied user stacks
     #[arg(long)]
     pub stacks: bool,
@@ -41,6 +46,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = dso::Mmap::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let file = PerfData::open(&map).with_context(|| format!("cannot read {}", path.display()))?;
     let mut out = out::stdout();
+    if args.pt {
+        pt_packets::write(&mut out, &file).with_context(|| format!("{}", path.display()))?;
+        return out.flush().map(|()| ExitCode::SUCCESS).map_err(Into::into);
+    }
     let mut line = String::new();
     for event in file.events() {
         line.clear();

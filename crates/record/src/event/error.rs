@@ -16,6 +16,15 @@ pub struct Error {
     pub nearest: Vec<String>,
 }
 
+/// What does the same without a PMU that few machines have.
+fn instead_of(pmu: &str) -> &'static str {
+    if matches!(pmu, "intel_pt" | "intel_bts" | "cs_etm" | "arm_spe_0") {
+        "; `tally calls record -- CMD` (or -p PID) counts and times calls without it"
+    } else {
+        ""
+    }
+}
+
 /// The kinds of fault in an event text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -27,7 +36,7 @@ pub enum Fault {
     #[error("unknown event '{0}'")]
     UnknownEvent(String),
     /// There is no PMU of that name in sysfs.
-    #[error("no PMU '{0}' on this machine")]
+    #[error("no PMU '{name}' on this machine{instead}", name = .0, instead = instead_of(.0))]
     UnknownPmu(String),
     /// The PMU knows neither a format field nor an event of that name.
     #[error("'{term}' is neither a field nor an event of PMU '{pmu}'")]
