@@ -110,7 +110,9 @@ impl RowMaker<'_> {
         let before = task.filter(|_| matches!(item.record, Record::Exit(_))).map(|task| name(session, task));
         session.push(item);
         let (task, text) = shown?;
-        let comm = before.unwrap_or_else(|| name(session, task));
+        // Children of the idle task are called after it until they have a name.
+        let named = if matches!(&item.record, Record::Fork(fork) if fork.ptid == 0) { (0, 0) } else { task };
+        let comm = before.unwrap_or_else(|| name(session, named));
         let id = item.sample_id.unwrap_or_default();
         let sample = Sample {
             pid_tid: id.pid_tid.or(Some(task)),

@@ -1,6 +1,6 @@
 //! Keys in, screen text out.
 
-use super::{App, Data, Theme};
+use super::{App, Data, News, Source, Theme};
 use crate::load::Recording;
 use crate::symbols::ObjectFiles;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -11,6 +11,7 @@ use profile::table::{Dso, DsoKind, Frame, FrameId};
 use profile::view::report::{GraphOpts, GraphOrder, ReportOpts};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use std::sync::Arc;
 
 /// Names frames by their address: 0x10 is `f10`.
 struct Names;
@@ -180,4 +181,30 @@ fn every_size_can_be_drawn() {
 fn why_a_function_cannot_be_annotated_is_told() {
     let text = screen(&chars("a"), SIZE);
     assert!(text.contains("can't annotate: /bin/app: file not found"), "{text}");
+}
+
+#[test]
+fn what_is_open_and_the_cursor_stay_when_more_of_the_file_comes() {
+    let graph = GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() };
+    let opts = ReportOpts { children: true, graph: Some(graph), ..ReportOpts::default() };
+    let mut app = App::fed(Data::new(Arc::default(), opts), Theme { colour: false }, Source::Reading(0.0));
+    let mut terminal = Terminal::new(TestBackend::new(80, 14)).expect("a screen in memory");
+    let mut picture = |app: &mut App| {
+        terminal.draw(|frame| app.draw(frame)).expect("drawing");
+        let buffer = terminal.backend().buffer();
+        let cells = (0..14).flat_map(|y| (0..80).map(move |x| (x, y)));
+        cells.map(|at| buffer[at].symbol().to_owned()).collect::<String>()
+    };
+    assert!(picture(&mut app).starts_with("[reading 0%] no samples"));
+    app.take(News::Recording(Arc::new(recording()))).expect("no failure");
+    app.take(News::Progress(40.0)).expect("no failure");
+    chars("ljjl").into_iter().for_each(|key| app.key(KeyEvent::new(key, KeyModifiers::NONE)));
+    let before = picture(&mut app);
+    assert!(before.starts_with("[reading 40%] 19 samples") && before.contains("63.16% leaf"), "{before}");
+    app.take(News::Recording(Arc::new(recording()))).expect("no failure");
+    assert_eq!(picture(&mut app), before);
+    app.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+    assert!(picture(&mut app).starts_with("[only the first 40%]") && !app.wants_to_quit());
+    assert!(app.stop().load(std::sync::atomic::Ordering::Relaxed));
+    assert!(app.take(News::Failed(anyhow::anyhow!("lost"))).is_err());
 }
