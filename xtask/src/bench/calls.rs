@@ -55,9 +55,15 @@ pub fn calls(bench: &Bench) -> Result<()> {
         print!("  {way}: tally {tally:.1} ns, {each:.1} bytes a call (goal 30 ns, 16 bytes)");
         if let Some(uftrace) = &uftrace {
             let theirs = ["record", "--no-libcall", "-d", "cost.uftrace", &program, &count];
-            let other = best(bench, uftrace, &theirs)? - plain;
-            let each = bytes(&bench.dir.join("cost.uftrace"), "dat")? as f64 / (CALLS * ROUNDS) as f64;
-            print!("; uftrace {other:.1} ns, {each:.1} bytes: {:.1}x", other / tally);
+            match best(bench, uftrace, &theirs) {
+                Ok(other) => {
+                    let other = other - plain;
+                    let each =
+                        bytes(&bench.dir.join("cost.uftrace"), "dat")? as f64 / (CALLS * ROUNDS) as f64;
+                    print!("; uftrace {other:.1} ns, {each:.1} bytes: {:.1}x", other / tally);
+                }
+                Err(_) => print!("; uftrace can't"),
+            }
         }
         println!();
     }
