@@ -156,7 +156,7 @@ fn filters_while_recording_leave_out_what_they_say() {
         return;
     };
     let (wanted, got, text) = record(&program, &["-N", "fib"]);
-    let without_fib: u64 = wanted["leaf"] - (wanted["fib"] + 1) / 2;
+    let without_fib: u64 = wanted["leaf"] - wanted["fib"].div_ceil(2);
     assert_eq!((got.get("fib"), got["leaf"]), (None, without_fib), "{text}");
     let (_, got, text) = record(&program, &["-F", "jumper"]);
     assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 8)]), "{text}");

@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(buffer.len(), 8);
         assert_eq!(*buffer.bytes(2..6), *b"cdef");
         assert!(matches!(buffer.bytes(4..7), Cow::Borrowed(b"efg")));
-        assert_eq!(buffer.runs().collect::<Vec<_>>(), [0..8]);
+        assert!(buffer.runs().eq(std::iter::once(0..8)));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         let gap = buffer(&[(0, b"abcd"), (10, b"kl")]);
         assert_eq!(gap.runs().collect::<Vec<_>>(), [0..4, 4..6]);
         let twice = buffer(&[(0, b"abcd"), (2, b"cdef")]);
-        assert_eq!(twice.runs().collect::<Vec<_>>(), [0..6]);
+        assert!(twice.runs().eq(std::iter::once(0..6)));
         assert_eq!(*twice.bytes(0..6), *b"abcdef");
     }
 
