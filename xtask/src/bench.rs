@@ -45,6 +45,7 @@ const ENTRIES: &[Entry] = &[
     ("bytes", live::bytes),
     ("slowdown", live::slowdown),
     ("complete", live::complete),
+    ("off-cpu", live::off_cpu),
     ("report", files::report),
     ("script", files::script),
     ("inline", files::inline),

@@ -112,3 +112,43 @@ pub fn stat(bench: &Bench) -> Result<()> {
     tell("stat true", perf, tally);
     Ok(())
 }
+
+/// Pipe ping-pong pinned to one CPU, alone and while recorded; each the best of five, in turn.
+pub fn off_cpu(bench: &Bench) -> Result<()> {
+    const LOOPS: f64 = 200_000.0;
+    let pipe = ["taskset", "-c", "1", "perf", "bench", "sched", "pipe", "-l", "200000"];
+    let perf_g = ["record", "-q", "-e", "sched:sched_switch", "-g", "-o", "off-perf.data", "--"];
+    let tally_off = ["record", "-q", "--off-cpu", "-o", "off-tally.data", "--"];
+    let runs: [(&std::path::Path, &[&str]); 3] =
+        [(pipe[0].as_ref(), &[]), ("perf".as_ref(), &perf_g), (&bench.tally, &tally_off)];
+    let mut best = [f64::MAX; 3];
+    for _ in 0..5 {
+        for (index, (program, options)) in runs.iter().enumerate() {
+            let skip = usize::from(index == 0);
+            let args: Vec<&str> = options.iter().chain(&pipe[skip..]).copied().collect();
+            best[index] = best[index].min(us_per_operation(bench, program, &args)?);
+        }
+    }
+    let bytes = |file: &str| Ok::<_, anyhow::Error>(std::fs::metadata(bench.dir.join(file))?.len() as f64);
+    let [alone, perf, tally] = best;
+    println!(
+        "  alone {alone:.2} us, perf record -e sched:sched_switch -g {perf:.2} ({:.2}x), tally record --off-cpu \
+         {tally:.2} ({:.2}x, goal 1.15x)",
+        perf / alone,
+        tally / alone
+    );
+    let switches = 2.0 * LOOPS;
+    println!(
+        "  bytes a switch: perf {:.0}, tally {:.2} (goal 1, samples of the CPU included)",
+        bytes("off-perf.data")? / switches,
+        bytes("off-tally.data")? / switches
+    );
+    Ok(())
+}
+
+fn us_per_operation(bench: &Bench, program: &std::path::Path, args: &[&str]) -> Result<f64> {
+    let run = process::capture(&mut bench.command(program, args), LIMIT)?;
+    let text = run.text();
+    let line = text.lines().find(|line| line.contains("usecs/op")).context("perf bench tells no time")?;
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).context("a number of us")
+}
