@@ -11,10 +11,11 @@ pub struct FunctionFlow {
     pub entry: Option<Svma>,
     /// It jumps back to `entry`: seeing it does not mean a new call.
     pub loops: bool,
-    /// Its return instructions, and the unconditional direct jumps out of it, ascending.
-    pub leaves: Vec<Svma>,
-    /// Some of those are jumps.
-    pub tail_jumps: bool,
+    /// Its return instructions, ascending.
+    pub returns: Vec<Svma>,
+    /// The unconditional direct jumps out of it and where they go, ascending: calls in the place of a return, or the
+    /// way to a part of the function that the compiler put elsewhere.
+    pub jumps: Vec<(Svma, Svma)>,
     /// It may also be left by a conditional jump or a computed one.
     pub jumps_out: bool,
     /// Targets of its direct calls and jumps out, in order.
@@ -64,32 +65,21 @@ impl FunctionFlow {
     /// Takes one instruction, which `is_out` if it branches out of the function.
     fn take(&mut self, instruction: &Instruction, is_out: bool, probeable: bool) {
         let target = Svma(instruction.near_branch_target());
-        let leaves = match instruction.flow_control() {
-            FlowControl::Return => true,
+        let at = Svma(instruction.ip());
+        match instruction.flow_control() {
+            FlowControl::Return if probeable => self.returns.push(at),
+            FlowControl::Return => self.jumps_out = true,
             FlowControl::UnconditionalBranch if is_out => {
-                self.tail_jumps = true;
                 self.callees.push(target);
-                true
+                if probeable { self.jumps.push((at, target)) } else { self.jumps_out = true }
             }
             FlowControl::ConditionalBranch if is_out => {
                 self.jumps_out = true;
                 self.callees.push(target);
-                false
             }
-            FlowControl::Call if instruction.is_call_near() => {
-                self.callees.push(target);
-                false
-            }
-            FlowControl::IndirectBranch => {
-                self.jumps_out = true;
-                false
-            }
-            _ => false,
-        };
-        if leaves && probeable {
-            self.leaves.push(Svma(instruction.ip()));
-        } else if leaves {
-            self.jumps_out = true;
+            FlowControl::Call if instruction.is_call_near() => self.callees.push(target),
+            FlowControl::IndirectBranch => self.jumps_out = true,
+            _ => {}
         }
     }
 }
@@ -147,7 +137,8 @@ mod tests {
             0xe9, 0xf1, 0x1f, 0x00, 0x00, // 100a: jmp 3000
         ];
         let flow = flow_of(&code, 0x1000);
-        assert_eq!(flow.leaves, [Svma(0x1007), Svma(0x100a)]);
+        assert_eq!(flow.returns, [Svma(0x1007)]);
+        assert_eq!(flow.jumps, [(Svma(0x100a), Svma(0x3000))]);
         assert_eq!(flow.callees, [Svma(0x2000), Svma(0x3000)]);
         assert!(!flow.jumps_out && !flow.damaged);
     }

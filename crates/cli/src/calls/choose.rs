@@ -2,8 +2,9 @@
 
 use anyhow::{Context, bail};
 use dso::unwind::UnwindInfo;
-use dso::{DebugSearch, Loader, ObjectFile, Svma, SymbolTable, Wanted};
+use dso::{DebugSearch, FunctionFlow, Loader, ObjectFile, Svma, SymbolTable, Wanted};
 use record::calls::{Exits, Function, Object};
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -163,7 +164,7 @@ impl Chosen {
                 continue;
             };
             at = end.0;
-            let probed = finder.probe((start, end), format!("function {:#x}", start.0), object);
+            let probed = finder.probe(&[(start, end)], format!("function {:#x}", start.0), object);
             self.take(probed);
         }
     }
@@ -184,7 +185,9 @@ impl Chosen {
         let shown = source.path.display();
         let loaded = loader.load(&wanted).map_err(|why| anyhow::anyhow!("can't read {shown}: {why}"))?;
         let file = loaded.object().with_context(|| format!("{shown} is no ELF file"))?;
-        let mut finder = Finder { file, symbols: loaded.symbols(), lines: None, wish, source };
+        let symbols = loaded.symbols();
+        let cold = symbols.iter().filter_map(|s| Some((s.name.strip_suffix(".cold")?, (s.start, s.end))));
+        let mut finder = Finder { file, symbols, cold: cold.collect(), lines: None, wish, source };
         let number = self.objects.len();
         self.objects.push(Object { path: source.path.clone(), pid: source.pid });
         for start in finder.starts() {
@@ -201,6 +204,8 @@ impl Chosen {
 struct Finder<'a> {
     file: &'a Arc<ObjectFile>,
     symbols: &'a SymbolTable,
+    /// Of a function, where the compiler put what it thinks is seldom run: first address and the one past the last.
+    cold: FxHashMap<&'a str, (Svma, Svma)>,
     lines: Option<dso::LineResolver>,
     wish: &'a Wish,
     source: &'a Source,
@@ -265,28 +270,59 @@ impl Finder<'_> {
         if self.wish.exits == Exits::Return && KEEP_RETURN_ADDRESS.contains(&symbol.name) {
             return Err(KEEPS);
         }
-        self.probe((symbol.start, symbol.end), dso::demangle(symbol.name).into_owned(), object)
+        let cold = self.cold.get(symbol.name).copied();
+        let ranges: Vec<_> = [(symbol.start, symbol.end)].into_iter().chain(cold).collect();
+        self.probe(&ranges, dso::demangle(symbol.name).into_owned(), object)
     }
 
+    /// The probes of the function that lies in `ranges`, the one with its entry first.
     fn probe(
         &self,
-        (start, end): (Svma, Svma),
+        ranges: &[(Svma, Svma)],
         name: String,
         object: usize,
     ) -> Result<(String, Function), &'static str> {
-        let flow = dso::function_flow(self.file, start, end).ok_or("in code of another processor")?;
+        let flow_of = |&(start, end): &(Svma, Svma)| dso::function_flow(self.file, start, end);
+        let flows: Option<Vec<FunctionFlow>> = ranges.iter().map(flow_of).collect();
+        let flows = flows.ok_or("in code of another processor")?;
         let by_returns = self.wish.exits == Exits::Return;
-        if by_returns && start == self.file.entry() {
+        if by_returns && ranges[0].0 == self.file.entry() {
             return Err(KEEPS);
         }
-        if flow.damaged {
+        if flows.iter().any(|flow| flow.damaged) {
             return Err("with bytes that are no instructions");
         }
         let offset = |svma: Svma| self.file.file_offset_of(svma).map(|offset| offset.0);
-        let leaves = flow.leaves.into_iter().filter_map(offset).collect();
-        let entry = flow.entry.ok_or("whose first instruction can't be probed")?;
+        let tail_jumps = tail_jumps(ranges, &flows);
+        let returns = flows.iter().flat_map(|flow| &flow.returns);
+        let leaves = returns.chain(&tail_jumps).filter_map(|leave| offset(*leave)).collect();
+        let entry = flows[0].entry.ok_or("whose first instruction can't be probed")?;
         let offset = offset(entry).ok_or("not in the file")?;
-        let jumps_out = flow.jumps_out || by_returns && flow.tail_jumps;
-        Ok((name, Function { object, offset, leaves, jumps_out, loops: flow.loops }))
+        let jumps_out = flows.iter().any(|flow| flow.jumps_out) || by_returns && !tail_jumps.is_empty();
+        Ok((name, Function { object, offset, leaves, jumps_out, loops: flows[0].loops }))
+    }
+}
+
+/// The jumps that end a function whose parts lie in `ranges`: those between its parts don't.
+fn tail_jumps(ranges: &[(Svma, Svma)], flows: &[FunctionFlow]) -> Vec<Svma> {
+    let is_inside = |to: Svma| ranges.iter().any(|(start, end)| (*start..*end).contains(&to));
+    let jumps = flows.iter().flat_map(|flow| &flow.jumps);
+    jumps.filter(|(_, to)| !is_inside(*to)).map(|(at, _)| *at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_to_the_cold_part_of_a_function_and_back_does_not_end_it() {
+        let ranges = [(Svma(0x1000), Svma(0x1100)), (Svma(0x400), Svma(0x440))];
+        let jumps = [
+            vec![(Svma(0x1010), Svma(0x400)), (Svma(0x1020), Svma(0x2000))],
+            vec![(Svma(0x430), Svma(0x1018))],
+        ];
+        let flows = jumps.map(|jumps| FunctionFlow { jumps, ..FunctionFlow::default() });
+        assert_eq!(tail_jumps(&ranges, &flows), [Svma(0x1020)]);
+        assert_eq!(tail_jumps(&ranges[..1], &flows[..1]), [Svma(0x1010), Svma(0x1020)]);
     }
 }

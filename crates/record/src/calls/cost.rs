@@ -65,7 +65,7 @@ fn own_function() -> Option<(PathBuf, Function)> {
     let object = ObjectFile::open(&path).ok()?;
     let start = object.svma_of(FileOffset(address.0 - map.start + map.pgoff))?;
     let flow = dso::function_flow(&object, start, Svma(start.0 + MOST_CODE_BYTES))?;
-    let leave = object.file_offset_of(*flow.leaves.first()?)?;
+    let leave = object.file_offset_of(*flow.returns.first()?)?;
     let offset = object.file_offset_of(flow.entry?)?.0;
     Some((path, Function { object: 0, offset, leaves: vec![leave.0], jumps_out: false, loops: false }))
 }
