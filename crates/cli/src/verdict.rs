@@ -36,6 +36,10 @@ pub fn judge(profile: &Profile, summary: &RunSummary, change: &SystemChange) -> 
     let hardware = summary.counter("cycles").zip(summary.counter("instructions"));
     facts.ipc = hardware.filter(|(c, _)| c.value > 0).map(|(c, i)| i.value as f64 / c.value as f64);
     facts.system = system_facts(change);
+    // The kernel counts new threads as forks too: those of the target are known, and no processes.
+    let new_threads = view.threads.iter().filter(|thread| thread.tid != thread.pid).count();
+    facts.system.forks_per_s =
+        change.forks_per_s.map(|forks| (forks - new_threads as f64 / seconds).max(0.0));
     Judgement { findings: verdict(&facts), wall: view }
 }
 

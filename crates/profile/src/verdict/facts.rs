@@ -31,7 +31,7 @@ pub struct SystemFacts {
     pub throttled: Option<f64>,
     /// Time throttled, ns.
     pub throttled_ns: Option<u64>,
-    /// Processes forked a second.
+    /// Processes, and threads of other programs, started a second.
     pub forks_per_s: Option<f64>,
     /// TCP segments sent again, share of those sent.
     pub tcp_retransmitted: Option<f64>,

@@ -67,6 +67,8 @@ pub(super) fn network(facts: &Facts) -> Option<Finding> {
 pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
     let least = if facts.waiting_for_cpu() > 0.1 { 50.0 } else { 500.0 };
     let rate = facts.system.forks_per_s.filter(|&rate| rate > least)?;
-    let claim = format!("Short processes: {rate:.0} are started a second on this machine.");
+    let claim = format!(
+        "Short processes: {rate:.0} of them, or threads of other programs, are started a second on this machine."
+    );
     finding((rate / 1500.0).min(0.5), claim, vec![], vec![], "tally record -e sched:sched_process_exec -a")
 }
