@@ -10,6 +10,7 @@ use gimli::{BaseAddresses, CfaRule, EndianSlice, RegisterRule, RunTimeEndian, Un
 use super::arch::{Arch, Arm64, SAVED, X86};
 use super::expression::{decode, register_index};
 use super::rule::{Cfa, Restore, Row, Step};
+use super::start_code::StartCode;
 use crate::{Bytes, Machine, ObjectFile};
 
 type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -25,6 +26,7 @@ pub(super) struct Cfi {
     debug_frame: Bytes,
     eh_index: OnceLock<Index>,
     debug_index: OnceLock<Index>,
+    start_code: StartCode,
 }
 
 /// Entries by address: (first, past the last, offset in the section).
@@ -48,6 +50,7 @@ impl Cfi {
             debug_frame: bytes(".debug_frame").unwrap_or_else(|| Bytes::from_vec(Vec::new())),
             eh_index: OnceLock::new(),
             debug_index: OnceLock::new(),
+            start_code: StartCode::new(object),
         }
     }
 
@@ -58,7 +61,10 @@ impl Cfi {
 
     /// What is said of the code at `svma`.
     pub(super) fn step(&self, context: &mut UnwindContext<usize>, svma: u64) -> Step {
-        self.eh_step(context, svma).or_else(|| self.debug_step(context, svma)).unwrap_or(Step::Nothing)
+        self.eh_step(context, svma)
+            .or_else(|| self.debug_step(context, svma))
+            .or_else(|| self.start_code.step(svma))
+            .unwrap_or(Step::Nothing)
     }
 
     /// First address and the one past the last of the function around `svma`.

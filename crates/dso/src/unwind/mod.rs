@@ -14,6 +14,7 @@ mod registers;
 mod rule;
 mod rule_cache;
 mod space;
+mod start_code;
 mod walk;
 
 pub use registers::{Aarch64, Regs, X86_64};
