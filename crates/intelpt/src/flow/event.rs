@@ -9,7 +9,7 @@ pub enum What {
     Call,
     /// A return.
     Return,
-    /// A jump that leaves its function (see [`Image::unit`]).
+    /// A jump that leaves its function (see `Image::unit`).
     Jump,
     /// Tracing begins at `to`.
     Begin,
@@ -58,7 +58,7 @@ pub struct Event {
     pub next: u64,
     /// Address it went to; 0 where there is none.
     pub to: u64,
-    /// The number of the function at `to` (see [`Image::unit`]); 0 where there is no `to`.
+    /// The number of the function at `to` (see `Image::unit`); 0 where there is no `to`.
     pub unit: u32,
     /// `to` is that function's first instruction.
     pub at_start: bool,

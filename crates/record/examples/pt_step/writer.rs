@@ -133,13 +133,14 @@ impl<'a> Writer<'a> {
         self.flush(tsc);
         self.cyc(tsc);
         self.put(&Packet::Psb, tsc);
-        self.last_ip = LastIp::default();
         self.returns.clear();
         self.times(tsc);
         self.put(&Packet::ModeExec { bits: 64, interrupts: false }, tsc);
         if self.on {
-            let ip = self.last_ip.compress(ip);
-            self.put(&Packet::Fup(ip), tsc);
+            let whole = self.whole(ip);
+            self.put(&Packet::Fup(whole), tsc);
+        } else {
+            self.last_ip = LastIp::default();
         }
         self.put(&Packet::PsbEnd, tsc);
         self.since_psb = self.stream.bytes.len();
@@ -174,14 +175,21 @@ impl<'a> Writer<'a> {
         self.returns.clear();
         self.times(tsc);
         if self.on {
-            self.last_ip = LastIp::default();
-            let ip6 = Ip { ip_bytes: 3, payload: ip & ((1 << 48) - 1) };
-            self.last_ip.update(ip6);
-            self.put(&Packet::Fup(ip6), tsc);
+            let whole = self.whole(ip);
+            self.put(&Packet::Fup(whole), tsc);
             truth.say(self.running, tsc, "begin", 0, ip);
         } else {
             self.last_ip = LastIp::default();
         }
+    }
+
+    /// `ip` with all its bits, for a place where nothing earlier counts. A processor may send low addresses shorter
+    /// behind a PSB, since that sets the last address to 0; perf 6.1 does not set it in the middle of a trace.
+    fn whole(&mut self, ip: u64) -> Ip {
+        let whole = Ip { ip_bytes: 3, payload: ip & ((1 << 48) - 1) };
+        self.last_ip = LastIp::default();
+        self.last_ip.update(whole);
+        whole
     }
 }
 
