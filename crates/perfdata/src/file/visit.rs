@@ -29,6 +29,8 @@ struct Pass<'p, 'a, 'f> {
     sink: &'f mut Sink<'f>,
     diagnostics: Diagnostics,
     sorter: Sorter,
+    /// Sorted, not yet handed out: many rounds are shorter than a batch.
+    ready: Vec<Key>,
     segments: BTreeMap<u32, Segment>,
     next_segment: u32,
     inflater: Option<Inflater>,
@@ -50,6 +52,7 @@ pub(super) fn visit<'f>(
         sink,
         diagnostics: Diagnostics::default(),
         sorter: Sorter::default(),
+        ready: Vec::new(),
         segments: BTreeMap::new(),
         next_segment: 1,
         inflater: None,
@@ -80,7 +83,8 @@ impl<'a> Pass<'_, 'a, '_> {
         }
         self.emit(&mut items)?;
         let rest = self.sorter.finish();
-        self.deliver(data, base, &rest)
+        self.ready.extend(rest);
+        self.deliver_ready(data, base)
     }
 
     /// What is left behind the last whole record.
@@ -130,7 +134,10 @@ impl<'a> Pass<'_, 'a, '_> {
         match type_ {
             PERF_RECORD_FINISHED_ROUND if self.order == Order::Time => {
                 let keys = self.sorter.finish_round();
-                self.deliver(data, base, &keys)
+                self.ready.extend(keys);
+                // Decompressed blocks are memory of our own: they go as soon as they may.
+                let is_due = self.ready.len() >= self.batch || !self.segments.is_empty();
+                if is_due { self.deliver_ready(data, base) } else { ControlFlow::Continue(()) }
             }
             PERF_RECORD_COMPRESSED | PERF_RECORD_COMPRESSED2 => {
                 self.emit(items)?;
@@ -249,6 +256,14 @@ impl<'a> Pass<'_, 'a, '_> {
             self.segments.insert(id, Segment { bytes, offset, waiting });
         }
         ControlFlow::Continue(())
+    }
+
+    fn deliver_ready(&mut self, data: &'a [u8], base: u64) -> ControlFlow<()> {
+        let mut keys = std::mem::take(&mut self.ready);
+        let flow = self.deliver(data, base, &keys);
+        keys.clear();
+        self.ready = keys;
+        flow
     }
 
     /// Hands out sorted keys in batches, then drops the blocks that are done.
