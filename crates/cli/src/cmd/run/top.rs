@@ -7,6 +7,8 @@ use profile::view::report::{ReportOpts, ReportRow, Section, SortKey, Value, repo
 
 /// Part of its caller's time that a callee on the hot path has at least.
 const LEAST_PART: f64 = 0.4;
+/// Part of all time that every step of the hot path has at least.
+const LEAST_OF_ALL: f64 = 0.05;
 /// Functions per list that are worth keeping.
 const KEPT: usize = 50;
 
@@ -89,7 +91,8 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
     while let Some(next) = heaviest[at.index()] {
         let (total, next_total) = (totals[at.index()].0, totals[next.index()].0);
         let is_inside = !path.is_empty();
-        if tree.node(at).own >= next_total || (is_inside && (next_total as f64) < total as f64 * LEAST_PART) {
+        let least = (total as f64 * LEAST_PART).max(all as f64 * LEAST_OF_ALL);
+        if tree.node(at).own >= next_total || (is_inside && (next_total as f64) < least) {
             break;
         }
         at = next;
@@ -112,5 +115,19 @@ mod tests {
         let mut tree = crate::input::folded::read(text).tree;
         let path: Vec<_> = hottest_path(&mut tree).into_iter().map(|step| (step.name, step.percent)).collect();
         assert_eq!(path, [("main".to_owned(), 100.0), ("hot".to_owned(), 90.0)]);
+    }
+
+    #[test]
+    fn the_hot_path_ends_where_little_time_is_left() {
+        // Each function has half of its time in the next one, and a quarter in each of two others.
+        let (mut path, mut lines, mut left) = ("p;main".to_owned(), String::new(), 1024);
+        while left >= 16 {
+            path += ";f";
+            lines += &format!("{path};a {0}\n{path};b {0}\n", left / 4);
+            left /= 2;
+        }
+        let mut tree = crate::input::folded::read(lines.as_bytes()).tree;
+        let shares: Vec<f64> = hottest_path(&mut tree).into_iter().map(|step| step.percent).collect();
+        assert_eq!(shares.len(), 6, "main, f and 50, 25, 13 and 6 %: {shares:?}");
     }
 }
