@@ -9,12 +9,13 @@ use perfdata::{Order, PerfData, Record};
 const TALLY: &str = env!("CARGO_BIN_EXE_tally");
 
 /// A shell that works for about half a second.
+/// At 3,000 samples a second that is some 100 MB of stacks, and the pipe holds 64 KiB.
 const BURN: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
 
 #[test]
 fn a_slow_reader_of_the_pipe_gets_every_sample_with_its_stack() {
     let mut tally = Command::new(TALLY)
-        .args(["record", "-v", "-F", "max", "-o", "-", "--", "sh", "-c", BURN])
+        .args(["record", "-v", "-F", "3000", "-o", "-", "--", "sh", "-c", BURN])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -143,4 +143,16 @@ impl Profile {
         }
         counts
     }
+
+    /// How many frames of which DSOs have no name for this reason.
+    #[must_use]
+    pub fn missing_names_by_dso(&self, why: dso::Missing) -> BTreeMap<DsoId, u64> {
+        let mut counts = BTreeMap::new();
+        for (frame, state) in self.frames.entries().iter().zip(&self.names.by_frame) {
+            if *state == NameState::Missing(why) {
+                *counts.entry(frame.dso).or_default() += 1;
+            }
+        }
+        counts
+    }
 }

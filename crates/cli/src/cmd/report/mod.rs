@@ -17,6 +17,7 @@ use anyhow::{Context, bail};
 use std::io::{IsTerminal, Write};
 use dso::Mmap;
 use perfdata::PerfData;
+use profile::profile::Profile;
 use profile::reason::{Diagnostics, Reason};
 use std::path::Path;
 use std::process::ExitCode;
@@ -146,8 +147,29 @@ fn tell_cut_stacks(found: &Diagnostics) {
     out::note(&format!("tally report: {percent:.1}% of the stacks are cut short ({})", causes.join(", ")));
 }
 
+/// Files named one by one.
+const NAMED_FILES: usize = 3;
+
+/// Files that are not the ones recorded: names taken from them would be wrong.
+fn tell_changed_files(profile: &Profile) {
+    let changed = profile.missing_names_by_dso(dso::Missing::BuildIdMismatch);
+    if changed.is_empty() {
+        return;
+    }
+    let path = |id| out::harmless(&profile.dsos.of(id).path).into_owned();
+    let mut named: Vec<String> = changed.keys().take(NAMED_FILES).map(|&id| path(id)).collect();
+    if changed.len() > NAMED_FILES {
+        named.push(format!("{} more", changed.len() - NAMED_FILES));
+    }
+    out::note(&format!(
+        "tally report: changed since recording (build-id differs), so without names: {}; --symfs DIR finds the old ones",
+        named.join(", ")
+    ));
+}
+
 /// Damage and losses go to standard error, one line each.
 fn tell_problems(recording: &Recording, verbose: bool) {
+    tell_changed_files(&recording.profile);
     let found = &recording.diagnostics;
     if let Some(first) = found.problems.first() {
         let more = found.problem_count.saturating_sub(1);
