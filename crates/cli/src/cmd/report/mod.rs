@@ -19,6 +19,7 @@ use dso::Mmap;
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::reason::{Diagnostics, Reason};
+use profile::table::DsoKind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -152,7 +153,9 @@ const NAMED_FILES: usize = 3;
 
 /// Files that are not the ones recorded: names taken from them would be wrong.
 fn tell_changed_files(profile: &Profile) {
-    let changed = profile.missing_names_by_dso(dso::Missing::BuildIdMismatch);
+    let mut changed = profile.missing_names_by_dso(dso::Missing::BuildIdMismatch);
+    // Another kernel's vdso is no file that anybody keeps.
+    changed.retain(|&id, _| profile.dsos.of(id).kind == DsoKind::File);
     if changed.is_empty() {
         return;
     }
