@@ -8,7 +8,7 @@
 use crate::profile::{NameState, Profile};
 use crate::source::{DsoSource, NamedFrame, Want};
 use crate::table::{DsoId, FrameId, InlineFrame, Symbol};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The frames of one DSO that still lack what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,15 +144,10 @@ impl Profile {
         counts
     }
 
-    /// How many frames of which DSOs have no name for this reason.
+    /// The DSOs that have frames without a name for this reason.
     #[must_use]
-    pub fn missing_names_by_dso(&self, why: dso::Missing) -> BTreeMap<DsoId, u64> {
-        let mut counts = BTreeMap::new();
-        for (frame, state) in self.frames.entries().iter().zip(&self.names.by_frame) {
-            if *state == NameState::Missing(why) {
-                *counts.entry(frame.dso).or_default() += 1;
-            }
-        }
-        counts
+    pub fn dsos_missing_names(&self, why: dso::Missing) -> BTreeSet<DsoId> {
+        let frames = self.frames.entries().iter().zip(&self.names.by_frame);
+        frames.filter(|(_, state)| **state == NameState::Missing(why)).map(|(frame, _)| frame.dso).collect()
     }
 }

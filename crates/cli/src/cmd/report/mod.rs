@@ -153,14 +153,14 @@ const NAMED_FILES: usize = 3;
 
 /// Files that are not the ones recorded: names taken from them would be wrong.
 fn tell_changed_files(profile: &Profile) {
-    let mut changed = profile.missing_names_by_dso(dso::Missing::BuildIdMismatch);
+    let mut changed = profile.dsos_missing_names(dso::Missing::BuildIdMismatch);
     // Another kernel's vdso is no file that anybody keeps.
-    changed.retain(|&id, _| profile.dsos.of(id).kind == DsoKind::File);
+    changed.retain(|&id| profile.dsos.of(id).kind == DsoKind::File);
     if changed.is_empty() {
         return;
     }
     let path = |id| out::harmless(&profile.dsos.of(id).path).into_owned();
-    let mut named: Vec<String> = changed.keys().take(NAMED_FILES).map(|&id| path(id)).collect();
+    let mut named: Vec<String> = changed.iter().take(NAMED_FILES).map(|&id| path(id)).collect();
     if changed.len() > NAMED_FILES {
         named.push(format!("{} more", changed.len() - NAMED_FILES));
     }
