@@ -82,8 +82,12 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
 /// # Errors
 /// If it can't be read.
 pub fn read(path: &Path, map: &Mmap, file: &PerfData<'_>) -> anyhow::Result<Recording> {
-    let opts = LoadOpts { session: SessionOpts::default(), want: Want::Names, symfs: None };
-    load::load_file(file, opts, &mut Progress::on_stderr(path, map))
+    load::load_file(file, load_opts(), &mut Progress::on_stderr(path, map))
+}
+
+/// All that waits need.
+pub fn load_opts() -> LoadOpts {
+    LoadOpts { session: SessionOpts::default(), want: Want::Names, symfs: None }
 }
 
 /// `500us`, `1ms`, `2s`; plain numbers are ms.

@@ -41,9 +41,7 @@ pub struct Args {
 /// # Errors
 /// If the recording can't be read or says nothing about time off the CPU.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let map = load::open(&args.input)?;
-    let file = load::parse(&args.input, &map)?;
-    let recording = wall::read(&args.input, &map, &file)?;
+    let recording = load::load(&args.input, wall::load_opts())?;
     let profile = &recording.profile;
     if profile.off_cpu.source.is_none() || profile.off_cpu.totals.is_empty() {
         bail!("{}: no times of threads in it: record with tally record --off-cpu", args.input.display());
