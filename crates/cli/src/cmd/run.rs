@@ -5,14 +5,12 @@ mod json;
 mod top;
 
 use crate::flame::{Tree, TreeOpts};
-use crate::load::{self, LoadOpts, Progress, Recording};
+use crate::load::{self, Recording};
 use crate::svg::{self, Palette, SvgOpts};
 use crate::symbols::name_after_unwind_tables;
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
-use crate::{out, term, verdict};
+use crate::{out, term, verdict, wall};
 use anyhow::{Context, bail};
-use profile::session::SessionOpts;
-use profile::source::Want;
 use crate::recording::{self, SamplingArgs, TargetArgs};
 use record::Whom;
 use record::opts::{KeepFiles, Output, RecordOpts};
@@ -130,10 +128,7 @@ fn width() -> usize {
 }
 
 fn read(path: &Path) -> anyhow::Result<Recording> {
-    let map = load::open(path)?;
-    let file = load::parse(path, &map)?;
-    let opts = LoadOpts { session: SessionOpts::default(), want: Want::Names, symfs: None };
-    let mut recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?;
+    let mut recording = load::load(path, wall::load_opts())?;
     name_after_unwind_tables(&mut recording.profile, &recording.files);
     Ok(recording)
 }
