@@ -7,6 +7,7 @@ mod aux;
 mod kernel;
 mod lost;
 mod mmap;
+mod name;
 mod task;
 mod user;
 
@@ -14,6 +15,7 @@ pub use aux::{Aux, Auxtrace, AuxtraceError, AuxtraceInfo};
 pub use kernel::{BpfEvent, CallchainDeferred, Cgroup, Ksymbol, TextPoke};
 pub use lost::{Lost, Read, Throttle};
 pub use mmap::{FileId, Mmap};
+pub use name::type_name;
 pub use task::{Comm, Namespaces, Switch, Task};
 pub(crate) use user::PERF_RECORD_MISC_BUILD_ID_SIZE;
 pub use user::{

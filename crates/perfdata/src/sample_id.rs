@@ -48,27 +48,14 @@ impl SampleId {
     #[inline]
     pub(crate) fn parse(mut w: Wire<'_>, sample_type: u64) -> Option<SampleId> {
         let has = |bit| sample_type & bit != 0;
-        let mut s = SampleId::default();
-        if has(PERF_SAMPLE_TID) {
-            s.pid_tid = Some((w.u32()?, w.u32()?));
-        }
-        if has(PERF_SAMPLE_TIME) {
-            s.time_ns = Some(w.u64()?);
-        }
-        if has(PERF_SAMPLE_ID) {
-            s.id = Some(w.u64()?);
-        }
-        if has(PERF_SAMPLE_STREAM_ID) {
-            s.stream_id = Some(w.u64()?);
-        }
-        if has(PERF_SAMPLE_CPU) {
-            s.cpu = Some(w.u32()?);
-            w.u32()?;
-        }
-        if has(PERF_SAMPLE_IDENTIFIER) {
-            s.identifier = Some(w.u64()?);
-        }
-        Some(s)
+        Some(SampleId {
+            pid_tid: w.pair_if(has(PERF_SAMPLE_TID))?,
+            time_ns: w.u64_if(has(PERF_SAMPLE_TIME))?,
+            id: w.u64_if(has(PERF_SAMPLE_ID))?,
+            stream_id: w.u64_if(has(PERF_SAMPLE_STREAM_ID))?,
+            cpu: w.pair_if(has(PERF_SAMPLE_CPU))?.map(|(cpu, _reserved)| cpu),
+            identifier: w.u64_if(has(PERF_SAMPLE_IDENTIFIER))?,
+        })
     }
 
     /// Appends the trailer; a field that is `None` though its bit is set becomes 0.

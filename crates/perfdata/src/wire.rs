@@ -111,6 +111,18 @@ impl<'a> Wire<'a> {
         Some(self.endian.u64(self.array()?))
     }
 
+    /// The next integer if the layout has it: `Some(None)` if not, `None` if the bytes end before it.
+    #[inline]
+    pub(crate) fn u64_if(&mut self, has: bool) -> Option<Option<u64>> {
+        if has { self.u64().map(Some) } else { Some(None) }
+    }
+
+    /// The next two 32-bit integers, in their order in the file, if the layout has them; otherwise as [`Self::u64_if`].
+    #[inline]
+    pub(crate) fn pair_if(&mut self, has: bool) -> Option<Option<(u32, u32)>> {
+        if has { Some(Some((self.u32()?, self.u32()?))) } else { Some(None) }
+    }
+
     /// The next `len` bytes; `None` (and nothing consumed) if there are fewer.
     #[inline]
     pub(crate) fn take(&mut self, len: u64) -> Option<&'a [u8]> {

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use perfdata::abi::*;
+use perfdata::record::type_name;
 use perfdata::{ChainEntry, CpuMode, Item, Mode, Order, PerfData, Record, Sample};
 use serde_json::{Value, json};
 
@@ -26,51 +27,10 @@ fn load(name: &str) -> Option<(Vec<u8>, Value)> {
     Some((bytes, serde_json::from_slice(&json).unwrap()))
 }
 
-/// Name of a record type as the expected values spell it.
-fn type_name(type_: u32) -> String {
-    let kernel = [
-        "",
-        "MMAP",
-        "LOST",
-        "COMM",
-        "EXIT",
-        "THROTTLE",
-        "UNTHROTTLE",
-        "FORK",
-        "READ",
-        "SAMPLE",
-        "MMAP2",
-        "AUX",
-        "ITRACE_START",
-        "LOST_SAMPLES",
-        "SWITCH",
-        "SWITCH_CPU_WIDE",
-        "NAMESPACES",
-        "KSYMBOL",
-        "BPF_EVENT",
-        "CGROUP",
-    ];
-    let user = [
-        "HEADER_ATTR",
-        "HEADER_EVENT_TYPE",
-        "HEADER_TRACING_DATA",
-        "HEADER_BUILD_ID",
-        "FINISHED_ROUND",
-        "ID_INDEX",
-        "AUXTRACE_INFO",
-        "AUXTRACE",
-        "AUXTRACE_ERROR",
-        "THREAD_MAP",
-        "CPU_MAP",
-        "STAT_CONFIG",
-        "STAT",
-        "STAT_ROUND",
-        "EVENT_UPDATE",
-        "TIME_CONV",
-        "HEADER_FEATURE",
-    ];
-    let table: (&[&str], u32) = if type_ >= 64 { (&user, 64) } else { (&kernel, 0) };
-    (*table.0.get((type_ - table.1) as usize).unwrap_or(&"?")).to_owned()
+/// Name of a record type as the expected values spell it: what describes the file carries `HEADER_`.
+fn expected_name(type_: u32) -> String {
+    let prefix = if matches!(type_, 64..=67 | 80) { "HEADER_" } else { "" };
+    format!("{prefix}{}", type_name(type_).unwrap_or("?"))
 }
 
 fn sample_values(s: &Sample<'_>) -> BTreeMap<&'static str, u64> {
@@ -329,7 +289,7 @@ fn check(name: &str) {
         }
         Some(at) => assert!(format!("{:?}", d.problems).contains(&at.to_string()), "{:?}", d.problems),
     }
-    let counts: BTreeMap<String, u64> = sums.counts.iter().map(|(t, n)| (type_name(*t), *n)).collect();
+    let counts: BTreeMap<String, u64> = sums.counts.iter().map(|(t, n)| (expected_name(*t), *n)).collect();
     assert_eq!(json!(counts), e["record_counts"]);
     assert_eq!(Some(sums.counts.values().sum::<u64>()), e["n_records"].as_u64());
     check_samples(&sums, &e["samples"]);

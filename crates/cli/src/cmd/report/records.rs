@@ -1,7 +1,7 @@
 //! `report --stats`, `--tasks`, `--mmaps`: what the recording consists of, in perf's form.
 
 use crate::{load, out};
-use perfdata::record::{FileId, Mmap, Task as TaskRecord};
+use perfdata::record::{FileId, Mmap, Task as TaskRecord, type_name};
 use perfdata::{Order, PerfData, Record};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,61 +13,9 @@ const PROT_WRITE: u32 = 2;
 const PROT_EXEC: u32 = 4;
 const MAP_PRIVATE: u32 = 2;
 
-/// Names of the kernel's record types from 1 on, as perf writes them.
-const OF_KERNEL: [&str; 21] = [
-    "MMAP",
-    "LOST",
-    "COMM",
-    "EXIT",
-    "THROTTLE",
-    "UNTHROTTLE",
-    "FORK",
-    "READ",
-    "SAMPLE",
-    "MMAP2",
-    "AUX",
-    "ITRACE_START",
-    "LOST_SAMPLES",
-    "SWITCH",
-    "SWITCH_CPU_WIDE",
-    "NAMESPACES",
-    "KSYMBOL",
-    "BPF_EVENT",
-    "CGROUP",
-    "TEXT_POKE",
-    "AUX_OUTPUT_HW_ID",
-];
-
-/// Names of perf's own record types from 64 on.
-const OF_PERF: [&str; 19] = [
-    "ATTR",
-    "EVENT_TYPE",
-    "TRACING_DATA",
-    "BUILD_ID",
-    "FINISHED_ROUND",
-    "ID_INDEX",
-    "AUXTRACE_INFO",
-    "AUXTRACE",
-    "AUXTRACE_ERROR",
-    "THREAD_MAP",
-    "CPU_MAP",
-    "STAT_CONFIG",
-    "STAT",
-    "STAT_ROUND",
-    "EVENT_UPDATE",
-    "TIME_CONV",
-    "FEATURE",
-    "COMPRESSED",
-    "FINISHED_INIT",
-];
-
-/// The name of record type `kind`; its number if perf 6.1 has no name for it.
-fn type_name(kind: u32) -> String {
-    let at = |names: &[&'static str], first: u32| {
-        let index = usize::try_from(kind.checked_sub(first)?).ok()?;
-        names.get(index).copied()
-    };
-    at(&OF_KERNEL, 1).or_else(|| at(&OF_PERF, 64)).map_or_else(|| format!("type {kind}"), str::to_owned)
+/// The name of record type `kind`; its number if it has no name.
+fn name_of(kind: u32) -> String {
+    type_name(kind).map_or_else(|| format!("type {kind}"), str::to_owned)
 }
 
 /// Records by type, then those of each event that has any.
@@ -92,7 +40,7 @@ pub fn print_stats(file: &PerfData<'_>) -> anyhow::Result<()> {
     let _ = writeln!(text, "{:>16} events: {total:10}", "TOTAL");
     for (&kind, &count) in &found.records {
         let percent = count as f64 * 100.0 / total.max(1) as f64;
-        let _ = writeln!(text, "{:>16} events: {count:10}  ({percent:4.1}%)", type_name(kind));
+        let _ = writeln!(text, "{:>16} events: {count:10}  ({percent:4.1}%)", name_of(kind));
     }
     for (event, counts) in file.events().iter().zip(&of_events) {
         if counts.iter().all(|&count| count == 0) {
@@ -209,10 +157,10 @@ mod tests {
 
     #[test]
     fn record_types_have_perfs_names() {
-        assert_eq!(type_name(perfdata::abi::PERF_RECORD_SAMPLE), "SAMPLE");
-        assert_eq!(type_name(perfdata::abi::PERF_RECORD_AUX_OUTPUT_HW_ID), "AUX_OUTPUT_HW_ID");
-        assert_eq!(type_name(perfdata::abi::PERF_RECORD_FINISHED_INIT), "FINISHED_INIT");
-        assert_eq!(type_name(4000), "type 4000");
+        assert_eq!(name_of(perfdata::abi::PERF_RECORD_SAMPLE), "SAMPLE");
+        assert_eq!(name_of(perfdata::abi::PERF_RECORD_AUX_OUTPUT_HW_ID), "AUX_OUTPUT_HW_ID");
+        assert_eq!(name_of(perfdata::abi::PERF_RECORD_FINISHED_INIT), "FINISHED_INIT");
+        assert_eq!(name_of(4000), "type 4000");
     }
 
     #[test]
