@@ -50,6 +50,13 @@ pub fn width() -> usize {
     asked.or_else(told).filter(|&columns| columns > 0).unwrap_or(80)
 }
 
+/// Lines of the terminal: LINES if set, else what the terminal says, else 24.
+pub fn height() -> usize {
+    let asked = std::env::var("LINES").ok().and_then(|v| v.parse().ok());
+    let told = || crossterm::terminal::size().ok().map(|(_, lines)| usize::from(lines));
+    asked.or_else(told).filter(|&lines| lines > 0).unwrap_or(24)
+}
+
 /// An SGR colour of the small set that reads well on dark and light grounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paint {

@@ -226,7 +226,7 @@ fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
 
 /// Whether the kernel refuses uprobes for calls here; said.
 fn no_uprobes(said: &str) -> bool {
-    let refused = said.contains("uprobes for calls need");
+    let refused = said.contains("uprobes are refused");
     if refused {
         println!("skipped: {}", said.lines().next().unwrap_or_default());
     }
@@ -274,6 +274,57 @@ fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen(
             assert_eq!(counts_of_report(&text), counts_of_program(&said), "{name} {options:?}:\n{text}");
             assert!(text.contains("8 left by longjmp or exception"), "{name} {options:?}:\n{text}");
         }
+    }
+}
+
+/// Of 13 places, with threads and a fork; the same three ways of recording as where BPF is allowed.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn where_bpf_is_denied_plain_perf_events_count_the_same() {
+    let Some(denier) = build("deny_bpf.c", "deny_bpf", "gcc", &["-O2"]) else { return };
+    let Some(program) = build("calls.c", "uprobes-plain", "gcc", &["-O2"]) else { return };
+    let folder = program.with_extension("calls");
+    for options in [&[][..], &["--return-probes"], &["--counts"], &["-t", "1ns"]] {
+        let mut command = Command::new(&denier);
+        command.arg(env!("CARGO_BIN_EXE_tally")).args(["calls", "record", "--uprobes", "--max-rate", "0"]);
+        command.args(options).args(["-P", "/^(leaf|fib|jumper|compare|handler|work)$/", "-o"]);
+        let ran = command.arg(&folder).arg("--").arg(&program).output().expect("it starts");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&said) {
+            return;
+        }
+        assert!(said.contains("without BPF"), "{said}");
+        let (text, own) = (report_of(&folder), String::from_utf8_lossy(&ran.stdout).into_owned());
+        assert_eq!(counts_of_report(&text), counts_of_program(&own), "{options:?}: {said}\n{text}");
+        assert!(text.contains("8 left by longjmp or exception"), "{options:?}:\n{text}");
+    }
+}
+
+/// The last table of `live` is that of a recording, however the program is recorded.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_table_while_it_runs_ends_with_the_counts_of_the_program() {
+    for (name, flags) in [("live-pg", &["-pg"][..]), ("live-uprobes", &["-O2"])] {
+        let Some(program) = build("calls.c", name, "gcc", flags) else { continue };
+        let mut command = tally();
+        command.args([
+            "calls",
+            "live",
+            "--interval",
+            "0.1",
+            "-P",
+            "/^(leaf|fib|jumper|compare|handler|work)$/",
+        ]);
+        let ran = command.args(["--max-rate", "0", "--"]).arg(&program).output().expect("it starts");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&said) {
+            return;
+        }
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let last = text.rsplit_once("after ").expect("a table").1;
+        let mut got = counts_of_report(last.split_once('\n').expect("its head").1);
+        got.remove("main");
+        assert_eq!(got, counts_of_program(&text), "{name}: {said}\n{text}");
     }
 }
 

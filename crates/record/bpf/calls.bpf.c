@@ -414,6 +414,31 @@ INLINE int begin(struct call_event *e, u32 kind)
 	return 1;
 }
 
+/* Kernel functions: loaded for kprobe_multi, or once for each function as fentry and fexit. */
+INLINE void kernel_seen(void *ctx, u32 kind)
+{
+	struct call_event e = {};
+
+	if (!begin(&e, kind))
+		return;
+	e.function = bpf_get_attach_cookie(ctx);
+	put(&e);
+}
+
+SEC("kprobe")
+int on_kernel_enter(void *ctx)
+{
+	kernel_seen(ctx, CALL_KERNEL);
+	return 0;
+}
+
+SEC("kprobe")
+int on_kernel_leave(void *ctx)
+{
+	kernel_seen(ctx, CALL_KERNEL_END);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_fork")
 int call_fork(u64 *ctx)
 {

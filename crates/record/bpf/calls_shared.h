@@ -25,6 +25,8 @@
 #define CALL_FAULT 8    /* a page fault at address sp */
 #define CALL_OFF 9      /* off the CPU for sp ns, up to now */
 #define CALL_BLOCK 10   /* a block request was issued; function: its bytes */
+#define CALL_KERNEL 11  /* entry of a kernel function; function: its number */
+#define CALL_KERNEL_END 12
 
 /* One record of the ring. */
 struct call_event {

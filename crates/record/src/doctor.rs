@@ -62,6 +62,7 @@ pub fn examine() -> Vec<Check> {
         dynamic_events("kprobes", "kprobe"),
         processor_trace(),
         call_probes(),
+        kernel_calls(),
         kernel_symbols(),
         locked_memory(),
         other_processes(),
@@ -263,13 +264,33 @@ fn processor_trace() -> Check {
 
 fn call_probes() -> Check {
     const NAME: &str = "calls of any program";
-    let why = match calls::cost_per_call_ns(calls::Mode::Events, calls::Exits::Sites) {
-        Ok(Some(ns)) => return Check::good(NAME, format!("uprobe_multi, {:.1} µs a call", ns / 1e3)),
+    const REMEDY: &str = "run as root, or: setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker: --cap-add \
+                          BPF --cap-add PERFMON --cap-add SYS_PTRACE, and a seccomp profile that allows bpf";
+    let why = match calls::cost_per_call(calls::Mode::Events, calls::Exits::Sites) {
+        Ok(Some(calls::Cost { ns, way, why_no_bpf })) => {
+            let found = format!("{way}, {:.1} µs a call", ns / 1e3);
+            let Some(why) = why_no_bpf else { return Check::good(NAME, found) };
+            return Check::bad(NAME, Health::Partly, &found, short(&why.to_string()), REMEDY.to_owned());
+        }
         Ok(None) => "a probe in tally's own code was not hit".to_owned(),
-        Err(error) => error.to_string(),
+        Err(error) => short(&error.to_string()),
     };
-    let remedy = "Linux 6.6 or later, and CAP_BPF and CAP_PERFMON (root)".to_owned();
-    Check::bad(NAME, Health::Partly, "programs built with -pg or the like", why, remedy)
+    Check::bad(NAME, Health::Partly, "programs built with -pg or the like", why, REMEDY.to_owned())
+}
+
+/// Kernel functions are really asked for, of a process that makes none of the calls meant.
+fn kernel_calls() -> Check {
+    const NAME: &str = "calls in the kernel";
+    match calls::kernel_functions_by() {
+        Ok(way) => Check::good(NAME, way),
+        Err(why) => Check::bad(
+            NAME,
+            Health::Partly,
+            "system calls, page faults, block requests and waits under the function that caused them",
+            short(&why),
+            "a kernel with CONFIG_FUNCTION_GRAPH_TRACER or CONFIG_FPROBE, and root".to_owned(),
+        ),
+    }
 }
 
 fn kernel_symbols() -> Check {

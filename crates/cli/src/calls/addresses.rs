@@ -30,7 +30,12 @@ pub fn of(chosen: &Chosen, parts: KernelParts) -> Addresses {
     let functions =
         chosen.functions.iter().map(|function| starts[function.object] + function.offset).collect();
     if parts != KernelParts::default() {
-        let _ = writeln!(maps, "{at:x}-{:x} r-xp 00000000 00:00 0 {}", at + ALIGN, kernel::MAPPING);
+        let _ = writeln!(
+            maps,
+            "{at:x}-{:x} r-xp 00000000 00:00 0 {}",
+            at + kernel::FUNCTIONS + kernel::MOST_FUNCTIONS,
+            kernel::MAPPING
+        );
     }
     let jumps_out = chosen.functions.iter().map(|function| function.jumps_out).collect();
     Addresses {
@@ -39,6 +44,7 @@ pub fn of(chosen: &Chosen, parts: KernelParts) -> Addresses {
         system_calls: at,
         fault: at + kernel::FAULT,
         block: at + kernel::BLOCK,
+        kernel_functions: at + kernel::FUNCTIONS,
         maps,
     }
 }

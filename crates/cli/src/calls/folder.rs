@@ -21,6 +21,8 @@ pub struct Thread {
     pub pid: u32,
     /// Thread id, likewise.
     pub tid: u32,
+    /// The file.
+    pub path: PathBuf,
     bytes: Mmap,
 }
 
@@ -190,7 +192,7 @@ fn read_info(path: &Path) -> BTreeMap<String, String> {
 fn read_thread(path: &Path) -> anyhow::Result<Thread> {
     let bytes = Mmap::open(path)?;
     let header = ThreadFile::parse(&bytes)?.header;
-    Ok(Thread { pid: header.pid, tid: header.tid, bytes })
+    Ok(Thread { pid: header.pid, tid: header.tid, path: path.to_owned(), bytes })
 }
 
 fn read_maps(path: &Path) -> anyhow::Result<Maps> {

@@ -3,14 +3,15 @@
 //! They stand as spans under the user's function that caused them.
 
 use anyhow::{Context, bail};
-use record::calls::{Addresses, KernelParts};
+use record::calls::{Addresses, KernelFunction, KernelParts, KernelWish, Source};
+use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::pattern::{self, Pattern};
 use super::record::Args;
 use super::syscalls;
-use crate::out;
 
 /// Name of the pseudo file that these spans belong to.
 pub const MAPPING: &str = "[kernel]";
@@ -20,33 +21,84 @@ pub const NAMES: &str = "kernel";
 pub const FAULT: u64 = 0x1000;
 /// Offset of block requests.
 pub const BLOCK: u64 = 0x1001;
+/// Offset of the first kernel function.
+pub const FUNCTIONS: u64 = 0x2000;
+/// Most kernel functions that are told apart.
+pub const MOST_FUNCTIONS: u64 = 1 << 20;
+/// Where the kernel tells its functions.
+const KALLSYMS: &str = "/proc/kallsyms";
 /// System calls have smaller numbers.
 const SYSTEM_CALLS: usize = 512;
 /// Behind a function's name: it is the kernel's.
 const SUFFIX: &str = "@kernel";
 
-/// What of the kernel is to be recorded; says so when a kernel function is asked for, which needs more than there is.
+/// What of the kernel is to be recorded: functions, and what stands for them where they can't be traced.
 ///
 /// # Errors
-/// If a filter is about user functions: those are chosen otherwise.
-pub fn wanted(args: &Args) -> anyhow::Result<KernelParts> {
-    let mut functions = Vec::new();
+/// If a filter is about user functions (those are chosen otherwise), or means no function of the kernel.
+pub fn wanted(args: &Args) -> anyhow::Result<(KernelParts, KernelWish)> {
+    let mut patterns = Vec::new();
     for filter in &args.only {
         match filter.strip_suffix(SUFFIX) {
-            Some(name) => functions.push(name),
+            Some(name) => patterns.push(Pattern::new(name)),
             None => bail!("-F {filter}: choose functions to record with -P, or filter with -F when you look"),
         }
     }
-    if functions.is_empty() && args.probes.kernel_depth.is_none() {
-        return Ok(KernelParts::default());
+    if patterns.is_empty() && args.probes.kernel_depth.is_none() {
+        return Ok((KernelParts::default(), KernelWish::default()));
     }
-    let what = if functions.is_empty() { "kernel functions".to_owned() } else { functions.join(", ") };
-    out::note(&format!(
-        "tally calls: {what} can't be traced: {}; recorded instead, under the function that caused them: system \
-         calls, page faults, block requests, time off the CPU",
-        why_no_functions()
-    ));
-    Ok(KernelParts { system_calls: true, faults: true, switches: true, blocks: true })
+    let functions = if patterns.is_empty() { Vec::new() } else { functions(&patterns)? };
+    let depth = args.probes.kernel_depth.unwrap_or(1).max(1);
+    let parts = KernelParts { system_calls: true, faults: true, switches: true, blocks: true };
+    Ok((parts, KernelWish { functions, depth }))
+}
+
+/// The kernel's functions that are meant.
+fn functions(patterns: &[Pattern]) -> anyhow::Result<Vec<KernelFunction>> {
+    let text = fs::read_to_string(KALLSYMS).with_context(|| format!("can't read {KALLSYMS}"))?;
+    let symbols = text.lines().filter_map(symbol);
+    let mut found: Vec<KernelFunction> = symbols
+        .filter(|(_, name)| pattern::any(patterns, name))
+        .map(|(address, name)| KernelFunction { name: name.to_owned(), address })
+        .collect();
+    found.dedup_by(|a, b| a.address == b.address);
+    let named = patterns.iter().map(Pattern::text).collect::<Vec<_>>().join(", ");
+    anyhow::ensure!(
+        !found.is_empty(),
+        "-F: the kernel has no function {named}; {KALLSYMS} lists those it has"
+    );
+    // Hidden addresses are all 0: names are enough for some ways.
+    Ok(found)
+}
+
+/// Address and name of a function in a line of kallsyms.
+fn symbol(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
+    let is_code = matches!(kind, "t" | "T" | "w" | "W");
+    Some((u64::from_str_radix(address, 16).ok().filter(|_| is_code)?, name))
+}
+
+/// How the kernel's functions are recorded, or why they are not and what is instead: one line.
+#[must_use]
+pub fn told(source: &dyn Source, wish: &KernelWish) -> Option<String> {
+    if wish.depth == 0 {
+        return None;
+    }
+    let names: Vec<&str> = wish.functions.iter().map(|function| function.name.as_str()).take(3).collect();
+    let what = match (names.is_empty(), wish.functions.len() - names.len()) {
+        (true, _) => "kernel functions".to_owned(),
+        (false, 0) => names.join(", "),
+        (false, more) => format!("{} and {more} more", names.join(", ")),
+    };
+    Some(match source.kernel_way() {
+        Some(way) => format!("{what} by {way}"),
+        None => format!(
+            "{what} can't be traced here ({}); recorded instead, under the function that caused them: system calls, \
+             page faults, block requests, time off the CPU",
+            source.kernel_refusals().join("; ")
+        ),
+    })
 }
 
 /// Whether a filter is about the kernel.
@@ -55,32 +107,16 @@ pub fn is_of_kernel(filter: &str) -> bool {
     filter.ends_with(SUFFIX)
 }
 
-/// What this kernel lacks for tracing its functions.
-fn why_no_functions() -> String {
-    let tracers = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-        .iter()
-        .find_map(|root| fs::read_to_string(format!("{root}/available_tracers")).ok());
-    let has_graph =
-        tracers.as_deref().is_some_and(|list| list.split_whitespace().any(|t| t == "function_graph"));
-    let has_kprobes = Path::new("/sys/bus/event_source/devices/kprobe").exists();
-    let mut lacks = Vec::new();
-    if !has_kprobes {
-        lacks.push("no kprobes");
-    }
-    if !has_graph {
-        lacks.push("no function_graph tracer");
-    }
-    if lacks.is_empty() {
-        return "tally does not use this kernel's kprobes or function_graph yet".to_owned();
-    }
-    format!("this kernel has {}", lacks.join(" and "))
-}
-
 /// Writes the names of what the recording may hold of the kernel.
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn write_names(dir: &Path, addresses: &Addresses, parts: KernelParts) -> anyhow::Result<()> {
+pub fn write_names(
+    dir: &Path,
+    addresses: &Addresses,
+    parts: KernelParts,
+    functions: &[u64],
+) -> anyhow::Result<()> {
     if parts == KernelParts::default() {
         return Ok(());
     }
@@ -91,12 +127,24 @@ pub fn write_names(dir: &Path, addresses: &Addresses, parts: KernelParts) -> any
     }
     let _ = writeln!(text, "{:x} page fault", addresses.fault);
     let _ = writeln!(text, "{:x} block request", addresses.block);
+    let symbols = fs::read_to_string(KALLSYMS).unwrap_or_default();
+    let mut by_address: FxHashMap<u64, &str> = FxHashMap::default();
+    symbols.lines().filter_map(symbol).for_each(|(address, name)| {
+        by_address.entry(address).or_insert(name);
+    });
+    for (number, address) in (0..).zip(functions) {
+        let at = addresses.kernel_functions + number;
+        let _ = match by_address.get(address) {
+            Some(name) => writeln!(text, "{at:x} {name}"),
+            None => writeln!(text, "{at:x} kernel {address:#x}"),
+        };
+    }
     fs::write(dir.join(NAMES), text).context("can't write the kernel's names")
 }
 
 /// Reads what [`write_names`] wrote; empty without it.
 #[must_use]
-pub fn read_names(dir: &Path) -> rustc_hash::FxHashMap<u64, String> {
+pub fn read_names(dir: &Path) -> FxHashMap<u64, String> {
     let text = fs::read_to_string(dir.join(NAMES)).unwrap_or_default();
     let line = |line: &str| {
         let (address, name) = line.split_once(' ')?;

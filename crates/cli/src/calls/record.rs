@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::folder::{Folder, Summary};
 use super::kernel;
+use super::live::Live;
 use super::pattern::Pattern;
 use super::probe_args::ProbeArgs;
 use super::probes;
@@ -87,20 +88,29 @@ pub struct Args {
 /// # Errors
 /// If the program can't be started or has nothing to record.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    run_with(args, None)
+}
+
+/// The same; `live` looks at what was recorded so far, every now and then.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode> {
     if RECORDER.is_empty() {
         bail!("recording calls needs an x86-64 processor; `tally record` samples on every one");
     }
-    let Some(name) = args.command.first() else { return probes::run(args, None, "attached") };
+    let Some(name) = args.command.first() else { return probes::run(args, None, "attached", live) };
     let program = find_program(name)?;
     let rules = rules(args)?;
     let found = sleds::look(&program, &rules)?;
     if let Some(why) = why_uprobes(args, &program, &found) {
-        return probes::run(args, Some(&program), &why);
+        return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
     prepare(&args.output, &program, &found)?;
-    let end = run_command(args)?;
-    if !args.quiet {
+    let is_live = live.is_some();
+    let end = run_command(args, live)?;
+    if !args.quiet && !is_live {
         let folder = Folder::open(&args.output)?;
         out::note(&closing_line(&args.output, &folder.summary()));
     }
@@ -213,7 +223,7 @@ fn sled_list(program: &Path, found: &Instrumented) -> Vec<u8> {
     layout::sled_list(program.as_os_str().as_bytes(), &addresses)
 }
 
-fn run_command(args: &Args) -> anyhow::Result<u8> {
+fn run_command(args: &Args, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
     let dir = args.output.canonicalize()?;
     let started_ns = Clock::Monotonic.now_ns();
     let mut command = command(args, &dir);
@@ -221,7 +231,9 @@ fn run_command(args: &Args) -> anyhow::Result<u8> {
     // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program
     // does not begin with these signals blocked.
     let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
-    let end = wait(&mut child, &signals)?;
+    let mut look = |at_end: bool| live.as_mut().map_or(Ok(()), |live| live.look_at_folder(&dir, at_end));
+    let end = wait(&mut child, &signals, &mut || look(false))?;
+    look(true)?;
     let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
     let info = format!(
         "command {}\nstatus {end}\nwall_ns {}\nend tsc {tsc} monotonic_ns {ns}\n",
@@ -287,7 +299,11 @@ fn preload(dir: &Path) -> OsString {
 }
 
 /// Waits for the program, passing on a SIGTERM that was meant for it; its status as a shell shows it.
-fn wait(child: &mut Child, signals: &record::sys::SignalReader) -> anyhow::Result<u8> {
+fn wait(
+    child: &mut Child,
+    signals: &record::sys::SignalReader,
+    look: &mut dyn FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<u8> {
     const PAUSE: Duration = Duration::from_millis(5);
     loop {
         if let Some(status) = child.try_wait()? {
@@ -300,6 +316,7 @@ fn wait(child: &mut Child, signals: &record::sys::SignalReader) -> anyhow::Resul
                 let _ = record::sys::signal::send(child.id(), SIGTERM);
             }
         }
+        look()?;
         std::thread::sleep(PAUSE);
     }
 }

@@ -35,6 +35,15 @@ pub fn write(dir: &Path, addresses: &Addresses, sums: &[(u32, Sums)], start_ns: 
     fs::write(dir.join("0-0.maps"), head + &addresses.maps).context("can't write the maps")
 }
 
+/// The sums as the views have them; `None` when a bucket is no bucket.
+#[must_use]
+pub fn stats_of(sums: Sums) -> Option<CallStats> {
+    let Sums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, buckets } = sums;
+    let buckets = buckets.into_iter().map(|(bucket, calls)| (bucket as usize, calls)).collect();
+    let min_ns = min_ns.unwrap_or(0);
+    FunctionTotals { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, buckets }.into_stats()
+}
+
 /// Reads them: address and stats of each function. `None` if the recording has none.
 ///
 /// # Errors

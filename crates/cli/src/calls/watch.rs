@@ -1,6 +1,6 @@
 //! The watch over rates: a function called too often loses its probes, and that is said.
 
-use record::calls::{Engine, Watched, Written};
+use record::calls::{Source, Watched, Written};
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ impl Watch {
     ///
     /// # Errors
     /// If the probes can't be exchanged.
-    pub fn look(&mut self, engine: &mut Engine, names: &[String]) -> anyhow::Result<Option<String>> {
+    pub fn look(&mut self, engine: &mut dyn Source, names: &[String]) -> anyhow::Result<Option<String>> {
         let elapsed = self.looked.elapsed();
         if elapsed < EVERY || self.max_per_s == 0 {
             return Ok(None);

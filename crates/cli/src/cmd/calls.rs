@@ -11,7 +11,7 @@ use crate::calls::pattern::Pattern;
 use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::view::{View, ViewArgs};
-use crate::calls::{diff, graph, kernel, log, pt, record, table};
+use crate::calls::{diff, graph, kernel, live, log, pt, record, table};
 use crate::text::number;
 use crate::{load, out};
 
@@ -21,6 +21,7 @@ use crate::{load, out};
 #[command(after_help = "\
 Examples:
   tally calls record ./app          run a program built with -pg or the like
+  tally calls live -p 4711          the same of a running process, every two seconds
   tally calls                       its functions: calls, total, self, avg, p50, p99, max
   tally calls graph -F parse        what parse() called, how often, for how long
   tally calls replay -t 1ms         the log of calls that took 1 ms or longer
@@ -36,6 +37,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum What {
     Record(record::Args),
+    Live(live::Args),
     Report(ReportArgs),
     Graph(GraphArgs),
     Replay(ReplayArgs),
@@ -126,6 +128,7 @@ pub struct InfoArgs {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what.unwrap_or(What::Report(args.report)) {
         What::Record(args) => return record::run(&args),
+        What::Live(args) => return live::run(args),
         What::Report(args) => {
             let need = Need::Sum { slowest: args.slowest.unwrap_or(0) };
             with_view(&args.view, need, |view, notes| report(&args, view, notes))?;

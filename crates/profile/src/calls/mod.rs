@@ -16,7 +16,7 @@ pub use diff::{DiffRow, Sums, diff};
 pub use histogram::Histogram;
 pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step, Window};
 pub use totals::FunctionTotals;
-pub use traced::{Clock, RawStep, Steps, ThreadFile, TracedError};
+pub use traced::{Clock, Place, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, FunctionCalls, NodeId, SlowCall};
 pub use uftrace::{UftraceSteps, parse_uftrace};
 

@@ -164,6 +164,14 @@ impl<'a> Replay<'a> {
         self.open.len()
     }
 
+    /// The calls finished so far.
+    #[must_use]
+    pub fn so_far(&self) -> CallProfile {
+        let mut profile = self.profile.clone();
+        profile.settle();
+        profile
+    }
+
     /// Takes the thread's next step; finished calls go to `each`, inner ones before outer ones.
     /// Time that runs backwards is held still, and counted.
     pub fn step(&mut self, time_ns: u64, step: Step, each: &mut dyn FnMut(&Call)) {

@@ -63,15 +63,27 @@ impl<'a> ThreadFile<'a> {
     /// The steps in order: counter value and step, functions being addresses for now (see [`Steps`]).
     #[must_use]
     pub fn steps(&self) -> Steps<'a> {
-        Steps {
-            words: self.events.as_chunks().0.iter(),
-            tsc_high: self.header.tsc >> 32,
-            tsc: self.header.tsc,
-            addr_high: 0,
-            below: 0,
-            unknown: 0,
-            leaf_ends: false,
-        }
+        Steps { words: self.events.as_chunks().0.iter(), state: State::at_start(&self.header), unknown: 0 }
+    }
+
+    /// Hands out the steps written since reading stopped at `place` (`None`: at the start). Unless the recording has
+    /// ended (`whole`), the last event stays: the recorder may still change it, an entry becomes the whole call of a
+    /// leaf. Where to go on when the file has grown.
+    pub fn read_since(
+        &self,
+        place: Option<Place>,
+        whole: bool,
+        each: &mut dyn FnMut(u64, RawStep),
+    ) -> Place {
+        let Place { words, state } =
+            place.unwrap_or(Place { words: 0, state: State::at_start(&self.header) });
+        let all = self.events.as_chunks::<{ layout::EVENT_BYTES }>().0;
+        let new = all.get(words..).unwrap_or_default();
+        let written = new.iter().position(|word| *word == [0; 8]).unwrap_or(new.len());
+        let new = &new[..written.saturating_sub(usize::from(!whole))];
+        let mut steps = Steps { words: new.iter(), state, unknown: 0 };
+        steps.by_ref().for_each(|(tsc, step)| each(tsc, step));
+        Place { words: words + new.len(), state: steps.state }
     }
 
     /// Bytes of events written (up to the end mark).
@@ -105,17 +117,44 @@ impl RawStep {
     }
 }
 
-/// The steps of a thread file.
-#[derive(Clone)]
-pub struct Steps<'a> {
-    words: std::slice::Iter<'a, [u8; layout::EVENT_BYTES]>,
+/// What events before say about those that follow.
+#[derive(Clone, Copy, Debug)]
+struct State {
     tsc_high: u64,
     tsc: u64,
     addr_high: u64,
     below: usize,
-    unknown: u64,
     /// The exit of a leaf is still to be told, at `tsc`.
     leaf_ends: bool,
+}
+
+impl State {
+    const fn at_start(header: &ThreadHeader) -> Self {
+        Self { tsc_high: header.tsc >> 32, tsc: header.tsc, addr_high: 0, below: 0, leaf_ends: false }
+    }
+}
+
+/// Where reading of a growing file stopped.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    words: usize,
+    state: State,
+}
+
+impl Place {
+    /// Bytes of events read so far.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.words * layout::EVENT_BYTES
+    }
+}
+
+/// The steps of a thread file.
+#[derive(Clone)]
+pub struct Steps<'a> {
+    words: std::slice::Iter<'a, [u8; layout::EVENT_BYTES]>,
+    state: State,
+    unknown: u64,
 }
 
 impl Steps<'_> {
@@ -126,31 +165,31 @@ impl Steps<'_> {
     }
 
     fn at(&mut self, tsc_low: u32) -> u64 {
-        self.tsc = self.tsc_high << 32 | u64::from(tsc_low);
-        self.tsc
+        self.state.tsc = self.state.tsc_high << 32 | u64::from(tsc_low);
+        self.state.tsc
     }
 
     fn below(&mut self) -> usize {
-        std::mem::take(&mut self.below)
+        std::mem::take(&mut self.state.below)
     }
 
     fn control(&mut self, code: u32, argument: u32) -> Option<(u64, RawStep)> {
         match u64::from(code) {
-            layout::CONTROL_TIME_HIGH => self.tsc_high = u64::from(argument),
-            layout::CONTROL_ADDR_HIGH => self.addr_high = u64::from(argument),
-            layout::CONTROL_BELOW => self.below = argument as usize,
+            layout::CONTROL_TIME_HIGH => self.state.tsc_high = u64::from(argument),
+            layout::CONTROL_ADDR_HIGH => self.state.addr_high = u64::from(argument),
+            layout::CONTROL_BELOW => self.state.below = argument as usize,
             layout::CONTROL_UNWOUND => {
                 let below = self.below();
                 return Some((self.at(argument), RawStep::Other(Step::Unwound(below))));
             }
             layout::CONTROL_OFF_CPU => {
-                return Some((self.tsc, RawStep::Other(Step::OffCpu(u64::from(argument)))));
+                return Some((self.state.tsc, RawStep::Other(Step::OffCpu(u64::from(argument)))));
             }
             layout::CONTROL_LOST if argument > 0 => {
-                return Some((self.tsc, RawStep::Other(Step::Lost(u64::from(argument)))));
+                return Some((self.state.tsc, RawStep::Other(Step::Lost(u64::from(argument)))));
             }
             layout::CONTROL_LOST => {}
-            layout::CONTROL_FORKED => return Some((self.tsc, RawStep::Forked(u64::from(argument)))),
+            layout::CONTROL_FORKED => return Some((self.state.tsc, RawStep::Forked(u64::from(argument)))),
             _ => self.unknown += 1,
         }
         None
@@ -161,20 +200,20 @@ impl Iterator for Steps<'_> {
     type Item = (u64, RawStep);
 
     fn next(&mut self) -> Option<Self::Item> {
-        if std::mem::take(&mut self.leaf_ends) {
-            return Some((self.tsc, RawStep::Other(Step::Exit(0))));
+        if std::mem::take(&mut self.state.leaf_ends) {
+            return Some((self.state.tsc, RawStep::Other(Step::Exit(0))));
         }
         loop {
             let step = match Event::from_bytes(*self.words.next()?) {
                 Event::Entry { addr_low, tsc_low } => {
-                    let address = self.addr_high << layout::ADDR_BITS | u64::from(addr_low);
+                    let address = self.state.addr_high << layout::ADDR_BITS | u64::from(addr_low);
                     Some((self.at(tsc_low), RawStep::Enter(address)))
                 }
                 Event::Leaf { addr_low, after, ticks } => {
-                    let address = self.addr_high << layout::ADDR_BITS | u64::from(addr_low);
-                    let entered = self.tsc.wrapping_add(u64::from(after));
-                    self.tsc = entered.wrapping_add(u64::from(ticks));
-                    self.leaf_ends = true;
+                    let address = self.state.addr_high << layout::ADDR_BITS | u64::from(addr_low);
+                    let entered = self.state.tsc.wrapping_add(u64::from(after));
+                    self.state.tsc = entered.wrapping_add(u64::from(ticks));
+                    self.state.leaf_ends = true;
                     Some((entered, RawStep::Enter(address)))
                 }
                 Event::Exit { tsc_low } => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use dso::{Avma, FileOffset, ObjectFile, Svma};
 
-use super::{Engine, Error, Exits, Function, KernelParts, Mode, Object, Options};
+use super::{Error, Exits, Function, KernelParts, KernelWish, Mode, Object, Opened, Options, source};
 use crate::proc;
 use crate::sys::mem;
 
@@ -21,15 +21,28 @@ extern "C" fn probed(x: u64) -> u64 {
     black_box(black_box(x).wrapping_mul(3) + 1)
 }
 
-/// Cost of one call, entry and exit, in ns, as `mode` and `exits` have it.
+/// What a call costs, and by which way.
+#[derive(Debug)]
+pub struct Cost {
+    /// Entry and exit, ns.
+    pub ns: f64,
+    /// [`super::Source::name`].
+    pub way: &'static str,
+    /// Why it is not the cheaper one.
+    pub why_no_bpf: Option<Error>,
+}
+
+/// Cost of one call, as `mode` and `exits` have it.
 ///
 /// # Errors
 /// If the kernel refuses the probes; `Ok(None)` if tally's own code can't be read.
-pub fn cost_per_call_ns(mode: Mode, exits: Exits) -> Result<Option<f64>, Error> {
+pub fn cost_per_call(mode: Mode, exits: Exits) -> Result<Option<Cost>, Error> {
     let Some((path, function)) = own_function() else { return Ok(None) };
     let pid = std::process::id();
-    let options = Options { mode, exits, ring_bytes: 1 << 20, kernel: KernelParts::default() };
-    let mut engine = Engine::load(vec![Object { path, pid }], vec![function], options)?;
+    let (kernel, kernel_wish) = (KernelParts::default(), KernelWish::default());
+    let options = Options { mode, exits, ring_bytes: 1 << 20, kernel, kernel_wish };
+    let objects = [Object { path, pid }];
+    let Opened { source: mut engine, why_no_bpf } = source::open(&objects, &[function], &options)?;
     engine.add_process(pid)?;
     let plain = round();
     engine.attach()?;
@@ -40,7 +53,7 @@ pub fn cost_per_call_ns(mode: Mode, exits: Exits) -> Result<Option<f64>, Error> 
     }
     let seen = engine.entries().first().map_or(0, |watched| watched.entries);
     // Not seen at all: the probes sit elsewhere than where we think, so the time means nothing.
-    Ok((seen >= CALLS).then(|| (best - plain).max(0.0)))
+    Ok((seen >= CALLS).then(|| Cost { ns: (best - plain).max(0.0), way: engine.name(), why_no_bpf }))
 }
 
 /// CPU time of a call, ns: a busy machine makes it not dearer.

@@ -2,101 +2,36 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf};
+use aya_obj::btf::BtfKind;
 
-use super::Error;
-use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, Mode, SUM_WORDS, Sums};
-use super::program::{self, Programs, load_error};
-use crate::sys::bpf::{self, Probes};
-
-/// How the end of a call is seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exits {
-    /// By probes on the function's return instructions: touches nothing of the program.
-    Sites,
-    /// By a return probe: the kernel swaps the return address. Sees every return, but an unwinder (C++ exceptions,
-    /// Rust panics) or a change of stacks meanwhile would end the program.
-    Return,
-}
-
-/// A file whose functions are probed.
-#[derive(Clone, Debug)]
-pub struct Object {
-    /// As tally sees it.
-    pub path: PathBuf,
-    /// Only in this process; in every one that maps the file if 0 (those not followed pay, too, but are not recorded).
-    pub pid: u32,
-}
-
-/// A function to be probed. Its place in the list is its number.
-#[derive(Clone, Debug)]
-pub struct Function {
-    /// Number of its file.
-    pub object: usize,
-    /// File offset of its first instruction.
-    pub offset: u64,
-    /// File offsets of its return instructions and jumps out, for [`Exits::Sites`].
-    pub leaves: Vec<u64>,
-    /// It may also end by a jump whose moment is not seen (conditional, computed; with return probes any).
-    pub jumps_out: bool,
-    /// It jumps back to `offset`: seen again at the same place of the stack, that is no new call.
-    pub loops: bool,
-}
-
-/// What of the kernel is recorded, too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelParts {
-    /// System calls.
-    pub system_calls: bool,
-    /// Page faults of user code.
-    pub faults: bool,
-    /// Times off the CPU.
-    pub switches: bool,
-    /// Block requests.
-    pub blocks: bool,
-}
-
-/// How to record.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What comes out of the kernel.
-    pub mode: Mode,
-    /// How ends of calls are seen.
-    pub exits: Exits,
-    /// Bytes of the ring, a power of two.
-    pub ring_bytes: u32,
-    /// What of the kernel is recorded.
-    pub kernel: KernelParts,
-}
+use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, SUM_WORDS, Sums};
+use super::perf;
+use super::plan::{Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
+use super::program::{self, Code, Programs, load_error};
+use super::{Error, Source};
+use crate::sys::CounterPlace;
+use crate::sys::bpf::{self, Attach, Probes};
 
 /// Attached probes. Dropping it takes them away.
 pub struct Engine {
     ebpf: Ebpf,
     programs: Programs,
+    code: Code,
+    btf: Btf,
     ring: RingBuf<MapData>,
     options: Options,
     objects: Vec<Object>,
     functions: Vec<Function>,
     attached: Vec<bool>,
     links: Vec<OwnedFd>,
+    kernel_links: Vec<OwnedFd>,
     generation: u64,
-    /// Functions that the kernel refuses to probe, by number: their first instruction can't be stepped.
-    pub refused: Vec<u32>,
-    /// Parts of the kernel that could not be attached, with the reason.
-    pub missing: Vec<String>,
-}
-
-/// A function whose rate was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watched {
-    /// Its number.
-    pub function: u32,
-    /// Entries so far.
-    pub entries: u64,
+    refused: Vec<u32>,
+    missing: Vec<String>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -116,89 +51,32 @@ impl Engine {
     /// # Errors
     /// If the kernel refuses them.
     pub fn load(objects: Vec<Object>, functions: Vec<Function>, options: Options) -> Result<Self, Error> {
-        let (mut ebpf, programs, btf) = program::load(functions.len() as u32, &options)?;
+        let (mut ebpf, programs, code, btf) = program::load(functions.len() as u32, &options)?;
         let ring = ebpf.take_map("call_ring").ok_or_else(|| map_error("call_ring", &"missing"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| map_error("call_ring", &error))?;
         let attached = vec![true; functions.len()];
         let mut engine = Self {
             ebpf,
             programs,
+            code,
+            btf,
             ring,
             options,
             objects,
             functions,
             attached,
             links: Vec::new(),
+            kernel_links: Vec::new(),
             generation: 0,
             refused: Vec::new(),
             missing: Vec::new(),
         };
         engine.set_control()?;
         for (program, tracepoint) in FORKS {
-            engine.attach_tracepoint(&btf, program, tracepoint)?;
+            engine.attach_tracepoint(program, tracepoint)?;
         }
-        engine.attach_kernel(&btf);
+        engine.attach_kernel();
         Ok(engine)
-    }
-
-    /// Records this process, and what it forks.
-    ///
-    /// # Errors
-    /// If the table of processes is full.
-    pub fn add_process(&mut self, pid: u32) -> Result<(), Error> {
-        let map = self.ebpf.map_mut("call_targets").ok_or_else(|| map_error("call_targets", &"missing"))?;
-        let mut map = HashMap::<_, u32, u32>::try_from(map).map_err(|e| map_error("call_targets", &e))?;
-        map.insert(pid, 1, 0).map_err(|error| map_error("call_targets", &error))
-    }
-
-    /// Puts the probes in place, but for functions that the kernel refuses to probe (see [`Engine::refused`]).
-    ///
-    /// # Errors
-    /// If the kernel refuses them all.
-    pub fn attach(&mut self) -> Result<(), Error> {
-        let mut links = Vec::new();
-        for object in 0..self.objects.len() {
-            let numbers: Vec<u32> = (0u32..)
-                .zip(&self.functions)
-                .filter(|(number, function)| function.object == object && self.attached[*number as usize])
-                .map(|(number, _)| number)
-                .collect();
-            self.link_all(object, &numbers, &mut links)?;
-        }
-        self.generation ^= 1;
-        // The old links go last: no call is missed meanwhile, and doubles bear another generation.
-        self.links = links;
-        Ok(())
-    }
-
-    /// Takes these functions' probes away.
-    ///
-    /// # Errors
-    /// As [`Engine::attach`]; then all stay in place.
-    pub fn detach(&mut self, functions: &[u32]) -> Result<(), Error> {
-        for &function in functions {
-            self.attached[function as usize] = false;
-        }
-        self.attach()
-    }
-
-    /// Takes all probes away; what waits in the ring can still be read.
-    pub fn stop(&mut self) {
-        self.links.clear();
-    }
-
-    /// Number of places probed.
-    #[must_use]
-    pub fn probes(&self) -> usize {
-        let of = |function: &Function| {
-            1 + if self.options.exits == Exits::Sites { function.leaves.len() } else { 1 }
-        };
-        self.functions
-            .iter()
-            .zip(&self.attached)
-            .filter(|(_, on)| **on)
-            .map(|(function, _)| of(function))
-            .sum()
     }
 
     /// Links these functions; where the kernel refuses, halves them until the culprits are alone.
@@ -250,30 +128,39 @@ impl Engine {
         program: &OwnedFd,
         (offsets, cookies): &Places,
         on_return: bool,
-    ) -> Result<Option<OwnedFd>, Error> {
+    ) -> Result<Vec<OwnedFd>, Error> {
         if offsets.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let Object { path, pid } = &self.objects[object];
+        if !self.programs.multi {
+            let one = |(offset, cookie): (&u64, &u64)| {
+                let place = if *pid == 0 { CounterPlace::cpu(0) } else { CounterPlace::task(*pid as i32) };
+                let event = perf::open_uprobe(perf::uprobe_type()?, (path, *offset, on_return), place);
+                let linked = event.and_then(|event| bpf::link_event(program.as_fd(), &event, *cookie));
+                linked.map_err(|error| Error::Attach { path: path.display().to_string(), probes: 1, error })
+            };
+            return offsets.iter().zip(cookies).map(one).collect();
+        }
         let probes = Probes { path, offsets, cookies, on_return, pid: *pid };
-        bpf::link_uprobes(program.as_fd(), &probes).map(Some).map_err(|error| Error::Attach {
+        bpf::link_uprobes(program.as_fd(), &probes).map(|link| vec![link]).map_err(|error| Error::Attach {
             path: path.display().to_string(),
             probes: offsets.len(),
             error,
         })
     }
 
-    fn attach_tracepoint(&mut self, btf: &Btf, name: &'static str, tracepoint: &str) -> Result<(), Error> {
+    fn attach_tracepoint(&mut self, name: &'static str, tracepoint: &str) -> Result<(), Error> {
         let program = self.ebpf.program_mut(name).ok_or_else(|| load_error(name, &"not in the object"))?;
         let program: &mut BtfTracePoint = program.try_into().map_err(|error| load_error(name, &error))?;
-        program.load(tracepoint, btf).map_err(|error| load_error(name, &error))?;
+        program.load(tracepoint, &self.btf).map_err(|error| load_error(name, &error))?;
         let attached = program.attach();
         attached.map_err(|error| Error::Tracepoint { program: name, reason: error.to_string() })?;
         Ok(())
     }
 
     /// What can't be attached is noted, not fatal: the user's functions are still seen.
-    fn attach_kernel(&mut self, btf: &Btf) {
+    fn attach_kernel(&mut self) {
         let KernelParts { system_calls, faults, switches, blocks } = self.options.kernel;
         let wanted = [
             (system_calls, "call_sys_enter", "sys_enter"),
@@ -283,7 +170,7 @@ impl Engine {
             (blocks, "call_block", "block_rq_issue"),
         ];
         for (_, program, tracepoint) in wanted.into_iter().filter(|(wanted, _, _)| *wanted) {
-            if let Err(error) = self.attach_tracepoint(btf, program, tracepoint) {
+            if let Err(error) = self.attach_tracepoint(program, tracepoint) {
                 self.missing.push(error.to_string());
             }
         }
@@ -299,9 +186,56 @@ impl Engine {
             Array::<_, [u64; CONTROL_WORDS]>::try_from(map).map_err(|e| map_error("call_controls", &e))?;
         map.set(0, words, 0).map_err(|error| map_error("call_controls", &error))
     }
+}
 
-    /// Hands out what waits in the ring, in the order of the kernel; never blocks.
-    pub fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
+impl Source for Engine {
+    fn add_process(&mut self, pid: u32) -> Result<(), Error> {
+        let map = self.ebpf.map_mut("call_targets").ok_or_else(|| map_error("call_targets", &"missing"))?;
+        let mut map = HashMap::<_, u32, u32>::try_from(map).map_err(|e| map_error("call_targets", &e))?;
+        map.insert(pid, 1, 0).map_err(|error| map_error("call_targets", &error))
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        let mut links = Vec::new();
+        for object in 0..self.objects.len() {
+            let numbers: Vec<u32> = (0u32..)
+                .zip(&self.functions)
+                .filter(|(number, function)| function.object == object && self.attached[*number as usize])
+                .map(|(number, _)| number)
+                .collect();
+            self.link_all(object, &numbers, &mut links)?;
+        }
+        self.generation ^= 1;
+        // The old links go last: no call is missed meanwhile, and doubles bear another generation.
+        self.links = links;
+        Ok(())
+    }
+
+    fn detach(&mut self, functions: &[u32]) -> Result<(), Error> {
+        for &function in functions {
+            self.attached[function as usize] = false;
+        }
+        self.attach()
+    }
+
+    fn stop(&mut self) {
+        self.links.clear();
+        self.kernel_links.clear();
+    }
+
+    fn probes(&self) -> usize {
+        let of = |function: &Function| {
+            1 + if self.options.exits == Exits::Sites { function.leaves.len() } else { 1 }
+        };
+        self.functions
+            .iter()
+            .zip(&self.attached)
+            .filter(|(_, on)| **on)
+            .map(|(function, _)| of(function))
+            .sum()
+    }
+
+    fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
         while let Some(item) = self.ring.next() {
             if let Some(event) = layout::parse_call_event(&item) {
                 sink(event);
@@ -309,26 +243,20 @@ impl Engine {
         }
     }
 
-    /// Entries so far of the functions that are still probed.
-    #[must_use]
-    pub fn entries(&self) -> Vec<Watched> {
+    fn entries(&self) -> Vec<Watched> {
         let Some(map) = self.ebpf.map("call_rates") else { return Vec::new() };
         let Ok(map) = Array::<_, u64>::try_from(map) else { return Vec::new() };
         let on = (0u32..).zip(&self.attached).filter(|(_, on)| **on);
         on.map(|(function, _)| Watched { function, entries: map.get(&function, 0).unwrap_or(0) }).collect()
     }
 
-    /// Entries so far of all functions, those detached included.
-    #[must_use]
-    pub fn all_entries(&self) -> u64 {
+    fn all_entries(&self) -> u64 {
         let Some(map) = self.ebpf.map("call_rates") else { return 0 };
         let Ok(map) = Array::<_, u64>::try_from(map) else { return 0 };
         map.iter().filter_map(Result::ok).sum()
     }
 
-    /// The sums of [`Mode::Totals`], of functions that were called.
-    #[must_use]
-    pub fn sums(&self) -> Vec<(u32, Sums)> {
+    fn sums(&self) -> Vec<(u32, Sums)> {
         let Some(map) = self.ebpf.map("call_sums") else { return Vec::new() };
         let Ok(map) = Array::<_, [u64; SUM_WORDS]>::try_from(map) else { return Vec::new() };
         let all = (0..self.functions.len() as u32)
@@ -336,21 +264,80 @@ impl Engine {
         all.filter(|(_, sums)| sums.count > 0).collect()
     }
 
-    /// What the kernel side could not do, by [`COUNT_NAMES`].
-    #[must_use]
-    pub fn losses(&self) -> [u64; COUNT_NAMES.len()] {
-        let mut sums = [0; COUNT_NAMES.len()];
-        let Some(map) = self.ebpf.map("call_counts") else { return sums };
-        let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return sums };
-        for (slot, sum) in (0u32..).zip(sums.iter_mut()) {
-            *sum = map.get(&slot, 0).map_or(0, |values| values.iter().sum());
+    fn losses(&self) -> Vec<(u64, &'static str)> {
+        let Some(map) = self.ebpf.map("call_counts") else { return Vec::new() };
+        let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return Vec::new() };
+        let sum = |slot: u32| map.get(&slot, 0).map_or(0, |values| values.iter().sum());
+        (0u32..).zip(COUNT_NAMES).map(|(slot, name)| (sum(slot), name)).collect()
+    }
+
+    fn refused(&self) -> &[u32] {
+        &self.refused
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.missing.clone()
+    }
+
+    fn name(&self) -> &'static str {
+        if self.programs.multi { "uprobes" } else { "uprobes (one link each: the kernel is older than 6.6)" }
+    }
+
+    fn trace_kernel(&mut self, wish: &KernelWish) -> Result<&'static str, Vec<String>> {
+        if wish.functions.is_empty() {
+            return Err(Vec::new());
         }
-        sums
+        let by_multi = match self.link_kernel_functions(wish) {
+            Ok(()) => return Ok("kprobe_multi"),
+            Err(why) => format!("kprobe_multi: {}", first_part(&why)),
+        };
+        match self.link_fentries(wish) {
+            Ok(()) => Ok("fentry and fexit"),
+            Err(why) => Err(vec![by_multi, format!("fentry: {}", first_part(&why))]),
+        }
     }
 }
 
+impl Engine {
+    /// Returns first: of an entry that is seen, the return is.
+    fn link_kernel_functions(&mut self, wish: &KernelWish) -> Result<(), Error> {
+        let addresses: Vec<u64> = wish.functions.iter().map(|function| function.address).collect();
+        let failed = |error| Error::Attach { path: "the kernel".to_owned(), probes: addresses.len(), error };
+        let mut links = Vec::new();
+        for (program, on_return) in [("on_kernel_leave", true), ("on_kernel_enter", false)] {
+            let program = self.code.load(program, Attach::KernelFunctions)?;
+            links.push(bpf::link_kernel_functions(program.as_fd(), &addresses, on_return).map_err(failed)?);
+        }
+        self.kernel_links = links;
+        Ok(())
+    }
+
+    fn link_fentries(&mut self, wish: &KernelWish) -> Result<(), Error> {
+        let mut links = Vec::new();
+        for (number, function) in (0u64..).zip(&wish.functions) {
+            let id = self.btf.id_by_type_name_kind(&function.name, BtfKind::Func);
+            let id = id.map_err(|error| load_error("fentry", &error))?;
+            for (program, attach) in
+                [("on_kernel_leave", Attach::Return(id)), ("on_kernel_enter", Attach::Entry(id))]
+            {
+                let program = self.code.load(program, attach)?;
+                let link = bpf::link_function(program.as_fd(), attach, number);
+                let failed = |error| Error::Attach { path: function.name.clone(), probes: 1, error };
+                links.push(link.map_err(failed)?);
+            }
+        }
+        self.kernel_links = links;
+        Ok(())
+    }
+}
+
+/// Without the verifier's log.
+fn first_part(why: &Error) -> String {
+    why.to_string().split(" | ").next().unwrap_or_default().to_owned()
+}
+
 /// Whether a refusal is about what stands at a probed place, not about us.
-fn is_about_code(error: &std::io::Error) -> bool {
+pub(super) fn is_about_code(error: &std::io::Error) -> bool {
     /// The kernel's internal "not supported", which uprobes let through to user space.
     const ENOTSUPP: i32 = 524;
     matches!(

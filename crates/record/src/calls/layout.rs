@@ -71,6 +71,10 @@ pub enum Kind {
     Off,
     /// A block request of `function` bytes was issued.
     Block,
+    /// A function of the kernel was entered; `function` is its number among those.
+    Kernel,
+    /// It returned.
+    KernelEnd,
 }
 
 /// One record of the ring.
@@ -112,6 +116,8 @@ pub fn parse_call_event(bytes: &[u8]) -> Option<CallEvent> {
         8 => Kind::Fault,
         9 => Kind::Off,
         10 => Kind::Block,
+        11 => Kind::Kernel,
+        12 => Kind::KernelEnd,
         _ => return None,
     };
     Some(CallEvent {
@@ -219,6 +225,8 @@ mod tests {
             ("CALL_FAULT", Kind::Fault),
             ("CALL_OFF", Kind::Off),
             ("CALL_BLOCK", Kind::Block),
+            ("CALL_KERNEL", Kind::Kernel),
+            ("CALL_KERNEL_END", Kind::KernelEnd),
         ];
         let mut bytes = [7u8; EVENT_BYTES];
         for (name, kind) in kinds {

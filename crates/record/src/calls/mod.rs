@@ -1,19 +1,30 @@
-//! Calls of any program's functions, seen by uprobes: one BPF link over thousands of places.
+//! Calls of any program's functions, seen by uprobes.
 //!
 //! Nothing is put into the program but breakpoints, which the kernel takes away when our process ends, however it
-//! ends. [`Engine`] attaches and hands out events; [`Folder`] matches them to calls, thread by thread, and writes the
-//! same files that the recorder inside instrumented programs writes (`tracer::layout`).
+//! ends. A [`Source`] attaches and hands out events: [`Engine`] by one BPF link over thousands of places, `perf` by
+//! plain perf events where BPF is denied. [`Folder`] matches them to calls, thread by thread, and writes the same
+//! files that the recorder inside instrumented programs writes (`tracer::layout`).
 
 mod cost;
 mod engine;
+mod ftrace;
 pub mod layout;
+mod merge;
+mod perf;
+mod plan;
 mod program;
+mod source;
 mod threads;
+mod tracked;
+mod with_kernel;
 
-pub use cost::cost_per_call_ns;
-pub use engine::{Engine, Exits, Function, KernelParts, Object, Options, Watched};
+pub use cost::{Cost, cost_per_call};
+pub use engine::Engine;
 pub use layout::{CallEvent, Kind, Mode, Sums};
+pub use plan::{Exits, Function, KernelFunction, KernelParts, KernelWish, Object, Options, Watched};
+pub use source::{Opened, Source, open};
 pub use threads::{Addresses, Folder, Written};
+pub use with_kernel::kernel_functions_by;
 
 /// Why calls can't be recorded by uprobes.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +46,25 @@ pub enum Error {
         /// For want of permission.
         denied: bool,
     },
+    /// Neither way is allowed.
+    #[error("BPF is denied ({bpf}), and so are plain perf events ({perf})")]
+    Neither {
+        /// Of BPF.
+        bpf: Box<Error>,
+        /// Of perf events.
+        perf: Box<Error>,
+    },
+    /// A plain perf event was refused.
+    #[error("perf_event_open of {what}: {error}")]
+    Perf {
+        /// Which, or the file that is missing.
+        what: String,
+        /// The kernel's word.
+        error: std::io::Error,
+    },
+    /// No such process.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
     /// The probes were refused.
     #[error("bpf(BPF_LINK_CREATE), {probes} uprobes in {path}: {error}")]
     Attach {

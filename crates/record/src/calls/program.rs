@@ -11,7 +11,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::Object;
 
 use super::{Error, Exits, Mode, Options};
-use crate::sys::bpf;
+use crate::sys::bpf::{self, Attach};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
@@ -23,10 +23,23 @@ pub(super) struct Programs {
     pub enter: OwnedFd,
     /// When a function returns, or on its return instructions and jumps out, as [`Exits`] has it.
     pub exit: OwnedFd,
+    /// One link holds many probes (Linux 6.6).
+    pub multi: bool,
+}
+
+/// The object, relocated: programs can still be loaded from it.
+#[derive(Debug)]
+pub(super) struct Code(Object);
+
+impl Code {
+    /// Loads one of its programs.
+    pub fn load(&self, name: &'static str, attach: Attach) -> Result<OwnedFd, Error> {
+        load_program(&self.0, name, attach)
+    }
 }
 
 /// Loads the maps, sized for `functions` functions, and the uprobe programs.
-pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs, Btf), Error> {
+pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs, Code, Btf), Error> {
     let sums = options.mode == Mode::Totals;
     let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: error.to_string() })?;
     let ebpf = EbpfLoader::new()
@@ -36,12 +49,13 @@ pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs,
         .map_max_entries("call_sums", if sums { functions.max(1) } else { 1 })
         .map_max_entries("call_ring", options.ring_bytes)
         .load(OBJECT)
-        .map_err(|error| load_error("object", &error))?;
-    let programs = load_programs(&ebpf, &btf, options)?;
-    Ok((ebpf, programs, btf))
+        .map_err(|error| load_error("object", &whole(&error)))?;
+    let code = relocated(&ebpf, &btf)?;
+    let programs = load_programs(&code, options)?;
+    Ok((ebpf, programs, code, btf))
 }
 
-fn load_programs(ebpf: &Ebpf, btf: &Btf, options: &Options) -> Result<Programs, Error> {
+fn relocated(ebpf: &Ebpf, btf: &Btf) -> Result<Code, Error> {
     let mut object = Object::parse(OBJECT).map_err(|error| load_error("object", &error))?;
     object.relocate_btf(btf).map_err(|error| load_error("object", &error))?;
     let texts: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
@@ -50,13 +64,25 @@ fn load_programs(ebpf: &Ebpf, btf: &Btf, options: &Options) -> Result<Programs, 
         maps.iter().filter_map(|(name, map)| Some((name.as_str(), fd_of(ebpf.map(name)?)?, map))).collect();
     object.relocate_maps(fds.into_iter(), &texts).map_err(|error| load_error("object", &error))?;
     object.relocate_calls(&texts).map_err(|error| load_error("object", &error))?;
+    Ok(Code(object))
+}
+
+fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
     let (enter, exit) = match (options.mode, options.exits) {
         (Mode::Events, Exits::Sites) => ("on_enter", "on_leave"),
         (Mode::Events, Exits::Return) => ("on_enter", "on_return"),
         (_, Exits::Sites) => ("on_enter_track", "on_leave_track"),
         (_, Exits::Return) => ("on_enter_track", "on_return_track"),
     };
-    Ok(Programs { enter: load_program(&object, enter)?, exit: load_program(&object, exit)? })
+    let of = |attach| Ok::<_, Error>((code.load(enter, attach)?, code.load(exit, attach)?));
+    let many = of(Attach::Uprobes);
+    match many {
+        Ok((enter, exit)) if bpf::has_uprobe_links(enter.as_fd()) => {
+            Ok(Programs { enter, exit, multi: true })
+        }
+        Err(error @ Error::Load { denied: true, .. }) => Err(error),
+        _ => of(Attach::Event).map(|(enter, exit)| Programs { enter, exit, multi: false }),
+    }
 }
 
 fn fd_of(map: &Map) -> Option<RawFd> {
@@ -71,12 +97,12 @@ fn fd_of(map: &Map) -> Option<RawFd> {
     Some(data.fd().as_fd().as_raw_fd())
 }
 
-fn load_program(object: &Object, name: &'static str) -> Result<OwnedFd, Error> {
+fn load_program(object: &Object, name: &'static str, attach: Attach) -> Result<OwnedFd, Error> {
     let function =
         object.programs.get(name).and_then(|program| object.functions.get(&program.function_key()));
     let function = function.ok_or_else(|| load_error(name, &"not in the object"))?;
     let code: Vec<u8> = function.instructions.iter().flat_map(encoded).collect();
-    bpf::load_uprobe_program(name, &code).map_err(|error| load_error(name, &error))
+    bpf::load_program(name, &code, attach).map_err(|error| load_error(name, &error))
 }
 
 /// An instruction as the kernel reads it.
@@ -87,6 +113,18 @@ fn encoded(instruction: &aya_obj::generated::bpf_insn) -> [u8; bpf::INSTRUCTION_
     let [imm0, imm1, imm2, imm3] = instruction.imm.to_le_bytes();
     let registers = instruction.dst_reg() | instruction.src_reg() << 4;
     [instruction.code, registers, off0, off1, imm0, imm1, imm2, imm3]
+}
+
+/// An error with what caused it: `aya` names the map, and the kernel's word only behind it.
+fn whole(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    let mut text = error.to_string();
+    for cause in causes.map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if !text.ends_with(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
 }
 
 pub(super) fn load_error(what: &'static str, error: &dyn std::fmt::Display) -> Error {

@@ -19,6 +19,9 @@ const FLUSH_BYTES: usize = 64 << 10;
 /// System calls by which the kernel's own uprobes come back: not the program's (x86-64, Linux 6.11, 6.18).
 const PROBE_SYSTEM_CALLS: [u32; 2] = [335, 336];
 
+/// Marks the numbers of kernel functions among those of system calls.
+const KERNEL_FUNCTION: u32 = 1 << 31;
+
 /// Where functions and kernel parts stand in the address space that the files speak of.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
@@ -32,6 +35,8 @@ pub struct Addresses {
     pub fault: u64,
     /// Of block requests.
     pub block: u64,
+    /// Of kernel function 0; number n is n higher.
+    pub kernel_functions: u64,
     /// What `/proc/PID/maps` would say of these addresses.
     pub maps: String,
 }
@@ -139,6 +144,11 @@ fn flush(dir: &Path, (pid, tid): (u32, u32), thread: &mut Thread) -> io::Result<
     Ok(())
 }
 
+/// Whether going from `from` up to `to` is no unwinding but a change of stacks; `above`: older calls lie there.
+pub(super) fn is_other_stack(from: u64, to: u64, above: impl FnOnce() -> bool) -> bool {
+    to.saturating_sub(from) > OTHER_STACK_BYTES && !above()
+}
+
 impl Thread {
     /// Whether two links, of which one replaces the other, saw the same moment.
     fn is_double(&mut self, event: &CallEvent) -> bool {
@@ -172,7 +182,13 @@ impl Thread {
             }
             Kind::Exec => self.close_all(time_ns),
             Kind::Fork => {}
-            Kind::System | Kind::SystemEnd | Kind::Fault | Kind::Off | Kind::Block => {
+            Kind::System
+            | Kind::SystemEnd
+            | Kind::Fault
+            | Kind::Off
+            | Kind::Block
+            | Kind::Kernel
+            | Kind::KernelEnd => {
                 self.take_kernel(event, addresses);
             }
         }
@@ -197,6 +213,12 @@ impl Thread {
                 self.enter(here, address, time_ns);
                 self.leave_kernel(time_ns);
             }
+            Kind::Kernel => {
+                let function = event.function | KERNEL_FUNCTION;
+                let address = addresses.kernel_functions + u64::from(event.function);
+                self.enter(Open { function, ..here }, address, time_ns);
+            }
+            Kind::KernelEnd => self.leave_kernel_function(event.function | KERNEL_FUNCTION, time_ns),
             _ => self.off_cpu(event.sp),
         }
     }
@@ -205,18 +227,14 @@ impl Thread {
     fn make_room(&mut self, sp: u64, time_ns: u64, addresses: &Addresses) {
         self.leave_kernel(time_ns);
         while let Some(top) = self.open.last().copied() {
-            if top.sp > sp || (top.sp < sp && self.is_other_stack(top.sp, sp)) {
+            let above = || self.open.iter().any(|open| !open.in_kernel && open.sp >= sp);
+            if top.sp > sp || (top.sp < sp && is_other_stack(top.sp, sp, above)) {
                 return;
             }
             // At the same place it may have jumped here instead of returning.
             let may_jump = addresses.jumps_out.get(top.function as usize).copied().unwrap_or(false);
             self.close_at(self.open.len() - 1, time_ns, top.sp == sp && may_jump);
         }
-    }
-
-    /// Whether going from `from` up to `to` is no unwinding but a change of stacks.
-    fn is_other_stack(&self, from: u64, to: u64) -> bool {
-        to - from > OTHER_STACK_BYTES && !self.open.iter().any(|open| !open.in_kernel && open.sp >= to)
     }
 
     fn exit(&mut self, event: &CallEvent, written: &mut Written) {
@@ -246,6 +264,15 @@ impl Thread {
         self.open
             .iter()
             .rposition(|open| !open.in_kernel && open.sp == event.sp && open.function == event.function)
+    }
+
+    /// Ends this function of the kernel, and what was left open in it.
+    fn leave_kernel_function(&mut self, function: u32, time_ns: u64) {
+        let kernel = self.open.iter().rev().take_while(|open| open.in_kernel);
+        let Some(inner) = kernel.into_iter().position(|open| open.function == function) else { return };
+        for _ in 0..=inner {
+            self.close_at(self.open.len() - 1, time_ns, true);
+        }
     }
 
     fn leave_kernel(&mut self, time_ns: u64) {

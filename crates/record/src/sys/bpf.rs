@@ -1,22 +1,57 @@
-//! The bpf(2) calls that `aya` has no words for: programs for one link over many uprobes, and that link.
+//! The bpf(2) calls that `aya` has no words for: programs for one link over many probes, and such links.
 
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use super::Counter;
 
 // Source: include/uapi/linux/bpf.h (enum bpf_cmd, bpf_prog_type, bpf_attach_type).
 const BPF_PROG_LOAD: i32 = 5;
 const BPF_LINK_CREATE: i32 = 28;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
+const BPF_PROG_TYPE_TRACING: u32 = 26;
+const BPF_TRACE_FENTRY: u32 = 24;
+const BPF_TRACE_FEXIT: u32 = 25;
+const BPF_PERF_EVENT: u32 = 41;
+const BPF_TRACE_KPROBE_MULTI: u32 = 42;
 const BPF_TRACE_UPROBE_MULTI: u32 = 48;
-const BPF_F_UPROBE_MULTI_RETURN: u32 = 1;
+const BPF_F_MULTI_RETURN: u32 = 1;
 
 /// Bytes of one instruction.
 pub const INSTRUCTION_BYTES: usize = 8;
 
-/// Layout: `union bpf_attr`, the struct of BPF_PROG_LOAD up to `expected_attach_type`.
+/// What a program is to be attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// Many uprobes at once ([`link_uprobes`], Linux 6.6).
+    Uprobes,
+    /// One uprobe event ([`link_event`], Linux 5.15).
+    Event,
+    /// Many kernel functions at once ([`link_kernel_functions`], Linux 5.18).
+    KernelFunctions,
+    /// One kernel function's entry, by its number in the kernel's type information ([`link_function`]).
+    Entry(u32),
+    /// One kernel function's return.
+    Return(u32),
+}
+
+impl Attach {
+    /// `prog_type`, `expected_attach_type`, `attach_btf_id`.
+    const fn words(self) -> (u32, u32, u32) {
+        match self {
+            Self::Uprobes => (BPF_PROG_TYPE_KPROBE, BPF_TRACE_UPROBE_MULTI, 0),
+            Self::Event => (BPF_PROG_TYPE_KPROBE, 0, 0),
+            Self::KernelFunctions => (BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI, 0),
+            Self::Entry(id) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, id),
+            Self::Return(id) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT, id),
+        }
+    }
+}
+
+/// Layout: `union bpf_attr`, the struct of BPF_PROG_LOAD up to `attach_btf_id`.
 /// Source: include/uapi/linux/bpf.h.
 #[repr(C)]
 struct ProgLoad {
@@ -32,24 +67,62 @@ struct ProgLoad {
     prog_name: [u8; 16],
     prog_ifindex: u32,
     expected_attach_type: u32,
+    prog_btf_fd: u32,
+    func_info_rec_size: u32,
+    func_info: u64,
+    func_info_cnt: u32,
+    line_info_rec_size: u32,
+    line_info: u64,
+    line_info_cnt: u32,
+    attach_btf_id: u32,
 }
 
-/// Layout: `union bpf_attr`, the struct of BPF_LINK_CREATE with `uprobe_multi`.
+/// Layout: `union bpf_attr`, the struct of BPF_LINK_CREATE; `what` is its union.
 /// Source: include/uapi/linux/bpf.h.
 #[repr(C)]
-struct LinkCreate {
+struct LinkCreate<T> {
     prog_fd: u32,
     target_fd: u32,
     attach_type: u32,
     flags: u32,
+    what: T,
+}
+
+/// Layout: `uprobe_multi` of BPF_LINK_CREATE.
+#[repr(C)]
+struct UprobeMulti {
     path: u64,
     offsets: u64,
     ref_ctr_offsets: u64,
     cookies: u64,
     cnt: u32,
-    multi_flags: u32,
+    flags: u32,
     pid: u32,
     pad: u32,
+}
+
+/// Layout: `kprobe_multi` of BPF_LINK_CREATE.
+#[repr(C)]
+struct KprobeMulti {
+    flags: u32,
+    cnt: u32,
+    syms: u64,
+    addrs: u64,
+    cookies: u64,
+}
+
+/// Layout: `perf_event` of BPF_LINK_CREATE.
+#[repr(C)]
+struct PerfEvent {
+    cookie: u64,
+}
+
+/// Layout: `tracing` of BPF_LINK_CREATE.
+#[repr(C)]
+struct Tracing {
+    target_btf_id: u32,
+    pad: u32,
+    cookie: u64,
 }
 
 fn bpf<T>(command: i32, attr: &T) -> io::Result<OwnedFd> {
@@ -63,29 +136,30 @@ fn bpf<T>(command: i32, attr: &T) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Loads a program to be attached by [`link_uprobes`]. `instructions`: [`INSTRUCTION_BYTES`] each.
+/// Loads a program. `instructions`: [`INSTRUCTION_BYTES`] each.
 ///
 /// # Errors
 /// The kernel's errno, with the end of the verifier's log in the message.
-pub fn load_uprobe_program(name: &str, instructions: &[u8]) -> io::Result<OwnedFd> {
-    let first = load_with_log(name, instructions, &mut []);
+pub fn load_program(name: &str, instructions: &[u8], attach: Attach) -> io::Result<OwnedFd> {
+    let first = load_with_log(name, instructions, attach, &mut []);
     let Err(error) = first else { return first };
     let mut log = vec![0; 1 << 20];
-    let again = load_with_log(name, instructions, &mut log);
+    let again = load_with_log(name, instructions, attach, &mut log);
     let text = String::from_utf8_lossy(&log);
     let lines: Vec<&str> = text.trim_end_matches('\0').lines().collect();
     let tail = lines[lines.len().saturating_sub(6)..].join(" | ");
     again.map_err(|_| io::Error::new(error.kind(), format!("{error}: {tail}")))
 }
 
-fn load_with_log(name: &str, instructions: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_with_log(name: &str, instructions: &[u8], attach: Attach, log: &mut [u8]) -> io::Result<OwnedFd> {
     let license = c"GPL";
     let mut prog_name = [0; 16];
     name.bytes().take(15).zip(&mut prog_name).for_each(|(byte, place)| *place = byte);
+    let (prog_type, expected_attach_type, attach_btf_id) = attach.words();
     bpf(
         BPF_PROG_LOAD,
         &ProgLoad {
-            prog_type: BPF_PROG_TYPE_KPROBE,
+            prog_type,
             insn_cnt: (instructions.len() / INSTRUCTION_BYTES) as u32,
             insns: instructions.as_ptr() as u64,
             license: license.as_ptr() as u64,
@@ -96,9 +170,22 @@ fn load_with_log(name: &str, instructions: &[u8], log: &mut [u8]) -> io::Result<
             prog_flags: 0,
             prog_name,
             prog_ifindex: 0,
-            expected_attach_type: BPF_TRACE_UPROBE_MULTI,
+            expected_attach_type,
+            prog_btf_fd: 0,
+            func_info_rec_size: 0,
+            func_info: 0,
+            func_info_cnt: 0,
+            line_info_rec_size: 0,
+            line_info: 0,
+            line_info_cnt: 0,
+            attach_btf_id,
         },
     )
+}
+
+fn link<T>(program: BorrowedFd<'_>, target_fd: u32, attach_type: u32, what: T) -> io::Result<OwnedFd> {
+    let prog_fd = program.as_raw_fd() as u32;
+    bpf(BPF_LINK_CREATE, &LinkCreate { prog_fd, target_fd, attach_type, flags: 0, what })
 }
 
 /// Where one link puts its probes.
@@ -125,21 +212,59 @@ pub fn link_uprobes(program: BorrowedFd<'_>, probes: &Probes<'_>) -> io::Result<
     if probes.offsets.len() != probes.cookies.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    bpf(
-        BPF_LINK_CREATE,
-        &LinkCreate {
-            prog_fd: program.as_raw_fd() as u32,
-            target_fd: 0,
-            attach_type: BPF_TRACE_UPROBE_MULTI,
-            flags: 0,
-            path: path.as_ptr() as u64,
-            offsets: probes.offsets.as_ptr() as u64,
-            ref_ctr_offsets: 0,
-            cookies: probes.cookies.as_ptr() as u64,
-            cnt: probes.offsets.len() as u32,
-            multi_flags: if probes.on_return { BPF_F_UPROBE_MULTI_RETURN } else { 0 },
-            pid: probes.pid,
-            pad: 0,
-        },
-    )
+    let what = UprobeMulti {
+        path: path.as_ptr() as u64,
+        offsets: probes.offsets.as_ptr() as u64,
+        ref_ctr_offsets: 0,
+        cookies: probes.cookies.as_ptr() as u64,
+        cnt: probes.offsets.len() as u32,
+        flags: if probes.on_return { BPF_F_MULTI_RETURN } else { 0 },
+        pid: probes.pid,
+        pad: 0,
+    };
+    link(program, 0, BPF_TRACE_UPROBE_MULTI, what)
+}
+
+/// Whether the kernel links many uprobes at once: asked for one in a folder, such a kernel says `EBADF`.
+#[must_use]
+pub fn has_uprobe_links(program: BorrowedFd<'_>) -> bool {
+    let probes = Probes { path: Path::new("/"), offsets: &[0], cookies: &[0], on_return: false, pid: 0 };
+    link_uprobes(program, &probes).err().and_then(|error| error.raw_os_error()) == Some(libc::EBADF)
+}
+
+/// Attaches a program to one event; closing the descriptor detaches it and ends the event.
+///
+/// # Errors
+/// The kernel's errno (`EINVAL` before Linux 5.15).
+pub fn link_event(program: BorrowedFd<'_>, event: &Counter, cookie: u64) -> io::Result<OwnedFd> {
+    link(program, event.as_fd().as_raw_fd() as u32, BPF_PERF_EVENT, PerfEvent { cookie })
+}
+
+/// Attaches a program to these kernel functions, or to their returns; each one's place is its cookie.
+///
+/// # Errors
+/// The kernel's errno (`EOPNOTSUPP` without fprobe, `ESRCH` if one can't be traced).
+pub fn link_kernel_functions(
+    program: BorrowedFd<'_>,
+    addresses: &[u64],
+    on_return: bool,
+) -> io::Result<OwnedFd> {
+    let cookies: Vec<u64> = (0..addresses.len() as u64).collect();
+    let what = KprobeMulti {
+        flags: if on_return { BPF_F_MULTI_RETURN } else { 0 },
+        cnt: addresses.len() as u32,
+        syms: 0,
+        addrs: addresses.as_ptr() as u64,
+        cookies: cookies.as_ptr() as u64,
+    };
+    link(program, 0, BPF_TRACE_KPROBE_MULTI, what)
+}
+
+/// Attaches a program loaded for [`Attach::Entry`] or [`Attach::Return`] there.
+///
+/// # Errors
+/// The kernel's errno.
+pub fn link_function(program: BorrowedFd<'_>, attach: Attach, cookie: u64) -> io::Result<OwnedFd> {
+    let (_, attach_type, _) = attach.words();
+    link(program, 0, attach_type, Tracing { target_btf_id: 0, pad: 0, cookie })
 }

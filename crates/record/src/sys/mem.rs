@@ -24,6 +24,17 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
+/// Gives the room of a part of a file back to the file system: it reads as zeros from here on.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the file system can't.
+pub fn give_back(file: &std::fs::File, from: u64, bytes: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the descriptor is open for as long as `file` lives; the other arguments are plain numbers.
+    check(unsafe { libc::fallocate(file.as_raw_fd(), mode, from as libc::off_t, bytes as libc::off_t) })
+}
+
 /// What this process used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OwnUse {

@@ -1,0 +1,70 @@
+//! Which files the functions to be probed are in: the program, processes' programs, libraries.
+
+use anyhow::Context;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::choose::{Source, Wish};
+use super::record::Args;
+
+/// The files to look through.
+pub fn sources(args: &Args, program: Option<&Path>, wish: &Wish) -> anyhow::Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    if let Some(program) = program {
+        // Processes that it forks run the same file; so no process is singled out.
+        sources.push(Source { path: program.to_owned(), library: None, pid: 0 });
+        for library in wish.libraries() {
+            sources.push(Source { path: find_library(library)?, library: Some(library.to_owned()), pid: 0 });
+        }
+    }
+    for &pid in &args.probes.pid {
+        let exe = fs::read_link(format!("/proc/{pid}/exe"))
+            .with_context(|| format!("can't attach to process {pid}: no such process, or not ours"))?;
+        sources.push(Source { path: rooted(pid, &exe), library: None, pid });
+        for library in wish.libraries() {
+            let maps = record::proc::maps(pid).unwrap_or_default();
+            let names = maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned());
+            let path = names.map(PathBuf::from).find(|path| is_named(path, library)).with_context(|| {
+                format!("process {pid} has no library {library} mapped; /proc/{pid}/maps lists those it has")
+            })?;
+            sources.push(Source { path: rooted(pid, &path), library: Some(library.to_owned()), pid });
+        }
+    }
+    Ok(sources)
+}
+
+/// The file as the process has it: in its own root where that is another.
+fn rooted(pid: u32, path: &Path) -> PathBuf {
+    let through = PathBuf::from(format!("/proc/{pid}/root{}", path.display()));
+    let same = |a: &Path, b: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        let (a, b) = (fs::metadata(a).ok(), fs::metadata(b).ok());
+        a.zip(b).is_some_and(|(a, b)| (a.dev(), a.ino()) == (b.dev(), b.ino()))
+    };
+    if same(path, &through) || !through.exists() { path.to_owned() } else { through }
+}
+
+/// `libc` and `libc.so.6` both mean `/lib/libc.so.6`.
+fn is_named(path: &Path, library: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path == Path::new(library) || name == library || name.starts_with(&format!("{library}.so"))
+}
+
+/// Where the loader would find a library.
+fn find_library(library: &str) -> anyhow::Result<PathBuf> {
+    if library.contains('/') {
+        return Ok(PathBuf::from(library));
+    }
+    let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let system =
+        ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+    std::env::split_paths(&own)
+        .chain(system.iter().map(PathBuf::from))
+        .filter_map(|dir| fs::read_dir(dir).ok())
+        .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
+        .find(|path| is_named(path, library))
+        .and_then(|path| path.canonicalize().ok())
+        .with_context(|| {
+            format!("no library {library} in the usual places; give its path: FUNC@/path/{library}")
+        })
+}

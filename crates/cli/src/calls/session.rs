@@ -1,0 +1,275 @@
+//! A recording by uprobes, from attach to the folder written.
+
+use anyhow::Context;
+use record::calls::{Addresses, CallEvent, Exits, Folder, KernelParts, KernelWish, Mode, Opened, Options};
+use record::sys::signal::{SIGINT, SIGTERM};
+use record::sys::time::Clock;
+use record::sys::{Child, SignalReader};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::choose::Chosen;
+use super::live::Live;
+use super::probes::{refusal, short};
+use super::record::Args;
+use super::watch::Watch;
+use super::{kernel, totals};
+use crate::out;
+use crate::text::number;
+
+/// How often what the kernel wrote is read.
+const PAUSE: Duration = Duration::from_millis(4);
+/// How long the rate of calls is looked at before an attach.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A running recording.
+pub struct Session {
+    engine: Box<dyn record::calls::Source>,
+    chosen: Chosen,
+    options: Options,
+    cost_ns: Option<f64>,
+    why_no_bpf: Option<String>,
+    child: Option<Child>,
+    signals: SignalReader,
+    addresses: Addresses,
+    start_ns: u64,
+    attach: Duration,
+    watch: Watch,
+}
+
+impl Session {
+    /// Opens and attaches; a command is forked but does not run yet.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn start(args: &Args, chosen: Chosen, options: Options) -> anyhow::Result<Self> {
+        let cost_ns =
+            record::calls::cost_per_call(options.mode, options.exits).map_err(|why| refusal(&why))?;
+        let cost_ns = cost_ns.map(|cost| cost.ns);
+        let Opened { source: mut engine, why_no_bpf } =
+            record::calls::open(&chosen.objects, &chosen.functions, &options).map_err(|why| refusal(&why))?;
+        let signals = SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
+        let child = (!args.command.is_empty()).then(|| Child::fork(&args.command, Some(&signals)));
+        let child = child.transpose().context("can't fork")?;
+        for pid in args.probes.pid.iter().copied().chain(child.as_ref().map(Child::pid)) {
+            engine.add_process(pid)?;
+        }
+        let watch = Watch::new(args.probes.max_rate);
+        let addresses = super::addresses::of(&chosen, options.kernel);
+        let start_ns = Clock::Monotonic.now_ns();
+        let mut session = Self {
+            engine,
+            chosen,
+            options,
+            cost_ns,
+            why_no_bpf: why_no_bpf.map(|why| short(&why)),
+            child,
+            signals,
+            addresses,
+            start_ns,
+            attach: Duration::ZERO,
+            watch,
+        };
+        session.look_first(args)?;
+        let begin = Instant::now();
+        session.engine.attach().map_err(|why| refusal(&why))?;
+        session.attach = begin.elapsed();
+        session.start_ns = Clock::Monotonic.now_ns();
+        Ok(session)
+    }
+
+    /// How often the functions of a running process are called, by a short look at their entries alone.
+    fn look_first(&mut self, args: &Args) -> anyhow::Result<()> {
+        if args.probes.pid.is_empty() || args.quiet {
+            return Ok(());
+        }
+        let mut entries_only = self.chosen.functions.clone();
+        entries_only.iter_mut().for_each(|function| function.leaves.clear());
+        let options = Options {
+            mode: Mode::Events,
+            exits: Exits::Sites,
+            ring_bytes: 1 << 20,
+            kernel: KernelParts::default(),
+            kernel_wish: KernelWish::default(),
+        };
+        let opened = record::calls::open(&self.chosen.objects, &entries_only, &options);
+        let mut look = opened.map_err(|why| refusal(&why))?.source;
+        args.probes.pid.iter().try_for_each(|pid| look.add_process(*pid))?;
+        look.attach().map_err(|why| refusal(&why))?;
+        let begin = Instant::now();
+        while begin.elapsed() < LOOK {
+            std::thread::sleep(PAUSE);
+            look.poll(&mut |_| {});
+        }
+        let entries: u64 = look.entries().iter().map(|watched| watched.entries).sum();
+        self.watch.expected_per_s = Some(entries as f64 / begin.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// What will be done, and what it will cost.
+    pub fn tell_before(&self, why: &str) {
+        let functions = number::grouped(self.chosen.functions.len() as u64);
+        let mut line = format!(
+            "tally calls: {why}: {functions} functions by {} ({} places, attached in {})",
+            self.engine.name(),
+            number::grouped(self.engine.probes() as u64),
+            number::duration_ns(self.attach.as_nanos() as u64)
+        );
+        if let Some(cost) = self.cost_ns {
+            line += &format!("; a call costs about {} here", number::duration_ns(cost as u64));
+            if let Some(rate) = self.watch.expected_per_s {
+                line += &format!(
+                    ", at now {} calls/s {:.1} % of a CPU",
+                    number::grouped(rate as u64),
+                    rate * cost / 1e7
+                );
+            }
+        }
+        out::note(&line);
+        if let Some(why) = &self.why_no_bpf {
+            out::note(&format!(
+                "tally calls: without BPF, which is cheaper ({why}): every call comes out of the kernel as records"
+            ));
+        }
+        if let Some(line) = kernel::told(&*self.engine, &self.options.kernel_wish) {
+            out::note(&format!("tally calls: {line}"));
+        }
+        let left = self.chosen.left_out.iter().map(|(why, count)| (*why, *count));
+        let refused =
+            Some(("that the kernel can't probe", self.engine.refused().len())).filter(|(_, n)| *n > 0);
+        for (why, count) in left.chain(refused) {
+            out::note(&format!("tally calls: left out: {count} functions {why}"));
+        }
+        self.engine.missing().iter().for_each(|why| out::note(&format!("tally calls: not recorded: {why}")));
+    }
+
+    /// Runs it to its end; its exit status.
+    ///
+    /// # Errors
+    /// If the command can't be started or the recording can't be written.
+    pub fn run(&mut self, args: &Args, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
+        let mut folder = Folder::new(&args.output, self.addresses.clone(), self.start_ns);
+        if let Some(child) = &mut self.child {
+            child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
+        }
+        let end_at = args.probes.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+        let end = loop {
+            self.poll(&mut folder)?;
+            if let Some(line) = self.watch.look(&mut *self.engine, &self.chosen.names)? {
+                out::note(&line);
+            }
+            if let Some(live) = &mut live {
+                live.look_at_probes(&*self.engine, &self.chosen, false)?;
+            }
+            if let Some(end) = self.ended(args, end_at)? {
+                break end;
+            }
+            std::thread::sleep(PAUSE);
+        };
+        self.engine.stop();
+        self.poll(&mut folder)?;
+        if let Some(live) = &mut live {
+            live.look_at_probes(&*self.engine, &self.chosen, true)?;
+        }
+        self.watch.written = folder.finish().context("can't write the recording")?;
+        Ok(end)
+    }
+
+    fn poll(&mut self, folder: &mut Folder) -> anyhow::Result<()> {
+        let mut failed = None;
+        self.engine.poll(&mut |event: CallEvent| {
+            if failed.is_none() {
+                failed = folder.take(&event).err();
+            }
+        });
+        failed.map_or(Ok(()), |error| Err(error).context("can't write the recording"))
+    }
+
+    /// The status to end with, once it is over.
+    fn ended(&mut self, args: &Args, end_at: Option<Instant>) -> anyhow::Result<Option<u8>> {
+        let mut stopped = end_at.is_some_and(|end| Instant::now() >= end);
+        while let Some(signal) = self.signals.next()? {
+            match &self.child {
+                // Ctrl-C reaches the program by itself.
+                Some(child) if signal.number == SIGTERM => record::sys::signal::send(child.pid(), SIGTERM)?,
+                Some(_) => {}
+                None => stopped = true,
+            }
+        }
+        if let Some(child) = &mut self.child {
+            if let Some(end) = child.try_wait()? {
+                return Ok(Some(end.shell_code()));
+            }
+        } else if args.probes.pid.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            return Ok(Some(0));
+        }
+        Ok(stopped.then_some(0))
+    }
+
+    /// Writes the rest of the folder, and says what was recorded.
+    ///
+    /// # Errors
+    /// If the folder can't be written.
+    pub fn finish(&mut self, args: &Args, status: u8) -> anyhow::Result<()> {
+        let wall_ns = Clock::Monotonic.now_ns() - self.start_ns;
+        let sums = if self.options.mode == Mode::Totals { self.engine.sums() } else { Vec::new() };
+        let entries: u64 = match self.options.mode {
+            Mode::Events => self.watch.written.calls,
+            _ => self.engine.all_entries(),
+        };
+        if self.options.mode == Mode::Totals {
+            totals::write(&args.output, &self.addresses, &sums, self.start_ns)?;
+        }
+        let functions = self.engine.kernel_functions();
+        kernel::write_names(&args.output, &self.addresses, self.options.kernel, &functions)?;
+        let notes = self.notes(entries, wall_ns);
+        let command = if args.command.is_empty() {
+            format!("process {}", args.probes.pid.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+        } else {
+            args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        let mut info = format!("command {command}\nstatus {status}\nwall_ns {wall_ns}\nback_end uprobes\n");
+        for (at, note) in notes.iter().enumerate() {
+            info += &format!("note{at} {note}\n");
+        }
+        fs::write(args.output.join("info"), info).context("can't write the recording's info")?;
+        if !args.quiet {
+            out::note(&format!(
+                "tally calls: {} calls of {} functions recorded by uprobes in {}",
+                number::grouped(entries),
+                number::grouped(self.chosen.functions.len() as u64),
+                args.output.display()
+            ));
+            // Of detached functions it was said when it happened.
+            let new = notes.iter().skip(self.watch.detached.len());
+            new.for_each(|note| out::note(&format!("tally calls: {note}")));
+        }
+        Ok(())
+    }
+
+    /// What is to be known beside the numbers.
+    fn notes(&self, entries: u64, wall_ns: u64) -> Vec<String> {
+        let mut notes = self.watch.detached.clone();
+        if let Some(cost) = self.cost_ns {
+            let spent_ns = entries as f64 * cost;
+            notes.push(format!(
+                "cost: {} calls at about {} each, {:.1} % of a CPU over {}",
+                number::grouped(entries),
+                number::duration_ns(cost as u64),
+                spent_ns * 100.0 / wall_ns.max(1) as f64,
+                number::duration_ns(wall_ns)
+            ));
+        }
+        let losses = self.engine.losses();
+        let losses = losses.iter().filter(|(count, _)| *count > 0);
+        notes.extend(losses.map(|(count, name)| format!("{} {name}", number::grouped(*count))));
+        if self.watch.written.strays > 0 {
+            notes.push(format!(
+                "{} returns from calls whose entry was not seen",
+                number::grouped(self.watch.written.strays)
+            ));
+        }
+        notes
+    }
+}

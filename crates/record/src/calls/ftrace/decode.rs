@@ -1,0 +1,265 @@
+//! Events of the function tracers → entries and exits of the kernel functions meant.
+
+use std::fs;
+use std::path::Path;
+
+use perfdata::Endian;
+use perfdata::tracepoint::Format;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::super::layout::{CallEvent, Kind};
+use super::super::plan::KernelWish;
+use super::parse_page;
+
+/// Where an event's fields stand, by its format file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    id: u16,
+    function: usize,
+    /// `None`: the tracer tells no depth.
+    depth: Option<usize>,
+}
+
+/// What a thread is inside of.
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    /// Depth at which the function meant was entered.
+    base: u32,
+}
+
+/// Reads pages.
+pub struct Decoder {
+    enter: Shape,
+    exit: Option<Shape>,
+    wanted: FxHashSet<u64>,
+    depth: u32,
+    inside: FxHashMap<u32, Inside>,
+    numbers: FxHashMap<u64, u32>,
+    functions: Vec<u64>,
+    /// Events lost, and pages that could not be read.
+    pub lost: u64,
+}
+
+impl Decoder {
+    /// For a tracer whose formats stand below `formats` (`events/ftrace`).
+    ///
+    /// # Errors
+    /// If they are not there or say something else, in words.
+    pub fn new(formats: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
+        let read = |name: &str, function: &str| {
+            let path = formats.join(name).join("format");
+            let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            shape(&text, function).ok_or_else(|| format!("{} has no {function}", path.display()))
+        };
+        let (enter, exit) = if tracer == "function" {
+            (read("function", "ip")?, None)
+        } else {
+            (read("funcgraph_entry", "func")?, Some(read("funcgraph_exit", "func")?))
+        };
+        Ok(Self::of(enter, exit, wish))
+    }
+
+    fn of(enter: Shape, exit: Option<Shape>, wish: &KernelWish) -> Self {
+        let mut decoder = Self {
+            enter,
+            exit,
+            wanted: wish.functions.iter().map(|function| function.address).collect(),
+            depth: wish.depth.max(1),
+            inside: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            functions: Vec::new(),
+            lost: 0,
+        };
+        // Numbers begin as in the wish, whichever way records them.
+        for function in &wish.functions {
+            decoder.number(function.address);
+        }
+        decoder
+    }
+
+    /// Addresses by number.
+    pub fn functions(&self) -> &[u64] {
+        &self.functions
+    }
+
+    /// Reads a page of the ring.
+    pub fn take_page(&mut self, page: &[u8], sink: &mut dyn FnMut(CallEvent)) {
+        let read = parse_page(page, &mut |time_ns, data| self.take(time_ns, data, sink));
+        self.lost += read.unwrap_or(1);
+    }
+
+    fn take(&mut self, time_ns: u64, data: &[u8], sink: &mut dyn FnMut(CallEvent)) {
+        let id = data.get(..2).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+        let tid = u32_at(data, 4);
+        let (Some(id), Some(tid)) = (id, tid) else { return };
+        if id == self.enter.id {
+            let Some((address, depth)) = read(data, self.enter) else { return };
+            self.enter(time_ns, tid, (address, depth), sink);
+        } else if let Some(exit) = self.exit.filter(|exit| exit.id == id)
+            && let Some((address, depth)) = read(data, exit)
+        {
+            self.leave(time_ns, tid, (address, depth), sink);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        time_ns: u64,
+        tid: u32,
+        (address, depth): (u64, u32),
+        sink: &mut dyn FnMut(CallEvent),
+    ) {
+        let meant = self.wanted.is_empty() || self.wanted.contains(&address);
+        let base = match self.inside.get(&tid) {
+            // Its exit was lost: at the same or a smaller depth it can't be open any more.
+            Some(inside) if depth > inside.base => inside.base,
+            _ if meant => {
+                self.inside.insert(tid, Inside { base: depth });
+                depth
+            }
+            _ => {
+                self.inside.remove(&tid);
+                return;
+            }
+        };
+        if depth - base >= self.depth {
+            return;
+        }
+        let function = self.number(address);
+        let event = event(Kind::Kernel, time_ns, tid, function);
+        sink(event);
+        if self.exit.is_none() {
+            // Only entries are told: no time passes in it.
+            sink(CallEvent { kind: Kind::KernelEnd, ..event });
+            self.inside.remove(&tid);
+        }
+    }
+
+    fn leave(
+        &mut self,
+        time_ns: u64,
+        tid: u32,
+        (address, depth): (u64, u32),
+        sink: &mut dyn FnMut(CallEvent),
+    ) {
+        let Some(Inside { base }) = self.inside.get(&tid).copied().filter(|inside| depth >= inside.base)
+        else {
+            return;
+        };
+        if depth == base {
+            self.inside.remove(&tid);
+        }
+        if depth - base < self.depth {
+            let function = self.number(address);
+            sink(event(Kind::KernelEnd, time_ns, tid, function));
+        }
+    }
+
+    fn number(&mut self, address: u64) -> u32 {
+        let functions = &mut self.functions;
+        *self.numbers.entry(address).or_insert_with(|| {
+            functions.push(address);
+            functions.len() as u32 - 1
+        })
+    }
+}
+
+fn event(kind: Kind, time_ns: u64, tid: u32, function: u32) -> CallEvent {
+    CallEvent { time_ns, sp: 0, tid, pid: 0, function, kind, generation: false, loops: false }
+}
+
+fn shape(text: &[u8], function: &str) -> Option<Shape> {
+    let format = Format::parse("ftrace", text, Endian::NATIVE, 8)?;
+    let offset = |name: &str| format.field(name).map(|field| field.offset);
+    Some(Shape { id: format.id as u16, function: offset(function)?, depth: offset("depth") })
+}
+
+/// Address and depth.
+fn read(data: &[u8], shape: Shape) -> Option<(u64, u32)> {
+    let bytes = data.get(shape.function..shape.function.checked_add(8)?)?;
+    let address = u64::from_ne_bytes(bytes.try_into().ok()?);
+    let depth = shape.depth.map_or(Some(0), |at| u32_at(data, at))?;
+    Some((address, depth))
+}
+
+fn u32_at(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(data.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::plan::KernelFunction;
+    use super::*;
+
+    /// As Linux 6.18 has them.
+    const ENTRY: &str = "name: funcgraph_entry\nID: 11\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:unsigned long func;\toffset:8;\tsize:8;\tsigned:0;\n\
+        \tfield:unsigned int depth;\toffset:16;\tsize:4;\tsigned:0;\n\n\
+        print fmt: \"--> %ps (%u)\", (void *)REC->func, REC->depth\n";
+
+    fn decoder(wanted: &[u64], depth: u32) -> Decoder {
+        let functions = wanted.iter().map(|address| KernelFunction { name: "f".into(), address: *address });
+        let wish = KernelWish { functions: functions.collect(), depth };
+        let enter = shape(ENTRY.as_bytes(), "func").expect("it has all fields");
+        Decoder::of(enter, Some(Shape { id: 10, ..enter }), &wish)
+    }
+
+    /// A page of entries (`+`) and exits (`-`): what, function, depth; 10 ns apart, from 1,010 on, of thread 7.
+    fn page(steps: &[(char, u64, u32)]) -> Vec<u8> {
+        let mut events = Vec::new();
+        for &(what, function, depth) in steps {
+            let mut data = vec![if what == '+' { 11u8 } else { 10 }, 0, 0, 0];
+            data.extend(7u32.to_ne_bytes());
+            data.extend(function.to_ne_bytes());
+            data.extend(depth.to_ne_bytes());
+            events.extend((10u32 << 5 | data.len() as u32 / 4).to_ne_bytes());
+            events.extend(data);
+        }
+        let mut page = 1000u64.to_ne_bytes().to_vec();
+        page.extend((events.len() as u64).to_ne_bytes());
+        page.extend(events);
+        page
+    }
+
+    fn run(mut decoder: Decoder, steps: &[(char, u64, u32)]) -> Vec<(char, u64, u64)> {
+        let mut seen = Vec::new();
+        decoder.take_page(&page(steps), &mut |event| seen.push(event));
+        let what = |kind| if kind == Kind::Kernel { '+' } else { '-' };
+        seen.iter()
+            .map(|event| (what(event.kind), decoder.functions[event.function as usize], event.time_ns))
+            .collect()
+    }
+
+    #[test]
+    fn only_the_functions_meant_and_what_they_call_down_to_the_depth() {
+        let steps = [
+            ('+', 1, 0),
+            ('+', 2, 1),
+            ('+', 3, 2),
+            ('+', 4, 3),
+            ('-', 4, 3),
+            ('-', 3, 2),
+            ('-', 2, 1),
+            ('-', 1, 0),
+        ];
+        let seen = run(decoder(&[2], 2), &steps);
+        assert_eq!(seen, [('+', 2, 1020), ('+', 3, 1030), ('-', 3, 1060), ('-', 2, 1070)]);
+        assert_eq!(run(decoder(&[], 9), &steps).len(), 8);
+    }
+
+    #[test]
+    fn a_lost_exit_does_not_let_others_in() {
+        let seen = run(decoder(&[2], 9), &[('+', 2, 1), ('+', 5, 1), ('-', 5, 1), ('+', 2, 3), ('-', 2, 3)]);
+        assert_eq!(seen, [('+', 2, 1010), ('+', 2, 1040), ('-', 2, 1050)]);
+    }
+
+    #[test]
+    fn the_function_tracer_tells_entries_without_time() {
+        let wish = KernelWish { functions: Vec::new(), depth: 1 };
+        let enter = Shape { depth: None, ..shape(ENTRY.as_bytes(), "func").expect("it has all fields") };
+        let seen = run(Decoder::of(enter, None, &wish), &[('+', 2, 0), ('+', 2, 0)]);
+        assert_eq!(seen, [('+', 2, 1010), ('-', 2, 1010), ('+', 2, 1020), ('-', 2, 1020)]);
+    }
+}

@@ -1,0 +1,264 @@
+//! The same probes as plain perf events, where BPF is denied: every entry and exit is a sample in a ring.
+//!
+//! Dearer than BPF: a descriptor for each place and CPU, other processes that run the same file pay too, and all calls come out of the kernel, also when only
+//! sums or slow calls are asked for; those are made here ([`super::tracked`]).
+
+mod places;
+mod records;
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use super::layout::{CallEvent, Kind, Mode, Sums};
+use super::plan::{Exits, Function, Object, Options, Watched};
+use super::tracked::Tracked;
+use super::{Error, Source};
+use crate::sys::time::Clock;
+use crate::sys::{Counter, Ring};
+use places::{Places, Refused};
+pub use places::{open_uprobe, uprobe_type};
+use records::{Place, Records};
+
+/// Bytes of all rings together, at most.
+const RINGS_BYTES: usize = 32 << 20;
+/// Fewer lose calls at once; less is refused.
+const LEAST_RING_BYTES: usize = 64 << 10;
+/// How old a record is before all that came before it on other CPUs is known to be there.
+const SETTLED: Duration = Duration::from_millis(1);
+
+/// Attached probes.
+pub struct Plain {
+    objects: Vec<Object>,
+    functions: Vec<Function>,
+    options: Options,
+    uprobe_type: u32,
+    places: Option<Places>,
+    processes: Vec<u32>,
+    rings: Vec<Ring>,
+    /// By function; empty if it is not attached.
+    counters: Vec<Vec<Counter>>,
+    kernel: Vec<Counter>,
+    records: Records,
+    tracked: Tracked,
+    entries: Vec<u64>,
+    refused: Vec<u32>,
+    missing: Vec<String>,
+}
+
+impl Plain {
+    /// Looks whether plain probes are allowed; nothing is attached yet.
+    ///
+    /// # Errors
+    /// If the kernel has no uprobe events, or denies them.
+    pub fn open(objects: Vec<Object>, functions: Vec<Function>, options: Options) -> Result<Self, Error> {
+        let uprobe_type = uprobe_type()?;
+        if let Some((object, function)) = objects.first().zip(functions.first()) {
+            places::allowed(uprobe_type, &object.path, function.offset)?;
+        }
+        let count = functions.len();
+        let tracked = Tracked::new(options.mode, count);
+        Ok(Self {
+            objects,
+            functions,
+            options,
+            uprobe_type,
+            places: None,
+            processes: Vec::new(),
+            rings: Vec::new(),
+            counters: std::iter::repeat_with(Vec::new).take(count).collect(),
+            kernel: Vec::new(),
+            records: Records::new(),
+            tracked,
+            entries: vec![0; count],
+            refused: Vec::new(),
+            missing: Vec::new(),
+        })
+    }
+
+    /// The events that carry forks, execs and switches, with a ring for each CPU.
+    fn open_rings(&mut self, places: &mut Places) -> Result<(), Error> {
+        let mut bytes = RINGS_BYTES / places.cpus().len().max(1);
+        bytes = (1 << bytes.max(LEAST_RING_BYTES).ilog2()).min(self.options.ring_bytes as usize);
+        loop {
+            match places.map_rings(self.options.kernel.switches, bytes) {
+                Ok(rings) => {
+                    self.rings = rings;
+                    return Ok(());
+                }
+                Err(error) if bytes <= LEAST_RING_BYTES => {
+                    return Err(Error::Perf { what: format!("a ring of {} KiB", bytes >> 10), error });
+                }
+                Err(_) => bytes /= 2,
+            }
+        }
+    }
+
+    /// Opens the probes of one function: exits first, so that of an entry that is seen, the exit is.
+    fn attach_one(&mut self, places: &Places, number: u32) -> Result<(), Refused> {
+        let function = &self.functions[number as usize];
+        let path = &self.objects[function.object].path;
+        let enter = [(function.offset, false, Kind::Enter)];
+        let exits: Vec<(u64, bool, Kind)> = match self.options.exits {
+            Exits::Return => vec![(function.offset, true, Kind::Exit)],
+            Exits::Sites => function.leaves.iter().map(|leave| (*leave, false, Kind::Exit)).collect(),
+        };
+        let mut opened = Vec::new();
+        for (offset, on_return, kind) in exits.into_iter().chain(enter) {
+            let place = Place { function: number, kind, loops: function.loops, on_return };
+            for counter in places.open_probe(self.uprobe_type, path, offset, on_return)? {
+                let id = counter.id().map_err(Refused::Us)?;
+                self.records.add_probe(id, place);
+                opened.push(counter);
+            }
+        }
+        self.counters[number as usize] = opened;
+        Ok(())
+    }
+
+    fn attach_kernel(&mut self, places: &Places) {
+        let parts = self.options.kernel;
+        let wanted = [
+            (parts.system_calls, "raw_syscalls/sys_enter", Kind::System),
+            (parts.system_calls, "raw_syscalls/sys_exit", Kind::SystemEnd),
+            (parts.faults, "exceptions/page_fault_user", Kind::Fault),
+        ];
+        for (_, name, kind) in wanted.into_iter().filter(|(wanted, _, _)| *wanted) {
+            match places.open_tracepoint(name) {
+                Ok(counters) => {
+                    let ids = counters.iter().filter_map(|counter| counter.id().ok());
+                    ids.for_each(|id| self.records.add_tracepoint(id, kind));
+                    self.kernel.extend(counters);
+                }
+                Err(error) => self.missing.push(format!("{name}: {error}")),
+            }
+        }
+        if parts.blocks {
+            self.missing.push("block requests: only with BPF".to_owned());
+        }
+    }
+
+    fn drain(&mut self) {
+        for ring in &mut self.rings {
+            ring.read(|span| self.records.take(&span));
+        }
+    }
+
+    fn emit(&mut self, before_ns: u64, sink: &mut dyn FnMut(CallEvent)) {
+        let jumps = |functions: &[Function], at: u32| {
+            functions.get(at as usize).is_some_and(|function| function.jumps_out)
+        };
+        for event in self.records.emit(before_ns) {
+            if event.kind == Kind::Enter {
+                self.entries[event.function as usize] += 1;
+            }
+            if self.options.mode == Mode::Events {
+                sink(event);
+            } else {
+                self.tracked.take(&event, jumps(&self.functions, event.function), sink);
+            }
+        }
+    }
+}
+
+impl Source for Plain {
+    fn add_process(&mut self, pid: u32) -> Result<(), Error> {
+        self.processes.push(pid);
+        self.records.add_process(pid);
+        Ok(())
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        let probes = self.functions.iter().map(|function| function.leaves.len() + 1).sum();
+        let mut places = Places::new(&self.processes, probes)?;
+        self.open_rings(&mut places)?;
+        self.attach_kernel(&places);
+        let mut last = None;
+        for number in 0..self.functions.len() as u32 {
+            match self.attach_one(&places, number) {
+                Ok(()) => {}
+                Err(Refused::Code(error)) => {
+                    self.refused.push(number);
+                    last = Some(error);
+                }
+                Err(Refused::Us(error)) => {
+                    let what = format!("{probes} uprobes as perf events");
+                    return Err(Error::Perf { what, error });
+                }
+            }
+        }
+        self.places = Some(places);
+        match last {
+            Some(error) if self.refused.len() == self.functions.len() => {
+                Err(Error::Perf { what: "uprobes".to_owned(), error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn detach(&mut self, functions: &[u32]) -> Result<(), Error> {
+        functions.iter().for_each(|number| self.counters[*number as usize].clear());
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.counters.iter_mut().for_each(Vec::clear);
+        self.kernel.clear();
+        self.drain();
+        self.places = None;
+        self.records.stopped = true;
+    }
+
+    fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
+        // What was written before this moment is read below, so it is whole up to here.
+        let settled = Clock::Monotonic.now_ns().saturating_sub(SETTLED.as_nanos() as u64);
+        self.drain();
+        let before_ns = if self.records.stopped { u64::MAX } else { settled };
+        self.emit(before_ns, sink);
+    }
+
+    fn probes(&self) -> usize {
+        let of = |function: &Function| match self.options.exits {
+            Exits::Sites => 1 + function.leaves.len(),
+            Exits::Return => 2,
+        };
+        let on = self.functions.iter().zip(&self.counters).filter(|(_, counters)| !counters.is_empty());
+        on.map(|(function, _)| of(function)).sum()
+    }
+
+    fn entries(&self) -> Vec<Watched> {
+        let on = (0u32..).zip(&self.counters).filter(|(_, counters)| !counters.is_empty());
+        on.map(|(function, _)| Watched { function, entries: self.entries[function as usize] }).collect()
+    }
+
+    fn all_entries(&self) -> u64 {
+        self.entries.iter().sum()
+    }
+
+    fn sums(&self) -> Vec<(u32, Sums)> {
+        self.tracked.sums()
+    }
+
+    fn losses(&self) -> Vec<(u64, &'static str)> {
+        vec![
+            (self.records.lost, "entries and exits lost: the ring was full"),
+            (self.records.damaged, "records that could not be read"),
+            (self.tracked.strays, "returns from calls whose entry was not seen"),
+        ]
+    }
+
+    fn refused(&self) -> &[u32] {
+        &self.refused
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.missing.clone()
+    }
+
+    fn name(&self) -> &'static str {
+        "uprobes (perf events)"
+    }
+}
+
+/// Numbers by event id.
+type ById<T> = FxHashMap<u64, T>;

@@ -1,0 +1,282 @@
+//! Records of the rings → events of calls, in the order of their times.
+
+use perfdata::abi::*;
+use perfdata::live::LiveFormat;
+use perfdata::{Attr, AttrFlags, Record, Sample};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::super::layout::{CallEvent, Kind};
+use super::super::merge::Merge;
+use super::ById;
+use crate::sys::Span;
+use crate::sys::time::Clock;
+
+/// The stack pointer among the registers that perf knows.
+///
+/// Source: arch/{x86,arm64}/include/uapi/asm/perf_regs.h.
+const SP: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+/// Bytes that a return has taken off the stack when its probe sees it.
+const POPPED: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
+/// Bytes before a tracepoint's own fields (`common_*`).
+const COMMON: usize = 8;
+
+/// What a probe's id stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the function.
+    pub function: u32,
+    /// Enter or exit.
+    pub kind: Kind,
+    /// It jumps back to its entry.
+    pub loops: bool,
+    /// Seen after the return, not on it.
+    pub on_return: bool,
+}
+
+/// The attribute that all events share.
+pub fn attr() -> Attr {
+    let mut attr = Attr {
+        sample_period: 1,
+        sample_type: PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER,
+        sample_regs_user: 1 << SP,
+        clockid: Clock::Monotonic.id(),
+        ..Attr::default()
+    };
+    attr.flags.set(AttrFlags::SAMPLE_ID_ALL | AttrFlags::USE_CLOCKID, true);
+    attr
+}
+
+/// Records read but not yet handed out.
+pub struct Records {
+    probe: LiveFormat,
+    tracepoint: LiveFormat,
+    probes: ById<Place>,
+    tracepoints: ById<Kind>,
+    targets: FxHashSet<u32>,
+    pending: Merge,
+    bytes: Vec<u8>,
+    /// When threads left the CPU.
+    away: FxHashMap<u32, u64>,
+    /// Records that the kernel had no room for.
+    pub lost: u64,
+    /// Records of unknown form.
+    pub damaged: u64,
+    /// No more will come.
+    pub stopped: bool,
+}
+
+impl Records {
+    /// None yet.
+    pub fn new() -> Self {
+        let with_raw = Attr { sample_type: attr().sample_type | PERF_SAMPLE_RAW, ..attr() };
+        Self {
+            probe: LiveFormat::new(&attr()),
+            tracepoint: LiveFormat::new(&with_raw),
+            probes: ById::default(),
+            tracepoints: ById::default(),
+            targets: FxHashSet::default(),
+            pending: Merge::default(),
+            bytes: Vec::new(),
+            away: FxHashMap::default(),
+            lost: 0,
+            damaged: 0,
+            stopped: false,
+        }
+    }
+
+    /// The event `id` is a probe there.
+    pub fn add_probe(&mut self, id: u64, place: Place) {
+        self.probes.insert(id, place);
+    }
+
+    /// The event `id` is a tracepoint of this meaning.
+    pub fn add_tracepoint(&mut self, id: u64, kind: Kind) {
+        self.tracepoints.insert(id, kind);
+    }
+
+    /// Events of this process are handed out, and of what it forks.
+    pub fn add_process(&mut self, pid: u32) {
+        self.targets.insert(pid);
+    }
+
+    /// Reads what waits in a ring.
+    pub fn take(&mut self, span: &Span<'_>) {
+        let mut at = 0;
+        while let Some(header) = span.u64_at(at) {
+            let (_, size) = LiveFormat::type_and_size(header);
+            if size < 8 || at + size > span.len() {
+                self.damaged += 1;
+                break;
+            }
+            let mut bytes = std::mem::take(&mut self.bytes);
+            bytes.clear();
+            span.copy_to(at, size, &mut bytes);
+            self.take_record(&bytes);
+            self.bytes = bytes;
+            at += size;
+        }
+    }
+
+    /// Reads one record.
+    pub fn take_record(&mut self, bytes: &[u8]) {
+        let id = LiveFormat::identifier_of(bytes).unwrap_or_default();
+        let tracepoint = self.tracepoints.get(&id).copied();
+        let format = if tracepoint.is_some() { &self.tracepoint } else { &self.probe };
+        let Some((record, sample_id)) = format.parse(bytes) else {
+            self.damaged += 1;
+            return;
+        };
+        let event = |kind, pid, tid, time_ns| CallEvent {
+            time_ns,
+            sp: 0,
+            tid,
+            pid,
+            function: 0,
+            kind,
+            generation: false,
+            loops: false,
+        };
+        let time_ns = sample_id.time_ns.unwrap_or_default();
+        let (pid, tid) = sample_id.pid_tid.unwrap_or_default();
+        let new = match record {
+            Record::Sample(sample) => match tracepoint {
+                Some(kind) => traced(&sample, kind, event),
+                None => self.probes.get(&id).and_then(|place| probed(&sample, *place, event)),
+            },
+            Record::Fork(task) if task.pid != task.ppid => {
+                Some(CallEvent { function: task.pid, ..event(Kind::Fork, task.ppid, task.ptid, time_ns) })
+            }
+            Record::Comm(comm) if comm.exec => Some(event(Kind::Exec, comm.pid, comm.tid, time_ns)),
+            Record::Switch(switch) if switch.out => {
+                self.away.insert(tid, time_ns);
+                None
+            }
+            Record::Switch(_) => self.away.remove(&tid).map(|left_ns| CallEvent {
+                sp: time_ns.saturating_sub(left_ns),
+                ..event(Kind::Off, pid, tid, time_ns)
+            }),
+            Record::Lost(lost) => {
+                self.lost += lost.lost;
+                None
+            }
+            _ => None,
+        };
+        self.pending.extend(new);
+    }
+
+    /// What came before that time, in order, of the processes meant.
+    pub fn emit(&mut self, before_ns: u64) -> Vec<CallEvent> {
+        let targets = &mut self.targets;
+        let meant = |event: &CallEvent| {
+            let meant = targets.contains(&event.pid);
+            if meant && event.kind == Kind::Fork {
+                targets.insert(event.function);
+            }
+            meant
+        };
+        self.pending.emit(before_ns).filter(meant).collect()
+    }
+}
+
+fn probed(
+    sample: &Sample<'_>,
+    place: Place,
+    event: impl Fn(Kind, u32, u32, u64) -> CallEvent,
+) -> Option<CallEvent> {
+    let ((pid, tid), time_ns) = sample.pid_tid.zip(sample.time_ns)?;
+    let sp = sample.regs_user?.reg(SP)? - if place.on_return { POPPED } else { 0 };
+    let Place { function, kind, loops, .. } = place;
+    Some(CallEvent { sp, function, loops, ..event(kind, pid, tid, time_ns) })
+}
+
+/// System calls have their number, page faults their address as the first field.
+fn traced(
+    sample: &Sample<'_>,
+    kind: Kind,
+    event: impl Fn(Kind, u32, u32, u64) -> CallEvent,
+) -> Option<CallEvent> {
+    let ((pid, tid), time_ns) = sample.pid_tid.zip(sample.time_ns)?;
+    let first: [u8; 8] = sample.raw?.get(COMMON..COMMON + 8)?.try_into().ok()?;
+    let first = u64::from_ne_bytes(first);
+    let new = event(kind, pid, tid, time_ns);
+    Some(if kind == Kind::System {
+        CallEvent { function: first as u32, ..new }
+    } else {
+        CallEvent { sp: first, ..new }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTER: Place = Place { function: 3, kind: Kind::Enter, loops: false, on_return: false };
+
+    fn record(type_: u32, misc: u16, words: &[u64]) -> Vec<u8> {
+        let size = (words.len() as u64 + 1) * 8;
+        let header = u64::from(type_) | u64::from(misc) << 32 | size << 48;
+        std::iter::once(header).chain(words.iter().copied()).flat_map(u64::to_ne_bytes).collect()
+    }
+
+    fn ids(pid: u64, tid: u64) -> u64 {
+        pid | tid << 32
+    }
+
+    /// identifier, pid and tid, time, ABI, sp.
+    fn sample(id: u64, pid: u64, time: u64, sp: u64) -> Vec<u8> {
+        record(PERF_RECORD_SAMPLE, 2, &[id, ids(pid, pid), time, PERF_SAMPLE_REGS_ABI_64, sp])
+    }
+
+    /// Any other record ends with pid and tid, time, identifier.
+    fn fork(parent: u64, child: u64, time: u64) -> Vec<u8> {
+        let body = [ids(child, parent), ids(child, parent), time, ids(parent, parent), time, 1];
+        record(PERF_RECORD_FORK, 0, &body)
+    }
+
+    fn records() -> Records {
+        let mut records = Records::new();
+        records.add_probe(9, ENTER);
+        records.add_probe(10, Place { kind: Kind::Exit, on_return: true, ..ENTER });
+        records.add_process(100);
+        records
+    }
+
+    #[test]
+    fn records_of_two_rings_come_out_in_the_order_of_their_times_and_only_when_settled() {
+        let mut records = records();
+        records.take_record(&sample(9, 100, 30, 0x70));
+        records.take_record(&sample(9, 100, 10, 0x90));
+        records.take_record(&sample(10, 100, 20, 0x98));
+        let seen: Vec<_> = records.emit(30).iter().map(|e| (e.kind, e.function, e.sp, e.time_ns)).collect();
+        assert_eq!(seen, [(Kind::Enter, 3, 0x90, 10), (Kind::Exit, 3, 0x98 - POPPED, 20)]);
+        assert_eq!(records.emit(u64::MAX).len(), 1);
+    }
+
+    #[test]
+    fn other_processes_are_left_out_and_a_child_counts_from_its_fork_on() {
+        let mut records = records();
+        records.take_record(&sample(9, 200, 10, 0x90));
+        records.take_record(&fork(100, 200, 20));
+        records.take_record(&sample(9, 200, 30, 0x90));
+        let kinds: Vec<_> = records.emit(u64::MAX).iter().map(|event| (event.kind, event.pid)).collect();
+        assert_eq!(kinds, [(Kind::Fork, 100), (Kind::Enter, 200)]);
+    }
+
+    #[test]
+    fn lost_and_damaged_records_are_counted() {
+        let mut records = records();
+        records.take_record(&record(PERF_RECORD_LOST, 0, &[9, 42, ids(100, 100), 5, 9]));
+        records.take_record(&[1, 2, 3]);
+        assert_eq!((records.lost, records.damaged, records.emit(u64::MAX).len()), (42, 1, 0));
+    }
+
+    #[test]
+    fn time_off_the_cpu_is_from_switch_to_switch() {
+        let mut records = records();
+        let switch = |misc, time| record(PERF_RECORD_SWITCH, misc, &[ids(100, 101), time, 1]);
+        records.take_record(&switch(PERF_RECORD_MISC_SWITCH_OUT, 1000));
+        records.take_record(&switch(0, 1700));
+        let seen: Vec<_> = records.emit(u64::MAX).iter().map(|e| (e.kind, e.tid, e.sp, e.time_ns)).collect();
+        assert_eq!(seen, [(Kind::Off, 101, 700, 1700)]);
+    }
+}

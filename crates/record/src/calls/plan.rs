@@ -1,0 +1,94 @@
+//! What is to be probed, and how.
+
+use std::path::PathBuf;
+
+use super::layout::Mode;
+
+/// How the end of a call is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exits {
+    /// By probes on the function's return instructions: touches nothing of the program.
+    Sites,
+    /// By a return probe: the kernel swaps the return address. Sees every return, but an unwinder (C++ exceptions,
+    /// Rust panics) or a change of stacks meanwhile would end the program.
+    Return,
+}
+
+/// A file whose functions are probed.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// As tally sees it.
+    pub path: PathBuf,
+    /// Only in this process; in every one that maps the file if 0 (those not followed pay, too, but are not recorded).
+    pub pid: u32,
+}
+
+/// A function to be probed. Its place in the list is its number.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Number of its file.
+    pub object: usize,
+    /// File offset of its first instruction.
+    pub offset: u64,
+    /// File offsets of its return instructions and jumps out, for [`Exits::Sites`].
+    pub leaves: Vec<u64>,
+    /// It may also end by a jump whose moment is not seen (conditional, computed; with return probes any).
+    pub jumps_out: bool,
+    /// It jumps back to `offset`: seen again at the same place of the stack, that is no new call.
+    pub loops: bool,
+}
+
+/// What of the kernel is recorded, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelParts {
+    /// System calls.
+    pub system_calls: bool,
+    /// Page faults of user code.
+    pub faults: bool,
+    /// Times off the CPU.
+    pub switches: bool,
+    /// Block requests.
+    pub blocks: bool,
+}
+
+/// A function of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelFunction {
+    /// Its symbol.
+    pub name: String,
+    /// Its address, as `/proc/kallsyms` has it.
+    pub address: u64,
+}
+
+/// Which functions of the kernel are recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelWish {
+    /// Only these and what they call; none: all.
+    pub functions: Vec<KernelFunction>,
+    /// Nested so deep; 0: no function of the kernel at all.
+    pub depth: u32,
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What comes out of the kernel.
+    pub mode: Mode,
+    /// How ends of calls are seen.
+    pub exits: Exits,
+    /// Bytes of the ring, a power of two.
+    pub ring_bytes: u32,
+    /// What of the kernel is recorded.
+    pub kernel: KernelParts,
+    /// Functions of the kernel.
+    pub kernel_wish: KernelWish,
+}
+
+/// A function whose rate was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// Its number.
+    pub function: u32,
+    /// Entries so far.
+    pub entries: u64,
+}

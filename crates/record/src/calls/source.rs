@@ -1,0 +1,108 @@
+//! Where calls come from: whichever of the kernel's ways is allowed here.
+
+use super::layout::{CallEvent, Sums};
+use super::perf::Plain;
+use super::plan::{Function, KernelWish, Object, Options, Watched};
+use super::with_kernel::WithKernel;
+use super::{Engine, Error};
+
+/// Attached probes. Dropping it takes them away.
+pub trait Source {
+    /// Records this process, and what it forks.
+    ///
+    /// # Errors
+    /// If there is no room for one more, or no such process.
+    fn add_process(&mut self, pid: u32) -> Result<(), Error>;
+
+    /// Puts the probes in place, but for functions that the kernel refuses to probe (see [`Source::refused`]).
+    ///
+    /// # Errors
+    /// If the kernel refuses them all.
+    fn attach(&mut self) -> Result<(), Error>;
+
+    /// Takes these functions' probes away.
+    ///
+    /// # Errors
+    /// As [`Source::attach`]; then all stay in place.
+    fn detach(&mut self, functions: &[u32]) -> Result<(), Error>;
+
+    /// Takes all probes away; what waits can still be read by [`Source::poll`].
+    fn stop(&mut self);
+
+    /// Hands out what waits, each thread's events in their order; never blocks.
+    fn poll(&mut self, sink: &mut dyn FnMut(CallEvent));
+
+    /// Number of places probed.
+    fn probes(&self) -> usize;
+
+    /// Entries so far of the functions that are still probed.
+    fn entries(&self) -> Vec<Watched>;
+
+    /// Entries so far of all functions, those detached included.
+    fn all_entries(&self) -> u64;
+
+    /// The sums of [`super::Mode::Totals`], of functions that were called.
+    fn sums(&self) -> Vec<(u32, Sums)>;
+
+    /// What could not be seen or kept: how often, and in words.
+    fn losses(&self) -> Vec<(u64, &'static str)>;
+
+    /// Functions that the kernel refuses to probe, by number: their first instruction can't be stepped.
+    fn refused(&self) -> &[u32];
+
+    /// Parts of the kernel that could not be attached, with the reason.
+    fn missing(&self) -> Vec<String>;
+
+    /// The way, as it is told to the user.
+    fn name(&self) -> &'static str;
+
+    /// Records these kernel functions, too, named ones only; how, or why not.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses, way by way.
+    fn trace_kernel(&mut self, _wish: &KernelWish) -> Result<&'static str, Vec<String>> {
+        Err(vec!["kprobe_multi and fentry need BPF".to_owned()])
+    }
+
+    /// How kernel functions are recorded; `None` if they are not.
+    fn kernel_way(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Why kernel functions are not recorded, way by way.
+    fn kernel_refusals(&self) -> &[String] {
+        &[]
+    }
+
+    /// Addresses of the kernel functions recorded, by their number.
+    fn kernel_functions(&self) -> Vec<u64> {
+        Vec::new()
+    }
+}
+
+/// An opened source, and why it is not the cheaper one.
+pub struct Opened {
+    /// The source; nothing is attached yet.
+    pub source: Box<dyn Source>,
+    /// Why BPF is not used; `None` if it is.
+    pub why_no_bpf: Option<Error>,
+}
+
+/// Opens the cheapest way that the kernel allows: BPF, else plain perf events.
+///
+/// # Errors
+/// If neither is allowed: why BPF is not, then why perf events are not.
+pub fn open(objects: &[Object], functions: &[Function], options: &Options) -> Result<Opened, Error> {
+    let boxed = |source: Box<dyn Source>| -> Box<dyn Source> {
+        let wish = &options.kernel_wish;
+        if wish.depth == 0 { source } else { Box::new(WithKernel::new(source, wish.clone())) }
+    };
+    let why = match Engine::load(objects.to_vec(), functions.to_vec(), options.clone()) {
+        Ok(engine) => return Ok(Opened { source: boxed(Box::new(engine)), why_no_bpf: None }),
+        Err(why) => why,
+    };
+    match Plain::open(objects.to_vec(), functions.to_vec(), options.clone()) {
+        Ok(plain) => Ok(Opened { source: boxed(Box::new(plain)), why_no_bpf: Some(why) }),
+        Err(also) => Err(Error::Neither { bpf: Box::new(why), perf: Box::new(also) }),
+    }
+}

@@ -1,0 +1,200 @@
+//! Kernel functions beside the user's: whichever way the kernel allows, put between them in the order of time.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use super::ftrace::Graph;
+use super::layout::{CallEvent, Kind, Sums};
+use super::merge::Merge;
+use super::plan::{KernelWish, Watched};
+use super::{Error, Source};
+use crate::sys::time::Clock;
+
+/// How old an event is before all that came before it on other rings is known to be there.
+const SETTLED: Duration = Duration::from_millis(1);
+
+/// A source with kernel functions.
+pub struct WithKernel {
+    inner: Box<dyn Source>,
+    wish: KernelWish,
+    pids: Vec<u32>,
+    graph: Option<Graph>,
+    way: Option<&'static str>,
+    missing: Vec<String>,
+    merge: Merge,
+    /// Processes of threads: the kernel's tracers know only threads.
+    processes: FxHashMap<u32, u32>,
+    stopped: bool,
+}
+
+impl WithKernel {
+    /// Around what sees the user's functions.
+    pub fn new(inner: Box<dyn Source>, wish: KernelWish) -> Self {
+        Self {
+            inner,
+            wish,
+            pids: Vec::new(),
+            graph: None,
+            way: None,
+            missing: Vec::new(),
+            merge: Merge::default(),
+            processes: FxHashMap::default(),
+            stopped: false,
+        }
+    }
+
+    /// What also sees callees first; what sees only entries last.
+    fn begin(&mut self) {
+        let mut reasons = Vec::new();
+        match self.start("function_graph") {
+            Ok(()) => return,
+            Err(why) => reasons.push(why),
+        }
+        match self.inner.trace_kernel(&self.wish) {
+            Ok(way) => {
+                self.way = Some(way);
+                return;
+            }
+            Err(more) => reasons.extend(more),
+        }
+        if !self.wish.functions.is_empty() {
+            match self.start("function") {
+                Ok(()) => return,
+                Err(why) => reasons.push(why),
+            }
+        }
+        self.missing = reasons;
+    }
+
+    fn start(&mut self, tracer: &'static str) -> Result<(), String> {
+        self.graph = Some(Graph::start(tracer, &self.pids, &self.wish)?);
+        self.way =
+            Some(if tracer == "function" { "the function tracer (entries only)" } else { "function_graph" });
+        Ok(())
+    }
+}
+
+/// Tries to record a function of the kernel that we don't call: how, or why not.
+///
+/// # Errors
+/// What the kernel lacks or refuses, way by way.
+pub fn kernel_functions_by() -> Result<&'static str, String> {
+    /// Every kernel has it, and every one of its system calls is traced there.
+    const NAME: &str = "do_sys_openat2";
+    let text = std::fs::read_to_string("/proc/kallsyms").map_err(|error| error.to_string())?;
+    let symbol = |line: &str| {
+        let mut words = line.split_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        (words.nth(1) == Some(NAME)).then_some(address)
+    };
+    let address = text.lines().find_map(symbol).filter(|address| *address > 0);
+    let address = address.ok_or("/proc/kallsyms hides the addresses of functions")?;
+    let wish =
+        KernelWish { functions: vec![super::KernelFunction { name: NAME.to_owned(), address }], depth: 1 };
+    let options = super::Options {
+        mode: super::Mode::Events,
+        exits: super::Exits::Sites,
+        ring_bytes: 1 << 16,
+        kernel: super::KernelParts::default(),
+        kernel_wish: wish,
+    };
+    let mut source = super::open(&[], &[], &options).map_err(|error| error.to_string())?.source;
+    source
+        .add_process(std::process::id())
+        .and_then(|()| source.attach())
+        .map_err(|error| error.to_string())?;
+    source.kernel_way().ok_or_else(|| source.kernel_refusals().join("; "))
+}
+
+impl Source for WithKernel {
+    fn add_process(&mut self, pid: u32) -> Result<(), Error> {
+        self.pids.push(pid);
+        self.inner.add_process(pid)
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        self.begin();
+        self.inner.attach()
+    }
+
+    fn detach(&mut self, functions: &[u32]) -> Result<(), Error> {
+        self.inner.detach(functions)
+    }
+
+    fn stop(&mut self) {
+        self.inner.stop();
+        if let Some(graph) = &mut self.graph {
+            graph.stop();
+        }
+        self.stopped = true;
+    }
+
+    fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
+        let Some(graph) = &mut self.graph else { return self.inner.poll(sink) };
+        let settled = Clock::Monotonic.now_ns().saturating_sub(SETTLED.as_nanos() as u64);
+        let merge = &mut self.merge;
+        self.inner.poll(&mut |event| merge.extend([event]));
+        graph.poll(&mut |event| merge.extend([event]));
+        for mut event in merge.emit(if self.stopped { u64::MAX } else { settled }) {
+            if matches!(event.kind, Kind::Kernel | Kind::KernelEnd) && event.pid == 0 {
+                // Of a thread that was in no function of the user yet there is nothing to show.
+                let Some(pid) = self.processes.get(&event.tid) else { continue };
+                event.pid = *pid;
+            } else {
+                self.processes.insert(event.tid, event.pid);
+            }
+            sink(event);
+        }
+    }
+
+    fn probes(&self) -> usize {
+        self.inner.probes()
+    }
+
+    fn entries(&self) -> Vec<Watched> {
+        self.inner.entries()
+    }
+
+    fn all_entries(&self) -> u64 {
+        self.inner.all_entries()
+    }
+
+    fn sums(&self) -> Vec<(u32, Sums)> {
+        self.inner.sums()
+    }
+
+    fn losses(&self) -> Vec<(u64, &'static str)> {
+        let lost = self.graph.as_ref().map_or(0, Graph::lost);
+        let mut losses = self.inner.losses();
+        losses.push((lost, "entries and exits of kernel functions lost"));
+        losses
+    }
+
+    fn refused(&self) -> &[u32] {
+        self.inner.refused()
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.inner.missing()
+    }
+
+    fn kernel_refusals(&self) -> &[String] {
+        &self.missing
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn kernel_way(&self) -> Option<&'static str> {
+        self.way
+    }
+
+    fn kernel_functions(&self) -> Vec<u64> {
+        match &self.graph {
+            Some(graph) => graph.functions().to_vec(),
+            None => self.wish.functions.iter().map(|function| function.address).collect(),
+        }
+    }
+}
