@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod attach;
+pub mod bpf_error;
 pub mod build_id_cache;
 pub mod calls;
 pub mod count;

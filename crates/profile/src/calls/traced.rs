@@ -69,12 +69,7 @@ impl<'a> ThreadFile<'a> {
     /// Hands out the steps written since reading stopped at `place` (`None`: at the start). Unless the recording has
     /// ended (`whole`), the last event stays: the recorder may still change it, an entry becomes the whole call of a
     /// leaf. Where to go on when the file has grown.
-    pub fn read_since(
-        &self,
-        place: Option<Place>,
-        whole: bool,
-        each: &mut dyn FnMut(u64, RawStep),
-    ) -> Place {
+    pub fn read_since(&self, place: Option<Place>, whole: bool, each: &mut dyn FnMut(u64, RawStep)) -> Place {
         let Place { words, state } =
             place.unwrap_or(Place { words: 0, state: State::at_start(&self.header) });
         let all = self.events.as_chunks::<{ layout::EVENT_BYTES }>().0;

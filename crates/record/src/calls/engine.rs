@@ -11,8 +11,9 @@ use aya_obj::btf::BtfKind;
 use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, SUM_WORDS, Sums};
 use super::perf;
 use super::plan::{Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
-use super::program::{self, Code, Programs, load_error};
+use super::program::{self, Code, Programs};
 use super::{Error, Source};
+use crate::bpf_error::{self, chain, load_error, map_error, missing};
 use crate::sys::CounterPlace;
 use crate::sys::bpf::{self, Attach, Probes};
 
@@ -52,7 +53,7 @@ impl Engine {
     /// If the kernel refuses them.
     pub fn load(objects: Vec<Object>, functions: Vec<Function>, options: Options) -> Result<Self, Error> {
         let (mut ebpf, programs, code, btf) = program::load(functions.len() as u32, &options)?;
-        let ring = ebpf.take_map("call_ring").ok_or_else(|| map_error("call_ring", &"missing"))?;
+        let ring = ebpf.take_map("call_ring").ok_or_else(|| missing("call_ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| map_error("call_ring", &error))?;
         let attached = vec![true; functions.len()];
         let mut engine = Self {
@@ -151,11 +152,11 @@ impl Engine {
     }
 
     fn attach_tracepoint(&mut self, name: &'static str, tracepoint: &str) -> Result<(), Error> {
-        let program = self.ebpf.program_mut(name).ok_or_else(|| load_error(name, &"not in the object"))?;
+        let program = self.ebpf.program_mut(name).ok_or_else(|| missing(name))?;
         let program: &mut BtfTracePoint = program.try_into().map_err(|error| load_error(name, &error))?;
         program.load(tracepoint, &self.btf).map_err(|error| load_error(name, &error))?;
         let attached = program.attach();
-        attached.map_err(|error| Error::Tracepoint { program: name, reason: error.to_string() })?;
+        attached.map_err(|error| bpf_error::Error::Attach { program: name, reason: chain(&error) })?;
         Ok(())
     }
 
@@ -181,18 +182,18 @@ impl Engine {
         let own = std::fs::metadata("/proc/self/ns/pid");
         let (dev, ino) = own.map_or((0, 0), |meta| (meta.dev(), meta.ino()));
         let words: [u64; CONTROL_WORDS] = [min_ns, dev, ino, u64::from(mode), 0];
-        let map = self.ebpf.map_mut("call_controls").ok_or_else(|| map_error("call_controls", &"missing"))?;
+        let map = self.ebpf.map_mut("call_controls").ok_or_else(|| missing("call_controls"))?;
         let mut map =
             Array::<_, [u64; CONTROL_WORDS]>::try_from(map).map_err(|e| map_error("call_controls", &e))?;
-        map.set(0, words, 0).map_err(|error| map_error("call_controls", &error))
+        map.set(0, words, 0).map_err(|error| map_error("call_controls", &error).into())
     }
 }
 
 impl Source for Engine {
     fn add_process(&mut self, pid: u32) -> Result<(), Error> {
-        let map = self.ebpf.map_mut("call_targets").ok_or_else(|| map_error("call_targets", &"missing"))?;
+        let map = self.ebpf.map_mut("call_targets").ok_or_else(|| missing("call_targets"))?;
         let mut map = HashMap::<_, u32, u32>::try_from(map).map_err(|e| map_error("call_targets", &e))?;
-        map.insert(pid, 1, 0).map_err(|error| map_error("call_targets", &error))
+        map.insert(pid, 1, 0).map_err(|error| map_error("call_targets", &error).into())
     }
 
     fn attach(&mut self) -> Result<(), Error> {
@@ -302,7 +303,7 @@ impl Engine {
     /// Returns first: of an entry that is seen, the return is.
     fn link_kernel_functions(&mut self, wish: &KernelWish) -> Result<(), Error> {
         let addresses: Vec<u64> = wish.functions.iter().map(|function| function.address).collect();
-        let failed = |error| Error::Attach { path: "the kernel".to_owned(), probes: addresses.len(), error };
+        let failed = |error| bpf_error::Error::Attach { program: "on_kernel_enter", reason: chain(&error) };
         let mut links = Vec::new();
         for (program, on_return) in [("on_kernel_leave", true), ("on_kernel_enter", false)] {
             let program = self.code.load(program, Attach::KernelFunctions)?;
@@ -320,9 +321,9 @@ impl Engine {
             for (program, attach) in
                 [("on_kernel_leave", Attach::Return(id)), ("on_kernel_enter", Attach::Entry(id))]
             {
-                let program = self.code.load(program, attach)?;
-                let link = bpf::link_function(program.as_fd(), attach, number);
-                let failed = |error| Error::Attach { path: function.name.clone(), probes: 1, error };
+                let loaded = self.code.load(program, attach)?;
+                let link = bpf::link_function(loaded.as_fd(), attach, number);
+                let failed = |error| bpf_error::Error::Attach { program, reason: chain(&error) };
                 links.push(link.map_err(failed)?);
             }
         }
@@ -344,8 +345,4 @@ pub(super) fn is_about_code(error: &std::io::Error) -> bool {
         error.raw_os_error(),
         Some(ENOTSUPP | libc::EOPNOTSUPP | libc::EINVAL | libc::EIO | libc::ENOEXEC)
     )
-}
-
-fn map_error(map: &'static str, error: &dyn std::fmt::Display) -> Error {
-    Error::Map { map, reason: error.to_string() }
 }

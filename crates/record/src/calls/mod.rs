@@ -26,26 +26,15 @@ pub use source::{Opened, Source, open};
 pub use threads::{Addresses, Folder, Written};
 pub use with_kernel::kernel_functions_by;
 
+use crate::bpf_error;
+
 /// Why calls can't be recorded by uprobes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel does not describe its types.
-    #[error("the kernel has no type information (/sys/kernel/btf/vmlinux): {reason}")]
-    NoBtf {
-        /// What was found.
-        reason: String,
-    },
-    /// A program was refused.
-    #[error("bpf(BPF_PROG_LOAD) of {what}: {reason}")]
-    Load {
-        /// Which.
-        what: &'static str,
-        /// The kernel's word.
-        reason: String,
-        /// For want of permission.
-        denied: bool,
-    },
+    /// BPF can't be had.
+    #[error(transparent)]
+    Bpf(#[from] bpf_error::Error),
     /// Neither way is allowed.
     #[error("BPF is denied ({bpf}), and so are plain perf events ({perf})")]
     Neither {
@@ -74,21 +63,5 @@ pub enum Error {
         probes: usize,
         /// The kernel's word.
         error: std::io::Error,
-    },
-    /// A tracepoint program was refused.
-    #[error("attaching {program}: {reason}")]
-    Tracepoint {
-        /// Which.
-        program: &'static str,
-        /// The kernel's word.
-        reason: String,
-    },
-    /// A map is missing or can't be used.
-    #[error("BPF map {map}: {reason}")]
-    Map {
-        /// Which.
-        map: &'static str,
-        /// The kernel's word.
-        reason: String,
     },
 }

@@ -11,6 +11,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::Object;
 
 use super::{Error, Exits, Mode, Options};
+use crate::bpf_error::{self, load_error, missing};
 use crate::sys::bpf::{self, Attach};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
@@ -41,7 +42,7 @@ impl Code {
 /// Loads the maps, sized for `functions` functions, and the uprobe programs.
 pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs, Code, Btf), Error> {
     let sums = options.mode == Mode::Totals;
-    let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: error.to_string() })?;
+    let btf = Btf::from_sys_fs().map_err(|error| bpf_error::Error::NoBtf { reason: error.to_string() })?;
     let ebpf = EbpfLoader::new()
         .btf(Some(&btf))
         .allow_unsupported_maps()
@@ -49,7 +50,7 @@ pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs,
         .map_max_entries("call_sums", if sums { functions.max(1) } else { 1 })
         .map_max_entries("call_ring", options.ring_bytes)
         .load(OBJECT)
-        .map_err(|error| load_error("object", &whole(&error)))?;
+        .map_err(|error| load_error("object", &error))?;
     let code = relocated(&ebpf, &btf)?;
     let programs = load_programs(&code, options)?;
     Ok((ebpf, programs, code, btf))
@@ -80,7 +81,7 @@ fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
         Ok((enter, exit)) if bpf::has_uprobe_links(enter.as_fd()) => {
             Ok(Programs { enter, exit, multi: true })
         }
-        Err(error @ Error::Load { denied: true, .. }) => Err(error),
+        Err(error @ Error::Bpf(bpf_error::Error::Load { denied: true, .. })) => Err(error),
         _ => of(Attach::Event).map(|(enter, exit)| Programs { enter, exit, multi: false }),
     }
 }
@@ -100,9 +101,9 @@ fn fd_of(map: &Map) -> Option<RawFd> {
 fn load_program(object: &Object, name: &'static str, attach: Attach) -> Result<OwnedFd, Error> {
     let function =
         object.programs.get(name).and_then(|program| object.functions.get(&program.function_key()));
-    let function = function.ok_or_else(|| load_error(name, &"not in the object"))?;
+    let function = function.ok_or_else(|| missing(name))?;
     let code: Vec<u8> = function.instructions.iter().flat_map(encoded).collect();
-    bpf::load_program(name, &code, attach).map_err(|error| load_error(name, &error))
+    bpf::load_program(name, &code, attach).map_err(|error| load_error(name, &error).into())
 }
 
 /// An instruction as the kernel reads it.
@@ -113,22 +114,4 @@ fn encoded(instruction: &aya_obj::generated::bpf_insn) -> [u8; bpf::INSTRUCTION_
     let [imm0, imm1, imm2, imm3] = instruction.imm.to_le_bytes();
     let registers = instruction.dst_reg() | instruction.src_reg() << 4;
     [instruction.code, registers, off0, off1, imm0, imm1, imm2, imm3]
-}
-
-/// An error with what caused it: `aya` names the map, and the kernel's word only behind it.
-fn whole(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    let mut text = error.to_string();
-    for cause in causes.map(ToString::to_string).filter(|cause| !cause.is_empty()) {
-        if !text.ends_with(&cause) {
-            text += &format!(": {cause}");
-        }
-    }
-    text
-}
-
-pub(super) fn load_error(what: &'static str, error: &dyn std::fmt::Display) -> Error {
-    let reason = error.to_string().replace('\n', " | ");
-    let denied = reason.contains("os error 1)") || reason.contains("os error 13)");
-    Error::Load { what, reason, denied }
 }

@@ -14,6 +14,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use super::later;
 use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
 use super::{Error, Options, Scope};
+use crate::bpf_error::{chain, load_error, map_error};
 use crate::sys::time::Clock;
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
@@ -302,35 +303,4 @@ fn add_targets(ebpf: &mut Ebpf, scope: &Scope) -> Result<(), Error> {
         ebpf.map_mut("targets").ok_or_else(|| Error::Map { map: "targets", reason: "missing".into() })?;
     let mut map = HashMap::<_, u64, u32>::try_from(map).map_err(|error| map_error("targets", &error))?;
     keys.into_iter().try_for_each(|key| map.insert(key, 1, 0).map_err(|error| map_error("targets", &error)))
-}
-
-fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
-    Error::Map { map, reason: chain(error) }
-}
-
-fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
-    let mut reason = chain(error);
-    if let Some(end) = reason.find(" | ").filter(|_| reason.contains("os error 1)")) {
-        reason.truncate(end);
-    }
-    let denied = reason.contains("os error 1)") || reason.contains("os error 13)");
-    Error::Load { what, reason, denied }
-}
-
-/// An error and its causes in one line; a verifier's log is cut to its last lines.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    if text.len() > 1500 {
-        let start = text.char_indices().rev().nth(1200).map_or(0, |(i, _)| i);
-        text = format!("… {}", &text[start..]);
-    }
-    text.trim().replace('\n', " | ")
 }

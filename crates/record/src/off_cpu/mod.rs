@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 
 use crate::summary::Notice;
 
+pub use crate::bpf_error::Error;
 pub use convert::{Encoder, WakerJoin};
 pub use engine::{Counts, Engine};
 pub use layout::{EndRecord, Kind, OffRecord, Record};
@@ -127,44 +128,6 @@ impl Default for Options {
     fn default() -> Self {
         Self { period_ns: 1_000_000, stack_bytes: 8192, slots: 512, ring_bytes: 8 << 20 }
     }
-}
-
-/// Why the BPF engine does not run here.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The kernel does not describe its types.
-    #[error("no kernel type information (/sys/kernel/btf/vmlinux): {reason}; needs CONFIG_DEBUG_INFO_BTF=y")]
-    NoBtf {
-        /// What the kernel or the reader said.
-        reason: String,
-    },
-    /// A program was refused.
-    #[error("BPF load of {what}: {reason}{}", if *denied { "; run as root or with CAP_BPF and CAP_PERFMON" } else { "" })]
-    Load {
-        /// The program.
-        what: &'static str,
-        /// What the kernel said.
-        reason: String,
-        /// It was a matter of rights.
-        denied: bool,
-    },
-    /// A program was loaded but could not be hooked in.
-    #[error("BPF attach of {program}: {reason}")]
-    Attach {
-        /// The program.
-        program: &'static str,
-        /// What the kernel said.
-        reason: String,
-    },
-    /// A map refused a value.
-    #[error("BPF map {map}: {reason}")]
-    Map {
-        /// The map.
-        map: &'static str,
-        /// What the kernel said.
-        reason: String,
-    },
 }
 
 /// Bytes of `struct pt_regs` to copy.

@@ -145,3 +145,53 @@ fn remove_stale(instances: &Path) {
 fn said(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's own count of what its ring holds is the oracle: of any event, function or not.
+    #[test]
+    fn a_page_of_this_kernel_holds_as_many_events_as_the_kernel_says() {
+        let dir = tracefs().join("instances").join(format!("tally-test-{}", std::process::id()));
+        if let Err(error) = fs::create_dir(&dir) {
+            println!("skipped: no trace instance here: {error}");
+            return;
+        }
+        let write = |file: &str, text: &str| fs::write(dir.join(file), text).expect("we made it");
+        write("trace_clock", "mono");
+        write("events/sched/sched_switch/enable", "1");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        write("tracing_on", "0");
+        let (mut counted, mut read, mut times) = (0u64, 0u64, Vec::new());
+        let mut page = vec![0; mem::page_bytes()];
+        for cpu in crate::proc::online_cpus() {
+            let cpu = dir.join(format!("per_cpu/cpu{cpu}"));
+            let stats = fs::read_to_string(cpu.join("stats")).expect("it is there");
+            let entries = stats.lines().find_map(|line| line.strip_prefix("entries: ")).expect("a count");
+            counted += entries.trim().parse::<u64>().expect("a number");
+            let pipe =
+                OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(cpu.join("trace_pipe_raw"));
+            let mut pipe = pipe.expect("it is there");
+            let mut last = 0;
+            while let Ok(bytes) = pipe.read(&mut page)
+                && bytes > 0
+            {
+                let lost = parse_page(&page[..bytes], &mut |time, _| {
+                    assert!(time >= last, "{time} after {last}");
+                    last = time;
+                    read += 1;
+                });
+                assert_eq!(lost, Ok(0));
+            }
+            times.push(last);
+        }
+        let now = crate::sys::time::Clock::Monotonic.now_ns();
+        fs::remove_dir(&dir).expect("nobody else uses it");
+        assert_eq!(read, counted);
+        assert!(
+            counted > 10 && times.iter().all(|last| *last < now && now - last < 60_000_000_000),
+            "{times:?}"
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! Why BPF can't be had: what the kernel said of programs, maps and links.
+
+/// Why the BPF engine does not run here.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel does not describe its types.
+    #[error("no kernel type information (/sys/kernel/btf/vmlinux): {reason}; needs CONFIG_DEBUG_INFO_BTF=y")]
+    NoBtf {
+        /// What the kernel or the reader said.
+        reason: String,
+    },
+    /// A program was refused.
+    #[error("BPF load of {what}: {reason}{}", if *denied { "; run as root or with CAP_BPF and CAP_PERFMON" } else { "" })]
+    Load {
+        /// The program.
+        what: &'static str,
+        /// What the kernel said.
+        reason: String,
+        /// It was a matter of rights.
+        denied: bool,
+    },
+    /// A program was loaded but could not be hooked in.
+    #[error("BPF attach of {program}: {reason}")]
+    Attach {
+        /// The program.
+        program: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// A map refused a value.
+    #[error("BPF map {map}: {reason}")]
+    Map {
+        /// The map.
+        map: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
+}
+
+/// Of a map.
+pub fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
+    Error::Map { map, reason: chain(error) }
+}
+
+/// Of a program or map that should be in the object.
+pub fn missing(what: &'static str) -> Error {
+    Error::Load { what, reason: "not in the object".to_owned(), denied: false }
+}
+
+/// Of a program or the whole object; of a refusal for want of rights without the log.
+pub fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
+    let mut reason = chain(error);
+    if let Some(end) = reason.find(" | ").filter(|_| reason.contains("os error 1)")) {
+        reason.truncate(end);
+    }
+    let denied = reason.contains("os error 1)") || reason.contains("os error 13)");
+    Error::Load { what, reason, denied }
+}
+
+/// An error and its causes in one line; a verifier's log is cut to its last lines.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    if text.len() > 1500 {
+        let start = text.char_indices().rev().nth(1200).map_or(0, |(i, _)| i);
+        text = format!("… {}", &text[start..]);
+    }
+    text.trim().replace('\n', " | ")
+}
