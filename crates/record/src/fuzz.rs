@@ -17,6 +17,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("kernel_btf", kernel_btf),
     ("branch_filter", branch_filter),
     ("call_event", call_event),
+    ("trace_page", trace_page),
 ];
 
 /// The first line is an event text, the rest what each file of sysfs and tracefs says.
@@ -52,6 +53,10 @@ fn proc_syscall(data: &[u8]) {
 
 fn kernel_btf(data: &[u8]) {
     let _ = later::find_function(data, b"a");
+}
+
+fn trace_page(data: &[u8]) {
+    let _ = crate::calls::ftrace::parse_page(data, &mut |_, _| {});
 }
 
 fn call_event(data: &[u8]) {

@@ -7,7 +7,7 @@
 
 mod cost;
 mod engine;
-mod ftrace;
+pub(crate) mod ftrace;
 pub mod layout;
 mod merge;
 mod perf;
