@@ -57,7 +57,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
-    match flags::Flags::try_parse_from(args) {
+    match flags::Flags::try_parse_from(cmd::record::spelled_out(args)) {
         Ok(flags) => {
             term::set_colour(flags.color);
             finish(flags.command.run())

@@ -27,5 +27,5 @@ pub use erratum::{Errata, Erratum};
 pub use flow::{Event, Flow, FlowError, Gap, What};
 pub use last_ip::LastIp;
 pub use packet::{Ip, Packet, PacketError};
-pub use packets::{Packets, find_psb};
+pub use packets::{Packets, find_psb, told_again};
 pub use time::{Time, TimeParams};

@@ -14,6 +14,17 @@ pub fn find_psb(bytes: &[u8], from: usize) -> Option<usize> {
     Some(from + memmem::find(bytes.get(from..)?, &PSB)?)
 }
 
+/// How many bytes at the beginning of a snapshot of a trace end the snapshot before: found by the last boundary of
+/// that, whose time comes only once. `None` if that is not in it.
+#[must_use]
+pub fn told_again(before: &[u8], now: &[u8]) -> Option<usize> {
+    const PADDING: usize = 7;
+    let zeros = before.iter().rev().take_while(|byte| **byte == 0).count();
+    let before = before.get(..before.len() - zeros.min(PADDING))?;
+    let tail = before.get(memmem::rfind(before, &PSB)?..)?;
+    Some(memmem::find(now, tail)? + tail.len())
+}
+
 /// A packet of a frequent kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Hot {

@@ -140,6 +140,7 @@ mod tests {
             leader: None,
             step: Some(0),
             filter: None,
+            aux: false,
         };
         let plan = Plan { opened: vec![event], file: Vec::new(), live: true, steps: vec![64], off_cpu: None };
         Layouts::new(&plan, [])

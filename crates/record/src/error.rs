@@ -73,6 +73,19 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+    /// An address filter can't be followed.
+    #[error("--filter: {0}")]
+    AddressFilter(#[from] crate::pt::filter::FilterError),
+    /// The AUX area could not be mapped, not even a small one.
+    #[error(
+        "cannot map an AUX area of {kib} KiB for the trace: {source}; another -m,SIZE (a power of two), a higher kernel.perf_event_mlock_kb, or root"
+    )]
+    MapArea {
+        /// The size first tried.
+        kib: u64,
+        /// `mmap`'s error.
+        source: io::Error,
+    },
     /// The frequency is above the kernel's limit, and must not be lowered.
     #[error("{asked} Hz is above the kernel's limit of {limit} Hz (kernel.perf_event_max_sample_rate)")]
     RateTooHigh {

@@ -23,6 +23,7 @@ pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
     let present = read("/sys/devices/system/cpu/present").and_then(|t| crate::target::parse_cpu_list(&t));
     let available = present.map_or(cpus.len(), |p| p.len());
     let clock_ns = opts.clock.now_ns();
+    let has_clock = opts.clock != Clock::Perf;
     Features {
         hostname: read("/proc/sys/kernel/hostname"),
         os_release: read("/proc/sys/kernel/osrelease"),
@@ -40,8 +41,8 @@ pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
         groups: groups(opts),
         tracing_data: tracing_data(events),
         has_branch_stack: opts.extra.branches != 0,
-        clock_resolution_ns: Some(1),
-        clock_data: Some(ClockData {
+        clock_resolution_ns: has_clock.then_some(1),
+        clock_data: has_clock.then_some(ClockData {
             clockid: opts.clock.id().cast_unsigned(),
             wall_ns: Clock::Realtime.now_ns(),
             clock_ns,

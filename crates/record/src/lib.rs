@@ -28,6 +28,7 @@ pub mod output;
 pub mod plan;
 pub mod proc;
 pub mod processes;
+pub mod pt;
 pub mod queue;
 pub mod session;
 pub mod setup;

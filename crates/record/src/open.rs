@@ -14,6 +14,7 @@ use perfdata::abi::PERF_SAMPLE_IP;
 use crate::error::Error;
 use crate::off_cpu::convert;
 use crate::plan::{OpenedEvent, Plan};
+use crate::pt::pieces::Owner;
 use crate::sys::{Counter, CounterPlace, Cpu, Ring};
 
 /// Where the events of a recording are opened.
@@ -56,8 +57,10 @@ pub struct Opened {
     pub counters: Vec<OpenCounter>,
     /// The rings, in the order of the places.
     pub rings: Vec<Ring>,
-    /// The ring of each CPU, or of each thread without CPUs.
-    ring_of: HashMap<(i32, Option<u32>), usize>,
+    /// The ring of each CPU, or of each thread without CPUs, and the counter that owns it.
+    ring_of: HashMap<(i32, Option<u32>), (usize, usize)>,
+    /// Whose each ring is, in their order.
+    pub owners: Vec<Owner>,
     /// Data pages of each ring.
     pages: usize,
 }
@@ -89,7 +92,13 @@ impl Opened {
     /// Opens all, maps rings of `pages` data pages each. Threads that have ended meanwhile are left out, CPUs that
     /// went offline as well, unless nothing remains.
     pub fn open(plan: &Plan, places: &Places, start: Start, pages: usize) -> Result<Self, Refused> {
-        let mut opened = Self { counters: Vec::new(), rings: Vec::new(), ring_of: HashMap::new(), pages };
+        let mut opened = Self {
+            counters: Vec::new(),
+            rings: Vec::new(),
+            ring_of: HashMap::new(),
+            owners: Vec::new(),
+            pages,
+        };
         let gone = opened.add(plan, places, start)?;
         match gone {
             Some(refusal) if opened.counters.is_empty() => Err(refusal),
@@ -114,7 +123,7 @@ impl Opened {
                 }
                 gone = Some(refusal);
             }
-            self.attach_ring(first, (tid, cpu)).map_err(|e| refused(None, tid, cpu, e))?;
+            self.attach_ring(plan, first, (tid, cpu)).map_err(|e| refused(None, tid, cpu, e))?;
             if start == Start::ByHand {
                 self.track_from(first, plan).map_err(|e| refused(plan.tracking(), tid, cpu, e))?;
             }
@@ -150,7 +159,8 @@ impl Opened {
     }
 
     /// Gives the counters from `first` on their ring: maps one for the first of a CPU, redirects the others.
-    fn attach_ring(&mut self, first: usize, (tid, cpu): (i32, Cpu)) -> io::Result<()> {
+    /// An event with an AUX area must own its ring.
+    fn attach_ring(&mut self, plan: &Plan, first: usize, (tid, cpu): (i32, Cpu)) -> io::Result<()> {
         if first == self.counters.len() {
             return Ok(());
         }
@@ -158,23 +168,55 @@ impl Opened {
             Cpu::One(n) => (-1, Some(n)),
             Cpu::Any => (tid, None),
         };
-        let (ring, redirect_from) = match self.ring_of.get(&key) {
-            Some(&ring) => (ring, first),
+        let (ring, owner) = match self.ring_of.get(&key) {
+            Some(&known) => known,
             None => {
-                self.rings.push(Ring::map(&self.counters[first].counter, self.pages, false)?);
-                self.ring_of.insert(key, self.rings.len() - 1);
-                (self.rings.len() - 1, first + 1)
+                let traces =
+                    (first..self.counters.len()).find(|at| plan.opened[self.counters[*at].event].aux);
+                let owner = traces.unwrap_or(first);
+                self.rings.push(Ring::map(&self.counters[owner].counter, self.pages, false)?);
+                self.owners.push(match cpu {
+                    Cpu::One(n) => Owner::Cpu(n),
+                    Cpu::Any => Owner::Thread(tid.cast_unsigned()),
+                });
+                self.ring_of.insert(key, (self.rings.len() - 1, owner));
+                (self.rings.len() - 1, owner)
             }
         };
-        let owner = self.counters.iter().position(|c| c.ring == ring).unwrap_or(first);
         for at in first..self.counters.len() {
             self.counters[at].ring = ring;
-        }
-        let owner = if redirect_from == first { owner } else { first };
-        for at in redirect_from..self.counters.len() {
-            self.counters[at].counter.set_output(&self.counters[owner].counter)?;
+            if at != owner {
+                self.counters[at].counter.set_output(&self.counters[owner].counter)?;
+            }
         }
         Ok(())
+    }
+
+    /// Maps an AUX area of at most `bytes` behind each ring whose owner writes a trace; all of the same size, which
+    /// is returned. Smaller ones are tried where there is no room for larger ones.
+    pub fn map_areas(&mut self, plan: &Plan, bytes: usize, overwrite: bool) -> io::Result<usize> {
+        const SMALLEST: usize = 64 << 10;
+        let mut bytes = bytes;
+        let mut owners: Vec<(usize, usize)> = self.ring_of.values().copied().collect();
+        owners.retain(|(_, owner)| plan.opened[self.counters[*owner].event].aux);
+        loop {
+            let mapped = owners.iter().try_for_each(|(ring, owner)| {
+                self.rings[*ring].map_aux(self.counters[*owner].counter.as_fd(), bytes, overwrite)
+            });
+            let Err(error) = mapped else { return Ok(bytes) };
+            if !matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) || bytes <= SMALLEST {
+                return Err(error);
+            }
+            self.rings.iter_mut().for_each(Ring::unmap_aux);
+            bytes /= 2;
+        }
+    }
+
+    /// Stops (`false`) or starts again all that writes traces.
+    pub fn trace(&self, plan: &Plan, on: bool) -> io::Result<()> {
+        let traces = self.counters.iter().filter(|c| plan.opened[c.event].aux);
+        let mut traces = traces.map(|c| &c.counter);
+        if on { traces.try_for_each(Counter::enable) } else { traces.try_for_each(Counter::disable) }
     }
 
     /// Sets the filters of tracepoints.

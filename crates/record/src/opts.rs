@@ -58,6 +58,8 @@ pub struct RecordOpts {
     pub command_line: Vec<String>,
     /// Also record the time off the CPU: why threads wait, for how long, who wakes them.
     pub off_cpu: Option<crate::off_cpu::Options>,
+    /// How processor traces are taken, if an event writes one.
+    pub trace: crate::pt::Options,
     /// Also hands samples on while recording.
     pub watch: Option<Watch>,
     /// Called each second after the end while the unwinder still has so many bytes to go through.
@@ -90,6 +92,7 @@ impl Default for RecordOpts {
             keep_files: KeepFiles::All,
             command_line: Vec::new(),
             off_cpu: None,
+            trace: crate::pt::Options::default(),
             watch: None,
             on_catch_up: |_| {},
         }
@@ -143,6 +146,22 @@ pub struct EventRequest {
     pub filter: Option<String>,
     /// Children don't inherit this event.
     pub no_inherit: bool,
+    /// Its data is a processor's trace, which goes to an AUX area; it takes no samples.
+    pub aux: bool,
+}
+
+impl RecordOpts {
+    /// Whether the newest part of a processor's trace is to be had on a signal.
+    #[must_use]
+    pub fn takes_snapshots(&self) -> bool {
+        self.traces() && self.trace.snapshot.is_some()
+    }
+
+    /// Whether an event writes a processor's trace.
+    #[must_use]
+    pub fn traces(&self) -> bool {
+        self.events.iter().any(|event| event.aux)
+    }
 }
 
 impl EventRequest {
@@ -159,6 +178,7 @@ impl EventRequest {
             call_graph: None,
             filter: None,
             no_inherit: false,
+            aux: false,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
+use perfdata::record::Auxtrace;
 use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts};
 
 use crate::error::Error;
@@ -53,6 +54,11 @@ impl Sink {
     /// Appends a record in the layout of a file event.
     pub fn record(&mut self, event: usize, record: &Record<'_>, id: &SampleId) {
         self.with(|w| w.write_record(event, record, id));
+    }
+
+    /// Appends a piece of a processor's trace.
+    pub fn auxtrace(&mut self, piece: &Auxtrace<'_>) {
+        self.with(|w| w.write_auxtrace(piece));
     }
 
     /// Ends a round.

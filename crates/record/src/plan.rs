@@ -9,6 +9,7 @@ use perfdata::{Attr, AttrFlags};
 
 use crate::off_cpu::convert;
 use crate::opts::{CallGraph, EventRequest, Extra, Rate, RecordOpts};
+use crate::sys::time::Clock;
 
 /// The kernel's largest stack copy: a record's size is a u16, and the size must be a multiple of 8.
 pub const MAX_SNAPSHOT_BYTES: u32 = 65_528;
@@ -41,8 +42,10 @@ pub struct OpenedEvent {
     pub leader: Option<usize>,
     /// Step of the snapshot ladder; `None` if it is always on.
     pub step: Option<usize>,
-    /// A tracepoint's filter.
+    /// A tracepoint's filter, or an address filter as the kernel takes it.
     pub filter: Option<String>,
+    /// Its data goes to an AUX area.
+    pub aux: bool,
 }
 
 /// An event as the file says it.
@@ -73,16 +76,17 @@ pub struct Plan {
 #[must_use]
 pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     let may_live = !opts.without_user_chains && !opts.no_samples && offer.unwind_regs != 0;
-    let is_live = |event: &EventRequest| may_live && mode_of(event, opts) == CallGraph::Live;
+    let is_live = |event: &EventRequest| may_live && !event.aux && mode_of(event, opts) == CallGraph::Live;
     let live = events.iter().any(is_live);
-    let common = common_attr(opts, events.len() > 1 || opts.off_cpu.is_some());
+    let traces = events.iter().any(|event| event.aux);
+    let common = common_attr(opts, events.len() > 1 || opts.off_cpu.is_some() || traces);
     let mut made = Plan { opened: Vec::new(), file: Vec::new(), live, steps: Vec::new(), off_cpu: None };
     if live {
         made.steps = offer.snapshot_steps.to_vec();
         made.steps.dedup();
     }
     // Of tasks that run already, forks are followed from the first moment on, before anything samples.
-    let tracks_apart = live || opts.target.is_attached();
+    let tracks_apart = live || opts.target.is_attached() || traces;
     if tracks_apart {
         made.opened.push(tracking_event(opts, &common, offer));
     }
@@ -92,11 +96,11 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
             track(&mut attr, opts, offer);
         }
         let mut in_file = attr;
-        if tracks_apart && index == 0 {
+        if tracks_apart && index == 0 && !traces {
             track(&mut in_file, opts, offer);
         }
         made.file.push(FileEvent { name: event.name.clone(), attr: in_file });
-        let has_stack = attr.sample_period != 0 && is_live(event);
+        let has_stack = attr.sample_period != 0 && !event.aux && is_live(event);
         if has_stack && event.leader_samples {
             // The members of its group can be read with one leader only: no ladder.
             let largest = made.steps.last().copied().unwrap_or(MAX_SNAPSHOT_BYTES);
@@ -110,6 +114,9 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
             made.push(event, attr, index, None);
         }
     }
+    if traces {
+        made.tell_tracking_apart(opts);
+    }
     if opts.off_cpu.is_some() {
         made.add_off_cpu(&common, offer);
     }
@@ -122,8 +129,16 @@ impl Plan {
             let samples = |e: &OpenedEvent| e.attr.sample_type & PERF_SAMPLE_IP != 0;
             self.opened.iter().position(|e| samples(e) && e.file_event == of && e.step == step)
         });
-        let (name, filter) = (event.name.clone(), event.filter.clone());
-        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter });
+        let (name, filter, aux) = (event.name.clone(), event.filter.clone(), event.aux);
+        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter, aux });
+    }
+
+    /// Readers of processor traces look for the switches at an event of its own, as perf writes it.
+    fn tell_tracking_apart(&mut self, opts: &RecordOpts) {
+        let Some(event) = self.opened.first_mut() else { return };
+        event.attr.flags.set(AttrFlags::CONTEXT_SWITCH, !opts.trace.per_thread || opts.extra.switches);
+        event.file_event = self.file.len();
+        self.file.push(FileEvent { name: event.name.clone(), attr: event.attr });
     }
 
     /// Index of the first file event of the off-CPU engine; the number of file events if it is not used.
@@ -169,13 +184,15 @@ fn common_attr(opts: &RecordOpts, several: bool) -> Attr {
     if several {
         sample_type |= PERF_SAMPLE_IDENTIFIER;
     }
-    if by_cpu {
+    if by_cpu || opts.traces() {
         sample_type |= PERF_SAMPLE_CPU;
     }
     sample_type |= opts.extra.sample_type & PERF_SAMPLE_CPU;
-    let mut flags = AttrFlags::SAMPLE_ID_ALL | AttrFlags::USE_CLOCKID;
+    let mut flags = AttrFlags::SAMPLE_ID_ALL;
     flags.set(AttrFlags::INHERIT, !opts.no_inherit && !opts.target.is_system_wide());
-    Attr { sample_type, flags, clockid: opts.clock.id(), ..Attr::default() }
+    let has_clock = opts.clock != Clock::Perf;
+    flags.set(AttrFlags::USE_CLOCKID, has_clock);
+    Attr { sample_type, flags, clockid: if has_clock { opts.clock.id() } else { 0 }, ..Attr::default() }
 }
 
 /// Adds the records that describe processes, mappings and whatever else was asked for.
@@ -190,6 +207,8 @@ fn track(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
     attr.flags.set(AttrFlags::BUILD_ID, offer.build_id_records && !opts.no_build_ids);
     let whole = offer.kernel && opts.target.is_system_wide();
     attr.flags.set(AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT, whole);
+    let kernel_code = opts.events.iter().any(|e| e.aux && !e.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
+    attr.flags.set(AttrFlags::TEXT_POKE, offer.kernel && kernel_code);
 }
 
 /// The always-on event behind the ladder: no samples, only records about processes.
@@ -198,10 +217,21 @@ fn tracking_event(opts: &RecordOpts, common: &Attr, offer: &Offer) -> OpenedEven
     attr.flags = attr.flags.with(AttrFlags::EXCLUDE_KERNEL);
     attr.sample_period = 1;
     track(&mut attr, opts, offer);
-    OpenedEvent { name: "dummy:u".to_owned(), attr, file_event: 0, leader: None, step: None, filter: None }
+    OpenedEvent {
+        name: "dummy:u".to_owned(),
+        attr,
+        file_event: 0,
+        leader: None,
+        step: None,
+        filter: None,
+        aux: false,
+    }
 }
 
 fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: &Offer) -> Attr {
+    if event.aux {
+        return tracing_attr(opts, event, common, offer);
+    }
     let mut attr = event.attr;
     attr.sample_type |= common.sample_type | PERF_SAMPLE_IP | opts.extra.sample_type;
     attr.flags = attr.flags.with(common.flags);
@@ -236,6 +266,28 @@ fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: 
         attr.sample_type |= PERF_SAMPLE_RAW | PERF_SAMPLE_CPU & common.sample_type;
     }
     set_call_graph(&mut attr, opts, event, offer);
+    attr
+}
+
+/// An event that writes a trace: it takes no samples, but its period must not be 0.
+fn tracing_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: &Offer) -> Attr {
+    let mut attr = event.attr;
+    attr.sample_type |= common.sample_type | PERF_SAMPLE_IP;
+    attr.flags = attr.flags.with(common.flags);
+    if event.no_inherit || opts.trace.per_thread {
+        attr.flags.set(AttrFlags::INHERIT, false);
+    }
+    if opts.all_kernel {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_USER);
+    }
+    if !offer.kernel || opts.all_user {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+    }
+    (attr.clockid, attr.sample_period) = (common.clockid, 1);
+    if opts.trace.snapshot.is_none() {
+        // Woken at a quarter, as with rings; the area's final size may be smaller, which only wakes late.
+        attr.aux_watermark = u32::try_from(opts.trace.area_bytes() / 4).unwrap_or(u32::MAX);
+    }
     attr
 }
 

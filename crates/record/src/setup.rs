@@ -7,10 +7,14 @@ use perfdata::{Attr, AttrFlags};
 
 use crate::attach;
 use crate::error::{Error, remedy_of_open};
+use crate::event::SystemSource;
 use crate::open::{Opened, Places, Refused, Start};
 use crate::opts::{CallGraph, EventRequest, Rate, RecordOpts};
 use crate::plan::{MAX_SNAPSHOT_BYTES, Offer, Plan, mode_of, plan};
 use crate::proc;
+use crate::pt;
+use crate::pt::info::Info;
+use crate::pt::pmu::PtPmu;
 use crate::summary::Notice;
 use crate::sys::mem;
 
@@ -32,6 +36,8 @@ pub struct Setup {
     pub events: Vec<EventRequest>,
     /// The kernel may be sampled.
     pub kernel: bool,
+    /// What the file must say of a processor's trace, if one is taken.
+    pub trace: Option<Info>,
 }
 
 /// Opens the events of `opts` in `places`. Each refusal of the kernel that a smaller wish can cure is cured.
@@ -43,11 +49,12 @@ pub fn open(opts: &RecordOpts, places: &mut Places, start: Start) -> Result<Setu
             .and_then(|o| filled(o, places))
             .and_then(|mut o| attach::adopt(&mut o, &plan, &opts.target, places).map(|()| o));
         match opened {
-            Ok(opened) => {
+            Ok(mut opened) => {
                 opened.set_filters(&plan)?;
                 attempt.say_ring_size();
+                let trace = attempt.map_areas(&plan, &mut opened)?;
                 let (notices, events, kernel) = (attempt.notices, attempt.events, attempt.offer.kernel);
-                return Ok(Setup { plan, opened, notices, events, kernel });
+                return Ok(Setup { plan, opened, notices, events, kernel, trace });
             }
             Err(refused) => attempt.give_way(&plan, refused, places)?,
         }
@@ -89,7 +96,10 @@ impl Attempt {
         }
         let cpus = places.cpus.len().max(1);
         let pages = opts.ring_pages.unwrap_or_else(|| default_pages(cpus)).next_power_of_two();
-        let events = if opts.events.is_empty() { vec![hardware_cycles()] } else { opts.events.clone() };
+        let mut events = if opts.events.is_empty() { vec![hardware_cycles()] } else { opts.events.clone() };
+        for event in events.iter_mut().filter(|event| event.aux) {
+            event.filter = event.filter.as_deref().map(pt::filter::to_kernel).transpose()?;
+        }
         let offer = Offer {
             unwind_regs: Regs::perf_mask(Machine::host()),
             max_rate_hz,
@@ -153,6 +163,26 @@ impl Attempt {
             }
         }
         Ok(())
+    }
+
+    /// Maps the areas of a processor's trace and gathers what the file must say of it; `None` if none is taken.
+    fn map_areas(&mut self, plan: &Plan, opened: &mut Opened) -> Result<Option<Info>, Error> {
+        let Some(event) = plan.opened.iter().find(|event| event.aux) else { return Ok(None) };
+        let options = self.opts.trace;
+        let asked = options.area_bytes();
+        let kib = |bytes: usize| bytes as u64 >> 10;
+        let mapped = opened.map_areas(plan, asked, options.snapshot.is_some());
+        let mapped = mapped.map_err(|source| Error::MapArea { kib: kib(asked), source })?;
+        if mapped < asked {
+            self.notices.push(Notice::SmallerAreas(kib(asked), kib(mapped)));
+        }
+        let clock = opened.rings.first().and_then(crate::sys::Ring::tsc_factors);
+        if clock.is_none() {
+            self.notices.push(Notice::NoTraceClock);
+        }
+        let pmu = PtPmu::read(&SystemSource::new()).unwrap_or_default();
+        let (system_wide, filter) = (self.opts.target.is_system_wide(), event.filter.clone());
+        Ok(Some(Info { pmu, clock, options, system_wide, filter }))
     }
 
     fn wants_branches(&self, event: &EventRequest) -> bool {

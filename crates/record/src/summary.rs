@@ -205,6 +205,8 @@ pub struct RecorderUse {
     pub file_bytes: u64,
     /// Bytes of that that are samples (before compression).
     pub sample_bytes: u64,
+    /// Bytes of that that are a processor's trace.
+    pub trace_bytes: u64,
 }
 
 /// Something the user should know about how the recording was made.
@@ -238,6 +240,16 @@ pub enum Notice {
     Spilled(u64),
     /// They could not wait there: why, and how many bytes could not be read back.
     SpillFailed(String, u64),
+    /// AUX areas were made smaller than asked (asked, got; in KiB each): no memory, or the locked-memory limit.
+    SmallerAreas(u64, u64),
+    /// The kernel does not tell how the processor's time stamps relate to the records' times.
+    NoTraceClock,
+    /// So many times the processor had to stop tracing because an AUX area was full.
+    TraceStopped(u64),
+    /// So many times the trace has a hole for another reason (a virtual machine was entered, tracing collided).
+    TraceHoles(u64),
+    /// Snapshots were to be taken on a signal, and none came.
+    NoSnapshot,
     /// A process of the target could not be described from /proc: pid and why.
     ProcessUnreadable(u32, String),
 }
@@ -292,6 +304,26 @@ impl std::fmt::Display for Notice {
             Self::SpillFailed(why, bytes) => {
                 write!(f, "{bytes} bytes of records that waited on disk could not be read back: {why}")
             }
+            Self::SmallerAreas(asked, got) => write!(
+                f,
+                "AUX areas of {got} KiB instead of {asked} KiB: no memory, or the locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::NoTraceClock => write!(
+                f,
+                "the kernel does not tell how the trace's time stamps relate to its own times: threads can't be told \
+                 apart on a CPU, nor time off it (--per-thread does not need it)"
+            ),
+            Self::TraceStopped(times) => write!(
+                f,
+                "the trace was lost {times} times because an AUX area was full: give it more, -m,64M, or trace less \
+                 (--filter, -S)"
+            ),
+            Self::TraceHoles(times) => write!(f, "the processor paused the trace {times} times by itself"),
+            Self::NoSnapshot => write!(
+                f,
+                "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
+            ),
             Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
         }
     }

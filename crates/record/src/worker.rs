@@ -5,7 +5,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
 use perfdata::off_cpu::{Payload, flag};
+use perfdata::record::Auxtrace;
 use perfdata::{Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
@@ -17,6 +19,7 @@ use crate::order::Order;
 use crate::output::Sink;
 use crate::plan::Plan;
 use crate::processes::Processes;
+use crate::pt::info::{self, Info};
 use crate::queue::Queue;
 use crate::stacks::Stacks;
 use crate::summary::StopReason;
@@ -94,6 +97,18 @@ struct Rest {
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
     watch: Option<Watch>,
+    traced: Traced,
+}
+
+/// What was written of a processor's trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Bytes.
+    pub bytes: u64,
+    /// Times an area was full.
+    pub stopped: u64,
+    /// Times the processor paused by itself.
+    pub holes: u64,
 }
 
 /// What is left when the thread ends.
@@ -108,6 +123,8 @@ pub struct Finished {
     pub sample_times: Option<(u64, u64)>,
     /// Bytes of sample records handed to the output.
     pub sample_bytes: u64,
+    /// The processor's trace.
+    pub traced: Traced,
 }
 
 impl Worker {
@@ -138,6 +155,7 @@ impl Worker {
             wakers: WakerJoin::default(),
             followed: None,
             watch: None,
+            traced: Traced::default(),
         };
         Self { order: Order::default(), rest }
     }
@@ -160,6 +178,12 @@ impl Worker {
         self.rest.sink.record(0, record, id);
     }
 
+    /// Writes what the file must say of a processor's trace, before all else.
+    pub fn introduce(&mut self, trace: &Info) {
+        let words = trace.words();
+        self.rest.sink.record(0, &Record::AuxtraceInfo(info::record(&words)), &SampleId::default());
+    }
+
     /// What was told so far is one round.
     pub fn described(&mut self) {
         self.rest.sink.finish_round();
@@ -177,21 +201,32 @@ impl Worker {
                 rest.account.start(started_ns);
             }
             rest.account.end_at(rest.shared.ended_ns.load(Ordering::Acquire));
+            if let Some(piece) = Auxtrace::of_bytes(&bytes) {
+                rest.traced.bytes += piece.data.len() as u64;
+                rest.sink.auxtrace(&piece);
+                rest.mind_the_end();
+                continue;
+            }
             order.push(bytes, |record| rest.layouts.of(record).1.time_of(record));
             order.emit(|time_ns, record| rest.take(time_ns, record));
             rest.sink.finish_round();
-            if rest.sink.must_stop().is_some() {
-                rest.shared.must_stop.store(true, Ordering::Relaxed);
-            }
+            rest.mind_the_end();
         }
         order.emit_all(|time_ns, record| rest.take(time_ns, record));
         rest.sink.finish_round();
-        let Rest { account, sink, processes, sample_times, sample_bytes, .. } = rest;
-        Finished { account, sink, processes, sample_times, sample_bytes }
+        let Rest { account, sink, processes, sample_times, sample_bytes, traced, .. } = rest;
+        Finished { account, sink, processes, sample_times, sample_bytes, traced }
     }
 }
 
 impl Rest {
+    /// Says so when no more can or should be written.
+    fn mind_the_end(&self) {
+        if self.sink.must_stop().is_some() {
+            self.shared.must_stop.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// One record, in time order.
     fn take(&mut self, time_ns: u64, bytes: &[u8]) {
         let (event, layout) = self.layouts.of(bytes);
@@ -243,6 +278,11 @@ impl Rest {
             Record::Lost(lost) => self.account.lost(tid, lost.lost, time_ns),
             Record::LostSamples(lost) => self.account.lost_samples(tid, *lost),
             Record::Throttle(_) => self.account.throttled(),
+            Record::Aux(aux) => {
+                let is = |flag: u64| u64::from(aux.flags & flag != 0);
+                self.traced.stopped += is(PERF_AUX_FLAG_TRUNCATED);
+                self.traced.holes += is(PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
+            }
             _ => {}
         }
     }

@@ -22,6 +22,27 @@ const MOST_STEPS: &str = "400000";
 /// How each run is encoded, as the stepper names it.
 const WAYS: [&str; 7] = ["cycles", "uncompressed", "crystal", "tsc", "two-cpus", "per-thread", "overflows"];
 
+/// The same run as the recorder writes it from a fake kernel's rings: name, and what of the truth must be there.
+const RECORDED: [(&str, Part); 6] = [
+    ("recorded-whole-cpus", Part::All),
+    ("recorded-whole-threads", Part::All),
+    ("recorded-snapshot-cpus", Part::End),
+    ("recorded-snapshot-threads", Part::End),
+    ("recorded-late-cpus", Part::Some),
+    ("recorded-late-threads", Part::Some),
+];
+
+/// What of what happened a recording holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All.
+    All,
+    /// Its end.
+    End,
+    /// Some of it, in order.
+    Some,
+}
+
 /// A program, its arguments, and whether it counts its own calls.
 struct Subject {
     program: &'static str,
@@ -159,15 +180,54 @@ fn every_way(pair: &Pair, subject: &Subject, folder: &Path, printed: &str) -> Re
         let path = data.to_string_lossy().into_owned();
         let ours = lists(&pair.tally(&["calls", "branches", "-i", &path])?.text());
         score += Score::of(!truth.is_empty() && equal(&format!("{what}, tally"), &truth, &ours));
-        let fields = "-F-event,-period,+addr,-comm,+flags,-dso,-sym,-symoff";
-        let perf = pair.perf(&["script", "--itrace=cr", "--ns", fields, "-i", &path])?;
+        let perf = pair.perf(&["script", "--itrace=cr", "--ns", FIELDS, "-i", &path])?;
         let perf = lists_of_perf(&perf.text());
         score += Score::of(equal(&format!("{what}, perf"), &truth, &perf));
         if subject.counts && way != "overflows" {
             score += Score::of(counted(pair, &what, &path, printed)?);
         }
     }
+    for (way, part) in RECORDED {
+        score += recorded(pair, subject, (folder, way), part)?;
+    }
     Ok(score)
+}
+
+/// Whether tally and perf read what the recorder wrote.
+fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: Part) -> Result<Score> {
+    let what = format!("pt {} {way}", subject.program);
+    let truth = lists(&std::fs::read_to_string(folder.join(format!("{way}.truth")))?);
+    let path = folder.join(format!("{way}.data")).to_string_lossy().into_owned();
+    let ours = lists(&pair.tally(&["calls", "branches", "-i", &path])?.text());
+    let perf = pair.perf(&["script", "--itrace=cr", "--ns", FIELDS, "-i", &path])?;
+    let perf = lists_of_perf(&perf.text());
+    let mut score = Score::default();
+    for (who, got) in [("tally", &ours), ("perf", &perf)] {
+        let fits = match part {
+            Part::All => equal(&format!("{what}, {who}"), &truth, got),
+            Part::End | Part::Some => truth.iter().all(|(tid, truth)| {
+                let got = got.get(tid).map_or(&[][..], Vec::as_slice);
+                let fits = if part == Part::End { truth.ends_with(got) } else { is_within(got, truth) };
+                if !fits {
+                    println!(
+                        "{what}, {who}: thread {tid}: {} entries are no part of {}",
+                        got.len(),
+                        truth.len()
+                    );
+                }
+                fits
+            }),
+        };
+        let any = got.values().any(|list| !list.is_empty());
+        score += Score::of(fits && any);
+    }
+    Ok(score)
+}
+
+/// Whether all of `part` comes in `whole` in the same order.
+fn is_within<T: PartialEq>(part: &[T], whole: &[T]) -> bool {
+    let mut whole = whole.iter();
+    part.iter().all(|entry| whole.any(|other| other == entry))
 }
 
 /// Whether a list is the true one; if not, says where it begins to differ.
@@ -185,6 +245,9 @@ fn equal(what: &str, truth: &Lists, got: &Lists) -> bool {
     }
     true
 }
+
+/// What perf is to print of each branch.
+const FIELDS: &str = "-F-event,-period,+addr,-comm,+flags,-dso,-sym,-symoff";
 
 /// Lines `TID NS KIND FROM TO`.
 fn lists(text: &str) -> Lists {

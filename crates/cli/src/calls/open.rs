@@ -42,7 +42,7 @@ pub fn with_view<R>(
         let (view, notes) = uftrace::open(args)?;
         return show(&view, &notes);
     }
-    if !args.input.is_file() {
+    if !args.input.is_file() && args.input.as_os_str() != "-" {
         let folder = Folder::open(&args.input)?;
         let title = folder.info.get("command").cloned().unwrap_or_default();
         let notes = Notes { title, lines: folder.damaged.iter().chain(folder.notes()).cloned().collect() };

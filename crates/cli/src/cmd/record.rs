@@ -1,6 +1,7 @@
 //! `tally record`: samples into perf.data.
 
 mod perf_flags;
+mod tracing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +13,8 @@ use record::summary::{RunSummary, StackQuality};
 use crate::out;
 use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes};
 use perf_flags::PerfFlags;
+pub use tracing::spelled_out;
+use tracing::TracingArgs;
 
 /// Samples a command, processes or the whole machine into perf.data, with complete stacks
 ///
@@ -23,7 +26,11 @@ Examples:
   tally record -p 1234 -- sleep 5     a running process, for five seconds
   tally record -a -F 499 -- sleep 10  the whole machine
   tally record -e page-faults -c 1 -- ./app
-  tally record -o - -- ./app | tally report -i -")]
+  tally record -o - -- ./app | tally report -i -
+Every branch, on machines with Intel PT (tally calls -i perf.data shows the calls):
+  tally record -e intel_pt/cyc/u -m,64M -- ./app
+  tally record -e intel_pt//u -Se -p 1234      the newest 4 MiB of each CPU: at kill -USR2, and at the end
+  tally record -e intel_pt//u --filter 'filter main @ ./app' -- ./app")]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Args {
     /// Whom.
@@ -93,6 +100,9 @@ pub struct Args {
     /// Write at once (rings are looked at every 50 ms anyway; perf's flag)
     #[arg(long, hide = true)]
     pub no_buffering: bool,
+    /// Processor traces.
+    #[command(flatten)]
+    pub tracing: TracingArgs,
     /// What perf has and we don't.
     #[command(flatten)]
     pub perf: PerfFlags,
@@ -133,6 +143,7 @@ impl Args {
         self.perf.check()?;
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
+        self.tracing.apply(&mut opts)?;
         opts.no_samples = self.no_samples;
         opts.output = if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };
         opts.compression = self.compression_level;
@@ -171,7 +182,13 @@ fn tell(summary: &RunSummary, verbose: bool) {
     let kib = summary.recorder.file_bytes.div_ceil(1024);
     let place = summary.file.as_ref().map_or_else(|| "-".to_owned(), |f| f.display().to_string());
     let event = &summary.event;
-    out::note(&format!("[ tally record: {place}: {} samples of {event}, {kib} KiB ]", summary.lost.samples));
+    let trace = summary.recorder.trace_bytes;
+    let what = match (trace, summary.lost.samples) {
+        (0, samples) => format!("{samples} samples of {event}"),
+        (trace, 0) => format!("{} KiB of trace of {event}", trace.div_ceil(1024)),
+        (trace, samples) => format!("{samples} samples, {} KiB of trace", trace.div_ceil(1024)),
+    };
+    out::note(&format!("[ tally record: {place}: {what}, {kib} KiB ]"));
     if let Some(line) = quality_line(&summary.quality) {
         out::note(&format!("[ {line} ]"));
     }

@@ -84,6 +84,7 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         bail!("nothing to run: tally run -- COMMAND, or -p PID, -t TID, -a");
     }
     args.sampling.apply(&mut opts)?;
+    anyhow::ensure!(!opts.traces(), "tally run shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u");
     opts.output = Output::File(args.output.clone());
     if !args.no_off_cpu && opts.clock == Clock::Monotonic && opts.off_cpu.is_none() {
         opts.off_cpu = Some(record::off_cpu::Options::default());

@@ -99,6 +99,7 @@ impl Args {
     fn record_opts(&self) -> anyhow::Result<RecordOpts> {
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
+        anyhow::ensure!(!opts.traces(), "tally top shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u");
         if opts.target.whom == Whom::Command {
             anyhow::ensure!(opts.target.command.is_empty(), "top watches what runs already: -p PID, -t TID, -u USER, or all of it");
             opts.target.whom = Whom::System;

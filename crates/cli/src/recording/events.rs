@@ -82,6 +82,7 @@ fn request(index: usize, spec: &EventSpec) -> Result<EventRequest, Error> {
         call_graph: call_graph(terms),
         filter: spec.filter.clone(),
         no_inherit: terms.inherit == Some(false),
+        aux: spec.aux,
     })
 }
 

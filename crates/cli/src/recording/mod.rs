@@ -8,7 +8,7 @@ pub mod value;
 pub use events::parse as requests;
 pub use sampling::SamplingArgs;
 pub use target::TargetArgs;
-pub use value::{fuzz_values, parse_bytes, parse_pages};
+pub use value::{RingSizes, fuzz_values, parse_bytes};
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use record::opts::{CallGraph, Delay, Extra, Rate, RecordOpts};
 use record::sys::time::Clock;
 
 use super::events;
-use super::value::{parse_bytes, parse_pages};
+use super::value::{RingSizes, parse_bytes, parse_ring_sizes};
 use crate::event_args::EventArgs;
 
 /// Flags that say what to sample and how.
@@ -45,9 +45,9 @@ pub struct SamplingArgs {
     /// Only user mode
     #[arg(long)]
     pub all_user: bool,
-    /// Size of each ring: pages, or with a unit 4M
-    #[arg(short, long, value_name = "SIZE", value_parser = parse_pages)]
-    pub mmap_pages: Option<usize>,
+    /// Size of each ring, and of each area for processor traces: pages, or with a unit 4M
+    #[arg(short, long, value_name = "SIZE[,AREA]", value_parser = parse_ring_sizes)]
+    pub mmap_pages: Option<RingSizes>,
     /// Don't follow children
     #[arg(short = 'i', long)]
     pub no_inherit: bool,
@@ -98,10 +98,11 @@ impl SamplingArgs {
         opts.call_graph = self.call_graph.unwrap_or(CallGraph::Live);
         opts.without_user_chains = self.kernel_callchains;
         opts.without_kernel_chains = self.user_callchains;
-        // `-m ,32M` sizes only the AUX area.
-        opts.ring_pages = self.mmap_pages.filter(|&pages| pages > 0);
+        let sizes = self.mmap_pages.unwrap_or_default();
+        opts.ring_pages = sizes.pages;
+        opts.trace.area_bytes = sizes.area_pages.map(|pages| pages * record::sys::mem::page_bytes());
         opts.no_inherit = self.no_inherit;
-        opts.clock = self.clockid.unwrap_or(Clock::Monotonic);
+        opts.clock = self.clock(opts.traces())?;
         opts.delay = match self.delay {
             None | Some(0) => Delay::None,
             Some(ms @ 1..) => Delay::After(Duration::from_millis(ms.unsigned_abs())),
@@ -119,9 +120,22 @@ impl SamplingArgs {
         Ok(())
     }
 
+    /// The clock of all times: a processor's trace can only be joined with the kernel's own.
+    fn clock(&self, traces: bool) -> anyhow::Result<Clock> {
+        match self.clockid {
+            Some(_) if traces => anyhow::bail!(
+                "-k: the times of a processor's trace are those of the kernel's own clock: leave out -k"
+            ),
+            Some(clock) => Ok(clock),
+            None => Ok(if traces { Clock::Perf } else { Clock::Monotonic }),
+        }
+    }
+
     fn off_cpu_options(&self, clock: Clock) -> anyhow::Result<record::off_cpu::Options> {
         if clock != Clock::Monotonic {
-            anyhow::bail!("--off-cpu counts in CLOCK_MONOTONIC: leave out -k");
+            anyhow::bail!(
+                "--off-cpu counts in CLOCK_MONOTONIC: leave out -k, and processor traces (intel_pt)"
+            );
         }
         let mut options = record::off_cpu::Options::default();
         if let Some(us) = self.off_cpu_period {

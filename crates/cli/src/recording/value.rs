@@ -20,26 +20,34 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// Reads `-m`: a number of pages, or a size with a unit; "PAGES,AUX" takes the first. Returns data pages; 0 if only
-/// the AUX area is given a size (",32M").
+/// The sizes of `-m RINGS,AREAS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RingSizes {
+    /// Data pages of each ring.
+    pub pages: Option<usize>,
+    /// Pages of each AUX area, where processors write their traces.
+    pub area_pages: Option<usize>,
+}
+
+/// Reads `-m`: sizes of rings, of AUX areas behind a comma, or of both; each a number of pages, or with a unit.
 ///
 /// # Errors
 /// What is wrong with the text.
-pub fn parse_pages(text: &str) -> Result<usize, String> {
-    let (rings, aux) = text.split_once(',').map_or((text, None), |(r, a)| (r, Some(a)));
-    if let Some(aux) = aux {
-        parse_bytes(aux)?;
-        if rings.is_empty() {
-            return Ok(0);
-        }
-    }
+pub fn parse_ring_sizes(text: &str) -> Result<RingSizes, String> {
+    let (rings, areas) = text.split_once(',').map_or((text, None), |(rings, areas)| (rings, Some(areas)));
+    let pages = if rings.is_empty() && areas.is_some() { None } else { Some(parse_pages(rings)?) };
+    Ok(RingSizes { pages, area_pages: areas.map(parse_pages).transpose()? })
+}
+
+/// Pages, rounded up to a power of two.
+fn parse_pages(rings: &str) -> Result<usize, String> {
     let has_unit = rings.trim().ends_with(|c: char| c.is_ascii_alphabetic());
     let number = parse_bytes(rings)?;
     let page = record::sys::mem::page_bytes() as u64;
     let pages = if has_unit { number.div_ceil(page) } else { number };
     match usize::try_from(pages) {
         Ok(pages @ 1..=0x100_0000) => Ok(pages.next_power_of_two()),
-        _ => Err(format!("'{text}' is no size of a ring: want pages, or a size as 4M")),
+        _ => Err(format!("'{rings}' is no size of a ring: want pages, or a size as 4M")),
     }
 }
 
@@ -47,7 +55,7 @@ pub fn parse_pages(text: &str) -> Result<usize, String> {
 pub fn fuzz_values(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = parse_bytes(&text);
-    let _ = parse_pages(&text);
+    let _ = parse_ring_sizes(&text);
     let _ = crate::wall::parse_duration(&text);
 }
 
@@ -69,9 +77,11 @@ mod tests {
 
     #[test]
     fn a_ring_is_given_in_pages_or_bytes() {
-        assert_eq!(parse_pages("100"), Ok(128));
-        assert_eq!(parse_pages("1M,512K"), Ok((1 << 20) / record::sys::mem::page_bytes()));
-        assert_eq!(parse_pages(",32M"), Ok(0));
-        assert!(parse_pages("0").is_err() && parse_pages("1,x").is_err());
+        let page = record::sys::mem::page_bytes();
+        let sizes = |pages, area_pages| Ok(RingSizes { pages, area_pages });
+        assert_eq!(parse_ring_sizes("100"), sizes(Some(128), None));
+        assert_eq!(parse_ring_sizes("1M,512K"), sizes(Some((1 << 20) / page), Some((512 << 10) / page)));
+        assert_eq!(parse_ring_sizes(",32M"), sizes(None, Some((32 << 20) / page)));
+        assert!(["0", "1,x", "", ",", "1,"].iter().all(|text| parse_ring_sizes(text).is_err()));
     }
 }

@@ -13,7 +13,7 @@ use crate::compress::Deflater;
 use crate::file::features::{APPENDIX_MAGIC, Compressed};
 use crate::file::header::{FILE_HEADER_SIZE, FileHeader, PIPE_HEADER_SIZE, Section};
 use crate::file::layout::Layouts;
-use crate::record::{BuildId, Header, HeaderAttr};
+use crate::record::{Auxtrace, BuildId, Header, HeaderAttr};
 use crate::wire::{Put, U64s};
 use crate::{AttrFlags, Endian, Event, Features, Mode, Record, SampleFormat, SampleId};
 
@@ -49,6 +49,8 @@ pub struct Writer<'w> {
     records: u64,
     /// Bytes of records before compression.
     uncompressed_bytes: u64,
+    /// Where AUXTRACE records stand in the file, and their size without the trace behind them.
+    auxtrace_index: Vec<(u64, u64)>,
 }
 
 enum Out<'w> {
@@ -127,6 +129,7 @@ impl<'w> Writer<'w> {
             ids_added: false,
             records: 0,
             uncompressed_bytes: 0,
+            auxtrace_index: Vec::new(),
         })
     }
 
@@ -254,6 +257,26 @@ impl<'w> Writer<'w> {
         self.write_raw(&bytes)
     }
 
+    /// Appends a piece of an AUX area's trace, never compressed: readers map it where it lies. The trace is padded
+    /// with zeros to whole words, which is what `size` must say.
+    ///
+    /// # Errors
+    /// Those of the sink; [`io::ErrorKind::InvalidInput`] if `size` is not that of the padded data.
+    pub fn write_auxtrace(&mut self, aux: &Auxtrace<'_>) -> io::Result<()> {
+        let padded = aux.data.len().next_multiple_of(8);
+        if aux.size != padded as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.flush_buffer()?;
+        let head = to_record(&Record::Auxtrace(Auxtrace { data: &[], ..*aux }));
+        let head = head.ok_or(io::ErrorKind::InvalidInput)?;
+        self.auxtrace_index.push((self.data.offset + self.data.size, head.len() as u64));
+        self.records += 1;
+        self.put_out(&head)?;
+        self.put_out(aux.data)?;
+        self.put_out([0; 8].get(..padded - aux.data.len()).unwrap_or_default())
+    }
+
     /// Compresses what waits if asked to, and hands it to the sink.
     fn flush_buffer(&mut self) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
@@ -320,6 +343,9 @@ impl<'w> Writer<'w> {
         }
         if features.sample_time_ns.is_none() {
             features.sample_time_ns = self.sample_time_ns;
+        }
+        if features.auxtrace_index.is_empty() {
+            features.auxtrace_index.clone_from(&self.auxtrace_index);
         }
         if let Some(level) = self.opts.zstd_level {
             let ratio = self.uncompressed_bytes.checked_div(self.data.size).unwrap_or(1).max(1);

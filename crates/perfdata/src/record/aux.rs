@@ -6,8 +6,10 @@
 //         AUXTRACE_ERROR { u32 type, code, cpu, pid, tid, fmt; u64 ip, time; char msg[64]; u32 machine_pid, vcpu; }
 // Source: linux v7.2 kernel/events/core.c perf_event_aux_event(); tools/perf/util/auxtrace.c.
 
+use super::Header;
+use crate::abi::PERF_RECORD_AUXTRACE;
 use crate::addr::Avma;
-use crate::wire::{Put, U64s, Wire};
+use crate::wire::{Endian, Put, U64s, Wire};
 
 /// New data is in the AUX area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,10 +77,36 @@ pub struct Auxtrace<'a> {
 }
 
 impl<'a> Auxtrace<'a> {
+    /// Bytes of the record without the trace behind it.
+    pub const HEAD_BYTES: usize = Self::HEAD_SIZE as usize;
+    const HEAD_SIZE: u16 = 48;
+
     pub(super) fn parse(w: &mut Wire<'a>, behind: &'a [u8]) -> Option<Self> {
         let (size, offset, reference) = (w.u64()?, w.u64()?, w.u64()?);
         let (idx, tid, cpu) = (w.u32()?, w.u32()?, w.u32()?);
         Some(Auxtrace { offset, reference, idx, tid, cpu, size, data: behind })
+    }
+
+    /// The record's own bytes, header included and in this machine's order; the trace belongs behind them.
+    #[must_use]
+    pub fn head_bytes(&self) -> Vec<u8> {
+        let mut p = Put::new(Endian::NATIVE);
+        p.u32(PERF_RECORD_AUXTRACE);
+        p.u16(0);
+        p.u16(Self::HEAD_SIZE);
+        self.write(&mut p);
+        p.bytes
+    }
+
+    /// The record at the beginning of `bytes` in this machine's order, all that follows being its trace; `None` if it
+    /// is another one, or cut.
+    #[must_use]
+    pub fn of_bytes(bytes: &'a [u8]) -> Option<Self> {
+        let (head, data) = bytes.split_at_checked(Self::HEAD_BYTES)?;
+        let header = Header::parse(head, Endian::NATIVE)?;
+        let body = head.get(Header::SIZE..)?;
+        let is_one = header.type_ == PERF_RECORD_AUXTRACE && usize::from(header.size) == Self::HEAD_BYTES;
+        is_one.then(|| Self::parse(&mut Wire::new(body, Endian::NATIVE), data)).flatten()
     }
 
     pub(super) fn write(&self, p: &mut Put) {

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use intelpt::find_psb;
+use intelpt::{find_psb, told_again};
 use perfdata::{Item, PerfData};
 
 /// Bytes of the AUXTRACE record in front of its trace.
 const RECORD_BYTES: u64 = 48;
+/// What pieces are padded to.
+const WORD_BYTES: usize = 8;
 /// Bytes of a PSB.
 const PSB_BYTES: u64 = 16;
 
@@ -19,6 +21,15 @@ struct Part<'a> {
     /// Offset in [`Buffer`]'s stream, which has no holes.
     at: u64,
     bytes: Cow<'a, [u8]>,
+}
+
+impl Part<'_> {
+    fn cut_front(&mut self, count: usize) {
+        match &mut self.bytes {
+            Cow::Borrowed(bytes) => *bytes = &bytes[count..],
+            Cow::Owned(bytes) => drop(bytes.drain(..count)),
+        }
+    }
 }
 
 /// One AUX area's trace, in the order it was written. Offsets count the bytes that are there.
@@ -33,11 +44,13 @@ pub struct Buffer<'a> {
     full_at: Vec<u64>,
     /// Where bytes are missing: what comes behind does not join what stands before.
     breaks: Vec<u64>,
+    /// The parts are snapshots: their offsets are places in the area, and each begins anew.
+    snapshots: bool,
 }
 
 impl<'a> Buffer<'a> {
-    pub(super) fn new(cpu: Option<u32>, tid: Option<i32>) -> Self {
-        Self { cpu, tid, ..Self::default() }
+    pub(super) fn new((cpu, tid): (Option<u32>, Option<i32>), snapshots: bool) -> Self {
+        Self { cpu, tid, snapshots, ..Self::default() }
     }
 
     /// Adds an AUXTRACE record's trace: the file's own bytes, or a copy where the record was unpacked.
@@ -58,15 +71,16 @@ impl<'a> Buffer<'a> {
 
     /// All records are read: puts the parts in order. Bytes told twice (snapshots overlap) are taken once.
     pub(super) fn arrange(&mut self) {
+        if self.snapshots {
+            return self.arrange_snapshots();
+        }
         self.parts.sort_by_key(|part| part.offset);
+        self.trim_padding();
         let (mut at, mut told) = (0, None);
         for part in &mut self.parts {
             let twice = told.map_or(0, |told: u64| told.saturating_sub(part.offset));
             let twice = usize::try_from(twice).unwrap_or(usize::MAX).min(part.bytes.len());
-            match &mut part.bytes {
-                Cow::Borrowed(bytes) => *bytes = &bytes[twice..],
-                Cow::Owned(bytes) => drop(bytes.drain(..twice)),
-            }
+            part.cut_front(twice);
             part.offset += twice as u64;
             part.at = at;
             if told.is_some_and(|told| told < part.offset) {
@@ -80,6 +94,44 @@ impl<'a> Buffer<'a> {
         self.breaks.extend(stops);
         self.breaks.sort_unstable();
         self.breaks.dedup();
+    }
+
+    /// Snapshots, in the order they were taken. What one tells again of the one before is taken once: then they
+    /// join; else nothing tells what was between them.
+    fn arrange_snapshots(&mut self) {
+        let mut at = 0;
+        for number in 0..self.parts.len() {
+            let (before, rest) = self.parts.split_at_mut(number);
+            let part = &mut rest[0];
+            if let Some(before) = before.last() {
+                match told_again(&before.bytes, &part.bytes) {
+                    Some(bytes) => part.cut_front(bytes),
+                    None => self.breaks.push(at),
+                }
+            }
+            part.at = at;
+            at += part.bytes.len() as u64;
+        }
+        // Their flags speak of offsets that are no one's here.
+        self.full_at.clear();
+        self.breaks.dedup();
+    }
+
+    /// Recorders pad a piece to whole words, though the next one begins where its trace ends.
+    fn trim_padding(&mut self) {
+        let nexts: Vec<u64> = self.parts.iter().skip(1).map(|part| part.offset).collect();
+        for (part, next) in self.parts.iter_mut().zip(nexts) {
+            let end = part.offset + part.bytes.len() as u64;
+            let padded = usize::try_from(end.saturating_sub(next)).unwrap_or(usize::MAX);
+            let kept = part.bytes.len().saturating_sub(padded);
+            if padded >= WORD_BYTES || part.bytes[kept..].iter().any(|byte| *byte != 0) {
+                continue;
+            }
+            match &mut part.bytes {
+                Cow::Borrowed(bytes) => *bytes = &bytes[..kept],
+                Cow::Owned(bytes) => bytes.truncate(kept),
+            }
+        }
     }
 
     /// Where the byte lies that the recorder counted so; `None` if it is not there.
@@ -184,6 +236,34 @@ mod tests {
         let twice = buffer(&[(0, b"abcd"), (2, b"cdef")]);
         assert!(twice.runs().eq(std::iter::once(0..6)));
         assert_eq!(*twice.bytes(0..6), *b"abcdef");
+    }
+
+    #[test]
+    fn padding_behind_a_piece_is_not_taken_for_the_next_ones_beginning() {
+        let padded = buffer(&[(0, b"abcde\0\0\0"), (5, b"fg\0hijkl")]);
+        assert_eq!(*padded.bytes(0..20), *b"abcdefg\0hijkl");
+        assert!(padded.runs().eq(std::iter::once(0..13)));
+    }
+
+    #[test]
+    fn snapshots_are_joined_only_where_one_tells_again_how_the_other_ended() {
+        let psb = [2u8, 0x82].repeat(8);
+        let first = [&[9, 9][..], &psb, &[0x19, 1, 2, 3, 4, 5, 6, 7, 0xaa]].concat();
+        let again = [&first[10..], &[0xbb, 0xcc]].concat();
+        let other = [&psb[..], &[0x19, 8, 2, 3, 4, 5, 6, 7]].concat();
+        let parts = [first.clone(), again, other.clone()];
+        let parts = parts.map(|bytes| Part { offset: 0, at: 0, bytes: Cow::Owned(bytes) });
+        let mut buffer = Buffer { parts: parts.to_vec(), snapshots: true, ..Buffer::default() };
+        buffer.arrange();
+        // The second begins in the middle of the first's last boundary: it does not tell that again as a whole.
+        assert_eq!(buffer.runs().count(), 3);
+        let whole = [first.clone(), [&first[2..], &[0xbb, 0xcc]].concat(), other];
+        let parts = whole.map(|bytes| Part { offset: 0, at: 0, bytes: Cow::Owned(bytes) });
+        let mut buffer = Buffer { parts: parts.to_vec(), snapshots: true, ..Buffer::default() };
+        buffer.arrange();
+        let joined = first.len() as u64 + 2;
+        assert_eq!(buffer.runs().collect::<Vec<_>>(), [0..joined, joined..joined + 24]);
+        assert_eq!(*buffer.bytes(0..joined), *[&first[..], &[0xbb, 0xcc]].concat());
     }
 
     #[test]

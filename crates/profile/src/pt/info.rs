@@ -68,6 +68,8 @@ pub struct Setup {
     pub errata: Errata,
     /// Timing packets that were asked for.
     pub timing: Timing,
+    /// The trace consists of snapshots.
+    pub snapshots: bool,
 }
 
 /// The finest timing packets of a recording.
@@ -96,6 +98,7 @@ impl Setup {
         const TIME_ZERO: usize = 3;
         const CAP_TIME_ZERO: usize = 4;
         const TSC_BIT: usize = 5;
+        const SNAPSHOT_MODE: usize = 8;
         const MTC_BIT: usize = 10;
         const MTC_FREQ_BITS: usize = 11;
         const TSC_CTC_N: usize = 12;
@@ -131,7 +134,8 @@ impl Setup {
             () => Timing::Tsc,
         };
         let errata = errata_of(file.features().cpu_id.as_deref().unwrap_or_default());
-        Ok(Self { clock, joined, time, errata, timing })
+        let snapshots = field(SNAPSHOT_MODE) != 0;
+        Ok(Self { clock, joined, time, errata, timing, snapshots })
     }
 }
 

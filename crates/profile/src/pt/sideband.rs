@@ -87,7 +87,8 @@ impl<'a> Sideband<'a> {
                         let known = |id: u32| (id != u32::MAX).then_some(id);
                         let tid = known(aux.tid).and_then(|tid| i32::try_from(tid).ok());
                         let cpu = known(aux.cpu).filter(|_| tid.is_none());
-                        side.buffers.push(Buffer::new(cpu, tid));
+                        let snapshots = side.setup.snapshots;
+                        side.buffers.push(Buffer::new((cpu, tid), snapshots));
                     }
                     side.buffers[at].push(file, item, (aux.offset, aux.data));
                 }

@@ -5,14 +5,18 @@
 //! (ours, and perf's) are held against that.
 
 mod encode;
+mod fake_kernel;
 mod kinds;
 mod perf_file;
+mod recorded;
 mod repeat;
 mod step;
 mod writer;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use recorded::How;
 
 /// What to make.
 #[derive(Clone, Debug)]
@@ -45,6 +49,8 @@ pub struct Options {
     part: Option<PathBuf>,
     /// A folder for the same run encoded in every way.
     every_way: Option<PathBuf>,
+    /// Written by the recorder itself from a fake kernel's rings.
+    recorded: Option<How>,
     command: Vec<String>,
 }
 
@@ -60,6 +66,7 @@ pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
   --quantum N                  steps before another thread's turn (1000)
   --most N                     end the program after N instructions
   --part FILE                  the same with a twentieth of the repetitions there
+  --recorded HOW               by the recorder itself from a fake kernel's rings: whole, snapshot or late
   --every-way DIR              NAME.data and NAME.truth there, for every kind of timing and buffer
 ";
 
@@ -80,6 +87,7 @@ fn options() -> Option<Options> {
         truth: None,
         part: None,
         every_way: None,
+        recorded: None,
         command: Vec::new(),
     };
     let mut args = std::env::args().skip(1);
@@ -100,6 +108,9 @@ fn options() -> Option<Options> {
             "-o" => options.output = value()?.into(),
             "--truth" => options.truth = Some(value()?.into()),
             "--part" => options.part = Some(value()?.into()),
+            "--recorded" => {
+                options.recorded = Some(HOWS.iter().find(|(name, _)| Some(*name) == value().as_deref())?.1)
+            }
             "--every-way" => options.every_way = Some(value()?.into()),
             "--" => options.command = args.by_ref().collect(),
             _ => return None,
@@ -136,11 +147,17 @@ const WAYS: &[Way] = &[
     ("overflows", |way| (way.overflow_every, way.psb_bytes) = (3, 512)),
 ];
 
+/// Ways the recorder records a run.
+const HOWS: &[(&str, How)] = &[("whole", How::Whole), ("snapshot", How::Snapshot), ("late", How::Late)];
+
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let steps = step::run(&options.command, options.quantum, options.most)?;
     if let Some(part) = &options.part {
         let fewer = Options { repeat: options.repeat.div_ceil(20), ..options.clone() };
         write(&steps, &fewer, part, None)?;
+    }
+    if let Some(how) = options.recorded {
+        return record(&steps, options, (how, &options.output), options.truth.as_deref());
     }
     let Some(folder) = &options.every_way else {
         return write(&steps, options, &options.output, options.truth.as_deref());
@@ -152,7 +169,28 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         let path = |ending: &str| folder.join(format!("{name}.{ending}"));
         write(&steps, &way, &path("data"), Some(&path("truth")))?;
     }
+    for (name, how) in HOWS {
+        for (cpus, per_thread, kind) in [(2, false, "cpus"), (1, true, "threads")] {
+            let way = Options { cpus, per_thread, psb_bytes: 512, ..options.clone() };
+            let path = |ending: &str| folder.join(format!("recorded-{name}-{kind}.{ending}"));
+            record(&steps, &way, (*how, &path("data")), Some(&path("truth")))?;
+        }
+    }
     Ok(())
+}
+
+/// Encodes a run and has the recorder write it.
+fn record(
+    steps: &step::Steps,
+    options: &Options,
+    (how, output): (How, &Path),
+    truth: Option<&Path>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let traced = encode::encode(steps, options)?;
+    if let Some(path) = truth {
+        std::fs::write(path, traced.truth.join("\n") + "\n")?;
+    }
+    recorded::write(&traced, options, how, output)
 }
 
 /// Encodes a run and writes it and what really happened.

@@ -6,9 +6,9 @@ use super::Options;
 use super::encode::{MTC_SHIFT, RATIO, SideKind, SideRecord, TSC_PER_CTC, Traced, ns_of};
 use super::step::{Mapping, Side};
 
-const PT_TYPE: u32 = 10;
-const PT_ID: u64 = 100;
-const DUMMY_ID: u64 = 200;
+pub const PT_TYPE: u32 = 10;
+pub const PT_ID: u64 = 100;
+pub const DUMMY_ID: u64 = 200;
 const ATTR_BYTES: u64 = 128;
 const HEADER_BYTES: u64 = 104;
 const SAMPLE_TYPE: u64 = 0x10087;
@@ -63,16 +63,20 @@ fn record(kind: u32, misc: u16, body: &Bytes) -> Bytes {
     bytes
 }
 
-/// The whole file.
-pub fn build(traced: &Traced, options: &Options) -> Vec<u8> {
-    let count = traced.streams.len() as u64;
-    let config = 0x1
-        | 0x2000
+/// The event's `config`: what was asked of the processor.
+pub fn config(options: &Options) -> u64 {
+    0x1 | 0x2000
         | 0x400
         | u64::from(MTC_SHIFT) << 14
         | if options.mtc { 0x200 } else { 0 }
         | if options.cyc { 0x2 } else { 0 }
-        | if options.compress_returns { 0 } else { 0x800 };
+        | if options.compress_returns { 0 } else { 0x800 }
+}
+
+/// The whole file.
+pub fn build(traced: &Traced, options: &Options) -> Vec<u8> {
+    let count = traced.streams.len() as u64;
+    let config = config(options);
     let plain = [0, 1, 5, 6, 12, 18];
     let side = [1, 5, 6, 8, 9, 13, 18, 23, 24, 26];
     let attrs = [(attr(PT_TYPE, config, bits(&plain)), PT_ID), (attr(1, 9, bits(&side)), DUMMY_ID)];
@@ -147,21 +151,16 @@ fn features(file: &mut Bytes, traced: &Traced, options: &Options, attrs: &[(Byte
 fn data(traced: &Traced, options: &Options, data_at: u64) -> (Bytes, Vec<u64>) {
     let mut data = Bytes::default();
     data.u8s(&record(70, 0, &info(options)).0);
-    let mut comm = Bytes::default();
-    comm.i32(traced.pid).i32(traced.pid).name(comm_of(options));
-    trailer(&mut comm, traced.pid, traced.pid, 0, 0, 0);
-    data.u8s(&record(3, 1 << 13, &comm).0);
+    data.u8s(&first_name(traced, options));
     let mut known: Vec<Mapping> = Vec::new();
     for side in &traced.sides {
-        data.u8s(&side_record(traced, side, &mut known).0);
+        data.u8s(&side_record(traced, side, &mut known));
     }
     let mut aux = Vec::new();
     for (n, stream) in traced.streams.iter().enumerate() {
         let cpu = if options.per_thread { -1 } else { n as i32 };
-        let mut body = Bytes::default();
-        body.u64(0).u64(stream.bytes.len() as u64).u64(0);
-        trailer(&mut body, traced.pid, traced.pid, ns_of(stream.end_tsc) + 1, n as u32, PT_ID + n as u64);
-        data.u8s(&record(11, 0, &body).0);
+        let (whole, task) = ([0, stream.bytes.len() as u64, 0], (traced.pid, traced.pid));
+        data.u8s(&aux_record(whole, task, (ns_of(stream.end_tsc) + 1, n as u32)));
         aux.push(data_at + data.0.len() as u64);
         let mut body = Bytes::default();
         let padded = stream.bytes.len().next_multiple_of(8);
@@ -173,6 +172,24 @@ fn data(traced: &Traced, options: &Options, data_at: u64) -> (Bytes, Vec<u64>) {
     }
     data.u8s(&record(68, 0, &Bytes::default()).0);
     (data, aux)
+}
+
+/// What the program is called when it begins.
+pub fn first_name(traced: &Traced, options: &Options) -> Vec<u8> {
+    let mut comm = Bytes::default();
+    comm.i32(traced.pid).i32(traced.pid).name(comm_of(options));
+    trailer(&mut comm, traced.pid, traced.pid, 0, 0, 0);
+    record(3, 1 << 13, &comm).0
+}
+
+/// New trace in the area of ring `n`: its offset, size and flags.
+pub fn aux_record(fields: [u64; 3], (pid, tid): (i32, i32), (time_ns, n): (u64, u32)) -> Vec<u8> {
+    let mut body = Bytes::default();
+    fields.into_iter().for_each(|field| {
+        body.u64(field);
+    });
+    trailer(&mut body, pid, tid, time_ns, n, PT_ID + u64::from(n));
+    record(11, 0, &body).0
 }
 
 fn comm_of(options: &Options) -> &str {
@@ -201,7 +218,7 @@ fn trailer(body: &mut Bytes, pid: i32, tid: i32, time_ns: u64, cpu: u32, id: u64
 }
 
 /// Mappings are told once: `known` are those told already.
-fn side_record(traced: &Traced, side: &SideRecord, known: &mut Vec<Mapping>) -> Bytes {
+pub fn side_record(traced: &Traced, side: &SideRecord, known: &mut Vec<Mapping>) -> Vec<u8> {
     let (pid, tid) = (traced.pid, side.tid);
     let time_ns = ns_of(side.tsc);
     let mut all = Bytes::default();
@@ -242,7 +259,7 @@ fn side_record(traced: &Traced, side: &SideRecord, known: &mut Vec<Mapping>) -> 
             known.clone_from(mappings);
         }
     }
-    all
+    all.0
 }
 
 fn mmap2(pid: i32, mapping: &Mapping) -> Bytes {

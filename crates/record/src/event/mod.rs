@@ -9,6 +9,7 @@ mod cache;
 pub mod catalog;
 mod error;
 pub mod glob;
+mod intel_pt;
 mod modifier;
 mod name;
 mod parse;
@@ -50,6 +51,8 @@ pub struct EventSpec {
     pub tool: Option<Tool>,
     /// The only CPUs the PMU counts on (`cpumask` in sysfs), ascending; `None`: all.
     pub cpus: Option<Vec<u32>>,
+    /// Its data is a processor's trace, which goes to an AUX area.
+    pub aux: bool,
     /// Unit of the scaled count as the PMU states it.
     pub unit: Option<String>,
     /// Factor from count to unit as the PMU states it.

@@ -63,12 +63,13 @@ struct Draft {
     name: String,
     tool: Option<Tool>,
     cpus: Option<Vec<u32>>,
+    aux: bool,
     breakpoint: Option<u32>,
 }
 
 impl Draft {
     fn new(kind: u32, settings: PmuTerms, name: &str) -> Self {
-        Self { kind, settings, name: name.to_owned(), tool: None, cpus: None, breakpoint: None }
+        Self { kind, settings, name: name.to_owned(), tool: None, cpus: None, aux: false, breakpoint: None }
     }
 }
 
@@ -244,7 +245,8 @@ impl<'a> Parser<'a> {
         let text = self.text[span.start..self.at].to_owned();
         for pmu in pmus {
             let settings = pmu.configure(&terms, self.source).map_err(|e| place(e, &terms))?;
-            self.push(Draft { cpus: pmu.cpus, ..Draft::new(pmu.kind, settings, &text) }, &letters)?;
+            let aux = pmu.writes_trace();
+            self.push(Draft { cpus: pmu.cpus, aux, ..Draft::new(pmu.kind, settings, &text) }, &letters)?;
         }
         Ok(())
     }
@@ -329,6 +331,7 @@ impl<'a> Parser<'a> {
             cgroup: None,
             tool: draft.tool,
             cpus: draft.cpus,
+            aux: draft.aux,
             unit: draft.settings.unit,
             scale: draft.settings.scale,
             modifiers,

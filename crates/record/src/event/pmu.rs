@@ -4,6 +4,7 @@
 //         format/<field> is "config1:0-7,32-35"; events/<name> is "event=0x3c,umask=0x1".
 
 use super::error::{Fault, nearest};
+use super::intel_pt;
 use super::name::{HARDWARE, find_named};
 use super::source::EventSource;
 use super::term::{TERM_NAMES, Term, Terms, parse_hex, parse_number};
@@ -74,11 +75,30 @@ impl Pmu {
 
     /// Numbers and settings of `terms`; an error carries the index of the term at fault and whether its value is.
     pub(super) fn configure(&self, terms: &[Term], source: &dyn EventSource) -> Result<PmuTerms, TermError> {
-        let mut out = PmuTerms::default();
+        let mut out = self.defaults(source)?;
         for (index, term) in terms.iter().enumerate() {
             self.apply(term, source, &mut out, 0).map_err(|e| TermError { index, ..e })?;
         }
         Ok(out)
+    }
+
+    /// What holds unless a term says otherwise.
+    fn defaults(&self, source: &dyn EventSource) -> Result<PmuTerms, TermError> {
+        let mut out = PmuTerms::default();
+        if self.writes_trace() {
+            for part in intel_pt::default_terms(source).split(',') {
+                let (name, value) = part.split_once('=').map_or((part, None), |(n, v)| (n, Some(v)));
+                let (name, value) = (name.to_owned(), value.map(str::to_owned));
+                let term = Term { name, name_span: 0..0, value, value_span: 0..0 };
+                self.apply(&term, source, &mut out, 1)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Its events write a trace to an AUX area.
+    pub(super) fn writes_trace(&self) -> bool {
+        self.name == intel_pt::PMU
     }
 
     fn apply(

@@ -31,6 +31,20 @@ fn machine() -> Machine {
         ("pmu/uncore_imc_1/type", "21\n"),
         ("pmu/uncore_imc_0/format/event", "config:0-7\n"),
         ("pmu/uncore_imc_1/format/event", "config:0-7\n"),
+        ("pmu/intel_pt/type", "8\n"),
+        ("pmu/intel_pt/format/pt", "config:0\n"),
+        ("pmu/intel_pt/format/cyc", "config:1\n"),
+        ("pmu/intel_pt/format/mtc", "config:9\n"),
+        ("pmu/intel_pt/format/tsc", "config:10\n"),
+        ("pmu/intel_pt/format/noretcomp", "config:11\n"),
+        ("pmu/intel_pt/format/branch", "config:13\n"),
+        ("pmu/intel_pt/format/mtc_period", "config:14-17\n"),
+        ("pmu/intel_pt/format/psb_period", "config:24-27\n"),
+        ("pmu/intel_pt/caps/mtc", "1\n"),
+        ("pmu/intel_pt/caps/mtc_periods", "249\n"),
+        ("pmu/intel_pt/caps/psb_cyc", "1\n"),
+        ("pmu/intel_pt/caps/psb_periods", "3f\n"),
+        ("pmu/intel_pt/max_nonturbo_ratio", "25\n"),
         ("trace/sched/sched_switch/id", "316\n"),
         ("trace/sched/sched_wakeup/id", "318\n"),
         ("trace/block/block_rq_issue/id", "900\n"),
@@ -384,4 +398,17 @@ mod properties {
             }
         }
     }
+}
+
+#[test]
+fn a_processor_trace_asks_for_all_times_unless_told_otherwise() {
+    // perf 6.1's own numbers for these caps.
+    assert_eq!(numbers("intel_pt//u"), "8:0x300e601");
+    assert_eq!(numbers("intel_pt/cyc/u"), "8:0x300e603");
+    assert_eq!(numbers("intel_pt/cyc,noretcomp,psb_period=0,mtc=0/u"), "8:0xec03");
+    let event = one("intel_pt/cyc/u");
+    assert!(event.aux && event.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
+    assert!(!one("cpu-clock").aux);
+    let pmu = crate::pt::pmu::PtPmu::read(&machine()).expect("it has one");
+    assert_eq!((pmu.type_, pmu.cyc, pmu.mtc_period, pmu.max_nonturbo_ratio), (8, 2, 0x3c000, 25));
 }

@@ -16,7 +16,8 @@ use crate::worker::Worker;
 
 /// Where events are opened, as things are now.
 pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
-    let cpus = opts.target.cpus();
+    let per_thread = opts.traces() && opts.trace.per_thread;
+    let cpus = if per_thread { Vec::new() } else { opts.target.cpus() };
     let cgroup = opts.target.cgroup.as_ref().map(|name| open_cgroup(name)).transpose()?;
     let by_exec = opts.delay == Delay::None;
     match (&opts.target.whom, child) {
@@ -73,6 +74,9 @@ pub(super) fn describe(
     worker: &mut Worker,
     meanwhile: impl Fn(&mut [Ring]),
 ) {
+    if let Some(trace) = &setup.trace {
+        worker.introduce(trace);
+    }
     if setup.kernel {
         synthesize::kernel(|record, id| worker.synthesized(record, id));
     }

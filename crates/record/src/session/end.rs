@@ -15,7 +15,7 @@ use crate::queue::Spilled;
 use crate::summary::{Notice, RecorderUse, RunSummary};
 use crate::sys::signal::SIGCHLD;
 use crate::sys::{Child, Poller, mem};
-use crate::worker::Finished;
+use crate::worker::{Finished, Traced};
 
 /// When and with what the target ended.
 pub(super) struct Ending {
@@ -59,6 +59,8 @@ impl Recording<'_> {
         let mut notices = setup.notices;
         notices.extend(told_of(shared.queue.spilled()));
         let (file_bytes, sample_bytes) = (finished.sink.bytes(), finished.sample_bytes);
+        let trace_bytes = finished.traced.bytes;
+        notices.extend(of_trace(opts, &finished));
         notices.extend(finished.sink.must_stop());
         let features = end_features(opts, setup.kernel, &finished);
         if !opts.no_build_ids && opts.output != Output::Discard {
@@ -82,7 +84,14 @@ impl Recording<'_> {
             threads,
             quality,
             lost,
-            recorder: RecorderUse { user_ns, system_ns, peak_memory_bytes, file_bytes, sample_bytes },
+            recorder: RecorderUse {
+                user_ns,
+                system_ns,
+                peak_memory_bytes,
+                file_bytes,
+                sample_bytes,
+                trace_bytes,
+            },
             notices,
             file: if let Output::File(path) = &opts.output { Some(path.clone()) } else { None },
             event: setup.plan.file.first().map_or_else(String::new, |e| e.name.clone()),
@@ -99,6 +108,22 @@ fn told_of(spilled: Spilled) -> Vec<Notice> {
     }
     if spilled.broken.is_some() || spilled.unread_bytes > 0 {
         notices.push(Notice::SpillFailed(spilled.broken.unwrap_or_default(), spilled.unread_bytes));
+    }
+    notices
+}
+
+/// What the user should hear of a processor's trace.
+fn of_trace(opts: &RecordOpts, finished: &Finished) -> Vec<Notice> {
+    let Traced { bytes, stopped, holes } = finished.traced;
+    let mut notices = Vec::new();
+    if stopped > 0 && opts.trace.snapshot.is_none() {
+        notices.push(Notice::TraceStopped(stopped));
+    }
+    if holes > 0 {
+        notices.push(Notice::TraceHoles(holes));
+    }
+    if bytes == 0 && opts.traces() && opts.trace.snapshot.is_some_and(|snapshot| !snapshot.at_exit) {
+        notices.push(Notice::NoSnapshot);
     }
     notices
 }

@@ -15,12 +15,13 @@ use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::followed::{self, Followed};
 use crate::off_cpu::{Looker, OffCpu, Source};
-use crate::open::{Places, Start};
+use crate::open::{Opened, Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
+use crate::pt::pieces;
 use crate::queue::{Limits, Queue, Room};
 use crate::setup::{self, Setup};
 use crate::summary::{Notice, RunSummary};
-use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
 use crate::sys::{Child, ExitKind, Poller, SignalReader, mem};
 use crate::target::Whom;
 use crate::totals::Totals;
@@ -35,8 +36,10 @@ const SIGNALS: u64 = u64::MAX;
 /// Records as `opts` say, until the command ends, the watched processes end, or a signal comes. Blocks until all is
 /// written.
 pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
-    let watched = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD];
-    let signals = SignalReader::new(&watched).map_err(Error::system("signalfd"))?;
+    let watched = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, SIGUSR2];
+    // Only who takes snapshots asks for that signal; else it does what it always does.
+    let watched = if opts.takes_snapshots() { &watched[..] } else { &watched[..5] };
+    let signals = SignalReader::new(watched).map_err(Error::system("signalfd"))?;
     // More descriptors for more threads; without, opening says so.
     let _ = mem::raise_open_files();
     let command = &opts.target.command;
@@ -136,7 +139,8 @@ impl<'o> Recording<'o> {
         let layouts = Layouts::new(&setup.plan, ids);
         let sink =
             crate::output::Sink::create(&opts.output, begin::writer_opts(opts, &setup), opts.max_size_bytes)?;
-        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), opts.extra.switches)
+        let switches = opts.extra.switches || setup.trace.is_some();
+        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), switches)
             .watched(opts.watch.clone());
         worker.only(followed);
         begin::describe(opts, (&places, &mut setup), child.as_ref(), &mut worker, |rings| {
@@ -197,6 +201,9 @@ impl<'o> Recording<'o> {
         self.shared.ended_ns.store(time_ns, Ordering::Release);
         let counters = self.totals.read();
         let _ = self.setup.opened.disable(&self.setup.plan);
+        if self.opts.trace.snapshot.is_some_and(|snapshot| snapshot.at_exit) {
+            self.take_snapshot();
+        }
         self.drain(true);
         if let Some(off_cpu) = self.off_cpu.take() {
             self.shared.queue.push(off_cpu.finish(&mut self.setup.notices));
@@ -282,6 +289,10 @@ impl<'o> Recording<'o> {
             if signal.number == SIGCHLD {
                 continue;
             }
+            if signal.number == SIGUSR2 {
+                self.snapshot()?;
+                continue;
+            }
             let watches_child = self.opts.target.whom == Whom::Command;
             if let Some(child) = &self.child {
                 let again = self.interrupted && signal.number == SIGINT;
@@ -293,6 +304,24 @@ impl<'o> Recording<'o> {
             self.interrupted = true;
         }
         Ok(())
+    }
+
+    /// Takes the newest part of the trace while it is stopped.
+    fn snapshot(&mut self) -> Result<(), Error> {
+        self.setup.opened.trace(&self.setup.plan, false).map_err(Error::system("PERF_EVENT_IOC_DISABLE"))?;
+        self.take_snapshot();
+        self.drain(false);
+        self.setup.opened.trace(&self.setup.plan, true).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
+    }
+
+    /// The trace must be stopped.
+    fn take_snapshot(&mut self) {
+        let Opened { rings, owners, .. } = &mut self.setup.opened;
+        for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
+            if let Some(piece) = pieces::take_snapshot(ring, (idx as u32, *owner)) {
+                self.shared.queue.push(piece);
+            }
+        }
     }
 
     fn hung_up(&mut self, ring: usize) {
@@ -313,6 +342,13 @@ impl<'o> Recording<'o> {
             off_cpu.poll(&self.shared.cut_processes, &mut bytes);
         }
         self.shared.queue.push(bytes);
+        if self.setup.trace.is_some() {
+            let Opened { rings, owners, .. } = &mut self.setup.opened;
+            for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
+                let piece = pieces::take(ring, (idx as u32, *owner));
+                piece.into_iter().for_each(|piece| self.shared.queue.push(piece));
+            }
+        }
     }
 
     /// Changes to the snapshot size that the worker wants.

@@ -4,6 +4,7 @@
 //! [`Child`] (a forked program waiting to be exec'ed), [`SignalReader`], [`Poller`]. No policy lives here: which
 //! events to open, what to do when the kernel says no, is decided by the callers.
 
+pub mod aux_area;
 pub mod bpf;
 pub mod mem;
 pub mod perf_event;

@@ -7,12 +7,13 @@
 //         include/uapi/linux/perf_event.h, struct perf_event_mmap_page.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 
+use super::aux_area::AuxArea;
 use super::ring_index::RingIndex;
 use super::{Counter, mem};
 
@@ -24,6 +25,8 @@ pub struct Ring {
     data_offset: usize,
     index: RingIndex,
     overwrite: bool,
+    /// Where a processor's trace goes, beside the records.
+    pub(super) aux: Option<AuxArea>,
 }
 
 // SAFETY: the mapping belongs to this value alone and may be read from any thread.
@@ -85,11 +88,16 @@ impl Ring {
     /// `EPERM` means the locked-memory limit (`kernel.perf_event_mlock_kb`, `RLIMIT_MEMLOCK`); `EINVAL` pages that
     /// are no power of two, or an inherited event without a CPU.
     pub fn map(counter: &Counter, pages: usize, overwrite: bool) -> io::Result<Self> {
+        Self::map_fd(counter.as_fd(), pages, overwrite)
+    }
+
+    /// The same of any descriptor that holds a ring: an event's, or a file that a test lays out like one.
+    pub fn map_fd(fd: BorrowedFd<'_>, pages: usize, overwrite: bool) -> io::Result<Self> {
         let page = mem::page_bytes();
         let data_bytes = pages.checked_mul(page).ok_or(io::ErrorKind::InvalidInput)?;
         let map_bytes = data_bytes.checked_add(page).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = if overwrite { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
-        let fd = counter.as_fd().as_raw_fd();
+        let fd = fd.as_raw_fd();
         // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), map_bytes, protection, libc::MAP_SHARED, fd, 0) };
@@ -104,6 +112,7 @@ impl Ring {
             data_offset: page,
             index: index.unwrap_or(RingIndex::new(1, 0).expect("invariant: 1 is a power of two")),
             overwrite,
+            aux: None,
         };
         if index.is_none() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -111,6 +120,11 @@ impl Ring {
         // Kernels since 4.1 say where the data begins; it is the second page, always.
         ring.data_offset = page;
         Ok(ring)
+    }
+
+    /// Bytes mapped: control page and data area.
+    pub(super) fn mapped_bytes(&self) -> usize {
+        self.map_bytes
     }
 
     /// Bytes of the data area.
@@ -180,7 +194,9 @@ impl Ring {
         self.control(std::mem::offset_of!(perf_event_mmap_page, data_tail))
     }
 
-    fn control(&self, offset: usize) -> &AtomicU64 {
+    /// A number of the control page, at this offset.
+    pub(super) fn control(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset + 8 <= self.data_offset);
         // SAFETY: the control structure is the first page of the mapping; the offset is one of its own fields.
         let field = unsafe { self.base.add(offset) };
         // SAFETY: the field is 8-aligned and lives as long as the mapping; both sides use it as an atomic number.

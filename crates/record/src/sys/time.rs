@@ -13,14 +13,17 @@ pub enum Clock {
     Boottime,
     /// `CLOCK_TAI`.
     Tai,
+    /// The kernel's own, which alone can be told from time stamps of the processor. It can't be read from here; it is
+    /// near `CLOCK_MONOTONIC` (both begin at boot, that one is slewed).
+    Perf,
 }
 
 impl Clock {
-    /// The number in `clock_gettime` and in `attr.clockid`.
+    /// The number in `clock_gettime` and, but for [`Clock::Perf`], in `attr.clockid`.
     #[must_use]
     pub fn id(self) -> i32 {
         match self {
-            Self::Monotonic => libc::CLOCK_MONOTONIC,
+            Self::Monotonic | Self::Perf => libc::CLOCK_MONOTONIC,
             Self::MonotonicRaw => libc::CLOCK_MONOTONIC_RAW,
             Self::Realtime => libc::CLOCK_REALTIME,
             Self::Boottime => libc::CLOCK_BOOTTIME,
@@ -56,4 +59,18 @@ pub fn ticks_and_ns() -> Option<(u64, u64)> {
     }
     #[cfg(not(target_arch = "x86_64"))]
     None
+}
+
+/// TSC ticks for each tick of the crystal clock, as a fraction (CPUID 15H: EBX, EAX); zeros where it doesn't tell.
+#[must_use]
+pub fn tsc_per_crystal() -> (u32, u32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const LEAF: u32 = 0x15;
+        let highest = core::arch::x86_64::__cpuid(0).eax;
+        let leaf = core::arch::x86_64::__cpuid(LEAF);
+        if highest >= LEAF { (leaf.ebx, leaf.eax) } else { (0, 0) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    (0, 0)
 }

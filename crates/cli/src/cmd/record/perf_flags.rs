@@ -53,9 +53,6 @@ pub struct PerfFlags {
     exclude_perf: bool,
     /// Refused
     #[arg(long, hide = true)]
-    per_thread: bool,
-    /// Refused
-    #[arg(long, hide = true)]
     running_time: bool,
     /// Refused
     #[arg(short = 'r', long, hide = true, value_name = "PRIORITY")]
@@ -93,7 +90,6 @@ impl PerfFlags {
             ("--timestamp-filename", self.timestamp_filename, file_by_file),
             ("--buildid-all", self.buildid_all, "build-ids are written of files with samples, and stand in every mapping"),
             ("--exclude-perf", self.exclude_perf, "leave tally out when reading: tally report --comms"),
-            ("--per-thread", self.per_thread, "rings are per CPU; samples name their thread anyway"),
             ("--running-time", self.running_time, "use {a,b}:S, whose samples hold the counts"),
             ("--realtime", self.realtime.is_some(), "use chrt -f PRIORITY tally record …"),
             ("--user-regs", self.user_regs.is_some(), "--call-graph dwarf stores them all"),

@@ -14,7 +14,7 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
     let quality = &summary.quality;
     let worst = quality.stopped.first().filter(|stopped| stopped.count * 100 > quality.stacks);
     if lost > 0 {
-        let pages = args.sampling.mmap_pages.map_or(1024, |pages| pages * 4);
+        let pages = args.sampling.mmap_pages.and_then(|sizes| sizes.pages).map_or(1024, |pages| pages * 4);
         return Some(format!("rings of more memory: {}", again(args, &format!("-m {pages}"))));
     }
     if let Some(stopped) = worst {

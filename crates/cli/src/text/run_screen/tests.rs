@@ -55,6 +55,7 @@ fn summary() -> RunSummary {
         },
         lost: Loss { samples: 12_345, ..Loss::default() },
         recorder: RecorderUse {
+            trace_bytes: 0,
             user_ns: 20_000_000,
             system_ns: 5_000_000,
             peak_memory_bytes: 12_000_000,

@@ -1,0 +1,43 @@
+//! Intel PT: what the machine's PMU is like, what the file must say of it, and the trace on its way out of the AUX
+//! areas. Decoding it is nobody's business here.
+
+#[cfg(test)]
+#[path = "../../examples/pt_step/fake_kernel.rs"]
+mod fake_kernel;
+pub mod filter;
+pub mod info;
+pub mod pieces;
+pub mod pmu;
+#[cfg(test)]
+mod tests;
+
+use crate::sys::mem;
+
+/// How a trace is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Bytes of each AUX area; `None` chooses.
+    pub area_bytes: Option<usize>,
+    /// Only the newest part of the trace is kept, until it is asked for.
+    pub snapshot: Option<Snapshot>,
+    /// An area for each thread, not for each CPU.
+    pub per_thread: bool,
+}
+
+/// When the newest part is written besides on SIGUSR2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// Also at the end.
+    pub at_exit: bool,
+}
+
+impl Options {
+    /// Bytes of each area to begin with, a power of two; 4 MiB for root, 128 KiB for others, as perf has it.
+    #[must_use]
+    pub fn area_bytes(&self) -> usize {
+        const PRIVILEGED: usize = 4 << 20;
+        const OTHERS: usize = 128 << 10;
+        let usual = if mem::effective_uid() == 0 { PRIVILEGED } else { OTHERS };
+        self.area_bytes.unwrap_or(usual).next_power_of_two().max(mem::page_bytes())
+    }
+}

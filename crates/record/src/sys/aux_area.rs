@@ -1,0 +1,204 @@
+//! The AUX area beside a ring: the processor writes its trace there, the control page says how far.
+//!
+//! Two ways to be filled, as rings: *full trace* (mapped writable: the head only grows; the processor stops when the
+//! area is full, and an `AUX` record says so) and *snapshot* (mapped read-only: written over and over, the head is a
+//! place in the area; read while the trace is stopped).
+//
+// Source: linux v6.18 kernel/events/ring_buffer.c perf_aux_output_begin(), perf_aux_output_end(), rb_alloc_aux();
+//         kernel/events/core.c perf_mmap(): aux_offset and aux_size are set before the area is mapped.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use perf_event_open_sys::bindings::perf_event_mmap_page;
+
+use super::ring::{Ring, Span};
+use super::ring_index::RingIndex;
+
+/// Bytes in front of the head that are kept, to see whether they were written over.
+const REMEMBERED_BYTES: usize = 4096;
+
+/// Bytes at an area's end that tell whether it was ever filled.
+const END_BYTES: usize = 512;
+
+/// A mapped AUX area. Unmapped on drop.
+#[derive(Debug)]
+pub(super) struct AuxArea {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Of full trace: how far was read.
+    index: RingIndex,
+    overwrite: bool,
+    /// Of snapshots: where the last one ended, and the bytes in front of that.
+    last: Option<(usize, Vec<u8>)>,
+}
+
+// SAFETY: the mapping belongs to this value alone and may be read from any thread.
+unsafe impl Send for AuxArea {}
+
+/// A piece of the trace.
+#[derive(Debug, Clone, Copy)]
+pub struct Traced<'a> {
+    /// Offset of its first byte: in the whole stream of a full trace, in the area of a snapshot.
+    pub offset: u64,
+    /// The bytes.
+    pub span: Span<'a>,
+}
+
+/// The kernel's factors between the time stamp counter and the times of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TscFactors {
+    /// Right shift of the product.
+    pub shift: u16,
+    /// Factor.
+    pub mult: u32,
+    /// Time at TSC 0, ns.
+    pub zero_ns: u64,
+}
+
+impl Ring {
+    /// Maps an AUX area of `bytes` (a power of two, whole pages) behind the ring of the event `fd`, whose PMU must
+    /// write traces; `overwrite` for snapshots.
+    ///
+    /// `EPERM` means the locked-memory limit, `ENOMEM` no memory in one piece, `EINVAL` a size that the PMU can't
+    /// take, `EOPNOTSUPP` a PMU without traces.
+    pub fn map_aux(&mut self, fd: BorrowedFd<'_>, bytes: usize, overwrite: bool) -> io::Result<()> {
+        let index = RingIndex::new(bytes as u64, 0).ok_or(io::ErrorKind::InvalidInput)?;
+        let offset = self.mapped_bytes().next_multiple_of(bytes);
+        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_offset))
+            .store(offset as u64, Ordering::Release);
+        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_size))
+            .store(bytes as u64, Ordering::Release);
+        let protection = if overwrite { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
+        let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), offset)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::InvalidData)?;
+        self.aux = Some(AuxArea { base, bytes, index, overwrite, last: None });
+        Ok(())
+    }
+
+    /// Gives the AUX area back, if there is one.
+    pub fn unmap_aux(&mut self) {
+        self.aux = None;
+    }
+
+    /// Calls `read` with all that is new in a full-trace area, then gives the space back; `None` if nothing is. It ends
+    /// with a whole packet: the kernel moves the head only when the processor has stopped and flushed.
+    pub fn read_aux<R>(&mut self, read: impl FnOnce(Traced<'_>) -> R) -> Option<R> {
+        let head = self.aux_head();
+        let area = self.aux.as_mut().filter(|area| !area.overwrite)?;
+        let offset = area.index.tail();
+        if head == offset {
+            return None;
+        }
+        let result = read(Traced { offset, span: area.span(area.index, head) });
+        area.index.advance_to(head);
+        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_tail)).store(head, Ordering::Release);
+        Some(result)
+    }
+
+    /// Calls `read` with what was written to a snapshot area since the last time, oldest first; all of it if the
+    /// writing has come round. The trace must be stopped. `None` if nothing is new.
+    pub fn read_aux_snapshot<R>(&mut self, read: impl FnOnce(Traced<'_>) -> R) -> Option<R> {
+        let head = self.aux_head();
+        let area = self.aux.as_mut().filter(|area| area.overwrite)?;
+        let head = (head & (area.bytes as u64 - 1)) as usize;
+        let (from, len) = area.news(head);
+        let index = RingIndex::new(area.bytes as u64, from as u64)?;
+        let traced = Traced { offset: from as u64, span: area.span(index, (from + len) as u64) };
+        if len == 0 {
+            return None;
+        }
+        let result = read(traced);
+        area.remember(head);
+        Some(result)
+    }
+
+    /// How time stamps become times of records; `None` where the kernel doesn't tell.
+    #[must_use]
+    pub fn tsc_factors(&self) -> Option<TscFactors> {
+        let number = |at: usize| self.control(at & !7).load(Ordering::Acquire);
+        const TRIES: usize = 100;
+        const CAP_USER_TIME_ZERO: u64 = 1 << 4;
+        for _ in 0..TRIES {
+            // The kernel makes `lock` (the third u32) odd while it changes the rest.
+            let before = number(std::mem::offset_of!(perf_event_mmap_page, lock));
+            let caps = number(std::mem::offset_of!(perf_event_mmap_page, __bindgen_anon_1));
+            // Layout: u16 time_shift; u32 time_mult, one behind the other in a word: shift at 2 or 0 of it.
+            let shift_at = std::mem::offset_of!(perf_event_mmap_page, time_shift);
+            let mult_at = std::mem::offset_of!(perf_event_mmap_page, time_mult);
+            let shift = (number(shift_at) >> ((shift_at & 7) * 8)) as u16;
+            let mult = (number(mult_at) >> ((mult_at & 7) * 8)) as u32;
+            let zero_ns = number(std::mem::offset_of!(perf_event_mmap_page, time_zero));
+            let lock_at = std::mem::offset_of!(perf_event_mmap_page, lock) & 7;
+            let after = number(std::mem::offset_of!(perf_event_mmap_page, lock));
+            if before == after && (before >> (lock_at * 8)) & 1 == 0 {
+                return (caps & CAP_USER_TIME_ZERO != 0).then_some(TscFactors { shift, mult, zero_ns });
+            }
+        }
+        None
+    }
+
+    fn aux_head(&self) -> u64 {
+        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_head)).load(Ordering::Acquire)
+    }
+}
+
+impl AuxArea {
+    fn slice(&self, (offset, len): (usize, usize)) -> &[u8] {
+        debug_assert!(offset + len <= self.bytes);
+        // SAFETY: `RingIndex::pieces` and `remember` stay within the area.
+        let start = unsafe { self.base.add(offset) };
+        // SAFETY: the bytes lie in our mapping; the processor does not write between tail and head of a full trace,
+        // nor anywhere while a snapshot's trace is stopped, which its reader sees to.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
+    }
+
+    fn span(&self, index: RingIndex, end: u64) -> Span<'_> {
+        let pieces = index.pieces(end);
+        Span { first: self.slice(pieces.first), second: self.slice(pieces.second) }
+    }
+
+    /// Where what is new begins, and its length, when the head is at `head`.
+    fn news(&self, head: usize) -> (usize, usize) {
+        let came_round = match &self.last {
+            Some((at, bytes)) => self.in_front_of(*at) != bytes.as_slice(),
+            // The first time: the end is still zero unless it was reached. If only just, zeros come with it, which
+            // are filler to a decoder.
+            None => self.slice((self.bytes - END_BYTES, END_BYTES)).iter().any(|byte| *byte != 0),
+        };
+        let from = self.last.as_ref().map_or(0, |(at, _)| *at);
+        match (came_round, head >= from) {
+            (true, _) => (head, self.bytes),
+            (false, true) => (from, head - from),
+            (false, false) => (from, self.bytes - from + head),
+        }
+    }
+
+    /// The bytes written last when the head was at `head`: in front of it, or at the area's end.
+    fn in_front_of(&self, head: usize) -> &[u8] {
+        let end = if head == 0 { self.bytes } else { head };
+        let len = REMEMBERED_BYTES.min(end);
+        self.slice((end - len, len))
+    }
+
+    fn remember(&mut self, head: usize) {
+        let bytes = self.in_front_of(head).to_vec();
+        self.last = Some((head, bytes));
+    }
+}
+
+impl Drop for AuxArea {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of our own mmap call; no borrow of the bytes outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
