@@ -64,10 +64,11 @@ impl FakeKernel {
         self.file.write_all_at(&zero_ns.to_ne_bytes(), TIME_SHIFT + 14)
     }
 
+    /// Little-endian, as the machines with Intel PT are.
     fn number(&self, at: u64) -> io::Result<u64> {
         let mut bytes = [0; 8];
         self.file.read_exact_at(&mut bytes, at)?;
-        Ok(u64::from_ne_bytes(bytes))
+        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     /// Writes around the end of an area that begins at `base`.

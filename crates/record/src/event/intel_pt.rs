@@ -41,7 +41,7 @@ pub(super) fn default_terms(source: &dyn EventSource) -> String {
 /// The bit of `offered` nearest to `wanted`, from below if there is one.
 fn pick(offered: u64, wanted: u32) -> Option<u32> {
     let bits = (0..u64::BITS).filter(|bit| offered >> bit & 1 == 1);
-    let below = bits.clone().filter(|bit| *bit <= wanted).next_back();
+    let below = bits.clone().rfind(|bit| *bit <= wanted);
     below.or_else(|| bits.clone().next())
 }
 
