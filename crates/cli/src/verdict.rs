@@ -1,13 +1,20 @@
 //! The verdict of a recording: facts put together from file, counters and /proc, and the findings as lines.
 
+use crate::io::device;
+use crate::io::live_events::BlockEvents;
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use profile::Profile;
+use profile::block_io::{BlockIo, Join};
 use profile::verdict::{Facts, Finding, SystemFacts, verdict};
+use profile::view::io::Latencies;
 use profile::view::wall::{Wall, WallOpts, wall};
+use record::disk_watch::Seen;
+use record::opts::Watched;
 use record::summary::RunSummary;
 use record::system::SystemChange;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What `tally run` says beyond its samples.
@@ -19,9 +26,19 @@ pub struct Judgement {
     pub findings: Vec<Finding>,
 }
 
+/// What the machine did while the target ran.
+#[derive(Debug)]
+pub struct Machine {
+    /// Its counters.
+    pub change: SystemChange,
+    /// Its disks' requests, if there were some to look at.
+    pub disks: Option<Seen>,
+}
+
 /// Judges a run. Without off-CPU data, running threads and counters are all there is to judge by.
 #[must_use]
-pub fn judge(profile: &Profile, summary: &RunSummary, change: &SystemChange) -> Judgement {
+pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine) -> Judgement {
+    let change = &machine.change;
     let view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
     let mut facts = Facts::of(profile, &view);
     if view.source.is_none() {
@@ -36,11 +53,31 @@ pub fn judge(profile: &Profile, summary: &RunSummary, change: &SystemChange) -> 
     let hardware = summary.counter("cycles").zip(summary.counter("instructions"));
     facts.ipc = hardware.filter(|(c, _)| c.value > 0).map(|(c, i)| i.value as f64 / c.value as f64);
     facts.system = system_facts(change);
+    facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
+    facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
     // The kernel counts new threads as forks too: those of the target are known, and no processes.
     let new_threads = view.threads.iter().filter(|thread| thread.tid != thread.pid).count();
     facts.system.forks_per_s =
         change.forks_per_s.map(|forks| (forks - new_threads as f64 / seconds).max(0.0));
     Judgement { findings: verdict(&facts), wall: view }
+}
+
+/// The disk of which requests took most time, and where they spent it.
+fn disk_times(seen: &Seen) -> Option<(String, Latencies)> {
+    let (mut events, mut join, mut io) = (BlockEvents::of_this_kernel(), Join::default(), BlockIo::default());
+    for event in &seen.events {
+        let Watched::Sample { time_ns, pid, raw, .. } = event else { continue };
+        if let Some(event) = events.read(*time_ns, *pid, raw) {
+            join.push(&event, &mut io);
+        }
+    }
+    let mut disks: BTreeMap<u32, Latencies> = BTreeMap::new();
+    for request in io.requests.iter().filter(|request| !request.merged) {
+        disks.entry(request.dev).or_default().add(request);
+    }
+    let time_ns = |times: &Latencies| times.queue_total_ns + times.device_total_ns;
+    let (dev, times) = disks.into_iter().max_by_key(|(_, times)| time_ns(times))?;
+    Some((device::name(dev, true), times)).filter(|(_, times)| times.device.count() > 0)
 }
 
 fn system_facts(change: &SystemChange) -> SystemFacts {
@@ -61,6 +98,8 @@ fn system_facts(change: &SystemChange) -> SystemFacts {
         listen_drops: change.listen_drops,
         busiest_disk: change.busiest_disk.as_ref().map(|(name, busy, _)| (name.clone(), *busy)),
         disk_await_ns: change.busiest_disk.as_ref().map(|(_, _, ns)| *ns),
+        disk_times: None,
+        disk_times_refused: None,
     }
 }
 
@@ -77,8 +116,11 @@ pub fn draw(judgement: &Judgement, width: usize, colour: bool) -> String {
         .filter(|(_, pct)| *pct >= 0.05)
         .map(|(name, pct)| format!("{name} {pct:.1} %"))
         .collect();
+    let whole = &judgement.wall.whole;
+    let idle = whole.idle_ns as f64 * 100.0 / whole.total_ns().max(1) as f64;
+    let left_out = if idle < 0.05 { String::new() } else { format!(" (idle left out: {idle:.1} % of all)") };
     let bold = |heading: &str| paint(&format!("{heading:<10}"), Paint::Bold, colour);
-    wrapped(&mut text, &bold("wall clock"), &parts.join(" · "), width);
+    wrapped(&mut text, &bold("wall clock"), &(parts.join(" · ") + &left_out), width);
     let _ = writeln!(text);
     if judgement.findings.is_empty() {
         wrapped(&mut text, &bold("verdict"), "nothing stands out", width);

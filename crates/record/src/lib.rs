@@ -11,6 +11,7 @@ pub mod bpf_error;
 pub mod build_id_cache;
 pub mod calls;
 pub mod count;
+pub mod disk_watch;
 pub mod doctor;
 pub mod drain;
 pub mod error;

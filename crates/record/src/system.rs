@@ -15,7 +15,7 @@ pub struct SystemCounters {
     /// ns with some task waiting: for a CPU, for I/O, for memory.
     pressure_us: [Option<u64>; 3],
     swapped_pages: Option<u64>,
-    /// Periods, throttled periods, throttled µs of our cgroup.
+    /// Periods, throttled periods, throttled ns of the target's cgroup.
     throttling: Option<[u64; 3]>,
     /// TCP segments sent, sent again.
     tcp: Option<[u64; 2]>,
@@ -54,9 +54,9 @@ pub struct SystemChange {
 }
 
 impl SystemCounters {
-    /// Now.
+    /// Now; the cgroup is that of process `pid`, or without one our own, which a command started here shares.
     #[must_use]
-    pub fn read() -> Self {
+    pub fn read(pid: Option<u32>) -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         let swap = [key(&vmstat, "pswpin"), key(&vmstat, "pswpout")];
@@ -66,7 +66,7 @@ impl SystemCounters {
             forks: key(&stat, "processes"),
             pressure_us: ["cpu", "io", "memory"].map(pressure_us),
             swapped_pages: swap[0].zip(swap[1]).map(|(a, b)| a + b),
-            throttling: throttling(),
+            throttling: throttling(pid),
             tcp: netstat("/proc/net/snmp", "Tcp:", &["OutSegs", "RetransSegs"]).map(|v| [v[0], v[1]]),
             listen_drops: netstat("/proc/net/netstat", "TcpExt:", &["ListenDrops"]).map(|v| v[0]),
             disks: disks(),
@@ -100,7 +100,7 @@ impl SystemCounters {
             iowait: of_all(&[4]),
             pressure,
             swapped_pages: delta(self.swapped_pages, after.swapped_pages),
-            throttled: throttled.map(|[periods, times, us]| (ratio([times, periods]), us * 1000)),
+            throttled: throttled.map(|[periods, times, ns]| (ratio([times, periods]), ns)),
             forks_per_s: delta(self.forks, after.forks).map(|forks| forks as f64 / seconds),
             tcp_retransmitted: tcp.map(|[sent, again]| ratio([again, sent])),
             listen_drops: delta(self.listen_drops, after.listen_drops),
@@ -140,11 +140,39 @@ fn pressure_us(what: &str) -> Option<u64> {
     text.lines().next()?.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-fn throttling() -> Option<[u64; 3]> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let stat = fs::read_to_string(format!("/sys/fs/cgroup{path}/cpu.stat")).ok()?;
-    Some([key(&stat, "nr_periods")?, key(&stat, "nr_throttled")?, key(&stat, "throttled_usec")?])
+fn throttling(pid: Option<u32>) -> Option<[u64; 3]> {
+    let of = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let cgroups = fs::read_to_string(format!("/proc/{of}/cgroup")).ok()?;
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let stat = |folder: String| fs::read_to_string(format!("{folder}/cpu.stat")).ok();
+    parse_throttling(&cpu_folders(&cgroups, &mounts).into_iter().find_map(stat)?)
+}
+
+/// Folders that may hold the cgroup's CPU limit: of the hierarchy with the cpu controller, then of the unified one.
+fn cpu_folders(cgroups: &str, mounts: &str) -> Vec<String> {
+    let mount_of = |kind: &str, option: &str| {
+        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let wanted = |words: &Vec<&str>| {
+            words.len() > 3
+                && words[2] == kind
+                && (option.is_empty() || words[3].split(',').any(|o| o == option))
+        };
+        mounts.find(wanted).map(|words| words[1].to_owned())
+    };
+    let path_of = |wanted: &str| {
+        let mut lines = cgroups.lines().map(|line| line.splitn(3, ':').collect::<Vec<_>>());
+        let line = lines.find(|words| words.len() == 3 && words[1].split(',').any(|name| name == wanted))?;
+        Some(line[2].to_owned())
+    };
+    let folder = |(kind, name)| Some(format!("{}{}", mount_of(kind, name)?, path_of(name)?));
+    [("cgroup", "cpu"), ("cgroup2", "")].into_iter().filter_map(folder).collect()
+}
+
+// Source: linux v6.18 kernel/sched/core.c: cpu_cfs_stat_show() for throttled_time (ns), cpu_extra_stat_show() for
+// throttled_usec
+fn parse_throttling(stat: &str) -> Option<[u64; 3]> {
+    let ns = key(stat, "throttled_time").or_else(|| Some(key(stat, "throttled_usec")? * 1000))?;
+    Some([key(stat, "nr_periods")?, key(stat, "nr_throttled")?, ns])
 }
 
 /// Values by name of a table with a line of names and a line of values.
@@ -155,6 +183,11 @@ fn netstat(path: &str, table: &str, names: &[&str]) -> Option<Vec<u64>> {
     let heads: Vec<&str> = heads.split_whitespace().collect();
     let values: Vec<&str> = values.split_whitespace().collect();
     names.iter().map(|name| values.get(heads.iter().position(|head| head == name)?)?.parse().ok()).collect()
+}
+
+/// Requests that all disks have done so far.
+pub(crate) fn disk_requests() -> u64 {
+    disks().iter().map(|(_, [requests, ..])| requests).sum()
 }
 
 // Source: linux Documentation/admin-guide/iostats.rst: reads 1, ms reading 4, writes 5, ms writing 8, ms busy 10
@@ -177,12 +210,25 @@ mod tests {
 
     #[test]
     fn two_readings_give_shares() {
-        let before = SystemCounters::read();
+        let before = SystemCounters::read(None);
         std::thread::sleep(std::time::Duration::from_millis(30));
-        let change = before.until(&SystemCounters::read());
+        let change = before.until(&SystemCounters::read(None));
         assert!(change.cpus >= 1);
         for share in [change.steal, change.interrupts, change.iowait].into_iter().flatten() {
             assert!((0.0..=1.0).contains(&share), "{change:?}");
         }
+    }
+
+    #[test]
+    fn both_kinds_of_cgroups_tell_of_throttling() {
+        let mounts = "t /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let folders = cpu_folders("3:cpuset:/\n1:cpu:/limited\n0::/of/all\n", mounts);
+        assert_eq!(folders, ["/sys/fs/cgroup/cpu/limited", "/sys/fs/cgroup/unified/of/all"]);
+        let old = "nr_periods 20\nnr_throttled 7\nthrottled_time 123456\n";
+        let new = "usage_usec 5\nnr_periods 20\nnr_throttled 7\nthrottled_usec 123\n";
+        assert_eq!(parse_throttling(old), Some([20, 7, 123_456]));
+        assert_eq!(parse_throttling(new), Some([20, 7, 123_000]));
+        assert_eq!(parse_throttling("usage_usec 5\n"), None);
     }
 }

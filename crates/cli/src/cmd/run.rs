@@ -9,14 +9,16 @@ use crate::load::{self, Recording};
 use crate::svg::{self, Palette, SvgOpts};
 use crate::symbols::name_after_unwind_tables;
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
+use crate::verdict::Machine;
 use crate::{out, term, verdict, wall};
 use anyhow::{Context, bail};
 use crate::recording::{self, SamplingArgs, TargetArgs};
 use record::Whom;
 use record::opts::{KeepFiles, Output, RecordOpts};
+use record::disk_watch::DiskWatch;
 use record::summary::RunSummary;
 use record::sys::time::Clock;
-use record::system::{SystemChange, SystemCounters};
+use record::system::SystemCounters;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,14 +63,19 @@ pub struct Args {
 /// # Errors
 /// If nothing could be recorded. A command that fails is no error: its exit status is passed on.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let before = SystemCounters::read();
-    let summary = match record::record(&record_opts(&args)?) {
+    let whose = args.target.pid.first().copied();
+    let before = SystemCounters::read(whose);
+    let opts = record_opts(&args)?;
+    let disks = opts.off_cpu.as_ref().and_then(|_| DiskWatch::start());
+    let summary = match record::record(&opts) {
         Ok(summary) => summary,
         Err(error) => return Ok(recording::failed(&error)),
     };
     let status = recording::exit_code(&summary);
+    let machine =
+        Machine { change: before.until(&SystemCounters::read(whose)), disks: disks.map(DiskWatch::finish) };
     // From here on, failing must not hide how the command ended.
-    if let Err(error) = show(&args, &summary, &before.until(&SystemCounters::read()))
+    if let Err(error) = show(&args, &summary, &machine)
         && !out::is_closed_pipe(&error)
     {
         out::complain(&format!("{error:#}"));
@@ -96,10 +103,10 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
 }
 
 /// The screen (or JSON) and the files, from what was recorded.
-fn show(args: &Args, summary: &RunSummary, change: &SystemChange) -> anyhow::Result<()> {
+fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<()> {
     let path = summary.file.as_deref().unwrap_or(&args.output);
     let recording = read(path)?;
-    let judgement = verdict::judge(&recording.profile, summary, change);
+    let judgement = verdict::judge(&recording.profile, summary, machine);
     let event = top::main_event(&recording.profile);
     let mut tree = Tree::of_profile(&recording.profile, TreeOpts { event, ..TreeOpts::default() });
     if let Some(flame) = &args.flame {

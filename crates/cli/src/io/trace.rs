@@ -1,15 +1,12 @@
 //! A line for each request: of a recording, or live while it is made.
 
 use super::device;
+use super::live_events::BlockEvents;
 use crate::out::harmless;
 use crate::text::number::{brief_ns, bytes};
-use perfdata::Endian;
-use perfdata::tracepoint::{Format, id_of};
-use profile::block_io::{BlockEvent, BlockIo, Happening, Join, Request, Rwbs, SECTOR_BYTES};
-use profile::profile::TaskId;
-use record::event::{EventSource, SystemSource};
+use profile::block_io::{BlockIo, Happening, Join, Request};
 use record::opts::Watched;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::mpsc::Receiver;
 
@@ -92,36 +89,25 @@ pub fn line(
 
 /// Joins what the recorder hands on, and prints.
 pub struct Live {
-    formats: HashMap<u64, (Happening, Format)>,
+    events: BlockEvents,
     join: Join,
     io: BlockIo,
     whose: Whose,
     dev: Option<u32>,
     begin_ns: Option<u64>,
-    /// Submitters by the task id they have in the requests: name and process.
-    threads: Vec<(String, u32)>,
-    ids: BTreeMap<(String, u32), TaskId>,
 }
 
 impl Live {
     /// For the kernel that runs.
     #[must_use]
     pub fn new(whose: Whose, dev: Option<u32>) -> Self {
-        let source = SystemSource::new();
-        let format = |(happening, name): (Happening, &str)| {
-            let text = source.read_tracefs(&format!("block/{name}/format")).ok()?;
-            let format = Format::parse("block", text.as_bytes(), Endian::NATIVE, 8)?;
-            Some((format.id, (happening, format)))
-        };
         Self {
-            formats: Happening::ALL.into_iter().filter_map(format).collect(),
+            events: BlockEvents::of_this_kernel(),
             join: Join::default(),
             io: BlockIo::default(),
             whose,
             dev,
             begin_ns: None,
-            threads: Vec::new(),
-            ids: BTreeMap::new(),
         }
     }
 
@@ -148,10 +134,10 @@ impl Live {
                 Ok(())
             }
             Watched::Sample { time_ns, pid, raw, .. } => {
-                let Some((happening, event)) = self.event(time_ns, pid, &raw) else { return Ok(()) };
+                let Some(event) = self.events.read(time_ns, pid, &raw) else { return Ok(()) };
                 let begin_ns = *self.begin_ns.get_or_insert(time_ns);
                 let at = self.join.push(&event, &mut self.io);
-                if let Some(at) = at.filter(|_| happening == Happening::Complete) {
+                if let Some(at) = at.filter(|_| event.happening == Happening::Complete) {
                     self.print(at, begin_ns, out)?;
                 }
                 if self.io.requests.len() > KEPT {
@@ -164,43 +150,10 @@ impl Live {
 
     fn print(&self, at: usize, begin_ns: u64, out: &mut dyn Write) -> io::Result<()> {
         let request = self.io.requests[at];
-        let (comm, pid) = self.threads[request.task.index()].clone();
+        let (comm, pid) = self.events.thread(request.task).clone();
         if self.dev.is_some_and(|dev| dev != request.dev) || !self.whose.has(pid) {
             return Ok(());
         }
         line(out, &request, &format!("{comm} {pid}"), (begin_ns, true))
-    }
-
-    /// `None` if it is not of the block layer, or not as its format says.
-    fn event(&mut self, time_ns: u64, pid: u32, raw: &[u8]) -> Option<(Happening, BlockEvent)> {
-        let (happening, format) = self.formats.get(&id_of(raw, Endian::NATIVE)?)?;
-        let (happening, value) = (*happening, |name: &str| Some(format.value(format.field(name)?, raw)));
-        let number = |name: &str| value(name)?.parse::<u64>().ok();
-        let bytes = match number("nr_sector").unwrap_or(0) {
-            0 => number("bytes").unwrap_or(0),
-            sectors => sectors.saturating_mul(SECTOR_BYTES),
-        };
-        let event = BlockEvent {
-            happening,
-            time_ns,
-            dev: u32::try_from(number("dev")?).ok()?,
-            sector: number("sector").filter(|&sector| sector != u64::MAX).unwrap_or(0),
-            bytes,
-            rwbs: Rwbs::parse(&value("rwbs")?),
-            error: value("error").and_then(|text| text.parse().ok()).unwrap_or(0),
-            task: TaskId::from_index(0),
-            callsite: None,
-        };
-        let comm = value("comm").unwrap_or_default();
-        let task = self.thread(comm, pid);
-        Some((happening, BlockEvent { task, ..event }))
-    }
-
-    fn thread(&mut self, comm: String, pid: u32) -> TaskId {
-        let threads = &mut self.threads;
-        *self.ids.entry((comm, pid)).or_insert_with_key(|key| {
-            threads.push(key.clone());
-            TaskId::from_index(threads.len() - 1)
-        })
     }
 }

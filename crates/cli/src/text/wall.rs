@@ -113,6 +113,13 @@ impl Printer<'_> {
         if !source.is_empty() {
             writeln!(out, "  ({source})")?;
         }
+        let backwards = self.profile.off_cpu.backwards;
+        if backwards > 0 {
+            writeln!(
+                out,
+                "  ({backwards} waits ended before they began, by the clocks of two CPUs: taken to be 0 long)"
+            )?;
+        }
         let shares = shares(&wall.whole, self.opts.with_idle);
         let text: Vec<String> = shares.iter().map(|(name, pct)| format!("{name} {pct:.1} %")).collect();
         writeln!(out, "  {}", text.join("   "))

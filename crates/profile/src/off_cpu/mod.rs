@@ -125,6 +125,8 @@ pub struct OffCpu {
     pub contentions: Vec<Contention>,
     /// Of these, ends without begin and begins without end.
     pub half_contentions: u64,
+    /// Waits that ended before they began, for two CPUs read the clock a little differently: taken to be 0 long.
+    pub backwards: u64,
 }
 
 /// What an event tells about waits.

@@ -40,12 +40,15 @@ impl Session {
                 let other = self.other_of(&of.other);
                 let off_cpu = &mut self.profile.off_cpu;
                 off_cpu.source = Some(Source::Tally);
+                let is_backwards = is_negative(of.length_ns) || is_negative(weight_ns);
+                off_cpu.backwards += u64::from(is_backwards);
+                let (length_ns, weight_ns) = if is_backwards { (0, 0) } else { (of.length_ns, weight_ns) };
                 off_cpu.waits.push(Wait {
                     task,
                     callsite,
                     state: of.state,
                     since_ns: of.since_ns,
-                    length_ns: of.length_ns,
+                    length_ns,
                     weight_ns,
                     syscall: of.syscall,
                     args: of.args,
@@ -214,4 +217,9 @@ impl Session {
         let callsite = self.profile.callsites.intern_leaf_first(&frames);
         Some(Other { pid: of.pid, tid: of.tid, comm, callsite })
     }
+}
+
+/// A difference of two times, the second of which was before the first.
+fn is_negative(ns: u64) -> bool {
+    ns.cast_signed() < 0
 }

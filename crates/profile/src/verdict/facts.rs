@@ -3,8 +3,13 @@
 use super::locks::{self, LockSite};
 use crate::off_cpu::Reason;
 use crate::profile::Profile;
-use crate::view::wall::{Part, Times, Wall, WallOpts, classified_paths, is_kernel, kernel_frames, name_of};
-use std::collections::BTreeMap;
+use crate::view::io::Latencies;
+use crate::view::wall::{
+    Part, PlacedWait, Times, Wall, WallOpts, is_kernel, is_thread_start, kernel_frames, name_of, other_name,
+    placed_waits, running_paths,
+};
+use perfdata::off_cpu::State;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers of the system while the target ran, from /proc; `None` where it could not be read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +46,10 @@ pub struct SystemFacts {
     pub busiest_disk: Option<(String, f64)>,
     /// Its mean time per request, ns.
     pub disk_await_ns: Option<u64>,
+    /// Where the requests of the disk with most time spent it; `None` if that was not looked at.
+    pub disk_times: Option<(String, Latencies)>,
+    /// Why it could not be looked at.
+    pub disk_times_refused: Option<String>,
 }
 
 /// Everything the rules look at.
@@ -66,9 +75,13 @@ pub struct Facts {
     pub hot_kernel: Vec<(String, f64)>,
     /// By reason: places (function < caller) with ns, most first.
     pub places: BTreeMap<Reason, Vec<(String, u64)>>,
-    /// Locks inside the kernel by (lock, what wanted it): ns waited, most first.
+    /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
-    /// Where threads wait for locks, most first.
+    /// By reason: ns that threads woken from such waits waited for a CPU.
+    pub queued_after: BTreeMap<Reason, u64>,
+    /// Of the time threads were preempted: the share in which threads of other programs ran, and which most.
+    pub preempted_by_others: Option<(f64, String)>,
+    /// Locks that threads wait for, those that take most time first.
     pub locks: Vec<LockSite>,
     /// By function: all its time, own and called, running and waiting; for the share of a lock's function.
     pub functions: BTreeMap<String, Times>,
@@ -106,7 +119,8 @@ impl Facts {
         let queue = &wall.run_queue;
         facts.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
         facts.add_running(wall);
-        facts.add_waits(profile);
+        facts.add_waits(profile, wall);
+        facts.preempted_by_others = preempted_by_others(profile, wall);
         facts.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
         facts
     }
@@ -131,38 +145,42 @@ impl Facts {
         self.functions = wall.functions.iter().map(|row| (row.name.clone(), row.children.clone())).collect();
     }
 
-    fn add_waits(&mut self, profile: &Profile) {
-        let paths = classified_paths(profile, &WallOpts::default());
-        let mut by_place: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
-        let mut timers = Vec::new();
+    fn add_waits(&mut self, profile: &Profile, wall: &Wall) {
+        let waits = placed_waits(profile, &WallOpts::default());
+        self.add_places(profile, &waits);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        for &(callsite, part, ns) in &paths {
-            let Part::Blocked(reason) = part else { continue };
-            if reason == Reason::KernelLock {
-                let names = kernel_frames(profile, callsite).filter_map(|frame| name_of(profile, frame));
-                let lock = Reason::kernel_lock(names).unwrap_or(("a lock", "the kernel"));
-                *kernel_locks.entry(lock).or_default() += ns;
+        for wait in &waits {
+            if let Some(reason) = wait.after {
+                *self.queued_after.entry(reason).or_default() += wait.ns;
             }
-            let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-            let names: Vec<&str> = user.filter_map(|frame| name_of(profile, frame)).take(4).collect();
+            if wait.part == Part::Blocked(Reason::KernelLock) || wait.after == Some(Reason::KernelLock) {
+                let names = kernel_frames(profile, wait.callsite).filter_map(|frame| name_of(profile, frame));
+                let lock = Reason::kernel_lock(names).unwrap_or(("a lock", "the kernel"));
+                *kernel_locks.entry(lock).or_default() += wait.ns;
+            }
+        }
+        self.kernel_locks = kernel_locks.into_iter().collect();
+        self.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        self.timers = timers(profile);
+        self.locks = locks::sites(profile, &waits, &running_paths(profile, wall));
+    }
+
+    fn add_places(&mut self, profile: &Profile, waits: &[PlacedWait]) {
+        let mut by_place: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
+        for wait in waits {
+            let Part::Blocked(reason) = wait.part else { continue };
+            let user =
+                profile.callsites.leaf_first(wait.callsite).filter(|&frame| !is_kernel(profile, frame));
+            let names = user.filter_map(|frame| name_of(profile, frame));
+            let names: Vec<&str> = names.take_while(|name| !is_thread_start(name)).take(4).collect();
             let place = if names.is_empty() { "[kernel]".to_owned() } else { names.join(" < ") };
-            *by_place.entry(reason).or_default().entry(place).or_default() += ns;
+            *by_place.entry(reason).or_default().entry(place).or_default() += wait.ns;
         }
         for (reason, places) in by_place {
             let mut places: Vec<(String, u64)> = places.into_iter().collect();
             places.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
             self.places.insert(reason, places);
         }
-        for wait in profile.off_cpu.waits.iter().filter(|w| w.length_ns > 0) {
-            let is_timer = wait.syscall.is_some_and(|nr| Reason::of_syscall(nr, true) == Some(Reason::Timer));
-            if is_timer {
-                timers.push(wait.length_ns as f64);
-            }
-        }
-        self.kernel_locks = kernel_locks.into_iter().collect();
-        self.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        self.timers = spread(&timers);
-        self.locks = locks::sites(profile, &paths);
     }
 
     /// Share of active thread time.
@@ -189,6 +207,25 @@ impl Facts {
         self.share(self.times.runnable_ns + self.times.preempted_ns)
     }
 
+    /// Share of active thread time woken from waits for this reason, waiting for a CPU.
+    #[must_use]
+    pub fn queued_after(&self, reason: Reason) -> f64 {
+        self.share(self.queued_after.get(&reason).copied().unwrap_or(0))
+    }
+
+    /// Locks in user space that threads wait for: no conditions, no joins. Those that take most time first.
+    pub fn contended(&self) -> impl Iterator<Item = &LockSite> {
+        self.locks.iter().filter(|site| !site.for_work)
+    }
+
+    /// Context switches a second that would be left without the waits for this lock: those of other waits, and at
+    /// least those of threads taken off the CPU.
+    #[must_use]
+    pub fn calm_switches_per_s(&self, site: &LockSite) -> f64 {
+        let waits_per_s = site.waits as f64 / self.wall_s.max(1e-9);
+        (self.switches_per_s - waits_per_s).max(self.preemptions_per_s).max(1.0)
+    }
+
     /// Share of running time in kernel functions of which the names begin so.
     #[must_use]
     pub fn in_kernel(&self, prefixes: &[&str]) -> f64 {
@@ -200,8 +237,28 @@ impl Facts {
     #[must_use]
     pub fn in_futex(&self) -> f64 {
         const ENTRIES: [&str; 3] = ["do_futex", "__x64_sys_futex", "__arm64_sys_futex"];
-        let most = ENTRIES.iter().filter_map(|name| self.functions.get(*name)).map(|times| times.on_ns).max();
-        ratio(most.unwrap_or(0), self.times.on_ns)
+        ENTRIES.iter().map(|name| self.running_in(name)).fold(0.0, f64::max)
+    }
+
+    /// Share of running time spent to have the disk do something: direct I/O, fsync, and what requests need when done.
+    #[must_use]
+    pub fn in_disk_requests(&self) -> f64 {
+        // None of them calls another.
+        const WAYS: [&str; 7] = [
+            "iomap_dio_rw",
+            "blkdev_direct_IO",
+            "__blockdev_direct_IO",
+            "do_fsync",
+            "__x64_sys_io_uring_enter",
+            "page_cache_ra_unbounded",
+            "blk_complete_reqs",
+        ];
+        WAYS.iter().map(|name| self.running_in(name)).sum()
+    }
+
+    /// Share of running time in a function and all it calls.
+    fn running_in(&self, name: &str) -> f64 {
+        ratio(self.functions.get(name).map_or(0, |times| times.on_ns), self.times.on_ns)
     }
 
     /// The first three places of a reason, with their share of active time.
@@ -211,6 +268,29 @@ impl Facts {
         let line = |(place, ns): &(String, u64)| format!("{:.1} %  {place}", self.share(*ns) * 100.0);
         places.iter().take(3).map(line).collect()
     }
+}
+
+/// Lengths of the waits that were asked for by length.
+fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
+    let is_timer = |nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")) == Some(Reason::Timer);
+    let waits = profile.off_cpu.waits.iter().filter(|w| w.length_ns > 0 && w.syscall.is_some_and(is_timer));
+    spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
+}
+
+/// Of the preempted time of which it is told who ran: the share of other programs, and the one with most.
+fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> {
+    let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
+    let (mut told_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
+    for wait in profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Preempted) {
+        let Some(other) = wait.other else { continue };
+        told_ns += wait.weight_ns;
+        if !own.contains(&other.pid) {
+            *others.entry(other_name(profile, other)).or_default() += wait.weight_ns;
+        }
+    }
+    let share = ratio(others.values().sum(), told_ns);
+    let most = others.into_iter().max_by_key(|(_, ns)| *ns);
+    most.filter(|_| told_ns > 0).map(|(name, _)| (share, name))
 }
 
 /// Mean, coefficient of variation and count; `None` for fewer than 20.

@@ -1,10 +1,11 @@
-//! Which lock: waits on futexes, grouped by the function that took the lock and the one that called it.
+//! Which lock: waits on futexes, grouped by the function that took the lock and the one that called it; and what
+//! running threads spend on it: asking the kernel, taking it, passing it on.
 
 use crate::off_cpu::Reason;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
-use crate::view::wall::{Part, is_kernel, is_thread_start, name_of};
-use rustc_hash::FxHashMap;
+use crate::view::wall::{Part, PlacedWait, is_kernel, is_thread_start, kernel_frames, name_of};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A place in the program where threads wait for a lock, or for another thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,14 +14,26 @@ pub struct LockSite {
     pub taker: String,
     /// The function that called it, from the program itself where there is one; empty at a thread's start.
     pub caller: String,
-    /// ns waited.
+    /// ns asleep for it.
     pub wait_ns: u64,
-    /// Waits sampled.
+    /// ns woken after that, waiting for a CPU.
+    pub queued_ns: u64,
+    /// ns running to take it and to pass it on; what is done while it is held is not in here.
+    pub run_ns: u64,
+    /// Waits, as far as samples tell.
     pub waits: u64,
     /// True for condition variables and joins: waiting for another thread's work, not for a lock.
     pub for_work: bool,
     /// The function that takes it lies in a shared library: the program does not see the lock.
     pub in_library: bool,
+}
+
+impl LockSite {
+    /// All that the lock takes of thread time, ns.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.wait_ns + self.queued_ns + self.run_ns
+    }
 }
 
 /// Parts of locking libraries, by how their names begin.
@@ -65,22 +78,67 @@ const LOCKING: &[&str] = &[
 
 const FOR_WORK: &[&str] = &["cond_wait", "cond_timedwait", "clockjoin", "pthread_join", "sem_wait", "park"];
 
-/// Lock sites, most waiting first.
-pub(super) fn sites(profile: &Profile, waits: &[(CallsiteId, Part, u64)]) -> Vec<LockSite> {
-    let mut index: FxHashMap<Place, usize> = FxHashMap::default();
-    let mut sites: Vec<LockSite> = Vec::new();
-    for &(callsite, _, ns) in waits.iter().filter(|(_, part, _)| *part == Part::Blocked(Reason::Futex)) {
-        let place = place_of(profile, callsite);
-        let at = *index.entry(place.clone()).or_insert_with(|| {
-            let Place { taker, caller, for_work, in_library } = place;
-            sites.push(LockSite { taker, caller, wait_ns: 0, waits: 0, for_work, in_library });
-            sites.len() - 1
-        });
-        sites[at].wait_ns += ns;
-        sites[at].waits += 1;
+/// Lock sites, those that take most time first. `running` is running time by path.
+pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(CallsiteId, u64)]) -> Vec<LockSite> {
+    let mut sites = Sites::default();
+    for wait in waits {
+        match (wait.part, wait.after) {
+            (Part::Blocked(Reason::Futex), _) => {
+                let site = sites.of(Names::of(profile, wait.callsite), true);
+                (site.wait_ns, site.waits) = (site.wait_ns + wait.ns, site.waits + wait.waits);
+            }
+            (Part::Runnable, Some(Reason::Futex)) => {
+                sites.of(Names::of(profile, wait.callsite), true).queued_ns += wait.ns;
+            }
+            _ => {}
+        }
     }
-    sites.sort_by_key(|site| std::cmp::Reverse(site.wait_ns));
+    for &(callsite, ns) in running {
+        let names = Names::of(profile, callsite);
+        let asks_kernel =
+            || kernel_frames(profile, callsite).any(|f| name_of(profile, f).is_some_and(is_futex));
+        if names.begin_in_locking() || sites.takes_itself(&names) || asks_kernel() {
+            sites.of(names, false).run_ns += ns;
+        }
+    }
+    // A lock that nobody ever slept for is none to speak of: taking it costs what it costs.
+    let mut sites: Vec<LockSite> = sites.list.into_iter().filter(|site| site.wait_ns > 0).collect();
+    sites.sort_by_key(|site| std::cmp::Reverse(site.total_ns()));
     sites
+}
+
+fn is_futex(kernel_function: &str) -> bool {
+    ["do_futex", "__x64_sys_futex", "__arm64_sys_futex"].contains(&kernel_function)
+}
+
+#[derive(Default)]
+struct Sites {
+    index: FxHashMap<Place, usize>,
+    list: Vec<LockSite>,
+    /// Functions of libraries that took a lock without calling one to do it: they do it themselves, on their own time.
+    takers: FxHashSet<(Place, String)>,
+}
+
+impl Sites {
+    fn of(&mut self, names: Names<'_>, waits: bool) -> &mut LockSite {
+        let place = names.place();
+        if waits && place.in_library {
+            let inner = names.inner_taker().map(str::to_owned);
+            self.takers.extend(inner.map(|inner| (place.clone(), inner)));
+        }
+        let at = *self.index.entry(place.clone()).or_insert_with(|| {
+            let Place { taker, caller, for_work, in_library } = place;
+            self.list.push(LockSite { taker, caller, for_work, in_library, ..LockSite::default() });
+            self.list.len() - 1
+        });
+        &mut self.list[at]
+    }
+
+    /// True if the path ends in a library's function in which threads were seen to wait for its lock.
+    fn takes_itself(&self, names: &Names<'_>) -> bool {
+        let Some((leaf, true)) = names.0.first() else { return false };
+        self.takers.contains(&(names.place(), (*leaf).to_owned()))
+    }
 }
 
 /// What sites are kept apart by.
@@ -92,36 +150,54 @@ struct Place {
     in_library: bool,
 }
 
-fn place_of(profile: &Profile, callsite: CallsiteId) -> Place {
-    let frames = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-    let names: Vec<(&str, bool)> = frames
-        .filter_map(|frame| {
+/// User functions of a path, leaf first, each with whether it lies in a shared library.
+struct Names<'p>(Vec<(&'p str, bool)>);
+
+impl<'p> Names<'p> {
+    fn of(profile: &'p Profile, callsite: CallsiteId) -> Self {
+        let frames = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+        let named = frames.filter_map(|frame| {
             let library = profile.dsos.of(profile.frames.of(frame).dso).short_name.contains(".so");
             name_of(profile, frame).map(|name| (name, library))
-        })
-        .collect();
-    let is_locking = |name: &str| LOCKING.iter().any(|part| name.starts_with(part));
-    let for_work = names
-        .iter()
-        .take_while(|(name, _)| is_locking(name))
-        .any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
-    let taker = names.iter().position(|(name, _)| !is_locking(name));
-    let own = |at: usize| {
-        let own = names[at + 1..].iter().find(|(_, library)| !library).or_else(|| names.get(at + 1));
-        own.filter(|(name, _)| !is_thread_start(name))
-    };
-    let name_at = |at: usize| names[at].0.trim_start_matches("__GI_").to_owned();
-    match taker {
-        Some(at) => {
-            // A library function called through its own inner parts: the outermost is the one the program calls.
-            let inner = names[at..].iter().take_while(|(_, library)| *library).count();
-            let taker = if inner > 0 && at + inner < names.len() { at + inner - 1 } else { at };
-            let caller = own(taker).map_or_else(String::new, |(name, _)| (*name).to_owned());
-            Place { taker: name_at(taker), caller, for_work, in_library: names[taker].1 }
-        }
-        None => {
-            let taker = names.first().map_or("[unknown]", |(name, _)| name).to_owned();
-            Place { taker, caller: String::new(), for_work, in_library: false }
-        }
+        });
+        Self(named.collect())
     }
+
+    fn begin_in_locking(&self) -> bool {
+        self.0.first().is_some_and(|(name, _)| is_locking(name))
+    }
+
+    /// The innermost function that is no part of a locking library.
+    fn inner_taker(&self) -> Option<&'p str> {
+        self.0.iter().map(|(name, _)| *name).find(|name| !is_locking(name))
+    }
+
+    fn place(&self) -> Place {
+        let names = &self.0;
+        let for_work = names
+            .iter()
+            .take_while(|(name, _)| is_locking(name))
+            .any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
+        let Some(at) = names.iter().position(|(name, _)| !is_locking(name)) else {
+            let taker = names.first().map_or("[unknown]", |(name, _)| name).to_owned();
+            return Place { taker, caller: String::new(), for_work, in_library: false };
+        };
+        // A library function called through its own inner parts: the outermost is the one the program calls.
+        let inner = names[at..].iter().take_while(|(_, library)| *library).count();
+        let taker = if inner > 0 && at + inner < names.len() { at + inner - 1 } else { at };
+        let name = names[taker].0.trim_start_matches("__GI_").to_owned();
+        Place { taker: name, caller: self.caller_of(taker), for_work, in_library: names[taker].1 }
+    }
+
+    /// Who called that function: from the program itself where there is one; empty at a thread's start.
+    fn caller_of(&self, taker: usize) -> String {
+        let outer = &self.0[taker + 1..];
+        let own = outer.iter().find(|(_, library)| !library).or_else(|| outer.first());
+        own.filter(|(name, _)| !is_thread_start(name))
+            .map_or_else(String::new, |(name, _)| (*name).to_owned())
+    }
+}
+
+fn is_locking(name: &str) -> bool {
+    LOCKING.iter().any(|part| name.starts_with(part))
 }

@@ -1,5 +1,6 @@
 //! Rules about threads that run: in which code, on how many CPUs.
 
+use super::waiting::disk;
 use super::{finding, hot, pct};
 use crate::verdict::{Facts, Finding};
 
@@ -42,14 +43,16 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
 /// Rules about how code runs want this much of it.
 pub(super) const ENOUGH_NS: u64 = 50_000_000;
 
-/// 3: the kernel takes > 30 % of running time, and it is neither page faults nor locks.
+/// 3: the kernel takes > 30 % of running time, and it is neither page faults nor locks, nor disk requests that
+/// threads then wait for.
 pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let kernel = 1.0 - facts.user?;
-    let faults = facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + facts.in_futex();
+    let disk = disk(facts).map_or(0.0, |_| facts.in_disk_requests());
+    let others = disk + facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + facts.in_futex();
     // Waiting for a CPU is no sign that the CPU is not what it wants.
     let blocked = facts.share(facts.times.blocked_total_ns());
     let wants_cpu = facts.on() >= 0.2 * (facts.on() + blocked) && facts.times.on_ns >= ENOUGH_NS;
-    if kernel < 0.3 || faults > kernel / 2.0 || !wants_cpu {
+    if kernel < 0.3 || others > kernel / 2.0 || !wants_cpu {
         return None;
     }
     let claim = match facts.on() >= 0.85 * (facts.on() + blocked) {
@@ -59,7 +62,8 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let top = facts.hot_kernel.iter().take(3);
     let evidence =
         top.map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0)).collect();
-    let against = vec![format!("page faults, spinning and fought-over locks: {}", pct(faults))];
+    let against =
+        vec![format!("page faults, spinning, fought-over locks and disk requests: {}", pct(others))];
     finding(
         kernel * facts.on(),
         claim,

@@ -3,7 +3,8 @@
 use super::*;
 use crate::off_cpu::Reason;
 use crate::verdict::{LockSite, verdict};
-use crate::view::wall::Times;
+use crate::view::io::Latencies;
+use crate::view::wall::{Histogram, Times};
 
 const UNIT: u64 = 1_000_000;
 
@@ -61,6 +62,15 @@ fn running_rules() {
     });
     let names: Vec<_> = verdict(&crowded).iter().map(|f| f.name).collect();
     assert_eq!(names, ["cpu-saturation", "system-calls"]);
+    // Asking the disk takes time too: who waits for it for long waits for the disk.
+    let direct = |waits| {
+        with(|f| {
+            f.user = Some(0.0);
+            f.functions.insert("iomap_dio_rw".into(), Times { on_ns: 80 * UNIT, ..Times::default() });
+            blocked(f, Reason::Disk, waits);
+        })
+    };
+    check(3, direct(1), direct(70));
     check(14, with(|f| f.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)]), calm());
     let faults = |rate| {
         with(|f| {
@@ -94,6 +104,16 @@ fn machine_rules() {
         })
     };
     check(11, busy(0.95), busy(0.2));
+    let mut split = busy(0.95);
+    let mut times = Latencies { queue_total_ns: 900, device_total_ns: 100, ..Latencies::default() };
+    times.device.add(100, 1);
+    times.queue.add(900, 1);
+    split.system.disk_times = Some(("vda".into(), times.clone()));
+    let told = |facts: &Facts| verdict(facts)[0].evidence.join("\n");
+    assert!(told(&split).contains("90 % of their time was in the queue"), "{}", told(&split));
+    times.queue = Histogram::default();
+    split.system.disk_times = Some(("vda".into(), times));
+    assert!(told(&split).contains("went straight to the device"), "{}", told(&split));
 }
 
 #[test]
@@ -152,21 +172,33 @@ fn a_lock_is_named_with_its_caller() {
                 taker: "rand".into(),
                 caller: "roll".into(),
                 wait_ns: ns * UNIT,
-                waits: 9,
+                queued_ns: 20 * UNIT,
+                run_ns: 10 * UNIT,
+                waits: 3900,
                 for_work: false,
                 in_library: true,
             }];
+            f.times.runnable_ns = 50 * UNIT;
+            f.switches_per_s = 4000.0;
+            f.preemptions_per_s = 30.0;
         })
     };
     check(8, contended(150), contended(3));
     let found = verdict(&contended(150));
     assert_eq!(found[0].name, "lock-contention");
-    assert!(found[0].claim.contains("the lock inside rand(), called from roll"), "{}", found[0].claim);
+    assert_eq!(
+        found[0].claim,
+        "Lock contention: 60 % of thread time is spent waiting for or fighting over the lock inside rand(), called \
+         from roll; context switches 40× a calm run's; use a generator per thread."
+    );
+    // Its waiters wait for a CPU once it is let go: that is the lock's, and told once.
+    assert_eq!((found[1].name, (found[1].share * 100.0).round()), ("cpu-saturation", 10.0));
     let fought = |on| {
         with(|f| {
             f.times.on_ns = 1000 * UNIT;
             f.functions.insert("do_futex".into(), Times { on_ns: on * UNIT, ..Times::default() });
-            f.locks = vec![LockSite { taker: "rand".into(), wait_ns: UNIT, ..LockSite::default() }];
+            let run_ns = on * UNIT;
+            f.locks = vec![LockSite { taker: "rand".into(), wait_ns: UNIT, run_ns, ..LockSite::default() }];
         })
     };
     check(8, fought(400), fought(50));

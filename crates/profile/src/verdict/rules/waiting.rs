@@ -3,38 +3,45 @@
 use super::running::SPINNING;
 use super::{finding, pct, time};
 use crate::off_cpu::Reason;
-use crate::verdict::{Facts, Finding};
+use crate::verdict::{Facts, Finding, LockSite};
+use crate::view::io::Latencies;
+use crate::view::wall::Histogram;
 
-/// 6: > 10 % of active time waits for a CPU.
+/// 6: > 10 % of active time waits for a CPU. What a lock's waiters wait on after it was let go is the lock's.
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let waiting = facts.waiting_for_cpu();
     if waiting <= 0.1 {
         return None;
     }
-    let (p50, p99, max) = facts.run_queue_ns;
-    let threads = facts.active_threads as u64;
-    let why = if threads > u64::from(facts.system.cpus) {
-        format!("{threads} threads, {} CPUs", facts.system.cpus)
-    } else {
-        "other programs have the CPUs".to_owned()
-    };
-    let claim =
-        format!("CPU saturation: {} of thread time is spent waiting for a CPU ({why}).", pct(waiting));
+    let claim = format!(
+        "CPU saturation: {} of thread time is spent waiting for a CPU ({}).",
+        pct(waiting),
+        who_has_the_cpus(facts)
+    );
     let mut evidence = Vec::new();
+    let (p50, p99, max) = facts.run_queue_ns;
     if max > 0 {
         let (p50, p99, max) = (time(p50), time(p99), time(max));
         evidence.push(format!("wait for a CPU after wake-up: p50 {p50}, p99 {p99}, longest {max}"));
     }
     if facts.share(facts.times.preempted_ns) > 0.02 {
-        evidence.push(format!("preempted while running: {}", pct(facts.share(facts.times.preempted_ns))));
+        let by = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01);
+        let by = by.map_or_else(String::new, |(share, most)| {
+            let most = if most.is_empty() { String::new() } else { format!(" (most for {most})") };
+            format!("; {} of that for other programs{most}", pct(*share))
+        });
+        evidence.push(format!("preempted while running: {}{by}", pct(facts.share(facts.times.preempted_ns))));
     }
     if let Some(pressure) = facts.system.pressure_cpu {
         evidence.push(format!("the machine: some task waited for a CPU {} of the time", pct(pressure)));
     }
-    let throttled = facts.system.throttled.unwrap_or(0.0);
-    let against = vec![format!("cgroup throttling: {}", pct(throttled))];
+    let mut against = vec![format!("cgroup throttling: {}", pct(facts.system.throttled.unwrap_or(0.0)))];
+    let after_locks = queued_after_locks(facts);
+    if after_locks > 0.01 {
+        against.push(format!("of it right after a wait for a lock: {}", pct(after_locks)));
+    }
     finding(
-        waiting,
+        waiting - after_locks,
         claim,
         evidence,
         against,
@@ -42,58 +49,77 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// 8: > 15 % of active time waits for a lock in user space, or > 20 % of running time fights for one in the kernel.
+fn who_has_the_cpus(facts: &Facts) -> String {
+    let (threads, cpus) = (facts.active_threads as u64, facts.system.cpus);
+    let others = facts.preempted_by_others.as_ref().is_some_and(|(share, _)| *share > 0.5);
+    match (threads > u64::from(cpus), others) {
+        (true, false) => format!("{threads} threads, {cpus} CPUs"),
+        (true, true) => format!("{threads} threads, {cpus} CPUs, and other programs run on them"),
+        (false, _) => "other programs have the CPUs".to_owned(),
+    }
+}
+
+/// Share of active time waiting for a CPU that the findings about locks, if they are made, count as theirs.
+fn queued_after_locks(facts: &Facts) -> f64 {
+    let user = locks(facts).and_then(|_| facts.contended().next());
+    let user = user.map_or(0.0, |site| facts.share(site.queued_ns));
+    let kernel = kernel_lock(facts).map_or(0.0, |_| facts.queued_after(Reason::KernelLock));
+    user + kernel
+}
+
+/// 8: > 15 % of active time sleeps for locks in user space, or > 20 % of running time fights for one in the kernel.
 pub(super) fn locks(facts: &Facts) -> Option<Finding> {
-    let wait_ns: u64 = facts.locks.iter().filter(|site| !site.for_work).map(|site| site.wait_ns).sum();
-    let waiting = facts.share(wait_ns);
-    // A contended lock also runs: in the kernel's futex code, and spinning before it sleeps.
-    let top = facts.locks.iter().find(|site| !site.for_work)?;
-    // In a library, all of the function is about its lock; in one's own, only the wait is.
-    let inside = facts.functions.get(&top.taker).map_or(0, |t| t.on_ns + t.runnable_ns);
-    let fought = if top.in_library { inside } else { 0 };
-    let top_share = facts.share(top.wait_ns + fought);
-    if waiting <= 0.15 && facts.in_futex() <= 0.2 {
+    let asleep: f64 = facts.contended().map(|site| facts.share(site.wait_ns)).sum();
+    let top = facts.contended().next()?;
+    if asleep <= 0.15 && facts.in_futex() <= 0.2 {
         return None;
     }
+    let share = facts.share(top.total_ns());
     let caller = if top.caller.is_empty() { String::new() } else { format!(", called from {}", top.caller) };
-    let cure = if top.taker.starts_with("rand") { "; use a generator per thread" } else { "" };
-    let share = pct(top_share.max(waiting));
-    let claim = if top.in_library {
-        format!(
-            "Lock contention: {share} of thread time is spent waiting for or fighting over the lock inside {}(){caller}{cure}.",
-            top.taker
-        )
-    } else {
-        format!(
-            "Lock contention: {share} of thread time is spent waiting for the lock taken in {}(){caller}.",
-            top.taker
-        )
+    let which = match top.in_library {
+        true => format!("fighting over the lock inside {}(){caller}", top.taker),
+        false => format!("fighting over the lock taken in {}(){caller}", top.taker),
     };
-    let mut evidence: Vec<String> = facts
-        .locks
-        .iter()
-        .filter(|site| !site.for_work)
-        .take(3)
-        .map(|site| {
-            let caller = if site.caller.is_empty() { String::new() } else { format!(" < {}", site.caller) };
-            format!("{:.1} % waiting  {}{caller}", facts.share(site.wait_ns) * 100.0, site.taker)
-        })
-        .collect();
+    let (now, calm) = (facts.switches_per_s, facts.calm_switches_per_s(top));
+    let times = now / calm;
+    let switches = if times < 2.0 {
+        String::new()
+    } else {
+        format!("; context switches {times:.*}× a calm run's", usize::from(times < 10.0))
+    };
+    let cure = if top.taker.starts_with("rand") { "; use a generator per thread" } else { "" };
+    let claim = format!(
+        "Lock contention: {} of thread time is spent waiting for or {which}{switches}{cure}.",
+        pct(share)
+    );
+    let mut evidence: Vec<String> = facts.contended().take(3).map(|site| lock_line(facts, site)).collect();
     if facts.in_futex() > 0.01 {
         evidence.push(format!("{} of running time is inside the futex system call", pct(facts.in_futex())));
     }
-    evidence.push(format!("{:.0} switches a second", facts.switches_per_s));
+    evidence.push(format!(
+        "{now:.0} context switches a second; {calm:.0} would be left without the waits for this lock"
+    ));
     let against = vec![
-        format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
+        format!(
+            "waiting for a CPU for other reasons: {}",
+            pct(facts.waiting_for_cpu() - facts.share(top.queued_ns))
+        ),
         format!("locks inside the kernel: {}", pct(facts.blocked(Reason::KernelLock))),
     ];
-    finding(
-        top_share.max(waiting),
-        claim,
-        evidence,
-        against,
-        "tally locks (holders and waiters); shorten or split the lock",
-    )
+    finding(share, claim, evidence, against, "tally locks (holders and waiters); shorten or split the lock")
+}
+
+fn lock_line(facts: &Facts, site: &LockSite) -> String {
+    let parts = [
+        (site.wait_ns, "asleep for it"),
+        (site.queued_ns, "woken, waiting for a CPU"),
+        (site.run_ns, "taking it and passing it on"),
+    ];
+    let told = parts.iter().filter(|(ns, _)| facts.share(*ns) >= 0.0005);
+    let told: Vec<String> =
+        told.map(|(ns, what)| format!("{:.1} % {what}", facts.share(*ns) * 100.0)).collect();
+    let caller = if site.caller.is_empty() { String::new() } else { format!(" < {}", site.caller) };
+    format!("{}{caller}: {}", site.taker, told.join(", "))
 }
 
 /// 9: > 1,000 preemptions a second and core used.
@@ -131,6 +157,9 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     if let (Some((name, busy)), Some(ns)) = (&facts.system.busiest_disk, facts.system.disk_await_ns) {
         evidence.push(format!("{name}: busy {} of the time, {} a request", pct(*busy), time(ns)));
     }
+    evidence.extend(facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times)));
+    let refused = facts.system.disk_times_refused.as_ref();
+    evidence.extend(refused.map(|why| format!("time in the queue and in the device is not known: {why}")));
     let against = vec![format!("page faults that read: {}", pct(facts.blocked(Reason::PageFault)))];
     finding(
         read + sync,
@@ -151,7 +180,36 @@ pub(super) fn disk_saturated(facts: &Facts) -> Option<Finding> {
     }
     let claim =
         format!("The disk {name} is saturated: busy {} of the time, {} a request.", pct(*busy), time(ns));
-    finding(waits * 0.99, claim, vec![], vec![], "tally io -a -- sleep 10 (queue and device, who causes it)")
+    let evidence = facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times));
+    let evidence = evidence.into_iter().collect();
+    finding(
+        waits * 0.99,
+        claim,
+        evidence,
+        vec![],
+        "tally io -a -- sleep 10 (queue and device, who causes it)",
+    )
+}
+
+/// Where requests spent their time: waiting to be given to the device, or in it.
+fn queue_and_device(name: &str, times: &Latencies) -> String {
+    let part = |of: &Histogram| {
+        format!("p50 {}, p99 {}", time(of.percentile_ns(50.0)), time(of.percentile_ns(99.0)))
+    };
+    let device = format!("in the device {}", part(&times.device));
+    let requests = times.device.count();
+    if times.queue.count() == 0 {
+        return format!(
+            "{name}: {requests} requests went straight to the device, none waited in a queue; {device}"
+        );
+    }
+    let queue_share =
+        times.queue_total_ns as f64 / (times.queue_total_ns + times.device_total_ns).max(1) as f64;
+    let most = match queue_share > 0.5 {
+        true => format!("{} of their time was in the queue", pct(queue_share)),
+        false => format!("{} of their time was in the device", pct(1.0 - queue_share)),
+    };
+    format!("{name}: {requests} requests; in the queue {}, {device}: {most}", part(&times.queue))
 }
 
 /// 12: > 50 major faults a second, memory pressure > 5 %, or swapping.
@@ -182,10 +240,12 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
     if spin <= 0.05 && sleep <= 0.05 {
         return None;
     }
-    let share = sleep + spin * facts.on();
+    let queued = facts.queued_after(Reason::KernelLock);
+    let share = sleep + queued + spin * facts.on();
     let (claim, cure) = match facts.kernel_locks.first() {
         Some(((lock, _), _)) => {
-            let by = facts.kernel_locks.iter().filter(|((of, _), _)| of == lock).take(3);
+            let told = |((of, _), ns): &&((&str, &str), u64)| of == lock && facts.share(*ns) >= 0.01;
+            let by = facts.kernel_locks.iter().filter(told).take(3);
             let by: Vec<String> =
                 by.map(|((_, what), ns)| format!("{what} {}", pct(facts.share(*ns)))).collect();
             let claim =
@@ -198,6 +258,9 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
         }
     };
     let mut evidence = facts.top_places(Reason::KernelLock);
+    if queued > 0.01 {
+        evidence.push(format!("{} asleep for it, {} woken, waiting for a CPU", pct(sleep), pct(queued)));
+    }
     if spin > 0.01 {
         evidence.push(format!("{} of running time spins on locks inside the kernel", pct(spin)));
     }

@@ -89,7 +89,8 @@ impl Reasons {
             let names = frames.iter().filter_map(|&frame| name_of(profile, frame));
             Reason::of_kernel_frames(names)
         };
-        if wait.state == State::Disk
+        // Of a thread that was woken: what it had waited for.
+        if matches!(wait.state, State::Disk | State::Runnable)
             && let Some(leaf) = wait.callsite.and_then(|id| kernel_frames(profile, id).next())
             && name_of(profile, leaf).is_some_and(Reason::is_lock_taker)
         {

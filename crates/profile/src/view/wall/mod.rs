@@ -19,6 +19,7 @@ mod waker;
 
 pub(crate) use classes::Classes;
 pub use classes::Classified;
+use classes::Reasons;
 pub use functions::FunctionRow;
 pub use histogram::Histogram;
 pub(crate) use idle::is_thread_start;
@@ -175,11 +176,42 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     wall
 }
 
-/// All waits with a stack: path, what it counts as, ns it stands for.
-pub(crate) fn classified_paths(profile: &Profile, opts: &WallOpts) -> Vec<(CallsiteId, Part, u64)> {
+/// A wait with a stack, as it counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacedWait {
+    /// Where.
+    pub callsite: CallsiteId,
+    /// What it counts as.
+    pub part: Part,
+    /// What it stands for.
+    pub ns: u64,
+    /// So many waits of its length.
+    pub waits: u64,
+    /// Of a thread that was woken and waits for a CPU: what it had waited for.
+    pub after: Option<Reason>,
+}
+
+/// All waits with a stack.
+pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait> {
     let classes = Classes::of(profile, opts);
-    let path = |c: Classified<'_>| Some((c.wait.callsite?, c.part, c.wait.weight_ns));
-    classes.iter(profile).filter_map(path).collect()
+    let mut reasons = Reasons::default();
+    let mut place = |Classified { wait, part }: Classified<'_>| {
+        let after = (part == Part::Runnable).then(|| reasons.reason(profile, wait));
+        Some(PlacedWait {
+            callsite: wait.callsite?,
+            part,
+            ns: wait.weight_ns,
+            waits: wait.stands_for(),
+            after,
+        })
+    };
+    classes.iter(profile).filter_map(&mut place).collect()
+}
+
+/// Running time by path, as the function rows have it; what no sample stands for is left out.
+pub(crate) fn running_paths(profile: &Profile, wall: &Wall) -> Vec<(CallsiteId, u64)> {
+    let parts = functions::running(profile, &wall.threads).into_iter();
+    parts.filter_map(|(_, callsite, ns)| Some((callsite?, ns))).collect()
 }
 
 /// The kernel frames of a path, leaf first.
