@@ -3,9 +3,11 @@
 //! Output is buffered and every write is checked: a reader that goes away (`| head`) ends the command without
 //! a message, while a full disk is an error. Names that come from a profile pass through [`harmless`].
 
+use anyhow::Context;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
 
 /// Buffered standard output, held by one command for its whole run. Call `flush` at the end: an error there counts.
 pub fn stdout() -> BufWriter<StdoutLock<'static>> {
@@ -20,6 +22,18 @@ pub fn line(text: &str) -> anyhow::Result<()> {
     let mut out = stdout();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
+}
+
+/// Writes a value to a file, or for `-` to standard output.
+///
+/// # Errors
+/// Whatever writing says, a closed pipe included.
+pub fn json(path: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
+    let text = format!("{value:#}");
+    if path.as_os_str() == "-" {
+        return line(&text);
+    }
+    std::fs::write(path, text + "\n").with_context(|| format!("can't write {}", path.display()))
 }
 
 /// Writes `text` to standard output as it is.

@@ -1,6 +1,6 @@
 //! `tally io`: requests to disks, in the queue and in the device.
 
-use crate::io::{descendants, device, record as recorder, trace};
+use crate::io::{descendants, device, json, record as recorder, trace};
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::recording::{self, TargetArgs};
 use crate::text::io::{self as text, IoTextOpts};
@@ -31,6 +31,7 @@ Examples:
   tally io -a -- sleep 10             the whole machine, for ten seconds
   tally io -p 1234 --trace            a line for each request of a process; Ctrl-C ends it
   tally io --device vda --heat h.svg  of the recording made last, one disk, with a heat map to look at
+  tally io --json -- ./app            the numbers for scripts (docs/formats/io.md)
   perf record -a -g -e block:block_rq_insert,block:block_rq_issue,block:block_rq_complete sleep 5
   tally io -i perf.data               what stock perf recorded")]
 pub struct Args {
@@ -52,6 +53,10 @@ pub struct Args {
     /// Write a heat map here as well (SVG)
     #[arg(long, value_name = "FILE")]
     pub heat: Option<PathBuf>,
+    /// Write the numbers as JSON, to standard output without FILE, and no text
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+          conflicts_with = "trace")]
+    pub json: Option<PathBuf>,
     /// Rows per list
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub rows: usize,
@@ -131,16 +136,17 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let view_of = |slices: usize| io(&recording.profile, &IoOpts { dev, pids: pids.clone(), slices });
     let view = view_of(text::columns(term::width()));
     let lost = recording.diagnostics.lost_total();
-    let opts = IoTextOpts {
-        width: term::width(),
-        colour: term::colours_stdout(),
-        rows: args.rows.max(1),
-        here: device::is_here(&recording.features),
-        lost: lost.records + lost.samples,
-    };
-    let mut out = out::stdout();
-    text::write(&mut out, &view, &opts)?;
-    out.flush()?;
+    let here = device::is_here(&recording.features);
+    let lost = lost.records + lost.samples;
+    match &args.json {
+        Some(file) => out::json(file, &json::of(&view, here, lost))?,
+        None => {
+            let (width, colour) = (term::width(), term::colours_stdout());
+            let mut out = out::stdout();
+            text::write(&mut out, &view, &IoTextOpts { width, colour, rows: args.rows.max(1), here, lost })?;
+            out.flush()?;
+        }
+    }
     args.heat.as_ref().map_or(Ok(()), |heat| write_heat(heat, &recording, &view_of(HEAT_COLUMNS)))
 }
 

@@ -185,9 +185,5 @@ fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
 fn write_json(path: &Path, screen: &RunScreen<'_>, judgement: &verdict::Judgement) -> anyhow::Result<()> {
     let mut value = json::of(screen);
     value["wall_clock"] = verdict::to_json(judgement);
-    let text = format!("{value:#}");
-    if path.as_os_str() == "-" {
-        return out::line(&text);
-    }
-    std::fs::write(path, text + "\n").with_context(|| format!("can't write {}", path.display()))
+    out::json(path, &value)
 }

@@ -23,16 +23,19 @@ impl Tree {
     pub fn of_wall(profile: &Profile, opts: TreeOpts, which: WallTree, wall: &WallOpts) -> Self {
         let mut builder = Builder::new(profile, opts, Unit::Nanoseconds);
         builder.tree.waiting = matches!(which, WallTree::OffCpu | WallTree::Wakers);
-        for path in paths(profile, wall).iter().filter(|path| is_part(which, path)) {
+        // Idle waits are told apart even where they are wanted: they are drawn grey.
+        let told = WallOpts { with_idle: false, ..wall.clone() };
+        for path in paths(profile, &told).iter().filter(|path| is_part(which, path, wall.with_idle)) {
             add(&mut builder, which, path);
         }
         builder.tree
     }
 }
 
-fn is_part(which: WallTree, path: &WallPath) -> bool {
+fn is_part(which: WallTree, path: &WallPath, with_idle: bool) -> bool {
     match (which, path.part) {
-        (_, Part::Idle) => false,
+        (WallTree::OnCpu, Part::Idle) => false,
+        (_, Part::Idle) => with_idle,
         (WallTree::Wall, _) => true,
         (WallTree::OnCpu, part) => part == Part::On,
         (WallTree::OffCpu, part) => part != Part::On,

@@ -1,6 +1,7 @@
 //! Block I/O on the command line: recording its events, naming devices, telling processes apart.
 
 pub mod device;
+pub mod json;
 pub mod live_events;
 pub mod record;
 pub mod trace;

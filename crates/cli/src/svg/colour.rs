@@ -16,18 +16,29 @@ pub enum Palette {
 impl Palette {
     /// The colour of frame `name` as `#rrggbb`; equal names have equal colours.
     pub fn colour(self, name: &str, kind: Kind) -> String {
-        let (hue, saturation, lightness) = match self {
-            Self::Kind if kind == Kind::Waiting => waiting(name),
-            Self::Kind => base(kind),
-            Self::Hot => (24.0, 0.90, 0.64),
-            Self::Io => (207.0, 0.62, 0.70),
-        };
+        let (hue, saturation, lightness) = self.tone(name, kind);
         let spread = if self == Self::Hot { 34.0 } else { 14.0 };
         let hash = hash(name);
         let unit = |bits: u32| f64::from(bits & 0xff) / 255.0 - 0.5;
         let shift = if name.is_empty() { 0.0 } else { unit(hash) * spread };
         let shade = if name.is_empty() { 0.0 } else { unit(hash >> 8) * 0.11 };
         hex(hue + shift, saturation, lightness + shade)
+    }
+
+    /// The same without the shade that keeps names apart.
+    pub fn plain(self, name: &str, kind: Kind) -> String {
+        let (hue, saturation, lightness) = self.tone(name, kind);
+        hex(hue, saturation, lightness)
+    }
+
+    fn tone(self, name: &str, kind: Kind) -> (f64, f64, f64) {
+        match self {
+            Self::Kind if kind == Kind::Waiting => waiting(name),
+            Self::Kind => base(kind),
+            Self::Io if name == "[idle]" => waiting(name),
+            Self::Hot => (24.0, 0.90, 0.64),
+            Self::Io => (207.0, 0.62, 0.70),
+        }
     }
 }
 
@@ -46,14 +57,24 @@ fn base(kind: Kind) -> (f64, f64, f64) {
 }
 
 /// Waits by what is waited for: a CPU, a lock, a disk, or anything else.
-fn waiting(state: &str) -> (f64, f64, f64) {
+pub fn waiting(state: &str) -> (f64, f64, f64) {
     match state {
         "[runnable]" | "[preempted]" => (52.0, 0.30, 0.70),
         "[futex]" | "[kernel lock]" => (338.0, 0.62, 0.76),
         "[disk]" | "[fsync]" | "[page fault]" | "[memory]" => (186.0, 0.50, 0.62),
+        "[idle]" => (40.0, 0.03, 0.84),
         _ => base(Kind::Waiting),
     }
 }
+
+/// What waits of the same colour are for: a state that stands for them, and the word for the legend.
+pub const WAITS: [(&str, &str); 5] = [
+    ("[runnable]", "waiting for a CPU"),
+    ("[futex]", "for a lock"),
+    ("[disk]", "for disk or memory"),
+    ("[poll]", "for anything else"),
+    ("[idle]", "idle"),
+];
 
 /// The word for `kind` in the legend.
 pub fn word(kind: Kind) -> &'static str {

@@ -178,12 +178,29 @@ impl Page<'_> {
         writeln!(out, "<script type=\"text/javascript\"><![CDATA[\n{SCRIPT}]]></script>\n</svg>")
     }
 
-    /// A square and a word per kind of code in the graph, and how much was too small to draw.
+    /// Colours with what they mean, of those that are drawn.
+    fn marks(&self, layout: &Layout) -> Vec<(String, &'static str)> {
+        let palette = self.opts.palette;
+        let mut marks = Vec::new();
+        for kind in kinds(self.tree, layout) {
+            if kind != Kind::Waiting {
+                marks.push((palette.colour("", kind), colour::word(kind)));
+                continue;
+            }
+            let names = layout.cells.iter().map(|cell| self.tree.node(cell.node).name);
+            let states = names.filter(|&name| self.tree.kind(name) == Kind::Waiting);
+            let drawn: Vec<_> = states.map(|name| colour::waiting(self.tree.name(name))).collect();
+            let waits = colour::WAITS.iter().filter(|(state, _)| drawn.contains(&colour::waiting(state)));
+            marks.extend(waits.map(|(state, word)| (palette.plain(state, kind), *word)));
+        }
+        marks
+    }
+
+    /// A square and a word per kind of code (and of waits) in the graph, and how much was too small to draw.
     fn legend(&self, out: &mut impl Write, layout: &Layout, y: u32) -> io::Result<()> {
         let mut x = SIDE;
-        let kinds = if self.opts.palette == Palette::Kind { kinds(self.tree, layout) } else { Vec::new() };
-        for kind in kinds {
-            let (fill, word) = (self.opts.palette.colour("", kind), colour::word(kind));
+        let marks = if self.opts.palette == Palette::Kind { self.marks(layout) } else { Vec::new() };
+        for (fill, word) in marks {
             writeln!(
                 out,
                 "<rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" fill=\"{fill}\"/>\

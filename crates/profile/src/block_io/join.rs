@@ -22,20 +22,38 @@ pub struct Join {
 impl Join {
     /// Takes the next event, in the order of time. Returns the index of the request it begins or belongs to.
     pub fn push(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
+        let key = key_of(event);
+        let counts = &mut io.counts;
         match event.happening {
-            Happening::Insert => self.insert(event, io),
-            Happening::Issue => self.issue(event, io),
+            Happening::Requeue => counts.requeues += 1,
+            Happening::RequestMerge | Happening::FrontMerge | Happening::BackMerge => counts.merges += 1,
+            Happening::Split => counts.splits += 1,
+            Happening::Insert | Happening::Issue | Happening::Complete | Happening::Queue => {}
+        }
+        match event.happening {
+            Happening::Insert => Some(self.insert(event, io)),
+            Happening::Issue => Some(self.issue(event, io)),
             Happening::Complete => self.complete(event, io),
-            Happening::Requeue => self.requeue(event, io),
-            Happening::RequestMerge => self.merge(event, io),
-            Happening::FrontMerge => self.front_merge(event, io),
-            Happening::BackMerge => {
-                io.counts.merges += 1;
-                None
+            Happening::Requeue => {
+                let at = self.in_device(key, io)?;
+                let request = &mut io.requests[at];
+                // A request that went straight to the driver waits from here on.
+                request.insert_ns.get_or_insert(event.time_ns);
+                (request.issue_ns, request.requeues) = (None, request.requeues + 1);
+                Some(at)
             }
-            Happening::Split => {
-                io.counts.splits += 1;
-                None
+            Happening::RequestMerge => {
+                let at = self.in_queue(key, io)?;
+                io.requests[at].merged = true;
+                self.close(key, at);
+                Some(at)
+            }
+            Happening::FrontMerge => {
+                let behind = (key.0, event.sector.saturating_add(event.bytes / SECTOR_BYTES), key.2);
+                let at = self.in_queue(behind, io)?;
+                io.requests[at].sector = event.sector;
+                self.rename(behind, key, at);
+                Some(at)
             }
             Happening::Queue => {
                 if event.bytes == 0 && !self.flushes.contains_key(&event.dev) {
@@ -43,12 +61,23 @@ impl Join {
                 }
                 None
             }
+            Happening::BackMerge | Happening::Split => None,
         }
     }
 
     /// The newest open request of this name for which `wanted` holds.
     fn find(&self, key: Key, io: &BlockIo, wanted: impl Fn(&Request) -> bool) -> Option<usize> {
         self.open.get(&key)?.iter().rev().copied().find(|&at| wanted(&io.requests[at]))
+    }
+
+    /// The newest request of this name that is not given to the driver.
+    fn in_queue(&self, key: Key, io: &BlockIo) -> Option<usize> {
+        self.find(key, io, |request| request.issue_ns.is_none())
+    }
+
+    /// The newest request of this name that the driver has.
+    fn in_device(&self, key: Key, io: &BlockIo) -> Option<usize> {
+        self.find(key, io, |request| request.issue_ns.is_some())
     }
 
     fn begin(&mut self, event: &BlockEvent, io: &mut BlockIo) -> usize {
@@ -80,17 +109,22 @@ impl Join {
         }
     }
 
-    fn insert(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
+    /// It goes by another name from now on.
+    fn rename(&mut self, from: Key, to: Key, at: usize) {
+        self.close(from, at);
+        self.open.entry(to).or_default().push(at);
+    }
+
+    fn insert(&mut self, event: &BlockEvent, io: &mut BlockIo) -> usize {
         // What the driver gave back is inserted again: its wait goes on.
         let again = self.find(key_of(event), io, |r| r.requeues > 0 && r.issue_ns.is_none());
         let at = again.unwrap_or_else(|| self.begin(event, io));
         io.requests[at].insert_ns.get_or_insert(event.time_ns);
-        Some(at)
+        at
     }
 
-    fn issue(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
-        let waiting = self.find(key_of(event), io, |r| r.issue_ns.is_none());
-        let at = waiting.unwrap_or_else(|| self.begin(event, io));
+    fn issue(&mut self, event: &BlockEvent, io: &mut BlockIo) -> usize {
+        let at = self.in_queue(key_of(event), io).unwrap_or_else(|| self.begin(event, io));
         let request = &mut io.requests[at];
         if event.rwbs.op == Op::Flush
             && let Some(asked) = self.flushes.remove(&event.dev)
@@ -101,12 +135,12 @@ impl Join {
         request.issue_ns = Some(event.time_ns);
         // Merges made it longer since.
         request.bytes = event.bytes;
-        Some(at)
+        at
     }
 
     fn complete(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
         let key = key_of(event);
-        let Some(at) = self.find(key, io, |r| r.issue_ns.is_some()) else {
+        let Some(at) = self.in_device(key, io) else {
             // The bio that asked for a flush has no request that would ever be issued.
             let carried = event.bytes == 0 && event.rwbs.op == Op::Write;
             *(if carried { &mut io.counts.flush_bios } else { &mut io.counts.only_completed }) += 1;
@@ -119,32 +153,13 @@ impl Join {
         if event.error != 0 {
             request.error = event.error;
         }
-        self.close(key, at);
         if done_to < whole && event.bytes > 0 && event.error == 0 {
             // The rest goes by the name of its own first sector.
-            let rest = (event.dev, done_to / SECTOR_BYTES, event.rwbs.op);
-            self.open.entry(rest).or_default().push(at);
+            self.rename(key, (event.dev, done_to / SECTOR_BYTES, event.rwbs.op), at);
         } else {
-            io.requests[at].complete_ns = Some(event.time_ns);
+            request.complete_ns = Some(event.time_ns);
+            self.close(key, at);
         }
-        Some(at)
-    }
-
-    fn requeue(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
-        io.counts.requeues += 1;
-        let at = self.find(key_of(event), io, |r| r.issue_ns.is_some())?;
-        let request = &mut io.requests[at];
-        // A request that went straight to the driver waits from here on.
-        request.insert_ns.get_or_insert(event.time_ns);
-        (request.issue_ns, request.requeues) = (None, request.requeues + 1);
-        Some(at)
-    }
-
-    fn merge(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
-        io.counts.merges += 1;
-        let at = self.find(key_of(event), io, |r| r.issue_ns.is_none())?;
-        io.requests[at].merged = true;
-        self.close(key_of(event), at);
         Some(at)
     }
 
@@ -156,16 +171,6 @@ impl Join {
             *at = kept.len() - 1;
         }
         io.requests = kept;
-    }
-
-    fn front_merge(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
-        io.counts.merges += 1;
-        let behind = (event.dev, event.sector.saturating_add(event.bytes / SECTOR_BYTES), event.rwbs.op);
-        let at = self.find(behind, io, |r| r.issue_ns.is_none())?;
-        io.requests[at].sector = event.sector;
-        self.close(behind, at);
-        self.open.entry(key_of(event)).or_default().push(at);
-        Some(at)
     }
 }
 
