@@ -17,7 +17,7 @@ use crate::event::{EventSource, SystemSource, tracefs};
 use crate::opts::Watched;
 use crate::proc;
 use crate::sys::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use crate::sys::{Counter, CounterPlace, Ring, SignalReader};
+use crate::sys::{Counter, CounterPlace, Ring, SignalReader, Span};
 use crate::system;
 
 const TICK: Duration = Duration::from_millis(50);
@@ -100,7 +100,6 @@ struct Events {
     /// Kept open.
     _counters: Vec<Counter>,
     format: LiveFormat,
-    bytes: Vec<u8>,
 }
 
 impl Events {
@@ -118,25 +117,28 @@ impl Events {
                 counters.push(counter);
             }
         }
-        Ok(Self { rings, _counters: counters, format: LiveFormat::new(&attrs[0]), bytes: Vec::new() })
+        Ok(Self { rings, _counters: counters, format: LiveFormat::new(&attrs[0]) })
     }
 
     fn read(&mut self, seen: &mut Seen) {
         for ring in &mut self.rings {
-            self.bytes.clear();
-            ring.read(|span| span.copy_to(0, span.len(), &mut self.bytes));
-            take(&self.format, &self.bytes, seen);
+            ring.read(|span| take(&self.format, &span, seen));
         }
     }
 }
 
 /// Whole records, one after the other.
-fn take(format: &LiveFormat, mut bytes: &[u8], seen: &mut Seen) {
-    while let Some(header) = bytes.first_chunk() {
-        let (_, size) = LiveFormat::type_and_size(u64::from_ne_bytes(*header));
-        let Some((record, rest)) = bytes.split_at_checked(size.max(8)) else { break };
-        bytes = rest;
-        match format.parse(record).map(|(record, _)| record) {
+fn take(format: &LiveFormat, span: &Span<'_>, seen: &mut Seen) {
+    let (mut at, mut bytes) = (0, Vec::new());
+    while let Some(header) = span.u64_at(at) {
+        let (_, size) = LiveFormat::type_and_size(header);
+        if size < 8 || at + size > span.len() {
+            break;
+        }
+        bytes.clear();
+        span.copy_to(at, size, &mut bytes);
+        at += size;
+        match format.parse(&bytes).map(|(record, _)| record) {
             Some(Record::Sample(sample)) => {
                 let (pid, tid) = sample.pid_tid.unwrap_or_default();
                 let raw = sample.raw.unwrap_or_default().to_vec();
@@ -187,13 +189,13 @@ mod tests {
     #[test]
     fn records_cut_short_are_left() {
         let format = LiveFormat::new(&Attr { sample_type: PERF_SAMPLE_TIME, ..Attr::default() });
-        let header = |size: u16| (u64::from(size) << 48 | 9).to_ne_bytes();
+        let header = |size: u64| (size << 48 | 9).to_ne_bytes();
         let mut bytes = header(16).to_vec();
         bytes.extend(7u64.to_ne_bytes());
         bytes.extend(header(400));
         let mut seen = Seen::default();
-        take(&format, &bytes, &mut seen);
-        take(&format, &header(0), &mut seen);
+        take(&format, &Span { first: &bytes[..12], second: &bytes[12..] }, &mut seen);
+        take(&format, &Span { first: &header(0), second: &[] }, &mut seen);
         assert_eq!(seen.events, [Watched::Sample { time_ns: 7, pid: 0, tid: 0, raw: Vec::new() }]);
     }
 }

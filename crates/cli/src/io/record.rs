@@ -7,8 +7,13 @@ use record::opts::{CallGraph, EventRequest, KeepFiles, Output, RecordOpts};
 use record::{Target, Whom};
 use std::path::Path;
 
-/// Pages of each ring, 2 MiB: stacks are copied into them, and disks come in bursts.
-const RING_PAGES: usize = 512;
+/// Pages of all rings together, 64 MiB: stacks are copied into them, and disks come in bursts.
+const ALL_PAGES: usize = 16_384;
+
+/// Pages of each ring: 2 to 16 MiB.
+fn ring_pages(cpus: usize) -> usize {
+    (ALL_PAGES / cpus.next_power_of_two()).clamp(512, 4096)
+}
 
 /// Everything that happens to requests, on the whole machine: who completes one is not who began it.
 ///
@@ -17,11 +22,12 @@ const RING_PAGES: usize = 512;
 pub fn options(target: Target, output: &Path) -> anyhow::Result<RecordOpts> {
     let whom =
         if target.whom == Whom::Command && target.command.is_empty() { Whom::Command } else { Whom::System };
+    let pages = ring_pages(target.cpus().len());
     Ok(RecordOpts {
         target: Target { whom, ..target },
         events: events()?,
         call_graph: CallGraph::Live,
-        ring_pages: Some(RING_PAGES),
+        ring_pages: Some(pages),
         output: Output::File(output.to_path_buf()),
         keep_files: KeepFiles::None,
         command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
