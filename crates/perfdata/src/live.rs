@@ -91,7 +91,7 @@ impl LiveFormat {
     /// Finds the stack of a sample whose words can be read by offset with `word_at` (it may be split in two by the
     /// end of a ring). `None` if the event copies none, or if fields stand before it that can't be skipped.
     pub fn find_snapshot(&self, size: usize, word_at: impl Fn(usize) -> Option<u64>) -> Option<Snapshot> {
-        const UNSKIPPED: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK;
+        const UNSKIPPED: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
         let bits = self.format.sample_type;
         if bits & PERF_SAMPLE_STACK_USER == 0 || bits & UNSKIPPED != 0 {
             return None;
@@ -100,6 +100,12 @@ impl LiveFormat {
         if bits & PERF_SAMPLE_CALLCHAIN != 0 {
             let entries = usize::try_from(word_at(at)?).ok()?;
             at = entries.checked_mul(8)?.checked_add(at + 8)?;
+        }
+        if bits & PERF_SAMPLE_RAW != 0 {
+            // The kernel pads it so that the next field is aligned; its size is the first half of a word.
+            let [a, b, c, d, ..] = word_at(at)?.to_ne_bytes();
+            let bytes = usize::try_from(u32::from_ne_bytes([a, b, c, d])).ok()?;
+            at = bytes.checked_add(4)?.checked_next_multiple_of(8)?.checked_add(at)?;
         }
         if bits & PERF_SAMPLE_REGS_USER != 0 {
             let any = word_at(at)? != PERF_SAMPLE_REGS_ABI_NONE;

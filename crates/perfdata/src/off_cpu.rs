@@ -151,6 +151,12 @@ pub struct Totals {
     pub flags: u32,
     /// Its last kernel name.
     pub comm: String,
+    /// Of `switches`, those at which it could have gone on; 0 in files of before this was told.
+    pub preemptions: u32,
+    /// Times it got another CPU than it had before.
+    pub migrations: u64,
+    /// Page faults without and with a wait for a disk.
+    pub faults: [u64; 2],
 }
 
 /// Either payload.
@@ -165,6 +171,8 @@ pub enum Payload {
 const INTERVAL_MAGIC: u32 = u32::from_le_bytes(*b"tOF1");
 const TOTALS_MAGIC: u32 = u32::from_le_bytes(*b"tOT1");
 const COMM_BYTES: usize = 16;
+/// Zeros behind the first form of totals.
+const PADDING_BYTES: usize = 4;
 
 impl Payload {
     /// Reads a sample's raw bytes; `None` if they are no payload of ours, or of a later form.
@@ -205,7 +213,8 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     })
 }
 
-// Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16]
+// Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16];
+//         in later files also u32 preemptions; u64 migrations; u64 minor_faults; u64 major_faults
 fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
     let flags = read.u32()?;
     let (start_ns, end_ns, switches) = (read.u64()?, read.u64()?, read.u64()?);
@@ -213,7 +222,13 @@ fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
     for total in &mut total_ns {
         *total = read.u64()?;
     }
-    Some(Totals { start_ns, end_ns, total_ns, switches, flags, comm: read.comm()? })
+    let comm = read.comm()?;
+    let totals = Totals { start_ns, end_ns, total_ns, switches, flags, comm, ..Totals::default() };
+    if read.0.len() <= PADDING_BYTES {
+        return Some(totals);
+    }
+    let (preemptions, migrations, faults) = (read.u32()?, read.u64()?, [read.u64()?, read.u64()?]);
+    Some(Totals { preemptions, migrations, faults, ..totals })
 }
 
 impl Interval {
@@ -251,6 +266,8 @@ impl Totals {
         [self.start_ns, self.end_ns, self.switches].iter().for_each(|n| out.extend(n.to_le_bytes()));
         self.total_ns.iter().for_each(|n| out.extend(n.to_le_bytes()));
         out.extend(comm_bytes(&self.comm));
+        out.extend(self.preemptions.to_le_bytes());
+        [self.migrations, self.faults[0], self.faults[1]].iter().for_each(|n| out.extend(n.to_le_bytes()));
         pad(out)
     }
 
@@ -324,6 +341,9 @@ mod tests {
             switches: 9,
             flags: flag::EXITED,
             comm: "main".into(),
+            preemptions: 4,
+            migrations: 2,
+            faults: [70, 1],
         };
         let raw = totals.to_bytes();
         assert_eq!((raw.len() + 4) % 8, 0);
@@ -333,8 +353,9 @@ mod tests {
     #[test]
     fn foreign_or_cut_bytes_are_no_payload() {
         let raw = Totals::default().to_bytes();
-        for len in 0..raw.len() - 8 {
-            assert_eq!(Payload::parse(&raw[..len]), None, "{len}");
+        // 112 to 116 bytes are the form of earlier files.
+        for len in 0..raw.len() {
+            assert_eq!(Payload::parse(&raw[..len]).is_some(), (112..=116).contains(&len), "{len}");
         }
         assert_eq!(Payload::parse(b"sched_switch data, for one"), None);
     }

@@ -24,7 +24,7 @@ use self::cache::ResolveCache;
 use crate::block_io::{Happening, Join};
 use crate::callchain::{Step, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Machine, Mode, ProcessId, TaskSpanId};
-use crate::off_cpu::{Contenders, EventKind, Tracker, Wait};
+use crate::off_cpu::{Contenders, EventKind, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
@@ -46,6 +46,9 @@ pub struct Session {
     tracker: Tracker,
     contenders: Contenders,
     tracked_waits: Vec<Wait>,
+    /// Whole stacks of switch-outs, by thread and time.
+    switch_sites: FxHashMap<(TaskId, u64), CallsiteId>,
+    stats: Stats,
     tasks: FxHashMap<TaskSpanId, TaskId>,
     steps: Vec<Step>,
     frames: Vec<FrameId>,
@@ -77,6 +80,8 @@ impl Session {
             tracker: Tracker::default(),
             contenders: Contenders::default(),
             tracked_waits: Vec::new(),
+            switch_sites: FxHashMap::default(),
+            stats: Stats::default(),
             tasks: FxHashMap::default(),
             steps: Vec::new(),
             frames: Vec::new(),
@@ -134,6 +139,7 @@ impl Session {
             extra: self.extra_of(event, sample),
             frames: Vec::new(),
             request: None,
+            switched_ns: sample.time_ns.filter(|_| self.off_cpu_kinds[event] == EventKind::Switch),
         };
         if self.opts.dimensions.branches && self.profile.events[event].has_branches {
             self.add_branches(&ticket, pid, sample);
@@ -172,6 +178,9 @@ impl Session {
         }
         if let Some(request) = job.ticket.request {
             self.name_request(request);
+        }
+        if let Some(time_ns) = job.ticket.switched_ns {
+            self.complete_switch(job.ticket.task, time_ns);
         }
         self.add_path(&job.ticket, unwound.end);
     }

@@ -37,6 +37,8 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int exit_state;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct task_struct *group_leader;
@@ -78,6 +80,7 @@ static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*bpf_map_push_elem)(void *map, const void *value, u64 flags) = (void *)87;
 static long (*bpf_map_pop_elem)(void *map, void *value) = (void *)88;
+static long (*bpf_seq_write)(struct seq_file *m, const void *data, u32 len) = (void *)127;
 static long (*bpf_probe_read_user)(void *dst, u32 size, const void *from) = (void *)112;
 static long (*bpf_probe_read_kernel)(void *dst, u32 size, const void *from) = (void *)113;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;

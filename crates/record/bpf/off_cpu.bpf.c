@@ -47,6 +47,9 @@ struct thread_state {
 	u64 total[KIND_COUNT];
 	u64 carry[KIND_COUNT];
 	u64 switches;
+	u64 migrations;
+	u64 minor_before; /* faults when its clock began */
+	u64 major_before;
 	u64 runtime_ns; /* the scheduler's own count at the last switch-out */
 	u64 wait_weight_ns; /* decided at wake-up */
 	u64 last_wait_ns;
@@ -65,6 +68,8 @@ struct thread_state {
 	u32 weighed; /* wait_weight_ns holds for this wait */
 	u32 done; /* totals were handed out */
 	u32 pending; /* PENDING_*: of the sample in the slot */
+	u32 preemptions;
+	u32 cpu; /* it ran on last, + 1; 0 = not known */
 };
 
 /* A slot's sample waits for the return to user mode, or is at it. */
@@ -95,6 +100,15 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } ring SEC(".maps");
+
+/*
+ * Ends have a ring of their own: stacks that fill the other one shall not cost a
+ * thread its totals. Room for 20,000 threads that end at once.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} ends SEC(".maps");
 
 /* One record a thread: kept user stack, and room to build its samples. */
 struct {
@@ -138,7 +152,8 @@ struct {
 	__type(value, struct off_record);
 } flush_room SEC(".maps");
 
-/* (kind << 32 | id): kind 0 a process, kind 1 a single thread. */
+/* A process's id, or a thread's with this bit. */
+#define THREAD_KEY (1ULL << 32)
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -238,7 +253,7 @@ INLINE int is_target(struct task_struct *task, struct control *c)
 	if (c->whom == WHOM_ALL)
 		return task->pid != 0 && visible_process(task) != c->self_tgid;
 	if (c->whom == WHOM_THREADS)
-		key = visible_id(task) | 1ULL << 32;
+		key = visible_id(task) | THREAD_KEY;
 	else
 		key = visible_process(task);
 	return bpf_map_lookup_elem(&targets, &key) != 0;
@@ -258,6 +273,8 @@ INLINE struct thread_state *thread_clock(struct task_struct *task, struct contro
 	}
 	t->tid = visible_id(task);
 	t->tgid = visible_process(task);
+	t->minor_before = task->min_flt;
+	t->major_before = task->maj_flt;
 	if (task->flags & PF_KTHREAD)
 		t->flags = FLAG_KTHREAD;
 	return t;
@@ -481,6 +498,7 @@ INLINE void fill_kstack(struct off_record *rec, struct task_struct *task)
 	rec->kstack_bytes = bytes > 0 ? bytes : 0;
 }
 
+/* Where the ring has no room for the user stack, all else goes. */
 INLINE long send_record(struct off_record *rec)
 {
 	u64 size = sizeof(*rec) - STACK_MAX_BYTES + rec->stack_bytes;
@@ -489,7 +507,13 @@ INLINE long send_record(struct off_record *rec)
 	if (size > sizeof(*rec))
 		return -1;
 	rec->size = size;
-	return bpf_ringbuf_output(&ring, rec, size, BPF_RB_NO_WAKEUP);
+	if (!bpf_ringbuf_output(&ring, rec, size, BPF_RB_NO_WAKEUP))
+		return 0;
+	count(COUNT_LEFT_OUT);
+	rec->stack_bytes = 0;
+	rec->flags |= FLAG_NO_SLOT;
+	rec->size = sizeof(*rec) - STACK_MAX_BYTES;
+	return bpf_ringbuf_output(&ring, rec, sizeof(*rec) - STACK_MAX_BYTES, BPF_RB_NO_WAKEUP);
 }
 
 /* The sample of the interval that ends now, but for its user stack. */
@@ -638,8 +662,12 @@ INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, 
 	end.tid = t->tid;
 	end.tgid = t->tgid;
 	end.flags = t->flags | flags;
+	end.preemptions = t->preemptions;
+	end.migrations = t->migrations;
+	end.minor_faults = task->min_flt - t->minor_before;
+	end.major_faults = task->maj_flt - t->major_before;
 	bpf_probe_read_kernel(end.comm, COMM_BYTES, task->comm);
-	err = bpf_ringbuf_output(&ring, &end, sizeof(end), BPF_RB_NO_WAKEUP);
+	err = bpf_ringbuf_output(&ends, &end, sizeof(end), BPF_RB_NO_WAKEUP);
 	if (err)
 		count(COUNT_LOST_ENDS);
 	return err;
@@ -723,6 +751,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		t->total[KIND_ON] += now - t->since_ns;
 	t->runtime_ns = prev->se.sum_exec_runtime;
 	t->switches += 1;
+	t->cpu = bpf_get_smp_processor_id() + 1;
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
 	if (state & TASK_DEAD_BITS) {
 		if (!t->start_ns)
@@ -735,8 +764,10 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	open_interval(t, kind, now);
 	t->other_tid = 0;
 	t->other_tgid = 0;
-	if (kind == KIND_PREEMPTED)
+	if (kind == KIND_PREEMPTED) {
+		t->preemptions += 1;
 		note_other(t, next);
+	}
 	if (!later)
 		keep_stack(t, prev, c, now, 0);
 }
@@ -758,6 +789,8 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 
 	if (!t || t->done)
 		return;
+	if (t->cpu && t->cpu != bpf_get_smp_processor_id() + 1)
+		t->migrations += 1;
 	if (!t->since_ns || t->kind == KIND_ON) {
 		open_interval(t, KIND_ON, now);
 		return;
@@ -933,14 +966,23 @@ int on_fork(u64 *ctx)
 	struct task_struct *parent = (void *)ctx[0];
 	struct task_struct *child = (void *)ctx[1];
 	struct control *c = control_now();
-	u64 key, child_key;
+	u64 key, child_key, thread = 0;
 	u32 one = 1;
 
-	if (!c || c->end_ns || c->whom != WHOM_PROCESSES)
+	if (!c || c->end_ns > NOT_BEGUN || c->whom == WHOM_ALL)
 		return 0;
-	key = visible_process(parent);
-	child_key = visible_process(child);
-	if (child_key && key != child_key && bpf_map_lookup_elem(&targets, &key))
+	if (c->whom == WHOM_THREADS) {
+		key = visible_id(parent) | THREAD_KEY;
+		child_key = visible_id(child);
+		thread = THREAD_KEY;
+	} else {
+		key = visible_process(parent);
+		child_key = visible_process(child);
+	}
+	if (!child_key)
+		return 0;
+	child_key |= thread;
+	if (key != child_key && bpf_map_lookup_elem(&targets, &key))
 		bpf_map_update_elem(&targets, &child_key, &one, BPF_ANY);
 	return 0;
 }
@@ -952,7 +994,7 @@ int on_exec(u64 *ctx)
 	struct control *c = control_now();
 	struct thread_state *t;
 
-	if (!c || c->end_ns)
+	if (!c || c->end_ns > NOT_BEGUN)
 		return 0;
 	if (c->start_at_exec && c->start_at_exec == visible_process(task)) {
 		u64 key = c->start_at_exec;
@@ -960,6 +1002,8 @@ int on_exec(u64 *ctx)
 
 		c->start_at_exec = 0;
 		bpf_map_update_elem(&targets, &key, &one, BPF_ANY);
+		if (c->end_ns)
+			return 0;
 		t = thread_clock(task, c);
 		if (t && !t->since_ns)
 			open_interval(t, KIND_ON, bpf_ktime_get_ns());
@@ -970,6 +1014,12 @@ int on_exec(u64 *ctx)
 		return 0;
 	/* An exec off the main thread takes over the main thread's id. */
 	t->tid = visible_id(task);
+	if (c->whom == WHOM_THREADS) {
+		u64 key = t->tid | THREAD_KEY;
+		u32 one = 1;
+
+		bpf_map_update_elem(&targets, &key, &one, BPF_ANY);
+	}
 	t->stack_end = 0;
 	t->copy_print = 0;
 	return 0;
@@ -982,9 +1032,14 @@ int on_exit(u64 *ctx)
 	struct control *c = control_now();
 	u64 key;
 
-	if (!c || c->whom != WHOM_PROCESSES || task->signal->live.counter)
+	if (!c || c->whom == WHOM_ALL)
 		return 0;
-	key = visible_process(task);
+	if (c->whom == WHOM_THREADS)
+		key = visible_id(task) | THREAD_KEY;
+	else if (task->signal->live.counter)
+		return 0;
+	else
+		key = visible_process(task);
 	bpf_map_delete_elem(&targets, &key);
 	return 0;
 }
@@ -1091,16 +1146,30 @@ int seed_copying(struct bpf_iter__task *ctx)
 	return seed_thread(ctx->task, 1);
 }
 
+/* A few bytes a thread end the reader's read() after some: it empties the ring. */
+INLINE int flush_and_mark(struct bpf_iter__task *ctx, int sleepable)
+{
+	/* Both read at once: no sums of the context pointer, which the verifier refuses. */
+	struct task_struct *task = ctx->task;
+	struct seq_file *seq = ctx->meta->seq;
+	u64 mark = 0;
+
+	if (!task)
+		return 0;
+	bpf_seq_write(seq, &mark, sizeof(mark));
+	return flush_thread(task, sleepable);
+}
+
 SEC("iter/task")
 int flush(struct bpf_iter__task *ctx)
 {
-	return flush_thread(ctx->task, 0);
+	return flush_and_mark(ctx, 0);
 }
 
 SEC("iter.s/task")
 int flush_copying(struct bpf_iter__task *ctx)
 {
-	return flush_thread(ctx->task, 1);
+	return flush_and_mark(ctx, 1);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

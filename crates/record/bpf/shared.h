@@ -79,7 +79,10 @@ struct end_record {
 	unsigned int tid;
 	unsigned int tgid;
 	unsigned int flags;
-	unsigned int pad;
+	unsigned int preemptions; /* of `switches`, those it did not ask for */
+	unsigned long long migrations; /* times it got another CPU than it had */
+	unsigned long long minor_faults;
+	unsigned long long major_faults;
 	char comm[COMM_BYTES];
 };
 
@@ -88,10 +91,13 @@ struct end_record {
 #define WHOM_THREADS 1   /* those in `targets` */
 #define WHOM_ALL 2
 
+/* control.end_ns: targets are followed already, but no clock runs. */
+#define NOT_BEGUN 1
+
 /* What user space sets, while running. */
 struct control {
 	unsigned long long period_ns; /* off-CPU ns per sample of a thread */
-	unsigned long long end_ns; /* not 0: nothing counts after this moment */
+	unsigned long long end_ns; /* not 0: nothing counts after this moment, or NOT_BEGUN */
 	unsigned int whom; /* WHOM_* */
 	unsigned int self_tgid; /* tally: never recorded */
 	unsigned int start_at_exec; /* this tgid becomes a target with its exec */
@@ -108,6 +114,7 @@ struct control {
 #define COUNT_LOST_WAKERS 6
 #define COUNT_NO_SLOT 7
 #define COUNT_NO_STORAGE 8    /* a thread that could not be followed */
+#define COUNT_LEFT_OUT 9      /* ring full: the record went without its user stack */
 #define COUNT_MAX 16
 
 #endif

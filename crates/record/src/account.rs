@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use perfdata::off_cpu::Totals;
 use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop};
 
-use crate::summary::{Loss, StackQuality, StopReason, StoppedStacks, ThreadUse};
+use crate::clocks::Clocks;
+use crate::summary::{CounterValue, Loss, StackQuality, StopReason, StoppedStacks, ThreadUse};
 
 /// All that is counted while recording.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Account {
     end_ns: Option<u64>,
     /// Forks may have been missed.
     has_lost: bool,
+    /// Of threads whose time the off-CPU engine has told.
+    clocks: Clocks,
 }
 
 /// Why a stack ended early, and in which DSO.
@@ -163,6 +167,22 @@ impl Account {
         watched.charge_until(time_ns);
     }
 
+    /// The off-CPU engine tells a thread's whole life: that is exact, and holds in place of what switches told.
+    pub fn totals(&mut self, (pid, tid): (u32, u32), totals: &Totals) {
+        let mut samples = self.threads.remove(&tid).map_or(0, |watched| watched.total.samples);
+        self.ended.retain(|thread| {
+            samples += if thread.tid == tid { thread.samples } else { 0 };
+            thread.tid != tid
+        });
+        self.clocks.add((pid, tid), samples, totals);
+    }
+
+    /// What the engine's totals say of the whole target, as perf's counters would; empty without engine.
+    #[must_use]
+    pub fn counters(&self) -> Vec<CounterValue> {
+        self.clocks.counters()
+    }
+
     /// How a sample's user stack ended; `dso` is where its last frame lies.
     pub fn stack(&mut self, tid: u32, time_ns: u64, end: StackEnding) {
         self.quality.stacks += 1;
@@ -241,6 +261,11 @@ impl Account {
                 watched.charge_until(end_ns);
             }
             threads.push(watched.total);
+        }
+        if !self.clocks.threads().is_empty() {
+            // The engine knows all threads: one it does not tell of is not the target's, or its totals are lost.
+            threads.retain(|thread| thread.samples > 0 && thread.pid != std::process::id());
+            threads.extend_from_slice(self.clocks.threads());
         }
         threads.sort_by(|a, b| b.on_ns.cmp(&a.on_ns).then(a.tid.cmp(&b.tid)));
         let name = |tid| name_of(tid, &threads).unwrap_or_default();

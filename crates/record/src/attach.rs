@@ -31,7 +31,7 @@ pub fn adopt(opened: &mut Opened, plan: &Plan, target: &Target, places: &mut Pla
         if tids.is_empty() {
             break;
         }
-        let new = Places { tids, cpus: places.cpus.clone(), cgroup: None };
+        let new = Places { tids, cpus: places.cpus.clone(), cgroup: None, beside: Vec::new() };
         opened.add(plan, &new, Start::ByHand)?;
         places.tids.extend(new.tids);
     }

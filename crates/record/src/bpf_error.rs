@@ -4,6 +4,9 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A lower tier was asked for.
+    #[error("as asked")]
+    NotWanted,
     /// The kernel does not describe its types.
     #[error("no kernel type information (/sys/kernel/btf/vmlinux): {reason}; needs CONFIG_DEBUG_INFO_BTF=y")]
     NoBtf {
@@ -38,6 +41,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// In one line, without the verifier's log.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let text = self.to_string();
+        let line = text.split(" | ").next().unwrap_or(&text);
+        line.split(". Verifier output").next().unwrap_or(line).chars().take(300).collect()
+    }
+}
+
 /// Of a map.
 pub fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
     Error::Map { map, reason: chain(error) }
@@ -54,7 +67,9 @@ pub fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
     if let Some(end) = reason.find(" | ").filter(|_| reason.contains("os error 1)")) {
         reason.truncate(end);
     }
-    let denied = reason.contains("os error 1)") || reason.contains("os error 13)");
+    // The verifier says "permission denied" too, of a program that it does not understand.
+    let denied = reason.contains("os error 1)")
+        || reason.contains("os error 13)") && !reason.contains("Verifier output");
     Error::Load { what, reason, denied }
 }
 

@@ -1,13 +1,18 @@
 //! What works here, what does not, why, and what to do about it: every feature is tried, none is guessed.
 
+mod rights;
+
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use dso::Machine;
+use dso::unwind::Regs;
 use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
 use crate::calls;
+use crate::event::SystemSource;
 use crate::off_cpu;
 use crate::proc;
 use crate::sys::{Counter, CounterPlace, mem};
@@ -88,10 +93,8 @@ fn paranoid() -> String {
 
 /// What opens the door for perf events.
 fn perf_remedy(enough: i64) -> String {
-    format!(
-        "run as root, or: setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_syslog=ep tally, or as root: sysctl \
-         kernel.perf_event_paranoid={enough}; in docker: --cap-add PERFMON --cap-add BPF --cap-add SYS_PTRACE"
-    )
+    let sysctl = format!("as root: sysctl kernel.perf_event_paranoid={enough}");
+    rights::Rights::own().remedy(&["cap_perfmon", "cap_bpf", "cap_sys_ptrace", "cap_syslog"], Some(&sysctl))
 }
 
 fn hardware() -> Check {
@@ -196,34 +199,44 @@ fn tracefs_of(mounts: &str) -> Option<String> {
     of_type("tracefs").or_else(|| of_type("debugfs").map(|at| at + "/tracing"))
 }
 
-/// The BPF engine is really started, on a thread that can not exist.
+/// The tiers are really tried: the BPF engine on a thread that can not exist, tracepoints on a CPU, switch records.
 fn off_cpu_tier() -> Check {
+    const NAME: &str = "time off the CPU";
     let options = off_cpu::Options { slots: 1, ring_bytes: 1 << 16, ..off_cpu::Options::default() };
     let error = match off_cpu::Engine::start(&off_cpu::Scope::Threads(vec![u32::MAX]), &options) {
-        Ok(_) => return Check::good("time off the CPU", "tier A: BPF, exact, with stacks and wakers"),
+        Ok(_) => return Check::good(NAME, "tier A: BPF, exact, with stacks and wakers"),
         Err(error) => error,
     };
-    let remedy = match &error {
-        off_cpu::Error::NoBtf { .. } => "a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned(),
-        _ => {
-            "run as root, or: setcap cap_perfmon,cap_bpf=ep tally; in docker: --cap-add BPF --cap-add PERFMON"
-                .to_owned()
-        }
-    };
     let why = short(&error.to_string());
-    if open_tracepoint("sched/sched_switch").is_ok() {
-        let found = "tier B: tally record -e sched:sched_switch -e sched:sched_wakeup -g, then report --wall";
-        return Check::bad("time off the CPU", Health::Partly, found, why, remedy);
+    let remedy = rights::of_bpf(&error, &rights::Rights::own());
+    if points_on_a_cpu() {
+        let found = "tier B: the scheduler's tracepoints on all CPUs: exact times and wakers, stacks of 1000 switches a \
+                     second and CPU; about 2 µs a switch";
+        return Check::bad(NAME, Health::Partly, found, why, remedy);
     }
     let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_DUMMY, ..clock(true) };
     attr.flags.set(AttrFlags::CONTEXT_SWITCH, true);
     match open(&attr, CounterPlace::task(0)) {
         Ok(_) => {
             let found = "tier C: waits by switch records, their reasons and stacks by looks at /proc; own processes only";
-            Check::bad("time off the CPU", Health::Partly, found, why, remedy)
+            let remedy = format!("{remedy}; for tier B: {}", tracepoints().remedy);
+            Check::bad(NAME, Health::Partly, found, why, remedy)
         }
-        Err(_) => Check::bad("time off the CPU", Health::No, "", why, remedy),
+        Err(_) => Check::bad(NAME, Health::No, "", why, remedy),
     }
+}
+
+/// Whether the events of tier B may be opened.
+fn points_on_a_cpu() -> bool {
+    let first = proc::online_cpus().first().copied().unwrap_or(0);
+    let points = off_cpu::Tracepoints::find(&SystemSource::new());
+    points.is_some_and(|points| {
+        off_cpu::tracepoints::EVENTS.into_iter().all(|event| {
+            let attr = points.attr(event, &Attr::default(), Regs::perf_mask(Machine::host()));
+            open(&Attr { flags: attr.flags.with(AttrFlags::DISABLED), ..attr }, CounterPlace::cpu(first))
+                .is_ok()
+        })
+    })
 }
 
 fn dynamic_events(feature: &'static str, pmu: &str) -> Check {

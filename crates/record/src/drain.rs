@@ -141,8 +141,10 @@ mod tests {
             step: Some(0),
             filter: None,
             aux: false,
+            of_tasks: false,
         };
-        let plan = Plan { opened: vec![event], file: Vec::new(), live: true, steps: vec![64], off_cpu: None };
+        let (opened, steps) = (vec![event], vec![64]);
+        let plan = Plan { opened, file: Vec::new(), live: true, steps, off_cpu: None, tracepoints: None };
         Layouts::new(&plan, [])
     }
 

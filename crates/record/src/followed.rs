@@ -1,8 +1,8 @@
-//! A command watched through events of whole CPUs.
+//! Processes watched through events of whole CPUs.
 //!
 //! An event opened for tasks makes every switch of theirs dearer (on a virtual machine by 0.4 µs, more than the whole
 //! off-CPU engine), an event opened for a CPU does not. So where the engine runs it also says which samples are the
-//! command's, and what the kernel tells of other processes is left out here.
+//! target's, and what the kernel tells of other processes is left out here.
 
 use perfdata::Record;
 use perfdata::abi::{
@@ -16,7 +16,7 @@ use crate::opts::RecordOpts;
 use crate::setup::{self, Setup};
 use crate::target::Whom;
 
-/// The processes whose records count: the command, and what it forks.
+/// The processes whose records count: the target, and what it forks.
 #[derive(Debug, Clone, Default)]
 pub struct Followed {
     pids: FxHashSet<u32>,
@@ -54,19 +54,25 @@ impl Followed {
 /// Opens the events on all CPUs and lets the engine choose the samples; `None` where that is not the same thing, or
 /// not allowed.
 pub fn open(opts: &RecordOpts, engine: &mut Engine) -> Option<Setup> {
-    if !suits(opts) {
-        return None;
-    }
     let filter = engine.sample_filter()?;
-    let mut places = Places { tids: Vec::new(), cpus: opts.target.cpus(), cgroup: None };
-    let mut whole = opts.clone();
-    whole.target.whom = Whom::System;
-    let setup = setup::open(&whole, &mut places, Start::ByHand).ok()?;
+    let setup = open_whole(opts, &[])?;
     setup.opened.set_bpf(&setup.plan, filter).ok()?;
     Some(setup)
 }
 
-/// Of tracepoints another kind of program would have to choose; counts and switches of the command alone are had
+/// The same without an engine: the caller chooses the samples. The threads `beside` have the events that are of tasks.
+pub fn open_whole(opts: &RecordOpts, beside: &[u32]) -> Option<Setup> {
+    if !suits(opts) {
+        return None;
+    }
+    let mut places =
+        Places { tids: Vec::new(), cpus: opts.target.cpus(), cgroup: None, beside: beside.to_vec() };
+    let mut whole = opts.clone();
+    whole.target.whom = Whom::System;
+    setup::open(&whole, &mut places, Start::ByHand).ok()
+}
+
+/// Of tracepoints another kind of program would have to choose; counts and switch records of the target alone are had
 /// from its tasks only.
 fn suits(opts: &RecordOpts) -> bool {
     let is_clock = |config| config == PERF_COUNT_SW_CPU_CLOCK || config == PERF_COUNT_SW_TASK_CLOCK;
@@ -76,8 +82,8 @@ fn suits(opts: &RecordOpts) -> bool {
         _ => false,
     });
     let target = &opts.target;
-    let whole = target.whom == Whom::Command && target.cpus.is_none() && target.cgroup.is_none();
-    whole && samples_time && !opts.summary && !opts.extra.switches && !opts.no_inherit && !opts.extra.stat
+    let whole = target.whom != Whom::System && target.cpus.is_none() && target.cgroup.is_none();
+    whole && samples_time && !opts.extra.switches && !opts.no_inherit && !opts.extra.stat
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod attach;
 pub mod bpf_error;
 pub mod build_id_cache;
 pub mod calls;
+pub mod clocks;
 pub mod count;
 pub mod disk_watch;
 pub mod doctor;

@@ -26,6 +26,8 @@ pub struct Places {
     pub cpus: Vec<u32>,
     /// Only tasks of this cgroup.
     pub cgroup: Option<File>,
+    /// Beside events of all tasks: threads that have those of their own which are [`OpenedEvent::of_tasks`].
+    pub beside: Vec<u32>,
 }
 
 /// How events start.
@@ -88,6 +90,19 @@ impl Places {
     }
 }
 
+impl Places {
+    /// All places; of each whether only the events of tasks are opened there, or only the others (`None`: all).
+    fn list_all(&self) -> Vec<((i32, Cpu), Option<bool>)> {
+        if self.beside.is_empty() {
+            return self.list().into_iter().map(|place| (place, None)).collect();
+        }
+        let own =
+            Self { tids: self.beside.clone(), cpus: self.cpus.clone(), cgroup: None, beside: Vec::new() };
+        let all = self.list().into_iter().map(|place| (place, Some(false)));
+        all.chain(own.list().into_iter().map(|place| (place, Some(true)))).collect()
+    }
+}
+
 impl Opened {
     /// Opens all, maps rings of `pages` data pages each. Threads that have ended meanwhile are left out, CPUs that
     /// went offline as well, unless nothing remains.
@@ -112,9 +127,11 @@ impl Opened {
         let ring_bytes = self.pages * crate::sys::mem::page_bytes();
         let attrs: Vec<Vec<u8>> =
             plan.opened.iter().map(|e| attr_to_open(e, start, ring_bytes).to_bytes()).collect();
-        for (tid, cpu) in places.list() {
+        for ((tid, cpu), of_tasks) in places.list_all() {
             let first = self.counters.len();
-            if let Err((index, error)) = self.open_at(plan, &attrs, (tid, cpu), places.cgroup.as_ref()) {
+            if let Err((index, error)) =
+                self.open_at(plan, (&attrs, of_tasks), (tid, cpu), places.cgroup.as_ref())
+            {
                 let is_gone = is_gone(&error, cpu);
                 let refusal = refused(Some(index), tid, cpu, error);
                 self.counters.truncate(first);
@@ -134,12 +151,15 @@ impl Opened {
     fn open_at(
         &mut self,
         plan: &Plan,
-        attrs: &[Vec<u8>],
+        (attrs, of_tasks): (&[Vec<u8>], Option<bool>),
         (tid, cpu): (i32, Cpu),
         cgroup: Option<&File>,
     ) -> Result<(), (usize, io::Error)> {
         let first = self.counters.len();
         for (index, event) in plan.opened.iter().enumerate() {
+            if of_tasks.is_some_and(|wanted| event.of_tasks != wanted) {
+                continue;
+            }
             let leader = event.leader.and_then(|l| self.counters.get(first + l)).map(|c| &c.counter);
             let place = CounterPlace { tid, cpu, leader, cgroup: cgroup.map(AsFd::as_fd) };
             let counter = Counter::open(&attrs[index], place).map_err(|e| (index, e))?;
@@ -269,7 +289,10 @@ impl Opened {
     pub fn ids(&self, plan: &Plan) -> Vec<Vec<u64>> {
         let mut ids = vec![Vec::new(); plan.file.len()];
         for open in &self.counters {
-            ids[plan.opened[open.event].file_event].push(open.id);
+            // Tracepoints that stand in for the engine are none of the file's events.
+            if let Some(ids) = ids.get_mut(plan.opened[open.event].file_event) {
+                ids.push(open.id);
+            }
         }
         let first = plan.first_off_cpu();
         for (i, ids) in ids.iter_mut().skip(first).enumerate() {

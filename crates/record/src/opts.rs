@@ -50,6 +50,8 @@ pub struct RecordOpts {
     pub max_size_bytes: Option<u64>,
     /// Also count these over the target's whole life and keep switches per thread, for a [`crate::summary::RunSummary`].
     pub summary: bool,
+    /// Context switches are told one by one for the summary; set by the recording itself, where nothing cheaper tells.
+    pub counts_switches: bool,
     /// Don't write build-ids of the files seen.
     pub no_build_ids: bool,
     /// Which of the files seen are copied into the build-id cache (`~/.debug`).
@@ -88,6 +90,7 @@ impl Default for RecordOpts {
             delay: Delay::default(),
             max_size_bytes: None,
             summary: false,
+            counts_switches: false,
             no_build_ids: false,
             keep_files: KeepFiles::All,
             command_line: Vec::new(),

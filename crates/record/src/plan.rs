@@ -7,7 +7,7 @@
 use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
-use crate::off_cpu::convert;
+use crate::off_cpu::{convert, tracepoints};
 use crate::opts::{CallGraph, EventRequest, Extra, Rate, RecordOpts};
 use crate::sys::time::Clock;
 
@@ -46,6 +46,8 @@ pub struct OpenedEvent {
     pub filter: Option<String>,
     /// Its data goes to an AUX area.
     pub aux: bool,
+    /// Opened for the threads of the target even where all else is opened for CPUs.
+    pub of_tasks: bool,
 }
 
 /// An event as the file says it.
@@ -70,6 +72,9 @@ pub struct Plan {
     pub steps: Vec<u32>,
     /// Of the samples that the off-CPU engine makes: their layout. The file has its events behind all others.
     pub off_cpu: Option<Attr>,
+    /// The tracepoints that stand in for the engine. Their events are opened but are none of the file's: their
+    /// `file_event` is [`Plan::first_tracepoint`] and following.
+    pub tracepoints: Option<tracepoints::Tracepoints>,
 }
 
 /// Makes the plan. `events` are the user's, or the default one; never empty.
@@ -80,7 +85,14 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     let live = events.iter().any(is_live);
     let traces = events.iter().any(|event| event.aux);
     let common = common_attr(opts, events.len() > 1 || opts.off_cpu.is_some() || traces);
-    let mut made = Plan { opened: Vec::new(), file: Vec::new(), live, steps: Vec::new(), off_cpu: None };
+    let mut made = Plan {
+        opened: Vec::new(),
+        file: Vec::new(),
+        live,
+        steps: Vec::new(),
+        off_cpu: None,
+        tracepoints: None,
+    };
     if live {
         made.steps = offer.snapshot_steps.to_vec();
         made.steps.dedup();
@@ -117,8 +129,9 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     if traces {
         made.tell_tracking_apart(opts);
     }
-    if opts.off_cpu.is_some() {
+    if let Some(off_cpu) = &opts.off_cpu {
         made.add_off_cpu(&common, offer);
+        made.add_tracepoints(off_cpu.tracepoints, &common);
     }
     made
 }
@@ -130,7 +143,7 @@ impl Plan {
             self.opened.iter().position(|e| samples(e) && e.file_event == of && e.step == step)
         });
         let (name, filter, aux) = (event.name.clone(), event.filter.clone(), event.aux);
-        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter, aux });
+        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter, aux, of_tasks: false });
     }
 
     /// Readers of processor traces look for the switches at an event of its own, as perf writes it.
@@ -155,6 +168,35 @@ impl Plan {
             .extend(convert::FILE_EVENTS.iter().map(|name| FileEvent { name: (*name).to_owned(), attr }));
     }
 
+    /// The file event that the first of the tracepoints' events would be if the file had them.
+    #[must_use]
+    pub fn first_tracepoint(&self) -> usize {
+        self.first_off_cpu() + convert::WAKER + 1
+    }
+
+    fn add_tracepoints(&mut self, points: Option<tracepoints::Tracepoints>, common: &Attr) {
+        self.tracepoints = points;
+        let (Some(points), Some(samples)) = (points, self.off_cpu) else { return };
+        let first = self.first_tracepoint();
+        for (index, event) in tracepoints::EVENTS.into_iter().enumerate() {
+            let mut attr = points.attr(event, common, samples.sample_regs_user);
+            let name = event.0.name().to_owned();
+            // Its rate is each thread's own then: one that seldom waits has a stack each time.
+            let of_tasks = event == (tracepoints::Point::Switch, true);
+            attr.flags.set(AttrFlags::INHERIT, of_tasks);
+            self.opened.push(OpenedEvent {
+                name,
+                attr,
+                file_event: first + index,
+                leader: None,
+                step: None,
+                filter: None,
+                aux: false,
+                of_tasks,
+            });
+        }
+    }
+
     /// Index of the opened event that only tells of processes; `None` if a sampling event does that as well.
     #[must_use]
     pub fn tracking(&self) -> Option<usize> {
@@ -166,7 +208,9 @@ impl Plan {
     /// Of each opened event: its snapshots are unwound while recording, they are not what the file holds.
     #[must_use]
     pub fn unwound(&self) -> Vec<bool> {
-        let keeps = |e: &OpenedEvent| self.file[e.file_event].attr.samples(PERF_SAMPLE_STACK_USER);
+        let keeps = |e: &OpenedEvent| {
+            self.file.get(e.file_event).is_some_and(|of| of.attr.samples(PERF_SAMPLE_STACK_USER))
+        };
         self.opened.iter().map(|e| e.attr.sample_stack_user != 0 && !keeps(e)).collect()
     }
 
@@ -201,7 +245,7 @@ fn track(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
     attr.flags = attr.flags.with(AttrFlags::MMAP | AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::COMM_EXEC);
     attr.flags = attr.flags.with(AttrFlags::TASK);
     attr.flags.set(AttrFlags::MMAP_DATA, data_maps);
-    attr.flags.set(AttrFlags::CONTEXT_SWITCH, switches || opts.summary);
+    attr.flags.set(AttrFlags::CONTEXT_SWITCH, switches || opts.counts_switches);
     attr.flags.set(AttrFlags::NAMESPACES, namespaces);
     attr.flags.set(AttrFlags::CGROUP, cgroups);
     attr.flags.set(AttrFlags::BUILD_ID, offer.build_id_records && !opts.no_build_ids);
@@ -225,6 +269,7 @@ fn tracking_event(opts: &RecordOpts, common: &Attr, offer: &Offer) -> OpenedEven
         step: None,
         filter: None,
         aux: false,
+        of_tasks: false,
     }
 }
 

@@ -77,6 +77,20 @@ fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
 }
 
+/// True if there is such a process or thread and it is no zombie.
+#[must_use]
+pub fn is_alive(id: u32) -> bool {
+    let stat = fs::read(format!("/proc/{id}/stat")).unwrap_or_default();
+    state_letter(&stat).is_some_and(|letter| !matches!(letter, b'Z' | b'X' | b'x'))
+}
+
+/// The state in `/proc/TID/stat`: the letter behind the last parenthesis, for a name may hold some.
+#[must_use]
+pub fn state_letter(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(end + 2).copied()
+}
+
 /// Reads `/proc/PID/status`.
 #[must_use]
 pub fn parse_status(text: &[u8]) -> Option<TaskStatus> {

@@ -116,7 +116,12 @@ impl Attempt {
         let errno = refused.source.raw_os_error().unwrap_or(0);
         let Some(event) = refused.event else { return self.shrink(refused, places) };
         let opened = &plan.opened[event];
-        let asked = &self.events[opened.file_event];
+        let Some(asked) = self.events.get(opened.file_event) else {
+            // A tracepoint that should stand in for the off-CPU engine.
+            let (event, place, source) = (opened.name.clone(), refused.place, refused.source);
+            let remedy = remedy_of_open(&source, proc::sysctl("kernel/perf_event_paranoid"), true);
+            return Err(Error::Open { event, place, source, remedy });
+        };
         let user_too = !asked.attr.flags.has(AttrFlags::EXCLUDE_USER);
         match errno {
             libc::EACCES | libc::EPERM

@@ -230,6 +230,8 @@ pub enum Notice {
     SizeReached(u64),
     /// An event of several could not be opened and is left out: its name and why.
     EventLeftOut(String, String),
+    /// Time off the CPU by tracepoints of all CPUs: why not by BPF.
+    ByTracepoints(String),
     /// Time off the CPU by switch records only: why.
     NoOffCpu(String),
     /// Too many waits per second: a sample stands for so many ns off the CPU now.
@@ -282,6 +284,11 @@ impl std::fmt::Display for Notice {
             }
             Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
+            Self::ByTracepoints(why) => write!(
+                f,
+                "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact, each switch costs the \
+                 machine about 2 µs, and of each CPU's switches some 1000 a second have stacks: {why}"
+            ),
             Self::NoOffCpu(why) => {
                 write!(
                     f,
@@ -292,7 +299,7 @@ impl std::fmt::Display for Notice {
             Self::OffCpuPeriod(ns) => {
                 write!(f, "very many waits: one off-CPU sample stands for {} ms of a thread", ns / 1_000_000)
             }
-            Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}; totals stay exact"),
+            Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}"),
             Self::Spilled(bytes) => write!(
                 f,
                 "unwinding was slower than sampling: {} MiB of stacks waited on disk; none is lost by that",

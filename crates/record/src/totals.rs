@@ -24,6 +24,16 @@ const COUNTED: [(&str, u32, u64); 7] = [
 /// Software events that happen in the kernel: without permission to count there, they would read 0.
 const KERNEL_ONLY: [&str; 2] = ["context-switches", "cpu-migrations"];
 
+/// Which counters to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// All.
+    All,
+    /// Those of the hardware: the off-CPU engine tells the others, and every counter of a task costs each of its
+    /// switches.
+    Hardware,
+}
+
 /// Opened counters.
 #[derive(Debug)]
 pub struct Totals {
@@ -31,6 +41,7 @@ pub struct Totals {
     start: Start,
     kernel: bool,
     clock: Clock,
+    counted: Counted,
     /// Of each thread: the moment from which on its children inherit the counters, in ns.
     covered: FxHashMap<u32, u64>,
 }
@@ -39,17 +50,17 @@ impl Totals {
     /// None at all.
     #[must_use]
     pub fn none() -> Self {
-        Self::of(Start::ByHand, false, Clock::Monotonic)
+        Self::of(Start::ByHand, false, Clock::Monotonic, Counted::All)
     }
 
-    fn of(start: Start, kernel: bool, clock: Clock) -> Self {
-        Self { counters: Vec::new(), start, kernel, clock, covered: FxHashMap::default() }
+    fn of(start: Start, kernel: bool, clock: Clock, counted: Counted) -> Self {
+        Self { counters: Vec::new(), start, kernel, clock, counted, covered: FxHashMap::default() }
     }
 
     /// Opens what can be had; a counter that is not there is left out.
     #[must_use]
-    pub fn open(places: &Places, start: Start, kernel: bool, clock: Clock) -> Self {
-        let mut totals = Self::of(start, kernel, clock);
+    pub fn open(places: &Places, start: Start, kernel: bool, clock: Clock, counted: Counted) -> Self {
+        let mut totals = Self::of(start, kernel, clock, counted);
         if places.tids.is_empty() {
             places.cpus.iter().for_each(|&c| totals.open_at(-1, Cpu::One(c)));
         }
@@ -83,7 +94,8 @@ impl Totals {
         for (name, type_, config) in COUNTED {
             // A CPU's task clock runs while it idles: the time of the threads says more.
             let is_idle_too = tid < 0 && config == PERF_COUNT_SW_TASK_CLOCK && type_ == PERF_TYPE_SOFTWARE;
-            if is_idle_too || (!self.kernel && KERNEL_ONLY.contains(&name)) {
+            let is_told = self.counted == Counted::Hardware && type_ != PERF_TYPE_HARDWARE;
+            if is_told || is_idle_too || (!self.kernel && KERNEL_ONLY.contains(&name)) {
                 continue;
             }
             let place = CounterPlace { tid, cpu, leader: None, cgroup: None };

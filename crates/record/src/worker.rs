@@ -2,18 +2,19 @@
 //!
 //! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
 
+mod waits;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
-use perfdata::off_cpu::{Payload, flag};
 use perfdata::record::Auxtrace;
 use perfdata::{Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
 use crate::drain::{LEFT_OUT_BYTES, Layouts};
 use crate::followed::Followed;
-use crate::off_cpu::{WakerJoin, convert};
+use crate::off_cpu::{Switches, Tracepoints, WakerJoin};
 use crate::opts::{Watch, Watched};
 use crate::order::Order;
 use crate::output::Sink;
@@ -94,6 +95,9 @@ struct Rest {
     /// First file event of the off-CPU engine.
     first_off_cpu: usize,
     wakers: WakerJoin,
+    /// Tier B: threads' clocks by tracepoints, in place of the engine's.
+    switches: Option<(Switches, Tracepoints)>,
+    first_tracepoint: usize,
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
     watch: Option<Watch>,
@@ -153,6 +157,8 @@ impl Worker {
             sample_bytes: 0,
             first_off_cpu,
             wakers: WakerJoin::default(),
+            switches: None,
+            first_tracepoint: plan.first_tracepoint(),
             followed: None,
             watch: None,
             traced: Traced::default(),
@@ -163,6 +169,11 @@ impl Worker {
     /// Leaves out what is told of other processes than these and their children.
     pub fn only(&mut self, followed: Option<Followed>) {
         self.rest.followed = followed;
+    }
+
+    /// Keeps threads' clocks by tracepoints.
+    pub fn clocked(&mut self, switches: Switches, points: Tracepoints) {
+        self.rest.switches = Some((switches, points));
     }
 
     /// Hands samples and births on to `watch` as well.
@@ -213,6 +224,7 @@ impl Worker {
             rest.mind_the_end();
         }
         order.emit_all(|time_ns, record| rest.take(time_ns, record));
+        rest.finish_clocks();
         rest.sink.finish_round();
         let Rest { account, sink, processes, sample_times, sample_bytes, traced, .. } = rest;
         Finished { account, sink, processes, sample_times, sample_bytes, traced }
@@ -237,6 +249,9 @@ impl Rest {
         };
         if let Record::Sample(sample) = &record {
             let file_event = self.file_events[event];
+            if file_event >= self.first_tracepoint {
+                return self.tracepoint(file_event - self.first_tracepoint, sample, time_ns);
+            }
             if file_event >= self.first_off_cpu {
                 return self.off_cpu_sample(file_event, sample, time_ns);
             }
@@ -255,6 +270,7 @@ impl Rest {
     /// What a record that is no sample says about processes and losses.
     fn follow(&mut self, record: &Record<'_>, id: &SampleId, time_ns: u64) {
         let (pid, tid) = id.pid_tid.unwrap_or_default();
+        self.follow_clocks(record, time_ns);
         match record {
             Record::Mmap(mmap) => self.processes.mmap(mmap),
             Record::Comm(comm) => {
@@ -295,6 +311,10 @@ impl Rest {
         time_ns: u64,
     ) {
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        if self.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
+            // Of another process on a CPU that is watched as a whole.
+            return;
+        }
         self.account.sample(pid, tid, time_ns);
         let first = self.sample_times.map_or(time_ns, |(first, _)| first);
         self.sample_times = Some((first, time_ns));
@@ -328,31 +348,6 @@ impl Rest {
         {
             self.shared.must_stop.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
-    fn off_cpu_sample(&mut self, file_event: usize, sample: &Sample<'_>, time_ns: u64) {
-        let (pid, tid) = sample.pid_tid.unwrap_or_default();
-        let raw = sample.raw.unwrap_or_default();
-        let unwound = self.stacks.unwind(sample, &mut self.processes);
-        if file_event == self.first_off_cpu + convert::WAKER {
-            return self.wakers.waker((pid, tid), raw, self.stacks.chain());
-        }
-        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
-        // A thread that has not run yet has no stack: that is no loss.
-        let is_new = matches!(Payload::parse(raw), Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
-        if let Some(ending) = unwound.ending.filter(|_| !is_new) {
-            let ending = self.with_dso(pid, sample, ending);
-            self.account.stack(tid, time_ns, ending);
-            if unwound.was_cut {
-                self.shared.cut_processes.lock().expect("invariant: no panic while held").push(pid);
-            }
-        }
-        let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
-        let chain = perfdata::Callchain(self.stacks.chain().into());
-        let raw = Some(joined.as_deref().unwrap_or(raw));
-        let written = Sample { callchain: Some(chain), raw, stack_user: None, regs_user: None, ..*sample };
-        self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
     }
 
     /// Adds in which DSO a stack ended, and tells a stack left out by the reader from one that is cut.

@@ -128,7 +128,8 @@ fn weights_and_carries_add_up_to_each_threads_lifetime() {
         check_conservation(&recorded, tid);
     }
     let nap = &recorded.ends[&tids[0]];
-    assert!(nap.total_ns[Kind::Sleep as usize] * 10 >= (nap.end_ns - nap.start_ns) * 8, "{nap:?}");
+    // Sixty naps of 5 ms; how long it waits for a CPU after each is the machine's affair.
+    assert!(nap.total_ns[Kind::Sleep as usize] >= 298_000_000, "{nap:?}");
 }
 
 fn check_conservation(recorded: &Recorded, tid: u32) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use perfdata::abi::*;
+use record::off_cpu::Tier;
 use record::opts::{CallGraph, Delay, Extra, Rate, RecordOpts};
 use record::sys::time::Clock;
 
@@ -66,12 +67,15 @@ pub struct SamplingArgs {
     /// Write the cgroups of tasks
     #[arg(long)]
     pub all_cgroups: bool,
-    /// Time off the CPU as well: why threads wait, for how long, and who wakes them (needs root or CAP_BPF)
+    /// Time off the CPU as well: why threads wait, for how long, and who wakes them (tally doctor tells how well that works here)
     #[arg(long)]
     pub off_cpu: bool,
     /// A sample each time a thread has been off the CPU for so many microseconds  [default: 1000]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub off_cpu_period: Option<u64>,
+    /// Time off the CPU by no better means than b (tracepoints) or c (looks at /proc): to see what they tell, and cost
+    #[arg(long, value_name = "TIER", value_parser = parse_tier, hide = true)]
+    pub off_cpu_tier: Option<Tier>,
 }
 
 impl SamplingArgs {
@@ -111,7 +115,7 @@ impl SamplingArgs {
         };
         let (switches, namespaces, cgroups) = (self.switch_events, self.namespaces, self.all_cgroups);
         opts.extra = Extra { switches, namespaces, cgroups, ..opts.extra };
-        if self.off_cpu || self.off_cpu_period.is_some() {
+        if self.off_cpu || self.off_cpu_period.is_some() || self.off_cpu_tier.is_some() {
             opts.off_cpu = Some(self.off_cpu_options(opts.clock)?);
         }
         if self.all_cgroups {
@@ -141,6 +145,7 @@ impl SamplingArgs {
         if let Some(us) = self.off_cpu_period {
             options.period_ns = us * 1000;
         }
+        options.best = self.off_cpu_tier.unwrap_or(Tier::Engine);
         Ok(options)
     }
 
@@ -171,6 +176,15 @@ fn parse_call_graph(text: &str) -> Result<CallGraph, String> {
             _ => Err(format!("dwarf,{size}: the kernel copies 8 to 65528 bytes")),
         },
         _ => Err(format!("unknown call graph '{text}': want live, fp, dwarf[,BYTES], lbr or no")),
+    }
+}
+
+fn parse_tier(text: &str) -> Result<Tier, String> {
+    match text {
+        "a" => Ok(Tier::Engine),
+        "b" => Ok(Tier::Tracepoints),
+        "c" => Ok(Tier::Looks),
+        _ => Err(format!("unknown tier '{text}': want a, b or c")),
     }
 }
 

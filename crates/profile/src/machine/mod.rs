@@ -281,6 +281,13 @@ impl Machine {
         })
     }
 
+    /// The process of the thread that has this number now; `None` if it was not told of.
+    #[must_use]
+    pub fn pid_of(&self, tid: i32) -> Option<i32> {
+        let thread = self.by_tid.get(&tid)?;
+        Some(self.processes[self.threads[thread.index()].process.index()].pid)
+    }
+
     /// The process `pid` names now, new or known.
     pub fn process_of(&mut self, pid: i32) -> ProcessId {
         let (by_pid, processes) = (&mut self.by_pid, &mut self.processes);

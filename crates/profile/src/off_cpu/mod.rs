@@ -7,11 +7,13 @@
 
 mod contention;
 mod reason;
+mod stats;
 mod tracker;
 
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
 pub use reason::Reason;
+pub(crate) use stats::{Stat, Stats};
 pub(crate) use tracker::{Look, Out, Tracker, is_last_switch, state_of_text};
 
 use crate::profile::TaskId;
@@ -46,6 +48,23 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// Of this thread; nothing else is known.
+    pub(crate) fn of(task: TaskId) -> Self {
+        Self {
+            task,
+            callsite: None,
+            state: State::Unknown,
+            since_ns: 0,
+            length_ns: 0,
+            weight_ns: 0,
+            syscall: None,
+            args: [0; 3],
+            told: None,
+            other: None,
+            flags: 0,
+        }
+    }
+
     /// So many waits of this length a sample stands for. None is taken to be shorter than a switch to another thread
     /// and back can be: that would make one odd sample a million waits.
     #[must_use]
@@ -138,6 +157,8 @@ pub(crate) enum EventKind {
     OffCpu,
     /// `sched:sched_switch`.
     Switch,
+    /// `sched:sched_stat_*`.
+    Stat(Stat),
     /// `sched:sched_waking`, `sched_wakeup`, `sched_wakeup_new`.
     Wakeup,
     /// `lock:contention_begin`.
@@ -157,6 +178,7 @@ impl EventKind {
             }
             "sched_switch" => Self::Switch,
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Self::Wakeup,
+            name if Stat::of(name).is_some() => Stat::of(name).map_or(Self::Other, Self::Stat),
             "contention_begin" => Self::ContentionBegin,
             "contention_end" => Self::ContentionEnd,
             _ => Self::Other,

@@ -129,6 +129,17 @@ impl Tracker {
         })
     }
 
+    /// True if the thread is known to run.
+    pub fn is_on(&self, tid: u32) -> bool {
+        self.threads.get(&tid).is_some_and(|thread| thread.state == State::On)
+    }
+
+    /// True if the thread is known not to run.
+    pub fn is_off(&self, tid: u32) -> bool {
+        let is_off = |of: &Thread| of.state != State::On && (of.state != State::Unknown || of.switches > 0);
+        self.threads.get(&tid).is_some_and(is_off)
+    }
+
     /// A thread was born.
     pub fn fork(&mut self, tid: u32, time_ns: u64) {
         self.gone.remove(&tid);

@@ -49,4 +49,6 @@ pub(super) struct Ticket {
     pub frames: Vec<FrameId>,
     /// The request to a disk that the sample begins.
     pub request: Option<usize>,
+    /// When the thread left its CPU, if that is what the sample tells.
+    pub switched_ns: Option<u64>,
 }

@@ -2,13 +2,28 @@
 
 use super::{Session, ids_of, steps_of};
 use crate::off_cpu::{
-    Contention, EventKind, Look, Other, Out, Reason, Source, ThreadTotals, Wait, is_last_switch,
+    Contention, EventKind, Look, Other, Out, Reason, Source, Stat, ThreadTotals, Wait, is_last_switch,
     state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
 use perfdata::off_cpu::{Payload, State, flag};
 use perfdata::{Item, Record, Sample};
+use rustc_hash::FxHashMap;
+
+/// Gives waits the whole stacks of their switch-outs, once those are unwound. The wait for a CPU that follows a wait
+/// has its stack.
+fn name_switches(waits: &mut [Wait], sites: &FxHashMap<(TaskId, u64), CallsiteId>) {
+    let mut last: FxHashMap<TaskId, (u64, CallsiteId)> = FxHashMap::default();
+    for wait in waits.iter_mut().filter(|_| !sites.is_empty()) {
+        let before =
+            last.get(&wait.task).filter(|(end_ns, _)| *end_ns == wait.since_ns).map(|(_, site)| *site);
+        let follows = before.filter(|_| wait.state == State::Runnable);
+        let Some(site) = sites.get(&(wait.task, wait.since_ns)).copied().or(follows) else { continue };
+        wait.callsite = Some(site);
+        last.insert(wait.task, (wait.since_ns + wait.length_ns, site));
+    }
+}
 
 impl Session {
     /// What a sample says about waits. `self.frames` holds its resolved path.
@@ -17,6 +32,7 @@ impl Session {
             EventKind::Other => {}
             EventKind::OffCpu => self.note_interval(task, sample),
             EventKind::Switch => self.note_switch(event, task, sample),
+            EventKind::Stat(stat) => self.note_stat(event, stat, sample),
             EventKind::Wakeup => self.note_wakeup(event, sample),
             EventKind::ContentionBegin => self.note_contention(event, task, sample),
             EventKind::ContentionEnd => self.note_contention_end(event, sample),
@@ -108,6 +124,41 @@ impl Session {
         }
     }
 
+    /// The user part of the stack of a switch-out has been unwound.
+    pub(super) fn complete_switch(&mut self, task: TaskId, time_ns: u64) {
+        if let Some(callsite) = self.profile.callsites.intern_leaf_first(&self.frames) {
+            self.switch_sites.insert((task, time_ns), callsite);
+        }
+    }
+
+    /// `sched_stat_*`: an interval that ends now. Whose it is the payload tells; the sample is of who runs.
+    fn note_stat(&mut self, event: usize, stat: Stat, sample: &Sample<'_>) {
+        let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
+        let Some(texts) = self.opts.trace_text.as_ref() else { return };
+        let number = |name: &str| texts.number(event, raw, name).and_then(|value| u64::try_from(value).ok());
+        let length = if stat == Stat::Runtime { "runtime" } else { "delay" };
+        let (Some(tid), Some(length_ns)) = (number("pid"), number(length)) else { return };
+        let tid = i32::try_from(tid).unwrap_or(-1);
+        let span = self.machine.span_of(self.machine.pid_of(tid).unwrap_or(tid), tid);
+        let task = self.task_of(span);
+        let (pid, waker) = ids_of(sample);
+        let callsite = self.off_cpu_callsite(sample);
+        let other = Other {
+            pid: pid.cast_unsigned(),
+            tid: waker.cast_unsigned(),
+            comm: self.profile.strings.intern(""),
+            callsite,
+        };
+        self.stats.add(Wait {
+            state: stat.state(),
+            since_ns: time_ns.saturating_sub(length_ns),
+            length_ns: length_ns.min(time_ns),
+            weight_ns: length_ns.min(time_ns),
+            other: Some(other).filter(|_| matches!(stat, Stat::Sleep | Stat::Blocked)),
+            ..Wait::of(task)
+        });
+    }
+
     fn note_wakeup(&mut self, event: usize, sample: &Sample<'_>) {
         let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
         let text = self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, "pid"));
@@ -163,7 +214,12 @@ impl Session {
                 let task = self.task_of(span);
                 self.tracker.exit(exit.tid, task, time_ns);
             }
-            Record::Switch(switch) if tid != 0 && !self.has_switch_samples => {
+            Record::Switch(switch) if tid != 0 => {
+                // Of one task's events, `sched_switch` tells when it leaves, these records when it comes back.
+                let is_told = if switch.out { self.tracker.is_off(tid) } else { self.tracker.is_on(tid) };
+                if self.has_switch_samples && is_told {
+                    return;
+                }
                 if self.off_cpu_kinds.contains(&EventKind::OffCpu) {
                     self.tracker.expect_looks();
                 }
@@ -189,6 +245,10 @@ impl Session {
             let source = if self.has_switch_samples { Source::Tracepoints } else { Source::SwitchRecords };
             off_cpu.waits = std::mem::take(&mut self.tracked_waits);
             tracker.finish(source, off_cpu);
+            if !self.has_switch_samples {
+                std::mem::take(&mut self.stats).finish(off_cpu);
+            }
+            name_switches(&mut off_cpu.waits, &self.switch_sites);
         }
     }
 

@@ -62,6 +62,7 @@ impl Session {
             extra: Extra::default(),
             frames: Vec::new(),
             request: None,
+            switched_ns: None,
         };
         Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
     }

@@ -190,36 +190,10 @@ impl Encoder {
     }
 
     fn encode_end(&self, end: &EndRecord, out: &mut Vec<u8>) {
-        let mut put = |event, period, raw| {
+        for (event, period, raw) in end_samples(end) {
             let (task, time_ns) = ((end.pid, end.tid), end.end_ns);
             self.put(&Parts { event, record: None, task, time_ns, cpu: 0, period, raw }, out);
-        };
-        for (code, &rest) in (0u8..).zip(&end.carry_ns) {
-            let state = State::from_code(code);
-            if rest == 0 || state == State::On {
-                continue;
-            }
-            let interval = Interval {
-                state,
-                flags: flag::REST,
-                since_ns: end.start_ns,
-                length_ns: 0,
-                syscall: None,
-                args: [0; 3],
-                other: Other::default(),
-                place: String::new(),
-            };
-            put(event_of(state), rest, interval.to_bytes());
         }
-        let totals = Totals {
-            start_ns: end.start_ns,
-            end_ns: end.end_ns,
-            total_ns: end.total_ns,
-            switches: end.switches,
-            flags: end.flags,
-            comm: String::from_utf8_lossy(&end.comm).into_owned(),
-        };
-        put(event_of(State::On), end.total_ns[Kind::On as usize], totals.to_bytes());
     }
 
     fn put(&self, parts: &Parts<'_>, out: &mut Vec<u8>) {
@@ -266,13 +240,48 @@ impl Encoder {
     }
 }
 
+/// The samples that a thread's end makes: what no sample stands for, by state, and its totals. Of each: the event, the
+/// period, and the payload.
+#[must_use]
+pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
+    let states = (0u8..).map(State::from_code).zip(&end.carry_ns).skip(1);
+    let rests = states.filter(|(_, rest)| **rest > 0).map(|(state, &rest)| {
+        let interval = Interval {
+            state,
+            flags: flag::REST,
+            since_ns: end.start_ns,
+            length_ns: 0,
+            syscall: None,
+            args: [0; 3],
+            other: Other::default(),
+            place: String::new(),
+        };
+        (event_of(state), rest, interval.to_bytes())
+    });
+    let totals = Totals {
+        start_ns: end.start_ns,
+        end_ns: end.end_ns,
+        total_ns: end.total_ns,
+        switches: end.switches,
+        flags: end.flags,
+        comm: String::from_utf8_lossy(&end.comm).into_owned(),
+        preemptions: end.preemptions,
+        migrations: end.migrations,
+        faults: end.faults,
+    };
+    let totals = (event_of(State::On), end.total_ns[Kind::On as usize], totals.to_bytes());
+    rests.chain([totals]).collect()
+}
+
 /// Which registers to pass on.
 #[must_use]
 pub fn regs_mask() -> u64 {
     UnwindRegs::perf_mask(Machine::host())
 }
 
-fn event_of(state: State) -> usize {
+/// The event, of [`FILE_EVENTS`], of a thread that is in this state.
+#[must_use]
+pub fn event_of(state: State) -> usize {
     match state {
         State::On => 3,
         State::Runnable => 1,
@@ -350,6 +359,25 @@ fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
         return (None, [0; 3]);
     }
     (u32::try_from(number).ok(), [word(regs, 14), word(regs, 13), word(regs, 12)])
+}
+
+/// The first arguments of the system call that a thread waits in, by its registers as perf copies them; 0 outside of
+/// one. On x86 the entry code has put -ENOSYS where the number was.
+#[must_use]
+pub fn call_args(sample: &Sample<'_>) -> [u64; 3] {
+    const NO_SYSTEM_CALL: u64 = (-38i64).cast_unsigned();
+    let Some(regs) = sample.regs_user else { return [0; 3] };
+    let values: Vec<u64> = regs.values.iter().collect();
+    let of = |bit: u32| {
+        let before = (regs.mask & ((1 << bit) - 1)).count_ones() as usize;
+        values.get(before).copied().filter(|_| regs.mask >> bit & 1 == 1)
+    };
+    let (is_call, places) = if cfg!(target_arch = "x86_64") {
+        (of(0) == Some(NO_SYSTEM_CALL), [5, 4, 3])
+    } else {
+        (true, [0, 1, 2])
+    };
+    if is_call { places.map(|bit| of(bit).unwrap_or(0)) } else { [0; 3] }
 }
 
 // Layout: struct pt_regs { user_pt_regs { regs[31] sp pc pstate } orig_x0 syscallno … }; perf: X0…X29 LR SP PC

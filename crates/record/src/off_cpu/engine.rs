@@ -32,8 +32,9 @@ const TRACEPOINTS: [(&str, &str); 5] = [
 ];
 
 /// Off-CPU samples a second (of all threads) above which the period grows: each costs 13 µs in the kernel on a virtual
-/// machine, and as much again to unwind and write; so this is about 1 % of one CPU.
-const MANY_SAMPLES_PER_SECOND: u64 = 400;
+/// machine, and as much again to unwind and write; so this is less than 1 % of one CPU; and at 100,000 switches a
+/// second it is about half a byte a switch.
+const MANY_SAMPLES_PER_SECOND: u64 = 250;
 /// The longest period the engine falls back to.
 const MAX_PERIOD_NS: u64 = 200_000_000;
 
@@ -44,6 +45,7 @@ pub type Counts = [u64; COUNT_NAMES.len()];
 pub struct Engine {
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
+    ends: RingBuf<MapData>,
     control: Control,
     copies_in_iterators: bool,
     checked_ns: u64,
@@ -57,13 +59,28 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Loads and attaches, and starts the clocks of the threads in `scope` that exist already.
+    /// [`Engine::load`] and [`Engine::begin`] in one.
     pub fn start(scope: &Scope, options: &Options) -> Result<Self, Error> {
-        let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: error.to_string() })?;
-        let (mut ebpf, copies_in_iterators, on_switch) = load_any(&btf, options)?;
+        let mut engine = Self::load(scope, options)?;
+        engine.begin(&mut |_| {})?;
+        Ok(engine)
+    }
+
+    /// Loads and attaches. What the targets fork is followed from here on; no clock runs yet.
+    pub fn load(scope: &Scope, options: &Options) -> Result<Self, Error> {
+        let pid_namespace = super::own_pid_namespace();
+        // The loader can't be kept from reading the kernel's types for itself: let both be done at once.
+        let (btf, loader) = std::thread::scope(|scope| {
+            let loader = scope.spawn(EbpfLoader::new);
+            (Btf::from_sys_fs(), loader.join())
+        });
+        let btf = btf.map_err(|error| Error::NoBtf { reason: chain(&error) })?;
+        let mut loader = loader.unwrap_or_else(|_| EbpfLoader::new());
+        let (mut ebpf, copies_in_iterators, on_switch) =
+            load_any(&btf, options, &mut loader, &pid_namespace)?;
         let control = Control {
             period_ns: options.period_ns.max(1),
-            end_ns: 0,
+            end_ns: layout::NOT_BEGUN,
             whom: match scope {
                 Scope::System => Whom::All,
                 Scope::Threads(_) => Whom::Threads,
@@ -80,25 +97,25 @@ impl Engine {
             let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
             program.attach().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
         }
-        let ring = ebpf.take_map("ring").ok_or(Error::Map { map: "ring", reason: "missing".to_owned() })?;
-        let ring = RingBuf::try_from(ring).map_err(|error| map_error("ring", &error))?;
-        let mut engine = Self {
-            ebpf,
-            ring,
-            control,
-            copies_in_iterators,
-            checked_ns: Clock::Monotonic.now_ns(),
-            checked_samples: 0,
-        };
-        engine.run_iterator("seed", &mut |_| {})?;
-        Ok(engine)
+        let (ring, ends) = (take_ring(&mut ebpf, "ring")?, take_ring(&mut ebpf, "ends")?);
+        let checked_ns = Clock::Monotonic.now_ns();
+        Ok(Self { ebpf, ring, ends, control, copies_in_iterators, checked_ns, checked_samples: 0 })
     }
 
-    /// Hands out what waits in the ring; never blocks.
+    /// Starts the clocks: of the threads in the scope that exist, now; of a command, with its exec.
+    pub fn begin(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Error> {
+        self.control.end_ns = 0;
+        set_control(&mut self.ebpf, self.control)?;
+        self.run_iterator("seed", sink)
+    }
+
+    /// Hands out what waits in the rings; never blocks.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
-        while let Some(item) = self.ring.next() {
-            if let Some(record) = layout::parse(&item) {
-                sink(record);
+        for ring in [&mut self.ring, &mut self.ends] {
+            while let Some(item) = ring.next() {
+                if let Some(record) = layout::parse(&item) {
+                    sink(record);
+                }
             }
         }
     }
@@ -164,13 +181,23 @@ impl Engine {
         program.fd().ok().map(ProgramFd::as_fd)
     }
 
+    /// True while a process or thread of the scope lives; always, for the whole system.
+    #[must_use]
+    pub fn has_targets(&self) -> bool {
+        if self.control.whom == Whom::All {
+            return true;
+        }
+        let map = self.ebpf.map("targets").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
+        map.is_none_or(|map| map.keys().next().is_some())
+    }
+
     /// The period in use.
     #[must_use]
     pub fn period_ns(&self) -> u64 {
         self.control.period_ns
     }
 
-    /// Reads an iterator to its end. It says "again" when the ring is full: then the ring is emptied first.
+    /// Reads an iterator to its end, and empties the rings after some threads each.
     fn run_iterator(&mut self, which: &'static str, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Error> {
         let name = match (which, self.copies_in_iterators) {
             ("seed", true) => "seed_copying",
@@ -209,14 +236,20 @@ struct Form {
 }
 
 /// The newest form the kernel takes, whether iterators may sleep (5.18), and the program of `sched_switch`.
-fn load_any(btf: &Btf, options: &Options) -> Result<(Ebpf, bool, &'static str), Error> {
+fn load_any<'a>(
+    btf: &Btf,
+    options: &Options,
+    loader: &mut EbpfLoader<'a>,
+    pid_namespace: &'a u32,
+) -> Result<(Ebpf, bool, &'static str), Error> {
     let kernel_btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
     let object = later::resolved(OBJECT, &kernel_btf);
     let newest = object.as_deref().map(|object| (object, Form { has_prev_state: true, later: true }));
     let older = [true, false].map(|has_prev_state| (OBJECT, Form { has_prev_state, later: false }));
     let mut refused = None;
     for (object, form) in newest.into_iter().chain(older) {
-        match load(btf, options, object, form) {
+        configure(loader, options, form, pid_namespace);
+        match load(btf, loader, (object, form)) {
             Ok(mut ebpf) => {
                 let copying = load_iterators(&mut ebpf, btf)?;
                 return Ok((ebpf, copying, SWITCH_PROGRAMS[usize::from(form.later)]));
@@ -244,22 +277,25 @@ fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<bool, Error> {
     Ok(copying)
 }
 
-fn load(btf: &Btf, options: &Options, object: &[u8], form: Form) -> Result<Ebpf, Error> {
-    let (prev_state, later) = (u32::from(form.has_prev_state), u32::from(form.later));
-    let pid_ns = super::own_pid_namespace();
-    let mut ebpf = EbpfLoader::new()
-        .btf(Some(btf))
+fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &Options, form: Form, pid_namespace: &'a u32) {
+    static NO_OR_YES: [u32; 2] = [0, 1];
+    let flag = |is: bool| &NO_OR_YES[usize::from(is)];
+    loader
+        .override_global("has_prev_state", flag(form.has_prev_state), true)
+        .override_global("stacks_later", flag(form.later), true)
+        .override_global("pid_ns_inum", pid_namespace, true)
+        .override_global("regs_bytes", &super::REGS_BYTES, true);
+    loader
         .allow_unsupported_maps()
-        .override_global("has_prev_state", &prev_state, true)
-        .override_global("stacks_later", &later, true)
-        .override_global("pid_ns_inum", &pid_ns, true)
-        .override_global("regs_bytes", &super::REGS_BYTES, true)
         .map_max_entries("slots", options.slots)
         .map_max_entries("slot_works", options.slots)
         .map_max_entries("free_slots", options.slots)
         .map_max_entries("ring", options.ring_bytes)
-        .load(object)
-        .map_err(|error| load_error("object", &error))?;
+        .map_max_entries("ends", options.ring_bytes);
+}
+
+fn load(btf: &Btf, loader: &mut EbpfLoader<'_>, (object, form): (&[u8], Form)) -> Result<Ebpf, Error> {
+    let mut ebpf = loader.load(object).map_err(|error| load_error("object", &error))?;
     let on_switch = (SWITCH_PROGRAMS[usize::from(form.later)], "sched_switch");
     for (name, tracepoint) in std::iter::once(on_switch).chain(TRACEPOINTS) {
         let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
@@ -291,6 +327,11 @@ fn fill_free_slots(ebpf: &mut Ebpf, slots: u32) -> Result<(), Error> {
         map.push(slot, 0).map_err(|error| map_error("free_slots", &error))?;
     }
     Ok(())
+}
+
+fn take_ring(ebpf: &mut Ebpf, name: &'static str) -> Result<RingBuf<MapData>, Error> {
+    let map = ebpf.take_map(name).ok_or(Error::Map { map: name, reason: "missing".to_owned() })?;
+    RingBuf::try_from(map).map_err(|error| map_error(name, &error))
 }
 
 fn add_targets(ebpf: &mut Ebpf, scope: &Scope) -> Result<(), Error> {

@@ -57,18 +57,19 @@ pub const STACK_MAX_BYTES: usize = 24576;
 /// Bytes of an [`OffRecord`] before its stack.
 pub const HEAD_BYTES: usize = 112 + KSTACK_FRAMES * 8 + REGS_BYTES;
 /// Bytes of an [`EndRecord`].
-pub const END_BYTES: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 16;
+pub const END_BYTES: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 24 + 16;
 /// Per-CPU counters, in the order of `COUNT_*`.
-pub const COUNT_NAMES: [&str; 9] = [
+pub const COUNT_NAMES: [&str; 10] = [
     "switch-ins not shown by the kernel",
     "samples",
     "wakers",
     "stack copies",
-    "lost samples",
-    "lost totals",
-    "lost wakers",
-    "threads without room for a stack",
-    "threads not followed",
+    "samples lost, the ring was full: their time counts, without stack",
+    "threads' totals lost, the ring was full: their time is missing",
+    "wakers' stacks lost, the ring was full",
+    "times no room was left to keep a user stack",
+    "threads not followed, no memory: their time is missing",
+    "user stacks left out, the ring was full",
 ];
 
 const REC_SAMPLE: u32 = 1;
@@ -216,6 +217,12 @@ pub struct EndRecord {
     pub pid: u32,
     /// Bits of [`flag`].
     pub flags: u32,
+    /// Of `switches`, those at which it could have gone on.
+    pub preemptions: u32,
+    /// Times it got another CPU than it had before.
+    pub migrations: u64,
+    /// Page faults without and with a wait for a disk.
+    pub faults: [u64; 2],
     /// Its kernel name at the end.
     pub comm: Vec<u8>,
 }
@@ -266,9 +273,15 @@ fn parse_end(bytes: &[u8]) -> EndRecord {
         tid: u32_at(bytes, 32 + KIND_COUNT * 16),
         pid: u32_at(bytes, 36 + KIND_COUNT * 16),
         flags: u32_at(bytes, 40 + KIND_COUNT * 16),
-        comm: until_nul(&bytes[48 + KIND_COUNT * 16..64 + KIND_COUNT * 16]).to_vec(),
+        preemptions: u32_at(bytes, 44 + KIND_COUNT * 16),
+        migrations: u64_at(bytes, 48 + KIND_COUNT * 16),
+        faults: [u64_at(bytes, 56 + KIND_COUNT * 16), u64_at(bytes, 64 + KIND_COUNT * 16)],
+        comm: until_nul(&bytes[72 + KIND_COUNT * 16..88 + KIND_COUNT * 16]).to_vec(),
     }
 }
+
+/// Targets are followed already, but no clock runs.
+pub const NOT_BEGUN: u64 = 1;
 
 /// `WHOM_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,7 +299,7 @@ pub enum Whom {
 pub struct Control {
     /// Off-CPU ns per sample of a thread.
     pub period_ns: u64,
-    /// Not 0: nothing counts after this moment.
+    /// Not 0: nothing counts after this moment, or [`NOT_BEGUN`].
     pub end_ns: u64,
     /// Which threads have a clock.
     pub whom: Whom,
@@ -412,7 +425,11 @@ mod tests {
             ("tid", 32 + KIND_COUNT * 16),
             ("tgid", 36 + KIND_COUNT * 16),
             ("flags", 40 + KIND_COUNT * 16),
-            ("comm", 48 + KIND_COUNT * 16),
+            ("preemptions", 44 + KIND_COUNT * 16),
+            ("migrations", 48 + KIND_COUNT * 16),
+            ("minor_faults", 56 + KIND_COUNT * 16),
+            ("major_faults", 64 + KIND_COUNT * 16),
+            ("comm", 72 + KIND_COUNT * 16),
             ("", END_BYTES),
         ] {
             assert_eq!(offset(&end, field), at, "end_record.{field}");
@@ -446,6 +463,7 @@ mod tests {
             ("REC_SAMPLE", REC_SAMPLE as usize),
             ("REC_WAKER", REC_WAKER as usize),
             ("REC_END", REC_END as usize),
+            ("NOT_BEGUN", NOT_BEGUN as usize),
         ] {
             assert_eq!(constant(name), value, "{name}");
         }

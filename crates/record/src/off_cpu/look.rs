@@ -160,13 +160,15 @@ fn watch(threads: &mut FxHashMap<u32, Watched>, pid: u32, tid: u32) {
     if threads.contains_key(&tid) || threads.len() >= MAX_THREADS {
         return;
     }
-    let open = |file: &str| File::open(format!("/proc/{pid}/task/{tid}/{file}")).ok();
-    if let (Some(schedstat), Some(syscall)) = (open("schedstat"), open("syscall")) {
-        threads.insert(tid, Watched { pid, schedstat, syscall, runs: None });
-    }
+    threads.extend(Watched::open(pid, tid).map(|thread| (tid, thread)));
 }
 
 impl Watched {
+    fn open(pid: u32, tid: u32) -> Option<Self> {
+        let open = |file: &str| File::open(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+        Some(Self { pid, schedstat: open("schedstat")?, syscall: open("syscall")?, runs: None })
+    }
+
     /// How often the thread has got a CPU; `None` if it is gone.
     fn runs_now(&self) -> Option<u64> {
         let text = read_text(&self.schedstat)?;
@@ -185,7 +187,7 @@ fn look(tid: u32, thread: &Watched, runs: u64, memories: &mut FxHashMap<u32, Opt
         return None;
     }
     let dir = format!("/proc/{pid}/task/{tid}");
-    let letter = state_letter(&std::fs::read(format!("{dir}/stat")).ok()?)?;
+    let letter = proc::state_letter(&std::fs::read(format!("{dir}/stat")).ok()?)?;
     let place = std::fs::read_to_string(format!("{dir}/wchan")).unwrap_or_default();
     let is_same = thread.runs_now() == Some(runs);
     let state = match letter {
@@ -195,6 +197,59 @@ fn look(tid: u32, thread: &Watched, runs: u64, memories: &mut FxHashMap<u32, Opt
     };
     let place = if is_same && place != "0" { place } else { String::new() };
     Some(Look { pid, tid, time_ns, since_last_ns: 0, state, syscall, args, place, pc, sp, stack })
+}
+
+/// A look at every thread of `scope`, waiting or not: those that are ready or run have the state [`State::On`]. Of a
+/// command, which has not begun, there is none.
+pub fn everyone(scope: &Scope, sink: &mut dyn FnMut(&Look)) {
+    let pids = match scope {
+        Scope::Command(_) => return,
+        Scope::System => proc::pids(),
+        Scope::Processes(pids) => pids.clone(),
+        Scope::Threads(tids) => tids.iter().filter_map(|&tid| proc::status(tid)).map(|of| of.tgid).collect(),
+    };
+    let is_wanted = |tid: &u32| !matches!(scope, Scope::Threads(tids) if !tids.contains(tid));
+    let mut memories = FxHashMap::default();
+    for pid in pids {
+        for tid in proc::threads(pid).unwrap_or_default().into_iter().filter(is_wanted) {
+            if let Some(look) = look_anyway(pid, tid, &mut memories) {
+                sink(&look);
+            }
+        }
+        memories.clear();
+    }
+}
+
+/// A look, at least by the letter of its state.
+fn look_anyway(pid: u32, tid: u32, memories: &mut FxHashMap<u32, Option<File>>) -> Option<Look> {
+    let time_ns = Clock::Monotonic.now_ns();
+    let opened = Watched::open(pid, tid);
+    let waits = opened.and_then(|thread| look(tid, &thread, thread.runs_now()?, memories));
+    let letter = proc::state_letter(&std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)?;
+    let state = match letter {
+        b'S' => State::Sleep,
+        b'D' => State::Disk,
+        b'I' => State::Idle,
+        b'T' | b't' | b'P' => State::Stopped,
+        b'R' => State::On,
+        _ => return None,
+    };
+    match waits {
+        Some(look) if state != State::On => Some(Look { state, ..look }),
+        _ => Some(Look {
+            pid,
+            tid,
+            time_ns,
+            since_last_ns: 0,
+            state,
+            syscall: None,
+            args: [0; 3],
+            place: String::new(),
+            pc: 0,
+            sp: 0,
+            stack: Vec::new(),
+        }),
+    }
 }
 
 /// A line of `/proc/TID/syscall`.
@@ -223,12 +278,6 @@ pub fn parse_syscall(text: &str) -> Option<Call> {
     let (&sp, args) = rest.split_last()?;
     let args = std::array::from_fn(|i| args.get(i).copied().unwrap_or(0));
     Some(Call { syscall: u32::try_from(number).ok(), args, sp, pc })
-}
-
-/// The state in `/proc/TID/stat`: the letter behind the last parenthesis, for a name may hold some.
-fn state_letter(stat: &[u8]) -> Option<u8> {
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
-    stat.get(end + 2).copied()
 }
 
 fn read_text(file: &File) -> Option<String> {
@@ -260,7 +309,7 @@ mod tests {
         for text in ["running", "", "230", "x 0x1 0x2"] {
             assert_eq!(parse_syscall(text), None, "{text}");
         }
-        assert_eq!(state_letter(b"7 (a) (b)) D 1 7"), Some(b'D'));
+        assert_eq!(proc::state_letter(b"7 (a) (b)) D 1 7"), Some(b'D'));
     }
 
     #[test]

@@ -4,11 +4,14 @@
 //! records look as if the kernel had written them, with registers and a piece of stack, and are unwound like all
 //! others.
 
+pub mod clock;
 pub mod convert;
 mod engine;
 pub mod later;
 pub mod layout;
 pub mod look;
+pub mod switches;
+pub mod tracepoints;
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -22,6 +25,8 @@ pub use convert::{Encoder, WakerJoin};
 pub use engine::{Counts, Engine};
 pub use layout::{EndRecord, Kind, OffRecord, Record};
 pub use look::Looker;
+pub use switches::Switches;
+pub use tracepoints::Tracepoints;
 
 /// The engine of one recording, its records turned into samples for the unwinding thread.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub struct OffCpu {
 pub enum Source {
     /// BPF programs: exact. Tier A.
     Engine(Box<Engine>),
+    /// Tracepoints in perf's rings: here only the threads that live already are told, once. Tier B.
+    Tracepoints(Option<Scope>),
     /// Looks at /proc, beside switch records. Tier C.
     Looker(Looker),
 }
@@ -49,10 +56,36 @@ impl OffCpu {
         Self { source, encoder: Encoder::new(attr), grown: FxHashMap::default(), first_period_ns }
     }
 
+    /// The clocks of what lives already start now.
+    pub fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let encoder = &self.encoder;
+        match &mut self.source {
+            Source::Engine(engine) => engine.begin(&mut |record| encoder.encode(&record, out)),
+            Source::Tracepoints(scope) => {
+                if let Some(scope) = scope.take() {
+                    look::everyone(&scope, &mut |look| encoder.encode_look(look, out));
+                }
+                Ok(())
+            }
+            Source::Looker(_) => Ok(()),
+        }
+    }
+
+    /// True if the engine knows that a target, or what one has forked, lives.
+    #[must_use]
+    pub fn has_targets(&self) -> bool {
+        if let Source::Engine(engine) = &self.source { engine.has_targets() } else { false }
+    }
+
     /// Polls no less often than this.
     #[must_use]
     pub fn interval(&self) -> Option<Duration> {
-        if let Source::Looker(looker) = &self.source { Some(looker.interval()) } else { None }
+        match &self.source {
+            Source::Engine(_) => None,
+            // Rings fill quickly: hundreds of bytes a switch, whoever switches.
+            Source::Tracepoints(_) => Some(Duration::from_millis(10)),
+            Source::Looker(looker) => Some(looker.interval()),
+        }
     }
 
     /// Appends what waits in the ring as sample records, and grows the copies of processes whose stacks were cut.
@@ -61,6 +94,7 @@ impl OffCpu {
         let engine = match &mut self.source {
             Source::Engine(engine) => engine,
             Source::Looker(looker) => return looker.poll(&mut |look| encoder.encode_look(look, out)),
+            Source::Tracepoints(_) => return,
         };
         engine.poll(&mut |record| encoder.encode(&record, out));
         let cut = std::mem::take(&mut *cut_processes.lock().expect("invariant: no panic while held"));
@@ -93,7 +127,7 @@ impl OffCpu {
 
 /// Indices of [`layout::COUNT_NAMES`] that a user should hear of.
 fn losses(counts: &Counts) -> impl Iterator<Item = Notice> {
-    const TOLD: [usize; 5] = [4, 5, 6, 7, 8];
+    const TOLD: [usize; 6] = [4, 5, 6, 7, 8, 9];
     let lost = TOLD.map(|i| (counts[i], layout::COUNT_NAMES[i]));
     lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| Notice::OffCpuLost(count, what))
 }
@@ -111,6 +145,17 @@ pub enum Scope {
     Threads(Vec<u32>),
 }
 
+/// How time off the CPU is had, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// A: BPF programs.
+    Engine,
+    /// B: the scheduler's tracepoints on all CPUs.
+    Tracepoints,
+    /// C: switch records, and looks at /proc.
+    Looks,
+}
+
 /// How to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -122,11 +167,22 @@ pub struct Options {
     pub slots: u32,
     /// Size of the ring buffer, a power of two.
     pub ring_bytes: u32,
+    /// No better tier than this is tried.
+    pub best: Tier,
+    /// The tracepoints that stand in for the engine; set by the recording itself, where BPF is denied.
+    pub tracepoints: Option<Tracepoints>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { period_ns: 1_000_000, stack_bytes: 8192, slots: 512, ring_bytes: 8 << 20 }
+        Self {
+            period_ns: 1_000_000,
+            stack_bytes: 8192,
+            slots: 512,
+            ring_bytes: 8 << 20,
+            best: Tier::Engine,
+            tracepoints: None,
+        }
     }
 }
 
@@ -134,6 +190,12 @@ impl Default for Options {
 //
 // Source: arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h (struct pt_regs).
 const REGS_BYTES: u32 = if cfg!(target_arch = "x86_64") { 168 } else { 272 };
+
+/// True in a pid namespace of our own: the kernel's payloads tell other ids there than its records.
+#[must_use]
+pub fn is_nested() -> bool {
+    own_pid_namespace() != 0
+}
 
 /// The inode of our pid namespace; 0 if it is the initial one.
 fn own_pid_namespace() -> u32 {

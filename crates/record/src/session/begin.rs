@@ -4,7 +4,7 @@ use perfdata::{Event, WriterOpts};
 
 use crate::error::Error;
 use crate::features;
-use crate::off_cpu::{self, Engine, Scope};
+use crate::off_cpu::Scope;
 use crate::open::{Places, Start};
 use crate::opts::{Delay, RecordOpts};
 use crate::proc;
@@ -24,21 +24,13 @@ pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Pla
         (Whom::Command, None) => Err(Error::NoTarget),
         (Whom::Command, Some(child)) => {
             let start = if by_exec { Start::OnExec } else { Start::ByHand };
-            Ok((Places { tids: vec![child.pid()], cpus, cgroup }, start))
+            Ok((Places { tids: vec![child.pid()], cpus, cgroup, beside: Vec::new() }, start))
         }
-        (Whom::System, _) => Ok((Places { tids: Vec::new(), cpus, cgroup }, Start::ByHand)),
-        _ => Ok((Places { tids: opts.target.threads()?, cpus, cgroup }, Start::ByHand)),
+        (Whom::System, _) => {
+            Ok((Places { tids: Vec::new(), cpus, cgroup, beside: Vec::new() }, Start::ByHand))
+        }
+        _ => Ok((Places { tids: opts.target.threads()?, cpus, cgroup, beside: Vec::new() }, Start::ByHand)),
     }
-}
-
-/// Starts the off-CPU engine if it is wanted.
-pub(super) fn start_engine(
-    opts: &RecordOpts,
-    child: Option<&Child>,
-    places: &Places,
-) -> Option<Result<Engine, off_cpu::Error>> {
-    let options = opts.off_cpu.as_ref()?;
-    Some(Engine::start(&scope_of(opts, child, places), options))
 }
 
 /// Whose time off the CPU is wanted.
@@ -94,7 +86,7 @@ pub(super) fn describe(
 }
 
 /// The processes of these threads, ascending.
-fn processes_of(tids: &[u32]) -> Vec<u32> {
+pub(super) fn processes_of(tids: &[u32]) -> Vec<u32> {
     let mut pids: Vec<u32> = tids.iter().filter_map(|&t| proc::status(t)).map(|s| s.tgid).collect();
     pids.sort_unstable();
     pids.dedup();

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::features;
 use crate::opts::{Output, RecordOpts};
 use crate::queue::Spilled;
-use crate::summary::{Notice, RecorderUse, RunSummary};
+use crate::summary::{CounterValue, Notice, RecorderUse, RunSummary};
 use crate::sys::signal::SIGCHLD;
 use crate::sys::{Child, Poller, mem};
 use crate::worker::{Finished, Traced};
@@ -24,7 +24,7 @@ pub(super) struct Ending {
     /// The end, in ns of the recording's clock.
     pub time_ns: u64,
     /// The counters at that moment.
-    pub counters: Vec<crate::summary::CounterValue>,
+    pub counters: Vec<CounterValue>,
 }
 
 impl Recording<'_> {
@@ -73,6 +73,7 @@ impl Recording<'_> {
         {
             notices.push(Notice::WriteStopped(error.to_string()));
         }
+        let counters = counted(finished.account.counters(), end.counters);
         let (threads, lost, quality) = finished.account.finish(end.time_ns);
         let used = mem::own_use();
         let (user_ns, system_ns, peak_memory_bytes) = (used.user_ns, used.system_ns, used.peak_memory_bytes);
@@ -80,7 +81,7 @@ impl Recording<'_> {
             child_pid: child.as_ref().map(Child::pid),
             exit: ending,
             wall_ns: end.wall_ns,
-            counters: end.counters,
+            counters,
             threads,
             quality,
             lost,
@@ -98,6 +99,13 @@ impl Recording<'_> {
             frequency_hz: setup.plan.file.first().filter(|e| e.attr.is_freq()).map(|e| e.attr.sample_period),
         })
     }
+}
+
+/// What was counted by events, and before it what only the off-CPU engine has told.
+fn counted(mut told: Vec<CounterValue>, by_events: Vec<CounterValue>) -> Vec<CounterValue> {
+    told.retain(|counter| by_events.iter().all(|other| other.name != counter.name));
+    told.extend(by_events);
+    told
 }
 
 /// What the user should hear of stacks that waited on disk.

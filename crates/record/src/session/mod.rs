@@ -3,6 +3,7 @@
 
 mod begin;
 mod end;
+mod tier;
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -13,19 +14,21 @@ use std::time::{Duration, Instant};
 use crate::attach;
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
-use crate::followed::{self, Followed};
-use crate::off_cpu::{Looker, OffCpu, Source};
+use crate::followed::Followed;
+use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
 use crate::open::{Opened, Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
+use crate::proc;
 use crate::pt::pieces;
 use crate::queue::{Limits, Queue, Room};
-use crate::setup::{self, Setup};
+use crate::setup::Setup;
 use crate::summary::{Notice, RunSummary};
 use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
 use crate::sys::{Child, ExitKind, Poller, SignalReader, mem};
 use crate::target::Whom;
-use crate::totals::Totals;
+use crate::totals::{Counted, Totals};
 use crate::worker::{Finished, Shared, Worker};
+use tier::OpenedTier;
 
 /// The rings are looked at no less often, so that files of short processes are found while they live; more often
 /// while stacks are deeper than their copies, so that memory still holds what was copied.
@@ -51,40 +54,29 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     };
     // Before the engine, for a target that is not there; and after it, for it takes its time to start.
     let (listed, _) = begin::places_of(opts, child.as_ref())?;
-    let mut engine = begin::start_engine(opts, child.as_ref(), &listed);
+    let engine = tier::load_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
-    let mut opts = opts.clone();
-    let mut looker = None;
-    if let Some(Err(_)) = &engine {
-        // The next best: when threads ran is in switch records, why they waited in /proc, which need no rights.
-        looker = Looker::new(&begin::scope_of(&opts, child.as_ref(), &places));
-        opts.off_cpu = opts.off_cpu.filter(|_| looker.is_some());
-        opts.extra.switches = true;
-    }
+    let opened = tier::open(opts, engine, child.as_ref(), (&mut places, start))?;
+    let OpenedTier { opts, setup, start, followed, source, switches } = opened;
     let opts = &opts;
-    let by_cpu = engine.as_mut().and_then(|engine| followed::open(opts, engine.as_mut().ok()?));
-    let (mut setup, start, follows) = match by_cpu {
-        Some(setup) => (setup, Start::ByHand, true),
-        None => (setup::open(opts, &mut places, start)?, start, false),
-    };
-    let totals = if opts.summary { totals(opts, &places, start, &setup) } else { Totals::none() };
-    let off_cpu = match (engine, setup.plan.off_cpu) {
-        (Some(Ok(engine)), Some(attr)) => Some(OffCpu::new(Source::Engine(Box::new(engine)), attr)),
-        (Some(Err(error)), attr) => {
-            setup.notices.push(Notice::NoOffCpu(error.to_string()));
-            looker.zip(attr).map(|(looker, attr)| OffCpu::new(Source::Looker(looker), attr))
+    let counted = match &source {
+        _ if !opts.summary => Totals::none(),
+        Some(Source::Engine(_)) if followed.is_some() => {
+            Totals::open(&places, start, setup.kernel, opts.clock, Counted::Hardware)
         }
-        _ => None,
+        _ => totals(opts, &places, start, &setup),
     };
-    let followed = if follows { Some(Followed::new(places.tids.iter().copied())) } else { None };
-    let prepared = Prepared { places, setup, totals, off_cpu, followed };
+    let off_cpu = source.zip(setup.plan.off_cpu).map(|(source, attr)| OffCpu::new(source, attr));
+    let roots =
+        if followed.is_some() && opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
+    let prepared = Prepared { places, setup, totals: counted, off_cpu, followed, switches, roots };
     Recording::begin(opts, signals, child, prepared)?.run(start)
 }
 
 /// Counters for all that is recorded, and for what began while they were opened.
 fn totals(opts: &RecordOpts, places: &Places, start: Start, setup: &Setup) -> Totals {
-    let mut totals = Totals::open(places, start, setup.kernel, opts.clock);
-    if opts.target.is_attached() {
+    let mut totals = Totals::open(places, start, setup.kernel, opts.clock, Counted::All);
+    if opts.target.is_attached() && setup.plan.tracepoints.is_none() {
         while totals.adopt(&attach::forks(&setup.opened, &setup.plan)) {}
     }
     totals
@@ -106,6 +98,9 @@ struct Prepared {
     totals: Totals,
     off_cpu: Option<OffCpu>,
     followed: Option<Followed>,
+    switches: Option<(Switches, Tracepoints)>,
+    /// Threads to which we attached by events of whole CPUs, which do not tell when they have ended.
+    roots: Vec<u32>,
 }
 
 struct Recording<'o> {
@@ -122,6 +117,8 @@ struct Recording<'o> {
     worker: JoinHandle<Finished>,
     /// Of each ring: the counter whose end is watched; `None` when all its tasks have ended.
     watched: Vec<Option<usize>>,
+    /// As in [`Prepared`].
+    roots: Vec<u32>,
     ending: Option<ExitKind>,
     interrupted: bool,
 }
@@ -133,16 +130,19 @@ impl<'o> Recording<'o> {
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
-        let Prepared { places, mut setup, totals, off_cpu, followed } = prepared;
+        let Prepared { places, mut setup, totals, off_cpu, followed, switches, roots } = prepared;
         let shared = Shared::new(spill_queue(&opts.output));
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let layouts = Layouts::new(&setup.plan, ids);
         let sink =
             crate::output::Sink::create(&opts.output, begin::writer_opts(opts, &setup), opts.max_size_bytes)?;
-        let switches = opts.extra.switches || setup.trace.is_some();
-        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), switches)
+        let writes_switches = opts.extra.switches || setup.trace.is_some();
+        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), writes_switches)
             .watched(opts.watch.clone());
         worker.only(followed);
+        if let Some((switches, points)) = switches {
+            worker.clocked(switches, points);
+        }
         begin::describe(opts, (&places, &mut setup), child.as_ref(), &mut worker, |rings| {
             shared.queue.push(drain(rings, &layouts, false));
         });
@@ -167,6 +167,7 @@ impl<'o> Recording<'o> {
             step: 0,
             worker,
             watched,
+            roots,
             ending: None,
             interrupted: false,
         };
@@ -188,6 +189,7 @@ impl<'o> Recording<'o> {
         if start == Start::ByHand && self.opts.delay == Delay::None {
             self.enable()?;
         } else if start == Start::OnExec {
+            self.begin_clocks();
             self.started();
         }
         if let Some(child) = &mut self.child
@@ -229,7 +231,18 @@ impl<'o> Recording<'o> {
         Err(Error::Exec { command, source })
     }
 
-    fn enable(&self) -> Result<(), Error> {
+    /// The clocks of time off the CPU begin; should they not, all else is recorded still.
+    fn begin_clocks(&mut self) {
+        let Some(off_cpu) = &mut self.off_cpu else { return };
+        let mut bytes = Vec::new();
+        if let Err(error) = off_cpu.begin(&mut bytes) {
+            self.setup.notices.push(Notice::NoOffCpu(error.to_string()));
+        }
+        self.shared.queue.push(bytes);
+    }
+
+    fn enable(&mut self) -> Result<(), Error> {
+        self.begin_clocks();
         self.started();
         self.totals.enable();
         self.setup.opened.enable(&self.setup.plan, self.step).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
@@ -268,7 +281,7 @@ impl<'o> Recording<'o> {
                 // Not only when told: a signal may have gone to a thread that does not block it.
                 self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
             }
-            let targets_gone = self.child.is_none() && self.watched.iter().all(Option::is_none);
+            let targets_gone = self.child.is_none() && self.are_targets_gone();
             if self.ending.is_some() || targets_gone || (self.interrupted && self.child.is_none()) {
                 return Ok(());
             }
@@ -322,6 +335,15 @@ impl<'o> Recording<'o> {
                 self.shared.queue.push(piece);
             }
         }
+    }
+
+    /// True when nothing can be recorded any more.
+    fn are_targets_gone(&self) -> bool {
+        if self.roots.is_empty() {
+            return self.watched.iter().all(Option::is_none);
+        }
+        let has_forked = || self.off_cpu.as_ref().is_some_and(OffCpu::has_targets);
+        !self.roots.iter().any(|&tid| proc::is_alive(tid)) && !has_forked()
     }
 
     fn hung_up(&mut self, ring: usize) {

@@ -1,0 +1,295 @@
+//! One thread's wall clock, put together from switches and wake-ups (tier B).
+//!
+//! Conservation: the totals by state add up to the thread's life; of each state, weights of samples + carry = total.
+
+use perfdata::off_cpu::{Interval, Other, State, flag};
+
+use super::layout::EndRecord;
+
+/// Where a thread waits: what a switch with a stack has told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spot {
+    /// Leaf first, with perf's context markers.
+    pub chain: Box<[u64]>,
+    /// The system call, if known.
+    pub syscall: Option<u32>,
+    /// Its first arguments; 0 outside of one.
+    pub args: [u64; 3],
+}
+
+/// A thread under watch.
+#[derive(Debug)]
+pub struct Clock {
+    /// Its process.
+    pub pid: u32,
+    start_ns: u64,
+    since_ns: u64,
+    state: State,
+    /// The state it was found in is a guess: running, or waiting for a CPU.
+    is_guess: bool,
+    /// Records were lost since the interval began: what it was is not known.
+    unsure: bool,
+    wake: Option<(u64, Other)>,
+    preemptor: Other,
+    spot: Option<Spot>,
+    total: [u64; 8],
+    carry: [u64; 8],
+    switches: u64,
+    preemptions: u32,
+    migrations: u64,
+    cpu: Option<u32>,
+    flags: u32,
+}
+
+/// An interval that has ended and stands for some time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// What it stands for, ns.
+    pub weight_ns: u64,
+    /// What it was.
+    pub interval: Interval,
+    /// Where; empty if no stack was taken.
+    pub chain: Box<[u64]>,
+}
+
+impl Clock {
+    /// Begins at `time_ns` in this state.
+    #[must_use]
+    pub fn new(pid: u32, time_ns: u64, state: State, flags: u32) -> Self {
+        Self {
+            pid,
+            start_ns: time_ns,
+            since_ns: time_ns,
+            state,
+            is_guess: flags & flag::OPEN_LEFT != 0 && state == State::On,
+            unsure: false,
+            wake: None,
+            preemptor: Other::default(),
+            spot: None,
+            total: [0; 8],
+            carry: [0; 8],
+            switches: 0,
+            preemptions: 0,
+            migrations: 0,
+            cpu: None,
+            flags,
+        }
+    }
+
+    /// A stack was taken at the switch-out that was told already, or where the thread was found waiting.
+    pub fn stands_at(&mut self, spot: Spot) {
+        if self.state != State::On && self.spot.is_none() {
+            self.spot = Some(spot);
+        }
+    }
+
+    /// It leaves a CPU and is `state` from now on; `next` runs instead.
+    pub fn leave(&mut self, time_ns: u64, (state, cpu): (State, u32), next: impl FnOnce() -> Other) {
+        let before = if self.state == State::On && !self.unsure { State::On } else { State::Unknown };
+        let ns = time_ns.saturating_sub(self.since_ns);
+        self.total[usize::from(before.code())] += ns;
+        self.carry[usize::from(before.code())] += if before == State::On { 0 } else { ns };
+        self.switches += 1;
+        self.cpu = Some(cpu);
+        if state == State::Preempted {
+            self.preemptions += 1;
+            self.preemptor = next();
+        }
+        self.flags &= !(flag::OPEN_LEFT | flag::NEW);
+        self.open(time_ns, state);
+    }
+
+    /// It is woken; only the first wake-up of a wait counts, and a second telling of it adds the waker's stack.
+    pub fn wake(&mut self, time_ns: u64, by: Other) {
+        const SAME_NS: u64 = 100_000;
+        if matches!(self.state, State::On | State::Preempted | State::Runnable) {
+            return;
+        }
+        match &mut self.wake {
+            Some((at, known)) if known.tid == by.tid && time_ns.saturating_sub(*at) < SAME_NS => {
+                if known.chain.is_empty() {
+                    known.chain = by.chain;
+                }
+            }
+            Some(_) => {}
+            None => self.wake = Some((time_ns, by)),
+        }
+    }
+
+    /// It gets a CPU: the wait is over, and what is worth a sample is told.
+    pub fn enter(&mut self, time_ns: u64, cpu: u32, period_ns: u64) -> Vec<Ended> {
+        if self.state == State::On && self.is_guess {
+            self.state = State::Runnable;
+        }
+        let ended = self.end_interval(time_ns, period_ns, 0);
+        if self.cpu.is_some_and(|before| before != cpu) {
+            self.migrations += 1;
+        }
+        self.cpu = Some(cpu);
+        self.flags &= !(flag::OPEN_LEFT | flag::NEW);
+        self.open(time_ns, State::On);
+        ended
+    }
+
+    /// Records were lost: what it does now is not known until its next switch.
+    pub fn lost(&mut self) {
+        self.unsure = true;
+    }
+
+    /// The thread's end (`EXITED`), or the recording's (`OPEN_RIGHT`): the open interval, and all sums.
+    pub fn finish(mut self, tid: u32, time_ns: u64, period_ns: u64, how: u32) -> (Vec<Ended>, EndRecord) {
+        let time_ns = time_ns.max(self.since_ns);
+        let ended = self.end_interval(time_ns, period_ns, how & flag::OPEN_RIGHT);
+        let end = EndRecord {
+            start_ns: self.start_ns,
+            end_ns: time_ns,
+            total_ns: self.total,
+            carry_ns: self.carry,
+            switches: self.switches,
+            tid,
+            pid: self.pid,
+            flags: self.flags & flag::KTHREAD | how,
+            preemptions: self.preemptions,
+            migrations: self.migrations,
+            faults: [0; 2],
+            comm: Vec::new(),
+        };
+        (ended, end)
+    }
+
+    fn open(&mut self, time_ns: u64, state: State) {
+        (self.since_ns, self.state) = (time_ns, state);
+        (self.wake, self.spot) = (None, None);
+        (self.is_guess, self.unsure) = (false, false);
+    }
+
+    fn end_interval(&mut self, time_ns: u64, period_ns: u64, flags: u32) -> Vec<Ended> {
+        let length = time_ns.saturating_sub(self.since_ns);
+        if self.state == State::On || self.unsure {
+            // Got a CPU twice: the switch-out between is lost.
+            let is_on = flags & flag::OPEN_RIGHT != 0 && !self.unsure;
+            let state = if is_on { State::On } else { State::Unknown };
+            self.total[usize::from(state.code())] += length;
+            self.carry[usize::from(state.code())] += if is_on { 0 } else { length };
+            return Vec::new();
+        }
+        let (wake_ns, other) = match self.wake.take() {
+            Some((at, by)) => (at.clamp(self.since_ns, time_ns), by),
+            None => (time_ns, std::mem::take(&mut self.preemptor)),
+        };
+        let woken = if wake_ns < time_ns { flag::WOKEN } else { 0 };
+        let flags = self.flags | flags | woken;
+        let mut ended = Vec::with_capacity(2);
+        let since_ns = self.since_ns;
+        ended.extend(self.interval(self.state, (since_ns, wake_ns), period_ns, (flags, &other)));
+        if woken != 0 {
+            let none = Other { chain: Vec::new(), ..other };
+            ended.extend(self.interval(State::Runnable, (wake_ns, time_ns), period_ns, (flags, &none)));
+        }
+        ended
+    }
+
+    /// Adds an interval to its total. It is told if it is long, or has a stack and the short ones since the last that
+    /// was told have added up to a period: then it stands for them all.
+    fn interval(
+        &mut self,
+        state: State,
+        (since_ns, end_ns): (u64, u64),
+        period_ns: u64,
+        (flags, other): (u32, &Other),
+    ) -> Option<Ended> {
+        let length_ns = end_ns.saturating_sub(since_ns);
+        let at = usize::from(state.code());
+        self.total[at] += length_ns;
+        if state == State::Idle {
+            return None;
+        }
+        let sum = self.carry[at] + length_ns;
+        let weight_ns = match &self.spot {
+            Some(_) if sum >= period_ns => sum,
+            None if length_ns >= period_ns => length_ns,
+            _ => {
+                self.carry[at] = sum;
+                return None;
+            }
+        };
+        self.carry[at] = sum - weight_ns;
+        let spot = self.spot.clone().unwrap_or_default();
+        let (syscall, args, other) = (spot.syscall, spot.args, other.clone());
+        let place = String::new();
+        let interval = Interval { state, flags, since_ns, length_ns, syscall, args, other, place };
+        Some(Ended { weight_ns, interval, chain: spot.chain })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(leaf: u64) -> Spot {
+        Spot { chain: [leaf].into(), ..Spot::default() }
+    }
+
+    fn waker() -> Other {
+        Other { pid: 1, tid: 2, ..Other::default() }
+    }
+
+    /// Weights + carry = total for each state but running, and totals = life.
+    fn check(ended: &[Ended], end: &EndRecord) {
+        assert_eq!(end.total_ns.iter().sum::<u64>(), end.end_ns - end.start_ns, "{end:?}");
+        for state in State::ALL.into_iter().skip(1) {
+            let weights: u64 =
+                ended.iter().filter(|of| of.interval.state == state).map(|of| of.weight_ns).sum();
+            let at = usize::from(state.code());
+            assert_eq!(weights + end.carry_ns[at], end.total_ns[at], "{state:?}");
+        }
+    }
+
+    #[test]
+    fn waits_are_split_at_the_wake_up_and_short_ones_are_carried() {
+        let mut clock = Clock::new(1, 0, State::On, 0);
+        let mut ended = Vec::new();
+        for (at, length) in [(100, 40), (200, 50), (300, 30)] {
+            clock.leave(at, (State::Sleep, 0), Other::default);
+            clock.stands_at(spot(at));
+            clock.wake(at + length - 10, waker());
+            ended.extend(clock.enter(at + length, 1, 70));
+        }
+        clock.leave(400, (State::Preempted, 1), waker);
+        ended.extend(clock.enter(500, 1, 70));
+        let (last, end) = clock.finish(7, 600, 70, flag::OPEN_RIGHT);
+        ended.extend(last);
+        let told: Vec<_> = ended.iter().map(|of| (of.interval.state, of.weight_ns, of.chain.len())).collect();
+        // 30 + 40 of sleep at the second wait; the preemption is long enough by itself, and has no stack.
+        assert_eq!(told, [(State::Sleep, 70, 1), (State::Preempted, 100, 0)]);
+        assert_eq!((end.total_ns[3], end.carry_ns[3], end.total_ns[1], end.migrations), (90, 20, 30, 3));
+        assert_eq!((end.switches, end.preemptions), (4, 1));
+        check(&ended, &end);
+    }
+
+    #[test]
+    fn what_a_lost_record_hides_is_unknown_and_a_second_telling_of_a_wake_up_adds_its_stack() {
+        let mut clock = Clock::new(1, 0, State::On, 0);
+        clock.leave(100, (State::Sleep, 0), Other::default);
+        clock.leave(150, (State::Disk, 0), Other::default);
+        clock.wake(160, waker());
+        clock.wake(161, Other { chain: vec![5], ..waker() });
+        let mut ended = clock.enter(180, 0, 1);
+        assert_eq!(ended[0].interval.other.chain, [5]);
+        clock.lost();
+        clock.leave(250, (State::Sleep, 0), Other::default);
+        let (last, end) = clock.finish(7, 300, 1, flag::OPEN_RIGHT);
+        ended.extend(last);
+        assert_eq!(end.total_ns, [100, 20, 0, 50, 10, 0, 0, 120]);
+        check(&ended, &end);
+    }
+
+    #[test]
+    fn a_thread_found_ready_ran_if_it_leaves_first_and_waited_if_it_gets_a_cpu_first() {
+        let mut waited = Clock::new(1, 0, State::On, flag::OPEN_LEFT);
+        assert_eq!(waited.enter(50, 0, 10)[0].interval.state, State::Runnable);
+        let mut ran = Clock::new(1, 0, State::On, flag::OPEN_LEFT);
+        ran.leave(50, (State::Sleep, 0), Other::default);
+        assert_eq!(ran.finish(7, 60, 10, flag::OPEN_RIGHT).1.total_ns[0], 50);
+    }
+}

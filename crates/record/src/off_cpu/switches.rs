@@ -1,0 +1,367 @@
+//! Tier B: all followed threads' clocks, kept by the switches and wake-ups of whole CPUs.
+//!
+//! Pure: events in the order of time in, ended intervals and totals out, in the form in which tier A tells them.
+
+use perfdata::off_cpu::{Other, State, flag};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::clock::{Clock, Ended, Spot};
+use super::layout::EndRecord;
+use super::tracepoints::Switch;
+
+/// Whose clocks are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Every thread's but those of this process, our own.
+    AllBut(u32),
+    /// Of threads that are told of by [`Switches::begin`] or born by such a thread's process.
+    Processes,
+    /// The same, but born by such a thread.
+    Threads,
+    /// Of a command that begins with the exec of this process.
+    Command(u32),
+}
+
+/// What has become known, for the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// An interval of a thread (pid, tid) that ended at this time on this CPU.
+    Interval((u32, u32), u64, u32, Ended),
+    /// A thread's life.
+    End(EndRecord),
+}
+
+/// The clocks.
+#[derive(Debug)]
+pub struct Switches {
+    whose: Whose,
+    period_ns: u64,
+    clocks: FxHashMap<u32, Clock>,
+    /// Names of all threads that were seen switching.
+    names: FxHashMap<u32, Box<[u8]>>,
+    /// By CPU: who left and who came at the last switch.
+    last: FxHashMap<u32, (u32, u32)>,
+    /// In a pid namespace of our own, payloads tell other ids than samples and records do.
+    ids: Option<Ids>,
+    /// Threads that have ended; what else is told of them is their last breath.
+    gone: FxHashSet<u32>,
+    started_ns: Option<u64>,
+    switches: u64,
+    told: Vec<Told>,
+}
+
+/// Ids of threads in the first pid namespace, and ours.
+#[derive(Debug, Default)]
+struct Ids {
+    own: FxHashMap<u32, u32>,
+    /// Threads that got a CPU before it was known who they are.
+    came: FxHashMap<u32, Moment>,
+}
+
+/// Where and when something happened, and who ran: (pid, tid).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// ns of the recording's clock.
+    pub time_ns: u64,
+    /// The CPU.
+    pub cpu: u32,
+    /// The thread that ran.
+    pub task: (u32, u32),
+}
+
+impl Switches {
+    /// No clock runs yet. A sample stands for at least `period_ns`.
+    #[must_use]
+    pub fn new(whose: Whose, period_ns: u64) -> Self {
+        Self {
+            whose,
+            period_ns,
+            clocks: FxHashMap::default(),
+            names: FxHashMap::default(),
+            last: FxHashMap::default(),
+            ids: None,
+            gone: FxHashSet::default(),
+            started_ns: None,
+            switches: 0,
+            told: Vec::new(),
+        }
+    }
+
+    /// Payloads tell ids of the first pid namespace, which is not ours.
+    #[must_use]
+    pub fn nested(mut self, nested: bool) -> Self {
+        self.ids = nested.then(Ids::default);
+        self
+    }
+
+    /// Our id of the thread that a payload names; `None` while that is not known.
+    #[must_use]
+    pub fn own_id(&self, told: u32) -> Option<u32> {
+        match &self.ids {
+            None => Some(told),
+            Some(ids) => ids.own.get(&told).copied(),
+        }
+    }
+
+    /// True if this thread's time is counted.
+    #[must_use]
+    pub fn follows(&self, tid: u32) -> bool {
+        matches!(self.whose, Whose::AllBut(_)) || self.clocks.contains_key(&tid)
+    }
+
+    /// What has become known since the last call.
+    pub fn take_told(&mut self) -> std::vec::Drain<'_, Told> {
+        self.told.drain(..)
+    }
+
+    /// Switches seen, of whomever.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.switches
+    }
+
+    /// A thread that lived before was found in this state. If it has a clock already, only where it stands is news.
+    pub fn begin(&mut self, (pid, tid): (u32, u32), time_ns: u64, state: State, spot: Option<Spot>) {
+        if tid == 0 || self.gone.contains(&tid) || self.whose == Whose::AllBut(pid) {
+            return;
+        }
+        let clock =
+            self.clocks.entry(tid).or_insert_with(|| Clock::new(pid, time_ns, state, flag::OPEN_LEFT));
+        clock.pid = pid;
+        if let Some(spot) = spot {
+            clock.stands_at(spot);
+        }
+    }
+
+    /// A thread is born of the thread `parent`, and waits for a CPU.
+    pub fn fork(&mut self, (pid, tid): (u32, u32), parent: u32, time_ns: u64) {
+        self.gone.remove(&tid);
+        let is_ours = match self.whose {
+            Whose::AllBut(own) => pid != own,
+            Whose::Processes => true,
+            Whose::Threads => self.clocks.contains_key(&parent),
+            Whose::Command(_) => self.started_ns.is_some(),
+        };
+        if is_ours {
+            self.clocks.insert(tid, Clock::new(pid, time_ns, State::Runnable, flag::NEW));
+        }
+    }
+
+    /// A process runs a new program: the command's clock begins.
+    pub fn exec(&mut self, (pid, tid): (u32, u32), time_ns: u64) {
+        if self.whose == Whose::Command(pid) && self.started_ns.is_none() {
+            self.started_ns = Some(time_ns);
+            self.clocks.insert(tid, Clock::new(pid, time_ns, State::On, 0));
+        }
+    }
+
+    /// A thread has this name.
+    pub fn name(&mut self, tid: u32, name: &[u8]) {
+        if self.names.get(&tid).is_none_or(|known| **known != *name) {
+            self.names.insert(tid, name.into());
+        }
+    }
+
+    /// A CPU passes from one thread to another. The same switch may be told twice, once with a stack.
+    pub fn switched(&mut self, at: Moment, switch: &Switch<'_>, spot: Option<Spot>) {
+        let pair = (switch.prev, switch.next);
+        let is_told = self.last.insert(at.cpu, pair) == Some(pair);
+        let (prev, next) =
+            if is_told { (self.own_id(switch.prev).unwrap_or(0), 0) } else { self.ids_of(at, switch) };
+        if !is_told {
+            self.switches += 1;
+            self.name(prev, switch.prev_comm);
+            self.name(next, switch.next_comm);
+            self.leave(prev, next, at, switch);
+        }
+        if let (Some(spot), Some(clock)) = (spot, self.clocks.get_mut(&prev)) {
+            clock.stands_at(spot);
+        }
+        if !is_told && switch.dies {
+            self.end(prev, at.time_ns, flag::EXITED);
+            self.gone.insert(prev);
+        }
+        if !is_told {
+            self.enter(next, at);
+        }
+    }
+
+    /// Our ids of who leaves and who comes; 0 where there is none. In another namespace, a thread's first switch-out
+    /// tells whom its first switch-in was of.
+    fn ids_of(&mut self, at: Moment, switch: &Switch<'_>) -> (u32, u32) {
+        let Some(ids) = &mut self.ids else { return (switch.prev, switch.next) };
+        let visible = Some(at.task.1).filter(|&tid| tid != 0 && tid != u32::MAX);
+        let prev = visible.or_else(|| ids.own.get(&switch.prev).copied()).unwrap_or(0);
+        let came = ids.came.remove(&switch.prev);
+        if switch.dies {
+            ids.own.remove(&switch.prev);
+        } else if prev != 0 {
+            ids.own.insert(switch.prev, prev);
+        }
+        let next = ids.own.get(&switch.next).copied().unwrap_or(0);
+        if next == 0 && switch.next != 0 {
+            ids.came.insert(switch.next, at);
+        }
+        if let Some(came) = came.filter(|_| prev != 0) {
+            self.enter(prev, came);
+        }
+        (prev, next)
+    }
+
+    fn leave(&mut self, prev: u32, next: u32, at: Moment, switch: &Switch<'_>) {
+        let Some(clock) = self.clock(prev, at.task.0, at.time_ns, State::On) else { return };
+        clock.leave(at.time_ns, (switch.state, at.cpu), || Other {
+            tid: next,
+            comm: String::from_utf8_lossy(switch.next_comm).into_owned(),
+            ..Other::default()
+        });
+    }
+
+    fn enter(&mut self, tid: u32, at: Moment) {
+        let period_ns = self.period_ns;
+        let Some(clock) = self.clock(tid, 0, at.time_ns, State::Runnable) else { return };
+        let pid = clock.pid;
+        for ended in clock.enter(at.time_ns, at.cpu, period_ns) {
+            self.told.push(Told::Interval((pid, tid), at.time_ns, at.cpu, ended));
+        }
+    }
+
+    /// The clock of a thread; of the whole system, one that is seen for the first time gets one.
+    fn clock(&mut self, tid: u32, pid: u32, time_ns: u64, state: State) -> Option<&mut Clock> {
+        if let Whose::AllBut(own) = self.whose {
+            let is_none = tid == 0 || tid == u32::MAX || pid == own || self.gone.contains(&tid);
+            if !is_none && !self.clocks.contains_key(&tid) {
+                self.clocks.insert(tid, Clock::new(pid, time_ns, state, flag::OPEN_LEFT));
+            }
+        }
+        let clock = self.clocks.get_mut(&tid)?;
+        if clock.pid == 0 {
+            clock.pid = pid;
+        }
+        Some(clock)
+    }
+
+    /// A thread is woken by whoever runs at this moment, or by an interrupt; `chain` is the waker's stack.
+    pub fn woken(&mut self, at: Moment, tid: u32, by_interrupt: bool, chain: &[u64]) {
+        let (pid, waker) = at.task;
+        let names = &self.names;
+        let Some(clock) = self.clocks.get_mut(&tid) else { return };
+        let name =
+            || names.get(&waker).map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned());
+        let chain = chain.to_vec();
+        let by = if by_interrupt || waker == 0 {
+            Other { comm: "irq".to_owned(), chain, ..Other::default() }
+        } else {
+            Other { pid, tid: waker, comm: name(), chain }
+        };
+        clock.wake(at.time_ns, by);
+    }
+
+    /// The kernel dropped records.
+    pub fn lost(&mut self) {
+        self.clocks.values_mut().for_each(Clock::lost);
+        self.last.clear();
+    }
+
+    /// The recording ends: every clock stops.
+    pub fn finish(&mut self, time_ns: u64) {
+        let mut tids: Vec<u32> = self.clocks.keys().copied().collect();
+        tids.sort_unstable();
+        tids.into_iter().for_each(|tid| self.end(tid, time_ns, flag::OPEN_RIGHT));
+    }
+
+    fn end(&mut self, tid: u32, time_ns: u64, how: u32) {
+        let Some(clock) = self.clocks.remove(&tid) else { return };
+        let pid = clock.pid;
+        let (ended, mut end) = clock.finish(tid, time_ns, self.period_ns, how);
+        end.comm = self.names.get(&tid).map_or_else(Vec::new, |name| name.to_vec());
+        self.told.extend(ended.into_iter().map(|of| Told::Interval((pid, tid), time_ns, 0, of)));
+        self.told.push(Told::End(end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time_ns: u64, tid: u32) -> Moment {
+        Moment { time_ns, cpu: 0, task: (1, tid) }
+    }
+
+    fn switch(prev: u32, state: State, next: u32) -> Switch<'static> {
+        Switch { prev, prev_comm: b"p", state, dies: state == State::Unknown, next, next_comm: b"n" }
+    }
+
+    fn ends(switches: &mut Switches) -> Vec<EndRecord> {
+        let told =
+            switches.take_told().filter_map(|told| if let Told::End(end) = told { Some(end) } else { None });
+        told.collect()
+    }
+
+    #[test]
+    fn a_commands_clock_begins_with_its_exec_and_ends_with_its_last_switch() {
+        let mut switches = Switches::new(Whose::Command(7), 10);
+        switches.switched(at(50, 7), &switch(7, State::Sleep, 9), None);
+        switches.switched(at(60, 9), &switch(9, State::Preempted, 7), None);
+        switches.exec((7, 7), 100);
+        switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None);
+        // Told again, with its stack.
+        switches.switched(
+            at(151, 7),
+            &switch(7, State::Sleep, 9),
+            Some(Spot { chain: [1].into(), ..Spot::default() }),
+        );
+        switches.woken(at(200, 9), 7, false, &[]);
+        switches.switched(at(220, 9), &switch(9, State::Preempted, 7), None);
+        switches.fork((7, 8), 7, 230);
+        switches.switched(at(250, 7), &switch(7, State::Unknown, 8), None);
+        let told: Vec<Told> = switches.take_told().collect();
+        let Told::Interval(task, 220, 0, ended) = &told[0] else { panic!("{told:?}") };
+        assert_eq!((*task, ended.weight_ns, ended.interval.other.tid, ended.chain.len()), ((7, 7), 50, 9, 1));
+        let of_seven: Vec<_> =
+            told.iter().filter(|told| matches!(told, Told::End(end) if end.tid == 7)).collect();
+        let [Told::End(end)] = of_seven[..] else { panic!("{told:?}") };
+        assert_eq!((end.start_ns, end.end_ns, end.total_ns), (100, 250, [80, 20, 0, 50, 0, 0, 0, 0]));
+        switches.finish(300);
+        assert_eq!(
+            ends(&mut switches).iter().map(|end| (end.tid, end.total_ns[0])).collect::<Vec<_>>(),
+            [(8, 50)]
+        );
+    }
+
+    #[test]
+    fn of_the_whole_system_every_thread_has_a_clock_but_our_own_and_the_idle_task() {
+        let mut switches = Switches::new(Whose::AllBut(5), 10);
+        switches.begin((5, 5), 0, State::On, None);
+        switches.begin((1, 20), 0, State::Sleep, None);
+        switches.switched(at(10, 7), &switch(7, State::Sleep, 0), None);
+        switches.switched(Moment { task: (0, 0), ..at(30, 0) }, &switch(0, State::Preempted, 7), None);
+        switches.finish(40);
+        let of: Vec<_> = ends(&mut switches).iter().map(|end| (end.tid, end.total_ns[3])).collect();
+        assert_eq!(of, [(7, 20), (20, 40)]);
+    }
+
+    #[test]
+    fn in_a_pid_namespace_the_first_switch_out_tells_who_came_before() {
+        let mut switches = Switches::new(Whose::Command(2), 10).nested(true);
+        switches.exec((2, 2), 100);
+        switches.switched(at(150, 2), &switch(5002, State::Sleep, 9), None);
+        switches.fork((3, 3), 2, 150);
+        switches.switched(Moment { task: (0, 0), ..at(200, 0) }, &switch(9, State::Preempted, 5003), None);
+        assert_eq!((switches.own_id(5002), switches.own_id(5003)), (Some(2), None));
+        switches.switched(at(230, 3), &switch(5003, State::Unknown, 5002), None);
+        switches.switched(at(250, 2), &switch(5002, State::Unknown, 9), None);
+        let of: Vec<_> = ends(&mut switches).iter().map(|end| (end.tid, end.total_ns)).collect();
+        assert_eq!(of, [(3, [30, 50, 0, 0, 0, 0, 0, 0]), (2, [70, 0, 0, 80, 0, 0, 0, 0])]);
+    }
+
+    #[test]
+    fn interrupts_are_no_threads() {
+        let mut switches = Switches::new(Whose::Processes, 1);
+        switches.begin((1, 7), 0, State::Sleep, None);
+        switches.woken(at(10, 3), 7, true, &[]);
+        switches.switched(at(20, 3), &switch(3, State::Preempted, 7), None);
+        let Some(Told::Interval(_, _, _, ended)) = switches.take_told().next() else { panic!("told") };
+        assert_eq!((ended.interval.other.tid, ended.interval.other.comm.as_str()), (0, "irq"));
+    }
+}

@@ -1,0 +1,136 @@
+//! How time off the CPU is had here: the best that the machine allows, and why not better.
+//!
+//! A: BPF programs. B: the scheduler's tracepoints on all CPUs. C: switch records and looks at /proc. Each is tried,
+//! none is guessed.
+
+use crate::error::Error;
+use crate::event::SystemSource;
+use crate::followed::{self, Followed};
+use crate::off_cpu::switches::Whose;
+use crate::off_cpu::{self, Engine, Looker, Scope, Source, Switches, Tier, Tracepoints};
+use crate::open::{Places, Start};
+use crate::opts::RecordOpts;
+use crate::setup::{self, Setup};
+use crate::summary::Notice;
+use crate::sys::Child;
+use crate::target::Whom;
+
+use super::begin;
+
+/// The engine if it runs here, else why it does not; `None` if time off the CPU is not wanted.
+pub(super) fn load_engine(
+    opts: &RecordOpts,
+    child: Option<&Child>,
+    places: &Places,
+) -> Option<Result<Engine, off_cpu::Error>> {
+    let options = opts.off_cpu.as_ref()?;
+    if options.best != Tier::Engine {
+        return Some(Err(off_cpu::Error::NotWanted));
+    }
+    Some(Engine::load(&begin::scope_of(opts, child, places), options))
+}
+
+/// The events of a recording, opened, and where time off the CPU is told.
+pub(super) struct OpenedTier {
+    /// As asked, without what can't be had.
+    pub opts: RecordOpts,
+    /// The events.
+    pub setup: Setup,
+    /// How they start.
+    pub start: Start,
+    /// The processes whose records count, if events of whole CPUs tell of others too.
+    pub followed: Option<Followed>,
+    /// Where time off the CPU is told; `None` if nowhere.
+    pub source: Option<Source>,
+    /// Tier B's clocks.
+    pub switches: Option<(Switches, Tracepoints)>,
+}
+
+/// Opens the events by the best tier that works.
+pub(super) fn open(
+    opts: &RecordOpts,
+    engine: Option<Result<Engine, off_cpu::Error>>,
+    child: Option<&Child>,
+    (places, start): (&mut Places, Start),
+) -> Result<OpenedTier, Error> {
+    let mut opts = opts.clone();
+    match engine {
+        None => opened(opts, None, (places, start)),
+        Some(Ok(engine)) => open_beside_engine(opts, Box::new(engine), (places, start)),
+        Some(Err(error)) => {
+            let scope = begin::scope_of(&opts, child, places);
+            if let Some(opened) = open_tracepoints(&opts, &scope, places, &error) {
+                return Ok(opened);
+            }
+            // The next best: when threads ran is in switch records, why they waited in /proc, which need no rights.
+            let looker = Looker::new(&scope);
+            opts.off_cpu = opts.off_cpu.filter(|_| looker.is_some());
+            opts.extra.switches = true;
+            let mut opened = opened(opts, looker.map(Source::Looker), (places, start))?;
+            opened.setup.notices.push(Notice::NoOffCpu(error.short()));
+            Ok(opened)
+        }
+    }
+}
+
+fn open_beside_engine(
+    mut opts: RecordOpts,
+    mut engine: Box<Engine>,
+    (places, start): (&mut Places, Start),
+) -> Result<OpenedTier, Error> {
+    // The engine counts switches itself, and at what they cost without it they need not be told one by one.
+    opts.counts_switches = opts.summary && opts.target.cgroup.is_some();
+    match followed::open(&opts, &mut engine) {
+        Some(setup) => Ok(by_cpu(opts, setup, places, Source::Engine(engine))),
+        None => opened(opts, Some(Source::Engine(engine)), (places, start)),
+    }
+}
+
+/// Opens events of tasks, or of CPUs for the whole system.
+fn opened(
+    mut opts: RecordOpts,
+    source: Option<Source>,
+    (places, start): (&mut Places, Start),
+) -> Result<OpenedTier, Error> {
+    if !matches!(source, Some(Source::Engine(_))) {
+        opts.counts_switches = opts.summary;
+    }
+    let setup = setup::open(&opts, places, start)?;
+    Ok(OpenedTier { opts, setup, start, followed: None, source, switches: None })
+}
+
+/// Events of whole CPUs; what they tell of others than the target is left out.
+fn by_cpu(opts: RecordOpts, setup: Setup, places: &Places, source: Source) -> OpenedTier {
+    let followed =
+        (opts.target.whom != Whom::System).then(|| Followed::new(begin::processes_of(&places.tids)));
+    OpenedTier { opts, setup, start: Start::ByHand, followed, source: Some(source), switches: None }
+}
+
+/// Tier B, if the tracepoints may be opened for all CPUs.
+fn open_tracepoints(
+    opts: &RecordOpts,
+    scope: &Scope,
+    places: &mut Places,
+    why: &off_cpu::Error,
+) -> Option<OpenedTier> {
+    let mut opts = opts.clone();
+    let off_cpu = opts.off_cpu.as_mut().filter(|options| options.best != Tier::Looks)?;
+    let points = Tracepoints::find(&SystemSource::new())?;
+    off_cpu.tracepoints = Some(points);
+    let period_ns = off_cpu.period_ns;
+    let setup = match (&opts.target.whom, &opts.target.cpus, &opts.target.cgroup) {
+        (Whom::System, None, None) => setup::open(&opts, places, Start::ByHand).ok()?,
+        _ => followed::open_whole(&opts, &places.tids)?,
+    };
+    let whose = match scope {
+        Scope::System => Whose::AllBut(std::process::id()),
+        Scope::Command(pid) => Whose::Command(*pid),
+        Scope::Processes(_) => Whose::Processes,
+        Scope::Threads(_) => Whose::Threads,
+    };
+    let mut opened = by_cpu(opts, setup, places, Source::Tracepoints(Some(scope.clone())));
+    let switches = Switches::new(whose, period_ns).nested(off_cpu::is_nested());
+    opened.switches = Some((switches, points));
+    opened.setup.notices.push(Notice::ByTracepoints(why.short()));
+    Some(opened)
+}

@@ -1,0 +1,167 @@
+//! What the unwinding thread does about time off the CPU: the engine's samples, or threads' clocks by tracepoints.
+
+use perfdata::abi::*;
+use perfdata::off_cpu::{Payload, flag};
+use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
+
+use super::Rest;
+use crate::off_cpu::clock::{Ended, Spot};
+use crate::off_cpu::switches::{Moment, Told};
+use crate::off_cpu::tracepoints::{EVENTS, Point};
+use crate::off_cpu::{EndRecord, convert};
+
+impl Rest {
+    /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
+    pub(super) fn off_cpu_sample(&mut self, file_event: usize, sample: &Sample<'_>, time_ns: u64) {
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let raw = sample.raw.unwrap_or_default();
+        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        if file_event == self.first_off_cpu + convert::WAKER {
+            return self.wakers.waker((pid, tid), raw, self.stacks.chain());
+        }
+        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
+        let payload = Payload::parse(raw);
+        if let Some(Payload::Interval(of)) = &payload
+            && of.flags & flag::LOOK != 0
+            && let Some((switches, _)) = &mut self.switches
+        {
+            let spot = Spot { chain: self.stacks.chain().into(), syscall: of.syscall, args: of.args };
+            let spot = Some(spot).filter(|spot| !spot.chain.is_empty());
+            return switches.begin((pid, tid), time_ns, of.state, spot);
+        }
+        if let Some(Payload::Totals(totals)) = &payload {
+            self.account.totals((pid, tid), totals);
+        }
+        // A thread that has not run yet has no stack: that is no loss.
+        let is_new = matches!(payload, Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
+        if let Some(ending) = unwound.ending.filter(|_| !is_new) {
+            let ending = self.with_dso(pid, sample, ending);
+            self.account.stack(tid, time_ns, ending);
+            if unwound.was_cut {
+                self.shared.cut_processes.lock().expect("invariant: no panic while held").push(pid);
+            }
+        }
+        let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
+        let chain = perfdata::Callchain(self.stacks.chain().into());
+        let raw = Some(joined.as_deref().unwrap_or(raw));
+        let written = Sample { callchain: Some(chain), raw, stack_user: None, regs_user: None, ..*sample };
+        self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+    }
+
+    /// A hit of one of the tracepoints that stand in for the engine.
+    pub(super) fn tracepoint(&mut self, index: usize, sample: &Sample<'_>, time_ns: u64) {
+        let Some(&(point, has_stack)) = EVENTS.get(index) else { return };
+        let (task, cpu) = (sample.pid_tid.unwrap_or_default(), sample.cpu.unwrap_or_default());
+        let (raw, at) = (sample.raw.unwrap_or_default(), Moment { time_ns, cpu, task });
+        let Some((switches, points)) = &mut self.switches else { return };
+        let points = *points;
+        match point {
+            Point::Switch => {
+                let Some(switch) = points.switch(raw) else { return };
+                let follows = switches.follows(task.1);
+                let spot = if has_stack && follows { Some(self.spot(sample, time_ns)) } else { None };
+                let Some((switches, _)) = &mut self.switches else { return };
+                switches.switched(at, &switch, spot);
+            }
+            Point::Waking => {
+                let Some((tid, by_interrupt)) = points.woken(raw).filter(|(tid, _)| switches.follows(*tid))
+                else {
+                    return;
+                };
+                if has_stack {
+                    self.stacks.unwind(sample, &mut self.processes);
+                }
+                let chain = if has_stack { self.stacks.chain() } else { &[] };
+                let Some((switches, _)) = &mut self.switches else { return };
+                switches.woken(at, tid, by_interrupt, chain);
+            }
+        }
+        self.tell();
+    }
+
+    /// Where the thread that leaves its CPU waits.
+    fn spot(&mut self, sample: &Sample<'_>, time_ns: u64) -> Spot {
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        if let Some(ending) = unwound.ending {
+            let ending = self.with_dso(pid, sample, ending);
+            self.account.stack(tid, time_ns, ending);
+        }
+        Spot { chain: self.stacks.chain().into(), syscall: None, args: convert::call_args(sample) }
+    }
+
+    /// What records tell threads' clocks.
+    pub(super) fn follow_clocks(&mut self, record: &Record<'_>, time_ns: u64) {
+        let Some((switches, _)) = &mut self.switches else { return };
+        match record {
+            Record::Fork(task) if time_ns > 0 => switches.fork((task.pid, task.tid), task.ptid, time_ns),
+            Record::Comm(comm) => {
+                switches.name(comm.tid, comm.comm);
+                if comm.exec {
+                    switches.exec((comm.pid, comm.tid), time_ns);
+                }
+            }
+            Record::Lost(_) | Record::LostSamples(_) => switches.lost(),
+            _ => {}
+        }
+    }
+
+    /// The recording has ended: all clocks stop.
+    pub(super) fn finish_clocks(&mut self) {
+        let ended_ns = self.shared.ended_ns.load(std::sync::atomic::Ordering::Acquire);
+        let Some((switches, _)) = &mut self.switches else { return };
+        switches.finish(ended_ns);
+        self.tell();
+    }
+
+    /// Writes what the clocks have told.
+    fn tell(&mut self) {
+        let Some((switches, _)) = &mut self.switches else { return };
+        for told in switches.take_told().collect::<Vec<_>>() {
+            match told {
+                Told::Interval(task, time_ns, cpu, ended) => self.tell_interval(task, time_ns, cpu, &ended),
+                Told::End(end) => self.tell_end(&end),
+            }
+        }
+    }
+
+    fn tell_interval(&mut self, task: (u32, u32), time_ns: u64, cpu: u32, ended: &Ended) {
+        let event = convert::event_of(ended.interval.state);
+        let sample = Sample { cpu: Some(cpu), ..waits_sample(event, task, time_ns, ended.weight_ns) };
+        let in_kernel = ended.chain.first() == Some(&PERF_CONTEXT_KERNEL);
+        let mode = if in_kernel { CpuMode::Kernel } else { CpuMode::User };
+        let chain = perfdata::Callchain((&*ended.chain).into());
+        let (misc, ip) = (mode.to_misc(), ended.chain.get(1).map(|&ip| Avma(ip)));
+        let raw = ended.interval.to_bytes();
+        let sample = Sample { misc, ip, callchain: Some(chain), raw: Some(&raw), ..sample };
+        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
+        self.sink.record(self.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
+    }
+
+    fn tell_end(&mut self, end: &EndRecord) {
+        let task = (end.pid, end.tid);
+        for (event, period, raw) in convert::end_samples(end) {
+            let chain = perfdata::Callchain([].as_slice().into());
+            let sample = waits_sample(event, task, end.end_ns, period);
+            let sample = Sample { callchain: Some(chain), raw: Some(&raw), ..sample };
+            self.sink.record(self.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
+            if let Some(Payload::Totals(totals)) = Payload::parse(&raw) {
+                self.account.totals(task, &totals);
+            }
+        }
+    }
+}
+
+/// A sample of one of the off-CPU events, but for stack and payload.
+fn waits_sample(event: usize, task: (u32, u32), time_ns: u64, period: u64) -> Sample<'static> {
+    Sample {
+        misc: CpuMode::Kernel.to_misc(),
+        identifier: Some(convert::event_id(event)),
+        ip: None,
+        pid_tid: Some(task),
+        time_ns: Some(time_ns),
+        cpu: Some(0),
+        period: Some(period),
+        ..Sample::default()
+    }
+}

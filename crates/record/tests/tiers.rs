@@ -1,0 +1,138 @@
+//! Each tier of time off the CPU, live: for every thread the times by state are its life, and what samples stand for,
+//! with what none stands for, is the thread's time in that state. Skips, and says so, where a tier does not work.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Mutex;
+
+use perfdata::off_cpu::{Payload, State, Totals};
+use perfdata::{Order, PerfData, Record};
+use record::off_cpu::{Options, Tier};
+use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
+use record::summary::Notice;
+use record::{RunSummary, Target};
+
+/// One recording at a time: each minds all children and signals of the process.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Weights by thread and state, and the totals of each thread.
+#[derive(Default)]
+struct Told {
+    weights: HashMap<u32, [u64; 8]>,
+    with_chain: u64,
+    samples: u64,
+    totals: HashMap<u32, Totals>,
+}
+
+fn told(bytes: &[u8]) -> Told {
+    let mut told = Told::default();
+    let file = PerfData::open(bytes).expect("our own file");
+    let diagnostics = file.visit(Order::Time, |item| {
+        if let Record::Sample(sample) = &item.record
+            && let (Some(payload), Some((_, tid))) = (sample.raw.and_then(Payload::parse), sample.pid_tid)
+        {
+            match payload {
+                Payload::Interval(of) => {
+                    told.weights.entry(tid).or_default()[usize::from(of.state.code())] +=
+                        sample.period.unwrap_or(0);
+                    told.samples += 1;
+                    told.with_chain += u64::from(sample.callchain.is_some_and(|chain| chain.len() > 6));
+                }
+                Payload::Totals(totals) => {
+                    told.totals.insert(tid, totals);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    drop(diagnostics);
+    told
+}
+
+/// Processes and a pipe, waits and work: 20 naps of 10 ms among others.
+const SCRIPT: &str =
+    "i=0; while [ $i -lt 20 ]; do sleep 0.01; i=$((i+1)); done; yes | head -c 2000000 >/dev/null";
+
+fn recorded(best: Tier) -> Option<(RunSummary, Told)> {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tiers-{}.data", std::process::id()));
+    let opts = RecordOpts {
+        target: Target { command: ["sh", "-c", SCRIPT].map(Into::into).to_vec(), ..Target::default() },
+        call_graph: CallGraph::Live,
+        output: Output::File(path.clone()),
+        summary: true,
+        keep_files: KeepFiles::None,
+        off_cpu: Some(Options { best, ..Options::default() }),
+        ..RecordOpts::default()
+    };
+    let summary = match record::record(&opts) {
+        Ok(summary) => summary,
+        Err(error) => {
+            println!("skipped: {error}");
+            return None;
+        }
+    };
+    let bytes = std::fs::read(&path).expect("the file is there");
+    std::fs::remove_file(&path).expect("ours to remove");
+    Some((summary, told(&bytes)))
+}
+
+fn check(summary: &RunSummary, told: &Told) {
+    assert!(told.totals.len() >= 20, "{} threads", told.totals.len());
+    for (tid, totals) in &told.totals {
+        let sum: u64 = totals.total_ns.iter().sum();
+        assert!(sum.abs_diff(totals.life_ns()) * 100 <= totals.life_ns(), "{tid}: {totals:?}");
+        let weights = told.weights.get(tid).copied().unwrap_or_default();
+        for state in State::ALL.into_iter().filter(|state| !matches!(state, State::On | State::Idle)) {
+            let at = usize::from(state.code());
+            assert_eq!(weights[at], totals.total_ns[at], "{tid} {state:?}: {totals:?}");
+        }
+    }
+    // The screen's threads and counters are the same numbers.
+    for thread in &summary.threads {
+        assert_eq!(thread.on_ns + thread.off_ns, thread.life_ns, "{thread:?}");
+    }
+    let switches: u64 =
+        summary.threads.iter().map(|thread| thread.voluntary_switches + thread.involuntary_switches).sum();
+    let counted = summary.counter("context-switches").expect("counted").value;
+    // perf's counter leaves a thread a moment before its last switches.
+    assert!(counted.abs_diff(switches) * 10 <= counted, "{counted} switches, threads say {switches}");
+    let asleep: u64 = told.totals.values().map(|totals| totals.total_ns[3]).sum();
+    assert!(asleep >= 200_000_000, "{asleep} ns asleep");
+    assert!(
+        told.with_chain * 10 >= told.samples * 5,
+        "{} of {} samples have stacks",
+        told.with_chain,
+        told.samples
+    );
+}
+
+#[test]
+fn with_bpf_times_add_up_for_every_thread_and_counters_are_the_engines() {
+    let Some((summary, told)) = recorded(Tier::Engine) else { return };
+    let why = summary.notices.iter().find_map(|notice| match notice {
+        Notice::NoOffCpu(why) | Notice::ByTracepoints(why) => Some(why),
+        _ => None,
+    });
+    if let Some(why) = why {
+        assert!(
+            why.contains("run as root") || why.contains("btf"),
+            "the engine must load where it may: {why}"
+        );
+        println!("skipped: no BPF here: {why}");
+        return;
+    }
+    check(&summary, &told);
+    assert!(summary.counter("minor-faults").expect("counted by the engine").value > 1000);
+}
+
+#[test]
+fn by_tracepoints_times_add_up_for_every_thread() {
+    let Some((summary, told)) = recorded(Tier::Tracepoints) else { return };
+    if summary.notices.iter().any(|n| matches!(n, Notice::NoOffCpu(_))) {
+        println!("skipped: tracepoints may not be opened for CPUs here");
+        return;
+    }
+    check(&summary, &told);
+}
