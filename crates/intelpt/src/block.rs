@@ -143,7 +143,12 @@ impl BlockCache {
         if block.next_id != UNLINKED {
             return Ok(block.next_id);
         }
-        let next = self.at(image, block.next)?;
+        self.link_next(image, id)
+    }
+
+    #[cold]
+    fn link_next(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
+        let next = self.at(image, self.blocks[id as usize].next)?;
         self.blocks[id as usize].next_id = next;
         Ok(next)
     }
@@ -155,7 +160,12 @@ impl BlockCache {
         if block.target_id != UNLINKED {
             return Ok(block.target_id);
         }
-        let target = self.at(image, block.target)?;
+        self.link_target(image, id)
+    }
+
+    #[cold]
+    fn link_target(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
+        let target = self.at(image, self.blocks[id as usize].target)?;
         self.blocks[id as usize].target_id = target;
         Ok(target)
     }

@@ -38,6 +38,8 @@ pub struct Time {
     /// Cycles and TSC when the last exact time was known: the ratio's base.
     base: Option<(u64, u64)>,
     ticks_per_cycle: f64,
+    /// What `now` answered since the last timing packet: most branches share a packet's time.
+    stamp: Option<u64>,
 }
 
 impl Time {
@@ -54,6 +56,7 @@ impl Time {
             cycles: 0,
             base: None,
             ticks_per_cycle: 1.0,
+            stamp: None,
         }
     }
 
@@ -62,14 +65,24 @@ impl Time {
     #[must_use]
     pub fn now(&self) -> Option<u64> {
         let tsc = self.tsc?;
-        let estimate = self
-            .base
-            .map_or(tsc, |(cycles, at)| at + ((self.cycles - cycles) as f64 * self.ticks_per_cycle) as u64);
+        // Signed, for processors convert those at once; 2^63 cycles are a century.
+        let ticks = |cycles: u64| ((self.cycles - cycles) as i64 as f64 * self.ticks_per_cycle) as i64;
+        let estimate = self.base.map_or(tsc, |(cycles, at)| at.saturating_add_signed(ticks(cycles)));
         Some(estimate.max(self.shown))
+    }
+
+    /// The same, remembered until a packet changes it.
+    #[inline]
+    pub(crate) fn stamp(&mut self) -> Option<u64> {
+        if self.stamp.is_none() {
+            self.stamp = self.now();
+        }
+        self.stamp
     }
 
     /// Before the estimate is put on another footing: it never falls behind what was told.
     fn hold(&mut self) {
+        self.stamp = None;
         self.shown = self.now().unwrap_or(0);
     }
 
@@ -133,6 +146,7 @@ impl Time {
     /// CYC packet: core cycles since the last.
     #[inline]
     pub fn cyc(&mut self, cycles: u64) {
+        self.stamp = None;
         self.cycles = self.cycles.saturating_add(cycles);
     }
 

@@ -19,11 +19,9 @@ impl Flow<'_, '_> {
 
     /// Execution goes on at `to`, after it was off or out of sight.
     fn begin_at(&mut self, image: &impl Image, to: u64, sink: &mut impl FnMut(&Event)) {
-        self.enter_space(image.space(self.time.now()));
+        self.look_where(image);
         self.set(Some(to), None);
-        let (unit, at_start) = image.unit(to);
-        let tsc = self.time.now();
-        sink(&Event { tsc, what: What::Begin, from: 0, next: 0, to, unit, at_start });
+        self.emit_arrival(image, What::Begin, (0, 0, Some(to)), sink);
     }
 
     pub(super) fn fup(
@@ -102,7 +100,7 @@ impl Flow<'_, '_> {
         if let Some((what, from)) = arrived {
             let to = to.ok_or(Gap::Mismatch)?;
             self.set(Some(to), None);
-            self.emit_arrival(image, what, (from, to), sink);
+            self.emit_arrival(image, what, (from, from, Some(to)), sink);
             return Ok(());
         }
         if self.ip.is_none() {
@@ -141,7 +139,7 @@ impl Flow<'_, '_> {
             }
             Branch::JumpIndirect => None,
             _ => {
-                self.enter_space(image.space(self.time.now()));
+                self.look_where(image);
                 Some(What::Far)
             }
         };
@@ -185,9 +183,7 @@ impl Flow<'_, '_> {
             left => left?,
         };
         self.set(None, None);
-        let (unit, at_start) = to.map_or((0, false), |to| image.unit(to));
-        let tsc = self.time.now();
-        sink(&Event { tsc, what: What::End, from, next, to: to.unwrap_or(0), unit, at_start });
+        self.emit_arrival(image, What::End, (from, next, to), sink);
         Ok(())
     }
 

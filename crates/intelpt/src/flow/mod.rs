@@ -182,22 +182,23 @@ impl<'a, 'c> Flow<'a, 'c> {
         sink(&Event { tsc: self.time.now(), what, from, next: 0, to, unit: 0, at_start: false });
     }
 
-    /// Control came to `to` without a branch of the program's: `from` is where it would have gone on.
+    /// Control came to `to`, if that is told, by what is no branch within the traced range; from the instruction at
+    /// `from`, behind which lies `next`.
     fn emit_arrival(
         &self,
         image: &impl Image,
         what: What,
-        (from, to): (u64, u64),
+        (from, next, to): (u64, u64, Option<u64>),
         sink: &mut impl FnMut(&Event),
     ) {
-        let (unit, at_start) = image.unit(to);
-        sink(&Event { tsc: self.time.now(), what, from, next: from, to, unit, at_start });
+        let (unit, at_start) = to.map_or((0, false), |to| image.unit(to));
+        sink(&Event { tsc: self.time.now(), what, from, next, to: to.unwrap_or(0), unit, at_start });
     }
 
     /// A branch at the end of `block` to `to`, whose block is `target` if it could be had.
-    #[inline]
+    #[inline(always)]
     fn emit_branch(
-        &self,
+        &mut self,
         image: &impl Image,
         (what, block): (What, &Block),
         (to, target): (u64, Option<BlockId>),
@@ -210,7 +211,8 @@ impl<'a, 'c> Flow<'a, 'c> {
             }
             None => image.unit(to),
         };
-        sink(&Event { tsc: self.time.now(), what, from: block.last, next: block.next, to, unit, at_start });
+        let tsc = self.time.stamp();
+        sink(&Event { tsc, what, from: block.last, next: block.next, to, unit, at_start });
     }
 
     /// The flow is lost here; what follows starts at the next address the trace states.

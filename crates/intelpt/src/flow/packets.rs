@@ -83,8 +83,13 @@ impl Flow<'_, '_> {
         }
     }
 
+    /// Another process may run, or other code: asks whose addresses these are from here on.
+    pub(super) fn look_where(&mut self, image: &impl Image) {
+        self.enter_space(image.space(self.time.now()));
+    }
+
     /// Addresses mean this space's code, in the present mode.
-    pub(super) fn enter_space(&mut self, space: u32) {
+    fn enter_space(&mut self, space: u32) {
         self.space = space;
         if self.cache.enter(space, self.bits) {
             self.here = None;

@@ -72,8 +72,7 @@ impl Flow<'_, '_> {
                     let next =
                         if linked == UNLINKED { self.link_conditional(image, id, taken)? } else { linked };
                     if taken && self.cache.block(next).unit != unit {
-                        let (block, to) = (*self.cache.block(id), self.cache.block(next).start);
-                        self.emit_branch(image, (What::Jump, &block), (to, Some(next)), sink);
+                        self.jumped(image, (id, next), sink);
                     }
                     id = next;
                 }
@@ -103,6 +102,18 @@ impl Flow<'_, '_> {
         }
         self.stand(id);
         Ok(())
+    }
+
+    /// Block `id` ends in a jump to block `next`, in another function.
+    #[inline(never)]
+    fn jumped(
+        &mut self,
+        image: &impl Image,
+        (id, next): (BlockId, BlockId),
+        sink: &mut impl FnMut(&Event),
+    ) {
+        let (block, to) = (*self.cache.block(id), self.cache.block(next).start);
+        self.emit_branch(image, (What::Jump, &block), (to, Some(next)), sink);
     }
 
     /// A conditional branch goes one way for the first time.
@@ -136,9 +147,9 @@ impl Flow<'_, '_> {
             return Err(Gap::Mismatch);
         };
         let here = self.behind_call(image, call);
-        let block = self.cache.block(id);
+        let block = *self.cache.block(id);
         self.instructions += u64::from(block.instructions);
-        self.emit_branch(image, (What::Return, block), (call.0, here.ok()), sink);
+        self.emit_branch(image, (What::Return, &block), (call.0, here.ok()), sink);
         here.map_err(|why| self.stuck(call.0, why))
     }
 
@@ -150,21 +161,21 @@ impl Flow<'_, '_> {
         id: BlockId,
         sink: &mut impl FnMut(&Event),
     ) -> Result<BlockId, Gap> {
-        let block = self.cache.block(id);
+        let block = *self.cache.block(id);
         self.instructions += u64::from(block.instructions);
-        let (branch, to, next, unit) = (block.branch, block.target, block.next, block.unit);
+        let (branch, to, next) = (block.branch, block.target, block.next);
         if branch == Branch::None {
             return self.cache.after(image, id).map_err(|why| self.stuck(next, why));
         }
         let target = self.cache.taken(image, id);
-        if branch == Branch::Call {
+        let leaves = || target.map_or(true, |target| self.cache.block(target).unit != block.unit);
+        if branch == Branch::Call || leaves() {
             // A call of the next instruction only reads the address: nothing returns from it.
-            if to != next {
+            if branch == Branch::Call && to != next {
                 self.returns.push(next, id);
             }
-            self.emit_branch(image, (What::Call, self.cache.block(id)), (to, target.ok()), sink);
-        } else if target.map_or(true, |target| self.cache.block(target).unit != unit) {
-            self.emit_branch(image, (What::Jump, self.cache.block(id)), (to, target.ok()), sink);
+            let what = if branch == Branch::Call { What::Call } else { What::Jump };
+            self.emit_branch(image, (what, &block), (to, target.ok()), sink);
         }
         target.map_err(|why| self.stuck(to, why))
     }

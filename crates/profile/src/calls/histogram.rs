@@ -95,6 +95,7 @@ impl Histogram {
 }
 
 /// The bucket of a duration.
+#[inline]
 fn bucket(ns: u64) -> usize {
     if ns < 1 << SUB_BITS {
         return ns as usize;

@@ -17,7 +17,7 @@ pub use histogram::Histogram;
 pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step, Window};
 pub use totals::FunctionTotals;
 pub use traced::{Clock, Place, RawStep, Steps, ThreadFile, TracedError};
-pub use tree::{CallNode, CallProfile, CallStats, FunctionCalls, NodeId, SlowCall};
+pub use tree::{CallNode, CallProfile, CallStats, NodeId, SlowCall};
 pub use uftrace::{UftraceSteps, parse_uftrace};
 
 /// A function, numbered by the caller.

@@ -36,11 +36,14 @@ pub struct CallStats {
 }
 
 impl CallStats {
+    #[inline(always)]
     fn add(&mut self, call: &Call) {
         self.self_ns += call.self_ns;
-        self.self_off_ns += call.self_off_ns;
         self.total_ns += call.total_ns;
-        self.off_ns += call.off_ns;
+        if call.off_ns > 0 {
+            self.off_ns += call.off_ns;
+            self.self_off_ns += call.self_off_ns;
+        }
         if call.end == End::Open {
             self.open += 1;
             return;
@@ -77,16 +80,6 @@ pub struct CallNode {
     pub function: FunctionId,
     /// Its calls on this path.
     pub stats: CallStats,
-    /// What was called last from here, and its node: loops call the same again and again.
-    latest: (FunctionId, NodeId),
-}
-
-/// One function over all paths.
-#[derive(Clone, Debug, Default)]
-pub struct FunctionCalls {
-    /// Its calls; total counts a recursion once.
-    pub stats: CallStats,
-    open: u32,
 }
 
 /// One of the slowest calls.
@@ -106,13 +99,38 @@ fn path_key(parent: Option<NodeId>, FunctionId(function): FunctionId) -> u64 {
     u64::from(parent) << 32 | u64::from(function)
 }
 
+/// A cache of paths: loops take the same few again and again.
+#[derive(Clone, Debug)]
+struct Recent(Box<[(u64, NodeId); Self::PLACES]>);
+
+impl Recent {
+    const PLACES: usize = 1 << Self::BITS;
+    const BITS: u32 = 10;
+
+    #[inline]
+    const fn place(key: u64) -> usize {
+        // Fibonacci hashing: the upper bits depend on all of the key's.
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - Self::BITS)) as usize
+    }
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        // A key that no path has: 2^32 − 1 is the number of no node and of no function.
+        Self(Box::new([(u64::MAX, NO_NODE); Self::PLACES]))
+    }
+}
+
 /// All calls of some threads, added up.
 #[derive(Clone, Debug, Default)]
 pub struct CallProfile {
     nodes: Vec<CallNode>,
     /// By parent (all bits set: none) in the high half and function in the low one.
     by_path: FxHashMap<u64, NodeId>,
-    functions: Vec<FunctionCalls>,
+    /// Paths met lately, each at the place its key hashes to.
+    recent: Recent,
+    /// By number; total counts a recursion once.
+    functions: Vec<CallStats>,
     slowest: Vec<SlowCall>,
     slowest_wanted: usize,
     thread: u32,
@@ -143,7 +161,7 @@ impl CallProfile {
     pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &CallStats)> {
         (0u32..)
             .map(FunctionId)
-            .zip(self.functions.iter().map(|function| &function.stats))
+            .zip(&self.functions)
             .filter(|(_, stats)| stats.count + stats.open > 0)
     }
 
@@ -169,68 +187,85 @@ impl CallProfile {
     /// The node of `function` called from `parent`.
     #[inline]
     pub fn child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
-        if let Some(NodeId(parent)) = parent {
-            let (latest, node) = self.nodes[parent as usize].latest;
-            if latest == function && node != NO_NODE {
-                return node;
-            }
+        let key = path_key(parent, function);
+        match self.recent.0[Recent::place(key)] {
+            (known, node) if known == key => node,
+            _ => self.find_child(parent, function),
         }
-        self.find_child(parent, function)
     }
 
+    #[inline(never)]
     fn find_child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
         let next = NodeId(u32::try_from(self.nodes.len()).expect("invariant: fewer than 2^32 paths"));
         let node = *self.by_path.entry(path_key(parent, function)).or_insert(next);
         if node == next {
-            let latest = (function, NO_NODE);
-            self.nodes.push(CallNode { parent, function, stats: CallStats::default(), latest });
+            self.nodes.push(CallNode { parent, function, stats: CallStats::default() });
         }
-        if let Some(NodeId(parent)) = parent {
-            self.nodes[parent as usize].latest = (function, node);
-        }
+        let key = path_key(parent, function);
+        self.recent.0[Recent::place(key)] = (key, node);
         node
     }
 
-    fn function(&mut self, FunctionId(id): FunctionId) -> &mut FunctionCalls {
+    fn function(&mut self, FunctionId(id): FunctionId) -> &mut CallStats {
         let id = id as usize;
         if id >= self.functions.len() {
-            self.functions.resize_with(id + 1, FunctionCalls::default);
+            self.functions.resize_with(id + 1, CallStats::default);
         }
         &mut self.functions[id]
     }
 
-    /// A call of this node began.
-    pub(super) fn opened(&mut self, node: NodeId) {
-        let function = self.nodes[node.0 as usize].function;
-        self.function(function).open += 1;
-    }
-
-    /// A call ended; it is added up if `kept`.
-    pub(super) fn closed(&mut self, call: &Call, kept: bool) {
-        let function = self.function(call.function);
-        function.open -= 1;
-        let outermost = function.open == 0;
-        if !kept {
-            return;
-        }
-        if outermost {
-            function.stats.total_ns += call.total_ns;
-            function.stats.off_ns += call.off_ns;
-        }
+    /// A call ended that is to be counted.
+    #[inline(always)]
+    pub(super) fn closed(&mut self, call: &Call) {
         self.nodes[call.node.0 as usize].stats.add(call);
-        if self.slowest_wanted > 0 && call.end != End::Open {
+        let slow = match self.slowest.get(self.slowest_wanted.wrapping_sub(1)) {
+            Some(fastest) => call.total_ns > fastest.call.total_ns,
+            None => self.slowest_wanted > 0,
+        };
+        if slow && call.end != End::Open {
             self.keep(SlowCall { call: *call, thread: self.thread });
         }
     }
 
-    /// All calls have ended: what a function's calls have in common with those of its nodes is added up.
+    /// All calls have ended: each function's sums are those of its nodes, but times within a call of itself only once.
     pub(super) fn settle(&mut self) {
-        for node in std::mem::take(&mut self.nodes) {
-            let stats = &mut self.function(node.function).stats;
+        let outermost = self.outermost();
+        for (node, outermost) in std::mem::take(&mut self.nodes).into_iter().zip(outermost) {
+            let stats = self.function(node.function);
             let (total_ns, off_ns) = (stats.total_ns, stats.off_ns);
             stats.merge(&node.stats);
-            (stats.total_ns, stats.off_ns) = (total_ns, off_ns);
+            if !outermost {
+                (stats.total_ns, stats.off_ns) = (total_ns, off_ns);
+            }
             self.nodes.push(node);
+        }
+    }
+
+    /// For each node whether its function stands nowhere above it.
+    fn outermost(&self) -> Vec<bool> {
+        const NONE: usize = usize::MAX;
+        let root = self.nodes.len();
+        // First child and next sibling; the root's come last.
+        let mut links = vec![(NONE, NONE); root + 1];
+        for (id, node) in self.nodes.iter().enumerate().rev() {
+            let parent = node.parent.map_or(root, |NodeId(parent)| parent as usize);
+            links[id].1 = std::mem::replace(&mut links[parent].0, id);
+        }
+        let mut open: FxHashMap<FunctionId, u32> = FxHashMap::default();
+        let (mut outermost, mut path, mut next) = (vec![false; root], Vec::new(), links[root].0);
+        loop {
+            if next != NONE {
+                let above = open.entry(self.nodes[next].function).or_default();
+                outermost[next] = *above == 0;
+                *above += 1;
+                path.push(next);
+                next = links[next].0;
+            } else if let Some(left) = path.pop() {
+                *open.entry(self.nodes[left].function).or_default() -= 1;
+                next = links[left].1;
+            } else {
+                return outermost;
+            }
         }
     }
 
@@ -253,9 +288,9 @@ impl CallProfile {
         let new = |FunctionId(old): FunctionId| order[old as usize];
         for node in &mut self.nodes {
             node.function = new(node.function);
-            node.latest = (node.function, NO_NODE);
         }
         self.slowest.iter_mut().for_each(|slow| slow.call.function = new(slow.call.function));
+        self.recent = Recent::default();
         let paths = (0..).map(NodeId).zip(&self.nodes);
         self.by_path = paths.map(|(id, node)| (path_key(node.parent, node.function), id)).collect();
         for (old, function) in (0..).map(FunctionId).zip(std::mem::take(&mut self.functions)) {
@@ -265,7 +300,7 @@ impl CallProfile {
 
     /// Adds sums of a function whose calls and paths are not known: it stands at the root of the tree.
     pub fn add_function(&mut self, function: FunctionId, stats: &CallStats) {
-        self.function(function).stats.merge(stats);
+        self.function(function).merge(stats);
         let NodeId(node) = self.child(None, function);
         self.nodes[node as usize].stats.merge(stats);
     }
@@ -280,7 +315,7 @@ impl CallProfile {
             mapped.push(here);
         }
         for (id, function) in (0..).map(FunctionId).zip(&other.functions) {
-            self.function(id).stats.merge(&function.stats);
+            self.function(id).merge(function);
         }
         self.slowest_wanted = self.slowest_wanted.max(other.slowest_wanted);
         for slow in &other.slowest {

@@ -67,8 +67,8 @@ pub fn ns_of(tsc: u64) -> u64 {
     (tsc >> SHIFT) * MULT + (((tsc & ((1 << SHIFT) - 1)) * MULT) >> SHIFT)
 }
 
-/// Encodes all steps.
-pub fn encode(steps: &Steps, options: &Options) -> Result<Traced, String> {
+/// Encodes all steps; what really happened is only kept if `truth` is wanted.
+pub fn encode(steps: &Steps, options: &Options, truth: bool) -> Result<Traced, String> {
     let mut run = Run {
         steps,
         options,
@@ -78,7 +78,7 @@ pub fn encode(steps: &Steps, options: &Options) -> Result<Traced, String> {
         generation: 0,
         tsc: FIRST_TSC,
         sides: Vec::new(),
-        truth: Truth::default(),
+        truth: Truth { lines: Vec::new(), wanted: truth },
         resume: HashMap::new(),
         instructions: 0,
         told: 0,
@@ -96,7 +96,7 @@ pub fn encode(steps: &Steps, options: &Options) -> Result<Traced, String> {
         pid: steps.pid,
         streams,
         sides: run.sides,
-        truth: run.truth.0,
+        truth: run.truth.lines,
         instructions: run.instructions,
     })
 }

@@ -4,6 +4,7 @@
 //! Beside the recording it writes the truth: every call, return and interruption, as it happened. Decoders
 //! (ours, and perf's) are held against that.
 
+mod emulate;
 mod encode;
 mod fake_kernel;
 mod kinds;
@@ -43,6 +44,8 @@ pub struct Options {
     pub quantum: u32,
     /// Instructions after which the program is ended.
     pub most: usize,
+    /// Run in qemu instead of being stepped; the trace begins after so many instructions.
+    pub emulate: Option<usize>,
     output: PathBuf,
     truth: Option<PathBuf>,
     /// A file for the same with a twentieth of the repetitions.
@@ -65,6 +68,7 @@ pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
   --repeat N                   the longest loop N times over
   --quantum N                  steps before another thread's turn (1000)
   --most N                     end the program after N instructions
+  --emulate N                  run it in qemu, far faster; the trace begins after N instructions (one thread, no signals)
   --part FILE                  the same with a twentieth of the repetitions there
   --recorded HOW               by the recorder itself from a fake kernel's rings: whole, snapshot or late
   --every-way DIR              NAME.data and NAME.truth there, for every kind of timing and buffer
@@ -83,6 +87,7 @@ fn options() -> Option<Options> {
         repeat: 1,
         quantum: 1000,
         most: usize::MAX,
+        emulate: None,
         output: PathBuf::from("perf.data"),
         truth: None,
         part: None,
@@ -104,6 +109,7 @@ fn options() -> Option<Options> {
             "--ovf" => options.overflow_every = value()?.parse().ok()?,
             "--repeat" => options.repeat = value()?.parse().ok()?,
             "--quantum" => options.quantum = value()?.parse().ok()?,
+            "--emulate" => options.emulate = Some(value()?.parse().ok()?),
             "--most" => options.most = value()?.parse().ok()?,
             "-o" => options.output = value()?.into(),
             "--truth" => options.truth = Some(value()?.into()),
@@ -151,7 +157,10 @@ const WAYS: &[Way] = &[
 const HOWS: &[(&str, How)] = &[("whole", How::Whole), ("snapshot", How::Snapshot), ("late", How::Late)];
 
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let steps = step::run(&options.command, options.quantum, options.most)?;
+    let steps = match options.emulate {
+        Some(skip) => emulate::run(&options.command, skip, options.most)?,
+        None => step::run(&options.command, options.quantum, options.most)?,
+    };
     if let Some(part) = &options.part {
         let fewer = Options { repeat: options.repeat.div_ceil(20), ..options.clone() };
         write(&steps, &fewer, part, None)?;
@@ -200,7 +209,7 @@ fn write(
     output: &Path,
     truth: Option<&Path>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let traced = encode::encode(steps, options)?;
+    let traced = encode::encode(steps, options, truth.is_some())?;
     std::fs::write(output, perf_file::build(&traced, options))?;
     if let Some(path) = truth {
         std::fs::write(path, traced.truth.join("\n") + "\n")?;

@@ -138,7 +138,8 @@ fn registers(tid: i32) -> io::Result<libc::user_regs_struct> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(registers) }
 }
 
-fn read_code(pid: i32, ip: u64) -> Vec<u8> {
+/// At most 15 bytes of a process's code; none where nothing can be read.
+pub fn read_code(pid: i32, ip: u64) -> Vec<u8> {
     let mut bytes = vec![0u8; 15];
     for length in [15usize, 8, 4, 2, 1] {
         let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
@@ -281,7 +282,7 @@ fn wait_any(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>) -> io::Resul
 /// Notes the executable mappings if they changed.
 fn note_maps(steps: &mut Steps, pid: i32) {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let mappings: Vec<Mapping> = text.lines().filter_map(mapping).collect();
+    let mappings: Vec<Mapping> = text.lines().filter(|line| is_code(line)).filter_map(mapping).collect();
     let last = steps.sides.iter().rev().find_map(|(_, _, side)| match side {
         Side::Maps(mappings) => Some(mappings),
         _ => None,
@@ -294,17 +295,18 @@ fn note_maps(steps: &mut Steps, pid: i32) {
     }
 }
 
-fn mapping(line: &str) -> Option<Mapping> {
+/// Whether a line of /proc/PID/maps tells of code that can be read.
+fn is_code(line: &str) -> bool {
+    let rights = line.split_whitespace().nth(1);
+    rights.is_some_and(|rights| rights.contains('x')) && !line.ends_with("[vsyscall]")
+}
+
+/// A line of /proc/PID/maps; `None` for memory without a file or name.
+pub fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
-    let rights = words.next()?;
+    words.next()?;
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let offset = hex(words.next()?)?;
-    let name = words.nth(2)?.to_owned();
-    (rights.contains('x') && name != "[vsyscall]").then_some(Mapping {
-        start: hex(start)?,
-        end: hex(end)?,
-        offset,
-        name,
-    })
+    Some(Mapping { start: hex(start)?, end: hex(end)?, offset, name: words.nth(2)?.to_owned() })
 }

@@ -198,12 +198,18 @@ fn ctc_of(tsc: u64) -> u64 {
 }
 
 /// The list of what really happened.
-#[derive(Default)]
-pub struct Truth(pub Vec<String>);
+pub struct Truth {
+    /// `TID NS KIND FROM TO`, in time order.
+    pub lines: Vec<String>,
+    /// Whether anything is noted.
+    pub wanted: bool,
+}
 
 impl Truth {
     pub fn say(&mut self, tid: Option<i32>, tsc: u64, kind: &str, from: u64, to: u64) {
-        self.0.push(format!("{} {} {kind} {from:x} {to:x}", tid.unwrap_or(0), ns_of(tsc)));
+        if self.wanted {
+            self.lines.push(format!("{} {} {kind} {from:x} {to:x}", tid.unwrap_or(0), ns_of(tsc)));
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Decoder<'t, 'a, E> {
     used: Mutex<Vec<Vec<E>>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -86,7 +86,7 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
     }
 
     /// Adds an event to its thread's stretch.
-    #[inline]
+    #[inline(always)]
     fn take(&self, image: &RunningImage<'_>, event: &Event, decoded: &mut Decoded<E>) {
         match decoded.stretches.last_mut() {
             Some(stretch) if !matches!(event.what, What::Begin | What::Gap(_)) => {

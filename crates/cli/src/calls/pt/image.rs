@@ -1,5 +1,6 @@
 //! The code an Intel PT trace ran through: object files by mapping, functions by symbol.
 
+use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, Svma, Wanted};
 use intelpt::{Image, Missing};
 use profile::calls::FunctionId;
@@ -9,14 +10,36 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::calls::names::{Function, Functions};
 
 /// A file that code ran in.
 struct CodeFile {
     loaded: Result<Loaded, NoCode>,
+    /// Bounds functions where the file was stripped of symbols.
+    unwind: Option<Arc<UnwindInfo>>,
     name: String,
+}
+
+/// A function of a file.
+struct Bounds {
+    /// Its stated addresses.
+    range: Range<u64>,
+    /// As its symbol or its place has it.
+    name: String,
+}
+
+impl CodeFile {
+    /// The function around a stated address; `None` when neither symbols nor unwind tables know one.
+    fn bounds(&self, svma: Svma) -> Option<Bounds> {
+        if let Ok(symbol) = self.loaded.as_ref().ok()?.symbol(svma) {
+            let name = whole(&dso::demangle(symbol.name)).to_owned();
+            return Some(Bounds { range: symbol.start.0..symbol.end.0, name });
+        }
+        let (start, end) = self.unwind.as_ref()?.function_range(svma)?;
+        Some(Bounds { range: start.0..end.0, name: format!("function {start:#x}") })
+    }
 }
 
 /// Where a function lies: its file and its start there. Functions split by the compiler count as one.
@@ -54,7 +77,9 @@ impl Code {
             }
             let loaded = code.load(mapping);
             code.by_name.insert(key, code.files.len() as u32);
-            code.files.push(CodeFile { loaded, name: mapping.name.clone() });
+            let object = loaded.as_ref().ok().and_then(Loaded::object);
+            let unwind = object.map(|object| UnwindInfo::new(Arc::clone(object)));
+            code.files.push(CodeFile { loaded, unwind, name: mapping.name.clone() });
         }
         code
     }
@@ -107,24 +132,21 @@ impl Code {
         self.functions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The function at a stated address of a file: its number, and the stated addresses that it covers.
-    fn function(&self, file: u32, svma: Svma) -> (FunctionId, Range<u64>) {
-        let CodeFile { loaded, name } = &self.files[file as usize];
-        let symbol = loaded.as_ref().ok().and_then(|loaded| loaded.symbol(svma).ok());
-        // Without a symbol nothing tells how far it goes.
-        let range = symbol.as_ref().map_or(svma.0..svma.0 + 1, |symbol| symbol.start.0..symbol.end.0);
-        let start = symbol.as_ref().map_or(u64::MAX, |symbol| symbol.start.0);
+    /// The function at a stated address of a file: its number, and the stated addresses that it covers; `None` for
+    /// these when nothing tells how far it goes.
+    fn function(&self, file: u32, svma: Svma) -> (FunctionId, Option<Range<u64>>) {
+        let of = &self.files[file as usize];
+        let bounds = of.bounds(svma);
+        let range = bounds.as_ref().map(|bounds| bounds.range.clone());
+        let place = (file, range.as_ref().map_or(u64::MAX, |range| range.start));
         let mut found = self.found();
-        if let Some(known) = found.numbers.get(&(file, start)) {
+        if let Some(known) = found.numbers.get(&place) {
             return (*known, range);
         }
-        let dso = name.rsplit('/').next().unwrap_or(name).to_owned();
-        let function = match symbol {
-            Some(symbol) => Function { name: whole(&dso::demangle(symbol.name)).to_owned(), dso },
-            None => Function { name: format!("[{dso}]"), dso },
-        };
-        let id = found.functions.number(function);
-        found.numbers.insert((file, start), id);
+        let dso = of.name.rsplit('/').next().unwrap_or(&of.name).to_owned();
+        let name = bounds.map_or_else(|| format!("[{dso}]"), |bounds| bounds.name);
+        let id = found.functions.number(Function { name, dso });
+        found.numbers.insert(place, id);
         (id, range)
     }
 }
@@ -142,7 +164,7 @@ pub struct RunningImage<'a> {
     now: Cell<Option<&'a [CodeMapping]>>,
     task: Cell<Option<(i32, i32)>>,
     last: RefCell<Option<&'a CodeMapping>>,
-    /// The function found last: where it lies, its number, whether its first address begins a symbol.
+    /// The function found last: where it lies, its number, whether its first address is the function's.
     last_unit: RefCell<Option<(Range<u64>, u32, bool)>>,
 }
 
@@ -211,21 +233,21 @@ impl Image for RunningImage<'_> {
     }
 
     fn unit(&self, ip: u64) -> (u32, bool) {
-        if let Some((range, unit, symbol)) = &*self.last_unit.borrow()
+        if let Some((range, unit, whole)) = &*self.last_unit.borrow()
             && range.contains(&ip)
         {
-            return (*unit, *symbol && range.start == ip);
+            return (*unit, *whole && range.start == ip);
         }
-        let Some((file, of, svma)) = self.place(ip) else { return (self.code.unknown(), false) };
+        let Some((file, _, svma)) = self.place(ip) else { return (self.code.unknown(), false) };
         let (FunctionId(id), range) = self.code.function(file, svma);
-        let symbol = of.loaded.as_ref().is_ok_and(|loaded| loaded.symbol(svma).is_ok());
+        let Some(range) = range else { return (id, false) };
         let avma = |at: u64| at.wrapping_sub(svma.0).wrapping_add(ip);
-        let at_start = symbol && range.start == svma.0;
+        let at_start = range.start == svma.0;
         // Only as far as this mapping goes: behind it the same difference need not hold.
         let mapping = self.mapping(ip).map_or(ip..ip + 1, |at| at.start..at.start.saturating_add(at.bytes));
         let covered = avma(range.start).max(mapping.start)..avma(range.end).min(mapping.end);
         let whole = covered.start == avma(range.start);
-        self.last_unit.replace(Some((covered, id, symbol && whole)));
+        self.last_unit.replace(Some((covered, id, whole)));
         (id, at_start)
     }
 

@@ -1,8 +1,8 @@
 //! Decodes an Intel PT recording on all cores and replays it into calls as it goes: neither branches nor steps
 //! are kept, so memory is bounded by distinct paths, not by the length of the trace.
 //!
-//! [`pieces`] cuts the trace, [`decode`] decodes a piece, [`stream`] does so in waves and hands out in the order
-//! of time, [`threads`] turns branches into steps. The code comes from [`image`].
+//! [`pieces`] cuts the trace, [`decode`] decodes a piece, [`stream`] does so on all cores and hands out in the
+//! order of time, [`threads`] turns branches into steps. The code comes from [`image`].
 
 mod decode;
 mod filter;
@@ -156,13 +156,13 @@ impl<'a> Trace<'a> {
     fn replay<T: Takes>(
         &self,
         make: impl FnMut(i32) -> Option<T> + Send,
-        mut before_wave: impl FnMut() + Send,
+        mut before_each: impl FnMut() + Send,
     ) -> (Vec<(i32, T)>, u64, Outcome) {
         let (pieces, unused) = pieces::cut(&self.side);
         let decoder: Decoder<'_, '_, Move> = Decoder::new(&self.code, &self.side);
         let mut threads = Threads::new(make);
         let tally = stream::run(&decoder, &pieces, |stretches| {
-            before_wave();
+            before_each();
             threads.take(&self.side, &stretches);
             stretches.into_iter().for_each(|stretch| decoder.recycle(stretch.events));
             Ok(())

@@ -3,8 +3,9 @@
 use intelpt::{Packet, Packets};
 use profile::pt::{Buffer, Sideband};
 
-/// Bytes of trace in one piece, about. The same whatever the number of cores, and so is the result.
-const PIECE_BYTES: u64 = 64 << 10;
+/// Bytes of trace in one piece, about: what it yields should still be in the cache when it is taken. The same whatever
+/// the number of cores, and so is the result.
+const PIECE_BYTES: u64 = 16 << 10;
 /// Bytes behind a PSB among which its PSBEND is looked for.
 const PSB_LOOK_BYTES: u64 = 1 << 10;
 

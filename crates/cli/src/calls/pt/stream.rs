@@ -1,16 +1,23 @@
-//! Waves of pieces: decoded on all cores while what the wave before yielded is taken in the order of time.
+//! Pieces decoded on all cores, and handed out in the order of time as soon as those before them were.
+//!
+//! ```text
+//!   decoding (any core)      12   13   14        ← not further ahead than the window
+//!   decoded, waiting its turn   11
+//!   being taken (one core)    8 9 10             ← in order; what was decoded meanwhile is taken along
+//! ```
+//! No core waits for another: who has decoded a piece whose turn it is takes it, unless somebody is taking.
 
 use intelpt::{Event, Gap};
-use rayon::prelude::*;
+use rayon::ScopeFifo;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard};
 
-use super::decode::{Decoded, Decoder, Stretch};
+use super::decode::{Decoded, Decoder, Stretch, locked};
 use super::pieces::Piece;
 
-/// Pieces of a wave: enough to keep all cores at work, not more, for all they yield is held in memory.
-const MOST_PIECES: usize = 32;
-const PIECES_PER_CORE: usize = 8;
+/// Pieces that may be decoded ahead: enough to keep all cores at work, not more, for all they yield is held in memory.
+const PIECES_PER_CORE: usize = 3;
 
 /// What decoding came across.
 #[derive(Debug, Default)]
@@ -21,8 +28,22 @@ pub struct Tally {
     pub gaps: BTreeMap<Gap, u64>,
 }
 
-/// Pieces decoded so far, and what of it is not handed out yet.
-struct Stream<'p, E> {
+/// How far all is.
+struct Progress<E> {
+    /// The piece to be decoded next.
+    next: usize,
+    /// The first piece not taken yet.
+    turn: usize,
+    /// Pieces decoded, from number `turn` on.
+    decoded: VecDeque<Option<Decoded<E>>>,
+    /// Somebody is taking.
+    taking: bool,
+    /// Taking failed: there is no more to be done.
+    failed: bool,
+}
+
+/// What was decoded and whose turn has come, and what of it is not handed out yet.
+struct Order<'p, E> {
     pieces: &'p [Piece],
     waiting: Vec<Stretch<E>>,
     /// Where execution stood at the end of each buffer's last piece.
@@ -30,34 +51,90 @@ struct Stream<'p, E> {
     tally: Tally,
 }
 
+/// All that the cores share.
+struct Work<'w, 'd, 'p, E, T> {
+    decoder: &'w Decoder<'d, 'd, E>,
+    pieces: &'p [Piece],
+    progress: Mutex<Progress<E>>,
+    /// Of whoever is taking.
+    taker: Mutex<(Order<'p, E>, T)>,
+}
+
 /// Decodes all pieces; the threads' stretches go to `take` in the order of their times, until it fails.
 pub fn run<E: for<'e> From<&'e Event> + Send>(
     decoder: &Decoder<'_, '_, E>,
     pieces: &[Piece],
-    mut take: impl FnMut(Vec<Stretch<E>>) -> Result<(), ()> + Send,
+    take: impl FnMut(Vec<Stretch<E>>) -> Result<(), ()> + Send,
 ) -> Tally {
-    let wave = (rayon::current_num_threads() * PIECES_PER_CORE).min(MOST_PIECES);
-    let (waiting, ends) = (Vec::new(), FxHashMap::default());
-    let mut stream = Stream { pieces, waiting, ends, tally: Tally::default() };
-    let mut ready = Vec::new();
-    for (at, chunk) in pieces.chunks(wave).enumerate() {
-        let work = std::mem::take(&mut ready);
-        let (decoded, taken) = rayon::join(
-            || chunk.par_iter().with_max_len(1).map(|piece| decoder.decode(piece)).collect::<Vec<_>>(),
-            || take(work),
-        );
-        if taken.is_err() {
-            return stream.tally;
-        }
-        chunk.iter().zip(decoded).for_each(|(piece, decoded)| stream.add(piece, decoded));
-        ready = stream.before((at + 1) * wave);
-    }
-    // Failing at the very end changes nothing any more; whoever takes keeps why.
-    let _ = take(ready);
-    stream.tally
+    let decoded = VecDeque::new();
+    let progress = Progress { next: 0, turn: 0, decoded, taking: false, failed: false };
+    let order = Order { pieces, waiting: Vec::new(), ends: FxHashMap::default(), tally: Tally::default() };
+    let work =
+        Work { decoder, pieces, progress: Mutex::new(progress), taker: Mutex::new((order, take)) };
+    rayon::scope_fifo(|scope| work.start(scope, &mut locked(&work.progress)));
+    let (order, _) = work.taker.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    order.tally
 }
 
-impl<E> Stream<'_, E> {
+impl<E, T> Work<'_, '_, '_, E, T>
+where
+    E: for<'e> From<&'e Event> + Send,
+    T: FnMut(Vec<Stretch<E>>) -> Result<(), ()> + Send,
+{
+    /// Has pieces decoded as far ahead as is allowed.
+    fn start<'s>(&'s self, scope: &ScopeFifo<'s>, progress: &mut Progress<E>) {
+        let ahead = progress.turn + rayon::current_num_threads() * PIECES_PER_CORE;
+        while progress.next < self.pieces.len().min(ahead) && !progress.failed {
+            let number = progress.next;
+            progress.next += 1;
+            progress.decoded.push_back(None);
+            scope.spawn_fifo(move |scope| self.piece(scope, number));
+        }
+    }
+
+    fn piece<'s>(&'s self, scope: &ScopeFifo<'s>, number: usize) {
+        let decoded = self.decoder.decode(&self.pieces[number]);
+        let mut progress = locked(&self.progress);
+        let place = number - progress.turn;
+        progress.decoded[place] = Some(decoded);
+        if !progress.taking {
+            progress.taking = true;
+            self.take(scope, progress);
+        }
+    }
+
+    /// Takes all whose turn has come, and what is decoded in the meantime.
+    fn take<'s>(&'s self, scope: &ScopeFifo<'s>, mut progress: MutexGuard<'s, Progress<E>>) {
+        loop {
+            let count = progress.decoded.iter().take_while(|decoded| decoded.is_some()).count();
+            let ready: Vec<_> = progress.decoded.drain(..count).flatten().collect();
+            if ready.is_empty() || progress.failed {
+                progress.taking = false;
+                return;
+            }
+            let first = progress.turn;
+            progress.turn += ready.len();
+            self.start(scope, &mut progress);
+            drop(progress);
+            let (order, take) = &mut *locked(&self.taker);
+            let taken = take(order.put(first, ready));
+            progress = locked(&self.progress);
+            progress.failed |= taken.is_err();
+        }
+    }
+}
+
+impl<E> Order<'_, E> {
+    /// The pieces from number `first` on were decoded: what can be handed out now.
+    fn put(&mut self, first: usize, decoded: Vec<Decoded<E>>) -> Vec<Stretch<E>> {
+        let mut ready = Vec::new();
+        for (number, decoded) in (first..).zip(decoded) {
+            self.add(&self.pieces[number], decoded);
+            self.before(number + 1, &mut ready);
+        }
+        ready
+    }
+
     fn add(&mut self, piece: &Piece, mut decoded: Decoded<E>) {
         self.join_ends(piece, &mut decoded);
         self.tally.instructions += decoded.instructions;
@@ -78,14 +155,13 @@ impl<E> Stream<'_, E> {
         }
     }
 
-    /// What no piece from number `next` on can precede, in the order of time.
-    fn before(&mut self, next: usize) -> Vec<Stretch<E>> {
-        let horizon = self.pieces.get(next).map_or(u64::MAX, |piece| piece.time_ns);
+    /// Moves to `ready` what no piece from number `next` on can precede, in the order of time.
+    fn before(&mut self, next: usize, ready: &mut Vec<Stretch<E>>) {
         self.waiting.sort_by_key(|stretch| stretch.start_ns);
         let later = match self.pieces.get(next) {
-            Some(_) => self.waiting.partition_point(|stretch| stretch.start_ns < horizon),
+            Some(piece) => self.waiting.partition_point(|stretch| stretch.start_ns < piece.time_ns),
             None => self.waiting.len(),
         };
-        self.waiting.drain(..later).collect()
+        ready.extend(self.waiting.drain(..later));
     }
 }
