@@ -304,7 +304,10 @@ impl Run<'_> {
 
     /// A thread's last instruction did not leave by a system call (it was killed): tracing stops there.
     fn interrupted_at_end(&mut self, index: usize, tid: i32, ip: u64) {
-        let next = self.decoded.get(&(self.generation, ip)).map_or(ip, |decoded| decoded.next);
+        let next = self.decoded.get(&(self.generation, ip)).map_or(ip, |decoded| match decoded.kind {
+            Kind::Call | Kind::Jump => decoded.target,
+            _ => decoded.next,
+        });
         self.interrupted(index, tid, next);
     }
 }
