@@ -99,25 +99,50 @@ fn path_key(parent: Option<NodeId>, FunctionId(function): FunctionId) -> u64 {
     u64::from(parent) << 32 | u64::from(function)
 }
 
-/// A cache of paths: loops take the same few again and again.
+/// A cache of paths, each at the place its key hashes to: loops take the same few again and again. Grows with the tree.
 #[derive(Clone, Debug)]
-struct Recent(Box<[(u64, NodeId); Self::PLACES]>);
+struct Recent {
+    places: Vec<(u64, NodeId)>,
+    /// What is left of a key's hash behind this many bits is its place.
+    shift: u32,
+}
 
 impl Recent {
-    const PLACES: usize = 1 << Self::BITS;
-    const BITS: u32 = 10;
+    const FEWEST_BITS: u32 = 6;
+    const MOST_BITS: u32 = 16;
+
+    /// Empty, of 2^`bits` places.
+    fn new(bits: u32) -> Self {
+        // A key that no path has: 2^32 − 1 is the number of no node and of no function.
+        Self { places: vec![(u64::MAX, NO_NODE); 1 << bits], shift: u64::BITS - bits }
+    }
 
     #[inline]
-    const fn place(key: u64) -> usize {
+    const fn place(&self, key: u64) -> usize {
         // Fibonacci hashing: the upper bits depend on all of the key's.
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - Self::BITS)) as usize
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> Option<NodeId> {
+        let (known, node) = self.places[self.place(key)];
+        (known == key).then_some(node)
+    }
+
+    /// Keeps a path of a tree of so many nodes.
+    fn keep(&mut self, key: u64, node: NodeId, nodes: usize) {
+        let bits = u64::BITS - self.shift;
+        if nodes > self.places.len() && bits < Self::MOST_BITS {
+            *self = Self::new(bits + 2);
+        }
+        let place = self.place(key);
+        self.places[place] = (key, node);
     }
 }
 
 impl Default for Recent {
     fn default() -> Self {
-        // A key that no path has: 2^32 − 1 is the number of no node and of no function.
-        Self(Box::new([(u64::MAX, NO_NODE); Self::PLACES]))
+        Self::new(Self::FEWEST_BITS)
     }
 }
 
@@ -127,7 +152,7 @@ pub struct CallProfile {
     nodes: Vec<CallNode>,
     /// By parent (all bits set: none) in the high half and function in the low one.
     by_path: FxHashMap<u64, NodeId>,
-    /// Paths met lately, each at the place its key hashes to.
+    /// Paths met lately.
     recent: Recent,
     /// By number; total counts a recursion once.
     functions: Vec<CallStats>,
@@ -187,10 +212,9 @@ impl CallProfile {
     /// The node of `function` called from `parent`.
     #[inline]
     pub fn child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
-        let key = path_key(parent, function);
-        match self.recent.0[Recent::place(key)] {
-            (known, node) if known == key => node,
-            _ => self.find_child(parent, function),
+        match self.recent.find(path_key(parent, function)) {
+            Some(node) => node,
+            None => self.find_child(parent, function),
         }
     }
 
@@ -201,8 +225,7 @@ impl CallProfile {
         if node == next {
             self.nodes.push(CallNode { parent, function, stats: CallStats::default() });
         }
-        let key = path_key(parent, function);
-        self.recent.0[Recent::place(key)] = (key, node);
+        self.recent.keep(path_key(parent, function), node, self.nodes.len());
         node
     }
 
