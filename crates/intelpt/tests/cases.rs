@@ -209,8 +209,9 @@ fn every_case_gives_the_flow_that_its_file_tells() {
 #[test]
 fn every_packet_stands_in_some_case() {
     const NAMES: [&str; 30] = [
-        "pad", "psb", "psbend", "ovf", "stop", "tnt", "tip", "pge", "pgd", "fup", "pip", "tsc", "tma", "mtc", "cyc",
-        "cbr", "exec", "tsx", "vmcs", "mnt", "ptw", "exstop", "mwait", "pwre", "pwrx", "bbp", "bip", "bep", "cfe", "evd",
+        "pad", "psb", "psbend", "ovf", "stop", "tnt", "tip", "pge", "pgd", "fup", "pip", "tsc", "tma", "mtc",
+        "cyc", "cbr", "exec", "tsx", "vmcs", "mnt", "ptw", "exstop", "mwait", "pwre", "pwrx", "bbp", "bip",
+        "bep", "cfe", "evd",
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let files = std::fs::read_dir(folder).expect("the cases").map(|entry| entry.expect("a file").path());

@@ -54,7 +54,9 @@ pub fn pt(bench: &Bench) -> Result<()> {
                 emulate: Some("110000000"),
             });
         }
-        _ => println!("  skipped: the large program is g++'s cc1plus, run in qemu-x86_64: one of them is missing"),
+        _ => println!(
+            "  skipped: the large program is g++'s cc1plus, run in qemu-x86_64: one of them is missing"
+        ),
     }
     subjects.iter().try_for_each(|subject| compare(bench, &stepper, subject))
 }

@@ -106,12 +106,7 @@ impl Flow<'_, '_> {
 
     /// Block `id` ends in a jump to block `next`, in another function.
     #[inline(never)]
-    fn jumped(
-        &mut self,
-        image: &impl Image,
-        (id, next): (BlockId, BlockId),
-        sink: &mut impl FnMut(&Event),
-    ) {
+    fn jumped(&mut self, image: &impl Image, (id, next): (BlockId, BlockId), sink: &mut impl FnMut(&Event)) {
         let (block, to) = (*self.cache.block(id), self.cache.block(next).start);
         self.emit_branch(image, (What::Jump, &block), (to, Some(next)), sink);
     }

@@ -184,10 +184,7 @@ impl CallProfile {
 
     /// The functions that were called, with their sums, by number.
     pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &CallStats)> {
-        (0u32..)
-            .map(FunctionId)
-            .zip(&self.functions)
-            .filter(|(_, stats)| stats.count + stats.open > 0)
+        (0u32..).map(FunctionId).zip(&self.functions).filter(|(_, stats)| stats.count + stats.open > 0)
     }
 
     /// The slowest calls, slowest first.

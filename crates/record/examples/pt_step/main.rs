@@ -195,7 +195,7 @@ fn record(
     (how, output): (How, &Path),
     truth: Option<&Path>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let traced = encode::encode(steps, options)?;
+    let traced = encode::encode(steps, options, truth.is_some())?;
     if let Some(path) = truth {
         std::fs::write(path, traced.truth.join("\n") + "\n")?;
     }

@@ -69,8 +69,7 @@ pub fn run<E: for<'e> From<&'e Event> + Send>(
     let decoded = VecDeque::new();
     let progress = Progress { next: 0, turn: 0, decoded, taking: false, failed: false };
     let order = Order { pieces, waiting: Vec::new(), ends: FxHashMap::default(), tally: Tally::default() };
-    let work =
-        Work { decoder, pieces, progress: Mutex::new(progress), taker: Mutex::new((order, take)) };
+    let work = Work { decoder, pieces, progress: Mutex::new(progress), taker: Mutex::new((order, take)) };
     rayon::scope_fifo(|scope| work.start(scope, &mut locked(&work.progress)));
     let (order, _) = work.taker.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     order.tally
