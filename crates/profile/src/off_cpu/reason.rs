@@ -113,6 +113,7 @@ impl Reason {
         let outer = names.clone().find_map(of_outer_function);
         match (inner, outer) {
             (Self::Disk | Self::KernelLock, Some(Self::Fsync)) => Some(Self::Fsync),
+            (Self::KernelLock, Some(Self::Futex)) => Some(Self::Futex),
             (Self::Disk, Some(outer)) => Some(outer),
             _ => Some(inner),
         }
@@ -325,6 +326,9 @@ const FOLDER: &str = "a folder's lock";
 
 /// What a disk wait was for, when a frame further out says it.
 const OUTER_FUNCTIONS: &[(&str, Reason)] = &[
+    // A futex that lends its priority is a lock of the kernel's inside, but the program's to whoever waits.
+    ("futex_lock_pi", Reason::Futex),
+    ("futex_wait_requeue_pi", Reason::Futex),
     ("vfs_fsync", Reason::Fsync),
     ("do_fsync", Reason::Fsync),
     ("__x64_sys_fsync", Reason::Fsync),

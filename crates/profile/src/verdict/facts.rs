@@ -104,6 +104,9 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// A lock inside the kernel of which its functions do not tell more.
+    pub const SOME_LOCK: &'static str = "some lock";
+
     /// From a recording: what its samples and waits say. Counters and /proc are the caller's to add.
     #[must_use]
     pub fn of(profile: &Profile, wall: &Wall) -> Self {
@@ -155,7 +158,7 @@ impl Facts {
             }
             if wait.part == Part::Blocked(Reason::KernelLock) || wait.after == Some(Reason::KernelLock) {
                 let names = kernel_frames(profile, wait.callsite).filter_map(|frame| name_of(profile, frame));
-                let lock = Reason::kernel_lock(names).unwrap_or(("a lock", "the kernel"));
+                let lock = Reason::kernel_lock(names).unwrap_or((Self::SOME_LOCK, ""));
                 *kernel_locks.entry(lock).or_default() += wait.ns;
             }
         }

@@ -26,7 +26,33 @@ pub struct LockSite {
     pub for_work: bool,
     /// The function that takes it lies in a shared library: the program does not see the lock.
     pub in_library: bool,
+    /// What everybody calls this lock, and the cure, if it is one that everybody knows.
+    pub known: Option<KnownLock>,
 }
+
+/// A lock of a language's runtime, told by the function that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KnownLock {
+    /// `Python's global interpreter lock (GIL)`.
+    pub name: &'static str,
+    /// What helps.
+    pub cure: &'static str,
+}
+
+/// Functions that wait on a condition for such a lock, by how their names begin.
+const KNOWN: &[(&str, KnownLock)] = &[
+    ("take_gil", PYTHON),
+    ("RPyGilAcquire", PYTHON),
+    ("gvl_acquire", RUBY),
+    ("thread_sched_to_running", RUBY),
+    ("st_masterlock_acquire", OCAML),
+];
+const PYTHON: KnownLock = KnownLock {
+    name: "Python's global interpreter lock (GIL)",
+    cure: "use processes, or code that gives the lock back while it computes",
+};
+const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
+const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
 
 impl LockSite {
     /// All that the lock takes of thread time, ns.
@@ -127,8 +153,8 @@ impl Sites {
             self.takers.extend(inner.map(|inner| (place.clone(), inner)));
         }
         let at = *self.index.entry(place.clone()).or_insert_with(|| {
-            let Place { taker, caller, for_work, in_library } = place;
-            self.list.push(LockSite { taker, caller, for_work, in_library, ..LockSite::default() });
+            let Place { taker, caller, for_work, in_library, known } = place;
+            self.list.push(LockSite { taker, caller, for_work, in_library, known, ..LockSite::default() });
             self.list.len() - 1
         });
         &mut self.list[at]
@@ -148,6 +174,7 @@ struct Place {
     caller: String,
     for_work: bool,
     in_library: bool,
+    known: Option<KnownLock>,
 }
 
 /// User functions of a path, leaf first, each with whether it lies in a shared library.
@@ -180,13 +207,24 @@ impl<'p> Names<'p> {
             .any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
         let Some(at) = names.iter().position(|(name, _)| !is_locking(name)) else {
             let taker = names.first().map_or("[unknown]", |(name, _)| name).to_owned();
-            return Place { taker, caller: String::new(), for_work, in_library: false };
+            return Place { taker, caller: String::new(), for_work, in_library: false, known: None };
         };
+        if let Some((_, known)) = KNOWN.iter().find(|(begin, _)| names[at].0.starts_with(begin)) {
+            let (taker, caller) = (names[at].0.to_owned(), String::new());
+            return Place { taker, caller, for_work: false, in_library: true, known: Some(*known) };
+        }
         // A library function called through its own inner parts: the outermost is the one the program calls.
-        let inner = names[at..].iter().take_while(|(_, library)| *library).count();
+        let is_inner = |(name, library): &&(&str, bool)| *library && !is_thread_start(name);
+        let inner = names[at..].iter().take_while(is_inner).count();
         let taker = if inner > 0 && at + inner < names.len() { at + inner - 1 } else { at };
         let name = names[taker].0.trim_start_matches("__GI_").to_owned();
-        Place { taker: name, caller: self.caller_of(taker), for_work, in_library: names[taker].1 }
+        Place {
+            taker: name,
+            caller: self.caller_of(taker),
+            for_work,
+            in_library: names[taker].1,
+            known: None,
+        }
     }
 
     /// Who called that function: from the program itself where there is one; empty at a thread's start.
@@ -200,4 +238,33 @@ impl<'p> Names<'p> {
 
 fn is_locking(name: &str) -> bool {
     LOCKING.iter().any(|part| name.starts_with(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Functions leaf first, those of libraries with a star.
+    fn place(names: &'static str) -> Place {
+        let name = |name: &'static str| (name.trim_end_matches('*'), name.ends_with('*'));
+        Names(names.split(' ').map(name).collect()).place()
+    }
+
+    #[test]
+    fn a_lock_is_named_by_what_the_program_calls() {
+        let rand = place("__lll_lock_wait_private* __random* rand* draw work start_thread* clone3*");
+        assert_eq!((&rand.taker[..], &rand.caller[..], rand.in_library), ("rand", "draw", true));
+        let own = place("__lll_lock_wait* pthread_mutex_lock@@GLIBC_2.2.5* work start_thread* clone3*");
+        assert_eq!((&own.taker[..], &own.caller[..], own.in_library), ("work", "", false));
+        // A thread all in libraries: not the function that started it.
+        let library = place("__lll_lock_wait* pthread_mutex_lock* put* run* start_thread* clone3*");
+        assert_eq!((&library.taker[..], library.in_library), ("run", true));
+    }
+
+    #[test]
+    fn waiting_for_work_is_no_lock_but_for_known_ones() {
+        assert!(place("__futex_abstimed_wait_common* pthread_cond_wait* take worker start_thread*").for_work);
+        let gil = place("__futex_abstimed_wait_common* pthread_cond_timedwait* take_gil* eval* main");
+        assert_eq!((gil.for_work, gil.known), (false, Some(PYTHON)));
+    }
 }

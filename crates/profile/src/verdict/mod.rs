@@ -8,7 +8,7 @@ mod locks;
 mod rules;
 
 pub use facts::{Facts, SystemFacts};
-pub use locks::LockSite;
+pub use locks::{KnownLock, LockSite};
 pub use rules::{RULES, Rule};
 
 /// One thing found.

@@ -177,6 +177,7 @@ fn a_lock_is_named_with_its_caller() {
                 waits: 3900,
                 for_work: false,
                 in_library: true,
+                known: None,
             }];
             f.times.runnable_ns = 50 * UNIT;
             f.switches_per_s = 4000.0;

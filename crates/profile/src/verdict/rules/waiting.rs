@@ -76,9 +76,10 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     }
     let share = facts.share(top.total_ns());
     let caller = if top.caller.is_empty() { String::new() } else { format!(", called from {}", top.caller) };
-    let which = match top.in_library {
-        true => format!("fighting over the lock inside {}(){caller}", top.taker),
-        false => format!("fighting over the lock taken in {}(){caller}", top.taker),
+    let which = match (top.known, top.in_library) {
+        (Some(known), _) => format!("fighting over {}", known.name),
+        (None, true) => format!("fighting over the lock inside {}(){caller}", top.taker),
+        (None, false) => format!("fighting over the lock taken in {}(){caller}", top.taker),
     };
     let (now, calm) = (facts.switches_per_s, facts.calm_switches_per_s(top));
     let times = now / calm;
@@ -87,7 +88,11 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     } else {
         format!("; context switches {times:.*}× a calm run's", usize::from(times < 10.0))
     };
-    let cure = if top.taker.starts_with("rand") { "; use a generator per thread" } else { "" };
+    let cure = match top.known {
+        Some(known) => format!("; {}", known.cure),
+        None if top.taker.starts_with("rand") => "; use a generator per thread".to_owned(),
+        None => String::new(),
+    };
     let claim = format!(
         "Lock contention: {} of thread time is spent waiting for or {which}{switches}{cure}.",
         pct(share)
@@ -242,7 +247,7 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
     }
     let queued = facts.queued_after(Reason::KernelLock);
     let share = sleep + queued + spin * facts.on();
-    let (claim, cure) = match facts.kernel_locks.first() {
+    let (claim, cure) = match facts.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
         Some(((lock, _), _)) => {
             let told = |((of, _), ns): &&((&str, &str), u64)| of == lock && facts.share(*ns) >= 0.01;
             let by = facts.kernel_locks.iter().filter(told).take(3);
