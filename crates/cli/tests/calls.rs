@@ -277,6 +277,59 @@ fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen(
     }
 }
 
+/// All functions of the program at once: signals in the middle of everything, exceptions, siglongjmp, coroutines; and tail
+/// calls, direct, through pointers and on conditions, none of which is a longjmp.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn all_functions_of_a_program_that_does_everything_are_counted_right_by_uprobes() {
+    for (source, name, compiler, rounds) in
+        [("storms.cpp", "storms-uprobes", "g++", "1000"), ("tails.c", "tails-uprobes", "gcc", "300")]
+    {
+        let Some(program) = build(source, name, compiler, &["-O2"]) else { continue };
+        for options in [&[][..], &["--counts"]] {
+            let folder = program.with_extension("calls");
+            let mut command = tally();
+            command
+                .args(["calls", "record", "--uprobes", "--max-rate", "0", "-o"])
+                .arg(&folder)
+                .args(options);
+            let ran = command.arg("--").arg(&program).arg(rounds).output().expect("tally starts");
+            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+            if no_uprobes(&said) {
+                return;
+            }
+            let own = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
+            let text = report_of(&folder);
+            let got = counts_of_report(&text);
+            assert!(own.len() > 4, "{said}");
+            for (function, count) in own.iter().filter(|(_, count)| **count > 0) {
+                assert_eq!(got.get(function), Some(count), "{name} {options:?} {function}: {said}\n{text}");
+            }
+            let jumps = source == "storms.cpp";
+            assert_eq!(text.contains("left by longjmp"), jumps, "{name} {options:?}:\n{text}");
+        }
+    }
+}
+
+/// What a script becomes is recorded; what it becomes on the way there is not.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_script_is_followed_to_the_program_that_it_becomes() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(program) = build("calls.c", "scripted", "gcc", &["-O2"]) else { return };
+    let script = program.with_extension("sh");
+    let text = format!("#!/bin/sh\nexec env -u NOTHING {}\n", program.display());
+    std::fs::write(&script, text).expect("target is writable");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let folder = program.with_extension("calls");
+    let Some(said) =
+        record_by_uprobes(&["-P", "/^(leaf|fib|jumper|compare|handler|work)$/"], &script, &folder)
+    else {
+        return;
+    };
+    assert_eq!(counts_of_report(&report_of(&folder)), counts_of_program(&said));
+}
+
 /// Of 13 places, with threads and a fork; the same three ways of recording as where BPF is allowed.
 #[cfg(target_arch = "x86_64")]
 #[test]

@@ -1,6 +1,6 @@
 //! How a function is left and whom it calls, read off its code (x86-64).
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{Machine, ObjectFile, Svma};
 
@@ -16,7 +16,13 @@ pub struct FunctionFlow {
     /// The unconditional direct jumps out of it and where they go, ascending: calls in the place of a return, or the
     /// way to a part of the function that the compiler put elsewhere.
     pub jumps: Vec<(Svma, Svma)>,
-    /// It may also be left by a conditional jump or a computed one.
+    /// The conditional direct jumps out of it: where, to where, and x86's number of the condition (the low four bits
+    /// of the opcode), ascending.
+    pub conditional: Vec<(Svma, Svma, u8)>,
+    /// Computed jumps that do not look like a switch's: calls in the place of a return if the stack pointer is there
+    /// as at entry.
+    pub computed: Vec<Svma>,
+    /// It may also be left by a jump that can't be probed.
     pub jumps_out: bool,
     /// Targets of its direct calls and jumps out, in order.
     pub callees: Vec<Svma>,
@@ -42,6 +48,7 @@ fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let mut instruction = Instruction::default();
     let mut entry = Entry::default();
     let mut targets = Vec::new();
+    let mut tables = Tables::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         if instruction.code() == Code::INVALID {
@@ -54,7 +61,8 @@ fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
         targets.push(target);
         let is_out = !inside.contains(&target);
         let probeable = is_probeable(&code[at..at + instruction.len()]);
-        flow.take(&instruction, is_out, probeable);
+        let by_table = tables.take(&instruction);
+        flow.take(&instruction, (is_out, by_table), probeable);
     }
     flow.entry = entry.found.map(Svma);
     flow.loops = entry.found.is_some_and(|entry| targets.contains(&entry));
@@ -62,8 +70,8 @@ fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
 }
 
 impl FunctionFlow {
-    /// Takes one instruction, which `is_out` if it branches out of the function.
-    fn take(&mut self, instruction: &Instruction, is_out: bool, probeable: bool) {
+    /// Takes one instruction, which `is_out` if it branches out of the function, and is a switch's if `by_table`.
+    fn take(&mut self, instruction: &Instruction, (is_out, by_table): (bool, bool), probeable: bool) {
         let target = Svma(instruction.near_branch_target());
         let at = Svma(instruction.ip());
         match instruction.flow_control() {
@@ -74,13 +82,43 @@ impl FunctionFlow {
                 if probeable { self.jumps.push((at, target)) } else { self.jumps_out = true }
             }
             FlowControl::ConditionalBranch if is_out => {
-                self.jumps_out = true;
                 self.callees.push(target);
+                // Loops and jumps on a register's being zero have no condition of flags.
+                match (instruction.condition_code() as u8).checked_sub(1).filter(|_| probeable) {
+                    Some(condition) => self.conditional.push((at, target, condition)),
+                    None => self.jumps_out = true,
+                }
             }
             FlowControl::Call if instruction.is_call_near() => self.callees.push(target),
+            FlowControl::IndirectBranch if by_table => {}
+            FlowControl::IndirectBranch if probeable => self.computed.push(at),
             FlowControl::IndirectBranch => self.jumps_out = true,
             _ => {}
         }
+    }
+}
+
+/// Tells a switch's jumps, which stay in the function, from calls through pointers in the place of a return.
+#[derive(Default)]
+struct Tables {
+    /// Instructions since a 32-bit distance was read from a table.
+    since: Option<u32>,
+}
+
+impl Tables {
+    /// A compiler puts no more between reading the table and jumping.
+    const MOST: u32 = 12;
+
+    /// Whether the instruction is a switch's jump.
+    fn take(&mut self, instruction: &Instruction) -> bool {
+        let scaled = instruction.memory_index() != Register::None;
+        let reads_distance = instruction.mnemonic() == Mnemonic::Movsxd && scaled;
+        self.since = if reads_distance { Some(0) } else { self.since.map(|since| since + 1) };
+        if instruction.flow_control() != FlowControl::IndirectBranch {
+            return false;
+        }
+        let through_memory = instruction.op0_kind() == OpKind::Memory;
+        if through_memory { scaled } else { self.since.take().is_some_and(|since| since <= Self::MOST) }
     }
 }
 
@@ -145,9 +183,17 @@ mod tests {
 
     #[test]
     fn conditional_and_computed_jumps_out_are_told() {
-        // jne 2000; and: jmp *%rax
-        assert!(flow_of(&[0x0f, 0x85, 0xfa, 0x0f, 0x00, 0x00], 0x1000).jumps_out);
-        assert!(flow_of(&[0xff, 0xe0], 0x1000).jumps_out);
+        // jne 2000: condition 5; jrcxz out of the function: none.
+        let conditional = flow_of(&[0x0f, 0x85, 0xfa, 0x0f, 0x00, 0x00], 0x1000);
+        assert_eq!(conditional.conditional, [(Svma(0x1000), Svma(0x2000), 5)]);
+        assert!(!conditional.jumps_out && flow_of(&[0xe3, 0x70], 0x1000).jumps_out);
+        // jmp *%rax and jmp *0x90(%rax) may leave; jmp *0x10(,%rax,8) is a switch's.
+        assert_eq!(flow_of(&[0xff, 0xe0], 0x1000).computed, [Svma(0x1000)]);
+        assert_eq!(flow_of(&[0xff, 0xa0, 0x90, 0, 0, 0], 0x1000).computed, [Svma(0x1000)]);
+        assert!(flow_of(&[0xff, 0x24, 0xc5, 0x10, 0, 0, 0], 0x1000).computed.is_empty());
+        // movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
+        let switch = [0x48, 0x63, 0x04, 0x82, 0x48, 0x01, 0xd0, 0xff, 0xe0];
+        assert!(flow_of(&switch, 0x1000).computed.is_empty());
         // lock incl (%rdi); xor %eax,%eax; jmp back to the xor.
         let locked = flow_of(&[0xf0, 0xff, 0x07, 0x31, 0xc0, 0xeb, 0xfc], 0x1000);
         assert_eq!((locked.entry, locked.loops), (Some(Svma(0x1003)), true));

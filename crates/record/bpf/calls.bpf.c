@@ -135,6 +135,24 @@ INLINE u64 stack_pointer(void *ctx)
 	return sp;
 }
 
+/*
+ * Whether a conditional jump will be taken. Without branches.
+ * Source: Intel SDM volume 1, appendix B (condition codes of Jcc).
+ */
+INLINE int is_taken(void *ctx, u64 cookie)
+{
+	struct pt_regs___x86 *x86 = ctx;
+	u64 number = (cookie >> COOKIE_CONDITION_SHIFT) & 15;
+	u64 flags = 0;
+
+	if (field_exists(x86->orig_ax))
+		bpf_probe_read_kernel(&flags, sizeof(flags), &x86->flags);
+	u64 c = flags & 1, p = (flags >> 2) & 1, z = (flags >> 6) & 1, s = (flags >> 7) & 1, o = (flags >> 11) & 1;
+	u64 holds = o | c << 1 | z << 2 | (c | z) << 3 | s << 4 | p << 5 | (s ^ o) << 6 | (z | (s ^ o)) << 7;
+
+	return ((holds >> (number >> 1)) ^ number) & 1;
+}
+
 /* Without branches: each would double what the verifier has to walk through. */
 INLINE u64 bucket_of(u64 ns)
 {
@@ -324,6 +342,9 @@ INLINE void exit_tracked(struct call_control *c, struct call_event *e)
 			return;
 		}
 	}
+	/* The jump of a switch, within the function; or the return of what a function jumped to at its end. */
+	if (e->kind & (COOKIE_MAYBE << 7))
+		return;
 	count(COUNT_STRAY);
 }
 
@@ -331,8 +352,10 @@ INLINE void seen(void *ctx, u32 kind, s64 above, int tracked)
 {
 	struct call_control *c = control();
 	u64 cookie = bpf_get_attach_cookie(ctx);
-	struct call_event e = { .kind = kind | ((cookie >> 1) & 3) << 8, .function = cookie >> COOKIE_SHIFT };
+	struct call_event e = { .kind = kind | ((cookie >> 1) & 7) << 8, .function = cookie >> COOKIE_SHIFT };
 
+	if (kind == CALL_EXIT && (cookie & COOKIE_CONDITION) && !is_taken(ctx, cookie))
+		return;
 	if (!c || !who(c, &e))
 		return;
 	e.sp = stack_pointer(ctx) - above;

@@ -35,13 +35,16 @@ struct call_event {
 	unsigned int tid;
 	unsigned int tgid;
 	unsigned int function;
-	unsigned int kind; /* CALL_* | link generation << 8 | COOKIE_LOOPS << 7 */
+	unsigned int kind; /* CALL_* | (generation << 1 | COOKIE_LOOPS | COOKIE_MAYBE) << 7 */
 };
 
-/* An attach cookie: function << COOKIE_SHIFT | COOKIE_LOOPS | generation << 1 | COOKIE_TAIL */
-#define COOKIE_SHIFT 8
+/* An attach cookie: function << COOKIE_SHIFT | condition << 8 | COOKIE_* | generation << 1 */
+#define COOKIE_SHIFT 16
 #define COOKIE_TAIL 1 /* may end by a jump that is not probed */
 #define COOKIE_LOOPS 4 /* jumps back to its probed first instruction */
+#define COOKIE_MAYBE 8 /* a jump that leaves only if the stack pointer is as at entry */
+#define COOKIE_CONDITION 16 /* a jump that leaves only if x86's condition of the four bits at 8 holds */
+#define COOKIE_CONDITION_SHIFT 8
 
 /* Buckets of durations: 16 to each power of two, as profile's histogram. */
 #define BUCKETS 704

@@ -67,8 +67,45 @@ pub fn calls(bench: &Bench) -> Result<()> {
         }
         println!();
     }
+    uprobes(bench, plain)?;
     nothing_chosen(bench)?;
     two_threads(bench)
+}
+
+/// Calls of a program that is not instrumented: fewer, because each is a trap.
+const PROBED_CALLS: u64 = 20_000;
+
+/// Entry and exit by uprobes: every call, and sums only; beside perf's count of the entry alone.
+fn uprobes(bench: &Bench, plain: f64) -> Result<()> {
+    let program = bench.program("call-cost")?;
+    let count = PROBED_CALLS.to_string();
+    let ours = ["calls", "record", "-q", "--uprobes", "--max-rate", "0", "-P", "leaf", "-o", "cost.calls"];
+    for (name, more) in
+        [("every call", &[][..]), ("return probes", &["--return-probes"]), ("sums", &["--counts"])]
+    {
+        let args = [&ours, more, &["--", &program, &count]].concat();
+        match best(bench, &bench.tally, &args) {
+            Ok(tally) => println!("  uprobes, {name}: tally {:.0} ns a call", tally - plain),
+            Err(why) => println!("  uprobes, {name}: not possible here: {why:#}"),
+        }
+    }
+    let Some(perf) = process::find("perf") else { return Ok(()) };
+    let probe = |args: &[&str]| process::capture(&mut bench.command(&perf, args), LIMIT);
+    let added = probe(&["probe", "-q", "-x", &program, "tally_bench=leaf"])?;
+    if added.ok() {
+        let args = ["stat", "-e", "probe_call:tally_bench", &program, &count];
+        let group = probe(&["probe", "-q", "--list"])?.text();
+        let event = group
+            .lines()
+            .find_map(|line| line.split_whitespace().next().filter(|e| e.ends_with(":tally_bench")));
+        let args = args.map(|arg| if arg.ends_with(":tally_bench") { event.unwrap_or(arg) } else { arg });
+        match best(bench, &perf, &args) {
+            Ok(entry) => println!("  uprobes, perf stat, entries only: {:.0} ns a call", entry - plain),
+            Err(why) => println!("  uprobes, perf stat: {why:#}"),
+        }
+        probe(&["probe", "-q", "-d", "*:tally_bench"])?;
+    }
+    Ok(())
 }
 
 /// A program of which only a function called once is recorded, against itself untraced.

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FunctionFlow, Loader, ObjectFile, Svma, SymbolTable, Wanted};
-use record::calls::{Exits, Function, Object};
+use record::calls::{Exits, Function, Leave, Object};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ pub struct Chosen {
 
 /// Why a function gets no return probe.
 const KEEPS: &str = "that keep their return address";
+/// Begin of the name of a function without a symbol; its address follows.
+const NAMELESS: &str = "function 0x";
 /// Steps in which code without a function is passed over.
 const GAP_BYTES: u64 = 16;
 
@@ -102,6 +104,11 @@ impl Wish {
         self.patterns.is_empty() && self.files.is_empty()
     }
 
+    /// Whether some function without a symbol is asked for by its address.
+    fn names_nameless(&self) -> bool {
+        self.patterns.iter().any(|(pattern, _)| pattern.text().starts_with("function "))
+    }
+
     /// Whether the function is meant, in the program itself (`library` `None`) or in a library.
     fn means(&self, name: &str, library: Option<&str>) -> bool {
         let here = |of: &Option<String>| match (of.as_deref(), library) {
@@ -149,23 +156,29 @@ impl Chosen {
                  -P FUNC@LIBRARY"
                     .to_owned()
             }
-            (true, false) => ": none is meant by -P; `nm` lists them".to_owned(),
+            (true, false) => ": none is meant by -P (`nm -C`, and `nm -CD` for a stripped one, list them); of a library it \
+                 is -P FUNC@LIBRARY"
+                .to_owned(),
         }
     }
 
     /// Functions of a stripped file, as its unwind table has them.
     fn add_nameless(&mut self, finder: &Finder<'_>, object: usize) {
-        let info = UnwindInfo::new(Arc::clone(finder.file));
         let code = finder.file.section(".text").map_or(0..0, |text| text.svma.clone());
         let mut at = code.start;
         while at < code.end {
-            let Some((start, end)) = info.function_range(Svma(at)).filter(|(_, end)| end.0 > at) else {
+            let Some((start, end)) = finder.unwind.function_range(Svma(at)).filter(|(_, end)| end.0 > at)
+            else {
                 at += GAP_BYTES;
                 continue;
             };
             at = end.0;
-            let probed = finder.probe(&[(start, end)], format!("function {:#x}", start.0), object);
-            self.take(probed);
+            // What has a name was looked at by its name.
+            let named = finder.symbols.find(start).is_some();
+            if !named && (finder.wish.is_all() || finder.wish.means(&nameless(start), finder.library())) {
+                let probed = finder.probe(&[(start, end)], nameless(start), object);
+                self.take(probed);
+            }
         }
     }
 
@@ -187,14 +200,15 @@ impl Chosen {
         let file = loaded.object().with_context(|| format!("{shown} is no ELF file"))?;
         let symbols = loaded.symbols();
         let cold = symbols.iter().filter_map(|s| Some((s.name.strip_suffix(".cold")?, (s.start, s.end))));
-        let mut finder = Finder { file, symbols, cold: cold.collect(), lines: None, wish, source };
+        let unwind = UnwindInfo::new(Arc::clone(file));
+        let mut finder = Finder { file, symbols, unwind, cold: cold.collect(), lines: None, wish, source };
         let number = self.objects.len();
         self.objects.push(Object { path: source.path.clone(), pid: source.pid });
         for start in finder.starts() {
             let probed = finder.function(start, number);
             self.take(probed);
         }
-        if wish.is_all() && !self.functions.iter().any(|function| function.object == number) {
+        if wish.is_all() && source.library.is_none() || wish.names_nameless() {
             self.add_nameless(&finder, number);
         }
         Ok(())
@@ -204,6 +218,8 @@ impl Chosen {
 struct Finder<'a> {
     file: &'a Arc<ObjectFile>,
     symbols: &'a SymbolTable,
+    /// Where functions without a name begin and end.
+    unwind: Arc<UnwindInfo>,
     /// Of a function, where the compiler put what it thinks is seldom run: first address and the one past the last.
     cold: FxHashMap<&'a str, (Svma, Svma)>,
     lines: Option<dso::LineResolver>,
@@ -211,7 +227,22 @@ struct Finder<'a> {
     source: &'a Source,
 }
 
+/// How a function without a symbol is called, here as in every report.
+fn nameless(start: Svma) -> String {
+    format!("{NAMELESS}{:x}", start.0)
+}
+
 impl Finder<'_> {
+    /// A function without a symbol that begins there; those of `.text` only, so that no entry of the PLT is one.
+    fn range_of(&self, start: Svma) -> Option<(Svma, Svma)> {
+        let in_text = self.file.section(".text").is_some_and(|text| text.svma.contains(&start.0));
+        self.unwind.function_range(start).filter(|(first, _)| in_text && *first == start)
+    }
+
+    fn library(&self) -> Option<&str> {
+        self.source.library.as_deref()
+    }
+
     /// First addresses of the functions meant, ascending.
     fn starts(&mut self) -> BTreeSet<Svma> {
         let library = self.source.library.clone();
@@ -255,18 +286,27 @@ impl Finder<'_> {
         })
     }
 
-    /// Functions of this file that the one at `start` calls or jumps to.
+    /// Functions of this file that the one at `start` calls or jumps to, also those it reaches through the PLT.
     fn callees(&self, start: Svma) -> Vec<Svma> {
-        let Some(symbol) = self.symbols.find(start) else { return Vec::new() };
-        let flow = dso::function_flow(self.file, symbol.start, symbol.end).unwrap_or_default();
-        let begins = |to: &Svma| {
-            self.symbols.find(*to).is_some_and(|callee| callee.start == *to && !callee.name.contains("@plt"))
+        let named = self.symbols.find(start).map(|symbol| (symbol.start, symbol.end));
+        let Some((start, end)) = named.or_else(|| self.range_of(start)) else { return Vec::new() };
+        let flow = dso::function_flow(self.file, start, end).unwrap_or_default();
+        let behind_plt = |to: Svma| {
+            let name = self.symbols.find(to).and_then(|stub| stub.name.strip_suffix("@plt"))?;
+            self.symbols.by_name(name).map(|symbol| symbol.start).find(|start| self.file.is_code(*start))
         };
-        flow.callees.into_iter().filter(begins).collect()
+        let begins = |to: &Svma| match self.symbols.find(*to) {
+            Some(callee) => callee.start == *to && !callee.name.contains("@plt"),
+            None => self.range_of(*to).is_some(),
+        };
+        flow.callees.into_iter().map(|to| behind_plt(to).unwrap_or(to)).filter(begins).collect()
     }
 
     fn function(&self, start: Svma, object: usize) -> Result<(String, Function), &'static str> {
-        let symbol = self.symbols.find(start).ok_or("without a symbol")?;
+        let Some(symbol) = self.symbols.find(start) else {
+            let range = self.range_of(start).ok_or("without a symbol")?;
+            return self.probe(&[range], nameless(start), object);
+        };
         if self.wish.exits == Exits::Return && KEEP_RETURN_ADDRESS.contains(&symbol.name) {
             return Err(KEEPS);
         }
@@ -293,21 +333,45 @@ impl Finder<'_> {
             return Err("with bytes that are no instructions");
         }
         let offset = |svma: Svma| self.file.file_offset_of(svma).map(|offset| offset.0);
-        let tail_jumps = tail_jumps(ranges, &flows);
-        let returns = flows.iter().flat_map(|flow| &flow.returns);
-        let leaves = returns.chain(&tail_jumps).filter_map(|leave| offset(*leave)).collect();
+        let leaves = leaves(ranges, &flows);
+        let jumps_at_end = leaves.iter().any(|(_, leave)| leave.is_some());
+        let leaves = leaves.into_iter().filter_map(|(at, jump)| {
+            let Jump { condition, maybe } = jump.unwrap_or_default();
+            Some(Leave { offset: offset(at)?, condition, maybe })
+        });
+        let leaves = leaves.collect();
         let entry = flows[0].entry.ok_or("whose first instruction can't be probed")?;
         let offset = offset(entry).ok_or("not in the file")?;
-        let jumps_out = flows.iter().any(|flow| flow.jumps_out) || by_returns && !tail_jumps.is_empty();
+        let jumps_out = flows.iter().any(|flow| flow.jumps_out) || by_returns && jumps_at_end;
         Ok((name, Function { object, offset, leaves, jumps_out, loops: flows[0].loops }))
     }
 }
 
-/// The jumps that end a function whose parts lie in `ranges`: those between its parts don't.
-fn tail_jumps(ranges: &[(Svma, Svma)], flows: &[FunctionFlow]) -> Vec<Svma> {
-    let is_inside = |to: Svma| ranges.iter().any(|(start, end)| (*start..*end).contains(&to));
-    let jumps = flows.iter().flat_map(|flow| &flow.jumps);
-    jumps.filter(|(_, to)| !is_inside(*to)).map(|(at, _)| *at).collect()
+/// When a jump ends its function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Jump {
+    /// If this condition holds.
+    condition: Option<u8>,
+    /// If the stack pointer is as at entry.
+    maybe: bool,
+}
+
+/// What ends a function whose parts lie in `ranges`: returns (`None`) and jumps, but not those between its parts.
+fn leaves(ranges: &[(Svma, Svma)], flows: &[FunctionFlow]) -> Vec<(Svma, Option<Jump>)> {
+    let is_out = |to: Svma| !ranges.iter().any(|(start, end)| (*start..*end).contains(&to));
+    let mut leaves = Vec::new();
+    for flow in flows {
+        leaves.extend(flow.returns.iter().map(|at| (*at, None)));
+        let jumps = flow.jumps.iter().filter(|(_, to)| is_out(*to));
+        leaves.extend(jumps.map(|(at, _)| (*at, Some(Jump::default()))));
+        let conditional = flow.conditional.iter().filter(|(_, to, _)| is_out(*to));
+        leaves.extend(
+            conditional.map(|(at, _, number)| (*at, Some(Jump { condition: Some(*number), maybe: false }))),
+        );
+        let maybe = Some(Jump { condition: None, maybe: true });
+        leaves.extend(flow.computed.iter().map(|at| (*at, maybe)));
+    }
+    leaves
 }
 
 #[cfg(test)]
@@ -322,7 +386,8 @@ mod tests {
             vec![(Svma(0x430), Svma(0x1018))],
         ];
         let flows = jumps.map(|jumps| FunctionFlow { jumps, ..FunctionFlow::default() });
-        assert_eq!(tail_jumps(&ranges, &flows), [Svma(0x1020)]);
-        assert_eq!(tail_jumps(&ranges[..1], &flows[..1]), [Svma(0x1010), Svma(0x1020)]);
+        let at = |leaves: Vec<(Svma, Option<Jump>)>| leaves.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        assert_eq!(at(leaves(&ranges, &flows)), [Svma(0x1020)]);
+        assert_eq!(at(leaves(&ranges[..1], &flows[..1])), [Svma(0x1010), Svma(0x1020)]);
     }
 }

@@ -22,6 +22,7 @@ pub mod probes;
 pub mod pt;
 pub mod pt_packets;
 pub mod record;
+pub mod scripts;
 pub mod session;
 pub mod sleds;
 pub mod spans;

@@ -14,7 +14,11 @@ pub fn sources(args: &Args, program: Option<&Path>, wish: &Wish) -> anyhow::Resu
         // Processes that it forks run the same file; so no process is singled out.
         sources.push(Source { path: program.to_owned(), library: None, pid: 0 });
         for library in wish.libraries() {
-            sources.push(Source { path: find_library(library)?, library: Some(library.to_owned()), pid: 0 });
+            sources.push(Source {
+                path: find_library(library, program)?,
+                library: Some(library.to_owned()),
+                pid: 0,
+            });
         }
     }
     for &pid in &args.probes.pid {
@@ -50,15 +54,18 @@ fn is_named(path: &Path, library: &str) -> bool {
     path == Path::new(library) || name == library || name.starts_with(&format!("{library}.so"))
 }
 
-/// Where the loader would find a library.
-fn find_library(library: &str) -> anyhow::Result<PathBuf> {
+/// Where the loader would find a library of the program, or its installer would put it.
+fn find_library(library: &str, program: &Path) -> anyhow::Result<PathBuf> {
     if library.contains('/') {
         return Ok(PathBuf::from(library));
     }
     let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let system =
         ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+    let folder = program.parent().unwrap_or(program);
+    let beside = [folder.to_owned(), folder.join("../lib"), folder.join("lib")];
     std::env::split_paths(&own)
+        .chain(beside)
         .chain(system.iter().map(PathBuf::from))
         .filter_map(|dir| fs::read_dir(dir).ok())
         .flat_map(|entries| entries.flatten().map(|entry| entry.path()))

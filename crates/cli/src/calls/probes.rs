@@ -10,6 +10,7 @@ use super::kernel;
 use super::live::Live;
 use super::objects::sources;
 use super::record::Args;
+use super::scripts::{self, Became};
 use super::session::Session;
 use dso::ObjectFile;
 
@@ -29,10 +30,40 @@ pub fn run(
     if !args.not.is_empty() || !args.trigger.is_empty() || args.disable || args.max_bytes.is_some() {
         bail!("{why}: by uprobes there are no -N, -T, --disable and --max-bytes; choose functions with -P");
     }
+    let wish = wish(args, program)?;
+    let chosen = Chosen::from(&sources(args, program, &wish)?, &wish)?;
+    start(args, (chosen, wish.exits), why, None, live)
+}
+
+/// The same of a script: what it becomes is recorded.
+///
+/// # Errors
+/// If it becomes nothing in which a function is meant.
+pub fn run_script(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode> {
+    let (became, program, chosen) = scripts::follow(args)?;
+    let why = format!("{} is a script that became {}", args.command[0].display(), program.display());
+    start(args, chosen, &why, Some(became), live)
+}
+
+/// The functions that the flags mean, in a program or processes.
+///
+/// # Errors
+/// If a list of functions can't be read, or return probes would end the program.
+pub fn wish(args: &Args, program: Option<&Path>) -> anyhow::Result<Wish> {
     let exits = exits_for(args, program)?;
-    let wish = Wish::parse(&args.patch, args.probes.callees, exits)?;
-    let sources = sources(args, program, &wish)?;
-    let chosen = Chosen::from(&sources, &wish)?;
+    let callees = args.probes.callees.as_ref();
+    let words: Vec<String> =
+        args.patch.iter().chain(callees.and_then(|callees| callees.of.as_ref())).cloned().collect();
+    Wish::parse(&words, callees.map_or(0, |callees| callees.depth), exits)
+}
+
+fn start(
+    args: &Args,
+    (chosen, exits): (Chosen, Exits),
+    why: &str,
+    became: Option<Became>,
+    live: Option<&mut Live>,
+) -> anyhow::Result<ExitCode> {
     super::record::prepare_folder(&args.output)?;
     let mode = match (args.probes.counts || live.is_some(), args.min_ns) {
         (true, _) => Mode::Totals,
@@ -41,7 +72,7 @@ pub fn run(
     };
     let (kernel, kernel_wish) = kernel::wanted(args)?;
     let options = Options { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish };
-    let mut session = Session::start(args, chosen, options)?;
+    let mut session = Session::start(args, chosen, options, became)?;
     if !args.quiet {
         session.tell_before(why);
     }
@@ -60,6 +91,14 @@ fn exits_for(args: &Args, program: Option<&Path>) -> anyhow::Result<Exits> {
         (None, Some(pid)) => PathBuf::from(format!("/proc/{pid}/exe")),
         (None, None) => return Ok(Exits::Return),
     };
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if kills_in_seccomp(&release) {
+        bail!(
+            "--return-probes: on Linux {} a return goes through a system call that seccomp may end the program for \
+             (6.11 to 6.13); leave it out (return instructions are probed instead)",
+            release.trim()
+        );
+    }
     let object = ObjectFile::open(&path).with_context(|| format!("can't read {}", path.display()))?;
     let strings = object.section_bytes(".dynstr").ok().flatten();
     let names = strings.as_deref().unwrap_or_default();
@@ -75,12 +114,20 @@ fn exits_for(args: &Args, program: Option<&Path>) -> anyhow::Result<Exits> {
     Ok(Exits::Return)
 }
 
+/// Whether returns go through uretprobe(2) there and seccomp does not know to let it pass.
+//
+// Source: linux commits ff474a78cef5 (v6.11) and cf6cb56ef244 (v6.14).
+fn kills_in_seccomp(release: &str) -> bool {
+    let mut numbers = release.split('.').map(|part| part.parse::<u32>().ok());
+    numbers.next().flatten() == Some(6) && matches!(numbers.next().flatten(), Some(11..=13))
+}
+
 /// What the kernel said, and what can be done instead.
 pub fn refusal(why: &record::calls::Error) -> anyhow::Error {
     anyhow::anyhow!(
-        "uprobes are refused: {}; they need CAP_PERFMON, and CAP_BPF to be cheap: run as root, or setcap \
-         cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker --cap-add PERFMON --cap-add BPF. Without: build with \
-         -pg or -fpatchable-function-entry=5 and run `tally calls record -- CMD`",
+        "uprobes are refused: {}; run as root, or setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker \
+         --cap-add PERFMON --cap-add BPF. Without: build with -pg or -fpatchable-function-entry=5 and run \
+         `tally calls record -- CMD`",
         short(why)
     )
 }
@@ -89,4 +136,17 @@ pub fn refusal(why: &record::calls::Error) -> anyhow::Error {
 pub fn short(why: &record::calls::Error) -> String {
     let text = why.to_string();
     text.split(" | ").next().unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kills_in_seccomp;
+
+    #[test]
+    fn only_three_kernels_end_programs_for_return_probes() {
+        assert!(["6.11.0", "6.12.9-amd64", "6.13.1"].iter().all(|release| kills_in_seccomp(release)));
+        assert!(
+            ["6.1.0-18", "6.14.0", "5.12.1", "7.11.0", "x"].iter().all(|release| !kills_in_seccomp(release))
+        );
+    }
 }

@@ -17,6 +17,7 @@ use super::live::Live;
 use super::pattern::Pattern;
 use super::probe_args::ProbeArgs;
 use super::probes;
+use super::scripts;
 use super::sleds::{self, Instrumented, Rules};
 use super::switches;
 use crate::out;
@@ -39,7 +40,8 @@ Examples:
   tally calls record -P 'parse_*' -- ./app --fast    only these functions (patchable entries, or uprobes)
   tally calls record -p 4711 -P 'parse_*' -d 5       five seconds of a running process
   tally calls record -p 4711 -P malloc@libc --counts counts and times only, summed up in the kernel
-  tally calls record -P main --callees 2 -- ./app    main, what it calls, and what that calls")]
+  tally calls record --callees main:2 -- ./app       main, what it calls, and what that calls
+  tally calls record -p 4711 -P file:parse.c         the functions of a source file (with debug information)")]
 pub struct Args {
     /// The folder to record into; an earlier recording there is replaced
     #[arg(short, long, value_name = "DIR", default_value = super::folder::DEFAULT)]
@@ -101,6 +103,9 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
     }
     let Some(name) = args.command.first() else { return probes::run(args, None, "attached", live) };
     let program = find_program(name)?;
+    if scripts::is_one(&program) {
+        return probes::run_script(args, live);
+    }
     let rules = rules(args)?;
     let found = sleds::look(&program, &rules)?;
     if let Some(why) = why_uprobes(args, &program, &found) {
@@ -178,7 +183,7 @@ fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<Stri
     let shown = program.display();
     let kernel =
         args.probes.kernel_depth.is_some() || args.only.iter().any(|name| kernel::is_of_kernel(name));
-    if args.probes.uprobes || args.probes.counts || args.probes.callees > 0 || kernel {
+    if args.probes.uprobes || args.probes.counts || args.probes.callees.is_some() || kernel {
         return Some("as asked for".to_owned());
     }
     if found.is_static {

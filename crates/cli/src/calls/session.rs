@@ -13,6 +13,7 @@ use super::choose::Chosen;
 use super::live::Live;
 use super::probes::{refusal, short};
 use super::record::Args;
+use super::scripts::Became;
 use super::watch::Watch;
 use super::{kernel, totals};
 use crate::out;
@@ -43,15 +44,25 @@ impl Session {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn start(args: &Args, chosen: Chosen, options: Options) -> anyhow::Result<Self> {
+    pub fn start(
+        args: &Args,
+        chosen: Chosen,
+        options: Options,
+        became: Option<Became>,
+    ) -> anyhow::Result<Self> {
         let cost_ns =
             record::calls::cost_per_call(options.mode, options.exits).map_err(|why| refusal(&why))?;
         let cost_ns = cost_ns.map(|cost| cost.ns);
         let Opened { source: mut engine, why_no_bpf } =
             record::calls::open(&chosen.objects, &chosen.functions, &options).map_err(|why| refusal(&why))?;
-        let signals = SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
-        let child = (!args.command.is_empty()).then(|| Child::fork(&args.command, Some(&signals)));
-        let child = child.transpose().context("can't fork")?;
+        let (signals, child) = match became {
+            Some(Became { signals, child }) => (signals, Some(child)),
+            None => {
+                let signals = SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
+                let child = (!args.command.is_empty()).then(|| Child::fork(&args.command, Some(&signals)));
+                (signals, child.transpose().context("can't fork")?)
+            }
+        };
         for pid in args.probes.pid.iter().copied().chain(child.as_ref().map(Child::pid)) {
             engine.add_process(pid)?;
         }

@@ -59,7 +59,7 @@ pub fn read(dir: &Path) -> anyhow::Result<Option<Vec<(u64, CallStats)>>> {
     };
     let functions = text.lines().enumerate().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     if functions.is_empty() {
-        bail!("{}: no function was called", path.display());
+        bail!("{}: no call was recorded", dir.display());
     }
     Ok(Some(functions))
 }

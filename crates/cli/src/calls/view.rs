@@ -188,6 +188,7 @@ impl<'a> View<'a> {
         if let Some(totals) = &folder.totals {
             return Self::of_totals(folder, totals, args);
         }
+        anyhow::ensure!(!folder.threads.is_empty(), "{}: no call was recorded", folder.path.display());
         let clock = folder.clock()?;
         let threads: Vec<&Thread> = folder.threads.iter().filter(|thread| args.means(thread.tid)).collect();
         let called: Vec<Vec<u64>> = threads.par_iter().map(|thread| addresses(thread)).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use dso::{Avma, FileOffset, ObjectFile, Svma};
 
-use super::{Error, Exits, Function, KernelParts, KernelWish, Mode, Object, Opened, Options, source};
+use super::{Error, Exits, Function, KernelParts, KernelWish, Leave, Mode, Object, Opened, Options, source};
 use crate::proc;
 use crate::sys::mem;
 
@@ -80,5 +80,8 @@ fn own_function() -> Option<(PathBuf, Function)> {
     let flow = dso::function_flow(&object, start, Svma(start.0 + MOST_CODE_BYTES))?;
     let leave = object.file_offset_of(*flow.returns.first()?)?;
     let offset = object.file_offset_of(flow.entry?)?.0;
-    Some((path, Function { object: 0, offset, leaves: vec![leave.0], jumps_out: false, loops: false }))
+    Some((
+        path,
+        Function { object: 0, offset, leaves: vec![Leave::always(leave.0)], jumps_out: false, loops: false },
+    ))
 }

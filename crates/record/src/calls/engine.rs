@@ -115,7 +115,10 @@ impl Engine {
         let exits = if self.options.exits == Exits::Return {
             self.link_one(object, &self.programs.exit, &enters, true)?
         } else {
-            let sites = |number| function(number).leaves.iter().map(move |leave| (*leave, cookie(number)));
+            let sites = |number| {
+                let leaves = function(number).leaves.iter();
+                leaves.map(move |leave| (leave.offset, cookie(number) | leave.cookie()))
+            };
             let leaves: Places = numbers.iter().flat_map(sites).unzip();
             self.link_one(object, &self.programs.exit, &leaves, false)?
         };

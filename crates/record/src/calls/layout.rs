@@ -19,11 +19,17 @@ pub const COUNT_NAMES: [&str; 4] = [
 ];
 
 /// An attach cookie's bits below the function's number.
-pub const COOKIE_SHIFT: u32 = 8;
+pub const COOKIE_SHIFT: u32 = 16;
 /// Cookie bit: the function may end by a jump that is not probed.
 pub const COOKIE_TAIL: u64 = 1;
 /// Cookie bit: the function jumps back to its probed first instruction.
 pub const COOKIE_LOOPS: u64 = 4;
+/// Cookie bit: the jump leaves only if the stack pointer is as at entry.
+pub const COOKIE_MAYBE: u64 = 8;
+/// Cookie bit: the jump leaves only if a condition of the flags holds.
+pub const COOKIE_CONDITION: u64 = 16;
+/// Place of the condition's four bits.
+pub const COOKIE_CONDITION_SHIFT: u32 = 8;
 
 /// What is to come out of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +102,8 @@ pub struct CallEvent {
     pub generation: bool,
     /// The function jumps back to where its entry is seen.
     pub loops: bool,
+    /// It is an exit only if the function was entered at this place of the stack.
+    pub maybe: bool,
 }
 
 /// Reads a ring record; `None` when its size or kind is unknown.
@@ -129,6 +137,7 @@ pub fn parse_call_event(bytes: &[u8]) -> Option<CallEvent> {
         kind,
         generation: word & 0x100 != 0,
         loops: word & 0x200 != 0,
+        maybe: word & 0x400 != 0,
     })
 }
 
@@ -202,6 +211,9 @@ mod tests {
         assert_eq!(constant("COOKIE_SHIFT"), COOKIE_SHIFT as usize);
         assert_eq!(constant("COOKIE_TAIL"), COOKIE_TAIL as usize);
         assert_eq!(constant("COOKIE_LOOPS"), COOKIE_LOOPS as usize);
+        assert_eq!(constant("COOKIE_MAYBE"), COOKIE_MAYBE as usize);
+        assert_eq!(constant("COOKIE_CONDITION"), COOKIE_CONDITION as usize);
+        assert_eq!(constant("COOKIE_CONDITION_SHIFT"), COOKIE_CONDITION_SHIFT as usize);
         for (name, mode) in
             [("MODE_EVENTS", Mode::Events), ("MODE_SLOW", Mode::Slow(0)), ("MODE_TOTALS", Mode::Totals)]
         {
@@ -230,11 +242,11 @@ mod tests {
         ];
         let mut bytes = [7u8; EVENT_BYTES];
         for (name, kind) in kinds {
-            bytes[28..].copy_from_slice(&(constant(name) as u32 | 3 << 8).to_le_bytes());
+            bytes[28..].copy_from_slice(&(constant(name) as u32 | 7 << 8).to_le_bytes());
             let event = parse_call_event(&bytes).expect(name);
             assert_eq!(
-                (event.kind, event.generation, event.loops, event.tid),
-                (kind, true, true, 0x0707_0707)
+                (event.kind, event.generation, event.loops, event.maybe, event.tid),
+                (kind, true, true, true, 0x0707_0707)
             );
         }
         bytes[28..].copy_from_slice(&200u32.to_le_bytes());

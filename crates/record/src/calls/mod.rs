@@ -21,7 +21,7 @@ mod with_kernel;
 pub use cost::{Cost, cost_per_call};
 pub use engine::Engine;
 pub use layout::{CallEvent, Kind, Mode, Sums};
-pub use plan::{Exits, Function, KernelFunction, KernelParts, KernelWish, Object, Options, Watched};
+pub use plan::{Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched};
 pub use source::{Opened, Source, open};
 pub use threads::{Addresses, Folder, Written};
 pub use with_kernel::kernel_functions_by;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::layout::Mode;
+use super::layout::{self, Mode};
 
 /// How the end of a call is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,33 @@ pub struct Object {
     pub pid: u32,
 }
 
+/// An instruction by which a function is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// File offset.
+    pub offset: u64,
+    /// Only if this condition holds: x86's number of it.
+    pub condition: Option<u8>,
+    /// Only if the stack pointer is there as at entry: a computed jump.
+    pub maybe: bool,
+}
+
+impl Leave {
+    /// One that always leaves.
+    #[must_use]
+    pub const fn always(offset: u64) -> Self {
+        Self { offset, condition: None, maybe: false }
+    }
+
+    /// What the attach cookie of its probe says of it.
+    pub(super) fn cookie(self) -> u64 {
+        let condition = self.condition.map_or(0, |number| {
+            layout::COOKIE_CONDITION | u64::from(number & 15) << layout::COOKIE_CONDITION_SHIFT
+        });
+        condition | if self.maybe { layout::COOKIE_MAYBE } else { 0 }
+    }
+}
+
 /// A function to be probed. Its place in the list is its number.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -30,8 +57,8 @@ pub struct Function {
     pub object: usize,
     /// File offset of its first instruction.
     pub offset: u64,
-    /// File offsets of its return instructions and jumps out, for [`Exits::Sites`].
-    pub leaves: Vec<u64>,
+    /// Its return instructions and jumps out, for [`Exits::Sites`].
+    pub leaves: Vec<Leave>,
     /// It may also end by a jump whose moment is not seen (conditional, computed; with return probes any).
     pub jumps_out: bool,
     /// It jumps back to `offset`: seen again at the same place of the stack, that is no new call.

@@ -241,7 +241,8 @@ impl Thread {
         self.leave_kernel(event.time_ns);
         let Some(at) = self.find(event) else {
             // After a jump the return is seen once more for the function that jumped.
-            if self.left_at != event.sp {
+            // A computed jump within the function is no end of it.
+            if self.left_at != event.sp && !event.maybe {
                 written.strays += 1;
             }
             return;

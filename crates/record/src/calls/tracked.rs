@@ -99,7 +99,7 @@ impl Tracked {
     fn exit(&mut self, open: &mut Vec<Frame>, event: &CallEvent, sink: &mut dyn FnMut(CallEvent)) {
         let is_it = |frame: &Frame| frame.sp == event.sp && frame.function == event.function;
         let Some(at) = open.iter().rposition(is_it) else {
-            self.strays += 1;
+            self.strays += u64::from(!event.maybe);
             return;
         };
         // Calls of another stack stay open above it; they are set aside meanwhile.
@@ -185,8 +185,17 @@ mod tests {
         let mut out = Vec::new();
         for &(what, function, sp, time_ns) in script {
             let kind = if what == '+' { Kind::Enter } else { Kind::Exit };
-            let event =
-                CallEvent { time_ns, sp, tid: 7, pid: 7, function, kind, generation: false, loops: false };
+            let event = CallEvent {
+                time_ns,
+                sp,
+                tid: 7,
+                pid: 7,
+                function,
+                kind,
+                generation: false,
+                loops: false,
+                maybe: false,
+            };
             tracked.take(&event, false, &mut |event| out.push(event));
         }
         (tracked, out)

@@ -18,6 +18,8 @@ pub struct Child {
     gate: Option<io::PipeWriter>,
     exec_error: Option<io::PipeReader>,
     reaped: Option<ExitKind>,
+    /// It stands, traced by us, since an exec.
+    stopped: bool,
     used: CpuUse,
 }
 
@@ -91,8 +93,60 @@ impl Child {
             gate: Some(gate_write),
             exec_error: Some(error_read),
             reaped: None,
+            stopped: false,
             used: CpuUse::default(),
         })
+    }
+
+    /// Lets the child exec, and what it became exec again, until `is_it` says so of the program it is now; then it
+    /// stands still before its first instruction until [`Child::exec`]. `None` if it stands, else how it ended.
+    ///
+    /// # Errors
+    /// That of `execvp` or ptrace (`EPERM` where tracing is forbidden).
+    pub fn exec_until(&mut self, is_it: &mut dyn FnMut(u32) -> bool) -> io::Result<Option<ExitKind>> {
+        self.trace(libc::PTRACE_SEIZE, libc::PTRACE_O_TRACEEXEC as usize)?;
+        let Some(mut gate) = self.gate.take() else { return Ok(None) };
+        gate.write_all(b"g")?;
+        drop(gate);
+        loop {
+            let mut status = 0;
+            // SAFETY: the pointer is to a live int.
+            if unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if !libc::WIFSTOPPED(status) {
+                return self.ended_before(status).map(Some);
+            }
+            let by_exec = status >> 8 == libc::SIGTRAP | libc::PTRACE_EVENT_EXEC << 8;
+            if by_exec && is_it(self.pid) {
+                self.stopped = true;
+                self.exec_error = None;
+                return Ok(None);
+            }
+            let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+            self.trace(libc::PTRACE_CONT, signal as usize)?;
+        }
+    }
+
+    /// It ended without becoming what was waited for; an `execvp` that failed tells so.
+    fn ended_before(&mut self, status: i32) -> io::Result<ExitKind> {
+        let end = if libc::WIFSIGNALED(status) {
+            ExitKind::Signal(libc::WTERMSIG(status))
+        } else {
+            ExitKind::Code(libc::WEXITSTATUS(status))
+        };
+        self.reaped = Some(end);
+        let mut errno = [0u8; 4];
+        match self.exec_error.take().map(|mut pipe| pipe.read_exact(&mut errno)) {
+            Some(Ok(())) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
+            _ => Ok(end),
+        }
+    }
+
+    fn trace(&self, request: libc::c_uint, data: usize) -> io::Result<()> {
+        // SAFETY: none of the requests we make has the kernel touch memory of ours: address 0, data a number.
+        let done = unsafe { libc::ptrace(request, self.pid as libc::pid_t, 0usize, data) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// The child's process id (also after its end).
@@ -103,6 +157,9 @@ impl Child {
 
     /// Lets the child exec; returns once the new program runs. The error is that of `execvp` (`ENOENT`, `EACCES` …).
     pub fn exec(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.stopped) {
+            return self.trace(libc::PTRACE_DETACH, 0);
+        }
         let Some(mut gate) = self.gate.take() else { return Ok(()) };
         gate.write_all(b"g")?;
         drop(gate);

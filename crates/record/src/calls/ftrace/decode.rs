@@ -165,7 +165,7 @@ impl Decoder {
 }
 
 fn event(kind: Kind, time_ns: u64, tid: u32, function: u32) -> CallEvent {
-    CallEvent { time_ns, sp: 0, tid, pid: 0, function, kind, generation: false, loops: false }
+    CallEvent { time_ns, sp: 0, tid, pid: 0, function, kind, generation: false, loops: false, maybe: false }
 }
 
 fn shape(text: &[u8], function: &str) -> Option<Shape> {

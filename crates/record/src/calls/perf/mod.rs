@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use super::layout::{CallEvent, Kind, Mode, Sums};
-use super::plan::{Exits, Function, Object, Options, Watched};
+use super::plan::{Exits, Function, Leave, Object, Options, Watched};
 use super::tracked::Tracked;
 use super::{Error, Source};
 use crate::sys::time::Clock;
@@ -98,14 +98,14 @@ impl Plain {
     fn attach_one(&mut self, places: &Places, number: u32) -> Result<(), Refused> {
         let function = &self.functions[number as usize];
         let path = &self.objects[function.object].path;
-        let enter = [(function.offset, false, Kind::Enter)];
-        let exits: Vec<(u64, bool, Kind)> = match self.options.exits {
-            Exits::Return => vec![(function.offset, true, Kind::Exit)],
+        let enter = [(Leave::always(function.offset), false, Kind::Enter)];
+        let exits: Vec<(Leave, bool, Kind)> = match self.options.exits {
+            Exits::Return => vec![(Leave::always(function.offset), true, Kind::Exit)],
             Exits::Sites => function.leaves.iter().map(|leave| (*leave, false, Kind::Exit)).collect(),
         };
         let mut opened = Vec::new();
-        for (offset, on_return, kind) in exits.into_iter().chain(enter) {
-            let place = Place { function: number, kind, loops: function.loops, on_return };
+        for (Leave { offset, condition, maybe }, on_return, kind) in exits.into_iter().chain(enter) {
+            let place = Place { function: number, kind, loops: function.loops, on_return, condition, maybe };
             for counter in places.open_probe(self.uprobe_type, path, offset, on_return)? {
                 let id = counter.id().map_err(Refused::Us)?;
                 self.records.add_probe(id, place);

@@ -15,6 +15,8 @@ use crate::sys::time::Clock;
 ///
 /// Source: arch/{x86,arm64}/include/uapi/asm/perf_regs.h.
 const SP: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+/// The flags, likewise; only x86 has conditional jumps out of functions here.
+const FLAGS: u32 = 9;
 /// Bytes that a return has taken off the stack when its probe sees it.
 const POPPED: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
 /// Bytes before a tracepoint's own fields (`common_*`).
@@ -31,6 +33,10 @@ pub struct Place {
     pub loops: bool,
     /// Seen after the return, not on it.
     pub on_return: bool,
+    /// Only if this condition holds.
+    pub condition: Option<u8>,
+    /// Only if the function was entered at this place of the stack.
+    pub maybe: bool,
 }
 
 /// The attribute that all events share.
@@ -38,7 +44,7 @@ pub fn attr() -> Attr {
     let mut attr = Attr {
         sample_period: 1,
         sample_type: PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER,
-        sample_regs_user: 1 << SP,
+        sample_regs_user: if cfg!(target_arch = "x86_64") { 1 << SP | 1 << FLAGS } else { 1 << SP },
         clockid: Clock::Monotonic.id(),
         ..Attr::default()
     };
@@ -135,6 +141,7 @@ impl Records {
             kind,
             generation: false,
             loops: false,
+            maybe: false,
         };
         let time_ns = sample_id.time_ns.unwrap_or_default();
         let (pid, tid) = sample_id.pid_tid.unwrap_or_default();
@@ -184,9 +191,30 @@ fn probed(
     event: impl Fn(Kind, u32, u32, u64) -> CallEvent,
 ) -> Option<CallEvent> {
     let ((pid, tid), time_ns) = sample.pid_tid.zip(sample.time_ns)?;
-    let sp = sample.regs_user?.reg(SP)? - if place.on_return { POPPED } else { 0 };
-    let Place { function, kind, loops, .. } = place;
-    Some(CallEvent { sp, function, loops, ..event(kind, pid, tid, time_ns) })
+    let registers = sample.regs_user?;
+    let sp = registers.reg(SP)? - if place.on_return { POPPED } else { 0 };
+    let Place { function, kind, loops, maybe, condition, .. } = place;
+    if condition.is_some_and(|number| !holds(number, registers.reg(FLAGS).unwrap_or_default())) {
+        return None;
+    }
+    Some(CallEvent { sp, function, loops, maybe, ..event(kind, pid, tid, time_ns) })
+}
+
+/// Whether x86's condition of this number holds. As `is_taken` of `bpf/calls.bpf.c`.
+fn holds(number: u8, flags: u64) -> bool {
+    let flag = |bit: u32| flags >> bit & 1 != 0;
+    let (carry, parity, zero, sign, overflow) = (flag(0), flag(2), flag(6), flag(7), flag(11));
+    let holds = match number >> 1 & 7 {
+        0 => overflow,
+        1 => carry,
+        2 => zero,
+        3 => carry || zero,
+        4 => sign,
+        5 => parity,
+        6 => sign != overflow,
+        _ => zero || sign != overflow,
+    };
+    holds != (number & 1 != 0)
 }
 
 /// System calls have their number, page faults their address as the first field.
@@ -210,7 +238,14 @@ fn traced(
 mod tests {
     use super::*;
 
-    const ENTER: Place = Place { function: 3, kind: Kind::Enter, loops: false, on_return: false };
+    const ENTER: Place = Place {
+        function: 3,
+        kind: Kind::Enter,
+        loops: false,
+        on_return: false,
+        condition: None,
+        maybe: false,
+    };
 
     fn record(type_: u32, misc: u16, words: &[u64]) -> Vec<u8> {
         let size = (words.len() as u64 + 1) * 8;
@@ -222,9 +257,10 @@ mod tests {
         pid | tid << 32
     }
 
-    /// identifier, pid and tid, time, ABI, sp.
+    /// identifier, pid and tid, time, ABI, sp, flags (zero is set).
     fn sample(id: u64, pid: u64, time: u64, sp: u64) -> Vec<u8> {
-        record(PERF_RECORD_SAMPLE, 2, &[id, ids(pid, pid), time, PERF_SAMPLE_REGS_ABI_64, sp])
+        let words = [id, ids(pid, pid), time, PERF_SAMPLE_REGS_ABI_64, sp, 1 << 6];
+        record(PERF_RECORD_SAMPLE, 2, &words[..if cfg!(target_arch = "x86_64") { 6 } else { 5 }])
     }
 
     /// Any other record ends with pid and tid, time, identifier.
@@ -260,6 +296,19 @@ mod tests {
         records.take_record(&sample(9, 200, 30, 0x90));
         let kinds: Vec<_> = records.emit(u64::MAX).iter().map(|event| (event.kind, event.pid)).collect();
         assert_eq!(kinds, [(Kind::Fork, 100), (Kind::Enter, 200)]);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_conditional_jump_leaves_only_if_its_condition_holds() {
+        let mut records = records();
+        for (id, number) in [(11, 4), (12, 5), (13, 15), (14, 14)] {
+            records.add_probe(id, Place { kind: Kind::Exit, condition: Some(number), ..ENTER });
+            records.take_record(&sample(id, 100, id, 0x90));
+        }
+        // Of "equal", "not equal", "greater" and "less or equal" two hold when the zero flag is set.
+        let times: Vec<_> = records.emit(u64::MAX).iter().map(|event| event.time_ns).collect();
+        assert_eq!(times, [11, 14]);
     }
 
     #[test]

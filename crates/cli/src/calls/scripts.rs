@@ -1,0 +1,75 @@
+//! Commands that are scripts: what is recorded is the program that they become.
+//!
+//! `python3` of a version switcher is a shell script that runs others before it becomes Python. So the command is
+//! watched from exec to exec, and recorded from the first on in which a function is meant.
+
+use anyhow::{Context, bail};
+use record::calls::Exits;
+use record::sys::signal::{SIGINT, SIGTERM};
+use record::sys::{Child, SignalReader};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::choose::Chosen;
+use super::objects::sources;
+use super::probes;
+use super::record::Args;
+
+/// Passed over unless -P means a function of theirs.
+const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox", "env"];
+
+/// A command that stands before its first instruction.
+pub struct Became {
+    /// To be asked for signals: made before the fork, which undoes their mask.
+    pub signals: SignalReader,
+    /// The command.
+    pub child: Child,
+}
+
+/// Whether the file begins with `#!`.
+#[must_use]
+pub fn is_one(program: &Path) -> bool {
+    let mut start = [0; 2];
+    File::open(program).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+}
+
+/// Starts the command and waits until it is a program with a function that is meant.
+///
+/// # Errors
+/// If it ends before that, with the programs that it was.
+pub fn follow(args: &Args) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))> {
+    let shown = args.command[0].display();
+    let signals = SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
+    let mut child = Child::fork(&args.command, Some(&signals)).context("can't fork")?;
+    let (mut found, mut were, mut why) = (None, Vec::new(), None);
+    let ended = child.exec_until(&mut |pid| {
+        let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else { return false };
+        match chosen(args, &program) {
+            Ok(chosen) => found = Some((program.clone(), chosen)),
+            Err(error) => why = Some(error),
+        }
+        were.push(program.display().to_string());
+        found.is_some()
+    });
+    ended.with_context(|| format!("can't follow {shown}"))?;
+    if let Some((program, chosen)) = found {
+        return Ok((Became { signals, child }, program, chosen));
+    }
+    let why = why.map_or_else(String::new, |error| format!(": {error:#}"));
+    bail!(
+        "{shown} is a script; it ran as {} to its end and nothing was recorded{why}. What it starts as a process of its \
+         own is recorded under its own name",
+        were.join(", then ")
+    )
+}
+
+/// The functions meant in what the script is now.
+fn chosen(args: &Args, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    if args.patch.is_empty() && SHELLS.contains(&&*name) {
+        bail!("{name} is passed over without -P");
+    }
+    let wish = probes::wish(args, Some(program))?;
+    Ok((Chosen::from(&sources(args, Some(program), &wish)?, &wish)?, wish.exits))
+}
