@@ -118,7 +118,12 @@ impl Tables {
             return false;
         }
         let through_memory = instruction.op0_kind() == OpKind::Memory;
-        if through_memory { scaled } else { self.since.take().is_some_and(|since| since <= Self::MOST) }
+        // A table of addresses stands at a fixed place; one behind a register is of pointers to functions.
+        if through_memory {
+            scaled && instruction.memory_base() == Register::None
+        } else {
+            self.since.take().is_some_and(|since| since <= Self::MOST)
+        }
     }
 }
 
@@ -191,6 +196,8 @@ mod tests {
         assert_eq!(flow_of(&[0xff, 0xe0], 0x1000).computed, [Svma(0x1000)]);
         assert_eq!(flow_of(&[0xff, 0xa0, 0x90, 0, 0, 0], 0x1000).computed, [Svma(0x1000)]);
         assert!(flow_of(&[0xff, 0x24, 0xc5, 0x10, 0, 0, 0], 0x1000).computed.is_empty());
+        // jmp *(%rax,%rdx,8)
+        assert_eq!(flow_of(&[0xff, 0x24, 0xd0], 0x1000).computed, [Svma(0x1000)]);
         // movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
         let switch = [0x48, 0x63, 0x04, 0x82, 0x48, 0x01, 0xd0, 0xff, 0xe0];
         assert!(flow_of(&switch, 0x1000).computed.is_empty());

@@ -56,6 +56,8 @@ pub struct Folder {
     pub maps: Vec<Maps>,
     /// Names of the kernel's parts, by address (recordings by uprobes).
     pub kernel: FxHashMap<u64, String>,
+    /// Functions that uprobes were put on, by address.
+    pub named: FxHashMap<u64, super::names::Function>,
     /// Sums by function, where no single calls were recorded.
     pub totals: Option<Vec<(u64, profile::calls::CallStats)>>,
     /// When its threads were off the CPU, by thread; empty when switches were not recorded.
@@ -101,6 +103,7 @@ impl Folder {
             threads: Vec::new(),
             maps: Vec::new(),
             kernel: kernel::read_names(path),
+            named: super::named::read(path),
             totals: totals::read(path)?,
             off: switches::read(path),
             damaged: Vec::new(),
@@ -145,6 +148,10 @@ impl Folder {
             .chain(self.maps.iter().map(|maps| maps.moment))
             .chain(self.info.get("end").and_then(|line| parse_moment(line)))
             .collect();
+        if !moments.is_empty() && moments.iter().all(|(counter, ns)| counter == ns) {
+            // By uprobes the counter is the clock.
+            return Ok(Clock { tsc: 0, ns: 0, ns_per_tick: 1.0 });
+        }
         let first = moments.iter().min().copied().unwrap_or_default();
         let last = moments.iter().max().copied().unwrap_or_default();
         Clock::between(first, last)

@@ -13,6 +13,7 @@ pub mod graph;
 pub mod kernel;
 pub mod live;
 pub mod log;
+pub mod named;
 pub mod names;
 pub mod objects;
 pub mod open;

@@ -55,6 +55,9 @@ impl Functions {
         if let Some(name) = folder.kernel.get(&address) {
             return self.number(Function { name: name.clone(), dso: kernel::MAPPING.to_owned() });
         }
+        if let Some(function) = folder.named.get(&address) {
+            return self.number(function.clone());
+        }
         let mapping = mapping_of(&folder.maps, pid, tsc, address);
         let function = mapping.and_then(|line| self.look_up(line, address)).unwrap_or_else(|| {
             self.unknown += 1;

@@ -21,6 +21,8 @@ use crate::text::number;
 
 /// How often what the kernel wrote is read.
 const PAUSE: Duration = Duration::from_millis(4);
+/// What was recorded stands in the files no later than this.
+const FLUSH: Duration = Duration::from_millis(250);
 /// How long the rate of calls is looked at before an attach.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -164,6 +166,8 @@ impl Session {
         if let Some(child) = &mut self.child {
             child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
         }
+        super::named::write(&args.output, &self.addresses, &self.chosen)?;
+        let mut flushed = Instant::now();
         let end_at = args.probes.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         let end = loop {
             self.poll(&mut folder)?;
@@ -175,6 +179,10 @@ impl Session {
             }
             if let Some(end) = self.ended(args, end_at)? {
                 break end;
+            }
+            if flushed.elapsed() >= FLUSH {
+                flushed = Instant::now();
+                folder.flush().context("can't write the recording")?;
             }
             std::thread::sleep(PAUSE);
         };

@@ -115,14 +115,20 @@ impl Folder {
         Ok(())
     }
 
+    /// Writes what there is so far: who kills tally loses no more than came since.
+    ///
+    /// # Errors
+    /// If a file can't be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.threads.iter_mut().try_for_each(|(key, thread)| flush(&self.dir, *key, thread))
+    }
+
     /// Writes what is left.
     ///
     /// # Errors
     /// If a file can't be written.
     pub fn finish(mut self) -> io::Result<Written> {
-        for (key, thread) in &mut self.threads {
-            flush(&self.dir, *key, thread)?;
-        }
+        self.flush()?;
         Ok(self.written)
     }
 }

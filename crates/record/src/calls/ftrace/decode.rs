@@ -214,7 +214,7 @@ mod tests {
             data.extend(7u32.to_ne_bytes());
             data.extend(function.to_ne_bytes());
             data.extend(depth.to_ne_bytes());
-            events.extend((10u32 << 5 | data.len() as u32 / 4).to_ne_bytes());
+            events.extend(((10u32 << 5) | (data.len() as u32 / 4)).to_ne_bytes());
             events.extend(data);
         }
         let mut page = 1000u64.to_ne_bytes().to_vec();

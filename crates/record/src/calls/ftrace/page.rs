@@ -52,7 +52,7 @@ pub fn parse_page(page: &[u8], each: &mut dyn FnMut(u64, &[u8])) -> Result<u64, 
                 (at + 4, 4)
             }
             31 => {
-                time_ns = (time_ns & TIME_HIGH) | (u64::from(second()?) << DELTA_BITS) + delta;
+                time_ns = (time_ns & TIME_HIGH) | ((u64::from(second()?) << DELTA_BITS) + delta);
                 (at + 4, 4)
             }
             0 => (at + 8, (second()? as usize).checked_sub(4).ok_or(damaged(at + 4))?),
@@ -88,12 +88,15 @@ mod tests {
     fn page(commit_flags: u64, words: &[u32]) -> Vec<u8> {
         let mut page = Vec::new();
         page.extend(1000u64.to_ne_bytes());
-        page.extend((words.len() as u64 * 4 | commit_flags).to_ne_bytes());
+        page.extend(((words.len() as u64 * 4) | commit_flags).to_ne_bytes());
         words.iter().for_each(|word| page.extend(word.to_ne_bytes()));
         page
     }
 
-    fn read(page: &[u8]) -> (Result<u64, Damaged>, Vec<(u64, usize, u8)>) {
+    /// Events lost, and of each event time, bytes, first byte.
+    type Read = (Result<u64, Damaged>, Vec<(u64, usize, u8)>);
+
+    fn read(page: &[u8]) -> Read {
         let mut seen = Vec::new();
         let lost = parse_page(page, &mut |time, data| seen.push((time, data.len(), data[0])));
         (lost, seen)
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn discarded_events_are_passed_over_and_padding_ends_the_page() {
-        let words = [1 << 5 | 29, 8, 0, 0, 2 << 5 | 1, 0xcc, 29, 0xdddd];
+        let words = [1 << 5 | 29, 8, 0, 2 << 5 | 1, 0xcc, 29, 0xdddd];
         assert_eq!(read(&page(0, &words)), (Ok(0), vec![(1002, 4, 0xcc)]));
     }
 
