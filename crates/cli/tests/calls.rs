@@ -489,13 +489,18 @@ fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
         })
     };
     let patched = soon(true);
-    std::thread::sleep(Duration::from_millis(600));
+    let is_calls = |name: &Path| name.extension().is_some_and(|ending| ending == "calls");
+    let recorded = (0..800).any(|_| {
+        std::thread::sleep(Duration::from_millis(30));
+        let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        files.into_iter().any(|file| is_calls(&file.path()))
+    });
     killed.kill().expect("tally runs");
     killed.wait().expect("it ends");
     assert!(patched, "no probe came");
     // What was recorded up to then is readable.
     let text = report_of(&folder);
-    assert!(counts_of_report(&text).get("nap").is_some_and(|calls| *calls > 5), "{text}");
+    assert!(recorded && counts_of_report(&text).get("nap").is_some_and(|calls| *calls > 0), "{text}");
     assert!(soon(false), "probes stayed");
     assert!(target.try_wait().expect("it can be asked").is_none(), "it runs on");
     target.kill().expect("it runs");
