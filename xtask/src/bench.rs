@@ -7,6 +7,7 @@ mod calls;
 mod files;
 mod live;
 mod pt;
+mod tui;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +49,7 @@ const ENTRIES: &[Entry] = &[
     ("off-cpu", live::off_cpu),
     ("report", files::report),
     ("script", files::script),
+    ("tui", tui::tui),
     ("inline", files::inline),
     ("annotate", files::annotate),
     ("stat", live::stat),

@@ -1,18 +1,19 @@
 //! From a file to a profile with names: mapping, reading in time order, unwinding, symbolizing.
 
+use crate::name_args::NameArgs;
 use crate::symbols::{self, ObjectFiles};
 use crate::term;
 use crate::trace_text::FileFormats;
 use crate::unwind::StackUnwinder;
 use anyhow::{Context, bail};
-use dso::{DebugSearch, Mmap};
+use dso::Mmap;
 use perfdata::{Features, Order, PerfData};
 use profile::profile::Profile;
 use profile::session::{Session, SessionOpts};
 use profile::source::Want;
 use std::io::{IsTerminal, Read, Write};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,8 @@ pub struct LoadOpts {
     pub session: SessionOpts,
     /// What is asked of the object files.
     pub want: Want,
-    /// Another root to look for object files in.
-    pub symfs: Option<PathBuf>,
+    /// Where names come from.
+    pub names: NameArgs,
 }
 
 /// A recording, read.
@@ -127,11 +128,7 @@ pub fn load_watched(
     opts: LoadOpts,
     watch: &mut dyn FnMut(&Reading<'_>) -> ControlFlow<()>,
 ) -> Recording {
-    let mut search = DebugSearch::from_env();
-    if let Some(root) = opts.symfs {
-        search.root = Some(root);
-    }
-    let files = Arc::new(ObjectFiles::new(search));
+    let files = Arc::new(ObjectFiles::named_by(&opts.names));
     let features = file.features();
     let mut session = new_session(file, opts.session);
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());

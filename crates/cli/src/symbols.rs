@@ -1,5 +1,6 @@
 //! Object files for the profile: names through `dso`, on all cores.
 
+use crate::name_args::NameArgs;
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, SymbolIndex, Wanted};
 use profile::profile::Profile;
@@ -8,6 +9,7 @@ use profile::symbolize::SymbolizeRequest;
 use profile::table::{Dso, DsoKind};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +22,8 @@ type Names = Vec<Result<Vec<NamedFrame>, Missing>>;
 /// Object files, each opened once and kept.
 pub struct ObjectFiles {
     loader: Loader,
+    /// Names are shown as they stand in the symbol tables.
+    mangled: bool,
     opened: Mutex<FxHashMap<Key, Arc<Result<Loaded, Missing>>>>,
 }
 
@@ -33,7 +37,17 @@ impl Default for ObjectFiles {
 impl ObjectFiles {
     /// Looks for files where `search` says, and for large symbol tables in the user's cache first.
     pub fn new(search: DebugSearch) -> Self {
-        Self { loader: Loader::new(search).with_index(SymbolIndex::from_env()), opened: Mutex::default() }
+        let loader = Loader::new(search).with_index(SymbolIndex::from_env());
+        Self { loader, mangled: false, opened: Mutex::default() }
+    }
+
+    /// Looks where `names` says, and names what it finds as that says.
+    pub fn named_by(names: &NameArgs) -> Self {
+        Self { mangled: names.no_demangle, ..Self::new(names.search()) }
+    }
+
+    fn shown_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        if self.mangled { Cow::Borrowed(name) } else { dso::demangle(name) }
     }
 
     /// The file of `dso`, opened at the first call; `Err` says why it can't be had.
@@ -79,7 +93,7 @@ fn module_name(dso: &Dso) -> &str {
 impl DsoSource for ObjectFiles {
     fn symbolize(&self, dso: &Dso, addrs: &[u64], want: Want) -> Names {
         match self.open(dso).as_ref() {
-            Ok(file) => addrs.iter().map(|&addr| name(file, dso, addr, want)).collect(),
+            Ok(file) => addrs.iter().map(|&addr| self.names_at(file, dso, addr, want)).collect(),
             Err(why) => addrs.iter().map(|_| without_file(dso, *why)).collect(),
         }
     }
@@ -93,42 +107,44 @@ fn without_file(dso: &Dso, why: Missing) -> Result<Vec<NamedFrame>, Missing> {
     Ok(vec![NamedFrame { name: dso.path.clone(), start: dso.start_avma, ..NamedFrame::default() }])
 }
 
-fn name(file: &Loaded, dso: &Dso, addr: u64, want: Want) -> Result<Vec<NamedFrame>, Missing> {
-    let svma = svma_of(dso, file, addr).ok_or(Missing::OutsideSegments)?;
-    let found = match file.symbol(svma) {
-        Ok(symbol) => symbol,
-        Err(why) => return without_file(dso, why),
-    };
-    // From stated addresses back to the space of the DSO's frames.
-    let start = addr.wrapping_sub(svma.0.wrapping_sub(found.start.0));
-    let size = found.end.0.saturating_sub(found.start.0);
-    let function =
-        NamedFrame { name: dso::demangle(found.name).into_owned(), start, size, ..NamedFrame::default() };
-    if want == Want::Names {
-        return Ok(vec![function]);
+impl ObjectFiles {
+    fn names_at(&self, file: &Loaded, dso: &Dso, addr: u64, want: Want) -> Result<Vec<NamedFrame>, Missing> {
+        let svma = svma_of(dso, file, addr).ok_or(Missing::OutsideSegments)?;
+        let found = match file.symbol(svma) {
+            Ok(symbol) => symbol,
+            Err(why) => return without_file(dso, why),
+        };
+        // From stated addresses back to the space of the DSO's frames.
+        let start = addr.wrapping_sub(svma.0.wrapping_sub(found.start.0));
+        let size = found.end.0.saturating_sub(found.start.0);
+        let name = self.shown_name(found.name).into_owned();
+        let function = NamedFrame { name, start, size, ..NamedFrame::default() };
+        if want == Want::Names {
+            return Ok(vec![function]);
+        }
+        Ok(self.with_lines(file, svma, function))
     }
-    Ok(with_lines(file, svma, function))
-}
 
-/// The function with its line, behind the functions inlined into it at `svma`.
-fn with_lines(file: &Loaded, svma: Svma, function: NamedFrame) -> Vec<NamedFrame> {
-    let mut sources: Vec<SourceFrame> = Vec::new();
-    if file.frames(svma, &mut sources).is_err() || sources.is_empty() {
-        return vec![function];
+    /// The function with its line, behind the functions inlined into it at `svma`.
+    fn with_lines(&self, file: &Loaded, svma: Svma, function: NamedFrame) -> Vec<NamedFrame> {
+        let mut sources: Vec<SourceFrame> = Vec::new();
+        if file.frames(svma, &mut sources).is_err() || sources.is_empty() {
+            return vec![function];
+        }
+        let last = sources.len() - 1;
+        let frame = |(i, source): (usize, SourceFrame)| NamedFrame {
+            name: match source.function {
+                Some(name) if i < last => self.shown_name(&name).into_owned(),
+                _ => function.name.clone(),
+            },
+            start: function.start,
+            size: function.size,
+            file: source.file,
+            line: source.line.unwrap_or(0),
+            inlined: i < last,
+        };
+        sources.into_iter().enumerate().map(frame).collect()
     }
-    let last = sources.len() - 1;
-    let frame = |(i, source): (usize, SourceFrame)| NamedFrame {
-        name: match source.function {
-            Some(name) if i < last => dso::demangle(&name).into_owned(),
-            _ => function.name.clone(),
-        },
-        start: function.start,
-        size: function.size,
-        file: source.file,
-        line: source.line.unwrap_or(0),
-        inlined: i < last,
-    };
-    sources.into_iter().enumerate().map(frame).collect()
 }
 
 /// Addresses per piece of work: enough to be worth a thread, few enough to spread.
@@ -136,7 +152,12 @@ const BATCH: usize = 512;
 
 /// Gives every frame of `profile` that lacks it what `want` says, on all cores.
 pub fn symbolize(profile: &mut Profile, files: &ObjectFiles, want: Want) {
-    let batches = batches_of(profile.requests(want));
+    symbolize_from(profile, 0, files, want);
+}
+
+/// The same, of the frames from `first` on: those before have been given it.
+pub fn symbolize_from(profile: &mut Profile, first: usize, files: &ObjectFiles, want: Want) {
+    let batches = batches_of(profile.requests_from(want, first));
     let dsos = &profile.dsos;
     let answers: Vec<_> =
         batches.par_iter().map(|batch| files.symbolize(dsos.of(batch.dso), &batch.addrs, want)).collect();

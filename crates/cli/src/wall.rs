@@ -1,6 +1,7 @@
 //! The wall clock of a recording: flags shared by the commands that show it, and reading it.
 
 use crate::load::{self, LoadOpts, Progress, Recording};
+use crate::name_args::NameArgs;
 use crate::text::wall::{self as text, WallTextOpts};
 use crate::{out, term};
 use dso::Mmap;
@@ -87,7 +88,7 @@ pub fn read(path: &Path, map: &Mmap, file: &PerfData<'_>) -> anyhow::Result<Reco
 
 /// All that waits need.
 pub fn load_opts() -> LoadOpts {
-    LoadOpts { session: SessionOpts::default(), want: Want::Names, symfs: None }
+    LoadOpts { session: SessionOpts::default(), want: Want::Names, names: NameArgs::default() }
 }
 
 /// `500us`, `1ms`, `2s`; plain numbers are ms.

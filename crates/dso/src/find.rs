@@ -20,6 +20,17 @@ pub struct DebugSearch {
     pub debuginfod_cache: Option<PathBuf>,
     /// Prefixed to every path of the recording (perf's `--symfs`).
     pub root: Option<PathBuf>,
+    /// Where the kernel's names are to be taken from; `None` for the usual places.
+    pub kernel: Option<KernelNames>,
+}
+
+/// A file that somebody named as the source of the kernel's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelNames {
+    /// A text in the form of /proc/kallsyms; it has no build-id, so whoever names it answers for it.
+    Kallsyms(PathBuf),
+    /// An uncompressed kernel image with symbols (`vmlinux`); one of another build-id than recorded is refused.
+    Image(PathBuf),
 }
 
 impl Default for DebugSearch {
@@ -29,6 +40,7 @@ impl Default for DebugSearch {
             build_id_cache: None,
             debuginfod_cache: None,
             root: None,
+            kernel: None,
         }
     }
 }

@@ -56,7 +56,8 @@ impl SymbolIndex {
     /// debug file installed later). Failing to write is no error: the next look is slower.
     pub fn store(&self, id: &BuildId, table: &SymbolTable) {
         let size = table.as_bytes().len() as u64;
-        let worth = table.len() >= WORTH_SYMBOLS && table.source() == SymbolSource::Symtab;
+        let is_full = matches!(table.source(), SymbolSource::Symtab | SymbolSource::Kallsyms);
+        let worth = table.len() >= WORTH_SYMBOLS && is_full;
         if !worth || size > self.limit_bytes / 2 {
             return;
         }

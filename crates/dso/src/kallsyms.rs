@@ -1,10 +1,15 @@
 //! /proc/kallsyms: the kernel's own symbols and its modules', at the addresses of this boot.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
 use crate::{Missing, Svma};
+
+/// The kernel's half of the address space, on all 64-bit machines: symbols below are relative to each CPU's memory and
+/// lie at the same place in every boot.
+const KERNEL_HALF: u64 = 1 << 63;
 
 /// The symbols of a running (or recorded) kernel. Addresses are those of that boot: for kallsyms an Svma
 /// is an Avma.
@@ -20,6 +25,28 @@ impl Kallsyms {
     /// This kernel's. `Err(KptrRestrict)` if it shows zeros to us.
     pub fn read() -> Result<Self, Missing> {
         Self::read_from(Path::new("/proc/kallsyms"))
+    }
+
+    /// Where the running kernel's symbols begin, without reading all of them, which takes long. `None` if addresses
+    /// are not shown to us.
+    pub fn start_of_running() -> Option<Svma> {
+        /// Symbols of CPU-local memory may come first.
+        const BEGINNING: u64 = 256 << 10;
+        let mut lines = BufReader::new(std::fs::File::open("/proc/kallsyms").ok()?.take(BEGINNING));
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).ok()? > 0 {
+            let start = parse_line(&line).filter(Entry::is_kept).map(|entry| entry.address);
+            if let Some(start) = start.filter(|&start| start >= KERNEL_HALF) {
+                return Some(Svma(start));
+            }
+            line.clear();
+        }
+        None
+    }
+
+    /// Where the symbols of `kernel` begin, as [`Self::start_of_running`] has it.
+    pub fn start_of(kernel: &SymbolTable) -> Option<Svma> {
+        kernel.iter().map(|symbol| symbol.start).find(|start| start.0 >= KERNEL_HALF)
     }
 
     /// A copy of kallsyms, such as perf's cache holds.
@@ -39,7 +66,7 @@ impl Kallsyms {
         for line in text.split(|&b| b == b'\n') {
             let Some(entry) = parse_line(line) else { continue };
             seen_zero |= entry.address == 0;
-            if entry.address == 0 || !matches!(entry.kind.to_ascii_uppercase(), b'T' | b'W' | b'D' | b'B') {
+            if !entry.is_kept() {
                 continue;
             }
             let table = match entry.module {
@@ -75,6 +102,13 @@ struct Entry<'a> {
     kind: u8,
     name: &'a str,
     module: Option<&'a str>,
+}
+
+impl Entry<'_> {
+    /// Code and data, but no absolute values and no addresses hidden from us.
+    fn is_kept(&self) -> bool {
+        self.address != 0 && matches!(self.kind.to_ascii_uppercase(), b'T' | b'W' | b'D' | b'B')
+    }
 }
 
 /// `ffffffff81000000 T _text` or `ffffffffc0123000 t init\t[module]`.

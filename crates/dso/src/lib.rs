@@ -35,7 +35,7 @@ pub use demangle::{demangle, demangle_with_parameters};
 pub use dwarf::{LineResolver, LineRow, SourceFrame};
 pub use elf::{Machine, ObjectFile, Section, Segment};
 pub use error::Error;
-pub use find::DebugSearch;
+pub use find::{DebugSearch, KernelNames};
 pub use flow::{FunctionFlow, function_flow};
 pub use index::SymbolIndex;
 pub use loader::{Loaded, Loader, Wanted};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::dwarf::LinePool;
+use crate::find::KernelNames;
 use crate::kallsyms::Kallsyms;
 use crate::{
     BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame, Svma, Symbol,
@@ -117,19 +118,56 @@ impl Loader {
         self.kallsyms.get_or_init(|| Kallsyms::read().map(Arc::new)).clone()
     }
 
+    /// The running kernel's symbols: from the index if it has them at this boot's addresses.
+    fn running_table(&self) -> Result<SymbolTable, Missing> {
+        let index = self.index.as_ref().zip(crate::elf::kernel_build_id());
+        let Some((index, id)) = index else { return Ok(self.running_kernel()?.kernel.clone()) };
+        // A kernel lies elsewhere after each boot.
+        let start = Kallsyms::start_of_running();
+        let is_of_this_boot = |table: &SymbolTable| start.is_some() && Kallsyms::start_of(table) == start;
+        if let Some(table) = index.load(&id).filter(is_of_this_boot) {
+            return Ok(table);
+        }
+        let table = self.running_kernel()?.kernel.clone();
+        index.store(&id, &table);
+        Ok(table)
+    }
+
     fn kernel(&self, build_id: Option<&BuildId>, reference: Option<(&str, u64)>) -> Result<Loaded, Missing> {
+        let (table, start) = self.kernel_table(build_id)?;
+        let shift = reference.and_then(|(name, address)| {
+            let start = start.or_else(|| Some(table.by_name(name).next()?.start))?;
+            Some(address.wrapping_sub(start.0))
+        });
+        Ok(Loaded { shift: shift.unwrap_or(0), ..Loaded::of_table(table) })
+    }
+
+    /// The kernel's symbols; and where its code begins, if the table may not have the name of that place.
+    fn kernel_table(&self, build_id: Option<&BuildId>) -> Result<(SymbolTable, Option<Svma>), Missing> {
+        match &self.search.kernel {
+            Some(KernelNames::Kallsyms(path)) => return Ok((Kallsyms::read_from(path)?.kernel, None)),
+            Some(KernelNames::Image(path)) => return image_table(path, build_id),
+            None => {}
+        }
         let is_running =
             build_id.is_none_or(|id| crate::elf::kernel_build_id().is_some_and(|own| own.same_as(id)));
-        let kallsyms = if is_running {
-            self.running_kernel()?
-        } else {
-            let copy = build_id.and_then(|id| self.search.find_kallsyms(id)).ok_or(Missing::NoKallsyms)?;
-            Arc::new(Kallsyms::read_from(&copy)?)
-        };
-        let shift =
-            reference.and_then(|(name, address)| Some(address.wrapping_sub(kallsyms.address_of(name)?.0)));
-        Ok(Loaded { shift: shift.unwrap_or(0), ..Loaded::of_table(kallsyms.kernel.clone()) })
+        if is_running {
+            return Ok((self.running_table()?, None));
+        }
+        let copy = build_id.and_then(|id| self.search.find_kallsyms(id)).ok_or(Missing::NoKallsyms)?;
+        Ok((Kallsyms::read_from(&copy)?.kernel, None))
     }
+}
+
+/// The symbols of a kernel image, and where its code begins (`_text` is one of several names of that place); lines are
+/// not read from it.
+fn image_table(path: &Path, build_id: Option<&BuildId>) -> Result<(SymbolTable, Option<Svma>), Missing> {
+    let image = ObjectFile::open(path).map_err(|e| e.missing())?;
+    if build_id.is_some_and(|id| !image.matches(id)) {
+        return Err(Missing::BuildIdMismatch);
+    }
+    let start = image.section(".text").map(|text| text.svma.start);
+    Ok((SymbolTable::load(&image, None), start))
 }
 
 /// A DSO that answers addresses. Symbols are read at the first [`Loaded::symbol`], DWARF at the first

@@ -14,11 +14,13 @@ mod off_cpu;
 mod opts;
 mod single;
 mod state;
+mod switch;
 
 pub use filter::SampleFilter;
 pub use job::{UnwindJob, Unwound};
 pub use opts::{Dimensions, SampleWord, SessionOpts, TraceText};
 pub use single::SingleSample;
+pub use switch::EventSwitch;
 
 use self::cache::ResolveCache;
 use crate::block_io::{Happening, Join};
@@ -125,7 +127,7 @@ impl Session {
         };
         let (pid, tid) = ids_of(sample);
         let span = self.machine.span_of(pid, tid);
-        if !self.passes(sample, span) {
+        if !self.opts.filter.switch.passes(Some(event)) || !self.passes(sample, span) {
             self.profile.diagnostics.drop_sample(Reason::Filtered);
             return None;
         }

@@ -50,7 +50,13 @@ impl Profile {
     /// What has to be asked for so that every frame has what `want` says.
     #[must_use]
     pub fn requests(&self, want: Want) -> Vec<SymbolizeRequest> {
-        self.requests_of(want, |state| match state {
+        self.requests_from(want, 0)
+    }
+
+    /// The same, of the frames from `first` on: those before have been asked for.
+    #[must_use]
+    pub fn requests_from(&self, want: Want, first: usize) -> Vec<SymbolizeRequest> {
+        self.requests_of((want, first), |state| match state {
             NameState::Unasked => true,
             NameState::Named { with_lines, .. } => want == Want::Lines && !with_lines,
             NameState::Missing(_) => false,
@@ -61,12 +67,18 @@ impl Profile {
     #[must_use]
     pub fn requests_without_symbol(&self) -> Vec<SymbolizeRequest> {
         use dso::Missing::{NoSymbolAt, NoSymbolTable};
-        self.requests_of(Want::Names, |state| matches!(state, NameState::Missing(NoSymbolAt | NoSymbolTable)))
+        self.requests_of((Want::Names, 0), |state| {
+            matches!(state, NameState::Missing(NoSymbolAt | NoSymbolTable))
+        })
     }
 
-    fn requests_of(&self, want: Want, is_lacking: impl Fn(NameState) -> bool) -> Vec<SymbolizeRequest> {
+    fn requests_of(
+        &self,
+        (want, first): (Want, usize),
+        is_lacking: impl Fn(NameState) -> bool,
+    ) -> Vec<SymbolizeRequest> {
         let mut by_dso: BTreeMap<DsoId, BTreeMap<u64, Vec<FrameId>>> = BTreeMap::new();
-        for (index, frame) in self.frames.entries().iter().enumerate() {
+        for (index, frame) in self.frames.entries().iter().enumerate().skip(first) {
             let state = self.names.by_frame.get(index).copied().unwrap_or(NameState::Unasked);
             if is_lacking(state) {
                 let frames = by_dso.entry(frame.dso).or_default().entry(frame.lookup).or_default();

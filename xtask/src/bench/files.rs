@@ -8,7 +8,7 @@ use super::{BUILD_LIMIT, Bench, LIMIT, tell};
 use crate::process;
 
 /// More than 1 GB of snapshots of deep, distinct stacks on every core.
-fn big(bench: &Bench) -> Result<PathBuf> {
+pub fn big(bench: &Bench) -> Result<PathBuf> {
     let file = bench.dir.join("big.data");
     if file.metadata().is_ok_and(|meta| meta.len() > 1_000_000_000) {
         return Ok(file);

@@ -1,5 +1,6 @@
 //! `tally annotate`: functions as source and machine code, each line with its share of the samples.
 
+use crate::name_args::NameArgs;
 use crate::annotate::{self, CodeLine, Listing, ListingOpts, Sources};
 use crate::cmd::report;
 use crate::load::{self, LoadOpts, Recording};
@@ -140,7 +141,7 @@ fn load_opts(args: &Args) -> anyhow::Result<LoadOpts> {
     let filter = SampleFilter { cpus, ..SampleFilter::default() };
     // Only where the samples fell counts: no chains, nothing to unwind.
     let session = SessionOpts { filter, callchains: false, ..SessionOpts::default() };
-    Ok(LoadOpts { session, want: Want::Names, symfs: args.symfs.clone() })
+    Ok(LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), ..NameArgs::default() } })
 }
 
 /// Code of another build would be shown with numbers that aren't its own.

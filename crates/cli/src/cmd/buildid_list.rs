@@ -1,5 +1,6 @@
 //! `tally buildid-list`: the build-ids of the files a recording hit, or of one object file.
 
+use crate::name_args::NameArgs;
 use crate::load::{self, LoadOpts, Progress};
 use crate::out;
 use anyhow::bail;
@@ -73,7 +74,7 @@ fn list(file: &PerfData<'_>, hit: Option<&BTreeSet<Vec<u8>>>) -> String {
 /// Build-ids of the files that samples themselves fell into; their callers don't count, as in perf.
 fn hit_files(file: &PerfData<'_>) -> anyhow::Result<BTreeSet<Vec<u8>>> {
     let session = SessionOpts { callchains: false, ..SessionOpts::default() };
-    let opts = LoadOpts { session, want: Want::Names, symfs: None };
+    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
     let profile = load::load_file(file, opts, &mut Progress::silent())?.profile;
     let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
     let dsos = leaves.map(|frame| profile.dsos.of(profile.frames.of(frame).dso));

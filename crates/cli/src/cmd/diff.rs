@@ -1,6 +1,7 @@
 //! `tally diff`: what a change did, and what of it is only noise.
 
 use super::report::{parse_cpus, parse_fields, parse_times};
+use crate::name_args::NameArgs;
 use crate::calls::{self, view::ViewArgs};
 use crate::load::{self, LoadOpts, Progress};
 use crate::out;
@@ -238,7 +239,7 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
         let filter =
             SampleFilter { times_ns: times_ns.transpose()?.unwrap_or_default(), cpus, ..SampleFilter::default() };
         let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };
-        let opts = LoadOpts { session, want: Want::Names, symfs: args.symfs.clone() };
+        let opts = LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), ..NameArgs::default() } };
         let profile = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?.profile;
         if profile.diagnostics.samples_attributed == 0 {
             bail!("{}: no samples in it", path.display());

@@ -1,5 +1,6 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
+use crate::name_args::NameArgs;
 use crate::calls::{self, flame::FlameOpts, view::ViewArgs};
 use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
@@ -207,7 +208,7 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)
     let path = args.source();
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
-    let opts = LoadOpts { session: SessionOpts::default(), want, symfs: None };
+    let opts = LoadOpts { session: SessionOpts::default(), want, names: NameArgs::default() };
     let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, map))?;
     if let Some(which) = args.wall_tree() {
         if recording.profile.off_cpu.source.is_none() {

@@ -2,6 +2,7 @@
 
 use crate::io::{descendants, device, json, record as recorder, trace};
 use crate::load::{self, LoadOpts, Progress, Recording};
+use crate::name_args::NameArgs;
 use crate::recording::{self, TargetArgs};
 use crate::text::io::{self as text, IoTextOpts};
 use crate::{out, svg, term};
@@ -124,7 +125,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let file = load::parse(path, &map)?;
     let dimensions = Dimensions { block_io: true, ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
-    let opts = LoadOpts { session, want: Want::Names, symfs: None };
+    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
     let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?;
     if recording.profile.block_io.recorded.is_empty() {
         bail!("{}: no events of the block layer in it: record with tally io -a", path.display());

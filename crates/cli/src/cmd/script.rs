@@ -1,12 +1,21 @@
 //! `tally script`: every sample as text, in perf script's form, or as JSON lines.
 
-use crate::cmd::report::values::{parse_cpus, parse_time};
+mod flags;
+mod per_event;
+mod perf_flags;
+
+pub use flags::Args;
+
+use self::per_event::PerEvent;
+use crate::cmd::report::values::{parse_cpus, parse_times};
 use crate::load;
-use crate::{out, text};
-use crate::script::{Field, Fields, FrameTexts, KernelNames, Row, RowMaker, Shown, Style, write_json, write_row};
+use crate::script::{
+    Clock, Field, Fields, FrameTexts, KernelNames, Picks, Row, RowMaker, Style, write_json, write_row,
+};
 use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
-use dso::{DebugSearch, Mmap};
+use crate::{out, text};
+use dso::Mmap;
 use perfdata::abi::{PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_STACK_USER};
 use perfdata::tracepoint::Formats;
 use perfdata::{Order, PerfData, Sample};
@@ -17,103 +26,19 @@ use profile::source::Want;
 use rayon::prelude::*;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Print every sample, in time order, in perf script's form
-#[derive(clap::Args)]
-#[command(after_help = "\
-Examples:
-  tally script                               perf.data of this folder
-  tally script -F comm,pid,tid,time,event,ip,sym,dso
-  tally script -F +srcline,-period --ns
-  tally script | stackcollapse-perf.pl       any collapser of perf's text
-  tally script --json | jq .stack[0].sym
-Fields of -F: comm tid pid time cpu event trace ip sym symoff dso addr srcline period iregs uregs brstack
-brstacksym brstackoff data_src weight phys_addr data_page_size code_page_size flags misc ins_lat cgroup")]
-pub struct Args {
-    /// The file; `-` is standard input
-    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
-    pub input: PathBuf,
-    /// Fields to print: [hw:|sw:|trace:|raw:]FIELD,… or +FIELD,-FIELD
-    #[arg(short = 'F', long, short_alias = 'f', value_name = "FIELDS", allow_hyphen_values = true)]
-    pub fields: Vec<String>,
-    /// Times with nine digits
-    #[arg(long)]
-    pub ns: bool,
-    /// Without call chains: the sampled address only
-    #[arg(short = 'G', long)]
-    pub hide_call_graph: bool,
-    /// One JSON object a line
-    #[arg(long)]
-    pub json: bool,
-    /// Show functions inlined into others in recorded call chains, too, not only in unwound ones
-    #[arg(long, overrides_with = "no_inline")]
-    pub inline: bool,
-    /// Do not show functions inlined into others
-    #[arg(long)]
-    pub no_inline: bool,
-    /// Longest call chain printed, from the leaf
-    #[arg(long, value_name = "N")]
-    pub max_stack: Option<usize>,
-    /// Only threads of these names
-    #[arg(short, long, value_name = "COMM,…", value_delimiter = ',')]
-    pub comms: Vec<String>,
-    /// Only these processes
-    #[arg(long, value_name = "PID,…", value_delimiter = ',')]
-    pub pid: Vec<u32>,
-    /// Only these threads
-    #[arg(long, value_name = "TID,…", value_delimiter = ',')]
-    pub tid: Vec<u32>,
-    /// Only these CPUs: `0-3,6`
-    #[arg(short = 'C', long, value_name = "CPUS")]
-    pub cpu: Option<String>,
-    /// Only this time: FROM,TO in seconds, either may be empty
-    #[arg(long, value_name = "FROM,TO", allow_hyphen_values = true)]
-    pub time: Option<String>,
-    /// The file's header first
-    #[arg(long)]
-    pub header: bool,
-    /// The file's header only
-    #[arg(long)]
-    pub header_only: bool,
-    /// More of the header: processors, memory nodes
-    #[arg(short = 'I', long, requires = "header")]
-    pub show_info: bool,
-    /// Names, beginnings and ends of tasks, too
-    #[arg(long)]
-    pub show_task_events: bool,
-    /// Mappings, too
-    #[arg(long)]
-    pub show_mmap_events: bool,
-    /// Context switches, too
-    #[arg(long)]
-    pub show_switch_events: bool,
-    /// Namespaces of tasks, too
-    #[arg(long)]
-    pub show_namespace_events: bool,
-    /// Cgroups, too
-    #[arg(long)]
-    pub show_cgroup_events: bool,
-    /// Losses, too
-    #[arg(long)]
-    pub show_lost_events: bool,
-    /// Kernel symbols and BPF programs that come and go, too
-    #[arg(long)]
-    pub show_bpf_events: bool,
-    /// Another root to look for object files in
-    #[arg(long, value_name = "FOLDER")]
-    pub symfs: Option<PathBuf>,
-}
-
-/// Records handed to all cores at once.
-const BATCH: usize = 16_384;
+/// Records handed to all cores at once: few enough that their text is written while it still lies in the caches.
+const BATCH: usize = 2048;
 /// Rows a thread writes at once.
-const PIECE: usize = 256;
+const PIECE: usize = 128;
 
 /// # Errors
 /// If the file can't be read, or a field is asked for that its events lack.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.perf.check()?;
+    perf_flags::refuse_words(&args.words)?;
+    args.names.check()?;
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
     if args.header || args.header_only {
@@ -129,11 +54,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         fields.apply(text)?;
     }
     fields.fit(file.events(), callchains)?;
+    if args.full_source_path {
+        fields.show_source_folders();
+    }
     let by_event: Vec<_> = file.events().iter().map(|e| fields.of(e)).collect();
     let formats = file.features().tracing_data.as_ref().map(Formats::new);
-    let mut search = DebugSearch::from_env();
-    search.root = args.symfs.clone().or(search.root);
-    let files = ObjectFiles::new(search);
+    let files = ObjectFiles::named_by(&args.names);
     let mut style = Style {
         events: file.events(),
         fields: by_event.clone(),
@@ -149,15 +75,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let unwinds = file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_STACK_USER));
     let inlines = callchains && !args.no_inline && (unwinds || args.inline || args.json);
     let cpus = args.cpu.as_deref().map(parse_cpus).transpose()?;
-    let times = args.time.as_deref().map(parse_time).transpose()?;
+    let span = file.features().sample_time_ns;
+    let times = args.time.as_deref().map(|text| parse_times(text, span)).transpose()?;
     let filter = |sample: &Sample<'_>, comm: &str| {
         let cpu = sample.cpu.map_or(-1, u32::cast_signed);
         let time = sample.time_ns.unwrap_or(0);
         cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
-            && times.is_none_or(|(from, to)| (from..=to).contains(&time))
+            && times.as_ref().is_none_or(|times| times.iter().any(|(from, to)| (from..=to).contains(&&time)))
             && passes(&args, sample, comm)
     };
-    let maker = RowMaker {
+    let mut maker = RowMaker {
         fields: by_event,
         callchains,
         want: if lines || inlines { Want::Lines } else { Want::Names },
@@ -165,22 +92,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         unwinder: StackUnwinder::new(&files, file.features().arch.as_deref()),
         shown: args.shown(),
         filter: &filter,
+        switch: args.switch.of(file.events())?,
+        picks: Picks {
+            symbols: args.symbols.clone(),
+            dsos: args.dsos.clone(),
+            stop_at: args.stop_bt.clone(),
+        },
+        clock: match (args.reltime, args.deltatime) {
+            (true, _) => Clock::First(None),
+            (_, true) => Clock::Before(None),
+            _ => Clock::Recorded,
+        },
+        named: 0,
     };
-    print(&args, (&map, &file), &mut style, &maker)
-}
-
-impl Args {
-    fn shown(&self) -> Shown {
-        Shown {
-            tasks: self.show_task_events,
-            mmaps: self.show_mmap_events,
-            switches: self.show_switch_events,
-            namespaces: self.show_namespace_events,
-            cgroups: self.show_cgroup_events,
-            lost: self.show_lost_events,
-            bpf: self.show_bpf_events,
-        }
-    }
+    print(&args, (&map, &file), &mut style, &mut maker)
 }
 
 fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
@@ -194,29 +119,17 @@ fn print(
     args: &Args,
     (map, file): (&Mmap, &PerfData<'_>),
     style: &mut Style<'_>,
-    maker: &RowMaker<'_>,
+    maker: &mut RowMaker<'_>,
 ) -> anyhow::Result<ExitCode> {
-    let max_frames = args.max_stack.unwrap_or(usize::MAX);
-    let opts = SessionOpts { max_frames, callchains: maker.callchains, ..SessionOpts::default() };
-    let mut session = Session::new(file.events(), file.endian(), opts);
-    let ids = file.features().build_ids.iter();
-    let ids: Vec<_> = ids.map(|b| (String::from_utf8_lossy(&b.filename), b.build_id.as_slice())).collect();
-    session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
-    let mut out = out::stdout();
+    let mut session = new_session(args, file, maker.callchains);
+    let mut writer = Writer::new(args, file)?;
     let mut progress = load::Progress::releasing(map);
     let mut failed = None;
-    // Used again for every batch: their memory costs more than what is written into it.
-    let mut texts: Vec<String> = Vec::new();
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         let rows = maker.rows(&mut session, items);
         style.kernel.mappings.clone_from(session.machine().kernel());
         style.texts.grow(session.profile());
-        let (profile, style) = (session.profile(), &*style);
-        let pieces = rows.len().div_ceil(PIECE);
-        texts.resize_with(texts.len().max(pieces), String::new);
-        let work = rows.par_chunks(PIECE).zip(texts.par_iter_mut());
-        work.for_each(|(rows, text)| write_rows(text, rows, (style, profile), args.json));
-        match texts[..pieces].iter().try_for_each(|text| out.write_all(text.as_bytes())) {
+        match writer.write(&rows, (&*style, session.profile())) {
             Ok(()) => progress.at(items.last().map_or(0, |item| item.offset)),
             Err(error) => {
                 failed = Some(error);
@@ -225,12 +138,59 @@ fn print(
         }
     });
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
-    out.flush()?;
+    writer.finish()?;
     let problems = file.problems().iter().chain(&diagnostics.problems);
     problems.for_each(|problem| out::complain(&problem.to_string()));
     Ok(ExitCode::SUCCESS)
+}
+
+fn new_session(args: &Args, file: &PerfData<'_>, callchains: bool) -> Session {
+    let max_frames = args.max_stack.unwrap_or(usize::MAX);
+    let opts = SessionOpts { max_frames, callchains, ..SessionOpts::default() };
+    let mut session = Session::new(file.events(), file.endian(), opts);
+    let ids = file.features().build_ids.iter();
+    let ids: Vec<_> = ids.map(|b| (String::from_utf8_lossy(&b.filename), b.build_id.as_slice())).collect();
+    session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
+    session
+}
+
+/// Where rows go.
+struct Writer {
+    json: bool,
+    out: std::io::BufWriter<std::io::StdoutLock<'static>>,
+    per_event: Option<PerEvent>,
+    /// Used again for every batch: their memory costs more than what is written into it.
+    texts: Vec<String>,
+}
+
+impl Writer {
+    fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
+        let per_event = args.per_event_dump.then(|| PerEvent::create(&args.input, file.events())).transpose()?;
+        Ok(Self { json: args.json, out: out::stdout(), per_event, texts: Vec::new() })
+    }
+
+    fn write(&mut self, rows: &[Row<'_>], with: (&Style<'_>, &Profile)) -> anyhow::Result<()> {
+        let pieces = rows.len().div_ceil(PIECE);
+        self.texts.resize_with(self.texts.len().max(pieces).max(1), String::new);
+        if let Some(files) = &mut self.per_event {
+            let text = &mut self.texts[0];
+            return rows.iter().try_for_each(|row| {
+                write_rows(text, std::slice::from_ref(row), with, self.json);
+                files.write(row.event, text)
+            });
+        }
+        let work = rows.par_chunks(PIECE).zip(self.texts.par_iter_mut());
+        work.for_each(|(rows, text)| write_rows(text, rows, with, self.json));
+        self.texts[..pieces].iter().try_for_each(|text| self.out.write_all(text.as_bytes()))?;
+        Ok(())
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.out.flush()?;
+        self.per_event.map_or(Ok(()), PerEvent::finish)
+    }
 }
 
 fn write_rows(text: &mut String, rows: &[Row<'_>], (style, profile): (&Style<'_>, &Profile), json: bool) {

@@ -17,6 +17,7 @@ use record::Whom;
 use record::opts::{KeepFiles, Output, RecordOpts};
 use record::sys::ExitKind;
 
+use crate::name_args::NameArgs;
 use crate::load::{self, LoadOpts, Recording};
 use crate::recording::{SamplingArgs, TargetArgs};
 use crate::text::report::{StdioOpts, section_name, write};
@@ -163,7 +164,7 @@ fn read_slice(path: &Path) -> anyhow::Result<Recording> {
     let map = load::open(path)?;
     let _ = std::fs::remove_file(path);
     let file = load::parse(path, &map)?;
-    let opts = LoadOpts { session, want: Want::Names, symfs: None };
+    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
     load::load_file(&file, opts, &mut load::Progress::silent())
 }
 

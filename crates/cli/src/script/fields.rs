@@ -36,6 +36,8 @@ pub enum Field {
     Misc,
     InsLat,
     Cgroup,
+    /// Not of `-F`: source files with their folders (`--full-source-path`).
+    SourceFolders,
 }
 
 /// All fields by their name in `-F`, with the `PERF_SAMPLE_*` bit the event needs for it.
@@ -70,6 +72,27 @@ const NAMES: [(&str, Field, u64); 28] = [
     ("cgroup", Field::Cgroup, PERF_SAMPLE_CGROUP),
 ];
 
+/// perf's fields that are not there, and what is.
+const ABSENT: [(&str, &str); 14] = [
+    ("brstackinsn", BRANCH_CODE),
+    ("brstackinsnlen", BRANCH_CODE),
+    ("callindent", TRACED),
+    ("insn", TRACED),
+    ("insnlen", TRACED),
+    ("ipc", TRACED),
+    ("synth", TRACED),
+    ("metric", "`tally stat` prints metrics"),
+    ("tod", "times are those of the recording's clock: -F time"),
+    ("srccode", "-F srcline names the line, `tally annotate` shows it"),
+    ("bpf-output", "-F trace shows the payload"),
+    ("machine_pid", "guests are not told apart"),
+    ("vcpu", "guests are not told apart"),
+    ("retire_lat", "-F weight and ins_lat show what the sample holds"),
+];
+
+const BRANCH_CODE: &str = "-F brstacksym shows the branches with their functions";
+const TRACED: &str = "`tally calls` decodes Intel PT";
+
 /// A set of fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(u32);
@@ -100,7 +123,10 @@ impl FromIterator<Field> for FieldSet {
 pub struct Fields {
     /// hw, sw, trace, cache, raw, breakpoint, other.
     by_type: [FieldSet; 7],
+    /// Whether the user said anything of the type.
     user_set: [bool; 7],
+    /// What the user asked for: of this an event must not lack anything.
+    asked: [FieldSet; 7],
 }
 
 const TYPES: [(&str, usize); 9] = [
@@ -130,7 +156,11 @@ impl Default for Fields {
         let memory = [Addr, DataSrc, Weight, PhysAddr, DataPageSize, CodePageSize, InsLat];
         let raw = base.into_iter().chain([Ip, Sym, Symoff, Dso, Period]).chain(memory).collect();
         let trace = base.into_iter().chain([Trace]).collect();
-        Self { by_type: [code, code, trace, code, raw, code, code], user_set: [false; 7] }
+        Self {
+            by_type: [code, code, trace, code, raw, code, code],
+            user_set: [false; 7],
+            asked: [FieldSet::default(); 7],
+        }
     }
 }
 
@@ -138,6 +168,11 @@ impl Fields {
     /// The fields of an event.
     pub fn of(&self, event: &Event) -> FieldSet {
         self.by_type[index_of(event.attr.type_)]
+    }
+
+    /// Shows source files with their folders.
+    pub fn show_source_folders(&mut self) {
+        self.by_type.iter_mut().for_each(|fields| fields.set(Field::SourceFolders, true));
     }
 
     /// Takes `-F [TYPE:]a,b,c` or `-F +a,-b`.
@@ -156,8 +191,9 @@ impl Fields {
         for &t in &types {
             if !relative {
                 self.by_type[t] = FieldSet::default();
+                self.asked[t] = FieldSet::default();
             }
-            self.user_set[t] = true;
+            self.user_set[t] |= !list.starts_with('-');
         }
         for word in list.split(',').filter(|w| !w.is_empty()) {
             let (on, name) = match word.strip_prefix('-') {
@@ -165,6 +201,9 @@ impl Fields {
                 None => (true, word.strip_prefix('+').unwrap_or(word)),
             };
             let Some((_, field, _)) = NAMES.iter().find(|(n, _, _)| *n == name) else {
+                if let Some((_, instead)) = ABSENT.iter().find(|(n, _)| *n == name) {
+                    bail!("-F {name} is not for tally: {instead}");
+                }
                 let known: Vec<_> = NAMES.iter().map(|(n, _, _)| *n).collect();
                 bail!("invalid field in -F: {name} (known: {})", known.join(","));
             };
@@ -172,6 +211,7 @@ impl Fields {
                 // Only tracepoints have a payload with a format.
                 if *field != Field::Trace || t == 2 {
                     self.by_type[t].set(*field, on);
+                    self.asked[t].set(*field, on);
                 }
             }
         }
@@ -192,13 +232,13 @@ impl Fields {
                 }
                 let dummy =
                     event.attr.type_ == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_DUMMY;
-                if self.user_set[t] && !dummy {
+                if self.asked[t].has(field) && !dummy {
                     let (event, bit) = (&event.name, name.to_uppercase());
                     bail!(
                         "Samples for '{event}' event do not have {bit} attribute set. Cannot print '{name}' field."
                     );
                 }
-                if !dummy || !self.user_set[t] {
+                if !dummy || !self.asked[t].has(field) {
                     self.by_type[t].set(field, false);
                 }
             }
@@ -242,5 +282,18 @@ mod tests {
         assert!(fields.of(&sw).has(Field::Pid) && !fields.of(&sw).has(Field::Time));
         assert!(!fields.of(&hw).has(Field::Pid) && fields.of(&hw).has(Field::Time));
         assert!(fields.apply("nonsense").is_err());
+    }
+
+    #[test]
+    fn only_what_was_asked_for_must_be_there() {
+        let events = [event(1, PERF_SAMPLE_IP | PERF_SAMPLE_TID)];
+        let mut fields = Fields::default();
+        fields.apply("+srcline").unwrap();
+        fields.apply("-comm").unwrap();
+        fields.fit(&events, true).unwrap();
+        let shown = fields.of(&events[0]);
+        assert!(shown.has(Field::Srcline) && !shown.has(Field::Comm) && !shown.has(Field::Cpu));
+        let error = fields.apply("comm,brstackinsn").unwrap_err().to_string();
+        assert!(error.contains("brstacksym"), "{error}");
     }
 }

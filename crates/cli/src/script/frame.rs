@@ -96,7 +96,10 @@ fn write_chain_line(
     out.push('\t');
     digits::hexadecimal(out, profile.frames.of(frame).addr, 16);
     write_names(out, fields, profile, frame, name);
-    write_srcline(out, fields, profile, frame, name);
+    // As perf: in chains, only what has a name has a place in the source.
+    if name.is_some() {
+        write_srcline(out, fields, profile, frame, name);
+    }
     if name.is_some_and(|n| profile.symbols.of(n.symbol).inlined) {
         out.push_str(" (inlined)");
     }
@@ -155,8 +158,10 @@ pub fn write_srcline(
         return;
     }
     let found = name.and_then(|n| Some((profile.strings.of(n.file?), n.line)));
+    let shown =
+        |file| if fields.has(Field::SourceFolders) { file } else { profile::machine::file_name(file) };
     let _ = match found.filter(|(_, line)| *line > 0) {
-        Some((file, line)) => write!(out, "\n  {}:{line}", harmless(profile::machine::file_name(file))),
+        Some((file, line)) => write!(out, "\n  {}:{line}", harmless(shown(file))),
         None => write!(out, "\n  {}[{:x}]", profile_short(profile, frame), profile.frames.of(frame).addr),
     };
 }

@@ -3,17 +3,21 @@
 //! Rows are made in order on one thread (names and mappings change with time), then written on all cores.
 
 mod branches;
+mod clock;
 mod digits;
 mod fields;
 mod frame;
 mod json;
 mod line;
 mod note;
+mod pick;
 mod row;
 
+pub use clock::Clock;
 pub use fields::{Field, FieldSet, Fields};
 pub use frame::FrameTexts;
 pub use json::write_json;
 pub use line::{KernelNames, Style, write_row};
 pub use note::Shown;
+pub use pick::Picks;
 pub use row::{Row, RowMaker};

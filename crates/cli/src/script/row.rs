@@ -1,12 +1,14 @@
 //! A sample with everything a line needs, resolved at its moment.
 
+use super::clock::Clock;
 use super::fields::{Field, FieldSet};
 use super::note::Shown;
+use super::pick::Picks;
 use crate::symbols::{self, ObjectFiles};
 use crate::unwind::StackUnwinder;
 use perfdata::{Item, Record, Sample};
 use profile::machine::Mode;
-use profile::session::{Session, UnwindJob, Unwound};
+use profile::session::{EventSwitch, Session, UnwindJob, Unwound};
 use profile::source::Want;
 use profile::table::{FrameId, StringId};
 
@@ -48,37 +50,77 @@ pub struct RowMaker<'f> {
     pub shown: Shown,
     /// Which samples to show.
     pub filter: &'f (dyn Fn(&Sample<'_>, &str) -> bool + Sync),
+    /// Events between which samples are shown.
+    pub switch: EventSwitch,
+    /// What is shown of them by name.
+    pub picks: Picks,
+    /// What times are counted from.
+    pub clock: Clock,
+    /// Frames that have their names.
+    pub named: usize,
 }
 
 impl RowMaker<'_> {
     /// Applies the records of a batch to the session, and resolves and names its samples.
-    pub fn rows<'a>(&self, session: &mut Session, items: &[Item<'a>]) -> Vec<Row<'a>> {
-        let (mut rows, mut owners, mut chains) =
-            (Vec::with_capacity(items.len()), Vec::new(), Vec::with_capacity(items.len()));
+    pub fn rows<'a>(&mut self, session: &mut Session, items: &[Item<'a>]) -> Vec<Row<'a>> {
+        let (mut rows, mut owners) = (Vec::with_capacity(items.len()), Vec::new());
+        // The unwound parts of all chains, one behind the other, and where each ends.
+        let (mut frames, mut ends) = (Vec::new(), Vec::new());
+        let switch = &mut self.switch;
+        let maker = Maker {
+            fields: &self.fields,
+            callchains: self.callchains,
+            shown: self.shown,
+            filter: self.filter,
+        };
         let make = |session: &mut Session, item: &Item<'a>| {
-            let (row, job) = self.row(session, item)?;
+            let (row, job) = maker.row(session, switch, item)?;
             rows.push(row);
             owners.extend(job.is_some().then_some(rows.len() - 1));
             job
         };
         let take = |session: &mut Session, job: UnwindJob<'a>, unwound: &Unwound| {
-            chains.push(session.frames_of_unwound(&job, unwound));
+            session.frames_of_unwound(&job, unwound, &mut frames);
+            ends.push(frames.len());
         };
         self.unwinder.unwind_along(session, items, make, take);
-        for (owner, frames) in owners.into_iter().zip(chains) {
+        let mut start = 0;
+        for (owner, end) in owners.into_iter().zip(ends) {
             if let Some(chain) = &mut rows[owner].chain {
-                chain.extend(frames);
+                chain.extend_from_slice(&frames[start..end]);
             }
+            start = end;
         }
-        symbols::symbolize(session.profile_mut(), self.files, self.want);
+        symbols::symbolize_from(session.profile_mut(), self.named, self.files, self.want);
+        self.named = session.profile().frames.len();
+        self.picks.apply(session.profile(), &mut rows);
+        rows.iter_mut().for_each(|row| self.clock.apply(&mut row.sample));
         rows
     }
+}
 
+/// What makes single rows.
+struct Maker<'m> {
+    fields: &'m [FieldSet],
+    callchains: bool,
+    shown: Shown,
+    filter: &'m (dyn Fn(&Sample<'_>, &str) -> bool + Sync),
+}
+
+impl Maker<'_> {
     /// The row of a sample that passes the filter, but for what has to be unwound first.
-    fn row<'a>(&self, session: &mut Session, item: &Item<'a>) -> Option<(Row<'a>, Option<UnwindJob<'a>>)> {
+    fn row<'a>(
+        &self,
+        session: &mut Session,
+        switch: &mut EventSwitch,
+        item: &Item<'a>,
+    ) -> Option<(Row<'a>, Option<UnwindJob<'a>>)> {
         let (Record::Sample(sample), Some(event)) = (&item.record, item.event) else {
             return self.note(session, item).map(|row| (row, None));
         };
+        if !switch.passes(item.event) {
+            return None;
+        }
         let single = session.resolve_single(item.event, sample);
         if !(self.filter)(sample, session.profile().strings.of(single.comm)) {
             return None;

@@ -3,11 +3,13 @@
 // Source: linux v6.1 tools/perf/ui/stdio/hist.c and builtin-report.c print this form; perf 6.1's own
 // output on the same files is what the tests compare with. Differences: docs/perf-differences.md.
 
+mod hierarchy;
+
 use super::callgraph::{self, GraphStyle, Whole};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use profile::profile::{Profile, Sums};
-use profile::view::report::{Field, Report, ReportRow, Section, SortKey, Value as Cell};
+use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value as Cell};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -22,6 +24,8 @@ pub struct StdioOpts {
     pub min_percent: f64,
     /// Rows only: no comments.
     pub quiet: bool,
+    /// The rows as a tree, a level for each key, made with these options; `None` for a table.
+    pub tree: Option<ReportOpts>,
     /// Colour percentages.
     pub colour: bool,
     /// In the view of memory accesses the keys, for the head; `None` in all others.
@@ -60,7 +64,11 @@ pub fn write(out: &mut dyn Write, profile: &Profile, report: &Report, opts: &Std
             write_section_head(out, profile, section, opts)?;
             out.write_all(table.headings().as_bytes())?;
         }
-        table.write_rows(out)?;
+        if opts.tree.is_some() {
+            table.write_tree(out)?
+        } else {
+            table.write_rows(out)?
+        }
         out.write_all(b"\n\n")?;
     }
     Ok(())
@@ -209,6 +217,9 @@ impl<'a> Table<'a> {
 
     /// The two heading lines and the one below them.
     fn headings(&self) -> String {
+        if self.opts.tree.is_some() {
+            return self.tree_headings();
+        }
         let (mut names, mut dots) = (String::from("# "), String::from("# "));
         for (i, column) in self.columns.iter().enumerate() {
             if i > 0 {

@@ -8,7 +8,7 @@ use gimli::UnwindContext;
 
 use super::arch::{Arch, X86};
 use super::cfi::Cfi;
-use super::rule::{Cfa, Restore, Row, Rule, SAME, Step};
+use super::rule::{Cfa, Restore, Row, Rule, Step};
 use crate::{Machine, ObjectFile};
 
 const NAMES: [&str; 17] = [
@@ -50,8 +50,8 @@ fn rows(text: &str) -> Vec<Expected<'_>> {
 
 fn rule_text(rule: &Rule) -> (String, Vec<(&'static str, String)>) {
     let cfa = format!("{}{:+}", NAMES[usize::from(rule.cfa_register)], rule.cfa_offset);
-    let saved = X86::CALLEE_SAVED.iter().zip(rule.saved).filter(|(_, words)| *words != SAME);
-    (cfa, saved.map(|(r, words)| (NAMES[usize::from(*r)], format!("c{:+}", i64::from(words) * 8))).collect())
+    let name = |slot: usize| NAMES[usize::from(X86::CALLEE_SAVED[slot])];
+    (cfa, rule.saved().map(|(slot, words)| (name(slot), format!("c{:+}", i64::from(words) * 8))).collect())
 }
 
 fn row_text(row: &Row) -> (String, Vec<(&'static str, String)>) {

@@ -5,9 +5,6 @@ use std::sync::Arc;
 use super::arch::{NO_REGISTER, SAVED};
 use super::expression::Program;
 
-/// In [`Rule::saved`]: the register keeps its value.
-pub(super) const SAME: i16 = i16::MIN;
-
 /// The common case, small enough to be cached by the thousand:
 /// `cfa = register + offset; each saved register = [cfa + 8 * saved]; sp = cfa`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +13,38 @@ pub(super) struct Rule {
     pub cfa_register: u8,
     /// The frame was interrupted: its caller's pc is exact, not a return address.
     pub is_signal_frame: bool,
+    /// Which places of `words` say something: bit n is the n-th register of `Arch::CALLEE_SAVED`; the others keep
+    /// their values.
+    mask: u16,
     /// Added to the base.
     pub cfa_offset: i32,
-    /// Per register of `Arch::CALLEE_SAVED`: where it lies, in words from the CFA, or [`SAME`].
-    pub saved: [i16; SAVED],
+    /// Per register of `Arch::CALLEE_SAVED`: where it lies, in words from the CFA.
+    words: [i16; SAVED],
+}
+
+impl Rule {
+    /// With all registers keeping their values.
+    pub(super) fn new(cfa_register: u8, cfa_offset: i32) -> Self {
+        Self { cfa_register, is_signal_frame: false, mask: 0, cfa_offset, words: [0; SAVED] }
+    }
+
+    /// The register at `slot` of `Arch::CALLEE_SAVED` lies `words` above the CFA.
+    pub(super) fn save(&mut self, slot: usize, words: i16) {
+        self.mask |= 1 << slot;
+        self.words[slot] = words;
+    }
+
+    /// The registers that were saved: their places in `Arch::CALLEE_SAVED`, and where they lie, in words from the CFA.
+    /// The return address first.
+    #[inline]
+    pub(super) fn saved(&self) -> impl Iterator<Item = (usize, i16)> + '_ {
+        let mut left = self.mask;
+        std::iter::from_fn(move || {
+            let slot = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            Some((slot, *self.words.get(slot)?))
+        })
+    }
 }
 
 /// How a register gets its value in the caller.
@@ -74,18 +99,13 @@ impl Row {
     /// The same as a [`Rule`], if it fits one.
     pub(super) fn simple(&self, callee_saved: &[u8; SAVED]) -> Option<Rule> {
         let Cfa::Register(cfa_register, offset) = self.cfa else { return None };
-        let mut rule = Rule {
-            cfa_register,
-            is_signal_frame: self.is_signal_frame,
-            cfa_offset: i32::try_from(offset).ok()?,
-            saved: [SAME; SAVED],
-        };
+        let mut rule = Rule::new(cfa_register, i32::try_from(offset).ok()?);
+        rule.is_signal_frame = self.is_signal_frame;
         for (register, restore) in &self.registers {
             let Restore::AtCfa(offset) = restore else { return None };
             let slot = callee_saved.iter().position(|r| r == register && *r != NO_REGISTER)?;
-            let words =
-                i16::try_from(offset / 8).ok().filter(|w| i64::from(*w) * 8 == *offset && *w != SAME)?;
-            rule.saved[slot] = words;
+            let words = i16::try_from(offset / 8).ok().filter(|w| i64::from(*w) * 8 == *offset)?;
+            rule.save(slot, words);
         }
         Some(rule)
     }

@@ -5,8 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::rule::{Rule, SAME, Step};
-use crate::unwind::arch::SAVED;
+use super::rule::{Rule, Step};
 
 /// Slots; 8,192 × 48 bytes stay in a core's L2.
 const SLOTS: usize = 8192;
@@ -28,8 +27,8 @@ pub(super) struct RuleCache {
 
 impl RuleCache {
     pub(super) fn new() -> Self {
-        let empty = Rule { cfa_register: 0, is_signal_frame: false, cfa_offset: 0, saved: [SAME; SAVED] };
-        Self { slots: vec![Slot { svma: 0, info: 0, rule: empty }; SLOTS].into(), rare: FxHashMap::default() }
+        let empty = Slot { svma: 0, info: 0, rule: Rule::new(0, 0) };
+        Self { slots: vec![empty; SLOTS].into(), rare: FxHashMap::default() }
     }
 
     #[inline]

@@ -6,12 +6,13 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 
-use super::arch::SAVED;
-use super::rule::{Rule, SAME, Step};
+use super::rule::{Rule, Step};
 use crate::{Bytes, Machine, ObjectFile};
 
 /// DWARF's number of the stack pointer.
 const RSP: u8 = 7;
+/// Its place in `X86::CALLEE_SAVED`.
+const RETURN_ADDRESS: usize = 0;
 
 /// Start code of one file: first stated address and bytes of each section.
 #[derive(Debug, Default)]
@@ -35,12 +36,9 @@ impl StartCode {
         let holds = |(start, code): &&(u64, Bytes)| (*start..*start + code.len() as u64).contains(&svma);
         let (start, code) = self.0.iter().find(holds)?;
         let cfa_offset = i32::try_from(8 + pushed(code, (svma - start) as usize)?).ok()?;
-        Some(Step::Simple(Rule {
-            cfa_register: RSP,
-            is_signal_frame: false,
-            cfa_offset,
-            saved: [SAME; SAVED],
-        }))
+        let mut rule = Rule::new(RSP, cfa_offset);
+        rule.save(RETURN_ADDRESS, -1);
+        Some(Step::Simple(rule))
     }
 }
 
@@ -88,6 +86,14 @@ mod tests {
         0x48, 0x83, 0xc4, 0x08, // 16: add $8,%rsp
         0xc3, // 1a: ret
     ];
+
+    #[test]
+    fn the_caller_of_start_code_lies_below_its_frame() {
+        let code = StartCode(vec![(0x1000, Bytes::from_vec(INIT.to_vec()))]);
+        let Some(Step::Simple(rule)) = code.step(0x1014) else { panic!("no rule") };
+        let saved: Vec<_> = rule.saved().collect();
+        assert_eq!((rule.cfa_register, rule.cfa_offset, saved), (RSP, 16, vec![(RETURN_ADDRESS, -1)]));
+    }
 
     #[test]
     fn start_code_is_left_from_wherever_it_was_interrupted() {

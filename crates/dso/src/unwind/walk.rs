@@ -2,11 +2,11 @@
 
 use gimli::UnwindContext;
 
-use super::arch::{Arch, Arm64, NO_REGISTER, REGISTERS, X86};
+use super::arch::{Arch, Arm64, REGISTERS, X86};
 use super::expression::evaluate;
 use super::frame_pointer::{At, Guess, guess};
 use super::registers::Regs;
-use super::rule::{Cfa, Restore, Row, Rule, SAME, Step};
+use super::rule::{Cfa, Restore, Row, Rule, Step};
 use super::rule_cache::RuleCache;
 use super::space::{AddressSpace, Mapped, UnwindInfo};
 use crate::Avma;
@@ -241,15 +241,13 @@ impl Walk<'_> {
         if cfa <= sp && !is_frameless && !rule.is_signal_frame {
             return Err(Stop::BadCfa { pc: Avma(self.registers[A::PC]) });
         }
-        for (register, words) in A::CALLEE_SAVED.iter().zip(rule.saved) {
-            if words == SAME || *register == NO_REGISTER {
-                continue;
-            }
+        for (slot, words) in rule.saved() {
+            let register = usize::from(A::CALLEE_SAVED[slot]);
             let address = cfa.wrapping_add_signed(i64::from(words) * 8);
             match self.stack.read(address) {
-                Some(value) => self.registers[usize::from(*register)] = value,
+                Some(value) => self.registers[register] = value,
                 // Popped already, below the stack pointer: the register has its value again.
-                None if usize::from(*register) != A::RA => {}
+                None if register != A::RA => {}
                 None => return Err(self.unreadable::<A>(address)),
             }
         }

@@ -111,19 +111,21 @@ impl<'a> Mmap<'a> {
     }
 }
 
+/// What identifies the file. While another event on the machine wants build-ids, kernels set the bit for them in the
+/// records of events that don't, too, whose bytes are the file's place all the same: what can be no build-id is that.
+// Source: linux v6.18 kernel/events/core.c, perf_event_mmap_output(): the bit set for one event stays in the header for
+// the events after it; a build-id's unused bytes are zero.
 fn parse_file_id<'a>(misc: u16, w: &mut Wire<'a>) -> Option<FileId<'a>> {
+    let mut as_build_id = *w;
+    let place = FileId::Inode { major: w.u32()?, minor: w.u32()?, inode: w.u64()?, generation: w.u64()? };
     if misc & PERF_RECORD_MISC_MMAP_BUILD_ID == 0 {
-        return Some(FileId::Inode {
-            major: w.u32()?,
-            minor: w.u32()?,
-            inode: w.u64()?,
-            generation: w.u64()?,
-        });
+        return Some(place);
     }
-    let size = usize::from(w.u8()?);
-    w.take(3)?;
-    let bytes = w.take(20)?;
-    Some(FileId::BuildId(bytes.get(..size).unwrap_or(bytes)))
+    let size = usize::from(as_build_id.u8()?);
+    let reserved = as_build_id.take(3)?;
+    let (id, unused) = as_build_id.take(20)?.split_at_checked(size).unwrap_or_default();
+    let is_build_id = !id.is_empty() && reserved.iter().chain(unused).all(|&byte| byte == 0);
+    Some(if is_build_id { FileId::BuildId(id) } else { place })
 }
 
 fn write_file_id(file_id: &FileId<'_>, p: &mut Put) {
@@ -140,6 +142,39 @@ fn write_file_id(file_id: &FileId<'_>, p: &mut Put) {
             p.raw(&[u8::try_from(id.len()).unwrap_or(20), 0, 0, 0]);
             p.raw(id);
             p.bytes.resize(p.bytes.len() + (20 - id.len()), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file_id(bytes: &[u8; 24]) -> FileId<'_> {
+        let mut wire = Wire::new(bytes, crate::Endian::Little);
+        parse_file_id(PERF_RECORD_MISC_MMAP_BUILD_ID, &mut wire).expect("24 bytes")
+    }
+
+    #[test]
+    fn a_place_that_is_called_a_build_id_stays_a_place() {
+        let mut bytes = [0; 24];
+        bytes[..4].copy_from_slice(&[8, 0, 0, 0]); // /dev/sda1
+        bytes[4] = 1;
+        bytes[8] = 77;
+        bytes[16..20].copy_from_slice(&[1, 2, 3, 4]);
+        let place = FileId::Inode { major: 8, minor: 1, inode: 77, generation: 0x0403_0201 };
+        assert_eq!(file_id(&bytes), place);
+        bytes[0] = 254;
+        assert!(matches!(file_id(&bytes), FileId::Inode { major: 254, .. }));
+    }
+
+    #[test]
+    fn build_ids_are_shorter_or_as_long_as_their_room() {
+        for size in [8, 16, 20] {
+            let mut bytes = [0; 24];
+            bytes[0] = size;
+            bytes[4..4 + usize::from(size)].fill(7);
+            assert_eq!(file_id(&bytes), FileId::BuildId(&[7; 20][..usize::from(size)]));
         }
     }
 }

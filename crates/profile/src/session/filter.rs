@@ -1,6 +1,6 @@
 //! Which samples a session takes at all (`--time`, `--cpu`): those left out are no part of totals.
 
-use super::{Session, cpu_of};
+use super::{EventSwitch, Session, cpu_of};
 use crate::machine::TaskSpanId;
 use perfdata::Sample;
 
@@ -15,6 +15,8 @@ pub struct SampleFilter {
     pub pids: Vec<i32>,
     /// Threads.
     pub tids: Vec<i32>,
+    /// Events that turn counting on and off.
+    pub switch: EventSwitch,
 }
 
 impl Session {

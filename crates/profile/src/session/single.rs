@@ -67,9 +67,10 @@ impl Session {
         Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
     }
 
-    /// The frames of an unwound user part, leaf first.
-    pub fn frames_of_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound) -> Vec<FrameId> {
-        unwound.addrs.iter().enumerate().map(|(at, &avma)| self.frame_of_unwound(job, at, avma)).collect()
+    /// Appends the frames of an unwound user part, leaf first.
+    pub fn frames_of_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound, frames: &mut Vec<FrameId>) {
+        let found = unwound.addrs.iter().enumerate();
+        frames.extend(found.map(|(at, &avma)| self.frame_of_unwound(job, at, avma)));
     }
 
     /// The name a thread has now.

@@ -1,9 +1,15 @@
 //! The flags of `tally report`, in perf's spelling.
 
+use super::perf_flags::ReportFlags;
+use crate::name_args::NameArgs;
+use crate::perf_only::PerfOnly;
+use crate::switch_args::SwitchArgs;
+use crate::term::Colour;
 use std::path::PathBuf;
 
 /// Show where the samples of a recording fall: in the terminal to browse, or as text
 #[derive(clap::Args)]
+#[command(args_override_self = true)]
 #[command(after_help = "\
 Examples:
   tally report                                      browse perf.data (text if not on a terminal)
@@ -24,8 +30,17 @@ pub struct Args {
     #[command(flatten)]
     pub wall_args: crate::wall::WallArgs,
     /// Print text
-    #[arg(long, conflicts_with = "tui")]
+    #[arg(long, conflicts_with = "tui", alias = "stdio2")]
     pub stdio: bool,
+    /// As --color, in perf's spelling
+    #[arg(long, value_enum, hide = true)]
+    pub stdio_color: Option<Colour>,
+    /// A tree with a level for each sort key, as text
+    #[arg(long, conflicts_with_all = ["fields", "tui"])]
+    pub hierarchy: bool,
+    /// Between which events samples count
+    #[command(flatten)]
+    pub switch: SwitchArgs,
     /// Browse in the terminal
     #[arg(long)]
     pub tui: bool,
@@ -71,7 +86,7 @@ pub struct Args {
     /// Only these CPUs, such as 0-3,5
     #[arg(short = 'C', long, value_name = "CPUS")]
     pub cpu: Option<String>,
-    /// Only this time: FROM,TO in seconds, either may be empty
+    /// Only this time: FROM,TO in seconds, either may be empty; or parts: 10%-20%, 10%/2
     #[arg(long, value_name = "FROM,TO")]
     pub time: Option<String>,
     /// Leave out rows under this many percent
@@ -113,6 +128,9 @@ pub struct Args {
     /// Show the events of a group one by one
     #[arg(long, overrides_with = "group")]
     pub no_group: bool,
+    /// Sort by this event of the group: 0 is the first
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub group_sort_idx: usize,
     /// Show samples even if there are branch stacks
     #[arg(long)]
     pub no_branch_stack: bool,
@@ -173,9 +191,12 @@ pub struct Args {
     /// Show events without samples
     #[arg(long)]
     pub no_skip_empty: bool,
-    /// Look for object files below this folder
-    #[arg(long, value_name = "DIR")]
-    pub symfs: Option<PathBuf>,
+    /// Where names come from
+    #[command(flatten)]
+    pub names: NameArgs,
+    /// What only perf has.
+    #[command(flatten)]
+    pub perf: PerfOnly<ReportFlags>,
     /// Read files of others (perf's option; tally never refuses)
     #[arg(short, long)]
     pub force: bool,

@@ -1,6 +1,7 @@
 //! `tally report`: a recording as a table with call graphs, printed or to be browsed.
 
 mod flags;
+mod perf_flags;
 mod plan;
 mod records;
 pub(super) mod values;
@@ -28,6 +29,11 @@ use std::process::ExitCode;
 /// # Errors
 /// If the recording can't be read, or a flag's value makes no sense.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.perf.check()?;
+    args.names.check()?;
+    if let Some(colour) = args.stdio_color {
+        term::set_colour(colour);
+    }
     let (path, _) = args.input_and_filter();
     if args.dump_raw_trace {
         bail!("{}", records::NO_DUMP);
@@ -61,7 +67,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return browse(&args, (&path, &map, &file), plan);
     }
     let mut progress = load::Progress::on_stderr(&path, &map);
-    let recording = load::load_file(&file, plan.load_opts(&args)?, &mut progress)?;
+    let recording = load::load_file(&file, plan.load_opts(&args, &file)?, &mut progress)?;
     tell_problems(&recording, args.verbose);
     if has_no_samples(&path, &recording) {
         return Ok(ExitCode::SUCCESS);
@@ -82,7 +88,7 @@ fn browse(
 ) -> anyhow::Result<ExitCode> {
     let signals = tui::Signals::wait()?;
     let theme = tui::Theme { colour: term::colours_stdout() };
-    let opts = plan.load_opts(args)?;
+    let opts = plan.load_opts(args, file)?;
     let mut progress = load::Progress::releasing(map);
     let shown = (&mut progress, &signals, theme);
     let (code, recording) = tui::read((file, map.len() as u64), opts, plan.report, shown)?;
@@ -101,7 +107,7 @@ fn has_no_samples(path: &Path, recording: &Recording) -> bool {
 
 /// On a terminal a report is browsed, unless text is asked for.
 fn browses(args: &Args) -> bool {
-    let text = args.html.is_some() || args.stdio || args.quiet || args.header || args.field_separator.is_some();
+    let text = args.html.is_some() || args.stdio || args.quiet || args.header || args.hierarchy || args.field_separator.is_some();
     let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
 }

@@ -47,10 +47,16 @@ impl Plan {
         }
         let branches = !args.no_branch_stack && recorded;
         let mut call_graph = flags::parse_call_graph(args.call_graph.as_deref().unwrap_or(""))?;
-        let children = has_chains && !args.no_children && !branches;
+        let by_callers = has_chains && !args.no_children && !branches;
+        // As perf: a tree of keys has no room for callees.
+        let children = by_callers && !args.hierarchy;
         let callchains = has_chains && (call_graph.graph.is_some() || children);
         if let Some(graph) = &mut call_graph.graph {
-            let root_first = args.inverted || (children && !call_graph.order_given);
+            // As perf: the limit of rows is that of their graphs, too, unless -g says another.
+            if args.percent_limit > 0.0 && !call_graph.minimum_given {
+                graph.min_percent = args.percent_limit;
+            }
+            let root_first = args.inverted || (by_callers && !call_graph.order_given);
             if root_first {
                 graph.order = GraphOrder::Caller;
             }
@@ -69,13 +75,14 @@ impl Plan {
     ///
     /// # Errors
     /// If a filter's value makes no sense.
-    pub fn load_opts(&self, args: &Args) -> anyhow::Result<LoadOpts> {
+    pub fn load_opts(&self, args: &Args, file: &PerfData<'_>) -> anyhow::Result<LoadOpts> {
         let filter = SampleFilter {
             times_ns: match &args.time {
                 Some(text) => flags::parse_times(text, self.time_span_ns)?,
                 None => Vec::new(),
             },
             cpus: args.cpu.as_deref().map(flags::parse_cpus).transpose()?.unwrap_or_default(),
+            switch: args.switch.of(file.events())?,
             ..SampleFilter::default()
         };
         let keys = self.report.keys();
@@ -98,7 +105,7 @@ impl Plan {
         Ok(LoadOpts {
             session: SessionOpts { dimensions, filter, callchains, max_frames, trace_text: None },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
-            symfs: args.symfs.clone(),
+            names: args.names.clone(),
         })
     }
 
@@ -113,6 +120,7 @@ impl Plan {
         };
         StdioOpts {
             separator: args.field_separator,
+            tree: args.hierarchy.then(|| self.report.clone()),
             graph: self.report.graph.map(style),
             min_percent: args.percent_limit,
             quiet: args.quiet,
@@ -187,6 +195,7 @@ fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branch
     report.show_samples |= args.show_nr_samples;
     report.show_period |= args.show_total_period;
     report.show_modes = args.showcpuutilization;
+    report.group_sort = args.group_sort_idx;
     report.group = args.group || (!args.no_group && !file.features().groups.is_empty());
     Ok(())
 }

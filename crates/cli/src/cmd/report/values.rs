@@ -11,6 +11,8 @@ pub struct CallGraph {
     pub graph: Option<GraphOpts>,
     /// The direction was given.
     pub order_given: bool,
+    /// The minimum was given.
+    pub minimum_given: bool,
     /// Entries per level; 0 is no limit.
     pub limit: usize,
     /// The numbers.
@@ -23,7 +25,7 @@ pub struct CallGraph {
 /// If a word is none of perf's.
 pub fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
     let mut graph = GraphOpts::default();
-    let mut parsed = CallGraph { graph: None, order_given: false, limit: 0, value: Value::Percent };
+    let mut parsed = CallGraph { graph: None, order_given: false, minimum_given: false, limit: 0, value: Value::Percent };
     let mut numbers = 0;
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         match word {
@@ -44,7 +46,7 @@ pub fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
             number => {
                 let value: f64 = number.parse().with_context(|| unknown_word(number))?;
                 match numbers {
-                    0 => graph.min_percent = value,
+                    0 => (graph.min_percent, parsed.minimum_given) = (value, true),
                     _ => parsed.limit = value.max(0.0) as usize,
                 }
                 numbers += 1;

@@ -11,6 +11,7 @@ mod context;
 mod expand;
 mod field;
 mod graph;
+mod hierarchy;
 mod order;
 mod paths;
 mod row;
@@ -18,6 +19,7 @@ mod rows;
 mod section_paths;
 
 pub use field::{Field, MemoryPart, SortKey};
+pub use hierarchy::{Level, hierarchy};
 pub use paths::{PathRow, path_rows};
 pub use row::{ChainEntry, GraphNode, Report, ReportRow, Section, Value};
 
@@ -128,6 +130,8 @@ pub struct ReportOpts {
     pub hide_unresolved: bool,
     /// Show the events of a group side by side.
     pub group: bool,
+    /// The event of a group whose numbers rows are sorted by first: its place in the group.
+    pub group_sort: usize,
     /// Add a column with the number of samples.
     pub show_samples: bool,
     /// Add a column with the period.
@@ -153,6 +157,7 @@ impl Default for ReportOpts {
             inlines: false,
             hide_unresolved: false,
             group: false,
+            group_sort: 0,
             show_samples: false,
             show_period: false,
             show_modes: false,

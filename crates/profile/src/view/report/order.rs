@@ -23,7 +23,7 @@ pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut Sect
                     None => Ordering::Equal,
                 },
                 Field::OverheadChildren => by_children(a, b, caller, opts.graph.is_some()),
-                number => by_number(number, a, b),
+                number => by_number(number, opts.group_sort, a, b),
             };
             if by != Ordering::Equal {
                 return by;
@@ -47,9 +47,13 @@ fn by_children(a: &ReportRow, b: &ReportRow, caller: bool, graph: bool) -> Order
     if caller { b.max_depth.cmp(&a.max_depth) } else { a.max_depth.cmp(&b.max_depth) }
 }
 
-fn by_number(field: &Field, a: &ReportRow, b: &ReportRow) -> Ordering {
+/// By the number of the event at `first` of the group, then by those of all.
+fn by_number(field: &Field, first: usize, a: &ReportRow, b: &ReportRow) -> Ordering {
+    let of_first = |row: &ReportRow| row.own.get(first).map_or(0, |sums| sums.period);
     match field {
-        Field::Overhead | Field::Period => periods(&b.own).cmp(periods(&a.own)),
+        Field::Overhead | Field::Period => {
+            of_first(b).cmp(&of_first(a)).then_with(|| periods(&b.own).cmp(periods(&a.own)))
+        }
         Field::Samples => b.own.iter().map(|s| s.count).cmp(a.own.iter().map(|s| s.count)),
         Field::OverheadSys => b.by_mode[0].cmp(&a.by_mode[0]),
         Field::OverheadUs => b.by_mode[1].cmp(&a.by_mode[1]),

@@ -1,0 +1,142 @@
+//! The flags of `tally script`.
+
+use super::perf_flags::ScriptFlags;
+use crate::name_args::NameArgs;
+use crate::perf_only::PerfOnly;
+use crate::script::Shown;
+use crate::switch_args::SwitchArgs;
+use std::path::PathBuf;
+
+/// Print every sample, in time order, in perf script's form
+#[derive(clap::Args)]
+#[command(args_override_self = true)]
+#[command(after_help = "\
+Examples:
+  tally script                               perf.data of this folder
+  tally script -F comm,pid,tid,time,event,ip,sym,dso
+  tally script -F +srcline,-period --ns
+  tally script | stackcollapse-perf.pl       any collapser of perf's text
+  tally script --json | jq .stack[0].sym
+  tally script -S main --time 10%-20%        samples in main, of the second tenth of the time
+  tally script --switch-on sched:sched_process_exec   from the first exec on
+Fields of -F: comm tid pid time cpu event trace ip sym symoff dso addr srcline period iregs uregs brstack
+brstacksym brstackoff data_src weight phys_addr data_page_size code_page_size flags misc ins_lat cgroup")]
+pub struct Args {
+    /// The file; `-` is standard input
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    pub input: PathBuf,
+    /// Fields to print: [hw:|sw:|trace:|raw:]FIELD,… or +FIELD,-FIELD
+    #[arg(short = 'F', long, short_alias = 'f', value_name = "FIELDS", allow_hyphen_values = true)]
+    pub fields: Vec<String>,
+    /// Times with nine digits
+    #[arg(long)]
+    pub ns: bool,
+    /// Without call chains: the sampled address only
+    #[arg(short = 'G', long)]
+    pub hide_call_graph: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Show functions inlined into others in recorded call chains, too, not only in unwound ones
+    #[arg(long, overrides_with = "no_inline")]
+    pub inline: bool,
+    /// Do not show functions inlined into others
+    #[arg(long)]
+    pub no_inline: bool,
+    /// Longest call chain printed, from the leaf
+    #[arg(long, value_name = "N")]
+    pub max_stack: Option<usize>,
+    /// Only threads of these names
+    #[arg(short, long, value_name = "COMM,…", value_delimiter = ',')]
+    pub comms: Vec<String>,
+    /// Only these processes
+    #[arg(long, value_name = "PID,…", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Only these threads
+    #[arg(long, value_name = "TID,…", value_delimiter = ',')]
+    pub tid: Vec<u32>,
+    /// Only these CPUs: `0-3,6`
+    #[arg(short = 'C', long, value_name = "CPUS")]
+    pub cpu: Option<String>,
+    /// Only this time: FROM,TO in seconds, either may be empty; or parts: 10%-20%, 10%/2
+    #[arg(long, value_name = "FROM,TO", allow_hyphen_values = true)]
+    pub time: Option<String>,
+    /// Times from the first sample shown on
+    #[arg(long, conflicts_with = "deltatime")]
+    pub reltime: bool,
+    /// Times from the sample before on
+    #[arg(long)]
+    pub deltatime: bool,
+    /// Only samples in these functions
+    #[arg(short = 'S', long, value_name = "NAME,…", value_delimiter = ',')]
+    pub symbols: Vec<String>,
+    /// Only samples in these files
+    #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
+    pub dsos: Vec<String>,
+    /// Callers of these functions are not shown
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub stop_bt: Vec<String>,
+    /// Between which events samples are shown
+    #[command(flatten)]
+    pub switch: SwitchArgs,
+    /// A file for each event: perf.data.EVENT.dump
+    #[arg(long, conflicts_with = "json")]
+    pub per_event_dump: bool,
+    /// Source files with their folders
+    #[arg(long)]
+    pub full_source_path: bool,
+    /// The file's header first
+    #[arg(long)]
+    pub header: bool,
+    /// The file's header only
+    #[arg(long)]
+    pub header_only: bool,
+    /// More of the header: processors, memory nodes
+    #[arg(short = 'I', long)]
+    pub show_info: bool,
+    /// Names, beginnings and ends of tasks, too
+    #[arg(long)]
+    pub show_task_events: bool,
+    /// Mappings, too
+    #[arg(long)]
+    pub show_mmap_events: bool,
+    /// Context switches, too
+    #[arg(long)]
+    pub show_switch_events: bool,
+    /// Namespaces of tasks, too
+    #[arg(long)]
+    pub show_namespace_events: bool,
+    /// Cgroups, too
+    #[arg(long)]
+    pub show_cgroup_events: bool,
+    /// Losses, too
+    #[arg(long)]
+    pub show_lost_events: bool,
+    /// Kernel symbols and BPF programs that come and go, too
+    #[arg(long)]
+    pub show_bpf_events: bool,
+    /// Where names come from
+    #[command(flatten)]
+    pub names: NameArgs,
+    /// What only perf has.
+    #[command(flatten)]
+    pub perf: PerfOnly<ScriptFlags>,
+    /// perf's scripts
+    #[arg(hide = true, value_name = "SCRIPT")]
+    pub words: Vec<String>,
+}
+
+impl Args {
+    /// Which other records are shown.
+    pub fn shown(&self) -> Shown {
+        Shown {
+            tasks: self.show_task_events,
+            mmaps: self.show_mmap_events,
+            switches: self.show_switch_events,
+            namespaces: self.show_namespace_events,
+            cgroups: self.show_cgroup_events,
+            lost: self.show_lost_events,
+            bpf: self.show_bpf_events,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Flags that say where the names of functions come from.
+
+use dso::{DebugSearch, KernelNames};
+use std::path::PathBuf;
+
+/// For commands that name what was sampled.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct NameArgs {
+    /// Look for object files below this folder
+    #[arg(long, value_name = "DIR")]
+    pub symfs: Option<PathBuf>,
+    /// The kernel's names from this image with symbols (vmlinux)
+    #[arg(short = 'k', long, value_name = "FILE")]
+    pub vmlinux: Option<PathBuf>,
+    /// The kernel's names from this copy of /proc/kallsyms
+    #[arg(long, value_name = "FILE", conflicts_with = "vmlinux")]
+    pub kallsyms: Option<PathBuf>,
+    /// Names as they stand in the symbol table
+    #[arg(long)]
+    pub no_demangle: bool,
+}
+
+impl NameArgs {
+    /// Where to look.
+    #[must_use]
+    pub fn search(&self) -> DebugSearch {
+        let mut search = DebugSearch::from_env();
+        search.root = self.symfs.clone().or(search.root);
+        search.kernel = match (&self.vmlinux, &self.kallsyms) {
+            (Some(image), _) => Some(KernelNames::Image(image.clone())),
+            (None, Some(text)) => Some(KernelNames::Kallsyms(text.clone())),
+            (None, None) => None,
+        };
+        search
+    }
+
+    /// Says that a file named for the kernel's names can't be had.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn check(&self) -> anyhow::Result<()> {
+        for (flag, path) in [("--vmlinux", &self.vmlinux), ("--kallsyms", &self.kallsyms)] {
+            let Some(path) = path else { continue };
+            if let Err(error) = std::fs::File::open(path) {
+                anyhow::bail!("{flag}: can't open {}: {error}", path.display());
+            }
+        }
+        Ok(())
+    }
+}

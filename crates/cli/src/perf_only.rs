@@ -1,0 +1,136 @@
+//! Flags of perf that mean nothing here: taken, so that its command lines work, or refused with what to do instead.
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use std::marker::PhantomData;
+
+/// A flag of perf's.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Without the two dashes.
+    pub long: &'static str,
+    /// The letter, if it has one.
+    pub short: Option<char>,
+    /// Whether a value follows.
+    pub value: Value,
+    /// What to do instead; `None`: the flag is taken, and changes nothing.
+    pub instead: Option<&'static str>,
+}
+
+/// Whether a flag has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// None.
+    No,
+    /// Always.
+    Needed,
+    /// Behind an equals sign.
+    Optional,
+}
+
+impl Flag {
+    /// Taken without effect.
+    pub const fn taken(long: &'static str, value: Value) -> Self {
+        Self { long, short: None, value, instead: None }
+    }
+
+    /// Refused.
+    pub const fn refused(long: &'static str, value: Value, instead: &'static str) -> Self {
+        Self { long, short: None, value, instead: Some(instead) }
+    }
+
+    /// With a letter.
+    pub const fn or(self, short: char) -> Self {
+        Self { short: Some(short), ..self }
+    }
+
+    fn arg(&self) -> Arg {
+        let arg = Arg::new(self.long).long(self.long).hide(true);
+        let arg = match self.short {
+            Some(short) => arg.short(short),
+            None => arg,
+        };
+        match self.value {
+            Value::No => arg.action(ArgAction::Count),
+            Value::Needed => arg.action(ArgAction::Append).allow_hyphen_values(true),
+            Value::Optional => arg.action(ArgAction::Append).num_args(0..=1).require_equals(true),
+        }
+    }
+}
+
+/// The flags of one command.
+pub trait Table {
+    /// All of them.
+    const FLAGS: &'static [Flag];
+}
+
+/// Which flags of a table were given; to be flattened into a command's own.
+#[derive(Debug)]
+pub struct PerfOnly<T> {
+    given: Vec<Flag>,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> PerfOnly<T> {
+    /// Refuses what can't be done, with what can be done instead.
+    ///
+    /// # Errors
+    /// One of the refused flags was given.
+    pub fn check(&self) -> anyhow::Result<()> {
+        match self.given.iter().find_map(|flag| Some((flag.long, flag.instead?))) {
+            Some((long, instead)) => anyhow::bail!("--{long} is not for tally: {instead}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Table> FromArgMatches for PerfOnly<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_given = |flag: &&Flag| matches.value_source(flag.long) == Some(ValueSource::CommandLine);
+        Ok(Self { given: T::FLAGS.iter().filter(is_given).copied().collect(), table: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<T: Table> clap::Args for PerfOnly<T> {
+    fn augment_args(command: Command) -> Command {
+        T::FLAGS.iter().fold(command, |command, flag| command.arg(flag.arg()))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    struct Some2;
+    impl Table for Some2 {
+        const FLAGS: &'static [Flag] =
+            &[Flag::taken("asm-raw", Value::No), Flag::refused("gtk", Value::Optional, "use --html").or('k')];
+    }
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        perf: PerfOnly<Some2>,
+    }
+
+    #[test]
+    fn a_flag_is_taken_or_refused_with_its_remedy() {
+        let check = |words: &[&str]| {
+            Line::try_parse_from(words).map_err(anyhow::Error::from).and_then(|line| line.perf.check())
+        };
+        assert!(check(&["x"]).is_ok() && check(&["x", "--asm-raw", "--asm-raw"]).is_ok());
+        let error = check(&["x", "--gtk=3"]).expect_err("refused").to_string();
+        assert_eq!(error, "--gtk is not for tally: use --html");
+        assert!(check(&["x", "-k"]).is_err());
+    }
+}
