@@ -166,7 +166,7 @@ fn image_table(path: &Path, build_id: Option<&BuildId>) -> Result<(SymbolTable, 
     if build_id.is_some_and(|id| !image.matches(id)) {
         return Err(Missing::BuildIdMismatch);
     }
-    let start = image.section(".text").map(|text| text.svma.start);
+    let start = image.section(".text").map(|text| Svma(text.svma.start));
     Ok((SymbolTable::load(&image, None), start))
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SHOWN: Duration = Duration::from_millis(100);
 
 /// When the first part is shown; every further one takes twice as long, up to [`LONGEST`].
-const FIRST: Duration = Duration::from_millis(250);
+const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(8);
 
 /// Shows `file` from the first moment on, and more of it as it is read. Returns what was read, and the code to end with.
