@@ -12,13 +12,11 @@ struct Sample {
 
 /// Why two chains may differ, with a name; `None` is a difference that has no excuse.
 fn explain(perf: &[String], tally: &[String]) -> Option<&'static str> {
-    let by_alias =
-        |(a, b): &(&String, &String)| a == b || a.ends_with("(inlined)") && !b.ends_with("(inlined)");
-    if perf.len() == tally.len() && perf.iter().zip(tally).all(|pair| by_alias(&pair)) {
-        return Some("perf calls a function inlined whose symbol is an alias of its name");
+    let same = agreeing(perf, tally);
+    if same == perf.len() && same == tally.len() {
+        return Some("perf names inlined functions, or those that it takes for inlined, otherwise");
     }
-    let same = perf.iter().zip(tally).take_while(by_alias).count();
-    if same == perf.len() && same < tally.len() {
+    if same == perf.len() {
         return Some("tally goes on where perf stops");
     }
     let unknown = |frame: &String| frame.starts_with("[unknown]");
@@ -27,10 +25,33 @@ fn explain(perf: &[String], tally: &[String]) -> Option<&'static str> {
     }
     let without = |frames: &[String]| frames.iter().filter(|f| !unknown(f)).cloned().collect::<Vec<_>>();
     let (perf_named, tally_named) = (without(perf), without(tally));
-    if tally_named.starts_with(&perf_named) {
+    if agreeing(&perf_named, &tally_named) == perf_named.len() {
         return Some("perf has frames in between that it cannot name");
     }
     None
+}
+
+/// How many frames, from the leaf, are the same function in both chains.
+fn agreeing(perf: &[String], tally: &[String]) -> usize {
+    let most = perf.len().min(tally.len());
+    (0..most).take_while(|&at| perf[at] == tally[at] || is_renamed(perf, tally, at)).count()
+}
+
+/// Whether perf has another name for the function at `at`:
+///
+/// - `f (inlined)` for a function `f` or `f.constprop.0` of its own, when its symbol's name is not the one in the debug
+///   information (readelf -s has it as a function, eu-addr2line and llvm-symbolizer have no inlined one there);
+/// - the name of the function around it for one that is inlined: so does binutils, which perf asks; llvm-symbolizer,
+///   eu-addr2line and gdb have the inlined one's name, as the debug information does.
+fn is_renamed(perf: &[String], tally: &[String], at: usize) -> bool {
+    let is_inlined = |frame: &str| frame.ends_with("(inlined)");
+    let name = |frame: &str| frame.rsplit_once(" (").map_or(String::new(), |(name, _)| name.to_owned());
+    let around = tally[at..].iter().find(|frame| !is_inlined(frame));
+    match (is_inlined(&perf[at]), is_inlined(&tally[at])) {
+        (true, false) => true,
+        (false, true) => around.is_some_and(|around| name(around) == name(&perf[at])),
+        _ => false,
+    }
 }
 
 /// Compares every sample of two script texts.
