@@ -20,6 +20,7 @@ pub mod event;
 pub mod features;
 pub mod followed;
 pub mod fuzz;
+pub mod hotplug;
 pub mod join;
 pub mod objects;
 pub mod off_cpu;

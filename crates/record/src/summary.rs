@@ -232,6 +232,8 @@ pub enum Notice {
     EventLeftOut(String, String),
     /// Time off the CPU by tracepoints of all CPUs: why not by BPF.
     ByTracepoints(String),
+    /// These CPUs went offline while events of whole CPUs were recorded.
+    CpusWent(Vec<u32>),
     /// Time off the CPU by switch records only: why.
     NoOffCpu(String),
     /// Too many waits per second: a sample stands for so many ns off the CPU now.
@@ -289,6 +291,15 @@ impl std::fmt::Display for Notice {
                 "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact, each switch costs the \
                  machine about 2 µs, and of each CPU's switches some 1000 a second have stacks: {why}"
             ),
+            Self::CpusWent(cpus) => {
+                let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                write!(
+                    f,
+                    "CPU {} went offline: the kernel closed its events, from then on there are no samples of it, also \
+                     if it came back (start again for those)",
+                    list.join(", ")
+                )
+            }
             Self::NoOffCpu(why) => {
                 write!(
                     f,

@@ -15,6 +15,7 @@ use crate::attach;
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::followed::Followed;
+use crate::hotplug::CpuWatch;
 use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
 use crate::open::{Opened, Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
@@ -121,6 +122,7 @@ struct Recording<'o> {
     roots: Vec<u32>,
     ending: Option<ExitKind>,
     interrupted: bool,
+    cpus: CpuWatch,
 }
 
 impl<'o> Recording<'o> {
@@ -131,6 +133,7 @@ impl<'o> Recording<'o> {
         prepared: Prepared,
     ) -> Result<Self, Error> {
         let Prepared { places, mut setup, totals, off_cpu, followed, switches, roots } = prepared;
+        let is_by_cpu = followed.is_some() || opts.target.is_system_wide();
         let shared = Shared::new(spill_queue(&opts.output));
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let layouts = Layouts::new(&setup.plan, ids);
@@ -154,6 +157,7 @@ impl<'o> Recording<'o> {
         let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
         poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
         let watched = vec![None; setup.opened.rings.len()];
+        let cpus = CpuWatch::new(if is_by_cpu { &places.cpus } else { &[] });
         let mut recording = Self {
             opts,
             signals,
@@ -170,6 +174,7 @@ impl<'o> Recording<'o> {
             roots,
             ending: None,
             interrupted: false,
+            cpus,
         };
         (0..recording.watched.len()).for_each(|ring| recording.watch_next(ring, 0));
         Ok(recording)
@@ -202,6 +207,7 @@ impl<'o> Recording<'o> {
         let time_ns = self.opts.clock.now_ns();
         self.shared.ended_ns.store(time_ns, Ordering::Release);
         let counters = self.totals.read();
+        self.setup.notices.extend(self.cpus.notice());
         let _ = self.setup.opened.disable(&self.setup.plan);
         if self.opts.trace.snapshot.is_some_and(|snapshot| snapshot.at_exit) {
             self.take_snapshot();
@@ -271,6 +277,7 @@ impl<'o> Recording<'o> {
             for hung in ready.iter().filter(|r| r.hung_up && r.token != SIGNALS) {
                 self.hung_up(hung.token as usize);
             }
+            self.cpus.look();
             self.drain(false);
             if hurry > 0 {
                 // A record waits until a later pass has found all that is older; let that be now.
