@@ -44,8 +44,9 @@ pub fn average(stats: &CallStats) -> Option<u64> {
 /// The duration in ns that a share `q` (0 to 1) of the finished calls does not exceed; `None` without one.
 #[must_use]
 pub fn quantile(stats: &CallStats, q: f64) -> Option<u64> {
-    // A histogram's bucket reaches beyond the longest call in it.
-    stats.histogram.quantile(q).zip(stats.max_ns).map(|(ns, max)| ns.min(max))
+    // A histogram's bucket reaches beyond the shortest and the longest call in it.
+    let ns = stats.histogram.quantile(q)?;
+    Some(ns.max(stats.min_ns?).min(stats.max_ns?))
 }
 
 fn rank(stats: &CallStats, key: Key) -> u64 {

@@ -250,15 +250,16 @@ impl CallProfile {
     /// All calls have ended: each function's sums are those of its nodes, but times within a call of itself only once.
     pub(super) fn settle(&mut self) {
         let outermost = self.outermost();
-        for (node, outermost) in std::mem::take(&mut self.nodes).into_iter().zip(outermost) {
+        let nodes = std::mem::take(&mut self.nodes);
+        for (node, outermost) in nodes.iter().zip(outermost) {
             let stats = self.function(node.function);
             let (total_ns, off_ns) = (stats.total_ns, stats.off_ns);
             stats.merge(&node.stats);
             if !outermost {
                 (stats.total_ns, stats.off_ns) = (total_ns, off_ns);
             }
-            self.nodes.push(node);
         }
+        self.nodes = nodes;
     }
 
     /// For each node whether its function stands nowhere above it.
