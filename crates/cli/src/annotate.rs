@@ -4,9 +4,11 @@
 //! them together into plain [`Listing`]s that the text and the screen renderers format.
 
 mod code;
+mod kernel;
 mod nameless;
 mod source;
 
+pub use kernel::KernelCode;
 pub use source::Sources;
 
 use crate::symbols::{ObjectFiles, svma_of};
@@ -16,6 +18,7 @@ use profile::profile::{Profile, Sums};
 use profile::table::Dso;
 use profile::view::annotate::AnnotateFunction;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a listing holds.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +29,8 @@ pub struct ListingOpts {
     pub source: bool,
     /// For machines we have no disassembler for; `objdump` from the PATH by default.
     pub objdump: Option<PathBuf>,
+    /// Where the kernel's code comes from.
+    pub kernel: Option<Arc<KernelCode>>,
 }
 
 /// One line of a listing.
@@ -101,7 +106,10 @@ pub fn listings(
     let name = function.name.map(|name| profile.strings.of(name));
     match files.open(dso).as_ref() {
         Err(why) => vec![without_code(dso, name, function, *why)],
-        Ok(file) if file.object().is_none() => vec![without_code(dso, name, function, Missing::NoFile)],
+        Ok(file) if file.object().is_none() => {
+            let known = kernel::listing((dso, file), sources, (name, function), opts);
+            vec![known.unwrap_or_else(|why| without_code(dso, name, function, why))]
+        }
         Ok(file) if name.is_none() => nameless::pieces(dso, file, function)
             .iter()
             .map(|piece| code::listing(dso, file, sources, None, piece, opts))

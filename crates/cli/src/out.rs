@@ -52,7 +52,7 @@ pub fn complain(text: &str) {
 }
 
 /// The system's message without its number: `(os error 2)` tells people nothing.
-fn without_errno(text: &str) -> String {
+pub fn without_errno(text: &str) -> String {
     let Some((before, after)) = text.split_once(" (os error ") else { return text.to_owned() };
     match after.split_once(')') {
         Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => format!("{before}{rest}"),
@@ -88,6 +88,17 @@ pub fn harmless(name: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// The most characters of a name that tables and trees for people show.
+const NAME_CHARS: usize = 2000;
+
+/// `name` as tables for people show it: harmless, and with its end left out if it is longer than any screen.
+pub fn shown(name: &str) -> Cow<'_, str> {
+    let safe = harmless(name);
+    let Some((end, _)) = safe.char_indices().nth(NAME_CHARS) else { return safe };
+    let all = safe.chars().count();
+    Cow::Owned(format!("{}… ({all} characters)", &safe[..end]))
+}
+
 /// Control characters (C0, DEL, C1) and those that turn the direction of the text around.
 fn is_harmful(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -102,6 +113,15 @@ mod tests {
         assert_eq!(harmless("\x1b]0;evil\x07"), "\\x1b]0;evil\\x07");
         assert_eq!(harmless("a\u{202e}b\u{9b}"), "a\\x202eb\\x9b");
         assert!(matches!(harmless("std::vec<größe>"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn names_longer_than_any_screen_are_cut_in_tables() {
+        let name = "ö".repeat(100_000);
+        let cut = shown(&name);
+        assert!(cut.starts_with("öö") && cut.ends_with("ö… (100000 characters)"));
+        assert_eq!(cut.chars().count(), NAME_CHARS + "… (100000 characters)".chars().count());
+        assert!(matches!(shown("main"), Cow::Borrowed("main")));
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("elf", fuzz_elf),
     ("elf_patched", fuzz_elf_patched),
     ("kallsyms", fuzz_kallsyms),
+    ("sdt", fuzz_sdt),
     ("perf_map", fuzz_perf_map),
     ("symbol_index", fuzz_symbol_index),
     ("unwind", fuzz_unwind),
@@ -87,6 +88,11 @@ pub fn fuzz_eh_frame(bytes: &[u8]) {
     if let Ok(object) = ObjectFile::parse(Bytes::from_vec(copy)) {
         walk(&Arc::new(object), bytes);
     }
+}
+
+/// A program with probes of its authors.
+pub fn fuzz_sdt(bytes: &[u8]) {
+    crate::sdt::fuzz(bytes);
 }
 
 /// kallsyms text.

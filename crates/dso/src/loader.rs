@@ -194,6 +194,11 @@ impl Loaded {
         }
     }
 
+    /// An address of the recording as it is in the running kernel (of a table of its symbols).
+    pub fn running(&self, svma: Svma) -> crate::Avma {
+        crate::Avma(svma.0.wrapping_sub(self.shift))
+    }
+
     /// The ELF file, `None` for kallsyms and perf maps.
     pub fn object(&self) -> Option<&Arc<ObjectFile>> {
         self.object.as_ref()

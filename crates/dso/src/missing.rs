@@ -33,6 +33,14 @@ pub enum Missing {
     /// No kallsyms to be read, or the recording is of another kernel.
     #[error("no kernel symbols")]
     NoKallsyms,
+    /// The kernel's code is not to be had: neither its vmlinux nor its memory.
+    #[error(
+        "the kernel's code is not to be had (/proc/kcore takes root and CONFIG_PROC_KCORE; or give -k vmlinux)"
+    )]
+    NoKernelCode,
+    /// JIT code is gone with its process; a perf-PID.map has names only.
+    #[error("JIT code is not kept: a perf map has names only")]
+    NoJitCode,
     /// No /tmp/perf-PID.map for JIT code.
     #[error("no perf-PID.map for JIT code")]
     NoPerfMap,

@@ -23,6 +23,8 @@ pub struct Account {
     quality: StackQuality,
     stops: FxHashMap<Stopped, FxHashMap<u32, u64>>,
     notes: StackNotes,
+    /// Stacks, and complete ones, that notes have been taken of.
+    noted: (u64, u64),
     causes: FxHashMap<(StackEnd, Option<Arc<str>>), u32>,
     loss: Loss,
     lost_by: FxHashMap<u32, u64>,
@@ -212,12 +214,31 @@ impl Account {
         self.notes.stops.push(StackStop { time_ns, tid, cause });
     }
 
-    /// The notes for the file's appendix; `None` if no user stack was unwound.
+    /// The notes for the appendix of a file, on all stacks since the last call; `None` if none was unwound.
     #[must_use]
     pub fn notes(&mut self) -> Option<StackNotes> {
-        let (stacks, complete) = (self.quality.stacks, self.quality.complete);
+        let (stacks_before, complete_before) = self.noted;
+        self.noted = (self.quality.stacks, self.quality.complete);
+        let (stacks, complete) = (self.noted.0 - stacks_before, self.noted.1 - complete_before);
+        self.causes.clear();
         let notes = std::mem::take(&mut self.notes);
         (stacks > 0).then_some(StackNotes { stacks, complete, ..notes })
+    }
+
+    /// The kernel dropped so many samples and records after it last told of any: nobody knows whose.
+    pub fn lost_at_end(&mut self, records: u64) {
+        self.loss.lost_samples += records;
+    }
+
+    /// Records that the kernel told to be lost so far.
+    #[must_use]
+    pub fn lost_records(&self) -> u64 {
+        self.loss.lost_records
+    }
+
+    /// So many of the samples counted are not in the file.
+    pub fn leave_out(&mut self, samples: u64) {
+        self.loss.samples -= samples.min(self.loss.samples);
     }
 
     /// The kernel dropped so many records of a ring while `tid` was writing to it. Switches and ends may be among

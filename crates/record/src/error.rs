@@ -139,6 +139,11 @@ pub fn remedy_of_open(error: &io::Error, paranoid: Option<i64>, system_wide: boo
         Some(libc::EACCES | libc::EPERM) => {
             let level = paranoid.map_or_else(|| "?".to_owned(), |p| p.to_string());
             let enough = if system_wide { 0 } else { 2 };
+            if paranoid.is_some_and(|level| level <= enough) {
+                return "; the process or event is not yours to watch: run as root, or give the program CAP_PERFMON and \
+                        CAP_SYS_PTRACE"
+                    .to_owned();
+            }
             format!(
                 "; kernel.perf_event_paranoid is {level}: run as root, or give the program CAP_PERFMON, \
                  or as root: sysctl kernel.perf_event_paranoid={enough}"

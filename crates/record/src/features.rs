@@ -51,6 +51,22 @@ pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
     }
 }
 
+/// What is known when a file is complete: also the files seen, and the times of its first and last sample in ns.
+#[must_use]
+pub fn at_end(
+    opts: &RecordOpts,
+    (events, kernel): (&[Event], bool),
+    seen: &[SeenObject],
+    sample_time_ns: Option<(u64, u64)>,
+) -> Features {
+    let mut features = of_machine(opts, events);
+    features.sample_time_ns = sample_time_ns;
+    if !opts.no_build_ids {
+        features.build_ids = build_ids(seen, kernel);
+    }
+    features
+}
+
 /// The build-ids of the files seen and of the kernel.
 #[must_use]
 pub fn build_ids(seen: &[SeenObject], with_kernel: bool) -> Vec<BuildIdEntry> {

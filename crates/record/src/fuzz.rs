@@ -18,6 +18,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("branch_filter", branch_filter),
     ("call_event", call_event),
     ("trace_page", trace_page),
+    ("control", control),
 ];
 
 /// The first line is an event text, the rest what each file of sysfs and tracefs says.
@@ -27,6 +28,13 @@ fn event_spec(data: &[u8]) {
     if let Err(error) = parse(spec, &Said(files)) {
         let _ = (error.caret(), error.to_string());
     }
+}
+
+/// Where commands come from, and the commands.
+fn control(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = crate::control::ControlPaths::parse(&text);
+    text.lines().for_each(|line| drop(crate::control::Command::parse(line)));
 }
 
 fn branch_filter(data: &[u8]) {

@@ -9,13 +9,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use perfdata::AttrFlags;
-use perfdata::abi::PERF_SAMPLE_IP;
+use perfdata::abi::{PERF_FORMAT_LOST, PERF_SAMPLE_IP};
 
 use crate::error::Error;
 use crate::off_cpu::convert;
 use crate::plan::{OpenedEvent, Plan};
 use crate::pt::pieces::Owner;
 use crate::sys::{Counter, CounterPlace, Cpu, Ring};
+use crate::worker::Dropped;
 
 /// Where the events of a recording are opened.
 #[derive(Debug)]
@@ -266,6 +267,39 @@ impl Opened {
     /// Stops every event.
     pub fn disable(&self, plan: &Plan) -> io::Result<()> {
         self.each(plan, |_| true, Counter::disable)
+    }
+
+    /// Stops or starts the file events that `which` chooses; what tells of processes goes on.
+    pub fn switch(&self, plan: &Plan, step: Option<usize>, which: impl Fn(usize) -> bool) -> io::Result<()> {
+        let tracking = plan.tracking();
+        let chosen = |c: &&OpenCounter| {
+            let event = &plan.opened[c.event];
+            let on_step = step.is_none() || event.step.is_none() || event.step == step;
+            Some(c.event) != tracking && event.leader.is_none() && on_step && which(event.file_event)
+        };
+        let act = if step.is_some() { Counter::enable } else { Counter::disable };
+        self.counters.iter().filter(chosen).try_for_each(|c| act(&c.counter))
+    }
+
+    /// What the kernel has dropped of each event in each place so far; nothing where it does not count that.
+    #[must_use]
+    pub fn dropped(&self, plan: &Plan) -> Vec<Dropped> {
+        let counts =
+            self.counters.iter().filter(|c| plan.opened[c.event].attr.read_format == PERF_FORMAT_LOST);
+        let read = counts.filter_map(|c| {
+            let mut words = [0; 2];
+            let records = (c.counter.read(&mut words).ok()? == words.len()).then_some(words[1])?;
+            let event = &plan.opened[c.event];
+            let file_event = event.attr.samples(PERF_SAMPLE_IP).then_some(event.file_event);
+            Some(Dropped { file_event, id: c.id, records })
+        });
+        read.collect()
+    }
+
+    /// Bytes of all rings together.
+    #[must_use]
+    pub fn ring_bytes(&self) -> usize {
+        self.rings.len() * self.pages * crate::sys::mem::page_bytes()
     }
 
     /// Changes the step of the ladder that samples.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use perfdata::Attr;
 
+use crate::control::ControlPaths;
 use crate::sys::time::Clock;
 use crate::target::Target;
 
@@ -48,6 +49,14 @@ pub struct RecordOpts {
     pub delay: Delay,
     /// Stop after so many bytes of output.
     pub max_size_bytes: Option<u64>,
+    /// One file after another; `None`: a single one.
+    pub switch_output: Option<SwitchOutput>,
+    /// Only the newest records are kept, as much as the rings hold together, until the end or a snapshot.
+    pub overwrite: bool,
+    /// The name of the output ends with the time it was completed.
+    pub timestamp_filename: bool,
+    /// Who else says when to record, and when to begin another file.
+    pub control: Option<ControlPaths>,
     /// Also count these over the target's whole life and keep switches per thread, for a [`crate::summary::RunSummary`].
     pub summary: bool,
     /// Context switches are told one by one for the summary; set by the recording itself, where nothing cheaper tells.
@@ -66,6 +75,8 @@ pub struct RecordOpts {
     pub watch: Option<Watch>,
     /// Called each second after the end while the unwinder still has so many bytes to go through.
     pub on_catch_up: fn(u64),
+    /// Called with a line for the user while the recording goes on.
+    pub tell: fn(&str),
 }
 
 impl Default for RecordOpts {
@@ -89,6 +100,10 @@ impl Default for RecordOpts {
             clock: Clock::Monotonic,
             delay: Delay::default(),
             max_size_bytes: None,
+            switch_output: None,
+            overwrite: false,
+            timestamp_filename: false,
+            control: None,
             summary: false,
             counts_switches: false,
             no_build_ids: false,
@@ -98,8 +113,20 @@ impl Default for RecordOpts {
             trace: crate::pt::Options::default(),
             watch: None,
             on_catch_up: |_| {},
+            tell: |_| {},
         }
     }
+}
+
+/// When a recording goes on in another file: on `SIGUSR2` and the command `snapshot`, and
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SwitchOutput {
+    /// at this size, in bytes;
+    pub size_bytes: Option<u64>,
+    /// after this time.
+    pub every: Option<Duration>,
+    /// Only so many of the newest files are kept.
+    pub most_files: Option<usize>,
 }
 
 /// Where tracepoint samples are handed on, in time order, to be shown at once. When nobody listens any more, the
@@ -275,6 +302,6 @@ pub enum Delay {
     None,
     /// So long after it.
     After(Duration),
-    /// Never by itself (`-D -1`): only the control commands could; records side bands only.
+    /// Never by itself (`-D -1`): when [`RecordOpts::control`] says so; until then it tells of processes only.
     Off,
 }

@@ -1,59 +1,84 @@
 //! Where records go: a file, a pipe, or nowhere. A failing disk ends the recording but loses nothing written.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use perfdata::record::Auxtrace;
-use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts};
+use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts, record_to_bytes};
 
 use crate::error::Error;
-use crate::opts::Output;
+use crate::opts::{Output, RecordOpts};
+use crate::part_names::PartNames;
+use crate::parts::Parts;
 use crate::summary::Notice;
 
 /// Records on their way out.
 pub struct Sink {
     writer: Option<Writer<'static>>,
+    opts: WriterOpts,
+    names: Option<PartNames>,
+    /// Several files, or only the end of the recording in one.
+    parts: Option<Parts>,
     /// Why nothing is written any more.
     failed: Option<io::Error>,
+    /// Bytes of records in complete files.
+    complete_bytes: u64,
     max_bytes: Option<u64>,
-    events: Vec<Event>,
 }
 
 impl Sink {
-    /// Begins the output. An existing file is renamed to FILE.old first, as perf does.
-    pub fn create(output: &Output, opts: WriterOpts, max_bytes: Option<u64>) -> Result<Self, Error> {
-        let events = opts.events.clone();
-        let writer = match output {
-            Output::Discard => None,
+    /// Begins the output. An existing file is renamed to FILE.old first, as perf does. With `--overwrite`, so many
+    /// bytes of records are held.
+    pub fn create(opts: &RecordOpts, writer: WriterOpts, window_bytes: usize) -> Result<Self, Error> {
+        let mut sink = Self {
+            writer: None,
+            names: None,
+            parts: Parts::wanted(opts, writer.events.first(), window_bytes),
+            opts: writer,
+            failed: None,
+            complete_bytes: 0,
+            max_bytes: opts.max_size_bytes,
+        };
+        match &opts.output {
+            Output::Discard => {}
             Output::File(path) => {
                 let fail = |source| Error::Output { path: path.clone(), source };
-                keep_old(path).map_err(fail)?;
-                let file = File::options()
-                    .read(true)
-                    .write(true)
-                    .create(true)
-                    .truncate(true)
-                    .open(path)
-                    .map_err(fail)?;
-                Some(Writer::file(BufWriter::with_capacity(1 << 18, file), opts).map_err(fail)?)
+                sink.names = Some(PartNames::new(path, opts).map_err(fail)?);
+                sink.begin_file().map_err(fail)?;
             }
             Output::Stdout => {
                 let fail = |source| Error::Output { path: PathBuf::from("standard output"), source };
-                Some(Writer::pipe(BufWriter::with_capacity(1 << 18, io::stdout()), opts).map_err(fail)?)
+                let out = BufWriter::with_capacity(1 << 18, io::stdout());
+                sink.writer = Some(Writer::pipe(out, sink.opts.clone()).map_err(fail)?);
             }
-        };
-        Ok(Self { writer, failed: None, max_bytes, events })
+        }
+        Ok(sink)
     }
 
-    /// Appends records as they came.
-    pub fn raw(&mut self, records: &[u8]) {
-        self.with(|w| w.write_raw(records));
+    fn begin_file(&mut self) -> io::Result<()> {
+        let Some(names) = &self.names else { return Ok(()) };
+        let file = BufWriter::with_capacity(1 << 18, names.create()?);
+        self.writer = Some(Writer::file(file, self.opts.clone())?);
+        Ok(())
+    }
+
+    /// Appends one record as it came.
+    pub fn raw(&mut self, record: &[u8]) {
+        let passes = self.parts.as_mut().is_none_or(|parts| parts.passes(record));
+        if passes {
+            self.with(|w| w.write_raw(record));
+        }
     }
 
     /// Appends a record in the layout of a file event.
     pub fn record(&mut self, event: usize, record: &Record<'_>, id: &SampleId) {
-        self.with(|w| w.write_record(event, record, id));
+        if self.parts.is_none() {
+            return self.with(|w| w.write_record(event, record, id));
+        }
+        match self.opts.events.get(event).and_then(|event| record_to_bytes(event, record, id)) {
+            Some(bytes) => self.raw(&bytes),
+            None => self.failed = self.failed.take().or(Some(io::ErrorKind::InvalidInput.into())),
+        }
     }
 
     /// Appends a piece of a processor's trace.
@@ -63,19 +88,46 @@ impl Sink {
 
     /// Ends a round.
     pub fn finish_round(&mut self) {
-        self.with(Writer::finish_round);
+        if self.parts.as_ref().is_none_or(|parts| !parts.holds_back()) {
+            self.with(Writer::finish_round);
+        }
     }
 
     /// The events as the file has them.
     #[must_use]
     pub fn events(&self) -> &[Event] {
-        &self.events
+        &self.opts.events
     }
 
-    /// Bytes of records written so far.
+    /// Bytes of records written so far, to all files.
+    #[must_use]
+    pub fn all_bytes(&self) -> u64 {
+        self.complete_bytes + self.bytes()
+    }
+
+    /// Bytes of records written so far, to the present file.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, Writer::data_bytes)
+    }
+
+    /// The present file has the size at which another begins.
+    #[must_use]
+    pub fn is_part_full(&self) -> bool {
+        let most = self.parts.as_ref().and_then(Parts::most_bytes);
+        most.is_some_and(|most| self.bytes() >= most) && self.failed.is_none()
+    }
+
+    /// The file that was written last, by its final name; `None` without one.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        self.names.as_ref().map(|names| names.last().to_owned())
+    }
+
+    /// Samples that were recorded and then gave way to newer ones.
+    #[must_use]
+    pub fn overwritten(&self) -> u64 {
+        self.parts.as_ref().map_or(0, Parts::overwritten)
     }
 
     /// Why the recording should end now, if it should: the disk is full, the pipe closed, the size limit reached.
@@ -88,14 +140,41 @@ impl Sink {
         }
     }
 
+    /// Completes the present file and begins the next, which is told first what lives now.
+    pub fn next_file(&mut self, features: &Features, appendix: &[u8]) {
+        if self.failed.is_some() || self.names.is_none() {
+            return;
+        }
+        if let Err(error) = self.end_file(features, appendix, true).and_then(|()| self.begin_file()) {
+            self.failed = Some(error);
+            return;
+        }
+        if let Some(parts) = self.parts.take() {
+            parts.tell_state(|record| self.with(|w| w.write_raw(record)));
+            self.parts = Some(parts);
+            self.finish_round();
+        }
+    }
+
     /// Writes features and appendix; an error of before is told again.
-    pub fn finish(self, features: &Features, appendix: &[u8]) -> io::Result<()> {
-        let Some(writer) = self.writer else { return Ok(()) };
-        let end = writer.finish(features, appendix);
-        match self.failed {
+    pub fn finish(&mut self, features: &Features, appendix: &[u8]) -> io::Result<()> {
+        let end = self.end_file(features, appendix, false);
+        match self.failed.take() {
             Some(error) => Err(error),
             None => end,
         }
+    }
+
+    /// Ends a file that may be one of `several`.
+    fn end_file(&mut self, features: &Features, appendix: &[u8], several: bool) -> io::Result<()> {
+        if let Some(mut parts) = self.parts.take() {
+            parts.release(|record| self.with(|w| w.write_raw(record)));
+            self.parts = Some(parts);
+        }
+        self.complete_bytes += self.bytes();
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        writer.finish(features, appendix)?;
+        self.names.as_mut().map_or(Ok(()), |names| names.file_is_complete(several))
     }
 
     fn with(&mut self, write: impl FnOnce(&mut Writer<'static>) -> io::Result<()>) {
@@ -106,14 +185,4 @@ impl Sink {
             self.failed = Some(error);
         }
     }
-}
-
-fn keep_old(path: &Path) -> io::Result<()> {
-    let is_kept = fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0);
-    if !is_kept {
-        return Ok(());
-    }
-    let mut old = path.as_os_str().to_owned();
-    old.push(".old");
-    fs::rename(path, old)
 }

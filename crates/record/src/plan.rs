@@ -8,7 +8,7 @@ use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
 use crate::off_cpu::{convert, tracepoints};
-use crate::opts::{CallGraph, EventRequest, Extra, Rate, RecordOpts};
+use crate::opts::{CallGraph, Delay, EventRequest, Extra, Rate, RecordOpts};
 use crate::sys::time::Clock;
 
 /// The kernel's largest stack copy: a record's size is a u16, and the size must be a multiple of 8.
@@ -27,6 +27,8 @@ pub struct Offer {
     pub kernel: bool,
     /// `attr.build_id` (Linux 5.12).
     pub build_id_records: bool,
+    /// `PERF_FORMAT_LOST` (Linux 6.0).
+    pub lost_counts: bool,
 }
 
 /// An event as the kernel is told.
@@ -98,7 +100,9 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
         made.steps.dedup();
     }
     // Of tasks that run already, forks are followed from the first moment on, before anything samples.
-    let tracks_apart = live || opts.target.is_attached() || traces;
+    // And so it is where sampling starts later or is switched off for a while: mappings are told all the same.
+    let switched = opts.delay != Delay::None || opts.control.is_some();
+    let tracks_apart = live || switched || opts.target.is_attached() || traces;
     if tracks_apart {
         made.opened.push(tracking_event(opts, &common, offer));
     }
@@ -129,11 +133,22 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     if traces {
         made.tell_tracking_apart(opts);
     }
+    if offer.lost_counts {
+        made.opened.iter_mut().for_each(count_losses);
+    }
     if let Some(off_cpu) = &opts.off_cpu {
         made.add_off_cpu(&common, offer);
         made.add_tracepoints(off_cpu.tracepoints, &common);
     }
     made
+}
+
+/// Lets the kernel count what it drops of the event, where no record holds what is read of it.
+fn count_losses(event: &mut OpenedEvent) {
+    let in_records = event.attr.samples(PERF_SAMPLE_READ) || event.attr.flags.has(AttrFlags::INHERIT_STAT);
+    if event.attr.read_format == 0 && !in_records && !event.aux {
+        event.attr.read_format = PERF_FORMAT_LOST;
+    }
 }
 
 impl Plan {
@@ -420,6 +435,7 @@ mod tests {
             snapshot_steps: [24_576, 65_528],
             kernel: true,
             build_id_records: true,
+            lost_counts: true,
         }
     }
 
@@ -485,6 +501,26 @@ mod tests {
         let plan = plan(&RecordOpts { no_samples: true, ..live() }, &[event(0)], &offer());
         assert!(plan.opened.iter().all(|e| e.attr.sample_period == 0 && e.attr.sample_stack_user == 0));
         assert!(plan.opened[0].attr.flags.has(AttrFlags::MMAP2));
+    }
+
+    #[test]
+    fn what_is_lost_is_counted_where_no_record_has_to_hold_it() {
+        let counts = |opts: &RecordOpts, event| {
+            let plan = plan(opts, &[event], &offer());
+            assert!(plan.file.iter().all(|e| e.attr.read_format & PERF_FORMAT_LOST == 0));
+            plan.opened.iter().all(|e| e.attr.read_format == PERF_FORMAT_LOST)
+        };
+        assert!(counts(&live(), event(0)));
+        let stat = RecordOpts { extra: Extra { stat: true, ..Extra::default() }, ..RecordOpts::default() };
+        assert!(!counts(&stat, event(0)));
+        assert!(!counts(&RecordOpts::default(), EventRequest { leader_samples: true, ..event(0) }));
+    }
+
+    #[test]
+    fn mappings_are_told_while_sampling_waits() {
+        let opts = RecordOpts { delay: Delay::Off, ..RecordOpts::default() };
+        assert_eq!(plan(&opts, &[event(0)], &offer()).tracking(), Some(0));
+        assert_eq!(plan(&RecordOpts::default(), &[event(0)], &offer()).tracking(), None);
     }
 
     #[test]

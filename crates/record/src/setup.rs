@@ -106,6 +106,7 @@ impl Attempt {
             snapshot_steps: snapshot_steps(pages, cpus, opts.target.is_system_wide()),
             kernel: true,
             build_id_records: true,
+            lost_counts: true,
         };
         let opts = opts.clone();
         Ok(Self { asked_pages: opts.ring_pages, opts, events, offer, pages, notices })
@@ -134,20 +135,36 @@ impl Attempt {
                 self.replace(CallGraph::Lbr, CallGraph::Live);
                 self.notices.push(Notice::NoBranchRecords);
             }
+            // The newest first: Linux 6.0, then 5.12.
+            libc::EINVAL if self.offer.lost_counts => self.offer.lost_counts = false,
             libc::EINVAL if self.offer.build_id_records => self.offer.build_id_records = false,
             libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL
                 if is_cycles(asked) && !self.wants_branches(asked) =>
             {
-                for event in self.events.iter_mut().filter(|event| is_cycles(event)) {
-                    let clock = cpu_clock();
-                    event.name = event.name.replacen(cycles_name(&event.name), &clock.name, 1);
-                    (event.attr.type_, event.attr.config) = (clock.attr.type_, clock.attr.config);
-                    // What the PMU alone can do: counting by guests, and exact places.
-                    let of_pmu = AttrFlags::EXCLUDE_GUEST | AttrFlags::EXCLUDE_HOST;
-                    event.attr.flags.set(of_pmu, false);
-                    event.attr.flags.set_precise_ip(0);
+                self.events.iter_mut().filter(|event| is_cycles(event)).for_each(use_clock);
+                self.notices.push(Notice::NoHardwareCounters("cycles".to_owned(), "cpu-clock"));
+            }
+            libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP
+                if self.events.len() == 1 && is_hardware(asked) && !self.wants_branches(asked) =>
+            {
+                let name = asked.name.clone();
+                let event = &mut self.events[0];
+                use_clock(event);
+                // Occurrences of the one are no nanoseconds of the other.
+                event.own_rate = false;
+                if matches!(self.opts.rate, Rate::Period(_)) {
+                    self.opts.rate = Rate::default();
                 }
-                self.notices.push(Notice::NoHardwareCounters("cpu-clock"));
+                self.notices.push(Notice::NoHardwareCounters(name, "cpu-clock"));
+            }
+            libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP
+                if is_hardware(asked)
+                    && !self.wants_branches(asked)
+                    && self.may_leave_out(opened.file_event) =>
+            {
+                let event = self.leave_out(opened.file_event);
+                let why = "this CPU or virtual machine does not count it".to_owned();
+                self.notices.push(Notice::EventLeftOut(event.name, why));
             }
             libc::EINVAL | libc::EOPNOTSUPP if mode_of(asked, &self.opts) == CallGraph::Live => {
                 self.replace(CallGraph::Live, CallGraph::FramePointer);
@@ -188,6 +205,19 @@ impl Attempt {
         let pmu = PtPmu::read(&SystemSource::new()).unwrap_or_default();
         let (system_wide, filter) = (self.opts.target.is_system_wide(), event.filter.clone());
         Ok(Some(Info { pmu, clock, options, system_wide, filter }))
+    }
+
+    /// There are others, and none of them is read with it.
+    fn may_leave_out(&self, event: usize) -> bool {
+        self.events.len() > 1 && self.events.iter().all(|other| other.leader != Some(event))
+    }
+
+    fn leave_out(&mut self, at: usize) -> EventRequest {
+        let gone = self.events.remove(at);
+        for leader in self.events.iter_mut().filter_map(|event| event.leader.as_mut()) {
+            *leader -= usize::from(*leader > at);
+        }
+        gone
     }
 
     fn wants_branches(&self, event: &EventRequest) -> bool {
@@ -247,8 +277,24 @@ fn is_cycles(event: &EventRequest) -> bool {
     (event.attr.type_, event.attr.config) == (PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES)
 }
 
+/// Counted by the CPU's PMU: a generic, cache or raw event.
+fn is_hardware(event: &EventRequest) -> bool {
+    matches!(event.attr.type_, PERF_TYPE_HARDWARE | PERF_TYPE_HW_CACHE | PERF_TYPE_RAW)
+}
+
+/// Makes it a sample of time; its modifiers stay.
+fn use_clock(event: &mut EventRequest) {
+    let clock = cpu_clock();
+    event.name = event.name.replacen(bare_name(&event.name), &clock.name, 1);
+    let (type_, config) = (clock.attr.type_, clock.attr.config);
+    event.attr = Attr { type_, config, config1: 0, config2: 0, ..event.attr };
+    // What the PMU alone can do: counting by guests, and exact places.
+    event.attr.flags.set(AttrFlags::EXCLUDE_GUEST | AttrFlags::EXCLUDE_HOST, false);
+    event.attr.flags.set_precise_ip(0);
+}
+
 /// "cycles" of "cycles:k".
-fn cycles_name(name: &str) -> &str {
+fn bare_name(name: &str) -> &str {
     name.split([':', '/']).next().unwrap_or(name)
 }
 

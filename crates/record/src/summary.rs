@@ -33,6 +33,8 @@ pub struct RunSummary {
     pub file: Option<PathBuf>,
     /// Name of the sampled event ("cycles", "cpu-clock").
     pub event: String,
+    /// How many other events were recorded.
+    pub more_events: usize,
     /// Samples per second asked for; `None` if a period was.
     pub frequency_hz: Option<u64>,
 }
@@ -212,8 +214,8 @@ pub struct RecorderUse {
 /// Something the user should know about how the recording was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// No hardware counters: this software event was used in place of `cycles`.
-    NoHardwareCounters(&'static str),
+    /// No hardware counters: this software event (the second) was used in place of the first.
+    NoHardwareCounters(String, &'static str),
     /// The kernel may not be sampled (`kernel.perf_event_paranoid` is this): user space only.
     UserOnly(i64),
     /// Rings were made smaller than asked (asked, got; in KiB per CPU) because of the locked-memory limit.
@@ -226,6 +228,8 @@ pub enum Notice {
     NoBranchRecords,
     /// Writing failed: what was recorded until then is kept.
     WriteStopped(String),
+    /// So many samples gave way to newer ones, as asked.
+    Overwritten(u64),
     /// The output has reached this size, as asked.
     SizeReached(u64),
     /// An event of several could not be opened and is left out: its name and why.
@@ -261,8 +265,8 @@ pub enum Notice {
 impl std::fmt::Display for Notice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoHardwareCounters(event) => {
-                write!(f, "no hardware counters here: sampling {event} instead of cycles")
+            Self::NoHardwareCounters(asked, event) => {
+                write!(f, "no hardware counters here: sampling {event} instead of {asked}")
             }
             Self::UserOnly(paranoid) => write!(
                 f,
@@ -283,6 +287,12 @@ impl std::fmt::Display for Notice {
             }
             Self::WriteStopped(why) => {
                 write!(f, "recording stopped early: {why}; everything until then is kept")
+            }
+            Self::Overwritten(samples) => {
+                write!(
+                    f,
+                    "{samples} older samples gave way to newer ones (--overwrite; -m says how much is kept)"
+                )
             }
             Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),

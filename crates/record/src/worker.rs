@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex};
 
 use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
 use perfdata::record::Auxtrace;
-use perfdata::{Record, Sample, SampleId};
+use perfdata::{Endian, Record, Sample, SampleId};
 
 use crate::account::{Account, StackEnding};
 use crate::drain::{LEFT_OUT_BYTES, Layouts};
+use crate::features;
 use crate::followed::Followed;
 use crate::off_cpu::{Switches, Tracepoints, WakerJoin};
-use crate::opts::{Watch, Watched};
+use crate::opts::{RecordOpts, Watch, Watched};
 use crate::order::Order;
 use crate::output::Sink;
 use crate::plan::Plan;
@@ -50,6 +51,21 @@ pub struct Shared {
     pub cut_processes: Arc<Mutex<Vec<u32>>>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
+    /// What has come so far shall be a file of its own.
+    pub snapshot: Arc<AtomicBool>,
+    /// What the kernel says at the end to have dropped, by opened event.
+    pub dropped: Arc<Mutex<Vec<Dropped>>>,
+}
+
+/// What the kernel dropped of one event in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// Index of its file event; `None` if it only tells of processes.
+    pub file_event: Option<usize>,
+    /// Its id.
+    pub id: u64,
+    /// How many records, those included that `PERF_RECORD_LOST` told of.
+    pub records: u64,
 }
 
 impl Shared {
@@ -65,6 +81,8 @@ impl Shared {
             hurry: Arc::default(),
             cut_processes: Arc::default(),
             must_stop: Arc::default(),
+            snapshot: Arc::default(),
+            dropped: Arc::default(),
         }
     }
 }
@@ -101,6 +119,8 @@ struct Rest {
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
     watch: Option<Watch>,
+    /// What a file's header is made from, and whether the kernel is sampled.
+    header: (RecordOpts, bool),
     traced: Traced,
 }
 
@@ -134,7 +154,13 @@ pub struct Finished {
 impl Worker {
     /// Ready to take rounds.
     #[must_use]
-    pub fn new(plan: &Plan, layouts: Layouts, sink: Sink, shared: Shared, writes_switches: bool) -> Self {
+    pub fn new(
+        plan: &Plan,
+        layouts: Layouts,
+        sink: Sink,
+        shared: Shared,
+        header: (RecordOpts, bool),
+    ) -> Self {
         let live_regs =
             |e: &crate::plan::OpenedEvent| Some(e.attr.sample_regs_user).filter(|mask| *mask != 0);
         let off_cpu_regs = plan.off_cpu.map_or(0, |attr| attr.sample_regs_user);
@@ -146,7 +172,7 @@ impl Worker {
             file_events: plan.opened.iter().map(|e| e.file_event).chain(off_cpu_events).collect(),
             unwound: plan.unwound(),
             steps: plan.steps.len(),
-            writes_switches,
+            writes_switches: header.0.extra.switches,
             processes: Processes::default(),
             stacks: Stacks::new(regs_mask, &plan.steps),
             account: Account::on_hold(),
@@ -160,7 +186,8 @@ impl Worker {
             switches: None,
             first_tracepoint: plan.first_tracepoint(),
             followed: None,
-            watch: None,
+            watch: header.0.watch.clone(),
+            header,
             traced: Traced::default(),
         };
         Self { order: Order::default(), rest }
@@ -174,13 +201,6 @@ impl Worker {
     /// Keeps threads' clocks by tracepoints.
     pub fn clocked(&mut self, switches: Switches, points: Tracepoints) {
         self.rest.switches = Some((switches, points));
-    }
-
-    /// Hands samples and births on to `watch` as well.
-    #[must_use]
-    pub fn watched(mut self, watch: Option<Watch>) -> Self {
-        self.rest.watch = watch;
-        self
     }
 
     /// Tells it a record made from /proc before the recording began; it is written as well.
@@ -221,10 +241,19 @@ impl Worker {
             order.push(bytes, |record| rest.layouts.of(record).1.time_of(record));
             order.emit(|time_ns, record| rest.take(time_ns, record));
             rest.sink.finish_round();
+            let asked = rest.shared.snapshot.swap(false, Ordering::Relaxed);
+            if asked {
+                // All that has come belongs into this file; what is older and comes later is in the next.
+                order.emit_all(|time_ns, record| rest.take(time_ns, record));
+            }
+            if asked || rest.sink.is_part_full() {
+                rest.next_file();
+            }
             rest.mind_the_end();
         }
         order.emit_all(|time_ns, record| rest.take(time_ns, record));
         rest.finish_clocks();
+        rest.tell_dropped();
         rest.sink.finish_round();
         let Rest { account, sink, processes, sample_times, sample_bytes, traced, .. } = rest;
         Finished { account, sink, processes, sample_times, sample_bytes, traced }
@@ -340,6 +369,32 @@ impl Rest {
         let before = self.sink.bytes();
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
         self.sample_bytes += self.sink.bytes() - before;
+    }
+
+    /// What came so far becomes a file, the rest goes into another.
+    fn next_file(&mut self) {
+        let seen = self.processes.objects().seen();
+        let (opts, kernel) = &self.header;
+        let features = features::at_end(opts, (self.sink.events(), *kernel), &seen, self.sample_times.take());
+        // Of a window nobody knows which stacks are still in it.
+        let notes = self.account.notes().filter(|_| !opts.overwrite);
+        let appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
+        self.sink.next_file(&features, &appendix);
+    }
+
+    /// Writes perf's record of what each event lost in all, and counts what no record of a ring told.
+    fn tell_dropped(&mut self) {
+        let dropped =
+            std::mem::take(&mut *self.shared.dropped.lock().expect("invariant: no panic while held"));
+        let time_ns = Some(self.shared.ended_ns.load(Ordering::Acquire));
+        for of in dropped.iter().filter(|of| of.records > 0) {
+            let Some(file_event) = of.file_event else { continue };
+            let (id, identifier) = (Some(of.id), Some(of.id));
+            let id = SampleId { pid_tid: Some((0, 0)), time_ns, id, identifier, ..SampleId::default() };
+            self.sink.record(file_event, &Record::LostSamples(of.records), &id);
+        }
+        let all: u64 = dropped.iter().map(|of| of.records).sum();
+        self.account.lost_at_end(all.saturating_sub(self.account.lost_records()));
     }
 
     fn hand_on(&self, what: impl FnOnce() -> Watched) {

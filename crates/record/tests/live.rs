@@ -140,6 +140,70 @@ fn a_size_limit_ends_the_recording_but_not_the_command() {
     PerfData::open(&bytes).expect("a whole file");
 }
 
+/// The executable mappings told before the first sample, and the samples.
+fn maps_before_samples(bytes: &[u8]) -> (u64, u64) {
+    let (mut maps, mut samples) = (0, 0);
+    let file = PerfData::open(bytes).expect("our own file");
+    let diagnostics = file.visit(Order::Time, |item| {
+        maps += u64::from(samples == 0 && matches!(&item.record, Record::Mmap(m) if !m.is_data));
+        samples += u64::from(matches!(item.record, Record::Sample(_)));
+        std::ops::ControlFlow::Continue(())
+    });
+    drop(diagnostics);
+    (maps, samples)
+}
+
+#[test]
+fn each_of_several_files_begins_with_what_is_mapped_and_together_they_hold_all_samples() {
+    let parts = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("parts-{}", std::process::id()));
+    std::fs::create_dir_all(&parts).expect("a folder for the files");
+    let several = |opts: &mut RecordOpts| {
+        let size_bytes = Some(8 << 10);
+        opts.output = Output::File(parts.join("p.data"));
+        opts.switch_output = Some(record::opts::SwitchOutput { size_bytes, ..Default::default() });
+    };
+    let command = ["sh", "-c", &format!("{BURN}; {BURN}")];
+    let opts_of = |change: &dyn Fn(&mut RecordOpts)| {
+        let mut opts = RecordOpts {
+            target: Target { command: command.iter().map(Into::into).collect(), ..Target::default() },
+            call_graph: CallGraph::Live,
+            keep_files: KeepFiles::None,
+            ..RecordOpts::default()
+        };
+        change(&mut opts);
+        opts
+    };
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !may_record() {
+        return;
+    }
+    let summary = record::record(&opts_of(&several)).expect("recording works");
+    let mut names: Vec<_> = std::fs::read_dir(&parts).expect("ours").flatten().map(|e| e.path()).collect();
+    names.sort();
+    assert_eq!(summary.file.as_ref(), names.last());
+    let mut all = 0;
+    for name in &names {
+        let (maps, samples) = maps_before_samples(&std::fs::read(name).expect("readable"));
+        assert!(samples == 0 || maps >= 2, "{}: {maps} mappings before {samples} samples", name.display());
+        all += samples;
+    }
+    assert_eq!(all, summary.lost.samples);
+    assert!(summary.lost.samples < 200 || names.len() > 1, "{} samples in {names:?}", summary.lost.samples);
+    std::fs::remove_dir_all(&parts).expect("ours to remove");
+}
+
+#[test]
+fn an_overwritten_recording_holds_its_end() {
+    let keeps_the_end = |opts: &mut RecordOpts| {
+        opts.overwrite = true;
+        opts.ring_pages = Some(1);
+    };
+    let Some(run) = recorded("window", &["sh", "-c", BURN], keeps_the_end) else { return };
+    let (maps, samples) = maps_before_samples(&run.bytes);
+    assert_eq!(samples, run.summary.lost.samples);
+    assert!(samples == 0 || maps >= 2);
+}
+
 #[test]
 fn snapshots_go_to_the_file_in_dwarf_mode() {
     let dwarf = |opts: &mut RecordOpts| opts.call_graph = CallGraph::Dwarf(4096);

@@ -3,7 +3,7 @@
 use super::source::Sources;
 use super::{CodeLine, Line, Listing, ListingOpts, svma_of, without_code};
 use dso::disasm::{self, Instruction};
-use dso::{LineRow, Loaded, Missing, SourceFrame, Svma};
+use dso::{LineRow, Loaded, Machine, Missing, SourceFrame, Svma};
 use profile::profile::Sums;
 use profile::table::Dso;
 use profile::view::annotate::AnnotateFunction;
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 /// Larger symbols are cut here.
-const CODE_LIMIT_BYTES: u64 = 16 << 20;
+pub(super) const CODE_LIMIT_BYTES: u64 = 16 << 20;
 /// Source lines shown before the first of a file, and to bridge a gap.
 const CONTEXT_LINES: u32 = 5;
 
@@ -31,6 +31,21 @@ pub(super) fn listing(
     if instructions.is_empty() {
         return without_code(dso, name, function, Missing::OutsideSegments);
     }
+    listing_of(instructions, dso, file, sources, (name, function), opts)
+}
+
+/// The listing of a function with this code, which is not empty.
+pub(super) fn listing_of(
+    instructions: Vec<Instruction>,
+    dso: &Dso,
+    file: &Loaded,
+    sources: &Sources,
+    (name, function): (Option<&str>, &AnnotateFunction),
+    opts: &ListingOpts,
+) -> Listing {
+    let Some(start) = instructions.first().map(|first| first.start) else {
+        return without_code(dso, name, function, Missing::OutsideSegments);
+    };
     let mut code: Vec<CodeLine> =
         instructions.into_iter().map(|i| code_line(i, function.totals.len())).collect();
     let lost = add_hits(&mut code, function, start);
@@ -66,6 +81,16 @@ fn instructions(file: &Loaded, start: Svma, size: u64, opts: &ListingOpts) -> Ve
         return text.and_then(Result::ok).unwrap_or_default();
     }
     let code = object.bytes_at(start, size as usize).unwrap_or_default();
+    disassembled(file, object.machine(), code, (start, opts))
+}
+
+/// This code, which begins at `start`, with names from the file's symbols.
+pub(super) fn disassembled(
+    file: &Loaded,
+    machine: Machine,
+    code: &[u8],
+    (start, opts): (Svma, &ListingOpts),
+) -> Vec<Instruction> {
     let names: RefCell<FxHashMap<Svma, String>> = RefCell::default();
     let name = |at: Svma| {
         let symbol = file.symbol(at).ok()?;
@@ -76,7 +101,7 @@ fn instructions(file: &Loaded, start: Svma, size: u64, opts: &ListingOpts) -> Ve
         let offset = at.0 - symbol.start.0;
         Some(if offset == 0 { text.clone() } else { format!("{text}+{offset:#x}") })
     };
-    disasm::disassemble(object.machine(), code, start, opts.syntax, &name)
+    disasm::disassemble(machine, code, start, opts.syntax, &name)
 }
 
 fn code_line(instruction: Instruction, events: usize) -> CodeLine {

@@ -24,12 +24,19 @@ impl SourceFile {
 pub struct Sources {
     files: Mutex<FxHashMap<String, Option<Arc<SourceFile>>>>,
     root: Option<PathBuf>,
+    /// Folders left out of a name before it is looked for below the root.
+    strip: usize,
 }
 
 impl Sources {
     /// Looks below `root` if there is one (`--symfs`), then at the path itself.
     pub fn new(root: Option<PathBuf>) -> Self {
         Self { root, ..Self::default() }
+    }
+
+    /// Looks below `prefix` for names without their first `strip` folders (`--prefix`), then at the path itself.
+    pub fn moved(prefix: PathBuf, strip: usize) -> Self {
+        Self { root: Some(prefix), strip, ..Self::default() }
     }
 
     /// The file at `path` as the debug information names it; `None` if it can't be read.
@@ -43,7 +50,8 @@ impl Sources {
     }
 
     fn read(&self, path: &str) -> Option<SourceFile> {
-        let rooted = self.root.as_ref().map(|root| root.join(path.trim_start_matches('/')));
+        let below: PathBuf = Path::new(path.trim_start_matches('/')).components().skip(self.strip).collect();
+        let rooted = self.root.as_ref().map(|root| root.join(below));
         let read = |path: &Path| {
             let meta = std::fs::metadata(path).ok()?;
             (meta.is_file() && meta.len() <= LIMIT_BYTES).then(|| std::fs::read(path).ok()).flatten()

@@ -1,7 +1,9 @@
 //! `tally annotate`: functions as source and machine code, each line with its share of the samples.
 
+mod perf_flags;
+
 use crate::name_args::NameArgs;
-use crate::annotate::{self, CodeLine, Listing, ListingOpts, Sources};
+use crate::annotate::{self, CodeLine, KernelCode, Listing, ListingOpts, Sources};
 use crate::cmd::report;
 use crate::load::{self, LoadOpts, Recording};
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
@@ -12,12 +14,15 @@ use dso::{Missing, ObjectFile};
 use profile::profile::Profile;
 use profile::session::{SampleFilter, SessionOpts};
 use profile::source::Want;
+use profile::table::DsoKind;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::Write;
+use perf_flags::PerfFlags;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Show where inside functions the samples fall: source and machine code with percentages
 #[derive(clap::Args)]
@@ -83,6 +88,18 @@ pub struct Args {
     /// Show the events of a group one by one
     #[arg(long, overrides_with = "group")]
     pub no_group: bool,
+    /// The kernel with its symbols, for its code and source (default: where distributions put it, else /proc/kcore)
+    #[arg(short = 'k', long, value_name = "FILE")]
+    pub vmlinux: Option<PathBuf>,
+    /// Look for source files below this folder, with or without --prefix-strip
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Leave out so many folders of the recorded names of source files
+    #[arg(long, value_name = "N", requires = "prefix")]
+    pub prefix_strip: Option<usize>,
+    /// What perf has and we don't.
+    #[command(flatten)]
+    pub perf: PerfFlags,
     /// Only these CPUs, such as 0-3,5
     #[arg(short = 'C', long, value_name = "CPUS")]
     pub cpu: Option<String>,
@@ -111,7 +128,8 @@ const BATCH: usize = 64;
 /// # Errors
 /// If the recording can't be read, nothing was hit, or all of it lies in files that changed since.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let listing_opts = ListingOpts {
+    args.perf.check()?;
+    let mut listing_opts = ListingOpts {
         syntax: match args.disassembler_style.as_deref() {
             None | Some("att" | "") => Syntax::Att,
             Some("intel") => Syntax::Intel,
@@ -119,9 +137,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
         source: !args.no_source,
         objdump: args.objdump.clone(),
+        kernel: None,
     };
     let input = args.input.clone().unwrap_or_else(|| PathBuf::from("perf.data"));
     let recording = load::load(&input, load_opts(&args)?)?;
+    listing_opts.kernel = Some(Arc::new(kernel_code(&args, &recording)?));
     let symbols = args.symbol.iter().chain(&args.function).map(|name| dso::demangle(name).into_owned());
     let opts = AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect() };
     let functions = profile::view::annotate::annotate(&recording.profile, &opts);
@@ -134,6 +154,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     print(&recording, &functions, &listing_opts, &args)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the recorded kernel's code is.
+fn kernel_code(args: &Args, recording: &Recording) -> anyhow::Result<KernelCode> {
+    let mut dsos = recording.profile.dsos.iter().map(|(_, dso)| dso);
+    let id = dsos.find(|dso| dso.kind == DsoKind::Kernel).and_then(|dso| dso.build_id.as_deref());
+    let id = id.and_then(dso::BuildId::from_bytes);
+    KernelCode::find(args.vmlinux.as_deref(), recording.features.os_release.as_deref(), id.as_ref())
 }
 
 fn load_opts(args: &Args) -> anyhow::Result<LoadOpts> {
@@ -178,7 +206,10 @@ fn print(
     opts: &ListingOpts,
     args: &Args,
 ) -> anyhow::Result<()> {
-    let sources = Sources::new(args.symfs.clone());
+    let sources = match &args.prefix {
+        Some(prefix) => Sources::moved(prefix.clone(), args.prefix_strip.unwrap_or(0)),
+        None => Sources::new(args.symfs.clone()),
+    };
     let profile = &recording.profile;
     let mut out = out::stdout();
     for events in sections(profile, !args.no_group) {

@@ -27,6 +27,9 @@ pub struct Args {
     /// The running kernel's
     #[arg(short, long)]
     pub kernel: bool,
+    /// perf's flag: where the running kernel and its modules lie
+    #[arg(short = 'm', long, hide = true)]
+    pub kernel_maps: bool,
     /// Only files that samples fell into
     #[arg(short = 'H', long)]
     pub with_hits: bool,
@@ -41,6 +44,9 @@ pub struct Args {
 /// # Errors
 /// If the file can't be read, or has no build-id.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.kernel_maps {
+        bail!("-m is not for tally buildid-list: `tally report --mmaps` shows where a recording's kernel and modules lay");
+    }
     if args.kernel {
         let notes = std::fs::read("/sys/kernel/notes")?;
         let Some(id) = dso::build_id::parse_notes(&notes) else { bail!("/sys/kernel/notes has no build-id") };

@@ -1,5 +1,7 @@
 //! `tally diff`: what a change did, and what of it is only noise.
 
+mod perf_flags;
+
 use super::report::{parse_cpus, parse_fields, parse_times};
 use crate::name_args::NameArgs;
 use crate::calls::{self, view::ViewArgs};
@@ -135,6 +137,10 @@ pub struct Args {
     /// Look for object files below this folder
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
+
+    /// What perf has and we don't.
+    #[command(flatten)]
+    perf: perf_flags::PerfFlags,
 }
 
 /// Runs the command.
@@ -151,6 +157,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         calls::diff::run(&calls::diff::Args { baseline, current, paths: args.paths, view })?;
         return Ok(ExitCode::SUCCESS);
     }
+    args.perf.check()?;
     let limit = args.fail_above.as_deref().map(parse_percent).transpose()?;
     let opts = options(&args)?;
     let compute = Compute::parse(&args.compute)?;

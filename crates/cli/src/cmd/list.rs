@@ -1,8 +1,9 @@
 //! `tally list`: the events of this machine, and why some of them cannot be had.
 
+mod sdt;
+
 use std::collections::HashSet;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use record::count::{Support, probe};
@@ -11,6 +12,7 @@ use record::event::{EventSource, SystemSource, glob, parse};
 use serde_json::json;
 
 use crate::out;
+use sdt::Sdt;
 
 /// Print the events of this machine: those that can be opened, then those that cannot, with the reason
 #[derive(clap::Args)]
@@ -20,14 +22,32 @@ Examples:
   tally list sw               software events
   tally list 'block:*'        tracepoints by pattern
   tally list fault            all that have it in their name
+  tally list sdt ./app        probes that a program's authors placed (without a file: of all libraries)
+  tally list --details sched:sched_switch
+                              with what the kernel is told and the fields
   tally list --json hw        for programs")]
 pub struct Args {
-    /// hw, sw, cache, tracepoint, pmu, sdt, or a pattern of names
+    /// hw, sw, cache, tracepoint, pmu, sdt [FILE …], or a pattern of names
     #[arg(value_name = "WHAT")]
     what: Vec<String>,
     /// A JSON array of objects
     #[arg(short, long)]
     json: bool,
+    /// Under each event what the kernel is told, and the fields of tracepoints
+    #[arg(long)]
+    details: bool,
+    /// perf's flags for the vendors' tables of events, which are not built in
+    #[arg(short, long, hide = true)]
+    desc: bool,
+    /// As above
+    #[arg(short = 'v', long, hide = true)]
+    long_desc: bool,
+    /// As above
+    #[arg(long, hide = true)]
+    debug: bool,
+    /// As above
+    #[arg(long, hide = true)]
+    deprecated: bool,
 }
 
 /// One line to print.
@@ -46,10 +66,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut listed: Vec<Listed> = Vec::new();
     let mut sdt = Vec::new();
     let all = [String::new()];
-    let what: &[String] = if args.what.is_empty() { &all } else { &args.what };
+    let mut what: &[String] = if args.what.is_empty() { &all } else { &args.what };
+    if what.first().is_some_and(|word| word == "sdt") && what.len() > 1 {
+        let files: Vec<&str> = what.iter().skip(1).map(String::as_str).collect();
+        sdt = sdt::events(&files)?;
+        what = &[];
+    }
     for word in what {
         match Choice::of(word) {
-            Choice::Sdt => sdt.extend(cached_sdt_events()),
+            Choice::Sdt => sdt.extend(sdt::events(&[])?),
             choice => listed.extend(choice.entries(&source).into_iter().map(|e| examine(e, &source))),
         }
     }
@@ -57,13 +82,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         print_json(&listed, &sdt, &mut out)?;
     } else {
-        print_text(&listed, &sdt, args.what.is_empty(), &source, &mut out)?;
+        print_text(&listed, args.what.is_empty(), &source, &mut out)?;
+        if args.details && !listed.is_empty() {
+            print_details(&listed, &source, &mut out)?;
+        }
+        print_sdt(&sdt, args.details, &mut out)?;
     }
     out.flush()?;
     let nothing = listed.is_empty() && sdt.is_empty();
     if nothing && !args.json {
-        let why = if what.iter().any(|w| w == "sdt") { "; see perf buildid-cache --add FILE" } else { "" };
-        out::complain(&format!("no event fits '{}'{why}", what.join(" ")));
+        let is_sdt = args.what.first().is_some_and(|word| word == "sdt");
+        let why = if is_sdt { ": no probes of that kind in it" } else { "" };
+        out::complain(&format!("no event fits '{}'{why}", args.what.join(" ")));
     }
     Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -132,13 +162,12 @@ fn reason(kind: Kind, errno: i32) -> String {
         Kind::Hardware | Kind::Cache if system.kind() == io::ErrorKind::NotFound => {
             "this CPU or virtual machine does not count it".to_owned()
         }
-        _ => format!("the kernel refuses it: {system}"),
+        _ => out::without_errno(&format!("the kernel refuses it: {system}")),
     }
 }
 
 fn print_text(
     listed: &[Listed],
-    sdt: &[String],
     whole: bool,
     source: &dyn EventSource,
     out: &mut dyn Write,
@@ -152,9 +181,6 @@ fn print_text(
             writeln!(out, "  {:<50} [{}]", shown_name(entry), entry.kind.label())?;
         }
     }
-    for name in sdt {
-        writeln!(out, "  {:<50} [SDT event]", out::harmless(name))?;
-    }
     if whole && let Err(error) = source.list_tracefs("") {
         writeln!(out, "\n  Tracepoints cannot be read: {error}; mount tracefs on /sys/kernel/tracing, or run as root")?;
     }
@@ -166,6 +192,47 @@ fn print_text(
         writeln!(out, "  {:<50} [{}] {why}", shown_name(entry), entry.kind.label())?;
     }
     Ok(())
+}
+
+fn print_sdt(sdt: &[Sdt], details: bool, out: &mut dyn Write) -> io::Result<()> {
+    for event in sdt {
+        let file = event.file.as_ref().map(|file| format!(" in {}", file.display())).unwrap_or_default();
+        writeln!(out, "  {:<50} [SDT event]{}", out::harmless(&event.name), out::harmless(&file))?;
+        if details {
+            let at: Vec<String> = event.at.iter().map(|at| format!("{at:#x}")).collect();
+            let only = if event.has_semaphore { "; only while its semaphore is set" } else { "" };
+            writeln!(out, "        at {}{only}; arguments: {}", at.join(" "), out::harmless(&event.arguments))?;
+        }
+    }
+    if let Some((event, file)) = sdt.iter().find_map(|event| Some((event, event.file.as_ref()?))) {
+        let name = event.name.replace(':', "/").replacen("sdt_", "", 1).replace('/', "_");
+        let at = event.at.first().copied().unwrap_or(0);
+        writeln!(out, "\nTo use one: tally probe -x {} {name}={at:#x}; tally record -e 'probe_*:{name}' …", file.display())?;
+    }
+    Ok(())
+}
+
+/// What the kernel would be told of each event, and what the samples of tracepoints hold.
+fn print_details(listed: &[Listed], source: &dyn EventSource, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nDetails:")?;
+    for entry in listed.iter().filter(|l| l.missing.is_none()).map(|l| &l.entry) {
+        let Ok(specs) = parse(&entry.name, source) else { continue };
+        let Some(attr) = specs.first().map(|spec| spec.attr) else { continue };
+        writeln!(out, "  {:<50} type={} config={:#x}", entry.name, attr.type_, attr.config)?;
+        if entry.kind == Kind::Tracepoint {
+            let format = source.read_tracefs(&format!("{}/format", entry.name.replace(':', "/")));
+            writeln!(out, "        fields: {}", field_names(&format.unwrap_or_default()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The names of a tracepoint's own fields, from its format file.
+fn field_names(format: &str) -> String {
+    let declared = format.lines().filter_map(|line| line.trim().strip_prefix("field:")?.split(';').next());
+    let names = declared.filter_map(|text| text.split('[').next()?.split_whitespace().next_back());
+    let own = names.filter(|name| !name.starts_with("common_"));
+    own.collect::<Vec<_>>().join(" ")
 }
 
 /// Stands in the set of names seen for "the general forms are printed".
@@ -190,7 +257,7 @@ fn shown_name(entry: &Entry) -> String {
     }
 }
 
-fn print_json(listed: &[Listed], sdt: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+fn print_json(listed: &[Listed], sdt: &[Sdt], out: &mut dyn Write) -> anyhow::Result<()> {
     let events = listed.iter().map(|l| {
         json!({
             "name": l.entry.name,
@@ -200,36 +267,10 @@ fn print_json(listed: &[Listed], sdt: &[String], out: &mut dyn Write) -> anyhow:
             "reason": l.missing,
         })
     });
-    let sdt = sdt.iter().map(|name| json!({ "name": name, "type": "SDT event", "available": false,
-        "reason": "add it first: perf probe, then record -e" }));
+    let sdt = sdt.iter().map(|event| json!({ "name": event.name, "type": "SDT event", "available": false,
+        "file": event.file, "addresses": event.at, "arguments": event.arguments,
+        "reason": "add it first by tally probe" }));
     let all: Vec<_> = events.chain(sdt).collect();
     serde_json::to_writer_pretty(&mut *out, &all)?;
     Ok(writeln!(out)?)
-}
-
-/// Statically defined probes that `perf buildid-cache --add` noted under `~/.debug`.
-fn cached_sdt_events() -> Vec<String> {
-    let Some(home) = std::env::var_os("HOME") else { return Vec::new() };
-    let mut found = Vec::new();
-    let mut folders = vec![(PathBuf::from(home).join(".debug"), 0)];
-    while let Some((folder, depth)) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if entry.file_name() == "probes" {
-                found.extend(sdt_names(&path));
-            } else if depth < 12 && entry.file_type().is_ok_and(|t| t.is_dir()) {
-                folders.push((path, depth + 1));
-            }
-        }
-    }
-    found.sort();
-    found.dedup();
-    found
-}
-
-/// The `%sdt_…` lines of one cache file.
-fn sdt_names(file: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let names = text.lines().filter_map(|l| l.strip_prefix('%')?.split('=').next());
-    names.map(|n| n.trim().to_owned()).filter(|n| n.starts_with("sdt_")).collect()
 }

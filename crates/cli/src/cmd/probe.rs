@@ -1,6 +1,8 @@
 //! `tally probe`: put events on functions, lines and returns of programs.
 
-use std::collections::HashMap;
+mod perf_flags;
+
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,6 +72,12 @@ pub struct Args {
     /// Say nothing
     #[arg(short, long)]
     quiet: bool,
+    /// At most so many places for one probe
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    max_probes: usize,
+    /// What perf has and we don't.
+    #[command(flatten)]
+    perf: perf_flags::PerfFlags,
     /// The probe to add, as with --add
     #[arg(value_name = "PROBE")]
     probe: Vec<String>,
@@ -80,6 +88,7 @@ pub struct Args {
 /// # Errors
 /// Places that are not there, variables that cannot be had, the kernel's refusals; each with what to do.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.perf.check()?;
     let mut out = out::stdout();
     if let Some(pattern) = &args.list {
         list(pattern, &mut out)?;
@@ -91,8 +100,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if let Some(range) = &args.line {
         show::lines(&mut args.program()?, range, &mut out)?;
     } else if let Some(pattern) = &args.funcs {
-        for name in args.program()?.function_names().iter().filter(|n| glob::matches(pattern, n)) {
-            writeln!(out, "{}", out::harmless(name))?;
+        let names = args.program()?.function_names();
+        // Of C++ and Rust as people write them, as perf does; both spellings are found.
+        let fits = |name: &&String| glob::matches(pattern, name) || glob::matches(pattern, &dso::demangle(name));
+        let shown: BTreeSet<_> = names.iter().filter(fits).map(|name| dso::demangle(name)).collect();
+        for name in shown {
+            writeln!(out, "{}", out::harmless(&name))?;
         }
     } else if !args.definition.is_empty() {
         for definition in args.define_all(&args.definition)?.iter().flatten() {
@@ -119,7 +132,14 @@ impl Args {
             bail!("which program? Give it with -x FILE");
         }
         let mut program = self.program()?;
-        specs.iter().map(|spec| program.define(spec, !self.no_inlines)).collect()
+        let definitions = specs.iter().map(|spec| {
+            let found = program.define(spec, !self.no_inlines)?;
+            if found.len() > self.max_probes {
+                bail!("it stands for {} places, more than --max-probes {}", found.len(), self.max_probes);
+            }
+            Ok(found)
+        });
+        definitions.collect()
     }
 
     fn add_all(&self) -> anyhow::Result<()> {

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use perfdata::abi::*;
-use record::opts::{KeepFiles, Output, RecordOpts};
+use record::control::ControlPaths;
+use record::opts::{KeepFiles, Output, RecordOpts, SwitchOutput};
 use record::summary::{RunSummary, StackQuality};
 
 use crate::out;
-use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes};
+use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes, parse_switch_output};
 use perf_flags::PerfFlags;
 pub use tracing::spelled_out;
 use tracing::TracingArgs;
@@ -26,6 +27,8 @@ Examples:
   tally record -p 1234 -- sleep 5     a running process, for five seconds
   tally record -a -F 499 -- sleep 10  the whole machine
   tally record -e page-faults -c 1 -- ./app
+  tally record --overwrite --switch-output -p 1234
+                                      keep the newest samples; kill -USR2 writes them to perf.data.TIME
   tally record -o - -- ./app | tally report -i -
 Every branch, on machines with Intel PT (tally calls -i perf.data shows the calls):
   tally record -e intel_pt/cyc/u -m,64M -- ./app
@@ -49,6 +52,23 @@ pub struct Args {
     /// Stop after so many bytes (B, K, M, G)
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "File")]
     pub max_size: Option<u64>,
+    /// Another file at each SIGUSR2, each SIZE or each TIME, named FILE.YYYYMMDDhhmmssNN
+    #[arg(long, value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "signal", value_parser = parse_switch_output, help_heading = "File")]
+    pub switch_output: Option<SwitchOutput>,
+    /// With --switch-output: keep so many files, the newest
+    #[arg(long, value_name = "N", requires = "switch_output", help_heading = "File")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub switch_max_files: Option<u16>,
+    /// Append the time to the file's name
+    #[arg(long, help_heading = "File")]
+    pub timestamp_filename: bool,
+    /// Keep the newest samples only, in memory, and write them at the end or at each --switch-output
+    #[arg(long, help_heading = "File")]
+    pub overwrite: bool,
+    /// Take commands from a pipe: enable, disable, snapshot, evlist, ping, stop; with ACK answer each by 'ack'
+    #[arg(long, value_name = "fd:CTL[,ACK]|fifo:CTL[,ACK]", value_parser = ControlPaths::parse)]
+    pub control: Option<ControlPaths>,
     /// Don't write build-ids
     #[arg(short = 'B', long, help_heading = "File")]
     pub no_buildid: bool,
@@ -148,6 +168,9 @@ impl Args {
         opts.output = if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };
         opts.compression = self.compression_level;
         opts.max_size_bytes = self.max_size;
+        self.several_files(&mut opts)?;
+        opts.control = self.control.clone();
+        opts.tell = |line| out::note(&out::harmless(line));
         opts.no_build_ids = self.no_buildid;
         opts.keep_files = if self.no_buildid_cache { KeepFiles::None } else { KeepFiles::All };
         opts.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
@@ -175,13 +198,34 @@ impl Args {
     }
 }
 
+impl Args {
+    /// The flags that make several files of one recording.
+    fn several_files(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
+        if opts.output == Output::Stdout && (self.switch_output.is_some() || self.overwrite) {
+            anyhow::bail!("--switch-output and --overwrite write files: name one by -o FILE");
+        }
+        if opts.traces() && (self.switch_output.is_some() || self.overwrite) {
+            anyhow::bail!("--switch-output and --overwrite are for samples; of a trace -S keeps the newest part");
+        }
+        opts.overwrite = self.overwrite;
+        opts.timestamp_filename = self.timestamp_filename;
+        opts.switch_output = self.switch_output.clone().map(|several| {
+            SwitchOutput { most_files: self.switch_max_files.map(usize::from), ..several }
+        });
+        Ok(())
+    }
+}
+
 fn tell(summary: &RunSummary, verbose: bool) {
     for notice in &summary.notices {
         out::note(&format!("tally: {notice}"));
     }
     let kib = summary.recorder.file_bytes.div_ceil(1024);
     let place = summary.file.as_ref().map_or_else(|| "-".to_owned(), |f| f.display().to_string());
-    let event = &summary.event;
+    let event = match summary.more_events {
+        0 => summary.event.clone(),
+        more => format!("{} and {more} other event{}", summary.event, if more == 1 { "" } else { "s" }),
+    };
     let trace = summary.recorder.trace_bytes;
     let what = match (trace, summary.lost.samples) {
         (0, samples) => format!("{samples} samples of {event}"),

@@ -1,5 +1,8 @@
 //! `tally stat`: count events over a run.
 
+mod events;
+mod perf_flags;
+
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
@@ -8,12 +11,15 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use record::event::{self, EventSpec, SystemSource};
+use record::control::ControlPaths;
+use record::event::EventSpec;
+use record::opts::Delay;
 use record::sys::SignalReader;
 use record::target::online_cpu_list;
 use record::{Target, Whom};
 
 use crate::event_args::{EventArgs, explain};
+use crate::recording::parse_delay;
 use crate::out;
 use crate::stat::compare::{run_pairs, split_command};
 use crate::stat::frame::Aggregation;
@@ -32,6 +38,7 @@ Examples:
   tally stat -I 1000 -p PID                   every second, until Ctrl-C
   tally stat -a --per-core -x, sleep 1        CSV, core by core
   tally stat --vs './app --new' -- ./app      which is faster, and how sure is that?
+  tally stat -D -1 --control fifo:ctl ./app   count only from `echo enable >ctl` on
 
 Counters that had to share the PMU are scaled up and show in parentheses how much of the time they counted.")]
 pub struct Args {
@@ -70,9 +77,9 @@ pub struct Args {
     /// Stop the run after so many milliseconds
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
-    /// Begin to count so many milliseconds after the command's start
-    #[arg(short = 'D', long, value_name = "MS")]
-    delay: Option<u64>,
+    /// Begin to count so many milliseconds after the command's start; -1: not before --control says so
+    #[arg(short = 'D', long, value_name = "MS", allow_hyphen_values = true, value_parser = parse_delay)]
+    delay: Option<Delay>,
     /// More counts: -d first-level caches, -dd TLBs and instruction caches, -ddd prefetches
     #[arg(short, long, action = clap::ArgAction::Count)]
     detailed: u8,
@@ -106,12 +113,30 @@ pub struct Args {
     /// Write what is in memory to the disks before each run
     #[arg(short = 'S', long)]
     sync: bool,
-    /// perf's flag: metrics from the vendors' tables, which tally has not
-    #[arg(short = 'M', long, value_name = "NAMES", hide = true)]
-    metrics: Option<String>,
     /// perf's flag: the first level of Intel's top-down method
     #[arg(long, hide = true)]
     topdown: bool,
+    /// perf's flag: hardware transactions
+    #[arg(short = 'T', long, hide = true)]
+    transaction: bool,
+    /// Put all events into one group: they are on the PMU together or not at all
+    #[arg(short, long)]
+    group: bool,
+    /// Don't scale up the counts of events that shared the PMU
+    #[arg(long, overrides_with = "scale")]
+    no_scale: bool,
+    /// perf's flag, the default
+    #[arg(long, hide = true)]
+    scale: bool,
+    /// Take commands from a pipe: enable, disable, evlist, ping, stop; with ACK answer each by 'ack'
+    #[arg(long, value_name = "fd:CTL[,ACK]|fifo:CTL[,ACK]", value_parser = ControlPaths::parse)]
+    control: Option<ControlPaths>,
+    /// Don't mark the sums of --summary as such in CSV
+    #[arg(long)]
+    no_csv_summary: bool,
+    /// What perf has and we don't.
+    #[command(flatten)]
+    perf: perf_flags::PerfFlags,
     /// Count nothing, only take the time
     #[arg(short, long)]
     null: bool,
@@ -170,11 +195,13 @@ pub struct Args {
 /// # Errors
 /// What cannot be opened, run or written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.metrics.is_some() {
-        bail!("{NO_METRIC_TABLES}");
-    }
-    if args.topdown && !Path::new("/sys/bus/event_source/devices/cpu/events/topdown-retiring").exists() {
+    args.perf.check(&args.command)?;
+    let lacks = |event: &str| !Path::new("/sys/bus/event_source/devices/cpu/events").join(event).exists();
+    if args.topdown && lacks("topdown-retiring") {
         bail!("--topdown: this CPU (or the kernel for it) has no top-down events: it takes Intel's Ice Lake or newer");
+    }
+    if args.transaction && lacks("tx-start") {
+        bail!("-T: this CPU (or the kernel for it) counts no transactions: it takes an Intel CPU with TSX");
     }
     let events = match args.choose_events() {
         Ok(events) => args.in_cgroups(events)?,
@@ -188,81 +215,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.count(&opts, &signals)
 }
 
-/// What `-M` says.
-const NO_METRIC_TABLES: &str = "-M: the vendors' tables of metrics are not built in; --metric-only prints what follows \
-                                from the usual events (GHz, insn per cycle, % of branches and caches)";
-
-/// The counts that Intel's top-down method starts from, where the kernel offers them.
-const TOPDOWN: [&str; 5] = ["slots", "topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound"];
-
 impl Args {
-    /// The events with the cgroups of -G or --for-each-cgroup.
-    fn in_cgroups(&self, mut events: Vec<EventSpec>) -> anyhow::Result<Vec<EventSpec>> {
-        let given = self.cgroups.is_some() || !self.for_each_cgroup.is_empty();
-        if given && !self.is_system_wide() {
-            bail!("-G and --for-each-cgroup count on CPUs, not in a command: add -a or -C CPUS");
-        }
-        if let Some(cgroups) = &self.cgroups {
-            let names: Vec<&str> = cgroups.split(',').collect();
-            if names.len() > events.len() {
-                bail!("-G {cgroups}: {} cgroups for {} events", names.len(), events.len());
-            }
-            for (nth, event) in events.iter_mut().enumerate() {
-                let name = if names.len() == 1 { names.first() } else { names.get(nth) };
-                event.cgroup = name.filter(|name| !name.is_empty()).map(|name| (*name).to_owned());
-            }
-        }
-        let each = self.for_each_cgroup.iter().enumerate().flat_map(|(nth, cgroup)| {
-            let first = nth * events.len();
-            events.iter().map(move |event| event.clone().in_cgroup(cgroup, first))
-        });
-        let each: Vec<EventSpec> = each.collect();
-        Ok(if each.is_empty() { events } else { each })
-    }
-
-    fn choose_events(&self) -> Result<Vec<EventSpec>, event::Error> {
-        let source = SystemSource::new();
-        if self.topdown {
-            return event::parse(&format!("{{{}}}", TOPDOWN.join(",")), &source);
-        }
-        let mut events = if self.null {
-            Vec::new()
-        } else if self.events.is_empty() {
-            event::parse(&self.usual_events(), &source)?
-        } else {
-            self.events.parse(&source)?
-        };
-        for event in &mut events {
-            if self.all_user {
-                event.only_user();
-            } else if self.all_kernel {
-                event.only_kernel();
-            }
-        }
-        Ok(events)
-    }
-
-    /// perf's choice: what nearly every run wants to know, and more with each -d.
-    fn usual_events(&self) -> String {
-        let clock = if self.is_system_wide() { "cpu-clock" } else { "task-clock" };
-        let stalled = |side: &str| {
-            let file = format!("/sys/bus/event_source/devices/cpu/events/stalled-cycles-{side}");
-            if std::fs::exists(file).unwrap_or(false) { format!("stalled-cycles-{side},") } else { String::new() }
-        };
-        let mut all = format!(
-            "{clock},context-switches,cpu-migrations,page-faults,cycles,{}{}instructions,branches,branch-misses",
-            stalled("frontend"),
-            stalled("backend")
-        );
-        let more = [
-            ",L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses",
-            ",L1-icache-loads,L1-icache-load-misses,dTLB-loads,dTLB-load-misses,iTLB-loads,iTLB-load-misses",
-            ",L1-dcache-prefetches,L1-dcache-prefetch-misses",
-        ];
-        more.iter().take(self.detailed.into()).for_each(|m| all.push_str(m));
-        all
-    }
-
     fn is_system_wide(&self) -> bool {
         self.all || self.cpu.is_some()
     }
@@ -293,7 +246,9 @@ impl Args {
             by: self.aggregation(),
             all_threads: self.per_thread && self.all,
             no_inherit: self.no_inherit || self.per_thread,
-            delay: self.delay.map(Duration::from_millis),
+            delay: self.delay.unwrap_or_default(),
+            unscaled: self.no_scale,
+            control: self.control.clone(),
             timeout: self.timeout.map(Duration::from_millis),
             interval: self.interval_print.map(Duration::from_millis),
             interval_count: self.interval_count,
@@ -323,7 +278,7 @@ impl Args {
             None => Form::Text,
         };
         let big_num = form == Form::Text && !self.no_big_num && (self.big_num || locale_groups_digits());
-        Style { form, big_num, repeated: self.repeat > 1, metric_only: self.metric_only }
+        Style { form, big_num, repeated: self.repeat > 1, metric_only: self.metric_only, summary: self.summary && !self.no_csv_summary }
     }
 
     fn open_output(&self) -> anyhow::Result<Box<dyn Write>> {

@@ -3,6 +3,8 @@
 //! Recordings of a few seconds are made one after the other by a thread of their own while the last one is shown, so
 //! that nothing is missed but the moment between two. The view is the report's.
 
+mod view;
+
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,17 +14,20 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use anyhow::Context;
 use profile::session::SessionOpts;
 use profile::source::Want;
-use profile::view::report::{GraphOpts, GraphOrder, ReportOpts, SortKey, report};
+use profile::profile::Profile;
+use profile::view::report::{self as rows, GraphOpts, GraphOrder, Report, ReportOpts, Section, SortKey};
 use record::Whom;
-use record::opts::{KeepFiles, Output, RecordOpts};
+use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
 use record::sys::ExitKind;
 
+use crate::cmd::report;
 use crate::name_args::NameArgs;
 use crate::load::{self, LoadOpts, Recording};
 use crate::recording::{SamplingArgs, TargetArgs};
 use crate::text::report::{StdioOpts, section_name, write};
 use crate::tui::News;
 use crate::{out, term, tui};
+use view::ViewArgs;
 
 /// Show what runs now: functions by their share, refreshed every few seconds
 #[derive(clap::Args)]
@@ -31,7 +36,10 @@ Examples:
   tally top                    the whole machine
   tally top -p 1234            one process
   tally top -e cs -d 5         where context switches come from, every five seconds
-  tally top --stdio -n 3       three tables as text
+  tally top -e net:net_dev_queue -ns comm
+                               which programs send, with numbers of samples
+  tally top --stdio --iterations 3
+                               three tables as text
 
 Keys are those of report's view (? shows them): call graphs, / to find, Tab for the next event, a annotate, s callers,
 f flame graph, t d z zoom; and p to hold the moment shown, v for other columns, q to leave")]
@@ -46,8 +54,11 @@ pub struct Args {
     #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
     refresh: u32,
     /// Stop after so many screens
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     iterations: Option<u32>,
+    /// How it is shown.
+    #[command(flatten)]
+    view: ViewArgs,
     /// Print tables instead of a screen
     #[arg(long)]
     stdio: bool,
@@ -61,16 +72,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let opts = args.record_opts()?;
     if args.stdio || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         let folder = Folder::new()?;
-        return print_tables(&args, &start(opts, folder.0.clone()));
+        let keys = args.view.report()?.keys();
+        return print_tables(&args, &start(opts, (folder.0.clone(), keys)));
     }
     let signals = tui::Signals::wait()?;
     let folder = Folder::new()?;
-    let slices = start(opts, folder.0.clone());
+    let view = args.view.report()?;
+    let slices = start(opts, (folder.0.clone(), view.keys()));
     let view = ReportOpts {
-        sort: SORT.to_vec(),
         children: true,
         graph: Some(GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() }),
-        ..ReportOpts::default()
+        ..view
     };
     let mut data = tui::Data::new(Arc::default(), view);
     // What runs now, not who called it, comes first.
@@ -107,6 +119,12 @@ impl Args {
         }
         opts.target.command = vec!["sleep".into(), self.refresh.to_string().into()];
         opts.keep_files = KeepFiles::Unreachable;
+        // The screen is the view's; and a slice that is unwound late is shown late.
+        opts.on_catch_up = |_| {};
+        if self.stdio && self.sampling.call_graph.is_none() {
+            opts.call_graph = CallGraph::None;
+        }
+        self.view.leave_out(&mut opts);
         Ok(opts)
     }
 }
@@ -132,7 +150,7 @@ type Slice = anyhow::Result<Recording>;
 
 /// Records one slice after the other, and reads them, until nobody listens or one fails: a thread each, so that
 /// neither holds up the other nor the keys.
-fn start(mut opts: RecordOpts, folder: PathBuf) -> Receiver<Slice> {
+fn start(mut opts: RecordOpts, (folder, keys): (PathBuf, Vec<SortKey>)) -> Receiver<Slice> {
     let (recorded, to_read): (SyncSender<Result<PathBuf, record::Error>>, _) = sync_channel(1);
     std::thread::spawn(move || {
         for number in 0u64.. {
@@ -149,7 +167,7 @@ fn start(mut opts: RecordOpts, folder: PathBuf) -> Receiver<Slice> {
     let (sender, receiver): (SyncSender<Slice>, _) = sync_channel(1);
     std::thread::spawn(move || {
         for slice in to_read {
-            let slice = slice.map_err(anyhow::Error::from).and_then(|path| read_slice(&path));
+            let slice = slice.map_err(anyhow::Error::from).and_then(|path| read_slice(&path, &keys));
             if sender.send(slice).is_err() {
                 return;
             }
@@ -159,32 +177,38 @@ fn start(mut opts: RecordOpts, folder: PathBuf) -> Receiver<Slice> {
 }
 
 /// Reads a slice and forgets the file.
-fn read_slice(path: &Path) -> anyhow::Result<Recording> {
-    let session = SessionOpts::default();
+fn read_slice(path: &Path, keys: &[SortKey]) -> anyhow::Result<Recording> {
+    let session = SessionOpts { dimensions: report::dimensions(keys), ..SessionOpts::default() };
     let map = load::open(path)?;
     let _ = std::fs::remove_file(path);
     let file = load::parse(path, &map)?;
-    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
+    let want = if report::reads_lines(keys) { Want::Lines } else { Want::Names };
+    let opts = LoadOpts { session, want, names: NameArgs::default() };
     load::load_file(&file, opts, &mut load::Progress::silent())
 }
 
-/// What rows are.
-const SORT: [SortKey; 2] = [SortKey::Dso, SortKey::Symbol];
-
-/// Heading and rows, at most `rows` lines.
-fn lines(recording: &Recording, rows: usize) -> anyhow::Result<Vec<String>> {
+/// Heading and rows of each event, at most `rows` lines.
+fn lines(recording: &Recording, view: &ViewArgs) -> anyhow::Result<Vec<String>> {
     let profile = &recording.profile;
-    let opts = ReportOpts { sort: SORT.to_vec(), ..ReportOpts::default() };
-    let mut all = report(profile, &opts);
-    all.sections.truncate(1);
-    let Some(section) = all.sections.first() else { return Ok(vec!["no samples in this time".to_owned()]) };
+    let whole = rows::report(profile, &view.report()?);
+    let hit = whole.sections.iter().filter(|section| section.totals.iter().any(|total| total.count > 0));
+    let tables = hit.map(|section| table(profile, section, view));
+    let mut all: Vec<String> = tables.collect::<anyhow::Result<Vec<_>>>()?.concat();
+    if all.is_empty() {
+        all.push("no samples in this time".to_owned());
+    }
+    Ok(all)
+}
+
+fn table(profile: &Profile, section: &Section, view: &ViewArgs) -> anyhow::Result<Vec<String>> {
     let samples: u64 = section.totals.iter().map(|t| t.count).sum();
     let head = format!("{samples} samples of {}", section_name(profile, section).1);
     let mut text = Vec::new();
-    let style = StdioOpts { quiet: true, min_percent: 0.1, ..StdioOpts::default() };
-    write(&mut text, profile, &all, &style)?;
+    let style = StdioOpts { quiet: true, min_percent: view.percent_limit, ..StdioOpts::default() };
+    let one = Report { sections: vec![section.clone()], ..Report::default() };
+    write(&mut text, profile, &one, &style)?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    let body = text.lines().filter(|l| !l.trim().is_empty()).take(rows.saturating_sub(1));
+    let body = text.lines().filter(|l| !l.trim().is_empty()).take(view.entries as usize);
     Ok(std::iter::once(head).chain(body.map(str::to_owned)).collect())
 }
 
@@ -193,7 +217,7 @@ fn print_tables(args: &Args, slices: &Receiver<Slice>) -> anyhow::Result<ExitCod
     for slice in slices.iter().take(most) {
         let recording = slice?;
         let mut out = out::stdout();
-        for line in lines(&recording, 40)? {
+        for line in lines(&recording, &args.view)? {
             writeln!(out, "{line}")?;
         }
         writeln!(out)?;

@@ -1,6 +1,7 @@
 //! Folded stacks, written: one line per path, sorted, `root;caller;leaf COUNT`.
 
 use crate::flame::Tree;
+use crate::out::harmless;
 use std::fmt::Write as _;
 
 /// The stacks of `tree` as folded text. Paths are sorted by their text (byte order); equal ones are one line.
@@ -8,7 +9,7 @@ pub fn to_text(tree: &Tree) -> String {
     let mut lines: Vec<(String, u64)> = Vec::new();
     for leaf in tree.leaves().filter(|&leaf| leaf != Tree::ROOT && tree.node(leaf).own > 0) {
         let names: Vec<&str> = tree.path(leaf).into_iter().map(|name| tree.name(name)).collect();
-        lines.push((names.join(";"), tree.node(leaf).own));
+        lines.push((harmless(&names.join(";")).into_owned(), tree.node(leaf).own));
     }
     lines.sort();
     lines.dedup_by(|next, kept| {

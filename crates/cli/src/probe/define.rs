@@ -397,22 +397,18 @@ fn place_words(place: &Place) -> String {
     }
 }
 
+/// Where the linker looks for libraries.
+pub const LIBRARIES: [&str; 6] =
+    ["/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib", "/lib64"];
+
 /// The real path of a file, or of the program or library of that name in PATH and the usual folders.
-fn find_program(file: &Path) -> Option<PathBuf> {
+pub fn find_program(file: &Path) -> Option<PathBuf> {
     if let Ok(path) = std::fs::canonicalize(file) {
         return Some(path);
     }
     if file.components().count() > 1 {
         return None;
     }
-    const LIBRARIES: [&str; 6] = [
-        "/usr/lib",
-        "/usr/lib64",
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/lib",
-        "/lib64",
-    ];
     let programs = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&programs).chain(LIBRARIES.iter().map(PathBuf::from));
     folders.into_iter().find_map(|folder| std::fs::canonicalize(folder.join(file)).ok())

@@ -1,14 +1,12 @@
 //! What to sample and how: the flags shared by `record` and `run`.
 
-use std::time::Duration;
-
 use perfdata::abi::*;
 use record::off_cpu::Tier;
 use record::opts::{CallGraph, Delay, Extra, Rate, RecordOpts};
 use record::sys::time::Clock;
 
 use super::events;
-use super::value::{RingSizes, parse_bytes, parse_ring_sizes};
+use super::value::{RingSizes, parse_bytes, parse_delay, parse_ring_sizes};
 use crate::event_args::EventArgs;
 
 /// Flags that say what to sample and how.
@@ -53,8 +51,8 @@ pub struct SamplingArgs {
     #[arg(short = 'i', long)]
     pub no_inherit: bool,
     /// Start MS milliseconds after the command; -1: never
-    #[arg(short = 'D', long, value_name = "MS", allow_hyphen_values = true)]
-    pub delay: Option<i64>,
+    #[arg(short = 'D', long, value_name = "MS", allow_hyphen_values = true, value_parser = parse_delay)]
+    pub delay: Option<Delay>,
     /// Clock of the times: monotonic, monotonic_raw, realtime, boottime or tai
     #[arg(short = 'k', long, value_name = "CLOCK", value_parser = parse_clock)]
     pub clockid: Option<Clock>,
@@ -107,12 +105,7 @@ impl SamplingArgs {
         opts.trace.area_bytes = sizes.area_pages.map(|pages| pages * record::sys::mem::page_bytes());
         opts.no_inherit = self.no_inherit;
         opts.clock = self.clock(opts.traces())?;
-        opts.delay = match self.delay {
-            None | Some(0) => Delay::None,
-            Some(ms @ 1..) => Delay::After(Duration::from_millis(ms.unsigned_abs())),
-            Some(-1) => Delay::Off,
-            Some(other) => anyhow::bail!("-D {other}: want milliseconds, or -1 for never"),
-        };
+        opts.delay = self.delay.unwrap_or_default();
         let (switches, namespaces, cgroups) = (self.switch_events, self.namespaces, self.all_cgroups);
         opts.extra = Extra { switches, namespaces, cgroups, ..opts.extra };
         if self.off_cpu || self.off_cpu_period.is_some() || self.off_cpu_tier.is_some() {

@@ -1,5 +1,9 @@
 //! Numbers with units, as perf's flags take them.
 
+use std::time::Duration;
+
+use record::opts::{Delay, SwitchOutput};
+
 /// Reads "512", "64K", "8M", "1G" (also with a final B) as bytes.
 ///
 /// # Errors
@@ -51,11 +55,50 @@ fn parse_pages(rings: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads `-D`: milliseconds, 0 for none, -1 for never.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_delay(text: &str) -> Result<Delay, String> {
+    match text.parse::<i64>() {
+        Ok(0) => Ok(Delay::None),
+        Ok(-1) => Ok(Delay::Off),
+        Ok(ms @ 1..) => Ok(Delay::After(Duration::from_millis(ms.unsigned_abs()))),
+        _ => Err("want milliseconds, or -1 for never".to_owned()),
+    }
+}
+
+/// Reads `--switch-output`: `signal`, a size (`10M`: a unit of B, K, M, G) or a time (`30s`: of s, m, h, d).
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_switch_output(text: &str) -> Result<SwitchOutput, String> {
+    let wrong = || format!("'{text}': want signal, a size as 10M, or a time as 30s (s, m, h, d)");
+    let (digits, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
+    let seconds = match unit {
+        _ if text == "signal" => return Ok(SwitchOutput::default()),
+        "B" | "K" | "M" | "G" => {
+            let size_bytes = parse_bytes(text).ok().filter(|&bytes| bytes > 0).ok_or_else(wrong)?;
+            return Ok(SwitchOutput { size_bytes: Some(size_bytes), ..SwitchOutput::default() });
+        }
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: u32 = digits.parse().ok().filter(|&count| count > 0).ok_or_else(wrong)?;
+    let every = Duration::from_secs(u64::from(count) * seconds);
+    Ok(SwitchOutput { every: Some(every), ..SwitchOutput::default() })
+}
+
 /// Fuzz entry: any text as a size.
 pub fn fuzz_values(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = parse_bytes(&text);
     let _ = parse_ring_sizes(&text);
+    let _ = parse_delay(&text);
+    let _ = parse_switch_output(&text);
     let _ = crate::wall::parse_duration(&text);
 }
 
@@ -73,6 +116,21 @@ mod tests {
                 && parse_bytes("5T").is_err()
                 && parse_bytes("99999999999999999999").is_err()
         );
+    }
+
+    #[test]
+    fn files_are_switched_by_signal_size_or_time() {
+        let size = |bytes| Ok(SwitchOutput { size_bytes: Some(bytes), ..SwitchOutput::default() });
+        let every = |s| Ok(SwitchOutput { every: Some(Duration::from_secs(s)), ..SwitchOutput::default() });
+        assert_eq!(parse_switch_output("signal"), Ok(SwitchOutput::default()));
+        assert_eq!(parse_switch_output("2M"), size(2 << 20));
+        assert_eq!(parse_switch_output("2m"), every(120));
+        assert_eq!(parse_switch_output("30s"), every(30));
+        for wrong in ["", "30", "0s", "0M", "x", "é", "-1s"] {
+            assert!(parse_switch_output(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_delay("-1"), Ok(Delay::Off));
+        assert!(parse_delay("-2").is_err() && parse_delay("1.5").is_err());
     }
 
     #[test]

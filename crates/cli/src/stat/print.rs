@@ -23,6 +23,8 @@ pub struct Style {
     pub repeated: bool,
     /// Only what the counts mean, not the counts.
     pub metric_only: bool,
+    /// The sums behind intervals are marked as such in CSV.
+    pub summary: bool,
 }
 
 /// The three forms.
@@ -203,7 +205,8 @@ impl Line<'_> {
             Key::Thread(tid, comm) => format!("{}-{tid}{sep}", harmless(comm)),
             key => format!("{}{sep}{places}{sep}", key_name(key)),
         };
-        at.unwrap_or_default() + &key
+        let mark = || if self.style.summary { format!("{:>16}{sep}", "summary") } else { String::new() };
+        at.unwrap_or_else(mark) + &key
     }
 
     fn json(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use record::control::{Command, Control, ControlPaths};
 use record::count::{CountOpts, Counters, Place, Reading};
 use record::event::EventSpec;
+use record::opts::Delay;
 use record::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use record::sys::time::Clock;
 use record::sys::{Child, CpuUse, ExitKind, Poller, SignalReader};
@@ -15,6 +18,7 @@ use record::{Error, Target, Whom};
 
 use super::frame::{Aggregation, EventInfo, tool_value};
 use super::total::{EventReadings, Grouping};
+use crate::out;
 use record::count::Support;
 
 /// What to count, of whom, for how long.
@@ -30,8 +34,12 @@ pub struct RunOpts {
     pub all_threads: bool,
     /// Children don't count.
     pub no_inherit: bool,
-    /// Start counting so long after the command's start.
-    pub delay: Option<Duration>,
+    /// When counting starts.
+    pub delay: Delay,
+    /// Counts stay as they were read, also of events that shared the PMU.
+    pub unscaled: bool,
+    /// Who else says when to count.
+    pub control: Option<ControlPaths>,
     /// Stop after this.
     pub timeout: Option<Duration>,
     /// Report each of these.
@@ -96,7 +104,13 @@ struct Run<'a> {
     last_ns: u64,
     intervals: u32,
     exit: Option<ExitKind>,
+    control: Option<Control>,
+    /// Counting is still to be switched on, then.
+    starts_at: Option<u64>,
 }
+
+/// The poller's number for commands.
+const CONTROL: u64 = 1;
 
 impl<'a> Run<'a> {
     fn prepare(opts: &'a RunOpts, signals: &'a SignalReader) -> anyhow::Result<Self> {
@@ -110,14 +124,18 @@ impl<'a> Run<'a> {
         };
         let places = places(opts, &tids);
         let whole = matches!(opts.target.whom, Whom::Command) && opts.target.cpus.is_none();
-        let count = CountOpts { inherit: !opts.no_inherit, enable_on_exec: whole && opts.delay.is_none() };
+        let at_once = opts.delay == Delay::None;
+        let count = CountOpts { inherit: !opts.no_inherit, enable_on_exec: whole && at_once };
         let counters = Counters::open(&opts.events, &places, count)?;
+        let control = opts.control.as_ref().map(Control::open).transpose().context("--control")?;
         let infos = opts.events.iter().enumerate().map(|(i, spec)| info(spec, counters.support(i))).collect();
         Ok(Self {
             opts,
             signals,
             child,
-            grouping: Grouping::new(opts.by, &places).only_counted(opts.all_threads),
+            grouping: Grouping::new(opts.by, &places).only_counted(opts.all_threads).unscaled(opts.unscaled),
+            control,
+            starts_at: None,
             tids,
             counters,
             infos,
@@ -131,7 +149,7 @@ impl<'a> Run<'a> {
 
     fn start(&mut self) -> anyhow::Result<()> {
         let on_exec = matches!(self.opts.target.whom, Whom::Command) && self.opts.target.cpus.is_none();
-        if self.opts.delay.is_none() && !on_exec {
+        if self.opts.delay == Delay::None && !on_exec {
             self.counters.enable().context("cannot switch the counters on")?;
         }
         self.start_ns = Clock::Monotonic.now_ns();
@@ -139,13 +157,53 @@ impl<'a> Run<'a> {
             let command = self.opts.target.command.first().map(|c| c.to_string_lossy().into_owned());
             child.exec().map_err(|source| Error::Exec { command: command.unwrap_or_default(), source })?;
         }
-        if let Some(delay) = self.opts.delay {
-            std::thread::sleep(delay);
-            self.counters.enable().context("cannot switch the counters on")?;
-            self.start_ns = Clock::Monotonic.now_ns();
+        if let Delay::After(delay) = self.opts.delay {
+            self.starts_at = Some(self.start_ns + nanos(delay));
         }
         self.last_ns = self.start_ns;
         Ok(())
+    }
+
+    /// Switches on what was to wait so long; from then on time counts.
+    fn start_late(&mut self, now: u64) -> anyhow::Result<()> {
+        if self.starts_at.is_some_and(|at| now >= at) {
+            self.starts_at = None;
+            self.counters.enable().context("cannot switch the counters on")?;
+            (self.start_ns, self.last_ns) = (now, now);
+        }
+        Ok(())
+    }
+
+    /// Carries out what came by --control; true if the run shall end.
+    fn obey(&mut self, on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>) -> anyhow::Result<bool> {
+        let commands = self.control.as_mut().map(Control::commands).unwrap_or_default();
+        for command in commands {
+            match &command {
+                Command::Enable(name) => self.switch(true, name.as_deref())?,
+                Command::Disable(name) => self.switch(false, name.as_deref())?,
+                Command::List => self.infos.iter().for_each(|info| out::note(&out::harmless(&info.name))),
+                Command::Unknown(text) => {
+                    out::complain(&format!("--control: '{text}' is no command"));
+                    continue;
+                }
+                Command::Stop => return self.end_child().map(|()| true),
+                Command::Ping | Command::Snapshot => {}
+            }
+            if matches!(command, Command::Enable(_) | Command::Disable(_)) && self.opts.interval.is_some() {
+                // So that an interval is all on or all off, as in perf.
+                on_interval(&self.interval(Clock::Monotonic.now_ns())?)?;
+            }
+            self.control.iter_mut().for_each(Control::answer);
+        }
+        Ok(false)
+    }
+
+    fn switch(&self, on: bool, name: Option<&str>) -> anyhow::Result<()> {
+        let chosen = |event: usize| name.is_none_or(|name| self.opts.events[event].name == name);
+        if !(0..self.opts.events.len()).any(chosen) {
+            out::complain(&format!("--control: no event '{}'", name.unwrap_or_default()));
+        }
+        self.counters.switch(on, chosen).context("cannot switch the counters")
     }
 
     /// Waits for the end; the signal that brought it, if one did.
@@ -154,7 +212,10 @@ impl<'a> Run<'a> {
         on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>,
     ) -> anyhow::Result<Option<i32>> {
         let poller = Poller::new()?;
-        poller.add(std::os::fd::AsFd::as_fd(self.signals), 0)?;
+        poller.add(self.signals.as_fd(), 0)?;
+        if let Some(control) = &self.control {
+            poller.add(control.as_fd(), CONTROL).context("--control")?;
+        }
         let mut interrupted = None;
         loop {
             if self.is_over()? {
@@ -172,7 +233,11 @@ impl<'a> Run<'a> {
             if self.is_over()? {
                 return Ok(interrupted);
             }
+            if self.obey(on_interval)? {
+                return Ok(interrupted);
+            }
             let now = Clock::Monotonic.now_ns();
+            self.start_late(now)?;
             if self.opts.timeout.is_some_and(|t| now >= self.start_ns + nanos(t)) {
                 self.end_child()?;
                 return Ok(interrupted);
@@ -223,7 +288,7 @@ impl<'a> Run<'a> {
         let interval = self.opts.interval.map(|i| self.last_ns + nanos(i));
         let timeout = self.opts.timeout.map(|t| self.start_ns + nanos(t));
         let look = (self.child.is_none() && !self.tids.is_empty()).then_some(now + 100_000_000);
-        let next = interval.into_iter().chain(timeout).chain(look).min()?;
+        let next = interval.into_iter().chain(timeout).chain(look).chain(self.starts_at).min()?;
         // Up to whole ms, or the wait would end a moment early and spin.
         Some(Duration::from_millis(next.saturating_sub(now).div_ceil(1_000_000)))
     }

@@ -48,7 +48,7 @@ fn global(cells: Vec<Cell>) -> Vec<Block> {
 }
 
 fn text() -> Style {
-    Style { form: Form::Text, big_num: false, repeated: false, metric_only: false }
+    Style { form: Form::Text, big_num: false, repeated: false, metric_only: false, summary: false }
 }
 
 #[test]

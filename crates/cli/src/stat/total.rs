@@ -29,6 +29,8 @@ pub struct Grouping {
     spread: Vec<Vec<usize>>,
     /// Groups without any count are left out, the biggest come first.
     only_counted: bool,
+    /// Counts stay as they were read, also of events that shared the PMU.
+    unscaled: bool,
 }
 
 impl Grouping {
@@ -41,12 +43,18 @@ impl Grouping {
             }
         }
         let keys = places.iter().map(|p| key_of(by, *p)).collect();
-        Self { by, keys, spread: spread.into_values().collect(), only_counted: false }
+        Self { by, keys, spread: spread.into_values().collect(), only_counted: false, unscaled: false }
     }
 
     /// Says whether groups without any count are left out, the others in falling order of their first event.
     pub fn only_counted(mut self, only: bool) -> Self {
         self.only_counted = only;
+        self
+    }
+
+    /// Says whether counts stay as they were read (`--no-scale`).
+    pub fn unscaled(mut self, unscaled: bool) -> Self {
+        self.unscaled = unscaled;
         self
     }
 
@@ -107,7 +115,7 @@ impl Grouping {
         let mut sum = Count { value: 0.0, enabled_ns: 0.0, running_ns: 0.0, series: None };
         for (reading, _) in self.share_out(&event.places).iter().zip(&self.keys).filter(|(_, k)| *k == key) {
             let Some(reading) = reading else { continue };
-            sum.value += scaled(reading);
+            sum.value += if self.unscaled { reading.value as f64 } else { scaled(reading) };
             sum.enabled_ns += reading.enabled_ns as f64;
             sum.running_ns += reading.running_ns as f64;
         }

@@ -1,7 +1,7 @@
 //! `annotate --stdio`: listings in perf's form.
 
 use crate::annotate::{CodeLine, Line, Listing};
-use crate::out::harmless;
+use crate::out::{harmless, shown};
 use crate::term::{Paint, paint};
 use anyhow::bail;
 use profile::profile::Sums;
@@ -107,7 +107,7 @@ pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dy
     write_head(out, listing, width);
     for line in &listing.lines {
         match line {
-            Line::Function(name) => side(out, width, format_args!("     {}:", harmless(name))),
+            Line::Function(name) => side(out, width, format_args!("     {}:", shown(name))),
             Line::Place { file, line } => {
                 side(out, width, format_args!("     {}:{line}", harmless(shortened(file, opts))));
             }
@@ -124,13 +124,13 @@ fn columns(text: &str) -> usize {
 
 fn write_head(out: &mut String, listing: &Listing, width: usize) {
     if let Some(why) = listing.no_code {
-        side(out, width, format_args!("     {}: no code to show: {why}", harmless(&listing.name)));
+        side(out, width, format_args!("     {}: no code to show: {why}", shown(&listing.name)));
         return;
     }
     side(out, width, format_args!(""));
     side(out, width, format_args!("     Disassembly of section {}:", harmless(&listing.section)));
     side(out, width, format_args!(""));
-    side(out, width, format_args!("     {:016x} <{}>:", listing.start.0, harmless(&listing.name)));
+    side(out, width, format_args!("     {:016x} <{}>:", listing.start.0, shown(&listing.name)));
 }
 
 /// A line without numbers.
@@ -156,7 +156,7 @@ fn write_code(
         let bytes: Vec<String> = code(line).iter().map(|b| format!("{b:02x}")).collect();
         let _ = write!(out, "{:<22} ", bytes.join(" "));
     }
-    out.push_str(&harmless(&line.text));
+    out.push_str(&shown(&line.text));
     let is_hit = opts.events.iter().any(|&event| line.sums[event].count > 0);
     if let Some((file, number)) = line.place.as_ref().filter(|_| opts.print_lines && is_hit) {
         let _ = write!(out, " // {}:{number}", harmless(shortened(file, opts)));

@@ -105,7 +105,7 @@ impl Pen<'_> {
 
     fn indent(&mut self) {
         let spaces = 12 + self.margin;
-        let _ = write!(self.out, "{:spaces$}", "");
+        self.out.push_str(&" ".repeat(spaces));
     }
 
     /// The frames all chains of the row begin with.

@@ -6,11 +6,10 @@
 mod hierarchy;
 
 use super::callgraph::{self, GraphStyle, Whole};
-use crate::out::harmless;
+use crate::out::{harmless, shown};
 use crate::term::{Paint, paint};
 use profile::profile::{Profile, Sums};
 use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value as Cell};
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// How a report is printed.
@@ -208,10 +207,9 @@ impl<'a> Table<'a> {
             }
             _ => self.profile.value_text(key, value),
         };
-        let text = harmless(&text);
         match self.opts.separator {
-            Some(separator) => text.replace(separator, "."),
-            None => text.into_owned(),
+            Some(separator) => harmless(&text).replace(separator, "."),
+            None => shown(&text).into_owned(),
         }
     }
 
@@ -228,10 +226,12 @@ impl<'a> Table<'a> {
             }
             let width = column.width;
             let heading: String = column.heading.chars().take(width).collect();
-            let _ = match column.field {
-                Field::Key(_) => write!(names, "{heading:<width$}"),
-                _ => write!(names, "{heading:>width$}"),
-            };
+            // Not by the formatter, whose widths have 16 bits.
+            let gap = " ".repeat(width.saturating_sub(heading.chars().count()));
+            names.push_str(&match column.field {
+                Field::Key(_) => heading + &gap,
+                _ => gap + &heading,
+            });
             dots.push_str(&".".repeat(width));
         }
         match self.opts.separator {
@@ -280,8 +280,7 @@ impl<'a> Table<'a> {
                 field => text.push_str(&self.coloured(row, field, cell)),
             }
             if i + 1 < self.columns.len() {
-                let gap = column.width.saturating_sub(length);
-                let _ = write!(text, "{:gap$}", "");
+                text.push_str(&" ".repeat(column.width.saturating_sub(length)));
             }
         }
         text.push('\n');
@@ -300,7 +299,8 @@ impl<'a> Table<'a> {
         }
         let right = matches!(key, SortKey::TraceField(_)) || (key.is_number() && *key != SortKey::Cpu);
         let flush_right = right && self.opts.separator.is_none();
-        if flush_right { format!("{text:>width$}") } else { text }
+        let gap = width.saturating_sub(text.chars().count());
+        if flush_right { " ".repeat(gap) + &text } else { text }
     }
 
     /// The values of all members of the section's group, one behind the other.
@@ -368,7 +368,7 @@ impl<'a> Table<'a> {
         let whole = Whole { total, row: own.period, row_count: own.count };
         let name = |entry: u32| {
             let entry = &self.report.chain_entries[entry as usize];
-            harmless(&self.profile.chain_entry_text(entry)).into_owned()
+            shown(&self.profile.chain_entry_text(entry)).into_owned()
         };
         callgraph::draw(text, &row.graph, whole, style, &name);
     }

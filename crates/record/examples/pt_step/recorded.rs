@@ -47,6 +47,7 @@ pub enum How {
 pub fn write(traced: &Traced, options: &Options, how: How, output: &Path) -> Result<(), Box<dyn Error>> {
     let opts = opts(options, how, output);
     let offer = Offer {
+        lost_counts: false,
         unwind_regs: 0,
         max_rate_hz: 1,
         snapshot_steps: [0; 2],
@@ -59,9 +60,11 @@ pub fn write(traced: &Traced, options: &Options, how: How, output: &Path) -> Res
     let opened = plan.opened.iter().enumerate();
     let ids = opened.flat_map(|(at, event)| (0..count).map(move |n| (id_of(event.aux, n), at)));
     let layouts = Layouts::new(&plan, ids);
-    let sink = Sink::create(&opts.output, writer_opts(&plan, traced), None)?;
+    let sink = Sink::create(&opts, writer_opts(&plan, traced), 0)?;
     let shared = Shared::new(Queue::new(&std::env::temp_dir(), Limits::for_dir(&std::env::temp_dir())));
-    let mut worker = Worker::new(&plan, layouts.clone(), sink, shared.clone(), true);
+    let mut header = (opts.clone(), false);
+    header.0.extra.switches = true;
+    let mut worker = Worker::new(&plan, layouts.clone(), sink, shared.clone(), header);
     let mut kernel = Kernel::new(traced, options, how)?;
     worker.introduce(&info(&opts, kernel.rings[0].tsc_factors()));
     worker.described();
@@ -79,7 +82,7 @@ pub fn write(traced: &Traced, options: &Options, how: How, output: &Path) -> Res
         }
     })?;
     shared.queue.close();
-    let finished = worker.join().map_err(|_| "the recorder's thread has panicked")?;
+    let mut finished = worker.join().map_err(|_| "the recorder's thread has panicked")?;
     eprintln!("pt_step: recorded {:?}", finished.traced);
     Ok(finished.sink.finish(&features(traced), &[])?)
 }

@@ -203,6 +203,13 @@ impl Counters {
         self.leaders().try_for_each(Counter::disable)
     }
 
+    /// Switches only the events that `which` chooses by index; members of groups go with their leader.
+    pub fn switch(&self, on: bool, which: impl Fn(usize) -> bool) -> io::Result<()> {
+        let chosen = self.slots.iter().enumerate().filter(|(index, s)| !s.follows_leader && which(*index));
+        let mut counters = chosen.flat_map(|(_, slot)| slot.counters.iter().flatten());
+        counters.try_for_each(|c| if on { c.enable() } else { c.disable() })
+    }
+
     fn leaders(&self) -> impl Iterator<Item = &Counter> {
         self.slots.iter().filter(|s| !s.follows_leader).flat_map(|s| s.counters.iter().flatten())
     }

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use perfdata::{Endian, Features};
+use perfdata::Endian;
 
 use super::{Recording, SIGNALS};
 use crate::build_id_cache;
@@ -13,7 +13,7 @@ use crate::features;
 use crate::opts::{Output, RecordOpts};
 use crate::queue::Spilled;
 use crate::summary::{CounterValue, Notice, RecorderUse, RunSummary};
-use crate::sys::signal::SIGCHLD;
+use crate::sys::signal::{SIGCHLD, SIGUSR2};
 use crate::sys::{Child, Poller, mem};
 use crate::worker::{Finished, Traced};
 
@@ -42,7 +42,8 @@ impl Recording<'_> {
             }
             if !poller.wait(Some(pause)).map_err(Error::system("epoll_wait"))?.is_empty() {
                 while let Some(signal) = self.signals.next().map_err(Error::system("signalfd"))? {
-                    self.shared.gives_up.fetch_or(signal.number != SIGCHLD, Ordering::Relaxed);
+                    let means_end = signal.number != SIGCHLD && signal.number != SIGUSR2;
+                    self.shared.gives_up.fetch_or(means_end, Ordering::Relaxed);
                 }
             }
             pause = (pause * 2).min(Duration::from_millis(50));
@@ -58,22 +59,31 @@ impl Recording<'_> {
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
         let mut notices = setup.notices;
         notices.extend(told_of(shared.queue.spilled()));
-        let (file_bytes, sample_bytes) = (finished.sink.bytes(), finished.sample_bytes);
+        let sample_bytes = finished.sample_bytes;
         let trace_bytes = finished.traced.bytes;
         notices.extend(of_trace(opts, &finished));
         notices.extend(finished.sink.must_stop());
-        let features = end_features(opts, setup.kernel, &finished);
+        let seen = finished.processes.objects().seen();
+        let events = (finished.sink.events(), setup.kernel);
+        let features = features::at_end(opts, events, &seen, finished.sample_times);
         if !opts.no_build_ids && opts.output != Output::Discard {
-            let (root, seen) = (build_id_cache::default_root(), finished.processes.objects().seen());
-            root.map(|root| build_id_cache::keep(&root, &seen, opts.keep_files, setup.kernel));
+            build_id_cache::default_root()
+                .map(|root| build_id_cache::keep(&root, &seen, opts.keep_files, setup.kernel));
         }
-        let appendix = finished.account.notes().map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
+        let appendix = finished.account.notes().filter(|_| !opts.overwrite);
+        let appendix = appendix.map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {
             notices.push(Notice::WriteStopped(error.to_string()));
         }
         let counters = counted(finished.account.counters(), end.counters);
+        let file_bytes = finished.sink.all_bytes();
+        let overwritten = finished.sink.overwritten();
+        if overwritten > 0 {
+            notices.push(Notice::Overwritten(overwritten));
+            finished.account.leave_out(overwritten);
+        }
         let (threads, lost, quality) = finished.account.finish(end.time_ns);
         let used = mem::own_use();
         let (user_ns, system_ns, peak_memory_bytes) = (used.user_ns, used.system_ns, used.peak_memory_bytes);
@@ -94,8 +104,9 @@ impl Recording<'_> {
                 trace_bytes,
             },
             notices,
-            file: if let Output::File(path) = &opts.output { Some(path.clone()) } else { None },
+            file: finished.sink.file(),
             event: setup.plan.file.first().map_or_else(String::new, |e| e.name.clone()),
+            more_events: setup.plan.file.len().saturating_sub(1),
             frequency_hz: setup.plan.file.first().filter(|e| e.attr.is_freq()).map(|e| e.attr.sample_period),
         })
     }
@@ -134,14 +145,4 @@ fn of_trace(opts: &RecordOpts, finished: &Finished) -> Vec<Notice> {
         notices.push(Notice::NoSnapshot);
     }
     notices
-}
-
-/// The header as it is known at the end.
-fn end_features(opts: &RecordOpts, kernel: bool, finished: &Finished) -> Features {
-    let mut features = features::of_machine(opts, finished.sink.events());
-    features.sample_time_ns = finished.sample_times;
-    if !opts.no_build_ids {
-        features.build_ids = features::build_ids(&finished.processes.objects().seen(), kernel);
-    }
-    features
 }

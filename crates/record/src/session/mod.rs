@@ -3,6 +3,7 @@
 
 mod begin;
 mod end;
+mod orders;
 mod tier;
 
 use std::os::fd::AsFd;
@@ -12,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::attach;
+use crate::control::Control;
 use crate::drain::{Layouts, drain};
 use crate::error::Error;
 use crate::followed::Followed;
@@ -19,6 +21,7 @@ use crate::hotplug::CpuWatch;
 use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
 use crate::open::{Opened, Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
+use crate::output::Sink;
 use crate::proc;
 use crate::pt::pieces;
 use crate::queue::{Limits, Queue, Room};
@@ -36,14 +39,16 @@ use tier::OpenedTier;
 const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4), Duration::from_millis(1)];
 
 const SIGNALS: u64 = u64::MAX;
+const CONTROL: u64 = u64::MAX - 1;
 
 /// Records as `opts` say, until the command ends, the watched processes end, or a signal comes. Blocks until all is
 /// written.
 pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
-    let watched = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, SIGUSR2];
+    let mut watched = vec![SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD];
     // Only who takes snapshots asks for that signal; else it does what it always does.
-    let watched = if opts.takes_snapshots() { &watched[..] } else { &watched[..5] };
-    let signals = SignalReader::new(watched).map_err(Error::system("signalfd"))?;
+    let minds_usr2 = opts.takes_snapshots() || opts.switch_output.is_some();
+    watched.extend(minds_usr2.then_some(SIGUSR2));
+    let signals = SignalReader::new(&watched).map_err(Error::system("signalfd"))?;
     // More descriptors for more threads; without, opening says so.
     let _ = mem::raise_open_files();
     let command = &opts.target.command;
@@ -115,6 +120,11 @@ struct Recording<'o> {
     layouts: Layouts,
     shared: Shared,
     step: usize,
+    /// Sampling has begun.
+    has_enabled: bool,
+    /// It is switched off for now.
+    is_paused: bool,
+    control: Option<Control>,
     worker: JoinHandle<Finished>,
     /// Of each ring: the counter whose end is watched; `None` when all its tasks have ended.
     watched: Vec<Option<usize>>,
@@ -137,11 +147,12 @@ impl<'o> Recording<'o> {
         let shared = Shared::new(spill_queue(&opts.output));
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let layouts = Layouts::new(&setup.plan, ids);
-        let sink =
-            crate::output::Sink::create(&opts.output, begin::writer_opts(opts, &setup), opts.max_size_bytes)?;
-        let writes_switches = opts.extra.switches || setup.trace.is_some();
-        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), writes_switches)
-            .watched(opts.watch.clone());
+        let control = opts.control.as_ref().map(Control::open).transpose();
+        let control = control.map_err(Error::system("--control"))?;
+        let sink = Sink::create(opts, begin::writer_opts(opts, &setup), setup.opened.ring_bytes())?;
+        let mut header = (opts.clone(), setup.kernel);
+        header.0.extra.switches |= setup.trace.is_some();
+        let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), header);
         worker.only(followed);
         if let Some((switches, points)) = switches {
             worker.clocked(switches, points);
@@ -156,6 +167,9 @@ impl<'o> Recording<'o> {
             .map_err(Error::system("starting a thread"))?;
         let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
         poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
+        if let Some(control) = &control {
+            poller.add(control.as_fd(), CONTROL).map_err(Error::system("--control: epoll_ctl"))?;
+        }
         let watched = vec![None; setup.opened.rings.len()];
         let cpus = CpuWatch::new(if is_by_cpu { &places.cpus } else { &[] });
         let mut recording = Self {
@@ -169,6 +183,9 @@ impl<'o> Recording<'o> {
             layouts,
             shared,
             step: 0,
+            has_enabled: false,
+            is_paused: false,
+            control,
             worker,
             watched,
             roots,
@@ -195,6 +212,7 @@ impl<'o> Recording<'o> {
             self.enable()?;
         } else if start == Start::OnExec {
             self.begin_clocks();
+            self.has_enabled = true;
             self.started();
         }
         if let Some(child) = &mut self.child
@@ -213,6 +231,8 @@ impl<'o> Recording<'o> {
             self.take_snapshot();
         }
         self.drain(true);
+        *self.shared.dropped.lock().expect("invariant: no panic while held") =
+            self.setup.opened.dropped(&self.setup.plan);
         if let Some(off_cpu) = self.off_cpu.take() {
             self.shared.queue.push(off_cpu.finish(&mut self.setup.notices));
         }
@@ -248,6 +268,7 @@ impl<'o> Recording<'o> {
     }
 
     fn enable(&mut self) -> Result<(), Error> {
+        self.has_enabled = true;
         self.begin_clocks();
         self.started();
         self.totals.enable();
@@ -261,7 +282,15 @@ impl<'o> Recording<'o> {
             Delay::None | Delay::Off => None,
         };
         let mut recording = true;
+        let every = self.opts.switch_output.as_ref().and_then(|several| several.every);
+        let mut next_file = every.map(|every| begin + every);
         loop {
+            if let (Some(at), Some(every)) = (next_file, every)
+                && Instant::now() >= at
+            {
+                next_file = Some(at + every);
+                self.next_file();
+            }
             if delayed.is_some_and(|delay| begin.elapsed() >= delay) {
                 delayed = None;
                 self.enable()?;
@@ -273,6 +302,12 @@ impl<'o> Recording<'o> {
             let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             if ready.iter().any(|r| r.token == SIGNALS) {
                 self.take_signals()?;
+            }
+            if ready.iter().any(|r| r.token == CONTROL) && self.obey()? {
+                self.interrupted = true;
+                if let Some(child) = &self.child {
+                    let _ = signal::send(child.pid(), SIGTERM);
+                }
             }
             for hung in ready.iter().filter(|r| r.hung_up && r.token != SIGNALS) {
                 self.hung_up(hung.token as usize);
@@ -310,7 +345,7 @@ impl<'o> Recording<'o> {
                 continue;
             }
             if signal.number == SIGUSR2 {
-                self.snapshot()?;
+                self.keep_now()?;
                 continue;
             }
             let watches_child = self.opts.target.whom == Whom::Command;
@@ -383,7 +418,10 @@ impl<'o> Recording<'o> {
     /// Changes to the snapshot size that the worker wants.
     fn climb(&mut self) {
         let wanted = self.shared.wanted_step.load(Ordering::Relaxed);
-        if wanted != self.step && self.setup.opened.change_step(&self.setup.plan, self.step, wanted).is_ok() {
+        if wanted != self.step
+            && !self.is_paused
+            && self.setup.opened.change_step(&self.setup.plan, self.step, wanted).is_ok()
+        {
             self.step = wanted;
         }
     }

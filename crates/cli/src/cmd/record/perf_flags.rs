@@ -27,24 +27,12 @@ pub struct PerfFlags {
     /// Times of the first and last sample are written anyway
     #[arg(long, hide = true)]
     timestamp_boundary: bool,
-    /// Refused
-    #[arg(long, hide = true)]
-    overwrite: bool,
-    /// Refused
+    /// Each file begins with the processes of its time anyway
     #[arg(long, hide = true)]
     tail_synthesize: bool,
     /// Refused
-    #[arg(long, hide = true, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
-    switch_output: Option<Option<String>>,
-    /// Refused
     #[arg(long, hide = true, value_name = "EVENT")]
     switch_output_event: Option<String>,
-    /// Refused
-    #[arg(long, hide = true, value_name = "N")]
-    switch_max_files: Option<String>,
-    /// Refused
-    #[arg(long, hide = true)]
-    timestamp_filename: bool,
     /// Refused
     #[arg(long, hide = true)]
     buildid_all: bool,
@@ -80,14 +68,8 @@ impl PerfFlags {
     /// # Errors
     /// One of the flags was given.
     pub fn check(&self) -> anyhow::Result<()> {
-        let file_by_file = "one file is written; --max-size bounds it, and -o names it";
         let refused = [
-            ("--overwrite", self.overwrite, "rings are emptied all the time; --max-size bounds the file instead"),
-            ("--tail-synthesize", self.tail_synthesize, "processes are told before their samples, as live stacks need it"),
-            ("--switch-output", self.switch_output.is_some(), file_by_file),
-            ("--switch-output-event", self.switch_output_event.is_some(), file_by_file),
-            ("--switch-max-files", self.switch_max_files.is_some(), file_by_file),
-            ("--timestamp-filename", self.timestamp_filename, file_by_file),
+            ("--switch-output-event", self.switch_output_event.is_some(), "--switch-output goes by size, time or SIGUSR2"),
             ("--buildid-all", self.buildid_all, "build-ids are written of files with samples, and stand in every mapping"),
             ("--exclude-perf", self.exclude_perf, "leave tally out when reading: tally report --comms"),
             ("--running-time", self.running_time, "use {a,b}:S, whose samples hold the counts"),

@@ -7,7 +7,7 @@ mod records;
 pub(super) mod values;
 
 pub use flags::Args;
-pub use plan::Plan;
+pub use plan::{Plan, dimensions, reads_lines};
 pub use values::{CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields, parse_times};
 
 use crate::flame::{Tree, TreeOpts};

@@ -89,10 +89,7 @@ impl Plan {
         if keys.contains(&SortKey::Parent) && !self.has_chains {
             bail!("--sort parent: the file has no call chains; record with -g");
         }
-        let reads_lines = |key: &SortKey| {
-            matches!(key, SortKey::SrcLine | SortKey::SrcFile | SortKey::SrcLineFrom | SortKey::SrcLineTo)
-        };
-        let by_line = keys.iter().any(reads_lines)
+        let by_line = reads_lines(&keys)
             || self.report.graph.is_some_and(|graph| graph.key == GraphKey::SrcLine);
         let max_frames = args.max_stack.unwrap_or(usize::MAX);
         let callchains = self.callchains || keys.contains(&SortKey::Parent);
@@ -237,8 +234,16 @@ fn set_filters(report: &mut ReportOpts, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Do these keys need line tables?
+pub fn reads_lines(keys: &[SortKey]) -> bool {
+    let of_lines = |key: &SortKey| {
+        matches!(key, SortKey::SrcLine | SortKey::SrcFile | SortKey::SrcLineFrom | SortKey::SrcLineTo)
+    };
+    keys.iter().any(of_lines)
+}
+
 /// What the session has to keep for these keys.
-fn dimensions(keys: &[SortKey]) -> Dimensions {
+pub fn dimensions(keys: &[SortKey]) -> Dimensions {
     let has = |wanted: &[SortKey]| keys.iter().any(|key| wanted.contains(key));
     let trace_fields = keys.iter().filter_map(|key| match key {
         SortKey::TraceField(name) => Some(name.clone()),

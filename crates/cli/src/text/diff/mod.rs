@@ -5,7 +5,7 @@ mod compute;
 pub use compute::Compute;
 
 use super::number;
-use crate::out::harmless;
+use crate::out::{harmless, shown};
 use profile::view::diff::{Change, Comparison, Diff, DiffPath, DiffSection, Norm};
 use profile::view::report::SortKey;
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ fn write_section(out: &mut String, diff: &Diff, section: &DiffSection, style: &D
             }
         }
         for (key, value) in section.keys.iter().zip(&row.values) {
-            cells.push(harmless(&diff.profile.value_text(key, value)).into_owned());
+            cells.push(shown(&diff.profile.value_text(key, value)).into_owned());
         }
         table.push(cells);
     }
@@ -197,7 +197,7 @@ fn verdict(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffTex
     );
     if let Some(row) = section.rows.iter().find(|row| row.own.is_clear()) {
         let names: Vec<String> = (section.keys.iter().zip(&row.values))
-            .map(|(key, value)| harmless(diff.profile.value_text(key, value).trim()).into_owned())
+            .map(|(key, value)| shown(diff.profile.value_text(key, value).trim()).into_owned())
             .collect();
         let by = if style.norm == Norm::Share {
             format!("{:+.2} points", row.own.delta)
@@ -226,8 +226,8 @@ fn write_table(out: &mut String, table: &[Vec<String>], numeric: usize, style: &
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &[String]| {
         let cells = row.iter().enumerate().map(|(column, cell)| {
-            let width = widths[column];
-            if column < numeric - 1 { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            let gap = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+            if column < numeric - 1 { gap + cell } else { cell.clone() + &gap }
         });
         cells.collect::<Vec<_>>().join("  ")
     };
@@ -247,7 +247,7 @@ fn write_table(out: &mut String, table: &[Vec<String>], numeric: usize, style: &
 
 fn write_paths(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffText) {
     let entry =
-        |at: &u32| harmless(&diff.profile.chain_entry_text(&diff.chain_entries[*at as usize])).into_owned();
+        |at: &u32| shown(&diff.profile.chain_entry_text(&diff.chain_entries[*at as usize])).into_owned();
     let _ = writeln!(out, "#\n# Paths, root first");
     let known = |path: &&DiffPath| path.own.is_clear();
     for path in section.paths.iter().filter(known).take(PATHS) {

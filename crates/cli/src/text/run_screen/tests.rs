@@ -63,6 +63,7 @@ fn summary() -> RunSummary {
             sample_bytes: 1_200_000,
         },
         event: "cpu-clock".to_owned(),
+        more_events: 0,
         frequency_hz: Some(997),
         ..RunSummary::default()
     }

@@ -1,0 +1,138 @@
+//! The names of the files of one recording: FILE, or FILE.YYYYMMDDhhmmssNN for each of several, as perf has them.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::opts::RecordOpts;
+use crate::sys::time::Clock;
+
+/// Names given so far, and the rule for the next.
+#[derive(Debug)]
+pub struct PartNames {
+    path: PathBuf,
+    /// Also the only file has its time in its name.
+    stamped: bool,
+    most_files: Option<usize>,
+    /// Complete files, oldest first.
+    complete: VecDeque<PathBuf>,
+    tell: fn(&str),
+}
+
+impl PartNames {
+    /// Makes room for `path`: an existing file becomes `path`.old.
+    ///
+    /// # Errors
+    /// It can't be renamed.
+    pub fn new(path: &Path, opts: &RecordOpts) -> io::Result<Self> {
+        keep_old(path)?;
+        let several = opts.switch_output.as_ref();
+        Ok(Self {
+            path: path.to_owned(),
+            stamped: opts.timestamp_filename || several.is_some(),
+            most_files: several.and_then(|several| several.most_files),
+            complete: VecDeque::new(),
+            tell: opts.tell,
+        })
+    }
+
+    /// A new, empty file under the plain name.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub fn create(&self) -> io::Result<File> {
+        File::options().read(true).write(true).create(true).truncate(true).open(&self.path)
+    }
+
+    /// The file last completed; the plain name while there is none.
+    #[must_use]
+    pub fn last(&self) -> &Path {
+        self.complete.back().unwrap_or(&self.path)
+    }
+
+    /// The file under the plain name is complete: it gets its own name, and the oldest goes if there are too many.
+    /// `announced`: the user is told of it now, not with the end of the recording.
+    ///
+    /// # Errors
+    /// It can't be renamed, or the oldest not be removed.
+    pub fn file_is_complete(&mut self, announced: bool) -> io::Result<()> {
+        if !self.stamped {
+            return Ok(());
+        }
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(format!(".{}", stamp(Clock::Realtime.now_ns())));
+        fs::rename(&self.path, &name)?;
+        if announced {
+            (self.tell)(&format!("[ tally record: dumped {} ]", Path::new(&name).display()));
+        }
+        self.complete.push_back(name.into());
+        while self.most_files.is_some_and(|most| self.complete.len() > most) {
+            self.complete.pop_front().map_or(Ok(()), fs::remove_file)?;
+        }
+        Ok(())
+    }
+}
+
+fn keep_old(path: &Path) -> io::Result<()> {
+    let is_kept = fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0);
+    if !is_kept {
+        return Ok(());
+    }
+    let mut old = path.as_os_str().to_owned();
+    old.push(".old");
+    fs::rename(path, old)
+}
+
+/// `YYYYMMDDhhmmssNN` in UTC, NN being hundredths, of ns since 1970.
+fn stamp(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, clock) = (seconds / 86_400, seconds % 86_400);
+    // Days are counted from March of the year 0 in cycles of 400 years (146,097 days): leap days end a year then.
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
+    let hundredths = ns / 10_000_000 % 100;
+    format!("{year:04}{month:02}{of_month:02}{hour:02}{minute:02}{second:02}{hundredths:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_the_date_in_digits() {
+        assert_eq!(stamp(0), "1970010100000000");
+        assert_eq!(stamp(951_782_399_990_000_000), "2000022823595999");
+        assert_eq!(stamp(951_782_400_000_000_000), "2000022900000000");
+        assert_eq!(stamp(1_795_343_727_250_000_000), "2026112210352725");
+    }
+
+    #[test]
+    fn only_the_newest_files_stay() {
+        let dir = std::env::temp_dir().join(format!("tally-parts-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a folder for the test");
+        let opts = RecordOpts {
+            switch_output: Some(crate::opts::SwitchOutput { most_files: Some(2), ..Default::default() }),
+            ..RecordOpts::default()
+        };
+        let path = dir.join("p.data");
+        let mut names = PartNames::new(&path, &opts).expect("nothing is there");
+        for _ in 0..3 {
+            drop(names.create().expect("writable"));
+            names.file_is_complete(false).expect("renamed");
+            // Names differ by hundredths of a second.
+            std::thread::sleep(std::time::Duration::from_millis(11));
+        }
+        let left: Vec<_> = fs::read_dir(&dir).expect("readable").flatten().map(|e| e.path()).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(left.contains(&names.last().to_owned()) && !left.contains(&path));
+        fs::remove_dir_all(&dir).expect("removed");
+    }
+}

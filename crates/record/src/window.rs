@@ -1,0 +1,92 @@
+//! `--overwrite`: only the newest records are kept, in memory, until someone asks for them.
+//!
+//! Samples are held as they would be written, their stacks unwound already, so that a window of the same size
+//! reaches back much further than the kernel's rings with their copies of stacks would.
+
+use std::collections::VecDeque;
+
+use perfdata::Endian;
+use perfdata::abi::PERF_RECORD_SAMPLE;
+use perfdata::record::Header;
+
+/// The newest records, oldest first; never more bytes than `most_bytes`, but for a single larger record.
+#[derive(Debug)]
+pub struct Window {
+    records: VecDeque<Box<[u8]>>,
+    bytes: usize,
+    most_bytes: usize,
+    /// Samples that had to give way since the last call of [`Window::take`].
+    overwritten: u64,
+}
+
+impl Window {
+    /// Empty.
+    #[must_use]
+    pub fn new(most_bytes: usize) -> Self {
+        Self { records: VecDeque::new(), bytes: 0, most_bytes, overwritten: 0 }
+    }
+
+    /// Keeps one record; the oldest give way to it, those that are no samples by `gone`.
+    pub fn push(&mut self, record: &[u8], mut gone: impl FnMut(&[u8])) {
+        self.bytes += record.len();
+        self.records.push_back(record.into());
+        while self.bytes > self.most_bytes && self.records.len() > 1 {
+            let Some(oldest) = self.records.pop_front() else { break };
+            self.bytes -= oldest.len();
+            if is_sample(&oldest) {
+                self.overwritten += 1;
+            } else {
+                gone(&oldest);
+            }
+        }
+    }
+
+    /// Hands out all records, oldest first, and is empty afterwards. How many samples were overwritten before.
+    pub fn take(&mut self, mut with: impl FnMut(&[u8])) -> u64 {
+        self.records.drain(..).for_each(|record| with(&record));
+        self.bytes = 0;
+        std::mem::take(&mut self.overwritten)
+    }
+}
+
+/// Whether this record of a ring, or of a file of this machine, is a sample.
+#[must_use]
+pub fn is_sample(record: &[u8]) -> bool {
+    Header::parse(record, Endian::NATIVE).is_some_and(|header| header.type_ == PERF_RECORD_SAMPLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, mark: u8) -> Vec<u8> {
+        let head = u64::from(kind) | 16 << 48;
+        [head.to_ne_bytes(), [mark; 8]].concat()
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_oldest_give_way_and_samples_among_them_are_counted() {
+        let mut window = Window::new(48);
+        let mut gone = Vec::new();
+        for (nth, kind) in
+            [3, PERF_RECORD_SAMPLE, PERF_RECORD_SAMPLE, 3, PERF_RECORD_SAMPLE].into_iter().enumerate()
+        {
+            window.push(&record(kind, nth as u8), |old| gone.push(old[8]));
+        }
+        assert_eq!(gone, [0]);
+        let mut kept = Vec::new();
+        assert_eq!(window.take(|r| kept.push(r[8])), 1);
+        assert_eq!(kept, [2, 3, 4]);
+        assert_eq!(window.take(|_| panic!("it is empty")), 0);
+    }
+
+    #[test]
+    fn one_record_is_kept_however_large() {
+        let mut window = Window::new(4);
+        window.push(&record(3, 1), |_| panic!("nothing older"));
+        let mut kept = 0;
+        window.take(|_| kept += 1);
+        assert_eq!(kept, 1);
+    }
+}
