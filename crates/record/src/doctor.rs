@@ -210,8 +210,8 @@ fn off_cpu_tier() -> Check {
     let why = short(&error.to_string());
     let remedy = rights::of_bpf(&error, &rights::Rights::own());
     if points_on_a_cpu() {
-        let found = "tier B: the scheduler's tracepoints on all CPUs: exact times and wakers, stacks of 1000 switches a \
-                     second and CPU; about 2 µs a switch";
+        let found = "tier B: the scheduler's tracepoints on all CPUs: exact times unless records are lost, wakers, \
+                     stacks of up to 1000 switches a second of each thread; about 5 µs a switch";
         return Check::bad(NAME, Health::Partly, found, why, remedy);
     }
     let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_DUMMY, ..clock(true) };

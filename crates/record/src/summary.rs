@@ -298,8 +298,9 @@ impl std::fmt::Display for Notice {
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
             Self::ByTracepoints(why) => write!(
                 f,
-                "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact, each switch costs the \
-                 machine about 2 µs, and of each CPU's switches some 1000 a second have stacks: {why}"
+                "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact unless records are \
+                 lost, each switch costs the machine about 5 µs, and of each thread's switches up to 1000 a second have \
+                 stacks: {why}"
             ),
             Self::CpusWent(cpus) => {
                 let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
