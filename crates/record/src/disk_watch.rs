@@ -16,7 +16,6 @@ use perfdata::{Attr, Record};
 use crate::event::{EventSource, SystemSource, tracefs};
 use crate::opts::Watched;
 use crate::proc;
-use crate::sys::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::sys::{Counter, CounterPlace, Ring, SignalReader, Span};
 use crate::system;
 
@@ -71,8 +70,7 @@ impl DiskWatch {
 }
 
 fn watch(stop: &AtomicBool) -> Seen {
-    // Signals are for the recording, which blocks them in its own threads only.
-    let _blocked = SignalReader::new(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]);
+    let _blocked = SignalReader::leave_to_recording();
     let before = system::disk_requests();
     while system::disk_requests().saturating_sub(before) < WORTH_REQUESTS {
         if stop.load(Ordering::Relaxed) {

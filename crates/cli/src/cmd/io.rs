@@ -14,6 +14,7 @@ use profile::source::Want;
 use profile::view::io::{IoOpts, io};
 use record::opts::{RecordOpts, Watch};
 use record::summary::RunSummary;
+use record::sys::SignalReader;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -112,7 +113,10 @@ fn record_it(
     };
     let (sender, handed) = channel();
     opts.watch = Some(Watch(sender));
-    let printer = std::thread::spawn(move || trace::Live::new(whose, dev).run(&handed, &mut out::stdout()));
+    let printer = std::thread::spawn(move || {
+        let _blocked = SignalReader::leave_to_recording();
+        trace::Live::new(whose, dev).run(&handed, &mut out::stdout())
+    });
     let recorded = record::record(&opts);
     // The printer ends when the last sender is gone.
     drop(opts);

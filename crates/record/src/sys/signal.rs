@@ -51,6 +51,13 @@ impl SignalReader {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, before })
     }
 
+    /// For a thread that starts before a recording does: it leaves the signals that end recordings to those who read
+    /// them. Without, such a signal may be delivered to this thread, and that ends the process.
+    #[must_use]
+    pub fn leave_to_recording() -> Option<Self> {
+        Self::new(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]).ok()
+    }
+
     /// The next waiting signal, if any.
     pub fn next(&self) -> io::Result<Option<Signal>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
