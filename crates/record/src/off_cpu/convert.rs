@@ -151,13 +151,16 @@ impl Encoder {
                 out,
             );
         };
-        if sample.wait_weight_ns() > 0 {
+        let wait_weight_ns = not_negative(sample.wait_weight_ns());
+        if wait_weight_ns > 0 {
             let state = State::from_code(sample.kind() as u8);
-            put(state, sample.since_ns(), sample.wait_ns(), sample.wait_weight_ns(), out);
+            put(state, sample.since_ns(), not_negative(sample.wait_ns()), wait_weight_ns, out);
         }
-        if sample.runnable_weight_ns() > 0 {
-            let since = sample.time_ns().saturating_sub(sample.runnable_ns());
-            put(State::Runnable, since, sample.runnable_ns(), sample.runnable_weight_ns(), out);
+        let (runnable_ns, runnable_weight_ns) =
+            (not_negative(sample.runnable_ns()), not_negative(sample.runnable_weight_ns()));
+        if runnable_weight_ns > 0 {
+            let since = sample.time_ns().saturating_sub(runnable_ns);
+            put(State::Runnable, since, runnable_ns, runnable_weight_ns, out);
         }
     }
 
@@ -395,4 +398,9 @@ fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
         return (None, [0; 3]);
     }
     (u32::try_from(number).ok(), [word(regs, 0), word(regs, 1), word(regs, 2)])
+}
+/// A difference of two times; 0 if the second was before the first: two CPUs may read the clock a µs apart, and a
+/// thread may be woken by one while the other still puts it to sleep.
+fn not_negative(ns: u64) -> u64 {
+    if ns.cast_signed() < 0 { 0 } else { ns }
 }
