@@ -7,6 +7,7 @@
 mod annotate;
 mod chains;
 mod pt;
+mod pt_text;
 mod recordings;
 mod report;
 mod script;

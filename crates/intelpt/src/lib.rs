@@ -20,6 +20,7 @@ mod packets;
 mod ret_stack;
 mod time;
 mod tnt;
+mod words;
 
 pub use block::{BlockCache, Branch, Image, Missing};
 pub use encoder::encode;
@@ -29,3 +30,4 @@ pub use last_ip::LastIp;
 pub use packet::{Ip, Packet, PacketError};
 pub use packets::{Packets, find_psb, told_again};
 pub use time::{Time, TimeParams};
+pub use words::branch_word;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::Pair;
+use super::pt_text::{same_lines, same_packets};
 use crate::cargo::cargo;
 use crate::process;
 use crate::repo::Repo;
@@ -183,6 +184,8 @@ fn every_way(pair: &Pair, subject: &Subject, folder: &Path, printed: &str) -> Re
         let perf = pair.perf(&["script", "--itrace=cr", "--ns", FIELDS, "-i", &path])?;
         let perf = lists_of_perf(&perf.text());
         score += Score::of(equal(&format!("{what}, perf"), &truth, &perf));
+        score += Score::of(same_packets(pair, &what, &path)?);
+        score += Score::of(same_lines(pair, &what, &path)?);
         if subject.counts && way != "overflows" {
             score += Score::of(counted(pair, &what, &path, printed)?);
         }

@@ -72,7 +72,7 @@ fn hex(bytes: &[u8]) -> String {
     shown.join(" ") + if bytes.len() > SHOWN { " …" } else { "" }
 }
 
-/// A packet by the manual's name, with what it carries.
+/// A packet by the manual's name, with what it carries, as perf writes it (but for filler, which perf leaves out).
 fn text(packet: &Packet) -> String {
     match packet {
         Packet::Pad { count } => format!("PAD ×{count}"),
@@ -87,25 +87,25 @@ fn text(packet: &Packet) -> String {
         Packet::TipPge(ip) => format!("TIP.PGE {}", address(ip)),
         Packet::TipPgd(ip) => format!("TIP.PGD {}", address(ip)),
         Packet::Fup(ip) => format!("FUP {}", address(ip)),
-        Packet::Pip { cr3, non_root } => format!("PIP {cr3:#x} NR {}", u8::from(*non_root)),
+        Packet::Pip { cr3, non_root } => format!("PIP {cr3:#x} (NR={})", u8::from(*non_root)),
         Packet::Tsc(tsc) => format!("TSC {tsc:#x}"),
         Packet::Tma { ctc, fast } => format!("TMA CTC {ctc:#x} FC {fast:#x}"),
         Packet::Mtc(counter) => format!("MTC {counter:#x}"),
         Packet::Cyc(cycles) => format!("CYC {cycles:#x}"),
         Packet::Cbr(ratio) => format!("CBR {ratio:#x}"),
-        Packet::ModeExec { bits, interrupts } => format!("MODE.Exec {bits} IF {}", u8::from(*interrupts)),
+        Packet::ModeExec { bits, interrupts } => format!("MODE.Exec IF:{} {bits}", u8::from(*interrupts)),
         Packet::ModeTsx { in_tx, abort } => {
-            format!("MODE.TSX InTX {} Abort {}", u8::from(*in_tx), u8::from(*abort))
+            format!("MODE.TSX TXAbort:{} InTX:{}", u8::from(*abort), u8::from(*in_tx))
         }
         other => format!("{other:x?}"),
     }
 }
 
-/// The bits carried, and how many bytes they are.
+/// The bits carried.
 fn address(ip: &Ip) -> String {
     match Ip::payload_bytes(ip.ip_bytes) {
         Some(0) => "no ip".to_owned(),
-        Some(bytes) => format!("{:#x} ({bytes} bytes)", ip.payload),
+        Some(_) => format!("{:#x}", ip.payload),
         None => format!("reserved IPBytes {}", ip.ip_bytes),
     }
 }

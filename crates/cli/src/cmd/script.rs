@@ -1,5 +1,6 @@
 //! `tally script`: every sample as text, in perf script's form, or as JSON lines.
 
+mod branches;
 mod flags;
 mod per_event;
 mod perf_flags;
@@ -46,6 +47,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.header_only {
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(letters) = &args.itrace {
+        return branches::print(&args, &file, letters);
     }
     let callchains =
         !args.hide_call_graph && file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_CALLCHAIN));

@@ -149,7 +149,7 @@ impl Flow<'_, '_> {
         }
         .ok();
         self.set(Some(to), here);
-        let leaves = || here.is_none_or(|here| self.cache.block(here).unit != block.unit);
+        let leaves = || self.every || here.is_none_or(|here| self.cache.block(here).unit != block.unit);
         if let Some(what) = what.or_else(|| leaves().then_some(What::Jump)) {
             self.emit_branch(image, (what, &block), (to, here), sink);
         }

@@ -66,6 +66,8 @@ pub struct Flow<'a, 'c> {
     at: usize,
     instructions: u64,
     errors: Vec<FlowError>,
+    /// Jumps within their function are told, too.
+    every: bool,
 }
 
 impl<'a, 'c> Flow<'a, 'c> {
@@ -92,6 +94,7 @@ impl<'a, 'c> Flow<'a, 'c> {
             at: 0,
             instructions: 0,
             errors: Vec::new(),
+            every: false,
         }
     }
 
@@ -100,6 +103,13 @@ impl<'a, 'c> Flow<'a, 'c> {
     pub fn with_errata(mut self, errata: Errata) -> Self {
         self.errata = errata;
         self.packets.set_errata(errata);
+        self
+    }
+
+    /// Tells jumps within their function, too.
+    #[must_use]
+    pub const fn with_every_branch(mut self, every: bool) -> Self {
+        self.every = every;
         self
     }
 

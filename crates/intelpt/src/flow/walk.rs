@@ -71,7 +71,7 @@ impl Flow<'_, '_> {
                     let linked = if taken { block.target_id } else { block.next_id };
                     let next =
                         if linked == UNLINKED { self.link_conditional(image, id, taken)? } else { linked };
-                    if taken && self.cache.block(next).unit != unit {
+                    if taken && (self.cache.block(next).unit != unit || self.every) {
                         self.jumped(image, (id, next), sink);
                     }
                     id = next;
@@ -163,7 +163,8 @@ impl Flow<'_, '_> {
             return self.cache.after(image, id).map_err(|why| self.stuck(next, why));
         }
         let target = self.cache.taken(image, id);
-        let leaves = || target.map_or(true, |target| self.cache.block(target).unit != block.unit);
+        let leaves =
+            || self.every || target.map_or(true, |target| self.cache.block(target).unit != block.unit);
         if branch == Branch::Call || leaves() {
             // A call of the next instruction only reads the address: nothing returns from it.
             if branch == Branch::Call && to != next {

@@ -8,6 +8,7 @@ mod buffer;
 mod flow_replay;
 mod info;
 mod sideband;
+mod switch_samples;
 
 pub use buffer::Buffer;
 pub use flow_replay::{FlowReplay, Move};

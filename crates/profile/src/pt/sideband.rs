@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::Buffer;
 use super::info::{INTEL_PT, PtError, Setup};
+use super::switch_samples::{Switch, SwitchSamples};
 
 /// `PERF_AUX_FLAG_TRUNCATED`: the AUX area was full and tracing stopped.
 const AUX_TRUNCATED: u64 = 1;
@@ -59,6 +60,8 @@ pub struct Sideband<'a> {
     spaces: FxHashMap<i32, Spaces>,
     next_space: u32,
     process_of: FxHashMap<i32, i32>,
+    /// Each thread's names, and from when on.
+    names: FxHashMap<i32, Vec<(u64, String)>>,
 }
 
 impl<'a> Sideband<'a> {
@@ -76,10 +79,16 @@ impl<'a> Sideband<'a> {
             spaces: FxHashMap::default(),
             next_space: 1,
             process_of: FxHashMap::default(),
+            names: FxHashMap::default(),
         };
         let mut places: FxHashMap<u32, usize> = FxHashMap::default();
         let mut full: Vec<(Option<u32>, Option<i32>, u64)> = Vec::new();
+        let switches = SwitchSamples::new(file);
         file.visit(Order::Time, |item| {
+            if let Some(switch) = switches.of(item) {
+                side.switched(switch, item.time_ns().unwrap_or(0));
+                return ControlFlow::Continue(());
+            }
             match &item.record {
                 Record::Auxtrace(aux) => {
                     let at = *places.entry(aux.idx).or_insert(side.buffers.len());
@@ -150,6 +159,8 @@ impl<'a> Sideband<'a> {
             Record::Fork(fork) => {
                 let (pid, tid, parent) = (fork.pid as i32, fork.tid as i32, fork.ppid as i32);
                 self.process_of.insert(tid, pid);
+                let name = self.name_of(fork.ptid as i32, time_ns).unwrap_or_default().to_owned();
+                self.names.entry(tid).or_default().push((time_ns, name));
                 if pid != parent
                     && let Some(spaces) = self.spaces.get(&parent).cloned()
                 {
@@ -158,6 +169,8 @@ impl<'a> Sideband<'a> {
             }
             Record::Comm(comm) => {
                 self.process_of.insert(comm.tid as i32, comm.pid as i32);
+                let name = String::from_utf8_lossy(comm.comm).into_owned();
+                self.names.entry(comm.tid as i32).or_default().push((time_ns, name));
                 if comm.exec {
                     self.replaced(comm.pid as i32, time_ns);
                 }
@@ -172,12 +185,24 @@ impl<'a> Sideband<'a> {
                     self.out_since.insert(tid, time_ns);
                 } else {
                     self.came_in(item.cpu(), time_ns, (pid, tid));
-                    if let Some(from_ns) = self.out_since.remove(&tid) {
-                        self.off.entry(tid).or_default().push(OffCpu { from_ns, to_ns: time_ns });
-                    }
+                    self.was_off(tid, time_ns);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// One thread left a CPU, another came.
+    fn switched(&mut self, switch: Switch, time_ns: u64) {
+        self.out_since.insert(switch.prev, time_ns);
+        self.came_in(switch.cpu, time_ns, (self.process_of(switch.next), switch.next));
+        self.was_off(switch.next, time_ns);
+    }
+
+    /// A thread is back on a CPU.
+    fn was_off(&mut self, tid: i32, time_ns: u64) {
+        if let Some(from_ns) = self.out_since.remove(&tid) {
+            self.off.entry(tid).or_default().push(OffCpu { from_ns, to_ns: time_ns });
         }
     }
 
@@ -248,6 +273,20 @@ impl<'a> Sideband<'a> {
         Some((entry.pid, entry.tid))
     }
 
+    /// A thread's name at a time.
+    #[must_use]
+    pub fn name_of(&self, tid: i32, time_ns: u64) -> Option<&str> {
+        let names = self.names.get(&tid)?;
+        let after = names.partition_point(|(from_ns, _)| *from_ns <= time_ns);
+        Some(names.get(after.saturating_sub(1))?.1.as_str())
+    }
+
+    /// The process of a thread.
+    #[must_use]
+    pub fn process_of(&self, tid: i32) -> i32 {
+        self.process_of.get(&tid).copied().unwrap_or(tid)
+    }
+
     /// The space number and code mappings of a process at a time.
     #[must_use]
     pub fn code(&self, pid: i32, time_ns: u64) -> Option<(u32, &[CodeMapping])> {
@@ -277,5 +316,78 @@ impl<'a> Sideband<'a> {
             .take_while(|off| off.from_ns < to_ns)
             .map(|off| off.to_ns.min(to_ns).saturating_sub(off.from_ns.max(from_ns)))
             .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perfdata::abi::{
+        PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+        PERF_TYPE_TRACEPOINT,
+    };
+    use perfdata::file::tracing::TracingData;
+    use perfdata::record::{Auxtrace, AuxtraceInfo};
+    use perfdata::{Attr, AttrFlags, Event, Features, Sample, SampleId, U64s, Writer, WriterOpts};
+    use std::io::Cursor;
+
+    /// A recording of one CPU whose switches are samples of the tracepoint: (time, prev, next).
+    fn recording(switches: &[(u64, i32, i32)]) -> Vec<u8> {
+        const BITS: u64 =
+            PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW | PERF_SAMPLE_IDENTIFIER;
+        let flags = AttrFlags(0).with(AttrFlags::SAMPLE_ID_ALL);
+        let attr = Attr { sample_type: BITS, flags, ..Attr::default() };
+        let events = [(10, 1, "intel_pt//u"), (PERF_TYPE_TRACEPOINT, 316, "sched:sched_switch")];
+        let events = events.iter().enumerate().map(|(n, (type_, config, name))| Event {
+            attr: Attr { type_: *type_, config: *config, ..attr },
+            ids: vec![n as u64 + 1],
+            name: (*name).to_owned(),
+        });
+        let mut bytes = Cursor::new(Vec::new());
+        let opts = WriterOpts { events: events.collect(), ..WriterOpts::default() };
+        let mut writer = Writer::file(&mut bytes, opts).expect("memory");
+        let words = [10, 31, 858_993_459, 0, 1, 0x400, 0x800, 1, 0, 1, 0x200, 0x3c000, 200, 2, 2, 25, 0];
+        let info = Record::AuxtraceInfo(AuxtraceInfo { type_: INTEL_PT, private: U64s::from(&words[..]) });
+        writer.write_record(0, &info, &SampleId::default()).expect("memory");
+        for (time_ns, prev, next) in switches {
+            let raw = [&316u32.to_ne_bytes()[..], &[0; 4], &prev.to_ne_bytes(), &next.to_ne_bytes()].concat();
+            let sample = Sample {
+                identifier: Some(2),
+                pid_tid: Some((prev.cast_unsigned(), prev.cast_unsigned())),
+                time_ns: Some(*time_ns),
+                cpu: Some(0),
+                raw: Some(&raw),
+                ..Sample::default()
+            };
+            writer.write_record(1, &Record::Sample(sample), &SampleId::default()).expect("memory");
+        }
+        let nobody = u32::MAX;
+        let aux = Auxtrace { offset: 0, reference: 0, idx: 0, tid: nobody, cpu: 0, size: 8, data: &[0; 8] };
+        writer.write_auxtrace(&aux).expect("memory");
+        let format = "name: sched_switch\nID: 316\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+            \tfield:pid_t prev_pid;\toffset:8;\tsize:4;\tsigned:1;\n\
+            \tfield:pid_t next_pid;\toffset:12;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
+        let tracing = TracingData {
+            version: "0.6".to_owned(),
+            long_size: 8,
+            page_size: 4096,
+            formats: vec![("sched".to_owned(), format.as_bytes().to_vec())],
+            ..TracingData::default()
+        };
+        let features = Features { tracing_data: Some(tracing), ..Features::default() };
+        writer.finish(&features, &[]).expect("memory");
+        bytes.into_inner()
+    }
+
+    #[test]
+    fn switches_told_by_the_tracepoint_say_who_runs_and_who_waits() {
+        let bytes = recording(&[(100, 0, 7), (200, 7, 8), (350, 8, 7), (400, 7, 0)]);
+        let file = PerfData::open(&bytes).expect("just written");
+        let side = Sideband::read(&file).expect("it has a trace");
+        let runs = |time_ns| side.running(0, time_ns).map(|(_, tid)| tid);
+        assert_eq!([150, 250, 360, 500].map(runs), [Some(7), Some(8), Some(7), Some(0)]);
+        assert_eq!(side.off_cpu_ns(7, 0, 1000), 150);
+        assert_eq!(side.off_cpu_ns(7, 300, 1000), 50);
     }
 }

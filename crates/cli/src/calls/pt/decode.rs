@@ -12,6 +12,8 @@ use profile::pt::Sideband;
 pub struct Stretch<E> {
     /// The thread; −1 when nothing tells.
     pub tid: i32,
+    /// The buffer it comes from.
+    pub buffer: usize,
     /// When the first was, ns.
     pub start_ns: u64,
     /// They.
@@ -39,6 +41,8 @@ pub struct Decoder<'t, 'a, E> {
     caches: Mutex<Vec<BlockCache>>,
     /// Vectors used before: memory already at hand.
     used: Mutex<Vec<Vec<E>>>,
+    /// Jumps within their function are told, too.
+    every: bool,
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -48,7 +52,13 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
     /// Of a recording.
     pub fn new(code: &'t Code, side: &'t Sideband<'a>) -> Self {
-        Self { code, side, caches: Mutex::default(), used: Mutex::default() }
+        Self { code, side, caches: Mutex::default(), used: Mutex::default(), every: false }
+    }
+
+    /// Tells jumps within their function, too.
+    pub fn with_every_branch(mut self, every: bool) -> Self {
+        self.every = every;
+        self
     }
 
     /// The events of a stretch were taken: their memory may be used again.
@@ -75,6 +85,7 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
         };
         let setup = &self.side.setup;
         let mut flow = Flow::new(&bytes, 0, setup.time, &mut cache).with_errata(setup.errata);
+        flow = flow.with_every_branch(self.every);
         flow.run(&image, bytes.len(), &mut |event| self.take(&image, event, &mut decoded));
         decoded.instructions = flow.instructions();
         decoded.at_end = flow.standing_at();
@@ -109,7 +120,7 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
         if decoded.stretches.last().is_none_or(|last| last.tid != tid) {
             let events = locked(&self.used).pop().unwrap_or_default();
             let start_ns = self.side.setup.clock.ns_at(event.tsc.unwrap_or(0));
-            decoded.stretches.push(Stretch { tid, start_ns, events });
+            decoded.stretches.push(Stretch { tid, buffer: image.buffer(), start_ns, events });
         }
         if let Some(stretch) = decoded.stretches.last_mut() {
             stretch.events.push(event.into());

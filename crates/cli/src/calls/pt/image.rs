@@ -98,6 +98,26 @@ impl Code {
         self.by_name.get(&(mapping.name.clone(), mapping.build_id.clone())).copied()
     }
 
+    /// The file's name, the symbol with its start, and the code at an address of a process at a time, as far as they
+    /// can be had.
+    pub fn at<'c>(&'c self, mappings: &'c [CodeMapping], ip: u64) -> At<'c> {
+        let Some(mapping) = mappings.iter().find(|mapping| ip.wrapping_sub(mapping.start) < mapping.bytes)
+        else {
+            return At::default();
+        };
+        let file = self.file_of(mapping).and_then(|number| self.files.get(number as usize));
+        let loaded = file.and_then(|file| file.loaded.as_ref().ok());
+        let svma = loaded.and_then(|loaded| loaded.svma_of(FileOffset(ip - mapping.start + mapping.offset)));
+        let symbol = loaded.zip(svma).and_then(|(loaded, svma)| loaded.symbol(svma).ok());
+        let symbol = symbol.zip(svma).map(|(symbol, svma)| (symbol.name, svma.0 - symbol.start.0));
+        let object = loaded.and_then(|loaded| loaded.object());
+        let code = object.zip(svma).and_then(|(object, svma)| {
+            const LONGEST: usize = 15;
+            (1..=LONGEST).rev().find_map(|bytes| object.bytes_at(svma, bytes))
+        });
+        At { file: Some(&mapping.name), symbol, code: code.unwrap_or_default() }
+    }
+
     /// The functions met, once all is decoded, numbered by name; and the new number of each old one.
     #[must_use]
     pub fn into_functions(self) -> (Functions, Vec<FunctionId>) {
@@ -151,6 +171,17 @@ impl Code {
     }
 }
 
+/// What is at an address.
+#[derive(Clone, Copy, Default)]
+pub struct At<'c> {
+    /// The mapping's name.
+    pub file: Option<&'c str>,
+    /// The symbol, and how far behind its start, in bytes.
+    pub symbol: Option<(&'c str, u64)>,
+    /// Bytes of code: an instruction, if there are as many.
+    pub code: &'c [u8],
+}
+
 /// A function's name without the marks of the parts that compilers move elsewhere.
 fn whole(name: &str) -> &str {
     name.strip_suffix(" [clone .cold]").or_else(|| name.strip_suffix(".cold")).unwrap_or(name)
@@ -181,6 +212,12 @@ impl<'a> RunningImage<'a> {
             last: RefCell::new(None),
             last_unit: RefCell::new(None),
         }
+    }
+
+    /// The number of the buffer it is for.
+    #[must_use]
+    pub fn buffer(&self) -> usize {
+        self.buffer
     }
 
     /// The (process, thread) that runs.

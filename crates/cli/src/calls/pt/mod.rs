@@ -7,6 +7,7 @@
 mod decode;
 mod filter;
 mod image;
+pub mod lines;
 mod pieces;
 mod stream;
 mod threads;
@@ -229,6 +230,32 @@ impl<'a> Trace<'a> {
                     let ns = event.tsc.map_or(0, |tsc| self.side.setup.clock.ns_at(tsc));
                     write_branch(out, (stretch.tid, ns), event)
                 });
+                if result.is_err() {
+                    return Err(());
+                }
+                decoder.recycle(stretch.events);
+            }
+            Ok(())
+        });
+        result
+    }
+}
+
+impl Trace<'_> {
+    /// Writes branches as `perf script --itrace` does.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_lines(&self, out: &mut (impl Write + Send), wanted: &lines::Wanted) -> io::Result<()> {
+        let (pieces, _) = pieces::cut(&self.side);
+        let decoder: Decoder<'_, '_, Whole> = Decoder::new(&self.code, &self.side);
+        let decoder = decoder.with_every_branch(wanted.kinds.every());
+        let mut lines = lines::Lines::new(&self.code, &self.side, wanted);
+        let mut result = Ok(());
+        stream::run(&decoder, &pieces, |stretches| {
+            for stretch in stretches {
+                let place = (stretch.tid, stretch.buffer);
+                result = stretch.events.iter().try_for_each(|Whole(event)| lines.write(out, place, event));
                 if result.is_err() {
                     return Err(());
                 }

@@ -1,0 +1,28 @@
+//! `tally script --itrace`: the branches of a processor's trace.
+
+use super::flags::Args;
+use crate::calls::pt::Trace;
+use crate::calls::pt::lines::Wanted;
+use crate::cmd::report::values::{parse_cpus, parse_time};
+use anyhow::{Context, ensure};
+use perfdata::PerfData;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+/// Prints those that the letters choose.
+///
+/// # Errors
+/// If letters or fields are unknown, the file holds no such trace, or writing fails.
+pub fn print(args: &Args, file: &PerfData<'_>, letters: &str) -> anyhow::Result<ExitCode> {
+    ensure!(!args.json, "--json and --itrace exclude each other");
+    let mut wanted = Wanted::new(letters, &args.fields, args.ns)?;
+    wanted.name_width = file.events().iter().map(|event| event.name.len()).max().unwrap_or(0);
+    (wanted.pids, wanted.tids, wanted.comms) = (args.pid.clone(), args.tid.clone(), args.comms.clone());
+    wanted.cpus = args.cpu.as_deref().map(parse_cpus).transpose()?;
+    wanted.times = args.time.as_deref().map(parse_time).transpose()?;
+    let trace = Trace::open(file).with_context(|| args.input.display().to_string())?;
+    let mut out = BufWriter::with_capacity(64 * 1024, std::io::stdout());
+    trace.write_lines(&mut out, &wanted)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
