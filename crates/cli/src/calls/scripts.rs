@@ -71,5 +71,10 @@ fn chosen(args: &Args, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
         bail!("{name} is passed over without -P");
     }
     let wish = probes::wish(args, Some(program))?;
-    Ok((Chosen::from(&sources(args, Some(program), &wish)?, &wish)?, wish.exits))
+    let chosen = Chosen::from(&sources(args, Some(program), &wish)?, &wish)?;
+    // The program comes first among the files. A library's functions are meant in what the script is to become.
+    if SHELLS.contains(&&*name) && !chosen.functions.iter().any(|function| function.object == 0) {
+        bail!("{name} has no function that is meant");
+    }
+    Ok((chosen, wish.exits))
 }
