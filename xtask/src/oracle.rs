@@ -6,6 +6,7 @@
 
 mod annotate;
 mod chains;
+mod collapse;
 mod pt;
 mod pt_text;
 mod recordings;
@@ -111,6 +112,9 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
         }
         println!("{command}: {part}");
         score += part;
+    }
+    if filter.is_none_or(|f| f == "collapse") {
+        score += collapse::compare(&pair, &cases)?;
     }
     if pair.knows("calls") && filter.is_none() {
         score += pt::compare(repo, &pair)?;

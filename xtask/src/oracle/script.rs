@@ -84,7 +84,7 @@ fn without_kernel_names(text: &str) -> String {
 
 /// Tally's text without the frames of samples for which perf prints only the head line although the recording holds
 /// their chain: perf 6.1 does so now and then in Rust programs with inlined code. Says how many there were.
-fn without_what_perf_drops(name: &str, perf: &str, tally: &str) -> String {
+pub fn without_what_perf_drops(name: &str, perf: &str, tally: &str) -> String {
     let (of_perf, of_tally): (Vec<&str>, Vec<&str>) =
         (perf.split("\n\n").collect(), tally.split("\n\n").collect());
     if of_perf.len() != of_tally.len() {
@@ -108,22 +108,34 @@ fn without_what_perf_drops(name: &str, perf: &str, tally: &str) -> String {
     kept.join("\n\n")
 }
 
+/// A frame that perf has no symbol for, or that of a return address which is already the next function's first byte.
+fn is_excused(perf: &str, tally: &str) -> bool {
+    let parts = |line: &str| -> Option<(String, String, String)> {
+        let (address, rest) = line.trim_start().split_once(' ')?;
+        let (symbol, dso) = rest.rsplit_once(" (")?;
+        Some((address.to_owned(), symbol.to_owned(), dso.to_owned()))
+    };
+    let (Some(a), Some(b)) = (parts(perf), parts(tally)) else { return false };
+    a.0 == b.0 && a.2 == b.2 && (a.1 == "[unknown]" || a.1.ends_with("+0x0"))
+}
+
+/// perf's text with tally's names of the frames in which they may differ.
+pub fn with_excused_names(perf: &str, tally: &str) -> String {
+    let mut of_tally = tally.lines();
+    let line = |line: &str| match of_tally.next() {
+        Some(other) if is_excused(line, other) => format!("{other}\n"),
+        _ => format!("{line}\n"),
+    };
+    perf.lines().map(line).collect()
+}
+
 /// Equal, line by line, but for symbols that perf has not, or looked up at a return address that is already the next
 /// function's first byte (`+0x0`). Says how many there were.
 fn same_but_named(name: &str, perf: &str, tally: &str) -> bool {
     let mut excused = 0;
-    let excuse = |perf: &str, tally: &str| {
-        let parts = |line: &str| -> Option<(String, String, String)> {
-            let (address, rest) = line.trim_start().split_once(' ')?;
-            let (symbol, dso) = rest.rsplit_once(" (")?;
-            Some((address.to_owned(), symbol.to_owned(), dso.to_owned()))
-        };
-        let (Some(a), Some(b)) = (parts(perf), parts(tally)) else { return false };
-        a.0 == b.0 && a.2 == b.2 && (a.1 == "[unknown]" || a.1.ends_with("+0x0"))
-    };
     let same = perf.lines().count() == tally.lines().count()
         && perf.lines().zip(tally.lines()).all(|(a, b)| {
-            let excused_here = a != b && excuse(a, b);
+            let excused_here = a != b && is_excused(a, b);
             excused += usize::from(excused_here);
             a == b || excused_here
         });
