@@ -1,5 +1,10 @@
 //! `tally calls` on programs that count their own calls: every way of instrumenting gives exactly their counts.
 
+#[path = "calls/imports.rs"]
+mod imports;
+#[path = "calls/values.rs"]
+mod values;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,8 +64,11 @@ fn build(source: &str, name: &str, compiler: &str, flags: &[&str]) -> Option<Pat
     }
 }
 
+/// Runs where the programs lie: those built with -pg leave a file.
 fn tally() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_tally"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
+    command.current_dir(root().join("target/tmp"));
+    command
 }
 
 /// Lines `name count` or, from the report, the function's row.
@@ -90,8 +98,11 @@ fn counts_of_report(text: &str) -> BTreeMap<String, u64> {
 fn record(program: &Path, options: &[&str]) -> (BTreeMap<String, u64>, BTreeMap<String, u64>, String) {
     let folder = program.with_extension("calls");
     let mut command = tally();
-    command.args(["calls", "record", "-o"]).arg(&folder).args(options).arg("--").arg(program);
-    let ran = command.output().expect("tally starts");
+    command.args(["calls", "record", "-o"]).arg(&folder).args(options);
+    if !options.contains(&"--libcall") {
+        command.arg("--no-libcall");
+    }
+    let ran = command.arg("--").arg(program).output().expect("tally starts");
     assert!(ran.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&ran.stderr));
     let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
     let report = tally().args(["calls", "report", "-i"]).arg(&folder).output().expect("tally starts");
@@ -186,7 +197,8 @@ fn a_flight_recorder_keeps_the_last_calls_in_the_space_given() {
 fn time_asleep_is_off_the_cpu_and_time_awake_on_it() {
     let Some(program) = build("split.c", "split", "gcc", &["-O1", "-finstrument-functions"]) else { return };
     let folder = program.with_extension("calls");
-    let ran = tally().args(["calls", "record", "-o"]).arg(&folder).arg("--").arg(&program).output();
+    let ran =
+        tally().args(["calls", "record", "--no-libcall", "-o"]).arg(&folder).arg("--").arg(&program).output();
     assert!(ran.expect("tally starts").status.success());
     if !folder.join("switches.data").is_file() {
         return println!("skipped: context switches can't be recorded here");

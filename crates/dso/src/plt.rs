@@ -7,7 +7,7 @@
 use object::Endianness;
 use object::elf;
 use object::read::elf::{ElfFile, FileHeader, Rel, Rela, SectionHeader};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Machine, ObjectFile, Section, Svma};
 
@@ -39,6 +39,58 @@ pub fn stubs(object: &ObjectFile) -> Vec<Stub> {
         .filter(|s| matches!(s.name.as_str(), ".plt" | ".plt.sec" | ".plt.got"))
         .flat_map(of)
         .collect()
+}
+
+/// A function that the file calls through a slot of its table, filled at the load or at the first call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// The slot.
+    pub slot: Svma,
+    /// The function's name, without a version.
+    pub name: String,
+}
+
+/// Names of all symbols that the file's relocations refer to: what it needs of others, and of itself by name.
+pub fn referenced(object: &ObjectFile) -> FxHashSet<String> {
+    let slots = match object::File::parse(&**object.bytes()) {
+        Ok(object::File::Elf64(file)) => slots(&file),
+        Ok(object::File::Elf32(file)) => slots(&file),
+        _ => Slots::default(),
+    };
+    let name = |name: String| name.strip_suffix("@plt").unwrap_or(&name).to_owned();
+    slots.into_values().map(name).collect()
+}
+
+/// The functions an x86-64 or aarch64 file imports by jump slots, in the order of their relocations.
+pub fn imports(object: &ObjectFile) -> Vec<Import> {
+    match object::File::parse(&**object.bytes()) {
+        Ok(object::File::Elf64(file)) => imports_of(&file, object.machine()),
+        _ => Vec::new(),
+    }
+}
+
+fn imports_of<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>, machine: Machine) -> Vec<Import> {
+    let jump_slot = match machine {
+        Machine::X86_64 => elf::R_X86_64_JUMP_SLOT,
+        Machine::Aarch64 => elf::R_AARCH64_JUMP_SLOT,
+        _ => return Vec::new(),
+    };
+    let (endian, data) = (file.endian(), file.data());
+    let sections = file.elf_section_table();
+    let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return Vec::new() };
+    let mut found = Vec::new();
+    for section in sections.iter() {
+        let Ok(Some((relocations, _))) = section.rela(endian, data) else { continue };
+        for relocation in relocations.iter().filter(|r| r.r_type(endian, false) == jump_slot) {
+            let symbol = symbols.symbol(object::SymbolIndex(relocation.r_sym(endian, false) as usize));
+            let name = symbol.ok().and_then(|symbol| symbols.symbol_name(endian, symbol).ok());
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                let name = String::from_utf8_lossy(name).into_owned();
+                found.push(Import { slot: Svma(relocation.r_offset(endian).into()), name });
+            }
+        }
+    }
+    found
 }
 
 /// GOT slot address → function name.

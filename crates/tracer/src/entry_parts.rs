@@ -256,6 +256,9 @@ macro_rules! return_hook {
             "and rsp, -16\n",
             "movups [rsp], xmm0\n",
             "movups [rsp + 16], xmm1\n",
+            "mov [rsp + 32], r8\n",
+            "mov [rsp + 40], r9\n",
+            "mov rdx, rsp\n",
             "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
             "add rdi, fs:[0]\n",
             "call tally_slow_exit\n",
@@ -319,6 +322,69 @@ macro_rules! slow_entry {
             "pop r8\n",
             "pop rsi\n",
             "pop rdi\n",
+        )
+    };
+}
+
+/// All registers that may hold arguments become a `values::Registers` at rsp; rbx is then what rsp was, and the
+/// stub's site was in r11. `$slot` puts the return address's place into rax.
+macro_rules! save_registers {
+    ($slot:literal) => {
+        concat!(
+            "push rbx\n",
+            "mov rbx, rsp\n",
+            "sub rsp, 208\n",
+            "and rsp, -16\n",
+            "mov [rsp], rdi\n",
+            "mov [rsp + 8], rsi\n",
+            "mov [rsp + 16], rdx\n",
+            "mov [rsp + 24], rcx\n",
+            "mov [rsp + 32], r8\n",
+            "mov [rsp + 40], r9\n",
+            "mov [rsp + 56], r11\n",
+            "mov [rsp + 64], rax\n",
+            "mov [rsp + 72], r10\n",
+            $slot,
+            "mov [rsp + 48], rax\n",
+            "movups [rsp + 80], xmm0\n",
+            "movups [rsp + 96], xmm1\n",
+            "movups [rsp + 112], xmm2\n",
+            "movups [rsp + 128], xmm3\n",
+            "movups [rsp + 144], xmm4\n",
+            "movups [rsp + 160], xmm5\n",
+            "movups [rsp + 176], xmm6\n",
+            "movups [rsp + 192], xmm7\n",
+            "mov rsi, rsp\n",
+            "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
+            "add rdi, fs:[0]\n",
+        )
+    };
+}
+
+/// Takes them back, and leaves the flags as they are; r11 is the site's target.
+macro_rules! restore_registers {
+    () => {
+        concat!(
+            "mov rdi, [rsp]\n",
+            "mov rsi, [rsp + 8]\n",
+            "mov rdx, [rsp + 16]\n",
+            "mov rcx, [rsp + 24]\n",
+            "mov r8, [rsp + 32]\n",
+            "mov r9, [rsp + 40]\n",
+            "mov r11, [rsp + 56]\n",
+            "mov rax, [rsp + 64]\n",
+            "mov r10, [rsp + 72]\n",
+            "movups xmm0, [rsp + 80]\n",
+            "movups xmm1, [rsp + 96]\n",
+            "movups xmm2, [rsp + 112]\n",
+            "movups xmm3, [rsp + 128]\n",
+            "movups xmm4, [rsp + 144]\n",
+            "movups xmm5, [rsp + 160]\n",
+            "movups xmm6, [rsp + 176]\n",
+            "movups xmm7, [rsp + 192]\n",
+            "mov r11, [r11]\n",
+            "mov rsp, rbx\n",
+            "pop rbx\n",
         )
     };
 }

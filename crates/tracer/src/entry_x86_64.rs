@@ -17,10 +17,13 @@
 
 use core::arch::{asm, global_asm, naked_asm};
 
-use crate::buffer::{Frame, Thread};
+use crate::frame::Frame;
+use crate::site::Site;
+use crate::thread::Thread;
+use crate::values::{Registers, Results};
 
 /// What the assembly sets aside.
-const THREAD_BYTES: usize = 256;
+const THREAD_BYTES: usize = 768;
 const _: () = assert!(core::mem::offset_of!(Thread, pos) == 0);
 const _: () = assert!(core::mem::offset_of!(Thread, end) == 8);
 const _: () = assert!(core::mem::offset_of!(Thread, top) == 16);
@@ -34,6 +37,11 @@ const _: () = assert!(size_of::<Thread>() <= THREAD_BYTES);
 const _: () = assert!(core::mem::offset_of!(Frame, back) == 0 && core::mem::offset_of!(Frame, slot) == 8);
 const _: () = assert!(core::mem::offset_of!(Frame, at) == 16 && core::mem::offset_of!(Frame, before) == 24);
 const _: () = assert!(size_of::<Frame>() == 32);
+const _: () = assert!(core::mem::offset_of!(Site, target) == 0 && core::mem::offset_of!(Site, addr) == 8);
+const _: () =
+    assert!(core::mem::offset_of!(Registers, slot) == 48 && core::mem::offset_of!(Registers, site) == 56);
+const _: () = assert!(core::mem::offset_of!(Registers, vector) == 80 && size_of::<Registers>() == 208);
+const _: () = assert!(core::mem::offset_of!(Results, general) == 32);
 
 // This thread's state, and what mcount and __fentry__ calls go on to.
 global_asm!(
@@ -43,9 +51,9 @@ global_asm!(
     .globl tally_thread
     .hidden tally_thread
     .type tally_thread, @object
-    .size tally_thread, 256
+    .size tally_thread, 768
 tally_thread:
-    .zero 256
+    .zero 768
 
     .text
     .p2align 5
@@ -103,6 +111,8 @@ tally_sled:
     pop rdx
     pop rcx
     pop rax
+    .hidden tally_sled_call
+    .globl tally_sled_call
 tally_sled_call:
     add rsp, 8
     call r11
@@ -131,30 +141,76 @@ tally_sled_end:
 "#,
 );
 
-/// Where the stub of a sled with a rule goes: always to the slow half, which is told the rule.
-macro_rules! ruled_sled {
-    ($name:literal, $sled:literal) => {
-        global_asm!(
-            concat!(".text\n.globl ", $name, "\n.hidden ", $name, "\n", $name, ":\n"),
-            "push rax",
-            "push rcx",
-            "push rdx",
-            "push r10",
-            "push r9",
-            "mov rcx, r11",
-            "push r11",
-            "lea r10, [rsp + 48]",
-            slow_entry!($sled),
-            "jmp tally_sled_end",
-        );
-    };
-}
+// Where the stub of an imported function goes: r11 is its site, which holds the function (first of all perhaps the
+// loader's way of finding it) and the address that stands for it.
+global_asm!(
+    r#"
+    .text
+    .p2align 5
+    .globl tally_import
+    .hidden tally_import
+    .type tally_import, @function
+tally_import:
+    push rax
+    push rcx
+    push rdx
+    push r10
+    push r9
+    mov rcx, [r11 + 8]
+    push r11
+    lea r10, [rsp + 48]
+"#,
+    open_call!("tally_import_slow", "tally_import_tail", "", "mov rax, [r10]\n"),
+    r#"
+    pop r11
+    pop r9
+    pop r10
+    pop rdx
+    pop rcx
+    pop rax
+    mov r11, [r11]
+    jmp tally_sled_call
+tally_import_slow:
+"#,
+    slow_entry!("1"),
+    r#"
+    jmp tally_import_end
+tally_import_tail:
+"#,
+    tail_call!("tally_import_slow"),
+    r#"
+    cmp eax, eax
+tally_import_end:
+    pop r11
+    pop r9
+    pop r10
+    pop rdx
+    pop rcx
+    pop rax
+    mov r11, [r11]
+    jnz tally_sled_call
+    jmp r11
+"#,
+);
 
-// Bit 0: a sled; bits 1 to 4: `layout::SLED_NOT`, `_ONLY`, `_START`, `_STOP`.
-ruled_sled!("tally_sled_not", "3");
-ruled_sled!("tally_sled_only", "5");
-ruled_sled!("tally_sled_start", "9");
-ruled_sled!("tally_sled_stop", "17");
+// Where the stub of a function with a rule goes, r11 being its site: always to the slow half, with all registers.
+global_asm!(
+    ".text\n.globl tally_site\n.hidden tally_site\ntally_site:\n",
+    save_registers!("lea rax, [rbx + 8]\n"),
+    "mov edx, 1\n",
+    "call tally_slow_site\n",
+    "test eax, eax\n",
+    restore_registers!(),
+    "jnz tally_sled_call\n",
+    "jmp r11\n",
+    // The same for a call of mcount: the return address stands above the saved rbp, and the way on is back.
+    ".globl tally_site_called\n.hidden tally_site_called\ntally_site_called:\n",
+    save_registers!("lea rax, [rbp + 8]\n"),
+    "xor edx, edx\n",
+    "call tally_slow_site\n",
+    restore_registers!(),
+    "ret\n",
+);
 
 global_asm!(
     r#"
@@ -168,10 +224,9 @@ rust_eh_personality:
 unsafe extern "C" {
     fn tally_return();
     fn tally_sled();
-    fn tally_sled_not();
-    fn tally_sled_only();
-    fn tally_sled_start();
-    fn tally_sled_stop();
+    fn tally_import();
+    fn tally_site();
+    fn tally_site_called();
     fn tally_sled_return();
 }
 
@@ -264,18 +319,90 @@ macro_rules! before_unwinding {
 }
 
 before_unwinding!(_Unwind_RaiseException, "0");
-before_unwinding!(_Unwind_Resume_or_Rethrow, "1");
-before_unwinding!(_Unwind_ForcedUnwind, "2");
-before_unwinding!(pthread_exit, "3");
-before_unwinding!(longjmp, "4");
-before_unwinding!(_longjmp, "5");
-before_unwinding!(siglongjmp, "6");
-before_unwinding!(__longjmp_chk, "7");
+before_unwinding!(_Unwind_Resume, "1");
+before_unwinding!(_Unwind_Resume_or_Rethrow, "2");
+before_unwinding!(_Unwind_ForcedUnwind, "3");
+before_unwinding!(pthread_exit, "4");
+before_unwinding!(longjmp, "5");
+before_unwinding!(_longjmp, "6");
+before_unwinding!(siglongjmp, "7");
+before_unwinding!(__longjmp_chk, "8");
 
-/// Where stubs of sleds go, the function's body in r11: without a rule, and for each of `layout::SLED_NOT`,
-/// `_ONLY`, `_START`, `_STOP`.
-pub fn sled_addresses() -> [u64; 5] {
-    [tally_sled, tally_sled_not, tally_sled_only, tally_sled_start, tally_sled_stop]
+/// Goes on to the real one from a place in the caller's object (see `tally_before_dlopen`), then looks what was loaded.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen() {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "mov rdi, [rsp + 24]",
+        "call tally_before_dlopen",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "xor ecx, ecx",
+        "rdsspq rcx",
+        "test rcx, rcx",
+        "jnz 2f",
+        "test rax, rax",
+        "jz 2f",
+        "lea rcx, [rip + 3f]",
+        "push rcx",
+        "push rax",
+        "jmp rdx",
+        "2:",
+        "sub rsp, 8",
+        "call rdx",
+        "add rsp, 8",
+        "3:",
+        "push rax",
+        "call tally_after_dlopen",
+        "pop rax",
+        "ret",
+    )
+}
+
+/// A function of up to seven arguments that may restrict system calls: looked at, then gone on to.
+macro_rules! before_system_call {
+    ($name:ident, $number:literal) => {
+        #[doc = "Looks whether system calls are to be restricted, then goes on to the real function of this name."]
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            naked_asm!(
+                "push rax",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "push r9",
+                "mov rdx, rsi",
+                "mov rsi, rdi",
+                concat!("mov edi, ", $number),
+                "call tally_before_system_call",
+                "mov r11, rax",
+                "pop r9",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "pop rax",
+                "jmp r11"
+            )
+        }
+    };
+}
+
+before_system_call!(prctl, "0");
+before_system_call!(syscall, "1");
+
+/// Where stubs go: of sleds (the function's body in r11), of imported functions, of functions with rules, of calls of
+/// `mcount` with rules (the site in r11).
+pub fn stub_targets() -> [u64; 4] {
+    [tally_sled, tally_import, tally_site, tally_site_called]
         .map(|function: unsafe extern "C" fn()| function as *const () as u64)
 }
 

@@ -2,9 +2,10 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use crate::buffer::Thread;
 use crate::entry_x86_64 as entry;
-use crate::layout;
+use crate::site::Site;
+use crate::thread::Thread;
+use crate::values::{Registers, Results};
 
 /// What a hooked return address is replaced by.
 pub fn trampoline() -> u64 {
@@ -37,30 +38,39 @@ fn alone<R>(thread: *mut Thread, otherwise: R, work: impl FnOnce(&mut Thread) ->
     answer
 }
 
-/// Slow half of a compiled-in call at a function's start, or of a sled's stub (bit 0 of `sled`, its rule in the
-/// others). Whether the stub is to
-/// call the function's body; if not, it is to jump there.
+/// Slow half of a compiled-in call at a function's start, or of a sled's stub. Whether the stub is to call the
+/// function's body; if not, it is to jump there.
 ///
 /// # Safety
 /// Called by the assembly only: `slot` holds the traced function's return address.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tally_slow_enter(thread: *mut Thread, addr: u64, slot: u64, sled: u32) -> u32 {
-    let rules = [layout::SLED_NOT, layout::SLED_ONLY, layout::SLED_START, layout::SLED_STOP];
-    let rule = rules.into_iter().zip(1..).find(|(_, bit)| sled >> bit & 1 != 0).map_or(0, |(rule, _)| rule);
-    let sled = (sled & 1 != 0).then_some(rule);
-    u32::from(alone(thread, false, |thread| thread.enter(addr, slot, sled)))
+    u32::from(alone(thread, false, |thread| thread.enter(addr, slot, sled != 0, None)))
+}
+
+/// The same for a function with rules, whose site the stub handed over.
+///
+/// # Safety
+/// Called by the assembly only, with the registers as the function's entry found them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_slow_site(thread: *mut Thread, registers: *const Registers, sled: u32) -> u32 {
+    // SAFETY: the assembly put them on the stack, and the site is never unmapped.
+    let (registers, site) = unsafe { (&*registers, &*((*registers).site as *const Site)) };
+    let enter = |thread: &mut Thread| thread.enter(site.addr, registers.slot, sled != 0, Some(registers));
+    u32::from(alone(thread, false, enter))
 }
 
 /// Slow half of a hooked return; the address to go on at.
 ///
 /// # Safety
-/// Called by the assembly only.
+/// Called by the assembly only, with the registers as the function left them.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64) -> u64 {
+unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64, results: *const Results) -> u64 {
     // SAFETY: as in `alone`; a hooked return must be answered, locked or not.
     let thread = unsafe { &mut *thread };
     let locked = thread.lock();
-    let back = thread.exit(slot);
+    // SAFETY: the assembly put them on the stack.
+    let back = thread.exit(slot, Some(unsafe { &*results }));
     if locked {
         thread.unlock();
     }
@@ -103,6 +113,17 @@ pub fn unhook() {
 /// The walk is over and nothing was left.
 pub fn rehook() {
     alone(entry::thread(), (), Thread::rehook);
+}
+
+/// The program restricts its system calls: from now on none are made here, so room is made for what is to come.
+pub fn restrict() {
+    alone(entry::thread(), (), Thread::reserve);
+    crate::sys::restrict();
+}
+
+/// This thread ends.
+pub fn ended() {
+    alone(entry::thread(), (), Thread::end);
 }
 
 /// This thread is the only one of a child just forked.

@@ -25,8 +25,10 @@
 //! is one inside the function's first bytes: the return address of its call to the recorder, or the
 //! function's own when the compiler passes it.
 
+pub mod sleds;
 #[cfg(not(tally_preload))]
 pub mod uftrace;
+pub mod values;
 
 /// First bytes of a thread file.
 pub const MAGIC: [u8; 8] = *b"tallycl1";
@@ -69,6 +71,28 @@ pub const CONTROL_FORKED: u64 = 5;
 pub const CONTROL_BELOW: u64 = 6;
 /// Control: the thread was off the CPU for this many ns, up to now (adds up; only from outside tracers).
 pub const CONTROL_OFF_CPU: u64 = 7;
+/// Control: so many bytes of [`values`] follow, padded to whole words: arguments of the call just entered.
+pub const CONTROL_ARGUMENTS: u64 = 8;
+/// Control: the same of the call that ends next: its result.
+pub const CONTROL_RESULT: u64 = 9;
+/// Control: so many words follow, addresses as in entries but whole: functions that were open around the call just
+/// entered, but are not recorded; outermost first.
+pub const CONTROL_BACKTRACE: u64 = 10;
+
+/// Words that follow a control event of this code and argument; they are none of events.
+#[must_use]
+pub const fn words_after(code: u64, argument: u32) -> usize {
+    match code {
+        CONTROL_ARGUMENTS | CONTROL_RESULT => (argument as usize).div_ceil(EVENT_BYTES),
+        CONTROL_BACKTRACE => argument as usize,
+        _ => 0,
+    }
+}
+
+/// The words in the bytes of an event's following words; a cut one is left out.
+pub fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
+}
 
 /// What stands at the start of a thread file: `MAGIC`, then little-endian fields.
 ///
@@ -206,24 +230,7 @@ pub const fn control_word(code: u64, argument: u64) -> u64 {
     KIND_CONTROL << KIND_SHIFT | code << 32 | argument & 0xffff_ffff
 }
 
-/// Name of the sled list in the recording's folder.
-pub const SLEDS_NAME: &str = "sleds";
-/// First bytes of the sled list; then objects: `u32 path bytes, u32 count, path, count × u64 svma`.
-/// An address with [`SLED_OFF`] is of a compiled-in call to be taken out.
-pub const SLEDS_MAGIC: [u8; 8] = *b"tallysl1";
-/// In the sled list: the compiled-in call there becomes a nop, its function is not traced.
-pub const SLED_OFF: u64 = 1 << 63;
-/// In the sled list: neither this function nor what it calls is recorded.
-pub const SLED_NOT: u64 = 1 << 62;
-/// In the sled list: only this function and what it calls is recorded (with [`START_VARIABLE`] `only`).
-pub const SLED_ONLY: u64 = 1 << 61;
-/// In the sled list: recording starts here, if it was off.
-pub const SLED_START: u64 = 1 << 60;
-/// In the sled list: recording stops here, until it is started.
-pub const SLED_STOP: u64 = 1 << 59;
-/// The bits of a listed address that are none of the address.
-pub const SLED_RULES: u64 = SLED_OFF | SLED_NOT | SLED_ONLY | SLED_START | SLED_STOP;
-/// The environment variable that says how recording begins: `only` (inside functions of `SLED_ONLY`), `off`, or both
+/// The environment variable that says how recording begins: `only` (inside functions of `sleds::ONLY`), `off`, or both
 /// with a comma; otherwise everything is recorded from the start.
 pub const START_VARIABLE: &str = "TALLY_CALLS_START";
 /// The environment variable with the ns below which calls that hold no recorded call are dropped (decimal).
@@ -235,61 +242,13 @@ pub const DIR_VARIABLE: &str = "TALLY_CALLS_DIR";
 /// The environment variable with the greatest depth to record (a decimal number).
 pub const DEPTH_VARIABLE: &str = "TALLY_CALLS_DEPTH";
 
-/// gcc's sleds, `-fpatchable-function-entry=5` and `-mnop-mcount`.
-pub const NOPS: [[u8; 5]; 2] = [[0x90; 5], [0x0f, 0x1f, 0x44, 0, 0]];
-/// Bytes of the longest sled, XRay's.
-pub const SLED_BYTES_MAX: usize = 11;
-/// clang's XRay sled: `jmp .+11` over a nop of 9 bytes.
-// Source: LLVM lib/Target/X86/X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
-pub const XRAY: [u8; SLED_BYTES_MAX] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
-
-/// A compiled-in call of the recorder, as it stands in code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallForm {
-    /// `call rel32`, 5 bytes: so far from its end the target is.
-    Near(i32),
-    /// `call [rip + rel32]`, 6 bytes: so far from its end the target's address stands.
-    Table(i32),
-}
-
-/// Whether `code` begins with a call, and where that leads.
-// Layout: e8 rel32; ff 15 rel32. Source: Intel SDM Vol. 2, CALL.
-#[must_use]
-pub const fn call_form(code: &[u8]) -> Option<CallForm> {
-    match code {
-        [0xe8, a, b, c, d, ..] => Some(CallForm::Near(i32::from_le_bytes([*a, *b, *c, *d]))),
-        [0xff, 0x15, a, b, c, d, ..] => Some(CallForm::Table(i32::from_le_bytes([*a, *b, *c, *d]))),
-        _ => None,
-    }
-}
-
-/// The bytes of a sled list with one object: its path and the stated addresses of its sleds.
-#[cfg(not(tally_preload))]
-#[must_use]
-pub fn sled_list(path: &[u8], svmas: &[u64]) -> Vec<u8> {
-    let mut bytes = SLEDS_MAGIC.to_vec();
-    bytes.extend((path.len() as u32).to_le_bytes());
-    bytes.extend((svmas.len() as u32).to_le_bytes());
-    bytes.extend(path);
-    svmas.iter().for_each(|svma| bytes.extend(svma.to_le_bytes()));
-    bytes
-}
-
-/// Splits the next object off a sled list (after its magic): its path, its addresses (see
-/// [`sled_addresses`]) and the rest. `None` at the end and where the list is cut short.
-#[must_use]
-pub fn next_sled_object(list: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let word = |at: usize| Some(u32::from_le_bytes(list.get(at..at + 4)?.try_into().ok()?) as usize);
-    let (path_bytes, count) = (word(0)?, word(4)?);
-    let sleds_at = 8 + path_bytes;
-    let end = sleds_at + count.checked_mul(8)?;
-    Some((list.get(8..sleds_at)?, list.get(sleds_at..end)?, list.get(end..)?))
-}
-
-/// The stated addresses in an object's part of the sled list.
-pub fn sled_addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
-}
+/// The environment variable with the signals that begin or stop recording: numbers with commas between, each twice the
+/// signal's, and one more if it begins recording.
+pub const SIGNALS_VARIABLE: &str = "TALLY_CALLS_SIGNALS";
+/// The environment variable that is set when only calls that lead to a function of `sleds::CALLER` are recorded.
+pub const CALLERS_VARIABLE: &str = "TALLY_CALLS_CALLERS";
+/// The environment variable that is set when a function of `sleds::BACKTRACE` asks for what is not recorded.
+pub const BACKTRACE_VARIABLE: &str = "TALLY_CALLS_BACKTRACE";
 
 #[cfg(test)]
 mod tests {
@@ -312,27 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_from_other_code() {
-        assert_eq!(call_form(&[0xe8, 0xfb, 0xff, 0xff, 0xff]), Some(CallForm::Near(-5)));
-        assert_eq!(call_form(&[0xff, 0x15, 4, 1, 0, 0, 0x90]), Some(CallForm::Table(260)));
-        assert_eq!(call_form(&[0xff, 0x25, 4, 1, 0, 0]), None);
-        assert_eq!(call_form(&[0xe8, 0, 0]), None);
-    }
-
-    #[test]
     fn a_header_reads_as_written() {
         let header = ThreadHeader { pid: 1, tid: 2, tsc: 3 << 40, monotonic_ns: 4, first: 5 };
         assert_eq!(ThreadHeader::parse(&header.to_bytes()), Some(header));
         assert_eq!(ThreadHeader::parse(&header.to_bytes()[1..]), None);
-    }
-
-    #[test]
-    fn a_sled_list_cut_anywhere_is_no_panic() {
-        let list = sled_list(b"/bin/app", &[0x1000, 0x2000]);
-        let objects = &list[SLEDS_MAGIC.len()..];
-        let (path, sleds, rest) = next_sled_object(objects).unwrap();
-        assert_eq!((path, rest), (&b"/bin/app"[..], &b""[..]));
-        assert_eq!(sled_addresses(sleds).collect::<Vec<_>>(), [0x1000, 0x2000]);
-        assert!((0..objects.len()).all(|cut| next_sled_object(&objects[..cut]).is_none()));
     }
 }

@@ -10,25 +10,51 @@
 
 pub mod layout;
 
-#[cfg(tally_preload)]
-mod buffer;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 #[macro_use]
 mod entry_parts;
+#[cfg(tally_preload)]
+mod calls_of_program;
+#[cfg(tally_preload)]
+mod ending;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 mod entry_x86_64;
+#[cfg(tally_preload)]
+mod events;
+#[cfg(tally_preload)]
+mod frame;
 #[cfg(tally_preload)]
 mod gate;
 #[cfg(tally_preload)]
 mod hook;
 #[cfg(tally_preload)]
+mod import;
+#[cfg(tally_preload)]
+mod object;
+#[cfg(tally_preload)]
+mod opened;
+#[cfg(tally_preload)]
+mod site;
+#[cfg(tally_preload)]
 mod sled;
 #[cfg(tally_preload)]
+mod slow;
+#[cfg(tally_preload)]
+mod stack;
+#[cfg(tally_preload)]
 mod start;
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
+mod stubs;
+#[cfg(tally_preload)]
+mod switch;
 #[cfg(tally_preload)]
 mod sys;
 #[cfg(tally_preload)]
+mod thread;
+#[cfg(tally_preload)]
 mod unwinding;
+#[cfg(tally_preload)]
+mod values;
 
 #[cfg(tally_preload)]
 #[panic_handler]

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::{hook, layout, sled, sys};
+use crate::{ending, hook, layout, opened, sled, switch, sys};
 
 /// What the environment asks for.
 #[derive(Clone, Copy)]
@@ -17,12 +17,18 @@ pub struct Options {
     pub any_only: bool,
     /// Nothing is recorded until a function starts it.
     pub starts_off: bool,
+    /// Only calls are recorded that lead to chosen functions.
+    pub callers_only: bool,
+    /// Calls that are not recorded are known while they are open.
+    pub keeps_silent: bool,
 }
 
 static MIN_TICKS: AtomicU64 = AtomicU64::new(0);
 static KEEP_BYTES: AtomicU64 = AtomicU64::new(0);
 static ANY_ONLY: AtomicBool = AtomicBool::new(false);
 static STARTS_OFF: AtomicBool = AtomicBool::new(false);
+static CALLERS_ONLY: AtomicBool = AtomicBool::new(false);
+static KEEPS_SILENT: AtomicBool = AtomicBool::new(false);
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 static DEPTH: AtomicUsize = AtomicUsize::new(usize::MAX);
 static MAPS_WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -42,10 +48,13 @@ pub fn options() -> Option<Options> {
         keep_bytes: KEEP_BYTES.load(Ordering::Relaxed),
         any_only: ANY_ONLY.load(Ordering::Relaxed),
         starts_off: STARTS_OFF.load(Ordering::Relaxed),
+        callers_only: CALLERS_ONLY.load(Ordering::Relaxed),
+        keeps_silent: KEEPS_SILENT.load(Ordering::Relaxed),
     })
 }
 
-fn path() -> sys::Text<{ DIR_MAX + 64 }> {
+/// The folder's path and a slash.
+pub fn path() -> sys::Text<{ DIR_MAX + 64 }> {
     let mut text = sys::Text::new();
     for byte in DIR.iter().take(DIR_BYTES.load(Ordering::Relaxed)) {
         text.push(&[byte.load(Ordering::Relaxed)]);
@@ -65,18 +74,25 @@ pub fn new_file(tid: u32) -> Option<i32> {
     })
 }
 
-/// Writes what is mapped now, headed by the time it was so.
-pub extern "C" fn write_maps() {
-    if !ACTIVE.load(Ordering::Acquire) {
-        return;
+/// Objects were loaded: writes what is mapped now, and patches what is new.
+pub fn loaded() {
+    if ACTIVE.load(Ordering::Acquire)
+        && !sys::is_restricted()
+        && let Some(number) = write_maps()
+    {
+        opened::patch(number);
     }
+}
+
+/// Writes what is mapped now, headed by the time it was so; the file's number.
+fn write_maps() -> Option<u64> {
     let number = MAPS_WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let file = (number..number + 10_000).find_map(|n| {
+    let (number, to) = (number..number + 10_000).find_map(|n| {
         let mut path = path();
         path.number(u64::from(sys::pid())).push(b"-").number(n).push(b".maps\0");
-        sys::open(path.bytes(), sys::NEW_FILE)
-    });
-    let (Some(to), Some(from)) = (file, sys::open(b"/proc/self/maps\0", sys::READ_ONLY)) else { return };
+        Some((n, sys::open(path.bytes(), sys::NEW_FILE)?))
+    })?;
+    let from = sys::open(b"/proc/self/maps\0", sys::READ_ONLY)?;
     let mut head = sys::Text::<96>::new();
     let (tsc, ns) = sys::moment();
     head.push(b"tsc ").number(tsc).push(b" monotonic_ns ").number(ns).push(b"\n");
@@ -91,6 +107,7 @@ pub extern "C" fn write_maps() {
     }
     sys::close(from);
     sys::close(to);
+    Some(number)
 }
 
 /// The bounds of the mapping that holds `sp`: a thread's own stack. Nothing when it can't be read.
@@ -182,9 +199,18 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     DIR_BYTES.store(bytes, Ordering::Relaxed);
     // SAFETY: as above.
     unsafe { read_options(environment) };
+    if sys::has_shadow_stack() {
+        let why: &[u8] = b"tally: nothing is recorded: the program runs with a shadow stack (CET); try \
+            GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or --uprobes\n";
+        sys::write(2, why);
+        return;
+    }
     ACTIVE.store(true, Ordering::Release);
-    write_maps();
-    sled::patch_all(path());
+    let mut list = path();
+    list.push(layout::sleds::NAME.as_bytes()).push(b"\0");
+    sled::patch_listed(list.bytes());
+    loaded();
+    ending::prepare();
     register_fork();
 }
 
@@ -206,6 +232,19 @@ unsafe fn read_options(environment: *const *const u8) {
         MIN_TICKS.store(ticks_of(ns), Ordering::Relaxed);
     }
     KEEP_BYTES.store(number(layout::KEEP_VARIABLE).unwrap_or(0), Ordering::Relaxed);
+    CALLERS_ONLY.store(number(layout::CALLERS_VARIABLE).is_some(), Ordering::Relaxed);
+    KEEPS_SILENT.store(number(layout::BACKTRACE_VARIABLE).is_some(), Ordering::Relaxed);
+    let mut word = 0;
+    // SAFETY: as the caller says.
+    let has_signals = unsafe {
+        variable(environment, layout::SIGNALS_VARIABLE, |_, byte| match byte {
+            b'0'..=b'9' => word = word * 10 + u32::from(byte - b'0'),
+            _ => switch::add(core::mem::take(&mut word)),
+        })
+    };
+    if has_signals {
+        switch::add(word);
+    }
     // The words are told by a letter that only one of them has.
     // SAFETY: as the caller says.
     unsafe {
@@ -218,7 +257,7 @@ unsafe fn read_options(environment: *const *const u8) {
 }
 
 /// Ticks in so many ns, by watching both clocks for a moment.
-fn ticks_of(ns: u64) -> u64 {
+pub fn ticks_of(ns: u64) -> u64 {
     const WATCH_NS: u64 = 2_000_000;
     let (ticks, from_ns) = (sys::ticks(), sys::monotonic_ns());
     loop {
@@ -247,6 +286,9 @@ fn register_fork() {
 }
 
 extern "C" fn in_child() {
+    if sys::is_restricted() {
+        return;
+    }
     MAPS_WRITTEN.store(0, Ordering::Relaxed);
     write_maps();
     hook::forked();

@@ -1,6 +1,7 @@
 //! System calls made directly, so that neither `errno` nor an interposed libc function is touched.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// One system call; the kernel's answer, negative errno on failure.
 ///
@@ -30,6 +31,9 @@ mod number {
     pub const PWRITE64: usize = 18;
     pub const FALLOCATE: usize = 285;
     pub const MADVISE: usize = 28;
+    pub const NANOSLEEP: usize = 35;
+    pub const PROCESS_VM_READV: usize = 310;
+    pub const PROCESS_VM_WRITEV: usize = 311;
     pub const GETPID: usize = 39;
     pub const FTRUNCATE: usize = 77;
     pub const READLINK: usize = 89;
@@ -39,10 +43,18 @@ mod number {
     pub const OPENAT: usize = 257;
 }
 
+/// The number of `prctl`.
+#[cfg(target_arch = "x86_64")]
+pub const PRCTL: usize = 157;
+/// The number of `seccomp`.
+#[cfg(target_arch = "x86_64")]
+pub const SECCOMP: usize = 317;
 /// `O_RDONLY | O_CLOEXEC`.
 pub const READ_ONLY: usize = 0o2_000_000;
 /// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`.
 pub const NEW_FILE: usize = 0o2_000_302;
+/// `O_WRONLY | O_NONBLOCK | O_CLOEXEC`: a pipe that nobody reads can't be opened so.
+pub const WRITE_ONLY_AT_ONCE: usize = 0o2_004_001;
 /// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC`.
 pub const PROT: (usize, usize, usize) = (1, 2, 4);
 
@@ -158,6 +170,55 @@ pub fn protect(at: usize, bytes: usize, protection: usize) -> bool {
     unsafe { call(number::MPROTECT, [at, bytes, protection, 0, 0, 0]) == 0 }
 }
 
+/// The program has asked the kernel to restrict its system calls: ours might end it.
+static RESTRICTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether no more system calls are to be made.
+pub fn is_restricted() -> bool {
+    RESTRICTED.load(Ordering::Relaxed)
+}
+
+/// From now on no system calls are made.
+pub fn restrict() {
+    RESTRICTED.store(true, Ordering::Relaxed);
+}
+
+/// Sleeps.
+pub fn pause(ns: u64) {
+    let time = [ns / 1_000_000_000, ns % 1_000_000_000];
+    // SAFETY: the kernel reads two words.
+    unsafe { call(number::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads this process's memory, which need not be there; the number of bytes read.
+pub fn read_memory(at: u64, to: &mut [u8]) -> usize {
+    if is_restricted() {
+        return 0;
+    }
+    // Pages are asked for one by one: of a part that can't be read whole, nothing comes.
+    let first = to.len().min(4096 - (at & 4095) as usize);
+    let local = [to.as_mut_ptr() as usize, to.len()];
+    let remote = [at as usize, first, (at as usize).wrapping_add(first), to.len() - first];
+    // SAFETY: the kernel checks the memory it reads, and writes at most `to.len()` bytes.
+    let n = unsafe {
+        let pid = pid() as usize;
+        call(number::PROCESS_VM_READV, [pid, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 2, 0])
+    };
+    n.max(0) as usize
+}
+
+/// Writes this process's memory, which need not be writable; whether it was.
+pub fn write_memory(at: u64, from: &[u8]) -> bool {
+    let local = [from.as_ptr() as usize, from.len()];
+    let remote = [at as usize, from.len()];
+    // SAFETY: the kernel checks the memory it writes; the caller means it to be changed.
+    let n = unsafe {
+        let pid = pid() as usize;
+        call(number::PROCESS_VM_WRITEV, [pid, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0])
+    };
+    n == from.len() as isize
+}
+
 /// The process id in its own namespace.
 pub fn pid() -> u32 {
     // SAFETY: has no arguments.
@@ -217,6 +278,15 @@ pub fn exit_group(status: i32) -> ! {
 pub fn ticks() -> u64 {
     // SAFETY: readable from user space on every Linux that sets no PR_TSC_SIGSEGV.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Whether the processor keeps return addresses on a stack of its own (CET), which no other address may differ from.
+#[cfg(target_arch = "x86_64")]
+pub fn has_shadow_stack() -> bool {
+    let pointer: u64;
+    // SAFETY: `rdsspq` leaves the register as it is where there is no such stack.
+    unsafe { asm!("xor {0:e}, {0:e}", "rdsspq {0}", out(reg) pointer, options(nostack, nomem)) };
+    pointer != 0
 }
 
 /// Bytes put together without allocation: paths and small texts.

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{hook, start};
+use crate::hook;
 
 unsafe extern "C" {
     fn dlsym(handle: *mut u8, name: *const u8) -> *mut u8;
@@ -14,24 +14,28 @@ unsafe extern "C" {
 const NEXT: *mut u8 = -1isize as *mut u8;
 
 /// The next definition of a function, looked up once.
-struct Real {
+pub struct Real {
     name: &'static core::ffi::CStr,
     at: AtomicUsize,
 }
 
 impl Real {
-    const fn new(name: &'static core::ffi::CStr) -> Self {
+    /// Of this name.
+    pub const fn new(name: &'static core::ffi::CStr) -> Self {
         Self { name, at: AtomicUsize::new(0) }
     }
 
     /// Its address; the program can't go on without it.
-    fn find(&self) -> usize {
+    pub fn find(&self) -> usize {
         let mut at = self.at.load(Ordering::Relaxed);
         if at == 0 {
             // SAFETY: a NUL-terminated name.
             at = unsafe { dlsym(NEXT, self.name.as_ptr().cast()) } as usize;
             if at == 0 {
-                crate::sys::write(2, b"tally: the C++ run-time library is missing a function it needs\n");
+                crate::sys::write(
+                    2,
+                    b"tally: a function that the program calls is in none of its libraries\n",
+                );
                 crate::sys::exit_group(121);
             }
             self.at.store(at, Ordering::Relaxed);
@@ -64,13 +68,25 @@ macro_rules! before {
     };
 }
 
+static FRAME: Real = Real::new(c"_Unwind_GetCFA");
+
+/// The unwinder, asked by a language's own rules, is about to go on at a landing pad: what lies below is left. (C++ says
+/// that it caught, too; Rust does not.)
+fn landed(context: usize) {
+    type Frame = extern "C" fn(usize) -> u64;
+    // SAFETY: the unwinder's function, with the context that it was itself given.
+    let frame: Frame = unsafe { core::mem::transmute(FRAME.find()) };
+    hook::caught(frame(context));
+}
+
+before!(_Unwind_SetIP, SET_IP, (context, address), landed(context), ());
 before!(_Unwind_Backtrace, WALK, (each, argument), hook::unhook(), hook::rehook());
 before!(backtrace, BACKTRACE, (to, count), hook::unhook(), hook::rehook());
-before!(dlopen, OPEN, (name, flags), (), start::write_maps());
 
 /// Functions that unwind and do not come back: the assembly goes on to them without a frame of its own.
-static UNWINDING: [Real; 8] = [
+static UNWINDING: [Real; 9] = [
     Real::new(c"_Unwind_RaiseException"),
+    Real::new(c"_Unwind_Resume"),
     Real::new(c"_Unwind_Resume_or_Rethrow"),
     Real::new(c"_Unwind_ForcedUnwind"),
     Real::new(c"pthread_exit"),
@@ -80,7 +96,7 @@ static UNWINDING: [Real; 8] = [
     Real::new(c"__longjmp_chk"),
 ];
 /// From this index on they are forms of longjmp.
-const FIRST_JUMP: u32 = 4;
+const FIRST_JUMP: u32 = 5;
 
 /// Before an unwinder: puts the return addresses back. Before a longjmp: closes the calls it leaves.
 /// The answer is the address of the real function to go on to; `first` is its first argument.

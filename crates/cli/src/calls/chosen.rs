@@ -13,6 +13,7 @@ pub struct Chosen {
     not: Vec<Pattern>,
     hide: Vec<Pattern>,
     files: Vec<Pattern>,
+    no_libcall: bool,
 }
 
 impl Chosen {
@@ -25,13 +26,15 @@ impl Chosen {
             not: patterns(&args.not),
             hide: patterns(&args.hide),
             files: patterns(&args.dso),
+            no_libcall: args.no_libcall,
         }
     }
 
     /// Whether anything is filtered at all.
     #[must_use]
     pub fn is_any(&self) -> bool {
-        [&self.only, &self.not, &self.hide, &self.files].iter().any(|patterns| !patterns.is_empty())
+        self.no_libcall
+            || [&self.only, &self.not, &self.hide, &self.files].iter().any(|patterns| !patterns.is_empty())
     }
 
     /// Some function is an "only".
@@ -47,6 +50,7 @@ impl Chosen {
             only: pattern::any(&self.only, &function.name),
             not: pattern::any(&self.not, &function.name),
             hide: pattern::any(&self.hide, &function.name)
+                || self.no_libcall && function.imported
                 || !self.files.is_empty() && !pattern::any(&self.files, &function.dso),
         }
     }

@@ -1,7 +1,7 @@
 //! A recording of calls: its folder, opened.
 
 use anyhow::{Context, bail};
-use dso::Mmap;
+use dso::{Mmap, Svma};
 use profile::calls::{Clock, RawStep, Step, ThreadFile};
 use rayon::prelude::*;
 use record::proc::MapLine;
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::values::{self, Formats};
 use super::{kernel, switches, totals};
 
 /// The folder used when none is named.
@@ -62,6 +63,8 @@ pub struct Folder {
     pub totals: Option<Vec<(u64, profile::calls::CallStats)>>,
     /// When its threads were off the CPU, by thread; empty when switches were not recorded.
     pub off: FxHashMap<u32, Vec<switches::Off>>,
+    /// How recorded arguments and results are shown, by object and function start.
+    pub values: FxHashMap<String, FxHashMap<Svma, Formats>>,
     /// Files that could not be read, with the reason.
     pub damaged: Vec<String>,
 }
@@ -83,7 +86,7 @@ impl Folder {
     /// Whether `path` holds a recording.
     #[must_use]
     pub fn is_one(path: &Path) -> bool {
-        path.join(tracer::layout::SLEDS_NAME).is_file()
+        path.join(tracer::layout::sleds::NAME).is_file()
     }
 
     /// Opens a recording, whole or as far as a killed one got.
@@ -106,6 +109,7 @@ impl Folder {
             named: super::named::read(path),
             totals: totals::read(path)?,
             off: switches::read(path),
+            values: values::parse(&fs::read_to_string(path.join(values::NAME)).unwrap_or_default()),
             damaged: Vec::new(),
         };
         let mut names: Vec<PathBuf> = fs::read_dir(path)

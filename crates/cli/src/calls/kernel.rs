@@ -38,7 +38,7 @@ const SUFFIX: &str = "@kernel";
 /// If a filter is about user functions (those are chosen otherwise), or means no function of the kernel.
 pub fn wanted(args: &Args) -> anyhow::Result<(KernelParts, KernelWish)> {
     let mut patterns = Vec::new();
-    for filter in &args.only {
+    for filter in &args.trace.only {
         match filter.strip_suffix(SUFFIX) {
             Some(name) => patterns.push(Pattern::new(name)),
             None => bail!("-F {filter}: choose functions to record with -P, or filter with -F when you look"),

@@ -79,6 +79,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         record.min_ns.is_none() && record.max_bytes.is_none(),
         "-t and --max-bytes choose which single calls are kept, and `live` keeps none; they are of `tally calls record`"
     );
+    let drops = record.trace.trigger.iter().any(|text| text.contains("slow="));
+    anyhow::ensure!(!drops, "slow= drops calls that were read already; it is of `tally calls record`");
     let keep = record.output != Path::new(super::folder::DEFAULT);
     if !keep {
         record.output = temporary();
@@ -142,7 +144,7 @@ impl Live {
             let dso = chosen.functions.get(number).and_then(|function| chosen.objects.get(function.object));
             let dso = dso.and_then(|object| object.path.file_name()).unwrap_or_default();
             let name = chosen.names.get(number).cloned().unwrap_or_default();
-            let id = self.functions.number(Function { name, dso: dso.to_string_lossy().into_owned() });
+            let id = self.functions.number(Function::new(name, dso.to_string_lossy().into_owned()));
             if let Some(stats) = super::totals::stats_of(sums) {
                 sum.add_function(id, &stats);
             }

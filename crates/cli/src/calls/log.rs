@@ -1,10 +1,11 @@
 //! `tally calls replay`: every call in order, nested, with its duration.
 
-use profile::calls::{FunctionId, Gate, Passage, Step};
+use profile::calls::{Extra, ExtraKind, FunctionId, Gate, Passage, Step};
 use rayon::prelude::*;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Write};
+use std::iter::Peekable;
 
 use super::view::{Track, View};
 use crate::out::harmless;
@@ -25,17 +26,26 @@ struct Line {
 
 enum What {
     /// A call begins that holds others.
-    Begin(FunctionId),
-    /// A call ends: how long it took, whether it held others, whether it returned.
-    End { function: FunctionId, ns: u64, has_inner: bool, returned: bool },
+    Begin(Named),
+    /// A call ends: how long it took, whether it held others, its result, whether it returned.
+    End { named: Named, ns: u64, has_inner: bool, result: Option<Extra>, returned: bool },
+    /// What was open around the next call, but is not recorded.
+    Around(Extra),
     /// This many calls are missing.
     Lost(u64),
+}
+
+/// A call's function and what was recorded of its arguments.
+#[derive(Clone, Copy)]
+struct Named {
+    function: FunctionId,
+    arguments: Option<Extra>,
 }
 
 /// An open call.
 struct Open {
     number: usize,
-    function: FunctionId,
+    named: Named,
     start_ns: u64,
     passage: Passage,
 }
@@ -46,18 +56,21 @@ struct Walk<'a> {
     open: Vec<Open>,
     entered: usize,
     now_ns: u64,
+    /// Of the call that ends next.
+    result: Option<Extra>,
 }
 
 impl<'a> Walk<'a> {
     fn new(view: &'a View<'_>) -> Self {
-        Self { gate: view.gate(), open: Vec::new(), entered: 0, now_ns: 0 }
+        Self { gate: view.gate(), open: Vec::new(), entered: 0, now_ns: 0, result: None }
     }
 
     /// A call begins; its number and what the filters say.
     fn enter(&mut self, function: FunctionId) -> (usize, Passage) {
         let (number, passage) = (self.entered, self.gate.enter(self.now_ns, function));
         self.entered += 1;
-        self.open.push(Open { number, function, start_ns: self.now_ns, passage });
+        let named = Named { function, arguments: None };
+        self.open.push(Open { number, named, start_ns: self.now_ns, passage });
         (number, passage)
     }
 
@@ -108,38 +121,61 @@ fn plan(view: &View<'_>, track: &Track<'_>) -> Vec<Shown> {
 
 /// The lines of one thread in time order.
 struct Lines<'a> {
-    steps: Box<dyn Iterator<Item = (u64, Step)> + 'a>,
+    steps: Peekable<Box<dyn Iterator<Item = (u64, Step)> + 'a>>,
     plan: &'a [Shown],
     walk: Walk<'a>,
+    /// Lines to come before any other.
+    ready: VecDeque<Line>,
 }
 
 impl<'a> Lines<'a> {
     fn new(view: &'a View<'_>, track: &'a Track<'_>, plan: &'a [Shown]) -> Self {
-        Self { steps: track.steps(), plan, walk: Walk::new(view) }
+        Self { steps: track.steps().peekable(), plan, walk: Walk::new(view), ready: VecDeque::new() }
     }
 
     fn line(&mut self, step: Step) -> Option<Line> {
         match step {
-            Step::Enter(function) => {
-                let (number, passage) = self.walk.enter(function);
-                let shown = self.plan[number];
-                (shown.kept && shown.has_inner)
-                    .then_some(Line { depth: passage.depth, what: What::Begin(function) })
-            }
+            Step::Enter(function) => self.begin(function),
             Step::Exit(below) | Step::Unwound(below) => {
+                let result = self.walk.result.take();
                 let call = self.walk.leave(below)?;
                 let shown = self.plan[call.number];
                 let what = What::End {
-                    function: call.function,
+                    named: call.named,
                     ns: self.walk.now_ns - call.start_ns,
                     has_inner: shown.has_inner,
+                    result,
                     returned: matches!(step, Step::Exit(_)),
                 };
                 shown.kept.then_some(Line { depth: call.passage.depth, what })
             }
+            Step::Extra(extra) if extra.kind == ExtraKind::Result => {
+                self.walk.result = Some(extra);
+                None
+            }
             Step::Lost(calls) => Some(Line { depth: self.walk.open.len(), what: What::Lost(calls) }),
             _ => None,
         }
+    }
+
+    /// A call begins; what was recorded of its entry follows at once.
+    fn begin(&mut self, function: FunctionId) -> Option<Line> {
+        let (number, passage) = self.walk.enter(function);
+        let shown = self.plan[number];
+        while let Some((_, Step::Extra(extra))) = self
+            .steps
+            .next_if(|(_, step)| matches!(step, Step::Extra(extra) if extra.kind != ExtraKind::Result))
+        {
+            if extra.kind == ExtraKind::Arguments {
+                self.walk.open.last_mut()?.named.arguments = Some(extra);
+            } else if shown.kept {
+                self.ready.push_back(Line { depth: passage.depth, what: What::Around(extra) });
+            }
+        }
+        let named = self.walk.open.last()?.named;
+        let line = Line { depth: passage.depth, what: What::Begin(named) };
+        self.ready.extend((shown.kept && shown.has_inner).then_some(line));
+        self.ready.pop_front()
     }
 }
 
@@ -147,6 +183,9 @@ impl Iterator for Lines<'_> {
     type Item = (u64, Line);
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(line) = self.ready.pop_front() {
+            return Some((self.walk.now_ns, line));
+        }
         loop {
             let (time_ns, step) = self.steps.next()?;
             self.walk.now_ns = self.walk.now_ns.max(time_ns);
@@ -174,7 +213,7 @@ pub fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     }
     while let Some(Reverse((_, at))) = order.pop() {
         if let Some(line) = next[at].take() {
-            write_line(out, view, view.tracks[at].tid, &line)?;
+            write_line(out, view, &view.tracks[at], &line)?;
         }
         advance(&mut threads, &mut next, &mut order, at);
     }
@@ -194,20 +233,55 @@ fn advance(
     }
 }
 
-fn write_line(out: &mut impl Write, view: &View<'_>, tid: u32, line: &Line) -> io::Result<()> {
-    let name = |function: FunctionId| {
-        let name = harmless(&view.functions.of(function).name).into_owned();
-        if name.ends_with(')') { name } else { name + "()" }
-    };
+fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &Line) -> io::Result<()> {
     let (took, text) = match line.what {
-        What::Begin(function) => (String::new(), format!("{} {{", name(function))),
-        What::End { function, ns, has_inner, returned } => {
-            let call = name(function);
+        What::Begin(named) => (String::new(), format!("{} {{", call(view, track, named))),
+        What::End { named, ns, has_inner, result, returned } => {
             let left = if returned { "" } else { " /* left without returning */" };
-            let text = if has_inner { format!("}} /* {call} */{left}") } else { format!("{call};{left}") };
+            let result = result_of(view, track, named.function, result);
+            let text = match (has_inner, result) {
+                (false, None) => format!("{};{left}", call(view, track, named)),
+                (false, Some(result)) => format!("{} = {result};{left}", call(view, track, named)),
+                (true, None) => format!("}} /* {} */{left}", name(view, named.function, "")),
+                (true, Some(result)) => {
+                    format!("}} = {result}; /* {} */{left}", name(view, named.function, ""))
+                }
+            };
             (number::duration_ns(ns), text)
+        }
+        What::Around(extra) => {
+            let names = track.backtrace(extra);
+            let names: Vec<_> =
+                names.iter().map(|id| harmless(&view.functions.of(*id).name).into_owned()).collect();
+            (String::new(), format!("/* inside {} */", names.join(" > ")))
         }
         What::Lost(calls) => (String::new(), format!("/* {} calls lost */", number::grouped(calls))),
     };
-    writeln!(out, "{took:>10} [{tid:>7}] | {:indent$}{text}", "", indent = line.depth * 2)
+    writeln!(out, "{took:>10} [{:>7}] | {:indent$}{text}", track.tid, "", indent = line.depth * 2)
+}
+
+/// A call as the source would write it.
+fn call(view: &View<'_>, track: &Track<'_>, named: Named) -> String {
+    let formats = view.functions.values(named.function);
+    let shown = named.arguments.and_then(|extra| Some(formats?.show_arguments(track.extra(extra))));
+    name(view, named.function, &shown.unwrap_or_default())
+}
+
+/// A function's name with these arguments, instead of the types of its parameters if there are any.
+fn name(view: &View<'_>, function: FunctionId, arguments: &str) -> String {
+    let name = harmless(&view.functions.of(function).name).into_owned();
+    match name.split_once('(') {
+        Some((short, _)) if !arguments.is_empty() && name.ends_with(')') => format!("{short}({arguments})"),
+        _ if name.ends_with(')') => name,
+        _ => format!("{name}({arguments})"),
+    }
+}
+
+fn result_of(
+    view: &View<'_>,
+    track: &Track<'_>,
+    function: FunctionId,
+    result: Option<Extra>,
+) -> Option<String> {
+    view.functions.values(function)?.show_result(track.extra(result?))
 }

@@ -40,7 +40,7 @@ pub fn read(dir: &Path) -> FxHashMap<u64, Function> {
         let mut fields = line.splitn(3, '\t');
         let address = u64::from_str_radix(fields.next()?, 16).ok()?;
         let dso = fields.next()?.to_owned();
-        Some((address, Function { name: fields.next()?.to_owned(), dso }))
+        Some((address, Function::new(fields.next()?.to_owned(), dso)))
     };
     text.lines().filter_map(line).collect()
 }

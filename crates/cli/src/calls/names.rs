@@ -1,6 +1,6 @@
 //! From addresses in traced processes to functions.
 
-use dso::{DebugSearch, FileOffset, Loader, Wanted};
+use dso::{DebugSearch, FileOffset, Loader, Svma, Wanted};
 use profile::calls::FunctionId;
 use record::proc::MapLine;
 use rustc_hash::FxHashMap;
@@ -9,15 +9,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::folder::{Folder, Maps};
+use super::imports::ImportNames;
 use super::kernel;
+use super::values::Formats;
 
 /// One function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
     /// Its name, demangled; an address where nothing is known.
     pub name: String,
-    /// The file it is in; empty when not known.
+    /// The file it is in (of an imported one, that calls it); empty when not known.
     pub dso: String,
+    /// It is a library's, called by the file.
+    pub imported: bool,
+}
+
+impl Function {
+    /// Of the file's own.
+    #[must_use]
+    pub fn new(name: String, dso: String) -> Self {
+        Self { name, dso, imported: false }
+    }
 }
 
 /// All functions seen, numbered.
@@ -27,6 +39,8 @@ pub struct Functions {
     numbers: FxHashMap<Function, FunctionId>,
     loaded: FxHashMap<Vec<u8>, Option<dso::Loaded>>,
     loader: Option<Loader>,
+    imports: ImportNames,
+    values: FxHashMap<FunctionId, Formats>,
     /// Addresses without a symbol.
     pub unknown: usize,
 }
@@ -53,20 +67,31 @@ impl Functions {
     /// The function at `address` of process `pid`, whose thread's file began at counter value `tsc`.
     pub fn at(&mut self, folder: &Folder, (pid, tsc): (u32, u64), address: u64) -> FunctionId {
         if let Some(name) = folder.kernel.get(&address) {
-            return self.number(Function { name: name.clone(), dso: kernel::MAPPING.to_owned() });
+            return self.number(Function::new(name.clone(), kernel::MAPPING.to_owned()));
         }
         if let Some(function) = folder.named.get(&address) {
             return self.number(function.clone());
         }
         let mapping = mapping_of(&folder.maps, pid, tsc, address);
-        let function = mapping.and_then(|line| self.look_up(line, address)).unwrap_or_else(|| {
+        let Some((function, start)) = mapping.and_then(|line| self.look_up(line, address)) else {
             self.unknown += 1;
-            Function {
-                name: format!("{address:#x}"),
-                dso: mapping.map(|line| String::from_utf8_lossy(&line.name).into_owned()).unwrap_or_default(),
-            }
-        });
-        self.number(function)
+            let name = format!("{address:#x}");
+            let dso =
+                mapping.map(|line| String::from_utf8_lossy(&line.name).into_owned()).unwrap_or_default();
+            return self.number(Function::new(name, dso));
+        };
+        let number = self.number(function);
+        let object = mapping.map(|line| String::from_utf8_lossy(&line.name)).unwrap_or_default();
+        if let Some(formats) = folder.values.get(&*object).and_then(|functions| functions.get(&start)) {
+            self.values.entry(number).or_insert_with(|| formats.clone());
+        }
+        number
+    }
+
+    /// How a function's recorded arguments and result are shown.
+    #[must_use]
+    pub fn values(&self, function: FunctionId) -> Option<&Formats> {
+        self.values.get(&function)
     }
 
     /// The number of a function.
@@ -78,7 +103,8 @@ impl Functions {
         })
     }
 
-    fn look_up(&mut self, line: &MapLine, address: u64) -> Option<Function> {
+    /// The function at an address, and where it starts; of an imported one its slot.
+    fn look_up(&mut self, line: &MapLine, address: u64) -> Option<(Function, Svma)> {
         let loader = self.loader.as_ref();
         let path = Path::new(OsStr::from_bytes(&line.name));
         let loaded = self
@@ -87,13 +113,17 @@ impl Functions {
             .or_insert_with(|| loader?.load(&Wanted::File { path, build_id: None }).ok())
             .as_ref()?;
         let svma = loaded.svma_of(FileOffset(address - line.start + line.pgoff))?;
+        let dso = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let object = loaded.object().map(|object| &**object);
+        if let Some(name) = self.imports.find(path, object, svma) {
+            return Some((Function { name: name.to_owned(), dso, imported: true }, svma));
+        }
         // A stripped program's function is called as the reports call it: after its place.
-        let symbol = loaded.symbol(svma);
-        let name = symbol.map_or_else(
-            |_| format!("function {:#x}", svma.0),
-            |symbol| dso::demangle(symbol.name).into_owned(),
+        let (name, start) = loaded.symbol(svma).map_or_else(
+            |_| (format!("function {:#x}", svma.0), svma),
+            |symbol| (dso::demangle(symbol.name).into_owned(), symbol.start),
         );
-        Some(Function { name, dso: path.file_name().unwrap_or_default().to_string_lossy().into_owned() })
+        Some((Function::new(name, dso), start))
     }
 }
 

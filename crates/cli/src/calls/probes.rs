@@ -27,8 +27,8 @@ pub fn run(
     why: &str,
     live: Option<&mut Live>,
 ) -> anyhow::Result<ExitCode> {
-    if !args.not.is_empty() || !args.trigger.is_empty() || args.disable || args.max_bytes.is_some() {
-        bail!("{why}: by uprobes there are no -N, -T, --disable and --max-bytes; choose functions with -P");
+    if let Some(flag) = args.trace.first_given().or(args.max_bytes.map(|_| "--max-bytes")) {
+        bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }
     let wish = wish(args, program)?;
     let chosen = Chosen::from(&sources(args, program, &wish)?, &wish)?;

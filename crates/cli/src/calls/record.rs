@@ -14,19 +14,24 @@ use std::time::Duration;
 use super::folder::{Folder, Summary};
 use super::kernel;
 use super::live::Live;
-use super::pattern::Pattern;
+use super::opened::Opened;
 use super::probe_args::ProbeArgs;
 use super::probes;
+use super::rules::{Imports, Rules};
 use super::scripts;
-use super::sleds::{self, Instrumented, Rules};
+use super::sleds::{self, Instrumented};
+use super::switch::Switch;
 use super::switches;
+use super::trace_args::TraceArgs;
+use super::values;
 use crate::out;
 use crate::text::number;
-use tracer::layout;
+use tracer::layout::{self, sleds as list};
 
 /// The recorder, as the build script made it; empty where it has no hooks for the processor.
 const RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
-const RECORDER_NAME: &str = "libtally_calls.so";
+/// Its name in the recording's folder.
+pub const RECORDER_NAME: &str = "libtally_calls.so";
 
 /// Run a program, or attach to a process, and record its calls
 #[derive(clap::Args)]
@@ -37,6 +42,9 @@ a running process, gets uprobes: dearer a call, no rebuild, nothing loaded into 
 
 Examples:
   tally calls record ./app && tally calls graph
+  tally calls record -a -- ./app                     with arguments and results, as debug information tells
+  tally calls record -T 'parse@depth=2,arg1/s' ./app below parse() two levels; its first argument as text
+  tally calls record --libcall -- ls                 library calls of a program that is not instrumented
   tally calls record -P 'parse_*' -- ./app --fast    only these functions (patchable entries, or uprobes)
   tally calls record -p 4711 -P 'parse_*' -d 5       five seconds of a running process
   tally calls record -p 4711 -P malloc@libc --counts counts and times only, summed up in the kernel
@@ -53,24 +61,15 @@ pub struct Args {
     /// also /REGEX/, file:SOURCE.c, @LIST (a file of such words), FUNC@LIBRARY
     #[arg(short = 'P', long = "patch", value_name = "FUNC")]
     pub patch: Vec<String>,
-    /// Only calls of this function and what they call (needs sleds; can be repeated)
-    #[arg(short = 'F', long = "filter", value_name = "FUNC")]
-    pub only: Vec<String>,
-    /// Not calls of this function nor what they call (needs sleds; can be repeated)
-    #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
-    pub not: Vec<String>,
-    /// Begin (FUNC@trace_on) or stop (FUNC@trace_off) recording where FUNC is called (needs sleds; can be repeated)
-    #[arg(short = 'T', long = "trigger", value_name = "FUNC@WHAT")]
-    pub trigger: Vec<String>,
-    /// Record nothing until a trigger begins it
-    #[arg(long)]
-    pub disable: bool,
     /// Drop calls that took less, unless one in them was kept: 10us, 1ms (without a unit: ns)
     #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = super::view::duration_ns_of)]
     pub min_ns: Option<u64>,
     /// Flight recorder: keep only the last SIZE of each thread: 512k, 16M, 1G (8 to 16 bytes a call)
     #[arg(long, value_name = "SIZE", value_parser = crate::recording::value::parse_bytes)]
     pub max_bytes: Option<u64>,
+    /// For programs that record themselves.
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// For uprobes.
     #[command(flatten)]
     pub probes: ProbeArgs,
@@ -106,37 +105,21 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
     if scripts::is_one(&program) {
         return probes::run_script(args, live);
     }
-    let rules = rules(args)?;
-    let found = sleds::look(&program, &rules)?;
+    let rules = Rules::new(&args.patch, &args.trace)?;
+    let found = sleds::look(&program, &rules, rules.imports != Imports::None)?;
     if let Some(why) = why_uprobes(args, &program, &found) {
         return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
     prepare(&args.output, &program, &found)?;
     let is_live = live.is_some();
-    let end = run_command(args, live)?;
+    let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;
+    let end = run_command(args, opened, live)?;
     if !args.quiet && !is_live {
         let folder = Folder::open(&args.output)?;
         out::note(&closing_line(&args.output, &folder.summary()));
     }
     Ok(ExitCode::from(end))
-}
-
-/// What the flags say of functions.
-fn rules(args: &Args) -> anyhow::Result<Rules> {
-    let of = |texts: &[String], rule: u64| texts.iter().map(|text| (Pattern::new(text), rule)).collect();
-    let mut at: Vec<(Pattern, u64)> = of(&args.not, layout::SLED_NOT);
-    at.append(&mut of(&args.only, layout::SLED_ONLY));
-    for text in &args.trigger {
-        let rule = match text.rsplit_once('@') {
-            Some((_, "trace_on")) => layout::SLED_START,
-            Some((_, "trace_off")) => layout::SLED_STOP,
-            _ => bail!("-T {text}: it is FUNC@trace_on or FUNC@trace_off"),
-        };
-        let (function, _) = text.rsplit_once('@').unwrap_or_default();
-        at.push((Pattern::new(function), rule));
-    }
-    Ok(Rules { wanted: args.patch.iter().map(|text| Pattern::new(text)).collect(), at })
 }
 
 /// The file that the shell would start.
@@ -156,17 +139,24 @@ fn find_program(name: &OsString) -> anyhow::Result<PathBuf> {
 /// Says what is missing when nothing would be recorded.
 fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<()> {
     let shown = program.display();
-    if !rules.at.is_empty() && found.ruled == 0 {
+    if rules.any() && found.ruled == 0 {
         bail!(
-            "-F, -N and -T mean no function of {shown} that has a sled (`__fentry__`, patchable entry, XRay); \
-             `tally calls` takes -F and -N too, when all is recorded"
+            "-F, -N, -C, -T, -A and -R mean no function of {shown} that can be patched (`-pg`, `-mfentry`, patchable \
+             entry, XRay) and none that it imports; `tally calls` takes -F and -N too, when all is recorded"
         );
     }
-    let none = found.sleds.is_empty() && found.wanted_calls == 0;
+    if rules.any_values() && found.valued == 0 {
+        out::note(&format!(
+            "tally calls: no arguments or results are recorded: {shown} has no debug information for those functions \
+             (build it with -g), or they can't be patched; -A FUNC@arg1/s needs none"
+        ));
+    }
+    let none =
+        found.wanted_sleds == 0 && found.wanted_calls == 0 && found.imports.is_empty() && found.ruled == 0;
     if none && found.left > 0 {
         bail!("none of its {} instrumented functions is meant by -P; `nm {shown}` lists them", found.left);
     }
-    if found.calls.is_empty() && found.sleds.is_empty() {
+    if !found.is_instrumented() && !rules.imports_anyway {
         // Libraries it loads may still be instrumented: record, but say what to expect.
         out::note(&format!(
             "tally calls: {shown} is not instrumented, only calls in instrumented libraries will be seen; \
@@ -182,14 +172,14 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
 fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<String> {
     let shown = program.display();
     let kernel =
-        args.probes.kernel_depth.is_some() || args.only.iter().any(|name| kernel::is_of_kernel(name));
+        args.probes.kernel_depth.is_some() || args.trace.only.iter().any(|name| kernel::is_of_kernel(name));
     if args.probes.uprobes || args.probes.counts || args.probes.callees.is_some() || kernel {
         return Some("as asked for".to_owned());
     }
     if found.is_static {
         return Some(format!("{shown} is statically linked, no recorder can be loaded into it"));
     }
-    let none = found.calls.is_empty() && found.sleds.is_empty() && found.left == 0;
+    let none = !found.is_instrumented() && !args.trace.libcall;
     none.then(|| format!("{shown} is not instrumented (-pg, -fpatchable-function-entry=5 …)"))
 }
 
@@ -205,7 +195,7 @@ pub fn prepare_folder(dir: &Path) -> anyhow::Result<()> {
         fs::remove_dir_all(dir).with_context(|| format!("can't replace {}", dir.display()))?;
     }
     fs::create_dir_all(dir).with_context(|| format!("can't make the folder {}", dir.display()))?;
-    fs::write(dir.join(layout::SLEDS_NAME), layout::SLEDS_MAGIC)
+    fs::write(dir.join(list::NAME), list::MAGIC)
         .with_context(|| format!("can't write into {}", dir.display()))
 }
 
@@ -217,27 +207,28 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<(
         fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
     };
     write(RECORDER_NAME, RECORDER)?;
-    write(layout::SLEDS_NAME, &sled_list(program, found))
+    if !found.formats.is_empty() {
+        write(values::NAME, found.formats.as_bytes())?;
+    }
+    let mut sleds = list::MAGIC.to_vec();
+    list::add_object(&mut sleds, (program.as_os_str().as_bytes(), 0), &found.sleds, &found.specs);
+    write(list::NAME, &sleds)
 }
 
-/// The sled list's bytes; see `tracer::layout`.
-fn sled_list(program: &Path, found: &Instrumented) -> Vec<u8> {
-    let on = found.sleds.iter().map(|(svma, rule)| svma.0 | rule);
-    let off = found.off.iter().map(|svma| svma.0 | layout::SLED_OFF);
-    let addresses: Vec<u64> = on.chain(off).collect();
-    layout::sled_list(program.as_os_str().as_bytes(), &addresses)
-}
-
-fn run_command(args: &Args, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
+fn run_command(args: &Args, mut opened: Opened<'_>, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
     let dir = args.output.canonicalize()?;
     let started_ns = Clock::Monotonic.now_ns();
-    let mut command = command(args, &dir);
+    let mut command = command(args, opened.rules(), &dir);
     let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
     // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program
     // does not begin with these signals blocked.
     let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
     let mut look = |at_end: bool| live.as_mut().map_or(Ok(()), |live| live.look_at_folder(&dir, at_end));
-    let end = wait(&mut child, &signals, &mut || look(false))?;
+    let mut each = || {
+        opened.answer();
+        look(false)
+    };
+    let end = wait(&mut child, &signals, &mut each)?;
     look(true)?;
     let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
     let info = format!(
@@ -250,9 +241,9 @@ fn run_command(args: &Args, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
 }
 
 /// The program with the recorder in it; where that is allowed, below a recording of its context switches.
-fn command(args: &Args, dir: &Path) -> Command {
+fn command(args: &Args, rules: &Rules, dir: &Path) -> Command {
     let (program, rest) = args.command.split_first().expect("invariant: clap asks for a command");
-    let mut options = options(args);
+    let mut options = options(args, rules);
     options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
     options.push(("LD_PRELOAD", preload(dir)));
     if let Some(mut recorder) = (!args.no_switches).then(|| switches::recorder(dir)).flatten() {
@@ -272,7 +263,7 @@ fn command(args: &Args, dir: &Path) -> Command {
 }
 
 /// What the flags say, as the recorder in the program reads it.
-fn options(args: &Args) -> Vec<(&'static str, OsString)> {
+fn options(args: &Args, rules: &Rules) -> Vec<(&'static str, OsString)> {
     let mut options: Vec<(&'static str, OsString)> = Vec::new();
     if let Some(depth) = args.depth {
         options.push((layout::DEPTH_VARIABLE, depth.to_string().into()));
@@ -283,7 +274,17 @@ fn options(args: &Args) -> Vec<(&'static str, OsString)> {
     if let Some(bytes) = args.max_bytes {
         options.push((layout::KEEP_VARIABLE, bytes.to_string().into()));
     }
-    let start = match (args.only.is_empty(), args.disable) {
+    if rules.has(list::CALLER) {
+        options.push((layout::CALLERS_VARIABLE, "1".into()));
+    }
+    if rules.has(list::BACKTRACE) {
+        options.push((layout::BACKTRACE_VARIABLE, "1".into()));
+    }
+    if !rules.signals.is_empty() {
+        let signals: Vec<String> = rules.signals.iter().map(Switch::word).collect();
+        options.push((layout::SIGNALS_VARIABLE, signals.join(",").into()));
+    }
+    let start = match (!rules.has(list::ONLY), args.trace.disable) {
         (true, false) => return options,
         (false, false) => "only",
         (true, true) => "off",
@@ -309,7 +310,7 @@ fn wait(
     signals: &record::sys::SignalReader,
     look: &mut dyn FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<u8> {
-    const PAUSE: Duration = Duration::from_millis(5);
+    const PAUSE: Duration = Duration::from_millis(2);
     loop {
         if let Some(status) = child.try_wait()? {
             let by_signal = || status.signal().map_or(1, |number| 128 + number);

@@ -2,28 +2,80 @@
 
 use anyhow::Context;
 use dso::{ObjectFile, Svma};
+use std::collections::HashSet;
 use std::path::Path;
 
-use super::pattern::{self, Pattern};
-use tracer::layout::{self, CallForm, NOPS, XRAY};
+use super::imports;
+use super::rules::Rules;
+use super::trigger::Trigger;
+use super::values::{self, Described};
+use tracer::layout::sleds::{self, CallForm, NOPS, Sled, XRAY, call_form};
 
 /// What was found in an object file.
 #[derive(Debug, Default)]
 pub struct Instrumented {
     /// The calls compiled in, such as `__fentry__`.
     pub calls: Vec<&'static str>,
-    /// Stated addresses of what can be patched at the starts of the functions wanted, and their rules.
-    pub sleds: Vec<(Svma, u64)>,
-    /// Of those, with a rule.
-    pub ruled: usize,
-    /// Stated addresses of the same, and of calls of `mcount`, in functions that are not wanted.
-    pub off: Vec<Svma>,
+    /// What is to be patched.
+    pub sleds: Vec<Sled>,
+    /// What they say of values.
+    pub specs: Vec<u8>,
+    /// The same for those who show them: lines of the file `values`.
+    pub formats: String,
+    /// Sleds at functions wanted.
+    pub wanted_sleds: usize,
     /// Functions wanted whose call of `mcount` stays as it is.
     pub wanted_calls: usize,
+    /// Imported functions wanted, by name.
+    pub imports: Vec<(String, Sled)>,
+    /// Symbols of the functions that are recorded by their own sleds or calls.
+    pub names: HashSet<String>,
+    /// Functions at which something more is done.
+    pub ruled: usize,
+    /// Of those whose values are recorded, how many have any that is known.
+    pub valued: usize,
     /// Functions that no pattern means.
     pub left: usize,
     /// Statically linked: nothing can be preloaded.
     pub is_static: bool,
+}
+
+impl Instrumented {
+    /// Whether the recorder has anything to do there.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        !self.sleds.is_empty() || !self.imports.is_empty() || !self.names.is_empty()
+    }
+
+    /// Whether the program was built to be traced.
+    #[must_use]
+    pub fn is_instrumented(&self) -> bool {
+        !self.calls.is_empty() || self.wanted_sleds > 0 || self.left > 0
+    }
+
+    fn add(&mut self, svma: Svma, start: Svma, trigger: &Trigger, (rules, described): (u32, &Described)) {
+        let mut sled = Sled {
+            svma: svma.0,
+            rules: rules | trigger.rules,
+            depth: trigger.depth,
+            min_ns: trigger.min_ns,
+            ..Sled::default()
+        };
+        if let Some((spec, formats)) = described.wanted(start, trigger) {
+            sled.rules |= sleds::VALUES;
+            sled.spec = self.specs.len() as u32;
+            self.specs.extend(spec);
+            self.formats.push_str(&values::line(start, &formats));
+            self.valued += 1;
+        }
+        self.ruled += usize::from(*trigger != Trigger::default());
+        // A call of mcount at which nothing more is done stays as it is.
+        if sled.rules == sleds::CALL {
+            self.wanted_calls += 1;
+        } else {
+            self.sleds.push(sled);
+        }
+    }
 }
 
 /// The functions that compiled-in calls go to, with what the compiler calls the option.
@@ -47,58 +99,93 @@ enum Start {
     Call(Svma),
 }
 
-/// Which functions are recorded, and what happens at some of them.
-#[derive(Debug, Default)]
-pub struct Rules {
-    /// Only these are patched; none: all.
-    pub wanted: Vec<Pattern>,
-    /// What is done at a function (`layout::SLED_…`); the first that means it counts.
-    pub at: Vec<(Pattern, u64)>,
-}
-
-impl Rules {
-    /// The rule of a function, 0 without one.
-    fn of(&self, name: &str) -> u64 {
-        self.at.iter().find(|(pattern, _)| pattern.is(name)).map_or(0, |(_, rule)| *rule)
-    }
-}
-
-/// Looks through an object file; `rules` choose among its functions.
+/// Looks through an object file; `rules` choose among its functions, `with_imports` also those that it imports.
 ///
 /// # Errors
 /// If the file can't be read or is no ELF file.
-pub fn look(path: &Path, rules: &Rules) -> anyhow::Result<Instrumented> {
+pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<Instrumented> {
     let object = ObjectFile::open(path).with_context(|| format!("can't read {}", path.display()))?;
-    let symbols = dso::SymbolTable::load(&object, None);
     let mut found =
         Instrumented { is_static: object.section(".dynamic").is_none(), ..Instrumented::default() };
-    let dynstr = object.section_bytes(".dynstr").ok().flatten();
-    let imported = dynstr.as_deref().unwrap_or_default();
-    for (name, option) in CALLS {
-        let has = imported.split(|byte| *byte == 0).any(|text| text == name.as_bytes());
-        if has && !found.calls.contains(&option) {
-            found.calls.push(option);
-        }
+    found.calls = compiled_in(&object);
+    // Most libraries have nothing to patch: nothing more is read of them.
+    let may_have = !found.calls.is_empty() || has_sleds(&object);
+    let is_worth_it = may_have || with_imports && rules.imports_anyway;
+    if !is_worth_it {
+        return Ok(found);
     }
+    let described = if rules.any_values() {
+        Described::read(&object, &|name| rules.of(name).has_values())
+    } else {
+        Described::nothing()
+    };
+    if may_have {
+        look_at_functions(&object, rules, &described, &mut found);
+    }
+    if with_imports && (found.is_instrumented() || rules.imports_anyway) {
+        let sleds = std::mem::take(&mut found.sleds);
+        for import in imports::recordable(&object).filter(|import| rules.wants(&import.name)) {
+            found.add(import.slot, import.slot, &rules.of(&import.name), (sleds::IMPORT, &described));
+            let sled = found.sleds.pop().expect("invariant: an import is always added");
+            found.imports.push((import.name, sled));
+        }
+        found.sleds = sleds;
+    }
+    if !found.formats.is_empty() {
+        found.formats.insert_str(0, &format!("object {}\n", path.display()));
+    }
+    Ok(found)
+}
+
+/// What the object calls at entries of functions.
+fn compiled_in(object: &ObjectFile) -> Vec<&'static str> {
+    let named = object.section_bytes(".dynstr").ok().flatten();
+    let named = named.as_deref().unwrap_or_default();
+    let is_named = |name: &str| named.split(|byte| *byte == 0).any(|text| text == name.as_bytes());
+    if !CALLS.iter().any(|(name, _)| is_named(name)) {
+        return Vec::new();
+    }
+    // The C library has these names, too, but calls none of them.
+    let referenced = dso::plt::referenced(object);
+    let mut calls: Vec<&str> =
+        CALLS.iter().filter(|(name, _)| referenced.contains(*name)).map(|(_, option)| *option).collect();
+    calls.dedup();
+    calls
+}
+
+/// Whether the compiler left nops at entries: most libraries have none, and looking for them takes long.
+fn has_sleds(object: &ObjectFile) -> bool {
+    let lists = ["__patchable_function_entries", "xray_instr_map", "__mcount_loc"];
+    lists.iter().any(|name| object.section(name).is_some()) || object.has_symtab()
+}
+
+fn look_at_functions(object: &ObjectFile, rules: &Rules, described: &Described, found: &mut Instrumented) {
+    let symbols = dso::SymbolTable::load(object, None);
     for symbol in symbols.iter() {
-        let Some(start) = start_of(&object, &symbols, symbol.start) else { continue };
+        let Some(start) = start_of(object, &symbols, symbol.start) else { continue };
         if found.calls.is_empty() && !matches!(start, Start::Sled(_)) {
             continue;
         }
         let name = dso::demangle(symbol.name);
-        let rule = rules.of(&name);
-        let is_wanted = rule != 0 || rules.wanted.is_empty() || pattern::any(&rules.wanted, &name);
-        found.ruled += usize::from(rule != 0 && matches!(start, Start::Sled(_)));
+        let trigger = rules.of(&name);
+        let is_named = trigger.rules != 0 || rules.wanted.is_empty() && trigger.has_values();
+        let is_wanted = is_named || rules.wants(&name);
         found.left += usize::from(!is_wanted);
+        if is_wanted {
+            found.names.insert(symbol.name.to_owned());
+        }
         match start {
-            Start::Sled(at) if is_wanted => found.sleds.push((at, rule)),
+            Start::Sled(at) if is_wanted => {
+                found.wanted_sleds += 1;
+                found.add(at, symbol.start, &trigger, (0, described));
+            }
+            Start::Call(at) if is_wanted => found.add(at, symbol.start, &trigger, (sleds::CALL, described)),
             // A nop stays one, a call becomes one.
-            Start::Sled(at) => found.off.push(at),
-            Start::Call(at) if !is_wanted => found.off.push(at),
-            Start::Call(_) => found.wanted_calls += 1,
+            Start::Sled(at) | Start::Call(at) => {
+                found.sleds.push(Sled { svma: at.0, rules: sleds::OFF, ..Sled::default() });
+            }
         }
     }
-    Ok(found)
 }
 
 /// The sled or compiled-in call of a function that starts here.
@@ -135,7 +222,7 @@ enum Target<'a> {
 
 /// The target of the call that `code`, at `at`, begins with.
 fn call_target<'a>(symbols: &'a dso::SymbolTable, at: Svma, code: &[u8]) -> Option<Target<'a>> {
-    match layout::call_form(code)? {
+    match call_form(code)? {
         CallForm::Table(_) => Some(Target::Table),
         CallForm::Near(distance) => {
             let target = Svma(at.0.wrapping_add(5).wrapping_add_signed(i64::from(distance)));

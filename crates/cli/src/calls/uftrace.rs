@@ -22,7 +22,15 @@ struct Object {
     start: u64,
     end: u64,
     name: String,
-    symbols: Vec<(u64, String)>,
+    symbols: Vec<Symbol>,
+}
+
+/// A function of it.
+struct Symbol {
+    offset: u64,
+    name: String,
+    /// A library's, called through a stub.
+    imported: bool,
 }
 
 /// Opens the folder of `args`.
@@ -113,27 +121,27 @@ fn objects(dir: &Path, task: &str) -> anyhow::Result<Vec<Object>> {
 }
 
 /// `OFFSET TYPE NAME` lines, sorted by offset.
-fn symbols(path: &Path) -> Vec<(u64, String)> {
+fn symbols(path: &Path) -> Vec<Symbol> {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let symbol = |line: &str| {
         let mut words = line.splitn(3, ' ');
         let offset = u64::from_str_radix(words.next()?, 16).ok()?;
-        let (_, name) = (words.next()?, words.next()?);
-        Some((offset, dso::demangle(name).into_owned()))
+        let (kind, name) = (words.next()?, words.next()?);
+        Some(Symbol { offset, name: dso::demangle(name).into_owned(), imported: kind == "P" })
     };
-    let mut symbols: Vec<(u64, String)> = text.lines().filter_map(symbol).collect();
-    symbols.sort();
+    let mut symbols: Vec<Symbol> = text.lines().filter_map(symbol).collect();
+    symbols.sort_by(|a, b| (a.offset, &a.name).cmp(&(b.offset, &b.name)));
     symbols
 }
 
 fn function(objects: &[Object], address: u64) -> Function {
-    let unknown = || Function { name: format!("{address:#x}"), dso: String::new() };
+    let unknown = || Function::new(format!("{address:#x}"), String::new());
     let Some(object) = objects.iter().find(|object| object.start <= address && address < object.end) else {
         return unknown();
     };
     let offset = address - object.start;
-    let at = object.symbols.partition_point(|(start, _)| *start <= offset);
-    let Some((_, name)) = at.checked_sub(1).and_then(|at| object.symbols.get(at)) else { return unknown() };
-    Function { name: name.clone(), dso: object.name.clone() }
+    let at = object.symbols.partition_point(|symbol| symbol.offset <= offset);
+    let Some(symbol) = at.checked_sub(1).and_then(|at| object.symbols.get(at)) else { return unknown() };
+    Function { name: symbol.name.clone(), dso: object.name.clone(), imported: symbol.imported }
 }

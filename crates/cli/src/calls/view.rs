@@ -2,12 +2,14 @@
 
 use anyhow::Context;
 use profile::calls::{
-    CallProfile, CallStats, Clock, Filter, Filters, FunctionId, Gate, RawStep, Replay, Step, Steps, Window,
+    CallProfile, CallStats, Clock, Extra, ExtraKind, Filter, Filters, FunctionId, Gate, RawStep, Replay,
+    Step, ThreadFile, Window,
 };
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use tracer::layout;
 
 use super::chosen::Chosen;
 use super::folder::{Folder, Thread};
@@ -40,6 +42,9 @@ pub struct ViewArgs {
     /// Not this function, but what it calls: its time becomes its caller's (can be repeated)
     #[arg(short = 'H', long, value_name = "FUNC")]
     pub hide: Vec<String>,
+    /// Not the library functions that the program calls: their time becomes their callers'
+    #[arg(long, visible_alias = "no-libcalls")]
+    pub no_libcall: bool,
     /// Only functions of this file: name or pattern (can be repeated)
     #[arg(long, visible_alias = "file", value_name = "FILE")]
     pub dso: Vec<String>,
@@ -64,6 +69,7 @@ impl ViewArgs {
             tid: Vec::new(),
             hide: none(),
             dso: none(),
+            no_libcall: false,
             time: None,
         }
     }
@@ -132,7 +138,7 @@ pub struct Track<'a> {
 
 enum Source<'a> {
     /// Read from the file that the thread wrote itself.
-    File { steps: Steps<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
+    File { file: ThreadFile<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
     /// Decoded from a processor's trace.
     Decoded(Vec<(u64, Step)>),
 }
@@ -143,14 +149,30 @@ impl Track<'_> {
     pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
         match &self.source {
             Source::Decoded(steps) => Box::new(steps.iter().copied()),
-            Source::File { steps, numbers, clock, off } => {
-                let steps = steps.clone().filter_map(|(tsc, raw)| {
+            Source::File { file, numbers, clock, off } => {
+                let steps = file.steps().filter_map(|(tsc, raw)| {
                     let step = raw.numbered(|address| numbers[&address])?;
                     Some((clock.ns_at(tsc), step))
                 });
                 Box::new(WithOff::new(steps, off.to_vec()))
             }
         }
+    }
+
+    /// The bytes of what was recorded beside times.
+    #[must_use]
+    pub fn extra(&self, extra: Extra) -> &[u8] {
+        match &self.source {
+            Source::Decoded(_) => &[],
+            Source::File { file, .. } => file.extra(extra),
+        }
+    }
+
+    /// The functions of a backtrace, outermost first.
+    #[must_use]
+    pub fn backtrace(&self, extra: Extra) -> Vec<FunctionId> {
+        let Source::File { file, numbers, .. } = &self.source else { return Vec::new() };
+        layout::words(file.extra(extra)).filter_map(|address| numbers.get(&address).copied()).collect()
     }
 }
 
@@ -199,7 +221,7 @@ impl<'a> View<'a> {
             let place = (thread.pid, file.header.tsc);
             let numbers = addresses.iter().map(|at| (*at, functions.at(folder, place, *at))).collect();
             let off = folder.off.get(&thread.tid).map_or(&[][..], Vec::as_slice);
-            let source = Source::File { steps: file.steps(), numbers, clock, off };
+            let source = Source::File { file, numbers, clock, off };
             tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), source });
         }
         let all = folder.threads.iter().map(|thread| thread.tid.to_string());
@@ -379,16 +401,21 @@ fn window_of(text: &str, tracks: &[Track<'_>]) -> anyhow::Result<Window> {
     }
 }
 
-/// The distinct addresses a thread called, sorted.
+/// The distinct addresses a thread called, sorted; those of backtraces among them.
 fn addresses(thread: &Thread) -> Vec<u64> {
+    let Some(file) = thread.file() else { return Vec::new() };
     let mut distinct = FxHashSet::default();
     let mut last = None;
-    for (_, step) in thread.file().iter().flat_map(profile::calls::ThreadFile::steps) {
-        if let RawStep::Enter(address) = step
-            && last != Some(address)
-        {
-            last = Some(address);
-            distinct.insert(address);
+    for (_, step) in file.steps() {
+        match step {
+            RawStep::Enter(address) if last != Some(address) => {
+                last = Some(address);
+                distinct.insert(address);
+            }
+            RawStep::Other(Step::Extra(extra)) if extra.kind == ExtraKind::Backtrace => {
+                distinct.extend(layout::words(file.extra(extra)));
+            }
+            _ => {}
         }
     }
     let mut sorted: Vec<u64> = distinct.into_iter().collect();

@@ -85,7 +85,7 @@ fn write_chrome(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Resu
         for span in spans::of_track(view, track) {
             let (name, category) = named(view, span.what);
             let times = (span.start_ns.saturating_sub(start_ns), span.length_ns);
-            chrome.span(thread, name, category, times)?;
+            chrome.span(thread, name, category, times, &span.extras.named(view, track, span.what))?;
             count += 1;
         }
     }
@@ -110,7 +110,8 @@ fn write_perfetto(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Re
                 What::Call(function) => u64::from(function.0),
                 What::OffCpu => u64::MAX,
             };
-            let named = Named { number, name, category };
+            let arguments = &span.extras.named(view, track, span.what);
+            let named = Named { number, name, category, arguments };
             trace.begin(thread, named, span.start_ns.saturating_sub(start_ns))?;
             open.push(span);
             count += 1;

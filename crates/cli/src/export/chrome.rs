@@ -41,7 +41,7 @@ impl<W: Write> Chrome<W> {
         Ok(())
     }
 
-    /// A span of a thread; times in ns since the trace's beginning.
+    /// A span of a thread; times in ns since the trace's beginning; names and values of arguments.
     ///
     /// # Errors
     /// If writing fails.
@@ -51,12 +51,18 @@ impl<W: Write> Chrome<W> {
         name: &str,
         category: &str,
         times: (u64, u64),
+        arguments: &[(String, String)],
     ) -> io::Result<()> {
         let name = serde_json::Value::from(name).to_string();
+        let text = |text: &str| serde_json::Value::from(text).to_string();
+        let pairs: Vec<String> =
+            arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
+        let args =
+            if pairs.is_empty() { String::new() } else { format!(",\"args\":{{{}}}", pairs.join(",")) };
         let ((pid, tid), (start_ns, length_ns)) = (thread, times);
         let (start, length) = (micros(start_ns), micros(length_ns));
         self.event(&format!(
-            "{{\"ph\":\"X\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{start},\"dur\":{length}}}"
+            "{{\"ph\":\"X\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{start},\"dur\":{length}{args}}}"
         ))
     }
 
@@ -84,11 +90,14 @@ mod tests {
         let mut bytes = Vec::new();
         let mut chrome = Chrome::new(&mut bytes).unwrap();
         chrome.thread(1, 2, "a \"b\"\n").unwrap();
-        chrome.span((1, 2), "std::f<\\>\u{1b}", "call", (1_234_567, 8)).unwrap();
+        chrome
+            .span((1, 2), "std::f<\\>\u{1b}", "call", (1_234_567, 8), &[("s\"".into(), "\"x\"".into())])
+            .unwrap();
         chrome.finish().unwrap();
         let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         let span = &json["traceEvents"][2];
         assert_eq!((span["ts"].as_f64(), span["dur"].as_f64()), (Some(1234.567), Some(0.008)));
+        assert_eq!(span["args"]["s\""], "\"x\"");
         assert_eq!(span["name"], "std::f<\\>\u{1b}");
     }
 }

@@ -66,8 +66,14 @@ mod track {
     pub const THREAD_TID: u64 = 2;
     pub const THREAD_NAME: u64 = 5;
 }
+/// DebugAnnotation's fields.
+mod annotation {
+    pub const TEXT: u64 = 6;
+    pub const NAME: u64 = 10;
+}
 /// TrackEvent's fields and types.
 mod event {
+    pub const ANNOTATIONS: u64 = 4;
     pub const CATEGORY: u64 = 3;
     pub const TYPE: u64 = 9;
     pub const NAME: u64 = 10;
@@ -92,6 +98,8 @@ pub struct Named<'a> {
     pub name: &'a str,
     /// Its category.
     pub category: &'a str,
+    /// Names and values of arguments.
+    pub arguments: &'a [(String, String)],
 }
 
 /// Writes packets one by one.
@@ -165,11 +173,15 @@ impl<W: Write> Perfetto<W> {
         if name == next {
             new = new.message(interned::NAMES, &entry(name, named.name));
         }
-        let event = Message::default()
+        let mut event = Message::default()
             .number(event::CATEGORY, category)
             .number(event::TYPE, event::BEGIN)
             .number(event::NAME, name)
             .number(event::TRACK, thread_uuid(thread.0, thread.1));
+        for (name, value) in named.arguments {
+            let named = Message::default().bytes(annotation::NAME, name.as_bytes());
+            event = event.message(event::ANNOTATIONS, &named.bytes(annotation::TEXT, value.as_bytes()));
+        }
         let mut packet = Message::default().number(packet::TIMESTAMP, time_ns);
         if !new.0.is_empty() {
             packet = packet.message(packet::INTERNED, &new);
@@ -221,7 +233,7 @@ mod tests {
     fn a_name_is_written_once() {
         let mut bytes = Vec::new();
         let mut trace = Perfetto::new(&mut bytes);
-        let named = Named { number: 7, name: "main_function", category: "call" };
+        let named = Named { number: 7, name: "main_function", category: "call", arguments: &[] };
         for at in [10, 30] {
             trace.begin((1, 2), named, at).unwrap();
             trace.end((1, 2), at + 5).unwrap();

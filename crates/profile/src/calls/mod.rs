@@ -14,7 +14,7 @@ mod uftrace;
 
 pub use diff::{DiffRow, Sums, diff};
 pub use histogram::Histogram;
-pub use replay::{Call, End, Filter, Filters, Gate, Passage, Replay, Step, Window};
+pub use replay::{Call, End, Extra, ExtraKind, Filter, Filters, Gate, Passage, Replay, Step, Window};
 pub use totals::FunctionTotals;
 pub use traced::{Clock, Place, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, NodeId, SlowCall};

@@ -22,6 +22,30 @@ pub enum Step {
     Abandon(usize),
     /// A piece of the trace is missing here.
     Hole,
+    /// More was recorded of a call; see [`Extra`].
+    Extra(Extra),
+}
+
+/// What was recorded of a call beside its times: where it stands in the thread's file ([`super::ThreadFile::extra`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extra {
+    /// What it is.
+    pub kind: ExtraKind,
+    /// Its first event, counted from the first that the file holds.
+    pub at: u32,
+    /// Its bytes.
+    pub bytes: u32,
+}
+
+/// What may be recorded of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtraKind {
+    /// Arguments of the call just entered.
+    Arguments,
+    /// The result of the call that ends next.
+    Result,
+    /// Functions open around the call just entered that are not recorded, outermost first.
+    Backtrace,
 }
 
 /// How a call ended.
@@ -213,6 +237,7 @@ impl<'a> Replay<'a> {
             }
             Step::Abandon(below) => self.close(below, time_ns, End::Open, each),
             Step::Hole => self.profile.gaps += 1,
+            Step::Extra(_) => {}
         }
     }
 

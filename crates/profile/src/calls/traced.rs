@@ -2,7 +2,7 @@
 
 use tracer::layout::{self, Event, ThreadHeader};
 
-use super::{FunctionId, Step};
+use super::{Extra, ExtraKind, FunctionId, Step};
 
 /// Why a thread's file can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +63,12 @@ impl<'a> ThreadFile<'a> {
     /// The steps in order: counter value and step, functions being addresses for now (see [`Steps`]).
     #[must_use]
     pub fn steps(&self) -> Steps<'a> {
-        Steps { words: self.events.as_chunks().0.iter(), state: State::at_start(&self.header), unknown: 0 }
+        Steps {
+            words: self.words().iter(),
+            end: self.words().len(),
+            state: State::at_start(&self.header),
+            unknown: 0,
+        }
     }
 
     /// Hands out the steps written since reading stopped at `place` (`None`: at the start). Unless the recording has
@@ -72,11 +77,10 @@ impl<'a> ThreadFile<'a> {
     pub fn read_since(&self, place: Option<Place>, whole: bool, each: &mut dyn FnMut(u64, RawStep)) -> Place {
         let Place { words, state } =
             place.unwrap_or(Place { words: 0, state: State::at_start(&self.header) });
-        let all = self.events.as_chunks::<{ layout::EVENT_BYTES }>().0;
-        let new = all.get(words..).unwrap_or_default();
-        let written = new.iter().position(|word| *word == [0; 8]).unwrap_or(new.len());
-        let new = &new[..written.saturating_sub(usize::from(!whole))];
-        let mut steps = Steps { words: new.iter(), state, unknown: 0 };
+        let new = self.words().get(words..).unwrap_or_default();
+        let (last, written) = written(new);
+        let new = &new[..if whole { written } else { last }];
+        let mut steps = Steps { words: new.iter(), end: words + new.len(), state, unknown: 0 };
         steps.by_ref().for_each(|(tsc, step)| each(tsc, step));
         Place { words: words + new.len(), state: steps.state }
     }
@@ -84,9 +88,33 @@ impl<'a> ThreadFile<'a> {
     /// Bytes of events written (up to the end mark).
     #[must_use]
     pub fn event_bytes(&self) -> usize {
-        let words = self.events.as_chunks::<{ layout::EVENT_BYTES }>().0;
-        words.iter().position(|word| *word == [0; 8]).unwrap_or(words.len()) * layout::EVENT_BYTES
+        written(self.words()).1 * layout::EVENT_BYTES
     }
+
+    fn words(&self) -> &'a [[u8; layout::EVENT_BYTES]] {
+        self.events.as_chunks().0
+    }
+
+    /// The bytes of what was recorded beside times; cut short where the file is.
+    #[must_use]
+    pub fn extra(&self, extra: Extra) -> &'a [u8] {
+        let from = (extra.at as usize).saturating_mul(layout::EVENT_BYTES);
+        let rest = self.events.get(from..).unwrap_or_default();
+        &rest[..rest.len().min(extra.bytes as usize)]
+    }
+}
+
+/// Where the last event begins among `words`, and where it ends: what belongs to it may be 0, what follows is.
+fn written(words: &[[u8; layout::EVENT_BYTES]]) -> (usize, usize) {
+    let (mut last, mut end) = (0, 0);
+    while let Some(word) = words.get(end).filter(|word| **word != [0; layout::EVENT_BYTES]) {
+        last = end;
+        end += 1;
+        if let Event::Control { code, argument } = Event::from_bytes(*word) {
+            end = (end + layout::words_after(u64::from(code), argument)).min(words.len());
+        }
+    }
+    (last, end)
 }
 
 /// A step whose function is still an address.
@@ -148,6 +176,8 @@ impl Place {
 #[derive(Clone)]
 pub struct Steps<'a> {
     words: std::slice::Iter<'a, [u8; layout::EVENT_BYTES]>,
+    /// Words of the file up to the last of those.
+    end: usize,
     state: State,
     unknown: u64,
 }
@@ -185,9 +215,26 @@ impl Steps<'_> {
             }
             layout::CONTROL_LOST => {}
             layout::CONTROL_FORKED => return Some((self.state.tsc, RawStep::Forked(u64::from(argument)))),
+            code @ (layout::CONTROL_ARGUMENTS | layout::CONTROL_RESULT | layout::CONTROL_BACKTRACE) => {
+                return Some((self.state.tsc, RawStep::Other(Step::Extra(self.extra(code, argument)))));
+            }
             _ => self.unknown += 1,
         }
         None
+    }
+
+    /// Passes over the words that follow a control event.
+    fn extra(&mut self, code: u64, argument: u32) -> Extra {
+        let (kind, bytes) = match code {
+            layout::CONTROL_ARGUMENTS => (ExtraKind::Arguments, argument),
+            layout::CONTROL_RESULT => (ExtraKind::Result, argument),
+            _ => (ExtraKind::Backtrace, argument.saturating_mul(layout::EVENT_BYTES as u32)),
+        };
+        let at = (self.end - self.words.len()) as u32;
+        if let Some(last) = layout::words_after(code, argument).checked_sub(1) {
+            let _ = self.words.nth(last);
+        }
+        Extra { kind, at, bytes }
     }
 }
 

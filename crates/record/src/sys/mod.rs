@@ -6,6 +6,7 @@
 
 pub mod aux_area;
 pub mod bpf;
+pub mod fifo;
 pub mod mem;
 pub mod perf_event;
 pub mod poll;
@@ -15,6 +16,7 @@ pub mod ring_index;
 pub mod signal;
 pub mod time;
 
+pub use fifo::Fifo;
 pub use perf_event::{Counter, CounterPlace, Cpu};
 pub use poll::Poller;
 pub use process::{Child, CpuUse, ExitKind};

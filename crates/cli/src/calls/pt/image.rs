@@ -144,7 +144,7 @@ impl Code {
 
     /// The number of what lies in no mapping.
     fn unknown(&self) -> u32 {
-        let function = Function { name: "[unknown]".into(), dso: String::new() };
+        let function = Function::new("[unknown]".into(), String::new());
         self.found().functions.number(function).0
     }
 
@@ -165,7 +165,7 @@ impl Code {
         }
         let dso = of.name.rsplit('/').next().unwrap_or(&of.name).to_owned();
         let name = bounds.map_or_else(|| format!("[{dso}]"), |bounds| bounds.name);
-        let id = found.functions.number(Function { name, dso });
+        let id = found.functions.number(Function::new(name, dso));
         found.numbers.insert(place, id);
         (id, range)
     }

@@ -3,8 +3,10 @@
 //! Knows nothing of tracefs and of the text of probe definitions. The choices (which address stands for a line, which
 //! scope a variable is looked up in, when a prologue is skipped) are those of `perf probe`.
 
+mod convention;
 mod place;
 mod point;
+mod signature;
 mod tree;
 mod types;
 mod variable;
@@ -17,8 +19,10 @@ use super::resolver::{Reader, debug_file, load_with_alt, section};
 use crate::{DebugSearch, Error, ObjectFile};
 use tree::{Unit, UnitTree};
 
+pub use convention::{Incoming, Passed};
 pub use place::Place;
 pub use point::{LineError, Named, Point, SourceLines};
+pub use signature::{Parameter, Shape, Signature};
 pub use variable::{Access, Step, TypeShape, Value, Variable};
 
 /// Why a variable cannot be had at an address.

@@ -229,7 +229,11 @@ impl ProbeInfo {
     }
 
     /// Units (read whole now) and functions in them: definitions and abstract roots, not their instances.
-    fn functions_that(&mut self, fits: &dyn Fn(&str) -> bool, file: Option<&str>) -> Vec<(usize, DieId)> {
+    pub(super) fn functions_that(
+        &mut self,
+        fits: &dyn Fn(&str) -> bool,
+        file: Option<&str>,
+    ) -> Vec<(usize, DieId)> {
         let mut found = Vec::new();
         for unit in 0..self.units.len() {
             if !self.may_have(unit, fits) || self.tree(unit).is_none() {

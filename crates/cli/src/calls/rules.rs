@@ -1,0 +1,120 @@
+//! Which functions are recorded, and what is done at some of them: the flags of `tally calls record`, put together.
+
+use anyhow::Context;
+use tracer::layout::sleds;
+
+use super::pattern::{self, Pattern};
+use super::switch::Switch;
+use super::trace_args::TraceArgs;
+use super::trigger::{Arguments, Trigger};
+
+/// Of which objects the imported functions are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Imports {
+    /// Of none.
+    None,
+    /// Of the program.
+    #[default]
+    Program,
+    /// Of instrumented libraries, too.
+    All,
+}
+
+/// The flags.
+#[derive(Debug, Default)]
+pub struct Rules {
+    /// Only these are recorded; none: all.
+    pub wanted: Vec<Pattern>,
+    /// What is done at functions; all that mean one hold together.
+    at: Vec<(Pattern, Trigger)>,
+    /// Arguments and results of every function are recorded.
+    every_value: bool,
+    /// Of which objects imported functions are recorded.
+    pub imports: Imports,
+    /// Even if the object is not instrumented.
+    pub imports_anyway: bool,
+    /// Signals that begin or stop recording.
+    pub signals: Vec<Switch>,
+}
+
+impl Rules {
+    /// From the flags; `patch` being those of `-P`.
+    ///
+    /// # Errors
+    /// If a trigger, an argument or a format is none.
+    pub fn new(patch: &[String], args: &TraceArgs) -> anyhow::Result<Self> {
+        let mut at = Vec::new();
+        for (texts, rule) in
+            [(&args.not, sleds::NOT), (&args.only, sleds::ONLY), (&args.callers, sleds::CALLER)]
+        {
+            at.extend(texts.iter().map(|text| (Pattern::new(text), Trigger::of(rule))));
+        }
+        for text in &args.trigger {
+            let (function, what) = text.rsplit_once('@').with_context(|| {
+                format!("-T {text}: it is FUNC@WHAT, such as main@trace_on or parse@depth=2,backtrace")
+            })?;
+            let trigger = Trigger::parse(what).with_context(|| format!("-T {text}"))?;
+            at.push((Pattern::new(function), trigger));
+        }
+        for text in &args.arguments {
+            let all = Trigger { arguments: Arguments::All, ..Trigger::default() };
+            at.push(values(text, all).with_context(|| format!("-A {text}"))?);
+        }
+        for text in &args.results {
+            let result = Trigger { result: Some(None), ..Trigger::default() };
+            at.push(values(text, result).with_context(|| format!("-R {text}"))?);
+        }
+        let imports = match (args.no_libcall, args.nest_libcall) {
+            (true, _) => Imports::None,
+            (_, true) => Imports::All,
+            _ => Imports::Program,
+        };
+        let signals = args.signal.iter().map(|text| Switch::parse(text)).collect::<anyhow::Result<_>>()?;
+        let wanted = patch.iter().map(|text| Pattern::new(text)).collect();
+        Ok(Self { wanted, at, every_value: args.auto_args, imports, imports_anyway: args.libcall, signals })
+    }
+
+    /// What is done at a function.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Trigger {
+        let mut trigger = Trigger::default();
+        if self.every_value {
+            trigger.arguments = Arguments::All;
+            trigger.result = Some(None);
+        }
+        self.at.iter().filter(|(pattern, _)| pattern.is(name)).for_each(|(_, more)| trigger.join(more));
+        trigger
+    }
+
+    /// Whether a function is recorded at all.
+    #[must_use]
+    pub fn wants(&self, name: &str) -> bool {
+        self.wanted.is_empty() || pattern::any(&self.wanted, name)
+    }
+
+    /// Whether any function is named at which something is done.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        !self.at.is_empty()
+    }
+
+    /// Whether anything is done anywhere that needs arguments or results.
+    #[must_use]
+    pub fn any_values(&self) -> bool {
+        self.every_value || self.at.iter().any(|(_, trigger)| trigger.has_values())
+    }
+
+    /// Whether one of them is done anywhere.
+    #[must_use]
+    pub fn has(&self, rule: u32) -> bool {
+        self.at.iter().any(|(_, trigger)| trigger.rules & rule != 0)
+    }
+}
+
+/// `FUNC` with what holds without more, or `FUNC@WHAT`.
+fn values(text: &str, otherwise: Trigger) -> anyhow::Result<(Pattern, Trigger)> {
+    Ok(match text.rsplit_once('@') {
+        Some((function, what)) => (Pattern::new(function), Trigger::parse(what)?),
+        None => (Pattern::new(text), otherwise),
+    })
+}

@@ -1,0 +1,64 @@
+//! The flags of recording by the recorder in the program.
+
+/// What functions are recorded how, where the program records itself.
+#[derive(clap::Args, Default)]
+#[command(next_help_heading = "Instrumented programs")]
+pub struct TraceArgs {
+    /// Only calls of this function and what they call (can be repeated)
+    #[arg(short = 'F', long = "filter", value_name = "FUNC")]
+    pub only: Vec<String>,
+    /// Not calls of this function nor what they call (can be repeated)
+    #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
+    pub not: Vec<String>,
+    /// Only calls that lead to this function (can be repeated)
+    #[arg(short = 'C', long = "caller-filter", value_name = "FUNC")]
+    pub callers: Vec<String>,
+    /// What to do where FUNC is called: trace_on, trace_off, depth=N, time=10us, slow=10ms (keep only
+    /// calls of FUNC that took so long, with all in them), backtrace, filter, notrace, argN, retval; several with commas (can be repeated)
+    #[arg(short = 'T', long = "trigger", value_name = "FUNC@WHAT")]
+    pub trigger: Vec<String>,
+    /// Record nothing until a trigger begins it
+    #[arg(long)]
+    pub disable: bool,
+    /// Begin (SIGNAL@trace_on) or stop (SIGNAL@trace_off) recording when the program gets a signal (can be repeated)
+    #[arg(long, value_name = "SIGNAL@WHAT")]
+    pub signal: Vec<String>,
+    /// Record arguments: FUNC (all, as its debug information says) or FUNC@arg1,arg2/s,fparg1 with formats
+    /// i u x c s f p, and S for std::string (can be repeated)
+    #[arg(short = 'A', long = "argument", value_name = "FUNC[@ARGS]")]
+    pub arguments: Vec<String>,
+    /// Record results: FUNC or FUNC@retval/FORMAT (can be repeated)
+    #[arg(short = 'R', long = "retval", value_name = "FUNC[@retval]")]
+    pub results: Vec<String>,
+    /// Record arguments and results of all functions that debug information describes
+    #[arg(short = 'a', long)]
+    pub auto_args: bool,
+    /// Don't record calls of library functions
+    #[arg(long, visible_alias = "no-libcalls")]
+    pub no_libcall: bool,
+    /// Record the library functions called by a program even if it is not instrumented itself
+    #[arg(long, conflicts_with = "no_libcall")]
+    pub libcall: bool,
+    /// Also those that instrumented libraries call
+    #[arg(long, conflicts_with = "no_libcall")]
+    pub nest_libcall: bool,
+}
+
+impl TraceArgs {
+    /// The first flag given that only the recorder in the program can follow; `None` if none was. `-F` counts only with
+    /// functions of the program.
+    #[must_use]
+    pub fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            (!self.not.is_empty(), "-N"),
+            (!self.callers.is_empty(), "-C"),
+            (!self.trigger.is_empty(), "-T"),
+            (self.disable, "--disable"),
+            (!self.signal.is_empty(), "--signal"),
+            (!self.arguments.is_empty(), "-A"),
+            (!self.results.is_empty(), "-R"),
+            (self.auto_args, "-a"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, flag)| flag)
+    }
+}

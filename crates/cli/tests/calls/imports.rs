@@ -1,0 +1,126 @@
+//! Library calls through the table of imports, however the loader fills it.
+
+use super::{build, counts_of_program, counts_of_report, record, root, tally};
+use std::process::Command;
+
+/// The flags that say when the table is filled.
+const BINDINGS: [(&str, &[&str]); 3] = [
+    ("lazy", &["-Wl,-z,lazy"]),
+    ("now", &["-Wl,-z,now"]),
+    ("fixed", &["-no-pie", "-fno-pie", "-Wl,-z,lazy"]),
+];
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn library_calls_are_counted_as_the_program_counts_them() {
+    for (binding, flags) in BINDINGS {
+        for (way, flag) in [("patchable", "-fpatchable-function-entry=5"), ("pg", "-pg")] {
+            let flags = [flags, &["-O2", flag, "-lm"]].concat();
+            let Some(program) = build("imports.c", &format!("imports-{binding}-{way}"), "gcc", &flags) else {
+                continue;
+            };
+            let (wanted, mut got, text) = record(&program, &["--libcall"]);
+            got.retain(|function, _| wanted.contains_key(function));
+            assert_eq!(got, wanted, "{binding} {way}\n{text}");
+            let (_, got, text) = record(&program, &[]);
+            assert!(!got.contains_key("strtol") && got["compare"] == wanted["compare"], "{text}");
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn library_calls_of_a_program_that_is_not_instrumented_are_recorded_when_asked_for() {
+    let Some(program) = build("imports.c", "imports-plain", "gcc", &["-O2", "-lm"]) else { return };
+    let (wanted, mut got, text) = record(&program, &["--libcall"]);
+    got.retain(|function, _| wanted.contains_key(function));
+    let mut wanted_here = wanted.clone();
+    // Its own functions have no sleds.
+    wanted_here.retain(|function, _| !["compare", "leave"].contains(&function.as_str()));
+    assert_eq!(got, wanted_here, "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn exceptions_pass_through_library_calls() {
+    let Some(program) =
+        build("storms.cpp", "storms-libcall", "g++", &["-O2", "-fpatchable-function-entry=5"])
+    else {
+        return;
+    };
+    let folder = program.with_extension("calls");
+    let ran =
+        tally().args(["calls", "record", "-o"]).arg(&folder).arg(&program).output().expect("tally starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let report = tally().args(["calls", "report", "-i"]).arg(&folder).output().expect("tally starts");
+    let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
+    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    let got = counts_of_report(&text);
+    let by_handler = |name: &String| ["handler", "inner"].contains(&name.as_str());
+    for (function, count) in wanted.iter().filter(|(name, _)| !by_handler(name)) {
+        assert_eq!(got.get(function), Some(count), "{function}\n{text}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn libraries_are_recorded_that_the_program_opens_and_are_found_where_it_wants_them() {
+    let dir = root().join("target/tmp/calls/opened");
+    let folder = dir.join("own");
+    std::fs::create_dir_all(&folder).expect("target is writable");
+    let flags = ["-O2", "-g", "-fpatchable-function-entry=5"];
+    let plugin = |to: &std::path::Path| {
+        let source = root().join("tests/programs/plugin.c");
+        let built =
+            Command::new("gcc").args(flags).args(["-shared", "-fPIC", "-o"]).arg(to).arg(source).status();
+        built.is_ok_and(|status| status.success())
+    };
+    // The program asks for it by its bare name: only its own RUNPATH tells where that is.
+    if !plugin(&folder.join("libplugin.so")) {
+        return println!("skipped: no gcc");
+    }
+    let flags = [&flags[..], &["-Wl,-rpath,$ORIGIN/opened/own"]].concat();
+    let Some(program) = build("opens.c", "opens", "gcc", &flags) else { return };
+    let (wanted, mut got, text) = record(&program, &["--libcall"]);
+    got.retain(|function, _| wanted.contains_key(function));
+    assert_eq!(got, wanted, "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_program_that_kills_itself_at_forbidden_system_calls_is_recorded_to_its_end() {
+    let Some(program) = build("strict.c", "strict", "gcc", &["-O2", "-fpatchable-function-entry=5"]) else {
+        return;
+    };
+    let (wanted, got, text) = record(&program, &[]);
+    assert_eq!(got.get("step"), wanted.get("step"), "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn signals_begin_and_stop_recording() {
+    let Some(program) = build("signals.c", "signals", "gcc", &["-O2", "-fpatchable-function-entry=5"]) else {
+        return;
+    };
+    let switches = ["--disable", "--signal", "SIGUSR1@trace_on", "--signal", "SIGUSR2@trace_off"];
+    let (wanted, got, text) = record(&program, &switches);
+    assert_eq!(
+        (got.get("during"), got.get("before"), got.get("after")),
+        (wanted.get("during"), None, None),
+        "{text}"
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn only_slow_calls_of_a_function_are_kept_with_all_in_them() {
+    let Some(program) = build("slow.c", "slow", "gcc", &["-O2", "-fpatchable-function-entry=5"]) else {
+        return;
+    };
+    let (wanted, got, text) = record(&program, &["-T", "request@slow=20ms"]);
+    // A loaded machine makes others slow, too.
+    let slow = wanted["slow"];
+    assert!(got["request"] >= slow && got["request"] < slow + 20, "{text}");
+    assert_eq!(got["step"], got["request"] * wanted["step"] / wanted["request"], "{text}");
+    assert_eq!(got.get("outside"), wanted.get("outside"), "{text}");
+}

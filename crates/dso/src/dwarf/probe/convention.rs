@@ -1,0 +1,403 @@
+//! Calling conventions: which registers and stack places hold a function's arguments and result.
+//
+// Source: System V ABI, AMD64 Architecture Processor Supplement, §3.2.3; AAPCS64 §6.8. Rust's own convention is no
+// promise: what is not a scalar, a newtype or a slice is taken as not known.
+
+use gimli::{AttributeValue, constants as dw};
+
+use super::signature::{Shape, Signatures};
+use super::tree::DieId;
+use crate::Machine;
+
+/// One place of 8 bytes at a function's entry (or, for results, at its return).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incoming {
+    /// The general register that holds the n-th such argument (of a result: rax, rdx; x0, x1).
+    General(u8),
+    /// The vector register of that number.
+    Vector(u8),
+    /// So many bytes above the first argument that is on the stack.
+    Stack(u32),
+}
+
+/// Where a value is: a place for each of its 8 bytes; on the stack only the first is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passed {
+    /// In order of the value's bytes.
+    pub places: Vec<Incoming>,
+    /// There is only the value's address.
+    pub by_reference: bool,
+}
+
+impl Passed {
+    pub(super) fn one(place: Incoming) -> Self {
+        Self { places: vec![place], by_reference: false }
+    }
+}
+
+/// What kind of place 8 bytes of a value take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    General,
+    Vector,
+}
+
+/// How a value is passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// In registers if enough are left, else on the stack.
+    Registers(Vec<Class>),
+    /// On the stack: size and alignment in bytes.
+    Memory(u64, u64),
+    /// As its address.
+    Reference,
+    /// Not at all: it is empty.
+    Nothing,
+    /// Not known: nor is what follows it.
+    Unknown,
+}
+
+/// The convention of a unit's functions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Convention {
+    pub machine: Machine,
+    pub is_rust: bool,
+}
+
+/// The stack pointer's DWARF number on x86-64.
+const RSP: u16 = 7;
+/// The stack pointer's DWARF number on aarch64.
+const SP: u16 = 31;
+/// DWARF numbers of x86-64's argument registers, in order.
+const GENERAL: [u16; 6] = [5, 4, 1, 2, 8, 9];
+
+impl Convention {
+    /// The argument register of a DWARF number.
+    pub fn register(&self, number: u16) -> Option<Incoming> {
+        if self.machine == Machine::Aarch64 {
+            return match number {
+                0..=7 => Some(Incoming::General(number as u8)),
+                64..=71 => Some(Incoming::Vector((number - 64) as u8)),
+                _ => None,
+            };
+        }
+        if (17..25).contains(&number) {
+            return Some(Incoming::Vector((number - 17) as u8));
+        }
+        GENERAL.iter().position(|at| *at == number).map(|at| Incoming::General(at as u8))
+    }
+
+    /// An address relative to a register at the entry, if it is above the frame.
+    pub fn incoming(&self, register: u16, offset: i64) -> Option<Incoming> {
+        // On x86-64 the return address stands below the first argument.
+        let (pointer, first) = if self.machine == Machine::Aarch64 { (SP, 0) } else { (RSP, 8) };
+        let above = offset.checked_sub(first).filter(|_| register == pointer)?;
+        u32::try_from(above).ok().map(Incoming::Stack)
+    }
+}
+
+/// The places not yet taken.
+pub(super) struct Slots {
+    general: u8,
+    vector: u8,
+    general_end: u8,
+    stack: u64,
+    known: bool,
+}
+
+impl Slots {
+    pub fn new(machine: Machine) -> Self {
+        let general_end = if machine == Machine::Aarch64 { 8 } else { 6 };
+        Self { general: 0, vector: 0, general_end, stack: 0, known: true }
+    }
+
+    /// The next parameter's place.
+    pub fn take(&mut self, way: Way, convention: Convention) -> Option<Passed> {
+        match way {
+            _ if !self.known => None,
+            Way::Unknown => {
+                self.known = false;
+                None
+            }
+            Way::Nothing => None,
+            Way::Reference => {
+                let place = self.registers(&[Class::General])?;
+                Some(Passed { by_reference: true, ..place })
+            }
+            Way::Registers(classes) if convention.is_rust => self.one_by_one(&classes),
+            Way::Registers(classes) => self.registers(&classes),
+            Way::Memory(bytes, align) => Some(Passed::one(self.on_stack(bytes, align))),
+        }
+    }
+
+    /// The result's place; the address of one in memory takes the first register.
+    pub fn result(&mut self, way: &Way, convention: Convention) -> Option<Passed> {
+        if let Way::Memory(..) | Way::Reference = way {
+            // On aarch64 that address has a register of its own.
+            self.general += u8::from(convention.machine != Machine::Aarch64);
+            return None;
+        }
+        let Way::Registers(classes) = way else { return None };
+        let (mut general, mut vector) = (0u8..2, 0u8..2);
+        let place = |class: &Class| match class {
+            Class::General => general.next().map(Incoming::General),
+            Class::Vector => vector.next().map(Incoming::Vector),
+        };
+        let places = classes.iter().map(place).collect::<Option<Vec<_>>>()?;
+        Some(Passed { places, by_reference: false })
+    }
+
+    /// Rust passes each part of a pair by itself.
+    fn one_by_one(&mut self, classes: &[Class]) -> Option<Passed> {
+        let parts: Option<Vec<Passed>> = classes.iter().map(|class| self.registers(&[*class])).collect();
+        let places = parts?.into_iter().flat_map(|passed| passed.places).collect();
+        Some(Passed { places, by_reference: false })
+    }
+
+    fn registers(&mut self, classes: &[Class]) -> Option<Passed> {
+        const VECTOR_END: usize = 8;
+        let general = classes.iter().filter(|class| **class == Class::General).count();
+        let fits = usize::from(self.general) + general <= usize::from(self.general_end)
+            && usize::from(self.vector) + classes.len() - general <= VECTOR_END;
+        if !fits {
+            return Some(Passed::one(self.on_stack(8 * classes.len() as u64, 8)));
+        }
+        let place = |class: &Class| {
+            let next = if *class == Class::General { &mut self.general } else { &mut self.vector };
+            let number = *next;
+            *next += 1;
+            if *class == Class::General { Incoming::General(number) } else { Incoming::Vector(number) }
+        };
+        Some(Passed { places: classes.iter().map(place).collect(), by_reference: false })
+    }
+
+    fn on_stack(&mut self, bytes: u64, align: u64) -> Incoming {
+        let at = self.stack.next_multiple_of(align.max(8));
+        self.stack = at + bytes.next_multiple_of(8);
+        Incoming::Stack(at as u32)
+    }
+}
+
+impl Signatures<'_> {
+    /// What a parameter is and how it is passed.
+    pub(super) fn shape_of(&self, id: DieId) -> (Shape, Way) {
+        match self.tree.real_type(id) {
+            Some(ty) => (self.shape(ty), self.way(ty)),
+            None => (Shape::Record("void".to_owned()), Way::Unknown),
+        }
+    }
+
+    /// The same of a function's result; `None` for `void`.
+    pub(super) fn returned(&self, function: DieId) -> Option<(Shape, Way)> {
+        let ty = self.tree.real_type(function)?;
+        // Rust's `()` and `!`.
+        let nothing = self.tree.byte_size(ty) == Some(0);
+        (!nothing).then(|| (self.shape(ty), self.way(ty)))
+    }
+
+    fn shape(&self, ty: DieId) -> Shape {
+        let tree = self.tree;
+        let bytes = tree.byte_size(ty).unwrap_or(0) as u8;
+        match tree.dies[ty].tag() {
+            dw::DW_TAG_base_type => self.base(ty, bytes),
+            dw::DW_TAG_enumeration_type => self.enumeration(ty, bytes),
+            _ if tree.is_pointer(ty) => self.pointer(ty),
+            _ if self.is_slice(ty) => Shape::Slice,
+            _ if self.is_string(ty) => Shape::TextObject,
+            _ => Shape::Record(tree.name(self.dwarf, ty).unwrap_or_default()),
+        }
+    }
+
+    fn base(&self, ty: DieId, bytes: u8) -> Shape {
+        let Some(AttributeValue::Encoding(encoding)) = self.tree.dies[ty].attr_value(dw::DW_AT_encoding)
+        else {
+            return Shape::Integer { bytes, signed: false };
+        };
+        match encoding {
+            dw::DW_ATE_boolean => Shape::Bool,
+            dw::DW_ATE_float => Shape::Float { bytes },
+            dw::DW_ATE_UTF => Shape::Char { bytes },
+            dw::DW_ATE_signed_char | dw::DW_ATE_unsigned_char if self.is_text(ty) => Shape::Char { bytes },
+            dw::DW_ATE_complex_float => Shape::Record("complex".to_owned()),
+            _ => Shape::Integer { bytes, signed: self.tree.is_signed(ty) },
+        }
+    }
+
+    fn enumeration(&self, ty: DieId, bytes: u8) -> Shape {
+        let tree = self.tree;
+        let signed = tree.real_type(ty).is_some_and(|base| tree.is_signed(base));
+        let value = |id: DieId| {
+            let value = tree.attr(id, dw::DW_AT_const_value)?;
+            Some((
+                value.sdata_value().or_else(|| value.udata_value().map(u64::cast_signed))?,
+                tree.name(self.dwarf, id)?,
+            ))
+        };
+        Shape::Enum { bytes, signed, names: tree.children(ty).filter_map(value).collect() }
+    }
+
+    fn pointer(&self, ty: DieId) -> Shape {
+        let tree = self.tree;
+        let Some(to) = tree.real_type(ty) else { return Shape::Pointer };
+        // Rust's `*const i8` is C text, too; its `*const u8` most often is not.
+        if self.is_text(to) {
+            return Shape::Text;
+        }
+        let is_reference = tree.dies[ty].tag() != dw::DW_TAG_pointer_type;
+        if is_reference && self.is_string(to) { Shape::TextObject } else { Shape::Pointer }
+    }
+
+    /// `char`: one of `unsigned char` is a small number more often than a letter.
+    fn is_text(&self, ty: DieId) -> bool {
+        self.tree.name(self.dwarf, ty).as_deref() == Some("char") && self.tree.byte_size(ty) == Some(1)
+    }
+
+    /// libstdc++'s `std::string`: begins with a pointer and a length.
+    fn is_string(&self, ty: DieId) -> bool {
+        let name = self.tree.name(self.dwarf, ty);
+        let is_named = name.is_some_and(|name| name.starts_with("basic_string<char,"));
+        // clang only declares it, because the library has it.
+        is_named && (self.tree.byte_size(ty) == Some(32) || self.is_declared(ty))
+    }
+
+    fn is_declared(&self, ty: DieId) -> bool {
+        self.tree.dies[ty].has_attr(dw::DW_AT_declaration)
+    }
+
+    /// Rust's `&str`.
+    fn is_slice(&self, ty: DieId) -> bool {
+        self.convention.is_rust
+            && matches!(self.tree.name(self.dwarf, ty).as_deref(), Some("&str" | "&mut str"))
+    }
+
+    fn way(&self, ty: DieId) -> Way {
+        let bytes = self.tree.byte_size(ty).unwrap_or(0);
+        if self.tree.is_record(ty) {
+            return self.record_way(ty, bytes);
+        }
+        match self.class_of_scalar(ty) {
+            None if self.tree.is_array(ty) => Way::Unknown,
+            None => Way::Memory(16, 16),
+            Some(class) => Way::Registers(vec![class; if bytes > 8 { 2 } else { 1 }]),
+        }
+    }
+
+    /// `None`: it is passed in memory (x87's numbers).
+    fn class_of_scalar(&self, ty: DieId) -> Option<Class> {
+        match self.shape(ty) {
+            Shape::Float { bytes: 16 } => None,
+            Shape::Float { .. } => Some(Class::Vector),
+            Shape::Record(_) if !self.tree.is_record(ty) && self.tree.is_array(ty) => None,
+            Shape::Record(name) if name == "complex" => Some(Class::Vector),
+            _ => Some(Class::General),
+        }
+    }
+
+    fn record_way(&self, ty: DieId, bytes: u64) -> Way {
+        if self.is_declared(ty) {
+            return if self.is_string(ty) { Way::Reference } else { Way::Unknown };
+        }
+        if bytes == 0 {
+            return Way::Nothing;
+        }
+        if self.is_by_reference(ty) {
+            return Way::Reference;
+        }
+        let mut parts = Vec::new();
+        let known = self.parts(ty, 0, &mut parts);
+        if self.convention.is_rust {
+            return rust_way(&parts, known, bytes);
+        }
+        if bytes > 16 {
+            return if self.convention.machine == Machine::Aarch64 {
+                Way::Reference
+            } else {
+                Way::Memory(bytes, 8)
+            };
+        }
+        if !known {
+            return Way::Unknown;
+        }
+        if parts.is_empty() {
+            return Way::Nothing;
+        }
+        let class = |eight: u64| {
+            let mut inside = parts.iter().filter(|(offset, _)| offset / 8 == eight);
+            if inside.all(|(_, class)| *class == Class::Vector) { Class::Vector } else { Class::General }
+        };
+        Way::Registers((0..bytes.div_ceil(8)).map(class).collect())
+    }
+
+    /// A class that its own code must copy or destroy is passed as an address (Itanium C++ ABI §3.1.2.3).
+    fn is_by_reference(&self, ty: DieId) -> bool {
+        let tree = self.tree;
+        if let Some(AttributeValue::CallingConvention(way)) =
+            tree.dies[ty].attr_value(dw::DW_AT_calling_convention)
+        {
+            return way == dw::DW_CC_pass_by_reference;
+        }
+        let is_destructor = |id: DieId| {
+            tree.dies[id].tag() == dw::DW_TAG_subprogram
+                && tree.name(self.dwarf, id).is_some_and(|name| name.starts_with('~'))
+        };
+        tree.children(ty).any(is_destructor)
+    }
+
+    /// The scalars that a record is made of, by offset; false if one is not known.
+    fn parts(&self, ty: DieId, base: u64, parts: &mut Vec<(u64, Class)>) -> bool {
+        const DEPTH_PARTS: usize = 64;
+        let tree = self.tree;
+        let mut known = parts.len() < DEPTH_PARTS;
+        for id in tree.children(ty) {
+            let tag = tree.dies[id].tag();
+            if tag == dw::DW_TAG_variant_part {
+                return false;
+            }
+            let is_part = tag == dw::DW_TAG_member || tag == dw::DW_TAG_inheritance;
+            // Static members have no place in the record.
+            if !is_part || tree.dies[id].has_attr(dw::DW_AT_external) {
+                continue;
+            }
+            let Some(inner) = tree.real_type(id) else { return false };
+            let at = base + tree.number(id, dw::DW_AT_data_member_location).unwrap_or(0);
+            known &= self.part(inner, at, parts);
+        }
+        known
+    }
+
+    fn part(&self, ty: DieId, at: u64, parts: &mut Vec<(u64, Class)>) -> bool {
+        let tree = self.tree;
+        if tree.is_record(ty) {
+            return self.parts(ty, at, parts);
+        }
+        if !tree.is_array(ty) {
+            let Some(class) = self.class_of_scalar(ty) else { return false };
+            parts.push((at, class));
+            return true;
+        }
+        // An array's elements are alike: one of each eight bytes tells.
+        let (Some(element), Some(bytes)) = (tree.real_type(ty), self.array_bytes(ty)) else { return false };
+        let step = tree.byte_size(element).unwrap_or(8).clamp(1, 8) as usize;
+        bytes <= 16 && (0..bytes).step_by(step).all(|offset| self.part(element, at + offset, parts))
+    }
+
+    fn array_bytes(&self, array: DieId) -> Option<u64> {
+        let tree = self.tree;
+        let element = tree.byte_size(tree.real_type(array)?)?;
+        let counts = tree.children(array).map(|id| {
+            let count = tree.number(id, dw::DW_AT_count);
+            count.or_else(|| Some(tree.number(id, dw::DW_AT_upper_bound)? + 1))
+        });
+        counts.flatten().try_fold(element, u64::checked_mul)
+    }
+}
+
+/// A newtype is passed as what it holds, a pair as its two parts, what is large as its address.
+fn rust_way(parts: &[(u64, Class)], known: bool, bytes: u64) -> Way {
+    match parts {
+        _ if bytes > 16 => Way::Reference,
+        [one] if known && bytes <= 8 => Way::Registers(vec![one.1]),
+        [first, second] if known => Way::Registers(vec![first.1, second.1]),
+        _ => Way::Unknown,
+    }
+}

@@ -1,0 +1,43 @@
+//! Functions of the C library that the recorder must know of: those that load objects, and those that restrict the
+//! program's system calls. Each stands before the real one of the same name and goes on to it.
+
+use crate::unwinding::Real;
+use crate::{hook, object, start, sys};
+
+static OPEN: Real = Real::new(c"dlopen");
+static PRCTL: Real = Real::new(c"prctl");
+static SYSCALL: Real = Real::new(c"syscall");
+
+/// Two words, as the calling convention returns them in two registers.
+#[repr(C)]
+struct Pair(usize, usize);
+
+/// Before `dlopen`, called from `caller`: where to return to, and the real function.
+///
+/// The loader looks where its caller's own object wants libraries to be looked for, by the return address. So that is
+/// to lie in that object: on a `ret` instruction, which comes back to us. 0 where none is found (or a shadow stack
+/// forbids it): then the loader takes us for its caller.
+#[unsafe(no_mangle)]
+extern "C" fn tally_before_dlopen(caller: u64) -> Pair {
+    Pair(object::return_instruction(caller).unwrap_or(0) as usize, OPEN.find())
+}
+
+/// After it.
+#[unsafe(no_mangle)]
+extern "C" fn tally_after_dlopen() {
+    start::loaded();
+}
+
+/// Before `prctl` and `syscall`, with their first two arguments: the real function.
+#[unsafe(no_mangle)]
+extern "C" fn tally_before_system_call(which: u32, first: usize, second: usize) -> usize {
+    const PR_SET_SECCOMP: usize = 22;
+    let restricts = match which {
+        0 => first == PR_SET_SECCOMP,
+        _ => first == sys::SECCOMP || first == sys::PRCTL && second == PR_SET_SECCOMP,
+    };
+    if restricts {
+        hook::restrict();
+    }
+    if which == 0 { PRCTL.find() } else { SYSCALL.find() }
+}

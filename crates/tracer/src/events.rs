@@ -1,0 +1,185 @@
+//! Where a thread's events go: its file, mapped a chunk at a time.
+
+use crate::frame::Frame;
+use crate::layout as l;
+use crate::layout::values::VALUES_BYTES_MAX;
+use crate::thread::{LIVE, Thread};
+use crate::{start, sys};
+
+/// Events that may be written after one look for room: what a call's values take, and what a signal handler adds
+/// between the look and the write.
+const SLACK_EVENTS: usize = 64 + VALUES_BYTES_MAX / l::EVENT_BYTES;
+
+impl Thread {
+    /// Begins a file; false when that can't be.
+    pub fn make_file(&mut self) -> bool {
+        let Some(fd) = start::new_file(sys::tid()) else { return false };
+        self.fd = fd;
+        self.file_bytes = 0;
+        (self.chunk, self.chunk_bytes) = (core::ptr::null_mut(), l::CHUNK_BYTES_MIN / 2);
+        if self.keep_bytes > 0 {
+            // Chunks of one size, so that each begins at a multiple of it.
+            self.chunk_bytes = self.chunk_bytes_max() / 2;
+        }
+        if !self.next_chunk() {
+            return false;
+        }
+        let (tsc, monotonic_ns) = sys::moment();
+        let header = l::ThreadHeader { pid: sys::pid(), tid: sys::tid(), tsc, monotonic_ns, first: 0 };
+        // SAFETY: the chunk is at least CHUNK_BYTES_MIN long, the header shorter.
+        unsafe { core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.chunk, l::HEADER_BYTES) };
+        // SAFETY: within the chunk.
+        self.pos = unsafe { self.chunk.add(l::HEADER_BYTES) }.cast();
+        (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
+        true
+    }
+
+    /// Lets go of the file: it is another process's.
+    pub fn drop_file(&mut self) {
+        sys::unmap(self.chunk, self.chunk_bytes);
+        sys::close(self.fd);
+        (self.pos, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
+    }
+
+    /// Moves on to the file's next chunk; false when there is no more space.
+    fn next_chunk(&mut self) -> bool {
+        if sys::is_restricted() {
+            return false;
+        }
+        self.hold_signals();
+        let chunk_bytes = (self.chunk_bytes * 2).min(self.chunk_bytes_max());
+        self.map_chunk(chunk_bytes)
+    }
+
+    /// Makes room for long, because soon no more can be made.
+    pub fn reserve(&mut self) {
+        const RESERVE_BYTES: usize = 16 << 20;
+        if self.state == LIVE {
+            self.hold_signals();
+            // Without it what there is must do; the rest is counted as lost.
+            let _ = self.map_chunk(RESERVE_BYTES);
+        }
+    }
+
+    /// Maps the file's next `chunk_bytes` and goes on there.
+    pub fn map_chunk(&mut self, chunk_bytes: usize) -> bool {
+        let bytes = self.file_bytes + chunk_bytes as u64;
+        if !sys::truncate(self.fd, bytes) {
+            return false;
+        }
+        let Some(chunk) = sys::map_file(self.fd, chunk_bytes, self.file_bytes) else { return false };
+        if !self.chunk.is_null() {
+            self.fill_chunk();
+            sys::unmap(self.chunk, self.chunk_bytes);
+        }
+        (self.chunk, self.chunk_bytes) = (chunk, chunk_bytes);
+        self.file_bytes = bytes;
+        self.drop_oldest();
+        // SAFETY: both lie within the chunk just mapped.
+        unsafe {
+            self.pos = chunk.cast();
+            self.end = chunk.add(chunk_bytes).cast::<u64>().sub(SLACK_EVENTS);
+        }
+        true
+    }
+
+    /// An eighth of what is kept, so that no more than that is kept beyond what was asked for.
+    fn chunk_bytes_max(&self) -> usize {
+        let part = (self.keep_bytes as usize / 8).next_power_of_two();
+        if self.keep_bytes == 0 {
+            l::CHUNK_BYTES_MAX
+        } else {
+            part.clamp(l::CHUNK_BYTES_MIN, l::CHUNK_BYTES_MAX)
+        }
+    }
+
+    /// Gives the space of chunks back that are not to be kept; every chunk then tells its high parts anew.
+    fn drop_oldest(&mut self) {
+        if self.keep_bytes == 0 {
+            return;
+        }
+        (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
+        let size = self.chunk_bytes as u64;
+        let full = self.file_bytes - size;
+        let first = full.saturating_sub(self.keep_bytes) / size * size;
+        if first > 0 && sys::write_at(self.fd, &first.to_le_bytes(), l::HEADER_FIRST as u64) {
+            sys::punch(self.fd, l::PAGE_BYTES, first);
+        }
+    }
+
+    /// Fills what is left of the old chunk with empty control events, so that no 0 ends the file early.
+    fn fill_chunk(&mut self) {
+        let stop = self.chunk as usize + self.chunk_bytes;
+        while (self.pos as usize) < stop {
+            // SAFETY: pos is below the end of the mapped chunk.
+            unsafe { *self.pos = l::control_word(l::CONTROL_LOST, 0) };
+            // SAFETY: at most one past the end.
+            self.pos = unsafe { self.pos.add(1) };
+        }
+    }
+
+    /// Room for a few events; otherwise the call is counted as lost.
+    pub fn room(&mut self) -> bool {
+        if self.pos < self.end || self.next_chunk() {
+            return true;
+        }
+        self.lost = self.lost.saturating_add(1);
+        false
+    }
+
+    /// Writes an event.
+    pub fn word(&mut self, word: u64) {
+        self.last_pos = 0;
+        // SAFETY: `room` was asked first and SLACK_EVENTS lie behind `end`.
+        unsafe { *self.pos = word };
+        // SAFETY: as above.
+        self.pos = unsafe { self.pos.add(1) };
+    }
+
+    /// Writes a control event, if there is room.
+    pub fn control(&mut self, code: u64, argument: u64) {
+        if self.room() {
+            self.word(l::control_word(code, argument));
+        }
+    }
+
+    /// The time, whose high part is written if it is another.
+    pub fn time(&mut self) -> u64 {
+        let tsc = sys::ticks();
+        self.write_time_high(tsc);
+        tsc
+    }
+
+    fn write_time_high(&mut self, tsc: u64) {
+        let high = (tsc >> 32) as u32;
+        if high != self.tsc_high {
+            self.tsc_high = high;
+            self.word(l::control_word(l::CONTROL_TIME_HIGH, u64::from(high)));
+        }
+    }
+
+    /// Writes an entry and opens the call.
+    pub fn push(&mut self, addr: u64, frame: Frame) -> bool {
+        if self.top >= self.depth_limit || !self.room() {
+            return false;
+        }
+        if self.lost > 0 {
+            self.word(l::control_word(l::CONTROL_LOST, u64::from(self.lost)));
+            self.lost = 0;
+        }
+        let tsc = sys::ticks();
+        self.write_entry(addr, tsc);
+        self.push_frame(frame)
+    }
+
+    /// Writes an entry at a time; `room` was asked.
+    pub fn write_entry(&mut self, addr: u64, tsc: u64) {
+        let high = (addr >> l::ADDR_BITS) as u32;
+        if high != self.addr_high {
+            self.addr_high = high;
+            self.word(l::control_word(l::CONTROL_ADDR_HIGH, u64::from(high)));
+        }
+        self.write_time_high(tsc);
+        self.word(l::entry_word(addr, tsc));
+    }
+}

@@ -1,0 +1,58 @@
+//! An open call.
+
+use crate::site::Site;
+
+/// An open call.
+#[repr(C, align(32))]
+#[derive(Clone, Copy)]
+pub struct Frame {
+    /// Where the function really returns to; for functions that report their own exit, their address.
+    pub back: u64,
+    /// Where on the stack the return address stands, and marks: [`UNHOOKED`] and the others.
+    pub slot: u64,
+    /// Where its entry was written; 0 when it can't become a leaf.
+    pub at: u64,
+    /// Time of the event before its entry, ticks; 0 when not known. Of one that is [`SITED`]: its site.
+    pub before: u64,
+}
+
+/// The return address stands in its place again, because an unwinder is walking the stack.
+pub const UNHOOKED: u64 = 1 << 63;
+/// The function reports its own exit: `back` is its address and nothing on the stack is hooked.
+/// (Stack slots are multiples of 8, so the lowest bits are free.)
+pub const REPORTED: u64 = 1;
+/// More is done at its end than writing it.
+pub const SITED: u64 = 2;
+/// Its entry was not written.
+pub const SILENT: u64 = 4;
+
+impl Frame {
+    /// Of a call whose entry the slow half writes.
+    pub const fn new(back: u64, slot: u64) -> Self {
+        Self { back, slot, at: 0, before: 0 }
+    }
+
+    /// The same, with what more is to be done.
+    pub fn with_site(self, site: Option<&'static Site>) -> Self {
+        match site {
+            Some(site) => Self { slot: self.slot | SITED, before: &raw const *site as u64, ..self },
+            None => self,
+        }
+    }
+
+    /// Where its return address stands; of one that reports itself, with that mark.
+    pub const fn place(&self) -> u64 {
+        self.slot & !(UNHOOKED | SITED | SILENT)
+    }
+
+    /// Whether its entry was not written.
+    pub const fn is_silent(&self) -> bool {
+        self.slot & SILENT != 0
+    }
+
+    /// What more is done at its end.
+    pub fn site(&self) -> Option<&'static Site> {
+        // SAFETY: `with_site` put a site there, and those are never unmapped.
+        (self.slot & SITED != 0).then(|| unsafe { &*(self.before as *const Site) })
+    }
+}

@@ -1,0 +1,46 @@
+//! Objects that the `tally` which started the program did not see beforehand: libraries, and programs executed later.
+//!
+//! The recorder writes what is mapped, tells so on a pipe, and waits for the list of what to patch. Nobody reading
+//! the pipe (tally is gone) ends that at once.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::layout::sleds as list;
+use crate::{sled, start, sys};
+
+/// How long an answer is waited for.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// An answer was waited for in vain: it is not asked again.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// Maps were written under `number`: patches what was loaded since.
+pub fn patch(number: u64) {
+    if sys::is_restricted() || GIVEN_UP.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut pipe = start::path();
+    pipe.push(list::PIPE_NAME.as_bytes()).push(b"\0");
+    let Some(to) = sys::open(pipe.bytes(), sys::WRITE_ONLY_AT_ONCE) else { return };
+    let mut line = sys::Text::<64>::new();
+    line.number(u64::from(sys::pid())).push(b" ").number(number).push(b"\n");
+    let told = sys::write(to, line.bytes()) == line.bytes().len();
+    sys::close(to);
+    if told {
+        wait(number);
+    }
+}
+
+fn wait(number: u64) {
+    const PAUSE_NS: u64 = 200_000;
+    let mut path = start::path();
+    path.number(u64::from(sys::pid())).push(b"-").number(number).push(b".").push(list::NAME.as_bytes());
+    path.push(b"\0");
+    let until = sys::monotonic_ns() + PATIENCE_NS;
+    while sys::monotonic_ns() < until {
+        if sled::patch_listed(path.bytes()) {
+            return;
+        }
+        sys::pause(PAUSE_NS);
+    }
+    GIVEN_UP.store(true, Ordering::Relaxed);
+}

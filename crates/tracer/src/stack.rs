@@ -1,0 +1,136 @@
+//! A thread's open calls: which of them end, when one returns, is left, or stands where another stood.
+
+use crate::frame::{Frame, SILENT};
+use crate::layout as l;
+use crate::site::Values;
+use crate::thread::{LIVE, Thread};
+use crate::values::Results;
+
+impl Thread {
+    /// Open calls.
+    pub fn depth(&self) -> usize {
+        (self.top as usize - self.base as usize) / size_of::<Frame>()
+    }
+
+    /// The open call `below` the innermost.
+    pub fn frame(&self, below: usize) -> Option<Frame> {
+        (below < self.depth()).then(|| {
+            // SAFETY: within base..top, as just checked.
+            unsafe { *self.top.sub(below + 1) }
+        })
+    }
+
+    /// A call opens; false when it is too deep.
+    pub fn push_frame(&mut self, frame: Frame) -> bool {
+        if self.top >= self.depth_limit {
+            return false;
+        }
+        // SAFETY: top < depth_limit, so the frame is ours.
+        unsafe { *self.top = frame };
+        // SAFETY: at most `depth_limit`.
+        self.top = unsafe { self.top.add(1) };
+        true
+    }
+
+    /// Closes the innermost calls whose frames lie below `sp` on the same stack.
+    pub fn left_below(&mut self, sp: u64) {
+        self.forget_refused();
+        while self.state == LIVE
+            && let Some(frame) = self.frame(0)
+        {
+            let slot = frame.place();
+            if slot >= sp || !self.same_stack(slot, sp) {
+                break;
+            }
+            self.left();
+        }
+    }
+
+    /// Closes the innermost call as left without returning.
+    fn left(&mut self) {
+        self.remove(0, l::CONTROL_UNWOUND, None);
+    }
+
+    /// Closes calls whose stack frames are gone: something now stands at `slot`, at or above theirs.
+    pub fn close_left(&mut self, slot: u64) {
+        while let Some(frame) = self.frame(0) {
+            let old = frame.place();
+            if old > slot || !self.same_stack(old, slot) {
+                break;
+            }
+            self.left();
+        }
+    }
+
+    /// Whether two stack addresses lie on one stack: the thread's own, or near each other elsewhere.
+    fn same_stack(&self, a: u64, b: u64) -> bool {
+        const NEAR_BYTES: u64 = 256 << 10;
+        let own = |at: u64| at >= self.stack.0 && at < self.stack.1;
+        match (own(a), own(b)) {
+            (true, true) => true,
+            (false, false) => a.abs_diff(b) < NEAR_BYTES,
+            _ => false,
+        }
+    }
+
+    /// Closes the call `below` the innermost by its return; those inside it on its stack were left.
+    pub fn pop_to(&mut self, below: usize, results: Option<&Results>) {
+        let Some(target) = self.frame(below) else { return };
+        let mut above = below;
+        while above > 0 {
+            let inner = self.frame(above - 1).map_or(0, |frame| frame.place());
+            if self.same_stack(inner, target.place()) {
+                self.remove(above - 1, l::CONTROL_UNWOUND, None);
+            }
+            above -= 1;
+        }
+        let mut now = 0;
+        while self.frame(now).is_some_and(|frame| frame.slot != target.slot || frame.back != target.back) {
+            now += 1;
+        }
+        self.remove(now, 0, results);
+    }
+
+    /// Takes out the call `below` the innermost; calls of other stacks inside it stay open.
+    fn remove(&mut self, below: usize, code: u64, results: Option<&Results>) {
+        let Some(frame) = self.frame(below) else { return };
+        let depth = self.depth() - 1 - below;
+        let is_dropped =
+            below == 0 && code == 0 && frame.site().is_some_and(|site| self.drop_if_quick(site, depth));
+        if frame.slot & SILENT == 0 && !is_dropped {
+            self.write_end(frame, below, code, results);
+        }
+        // SAFETY: `below` open calls lie above the one removed, all within base..top.
+        unsafe {
+            let at = self.top.sub(below + 1);
+            core::ptr::copy(at.add(1), at, below);
+            self.top = self.top.sub(1);
+        }
+        if !self.unwritten.is_null() && below > 0 {
+            let depth = self.depth();
+            // SAFETY: as many as frames, which were moved likewise.
+            unsafe {
+                let at = self.unwritten.add(depth - below);
+                core::ptr::copy(at.add(1), at, below);
+            }
+        }
+        if let Some(site) = frame.site() {
+            self.leave_site(site);
+        }
+    }
+
+    fn write_end(&mut self, frame: Frame, below: usize, code: u64, results: Option<&Results>) {
+        if let (Some(site), Some(results)) = (frame.site(), results) {
+            self.write_values(l::CONTROL_RESULT, site.items(Values::Results), results);
+        }
+        if !self.room() {
+            return;
+        }
+        let told = (0..below).filter(|at| self.frame(*at).is_some_and(|inner| !inner.is_silent())).count();
+        if told > 0 {
+            self.word(l::control_word(l::CONTROL_BELOW, told as u64));
+        }
+        let tsc = self.time();
+        self.word(if code == 0 { l::exit_word(tsc) } else { l::control_word(code, tsc) });
+    }
+}

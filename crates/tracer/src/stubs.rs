@@ -1,0 +1,133 @@
+//! The stubs of one object: what patched sleds and hooked table slots lead to.
+//!
+//! A stub tells the recorder which function it is for, in r11: a plain sled's the function's body, any other its
+//! [`Site`]. Stubs and sites lie within ±2 GB of the object's code, sites first.
+
+use crate::entry_x86_64::stub_targets;
+use crate::layout::sleds::{CALL, DEPTH, IMPORT, SLOW, Sled, TIME};
+use crate::object::Object;
+use crate::site::Site;
+use crate::{start, sys};
+
+/// A stub: `lea r11, [rip + what]`, `jmp [rip + recorder]`. Before the first, the recorder's addresses.
+const STUB_BYTES: usize = 16;
+/// Bytes of those addresses.
+const HEAD_BYTES: usize = 32;
+const PAGE_BYTES: usize = 4096;
+
+/// An object's stubs and sites.
+pub struct Stubs {
+    sites: *mut Site,
+    sites_used: usize,
+    sites_end: usize,
+    memory: *mut u8,
+    bytes: usize,
+    used: usize,
+    specs: &'static [u8],
+}
+
+impl Stubs {
+    /// Room for `count` stubs, `sites` of them with a site, near `near`; `specs` are the object's specs of values.
+    pub fn new(near: u64, count: usize, sites: usize, specs: &'static [u8]) -> Option<Self> {
+        const REACH_BYTES: u64 = 1 << 30;
+        const STEP_BYTES: u64 = 1 << 20;
+        let targets = stub_targets();
+        let bytes = (HEAD_BYTES + STUB_BYTES * count).next_multiple_of(PAGE_BYTES);
+        let site_bytes = (size_of::<Site>() * sites).next_multiple_of(PAGE_BYTES);
+        let first = (near as usize + PAGE_BYTES) & !(PAGE_BYTES - 1);
+        for step in 0..REACH_BYTES / STEP_BYTES {
+            let hint = first + (step * STEP_BYTES) as usize;
+            let all = sys::map_memory(hint, site_bytes + bytes)?;
+            if (all as usize).abs_diff(first) < REACH_BYTES as usize {
+                // SAFETY: fresh memory of ours, so long.
+                let memory = unsafe { all.add(site_bytes) };
+                // SAFETY: at least a page.
+                unsafe { memory.cast::<[u64; 4]>().write(targets) };
+                let sites = all.cast();
+                let sites_end = site_bytes / size_of::<Site>();
+                return Some(Self {
+                    sites,
+                    sites_used: 0,
+                    sites_end,
+                    memory,
+                    bytes,
+                    used: HEAD_BYTES,
+                    specs,
+                });
+            }
+            sys::unmap(all, site_bytes + bytes);
+        }
+        None
+    }
+
+    /// A stub that hands `body` to the recorder; its address.
+    pub fn add(&mut self, body: usize) -> Option<usize> {
+        self.add_stub(body as u64, 0)
+    }
+
+    /// A stub for what `sled` says: it goes on at `target`, and `addr` stands for it in events. Its address, and where
+    /// the target is kept.
+    pub fn add_site(&mut self, target: u64, addr: u64, sled: &Sled) -> Option<(usize, *mut u64)> {
+        if self.sites_used >= self.sites_end {
+            return None;
+        }
+        // SAFETY: within the mapping, as just checked.
+        let at = unsafe { self.sites.add(self.sites_used) };
+        let specs = self.specs.get(sled.spec as usize..).unwrap_or_default();
+        let depth = if sled.rules & DEPTH == 0 { u32::MAX } else { sled.depth };
+        let min_ticks =
+            if sled.rules & (TIME | SLOW) == 0 { 0 } else { start::ticks_of(u64::from(sled.min_ns)) };
+        let rules = sled.rules;
+        let (spec, spec_bytes) = (specs.as_ptr(), specs.len());
+        // SAFETY: as above.
+        unsafe { at.write(Site { target, addr, spec, spec_bytes, rules, depth, min_ticks }) };
+        let which = match rules & !(IMPORT | CALL) {
+            0 if rules & IMPORT != 0 => 1,
+            _ if rules & CALL != 0 => 3,
+            _ => 2,
+        };
+        let stub = self.add_stub(at as u64, which)?;
+        self.sites_used += 1;
+        Some((stub, at.cast()))
+    }
+
+    fn add_stub(&mut self, what: u64, which: usize) -> Option<usize> {
+        if self.used + STUB_BYTES > self.bytes {
+            return None;
+        }
+        // SAFETY: within the mapping, as just checked.
+        let at = unsafe { self.memory.add(self.used) };
+        let stub = at as usize;
+        let to_what = i32::try_from(what as i64 - (stub as i64 + 7)).ok()?;
+        let pointer = self.memory as i64 + (which * size_of::<u64>()) as i64;
+        let to_recorder = i32::try_from(pointer - (stub as i64 + 13)).ok()?;
+        let mut code = [0x90; STUB_BYTES];
+        code[..3].copy_from_slice(&[0x4c, 0x8d, 0x1d]);
+        code[3..7].copy_from_slice(&to_what.to_le_bytes());
+        code[7..9].copy_from_slice(&[0xff, 0x25]);
+        code[9..13].copy_from_slice(&to_recorder.to_le_bytes());
+        // SAFETY: as above.
+        unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), at, STUB_BYTES) };
+        self.used += STUB_BYTES;
+        Some(stub)
+    }
+
+    /// Whether a table slot's `content` leads to a stub already.
+    pub fn is_one(object: &Object, content: u64) -> bool {
+        let mut code = [0; STUB_BYTES];
+        !object.has_code_at(content)
+            && sys::read_memory(content, &mut code) == STUB_BYTES
+            && code[..3] == [0x4c, 0x8d, 0x1d]
+            && code[7..9] == [0xff, 0x25]
+            && code[13..] == [0x90; 3]
+    }
+
+    /// All are written: from now on they are code.
+    pub fn finish(self) {
+        if self.sites_used == 0 && self.used == HEAD_BYTES {
+            let site_bytes = self.memory as usize - self.sites as usize;
+            return sys::unmap(self.sites.cast(), site_bytes + self.bytes);
+        }
+        sys::protect(self.memory as usize, self.bytes, sys::PROT.0 | sys::PROT.2);
+    }
+}

@@ -1,0 +1,77 @@
+//! Signals that begin or stop recording in all threads.
+//!
+//! The handler only says what is wanted and sends every thread to the slow half at its next call; there its gate is
+//! opened or closed.
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::thread::Thread;
+
+/// Twice the number of switches so far, and one more if recording is on.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+/// Threads that record; more than these are not switched off.
+static THREADS: [AtomicPtr<Thread>; 1024] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 1024];
+/// Which signals begin recording, a bit each.
+static BEGINNING: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+
+unsafe extern "C" {
+    fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
+}
+
+/// A signal that switches: `word` is twice its number, and one more if it begins recording.
+pub fn add(word: u32) {
+    let (number, bit) = (word / 2, 1 << (word / 2 % 32));
+    if word % 2 != 0
+        && let Some(set) = BEGINNING.get((number / 32) as usize)
+    {
+        set.fetch_or(bit, Ordering::Relaxed);
+    }
+    // SAFETY: the C library's function; the handler touches nothing but atomics.
+    unsafe { signal(number as i32, switch) };
+}
+
+extern "C" fn switch(number: i32) {
+    let number = number as u32;
+    let set = BEGINNING.get((number / 32) as usize).map_or(0, |set| set.load(Ordering::Relaxed));
+    let on = u32::from(set >> (number % 32) & 1 != 0);
+    let next = |wanted: u32| Some((wanted | 1).wrapping_add(1) | on);
+    let _ = WANTED.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    for thread in &THREADS {
+        let thread = thread.load(Ordering::Acquire);
+        if !thread.is_null() {
+            // SAFETY: a thread takes its entry out before it ends; its `limit` is a word, written whole.
+            unsafe { (&raw mut (*thread).limit).write_volatile(core::ptr::null_mut()) };
+        }
+    }
+}
+
+/// What is wanted, if a signal has come since `seen`, which is then brought up to it.
+pub fn news(seen: &mut u32) -> Option<bool> {
+    let wanted = WANTED.load(Ordering::Acquire);
+    (wanted != *seen).then(|| {
+        *seen = wanted;
+        wanted & 1 != 0
+    })
+}
+
+/// Whether a signal has come since `seen`.
+pub fn is_news(seen: u32) -> bool {
+    WANTED.load(Ordering::Acquire) != seen
+}
+
+/// A thread records.
+pub fn enlist(thread: *mut Thread) {
+    let free = |place: &&AtomicPtr<Thread>| {
+        let none = core::ptr::null_mut();
+        place.compare_exchange(none, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let _ = THREADS.iter().find(free);
+}
+
+/// A thread ends.
+pub fn dismiss(thread: *mut Thread) {
+    let none = core::ptr::null_mut();
+    for place in &THREADS {
+        let _ = place.compare_exchange(thread, none, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}

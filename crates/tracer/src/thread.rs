@@ -1,0 +1,445 @@
+//! One thread's state, and the slow half of the hooks: what enters and leaves.
+//!
+//! The fast half (`entry_*`) handles what happens a million times a second and falls back to here when
+//! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
+//! or address, a frame that was left without returning, a function with a rule.
+
+use crate::frame::{Frame, REPORTED, SILENT, UNHOOKED};
+use crate::gate::Gate;
+use crate::hook;
+use crate::layout as l;
+use crate::layout::sleds;
+use crate::site::{Site, Values};
+use crate::slow::Slow;
+use crate::values::{Registers, Results};
+use crate::{ending, start, switch, sys};
+
+/// Frames of one thread; the memory is reserved, not used.
+const MAX_FRAMES: usize = 1 << 20;
+/// Bytes of their memory, a sentinel below them.
+const FRAMES_BYTES: usize = (MAX_FRAMES + 1) * size_of::<Frame>();
+
+/// Not seen yet.
+const FRESH: u32 = 0;
+/// Recording.
+pub const LIVE: u32 = 1;
+/// Given up: no file could be made, or recording is not asked for.
+const OFF: u32 = 2;
+
+/// A thread's state. The first nine fields are known to the assembly by their offsets.
+#[repr(C, align(64))]
+pub struct Thread {
+    /// Where the next event goes.
+    pub pos: *mut u64,
+    /// From here on there is no room.
+    pub end: *mut u64,
+    /// The next free frame; the one below it is the innermost open call.
+    pub top: *mut Frame,
+    /// The first frame not to be used.
+    pub limit: *mut Frame,
+    /// High 32 bits of the TSC, as last written.
+    pub tsc_high: u32,
+    /// The address shifted right by `ADDR_BITS`, as last written.
+    pub addr_high: u32,
+    /// Time of the last event, ticks …
+    pub last: u64,
+    /// … if that ends here; the slow half leaves 0.
+    pub last_pos: u64,
+    /// Calls that hold no recorded one and take fewer ticks are dropped.
+    pub min_ticks: u64,
+    /// The outermost open call's frame; below it stands a sentinel.
+    pub base: *mut Frame,
+    /// Of calls whose entries are not written (yet): address and time, frame by frame; null where none is asked for.
+    pub unwritten: *mut [u64; 2],
+    /// The file's chunk that is mapped …
+    pub chunk: *mut u8,
+    /// … and its bytes.
+    pub chunk_bytes: usize,
+    /// Bytes of the file so far.
+    pub file_bytes: u64,
+    /// The file.
+    pub fd: i32,
+    /// `FRESH`, `LIVE` or `OFF`.
+    pub state: u32,
+    /// Calls not recorded since the last event that tells of such.
+    pub lost: u32,
+    /// Reported entries that were not recorded and whose exits are to come.
+    refused: u32,
+    busy: u32,
+    /// Signals are held back; `mask` is what was blocked before.
+    held: u32,
+    mask: u64,
+    /// Bounds of the thread's own stack.
+    pub stack: (u64, u64),
+    /// What `limit` is while calls are recorded.
+    pub depth_limit: *mut Frame,
+    gate: Gate,
+    /// Only calls that lead to a function of `sleds::CALLER` are written.
+    callers_only: bool,
+    /// Bytes that the file keeps; 0: all.
+    pub keep_bytes: u64,
+    /// Open calls that are dropped unless they are slow.
+    pub slow: Slow,
+    /// Signals that switch recording, as far as this thread has followed them.
+    seen: u32,
+}
+
+impl Thread {
+    /// Shuts the fast half out; false when the slow half already runs on this thread (a signal handler).
+    pub fn lock(&mut self) -> bool {
+        if self.busy != 0 {
+            self.lost = self.lost.saturating_add(1);
+            return false;
+        }
+        self.busy = 1;
+        self.limit = core::ptr::null_mut();
+        true
+    }
+
+    /// Lets the fast half in again.
+    pub fn unlock(&mut self) {
+        // While the rules record nothing, every entry comes here and is looked at.
+        if self.gate.is_open() && !self.callers_only {
+            self.limit = self.depth_limit;
+        }
+        if switch::is_news(self.seen) {
+            self.limit = core::ptr::null_mut();
+        }
+        let held = core::mem::take(&mut self.held);
+        let mask = self.mask;
+        self.busy = 0;
+        if held != 0 {
+            sys::restore_signals(mask);
+        }
+    }
+
+    /// Signals wait until `unlock`: what is done now takes long, and their handlers' calls would be lost.
+    pub fn hold_signals(&mut self) {
+        if self.held == 0 {
+            self.mask = sys::block_signals();
+            self.held = 1;
+        }
+    }
+
+    /// A function was entered whose return address stands at `slot`. True when it was recorded and a sled's stub
+    /// is to call it; otherwise the slot holds what it is to return to.
+    pub fn enter(&mut self, addr: u64, slot: u64, is_sled: bool, more: Option<&Registers>) -> bool {
+        if !self.ready(slot) {
+            return false;
+        }
+        let place = slot as *mut u64;
+        // SAFETY: the slot holds the return address that the caller's call instruction wrote.
+        let mut back = unsafe { *place };
+        // A tail call: this function returns in the place of the one that jumped here.
+        let is_tail = hook::is_ours(back);
+        if is_tail {
+            back = self.replaced(slot);
+        } else {
+            self.close_left(slot);
+        }
+        let recorded = self.open(addr, Frame::new(back, slot), more);
+        if recorded && !is_tail && is_sled {
+            return true;
+        }
+        if !(recorded && is_tail) {
+            // SAFETY: as above.
+            unsafe { *place = if recorded { hook::trampoline() } else { back } };
+        }
+        false
+    }
+
+    /// Opens a call as the rules say; false when its return need not be seen.
+    fn open(&mut self, addr: u64, frame: Frame, more: Option<&Registers>) -> bool {
+        // SAFETY: the assembly put the site of the stub there, and sites are never unmapped.
+        let site = more.map(|registers| unsafe { &*(registers.site as *const Site) });
+        let rules = site.map_or(0, |site| site.rules);
+        if let Some(on) = switch::news(&mut self.seen) {
+            self.gate.switch(on);
+        }
+        let was_open = self.gate.is_open();
+        self.gate.enter(rules);
+        let frame = frame.with_site(site);
+        let is_open = self.gate.is_open();
+        let writes = is_open && (!self.callers_only || rules & sleds::CALLER != 0);
+        // Muted by this very call: its end must be seen, to go on. Others are kept for what may be asked of them.
+        let stays = was_open && rules & sleds::NOT != 0 || !self.unwritten.is_null();
+        let mut offset = 0;
+        let opened = if writes {
+            self.write_open(rules);
+            // Room is made now, so that the entry stands in the same chunk as what was looked at.
+            offset = if self.room() { self.offset() } else { 0 };
+            self.push(addr, frame)
+        } else {
+            stays && self.push_silent(addr, frame, is_open)
+        };
+        if !opened {
+            self.gate.leave(rules);
+            return false;
+        }
+        if let (Some(site), Some(registers)) = (site, more) {
+            if writes && site.has(sleds::SLOW) {
+                self.note_began(offset);
+            }
+            self.apply(site, writes, registers);
+        }
+        true
+    }
+
+    /// Does what a site wants of a call just opened.
+    fn apply(&mut self, site: &'static Site, is_written: bool, registers: &Registers) {
+        if site.has(sleds::DEPTH | sleds::TIME) {
+            self.find_limits();
+        }
+        if !is_written {
+            return;
+        }
+        if site.has(sleds::BACKTRACE) {
+            self.write_backtrace();
+        }
+        if site.has(sleds::VALUES) {
+            self.write_values(l::CONTROL_ARGUMENTS, site.items(Values::Arguments), registers);
+        }
+    }
+
+    /// Depth and least duration as the innermost open call says that has any.
+    pub fn find_limits(&mut self) {
+        let Some(options) = start::options() else { return };
+        let end = self.base.wrapping_add(MAX_FRAMES);
+        self.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES)).min(end);
+        self.min_ticks = options.min_ticks;
+        let mut at = self.base;
+        while at < self.top {
+            // SAFETY: frames from base to top are ours and initialised.
+            let site = unsafe { &*at }.site();
+            if let Some(site) = site.filter(|site| site.has(sleds::DEPTH)) {
+                self.depth_limit = at.wrapping_add(site.depth as usize).min(end);
+            }
+            if let Some(site) = site.filter(|site| site.has(sleds::TIME)) {
+                self.min_ticks = site.min_ticks;
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    fn push_silent(&mut self, addr: u64, mut frame: Frame, may_be_written: bool) -> bool {
+        frame.slot |= SILENT;
+        if !self.unwritten.is_null() {
+            let written = if may_be_written { [addr, sys::ticks()] } else { [addr, 0] };
+            // SAFETY: as many as frames, and top is below their end or `push_frame` refuses.
+            unsafe { *self.unwritten.add(self.depth()) = written };
+        }
+        self.push_frame(frame)
+    }
+
+    /// Writes the entries of open calls that wait for one that they lead to.
+    fn write_open(&mut self, rules: u32) {
+        if rules & sleds::CALLER == 0 || self.unwritten.is_null() {
+            return;
+        }
+        for at in 0..self.depth() {
+            // SAFETY: within base..top, and `unwritten` has as many.
+            let (frame, [addr, tsc]) = unsafe { (&mut *self.base.add(at), *self.unwritten.add(at)) };
+            // Those without a time were muted: they are never written.
+            if frame.is_silent() && tsc != 0 && self.room() {
+                self.write_entry(addr, tsc);
+                frame.slot &= !SILENT;
+            }
+        }
+    }
+
+    /// Writes which calls around this one are not recorded.
+    fn write_backtrace(&mut self) {
+        const MOST: usize = 32;
+        if self.unwritten.is_null() || !self.room() {
+            return;
+        }
+        let silent = |at: &usize| {
+            // SAFETY: within base..top.
+            unsafe { &*self.base.add(*at) }.is_silent()
+        };
+        let depth = self.depth();
+        let count = (0..depth).filter(silent).count();
+        let skip = count.saturating_sub(MOST);
+        let mut addresses = [0; MOST];
+        for (to, at) in addresses.iter_mut().zip((0..depth).filter(silent).skip(skip)) {
+            // SAFETY: as many as frames.
+            *to = unsafe { (*self.unwritten.add(at))[0] };
+        }
+        let count = count - skip;
+        if count > 0 {
+            self.word(l::control_word(l::CONTROL_BACKTRACE, count as u64));
+            addresses[..count].iter().for_each(|address| self.word(*address));
+        }
+    }
+
+    /// A function reported its own entry; `sp` is its stack pointer.
+    pub fn enter_reported(&mut self, addr: u64, sp: u64) {
+        if self.ready(sp) {
+            self.close_left(sp);
+            let recorded = self.open(addr, Frame::new(addr, sp | REPORTED), None);
+            self.refused += u32::from(!recorded);
+        }
+    }
+
+    /// A function reported its own exit.
+    pub fn exit_reported(&mut self, addr: u64) {
+        if self.state != LIVE {
+            return;
+        }
+        if self.refused > 0 {
+            // Of a call that was too deep: the innermost open one may be of the same function.
+            self.refused -= 1;
+            return;
+        }
+        let mut below = 0;
+        while let Some(frame) = self.frame(below) {
+            if frame.back == addr {
+                self.pop_to(below, None);
+                return;
+            }
+            below += 1;
+        }
+    }
+
+    /// The function whose return address stood at `slot` returns; where to.
+    pub fn exit(&mut self, slot: u64, results: Option<&Results>) -> u64 {
+        let mut below = 0;
+        while let Some(frame) = self.frame(below) {
+            if frame.place() == slot {
+                self.pop_to(below, results);
+                return frame.back;
+            }
+            below += 1;
+        }
+        hook::lost_return()
+    }
+
+    /// Closes the call whose return address stood at `slot`, another function returning in its place; that address.
+    fn replaced(&mut self, slot: u64) -> u64 {
+        self.exit(slot, None)
+    }
+
+    /// Puts every return address back, before an unwinder walks this stack.
+    pub fn unhook(&mut self) {
+        self.each_hooked(|frame| {
+            // SAFETY: the frame is open, so its slot still holds our trampoline's address.
+            unsafe { *(frame.place() as *mut u64) = frame.back };
+            frame.slot |= UNHOOKED;
+        });
+    }
+
+    /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
+    pub fn caught(&mut self, sp: u64) {
+        self.left_below(sp);
+        self.rehook();
+    }
+
+    /// Hooks the return addresses again that `unhook` put back.
+    pub fn rehook(&mut self) {
+        self.each_hooked(|frame| {
+            if frame.slot & UNHOOKED != 0 {
+                frame.slot &= !UNHOOKED;
+                // SAFETY: the frame is open and above the catching one, its slot is intact.
+                unsafe { *(frame.place() as *mut u64) = hook::trampoline() };
+            }
+        });
+    }
+
+    fn each_hooked(&mut self, mut each: impl FnMut(&mut Frame)) {
+        for at in 0..if self.state == LIVE { self.depth() } else { 0 } {
+            // SAFETY: frames from base to top are ours and initialised.
+            let frame = unsafe { &mut *self.base.add(at) };
+            if frame.slot & REPORTED == 0 {
+                each(frame);
+            }
+        }
+    }
+
+    /// After fork, in the child: a file of its own, with the parent's open calls.
+    pub fn forked(&mut self) {
+        if self.state != LIVE {
+            return;
+        }
+        self.drop_file();
+        self.slow.clear();
+        let open = (0..self.depth()).filter(|at| self.frame(*at).is_some_and(|frame| !frame.is_silent()));
+        let open = open.count();
+        if self.make_file() {
+            self.control(l::CONTROL_FORKED, open as u64);
+        }
+    }
+
+    /// A rule of a call that ended no longer holds.
+    pub fn leave_site(&mut self, site: &Site) {
+        self.gate.leave(site.rules);
+        if site.has(sleds::DEPTH | sleds::TIME) {
+            self.find_limits();
+        }
+    }
+
+    /// No entry was refused since: those that were are gone with the frames left.
+    pub fn forget_refused(&mut self) {
+        self.refused = 0;
+    }
+
+    fn ready(&mut self, sp: u64) -> bool {
+        if self.state == FRESH {
+            self.hold_signals();
+            self.begin(sp);
+        }
+        self.state == LIVE
+    }
+
+    fn begin(&mut self, sp: u64) {
+        let Some(options) = start::options() else { return };
+        self.state = OFF;
+        if sys::is_restricted() {
+            return;
+        }
+        let Some(frames) = sys::map_memory(0, FRAMES_BYTES) else { return };
+        if options.callers_only || options.keeps_silent {
+            let Some(unwritten) = sys::map_memory(0, MAX_FRAMES * size_of::<[u64; 2]>()) else { return };
+            self.unwritten = unwritten.cast();
+        }
+        let bottom = frames.cast::<Frame>();
+        // SAFETY: fresh memory of MAX_FRAMES + 1 frames; the lowest is a sentinel that no slot passes.
+        unsafe { *bottom = Frame::new(0, u64::MAX) };
+        // SAFETY: within the same mapping.
+        self.base = unsafe { bottom.add(1) };
+        self.top = self.base;
+        self.stack = start::mapping_of(sp);
+        self.gate = Gate::new(&options);
+        self.callers_only = options.callers_only;
+        self.keep_bytes = options.keep_bytes;
+        self.find_limits();
+        if self.make_file() {
+            self.state = LIVE;
+            switch::enlist(self);
+            ending::enlist();
+        }
+    }
+
+    /// The thread ends: nothing of it is recorded any more, and its memory is given back.
+    pub fn end(&mut self) {
+        if self.state != LIVE {
+            return;
+        }
+        self.state = OFF;
+        switch::dismiss(self);
+        if sys::is_restricted() {
+            return;
+        }
+        let lost = core::mem::take(&mut self.lost);
+        self.control(l::CONTROL_LOST, u64::from(lost));
+        // What was reserved and not used is given back: programs may have thousands of threads.
+        let unused = self.chunk as u64 + self.chunk_bytes as u64 - self.pos as u64;
+        sys::truncate(self.fd, self.file_bytes - unused);
+        self.drop_file();
+        sys::unmap(self.base.wrapping_sub(1).cast(), FRAMES_BYTES);
+        if !self.unwritten.is_null() {
+            sys::unmap(self.unwritten.cast(), MAX_FRAMES * size_of::<[u64; 2]>());
+        }
+        let none = core::ptr::null_mut();
+        (self.base, self.top, self.depth_limit, self.unwritten) = (none, none, none, core::ptr::null_mut());
+    }
+}

@@ -1,0 +1,51 @@
+// Calls functions of many signatures and prints each call as a tracer should show it: `name(arguments) = result`.
+// build values: -O2 -g -fpatchable-function-entry=5
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NOINLINE __attribute__((noinline, noipa))
+#define PLAIN __attribute__((no_instrument_function))
+
+enum color { RED, GREEN = 5, BLUE = -1 };
+enum flags { READ = 1, WRITE = 2, EXEC = 4 };
+struct point { int x, y; };
+struct large { long l[3]; };
+
+NOINLINE int add(int a, long b) { return a + (int)b; }
+NOINLINE const char *pick(const char *text, unsigned char n) { return text + n; }
+NOINLINE double scale(double x, float y, int n) { return x * y + n; }
+NOINLINE enum color next(enum color c, enum flags f) { return f & EXEC ? BLUE : c == RED ? GREEN : RED; }
+NOINLINE bool both(bool a, char c) { return a && c == 'x'; }
+NOINLINE long many(long a, long b, long c, long d, long e, long f, long g, short h) {
+    return a + b + c + d + e + f + g + h;
+}
+NOINLINE int by_value(struct point p, struct large l, int last) { return p.x + p.y + (int)l.l[1] + last; }
+NOINLINE struct large hidden(int n, const char *s) { return (struct large){{n, (long)strlen(s), 0}}; }
+NOINLINE void nothing(void) { __asm__ volatile(""); }
+NOINLINE unsigned length(const char *s) { return s > (char *)4096 ? (unsigned)strlen(s) : 0; }
+
+PLAIN int main(void) {
+    char text[256];
+    memset(text, 'y', sizeof text);
+    text[255] = 0;
+    printf("add(-3, 9000000000) = %d;\n", add(-3, 9000000000));
+    printf("pick(\"abc\\n\", 1) = \"%s\\n\";\n", strtok(strdup(pick("abc\n", 1)), "\n"));
+    printf("scale(1.5, 0.25, 7) = %g;\n", scale(1.5, 0.25f, 7));
+    printf("next(RED, READ|WRITE) = %s;\n", next(RED, READ | WRITE) == GREEN ? "GREEN" : "?");
+    printf("next(GREEN, EXEC) = %s;\n", next(GREEN, EXEC) == BLUE ? "BLUE" : "?");
+    printf("both(true, 'x') = %s;\n", both(true, 'x') ? "true" : "false");
+    printf("many(1, 2, 3, 4, 5, 6, -7, -8) = %ld;\n", many(1, 2, 3, 4, 5, 6, -7, -8));
+    struct large large = {{1, 2, 3}};
+    printf("by_value(point{...}, large{...}, 4) = %d;\n", by_value((struct point){1, 2}, large, 4));
+    hidden(5, "five");
+    printf("hidden(5, \"five\") = large{...};\n");
+    nothing();
+    printf("nothing();\n");
+    printf("length(NULL) = %u;\n", length(NULL));
+    printf("length(<unreadable>) = %u;\n", length((char *)16));
+    unsigned long_one = length(text);
+    text[96] = 0;
+    printf("length(\"%s\"...) = %u;\n", text, long_one);
+    return 0;
+}
