@@ -675,6 +675,12 @@ INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, 
 
 /* --- the clock ----------------------------------------------------------- */
 
+/* The clocks of two CPUs differ by up to a microsecond: no interval ends before it began. */
+INLINE u64 not_before(u64 now, u64 since)
+{
+	return now < since ? since : now;
+}
+
 INLINE void open_interval(struct thread_state *t, u32 kind, u64 now)
 {
 	if (!t->start_ns)
@@ -686,16 +692,47 @@ INLINE void open_interval(struct thread_state *t, u32 kind, u64 now)
 }
 
 /*
+ * While the stack of a sample is being read (which may have to wait for a page)
+ * there is no room for another: all goes to the carry.
+ */
+INLINE u64 period_of(struct thread_state *t, struct control *c)
+{
+	return t->pending == PENDING_GOES ? ~0ULL : c->period_ns;
+}
+
+/* The sample of a wait whose stack is gone: state, times and waker are known. */
+INLINE void send_without_stack(struct thread_state *t, u64 in, u64 wait_weight, u64 runnable_weight)
+{
+	u32 cpu_room = 0;
+	struct off_record *rec = bpf_map_lookup_elem(&scratch, &cpu_room);
+
+	if (!rec)
+		return;
+	fill_head(rec, t, in);
+	rec->type = REC_SAMPLE;
+	rec->wait_ns = (t->wake_ns && t->wake_ns < in ? t->wake_ns : in) - t->since_ns;
+	rec->wait_weight_ns = wait_weight;
+	rec->runnable_ns = runnable_weight ? in - t->wake_ns : 0;
+	rec->runnable_weight_ns = runnable_weight;
+	rec->other_tid = t->other_tid;
+	rec->other_tgid = t->other_tgid;
+	rec->kstack_bytes = 0;
+	if (t->wake_ns)
+		rec->flags |= FLAG_WOKEN;
+	send_sample(t, rec);
+}
+
+/*
  * A switch-in that was never seen: a kernel may keep switches away from some
  * tasks from every tracer (seen on a hosted VM, in perf's own events too). The
  * scheduler's runtime says how long the thread has run since; what lies before
- * is off the CPU, in no sample.
+ * is off the CPU, in samples without stack.
  */
-INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, u64 now)
+INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, struct control *c, u64 now)
 {
 	u64 ran = task->se.sum_exec_runtime - t->runtime_ns;
 	u32 kind = t->kind & (KIND_COUNT - 1);
-	u64 in, wait_end;
+	u64 in, wait_end, wait_weight, runnable_weight = 0;
 
 	if (ran > now - t->since_ns)
 		ran = now - t->since_ns;
@@ -703,15 +740,14 @@ INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, u
 	wait_end = t->wake_ns && t->wake_ns < in ? t->wake_ns : in;
 	if (t->weighed) {
 		wait_end = t->wake_ns;
-		t->carry[kind] += t->wait_weight_ns;
-	} else if (kind != KIND_IDLE) {
-		t->total[kind] += wait_end - t->since_ns;
-		t->carry[kind] += wait_end - t->since_ns;
+		wait_weight = t->wait_weight_ns;
+	} else {
+		wait_weight = weigh(t, kind, wait_end - t->since_ns, period_of(t, c));
 	}
-	if (in > wait_end) {
-		t->total[KIND_RUNNABLE] += in - wait_end;
-		t->carry[KIND_RUNNABLE] += in - wait_end;
-	}
+	if (in > wait_end)
+		runnable_weight = weigh(t, KIND_RUNNABLE, in - wait_end, period_of(t, c));
+	if (wait_weight | runnable_weight)
+		send_without_stack(t, in > wait_end ? in : wait_end, wait_weight, runnable_weight);
 	open_interval(t, KIND_ON, in > wait_end ? in : wait_end);
 	count(COUNT_UNSEEN);
 }
@@ -746,7 +782,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		}
 	}
 	if (t->since_ns && t->kind != KIND_ON)
-		switch_in_unseen(t, prev, now);
+		switch_in_unseen(t, prev, c, now);
 	if (t->since_ns)
 		t->total[KIND_ON] += now - t->since_ns;
 	t->runtime_ns = prev->se.sum_exec_runtime;
@@ -772,15 +808,6 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		keep_stack(t, prev, c, now, 0);
 }
 
-/*
- * While the stack of a sample is being read (which may have to wait for a page)
- * there is no room for another: all goes to the carry.
- */
-INLINE u64 period_of(struct thread_state *t, struct control *c)
-{
-	return t->pending == PENDING_GOES ? ~0ULL : c->period_ns;
-}
-
 INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int later)
 {
 	struct thread_state *t = thread_clock(next, c);
@@ -800,6 +827,7 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 	t->early_wake_ns = 0;
 	if (t->kind == KIND_RUNNABLE)
 		t->wake_ns = t->since_ns;
+	now = not_before(now, t->wake_ns ? t->wake_ns : t->since_ns);
 	if (t->kind == KIND_RUNNABLE)
 		wait_weight = 0;
 	else if (t->weighed)
@@ -907,7 +935,7 @@ int on_waking(u64 *ctx)
 	t = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!t || t->done || !t->since_ns)
 		return 0;
-	now = bpf_ktime_get_ns();
+	now = not_before(bpf_ktime_get_ns(), t->since_ns);
 	if (t->kind == KIND_ON) {
 		/* Waking overtook the switch-out, or undoes a wait not begun. */
 		t->early_wake_ns = now;
@@ -1103,7 +1131,7 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 		}
 	}
 	if (t->kind != KIND_ON && task->on_cpu)
-		switch_in_unseen(t, task, now);
+		switch_in_unseen(t, task, c, now);
 	if (t->kind == KIND_ON) {
 		t->total[KIND_ON] += now - t->since_ns;
 	} else {

@@ -60,7 +60,7 @@ pub const HEAD_BYTES: usize = 112 + KSTACK_FRAMES * 8 + REGS_BYTES;
 pub const END_BYTES: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 24 + 16;
 /// Per-CPU counters, in the order of `COUNT_*`.
 pub const COUNT_NAMES: [&str; 10] = [
-    "switch-ins not shown by the kernel",
+    "switch-ins not shown by the kernel: those waits count, without stack",
     "samples",
     "wakers",
     "stack copies",

@@ -127,7 +127,7 @@ impl OffCpu {
 
 /// Indices of [`layout::COUNT_NAMES`] that a user should hear of.
 fn losses(counts: &Counts) -> impl Iterator<Item = Notice> {
-    const TOLD: [usize; 6] = [4, 5, 6, 7, 8, 9];
+    const TOLD: [usize; 7] = [0, 4, 5, 6, 7, 8, 9];
     let lost = TOLD.map(|i| (counts[i], layout::COUNT_NAMES[i]));
     lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| Notice::OffCpuLost(count, what))
 }
