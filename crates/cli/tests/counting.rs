@@ -139,7 +139,7 @@ fn a_probe_is_added_hit_listed_and_removed() {
 #[test]
 fn top_prints_a_table_for_each_time_slice() {
     let own = std::process::id().to_string();
-    let output = tally(&["top", "--stdio", "-n", "2", "-d", "1", "-e", "cpu-clock:u", "-p", &own]);
+    let output = tally(&["top", "--stdio", "--iterations", "2", "-d", "1", "-e", "cpu-clock:u", "-p", &own]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         return println!("skipped: cannot record here: {}", stderr(&output));

@@ -111,7 +111,7 @@ pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dy
             Line::Place { file, line } => {
                 side(out, width, format_args!("     {}:{line}", harmless(shortened(file, opts))));
             }
-            Line::Source { line, text } => side(out, width, format_args!("{line:<4} {}", harmless(text))),
+            Line::Source { line, text } => side(out, width, format_args!("{line:<4} {}", shown(text))),
             Line::Code(code_line) => write_code(out, listing, code_line, opts, code),
         }
     }

@@ -55,17 +55,32 @@ pub fn shares(times: &Times, with_idle: bool) -> Vec<(&'static str, f64)> {
 
 /// Columns of the numbers that stand in every table.
 const NUMBERS: usize = 9 + 3 * 8 + 8;
-/// Columns of a reason.
-const REASON: usize = 12;
+/// Columns of a share at least, without the blank before it.
+const SHARE: usize = 7;
 /// Columns a function's name should have at least.
-const NAME: usize = 26;
+const NAME: usize = 20;
 
-/// The reasons worth a column: most time first, at most five, and not more than fit.
+/// The reasons worth a column: most time first, at most five, and at least one of as many as fit.
 fn reasons(wall: &Wall, width: usize) -> Vec<Reason> {
-    let fit = (width.saturating_sub(NUMBERS + NAME + 2) / REASON).clamp(1, 5);
     let mut reasons: Vec<(Reason, u64)> = wall.whole.blocked_ns.iter().map(|(&r, &ns)| (r, ns)).collect();
+    reasons.retain(|&(reason, ns)| ns > 0 && reason != Reason::Other);
     reasons.sort_by_key(|&(reason, ns)| (std::cmp::Reverse(ns), reason));
-    reasons.into_iter().filter(|(_, ns)| *ns > 0).take(fit).map(|(reason, _)| reason).collect()
+    let mut room = width.saturating_sub(NUMBERS + NAME + 2);
+    let mut chosen = Vec::new();
+    for (reason, _) in reasons.into_iter().take(5) {
+        let columns = columns_of(reason) + 1;
+        if columns > room && !chosen.is_empty() {
+            break;
+        }
+        room = room.saturating_sub(columns);
+        chosen.push(reason);
+    }
+    chosen
+}
+
+/// Columns of a reason, without the blank before it.
+fn columns_of(reason: Reason) -> usize {
+    reason.name().chars().count().max(SHARE)
 }
 
 struct Printer<'a> {
@@ -128,7 +143,7 @@ impl Printer<'_> {
     fn columns(&self) -> String {
         let mut head = format!("{:>9} {:>7} {:>7} {:>7}", "total", "on", "runq", "preempt");
         for reason in &self.reasons {
-            head += &format!(" {:>11}", reason.name());
+            head += &format!(" {:>1$}", reason.name(), columns_of(*reason));
         }
         head + &format!(" {:>7}", "other")
     }
@@ -142,7 +157,7 @@ impl Printer<'_> {
         for reason in &self.reasons {
             let ns = times.blocked_ns.get(reason).copied().unwrap_or(0);
             named += ns;
-            text += &format!(" {:>11}", share(ns));
+            text += &format!(" {:>1$}", share(ns), columns_of(*reason));
         }
         text + &format!(" {:>7}", share(times.blocked_total_ns().saturating_sub(named)))
     }
@@ -192,7 +207,7 @@ impl Printer<'_> {
     fn function(&self, row: &FunctionRow) -> String {
         let dso = if row.dso.is_empty() { String::new() } else { format!("  {}", row.dso) };
         let text = format!("{}{dso}", row.name);
-        let numbers = NUMBERS + self.reasons.len() * REASON + 2;
+        let numbers = NUMBERS + self.reasons.iter().map(|r| columns_of(*r) + 1).sum::<usize>() + 2;
         cut(&harmless(&text), self.opts.width.saturating_sub(numbers).max(NAME))
     }
 
