@@ -53,9 +53,7 @@ fn by_thread(text: &str) -> BTreeMap<&str, Vec<String>> {
         let Some(tid) = words.find(|word| word.bytes().all(|byte| byte.is_ascii_digit())) else { continue };
         let is_time = |word: &&str| word.ends_with(':') && word.starts_with(|c: char| c.is_ascii_digit());
         let kept = line.split_whitespace().filter(|word| !is_time(word));
-        let nameless =
-            |word: &str| if word.contains("@plt") { "[unknown]".to_owned() } else { word.to_owned() };
-        threads.entry(tid).or_default().push(kept.map(nameless).collect::<Vec<_>>().join(" "));
+        threads.entry(tid).or_default().push(kept.collect::<Vec<_>>().join(" "));
     }
     threads
 }

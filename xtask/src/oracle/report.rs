@@ -122,6 +122,13 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         "perf looks a return address up without a step back, which names signal trampolines by chance",
     ),
     ("graph by callee", "fp-primes", Class::All, "the same"),
+    (
+        "graph by caller",
+        "fp-exec",
+        Class::Cut("_dl_start_user", "_start"),
+        "perf names a caller by what follows the call, which here is the next function",
+    ),
+    ("graph by callee", "fp-exec", Class::Cut("_dl_start_user", "_start"), "the same"),
     ("self", "trace-server", Class::FileName, "perf cuts the text of a tracepoint where its column ends"),
 ];
 
