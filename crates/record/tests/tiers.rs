@@ -98,8 +98,8 @@ fn check(summary: &RunSummary, told: &Told, least: u64) {
     let switches: u64 =
         summary.threads.iter().map(|thread| thread.voluntary_switches + thread.involuntary_switches).sum();
     let counted = summary.counter("context-switches").expect("counted").value;
-    // perf's counter leaves a thread a moment before its last switches.
-    assert!(counted.abs_diff(switches) * 10 <= counted, "{counted} switches, threads say {switches}");
+    // perf's counter leaves a thread a moment before its last switches, and some kernels keep a few from tracepoints.
+    assert!(counted.abs_diff(switches) <= counted / 10 + 20, "{counted} switches, threads say {switches}");
     let asleep: u64 = told.totals.values().map(|totals| totals.total_ns[3]).sum();
     assert!(asleep >= 200_000_000, "{asleep} ns asleep");
     assert!(
