@@ -205,6 +205,11 @@ fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: 
     let perf = pair.perf(&["script", "--itrace=cr", "--ns", FIELDS, "-i", &path])?;
     let perf = lists_of_perf(&perf.text());
     let mut score = Score::default();
+    let any = |lists: &Lists| lists.values().any(|list| !list.is_empty());
+    if part != Part::All && !any(&ours) && !any(&perf) {
+        println!("{what}: what was kept holds no entry, say tally and perf");
+        return Ok(score);
+    }
     for (who, got) in [("tally", &ours), ("perf", &perf)] {
         let fits = match part {
             Part::All => equal(&format!("{what}, {who}"), &truth, got),
@@ -225,8 +230,7 @@ fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: 
             println!("{what}: where the area had no room perf went astray until the next PSB");
             continue;
         }
-        let any = got.values().any(|list| !list.is_empty());
-        score += Score::of(fits && any);
+        score += Score::of(fits && any(got));
     }
     Ok(score)
 }
