@@ -226,7 +226,7 @@ fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: 
                 fits
             }),
         };
-        if !fits && part == Part::Some && who == "perf" {
+        if !(fits && any(got)) && part == Part::Some && who == "perf" {
             println!("{what}: where the area had no room perf went astray until the next PSB");
             continue;
         }
