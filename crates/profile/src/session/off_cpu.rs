@@ -141,14 +141,7 @@ impl Session {
         let tid = i32::try_from(tid).unwrap_or(-1);
         let span = self.machine.span_of(self.machine.pid_of(tid).unwrap_or(tid), tid);
         let task = self.task_of(span);
-        let (pid, waker) = ids_of(sample);
-        let callsite = self.off_cpu_callsite(sample);
-        let other = Other {
-            pid: pid.cast_unsigned(),
-            tid: waker.cast_unsigned(),
-            comm: self.profile.strings.intern(""),
-            callsite,
-        };
+        let other = self.waker_of(sample);
         self.stats.add(Wait {
             state: stat.state(),
             since_ns: time_ns.saturating_sub(length_ns),
@@ -159,18 +152,22 @@ impl Session {
         });
     }
 
+    /// Who runs at `sample`, and its stack: the one that wakes or ends another's wait.
+    fn waker_of(&mut self, sample: &Sample<'_>) -> Other {
+        let (pid, tid) = ids_of(sample);
+        Other {
+            callsite: self.off_cpu_callsite(sample),
+            pid: pid.cast_unsigned(),
+            tid: tid.cast_unsigned(),
+            comm: self.profile.strings.intern(""),
+        }
+    }
+
     fn note_wakeup(&mut self, event: usize, sample: &Sample<'_>) {
         let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
         let text = self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, "pid"));
         let Some(tid) = text.and_then(|text| text.trim().parse().ok()) else { return };
-        let (pid, waker) = ids_of(sample);
-        let callsite = self.off_cpu_callsite(sample);
-        let other = Other {
-            pid: pid.cast_unsigned(),
-            tid: waker.cast_unsigned(),
-            comm: self.profile.strings.intern(""),
-            callsite,
-        };
+        let other = self.waker_of(sample);
         self.tracker.wake(tid, other, time_ns);
     }
 
