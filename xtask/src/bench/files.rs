@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{BUILD_LIMIT, Bench, LIMIT, tell};
 use crate::process;
@@ -54,10 +54,9 @@ pub fn script(bench: &Bench) -> Result<()> {
 }
 
 /// A Rust program with full debug information: tally itself, over the big file, profiled by perf.
-pub fn inline(bench: &Bench) -> Result<()> {
-    let file = bench.dir.join("inline.data");
-    let path = file.to_string_lossy().into_owned();
-    if !file.is_file() {
+fn full_debug(bench: &Bench) -> Result<String> {
+    let path = bench.dir.join("inline.data").to_string_lossy().into_owned();
+    if !PathBuf::from(&path).is_file() {
         let subject = full_debug_tally(bench)?.to_string_lossy().into_owned();
         let input = big(bench)?.to_string_lossy().into_owned();
         let options = ["record", "-q", "-N", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf,16384"];
@@ -68,6 +67,12 @@ pub fn inline(bench: &Bench) -> Result<()> {
             bail!("perf record: {}\n{}", run.how(), run.tail(3));
         }
     }
+    Ok(path)
+}
+
+/// `report --inline` of that.
+pub fn inline(bench: &Bench) -> Result<()> {
+    let path = full_debug(bench)?;
     let args = ["report", "--stdio", "--inline", "-i", &path];
     let tally = bench.best(3, &bench.tally, &args)?;
     let perf = bench.best(1, "perf", &args)?;
@@ -89,13 +94,21 @@ fn full_debug_tally(bench: &Bench) -> Result<PathBuf> {
     Ok(target.join("fast/tally"))
 }
 
-/// `annotate` of one function of the big file.
+/// `annotate` of one function: of a small program, and the hottest of a big one.
 pub fn annotate(bench: &Bench) -> Result<()> {
-    let file = big(bench)?;
-    let path = file.to_string_lossy().into_owned();
-    let args = ["annotate", "--stdio", "-i", &path, "-s", "step<31>"];
+    let small = big(bench)?.to_string_lossy().into_owned();
+    one_function(bench, ("a small program", &small, "step<31>"))?;
+    let large = full_debug(bench)?;
+    let args = ["report", "--stdio", "--no-children", "-g", "none", "-s", "sym", "-d", "tally", "-i", &large];
+    let text = process::capture(&mut bench.command("perf", &args), LIMIT)?.text();
+    let hottest = text.lines().find_map(|line| Some(line.split_once("[.] ")?.1.trim().to_owned()));
+    one_function(bench, ("a big program", &large, &hottest.context("no row of tally itself")?))
+}
+
+fn one_function(bench: &Bench, (what, path, symbol): (&str, &str, &str)) -> Result<()> {
+    let args = ["annotate", "--stdio", "-i", path, "-s", symbol];
     let tally = bench.best(2, &bench.tally, &args)?;
     let perf = bench.best(1, "perf", &args)?;
-    tell("annotate", perf, tally);
+    tell(&format!("annotate {symbol}, {what}"), perf, tally);
     Ok(())
 }

@@ -13,8 +13,8 @@ use super::{Bench, files};
 use crate::process;
 use crate::score::skip;
 
-/// A part of what the rows of the big file show.
-const IN_ROWS: &str = "step<";
+/// A part of the heading above the first rows: how many samples they are of.
+const WITH_ROWS: &str = "samples of cpu-clock";
 /// The table of a whole file has come when nothing more is drawn for so long.
 const QUIET: Duration = Duration::from_secs(3);
 /// A picture is whole when nothing more of it comes for so long.
@@ -47,7 +47,7 @@ pub fn tui(bench: &Bench) -> Result<()> {
     let mut firsts = Vec::new();
     for _ in 0..5 {
         let mut screen = Screen::start(bench, &file)?;
-        firsts.push(screen.until(IN_ROWS)?);
+        firsts.push(screen.until(WITH_ROWS)?);
         screen.kill();
     }
     firsts.sort();
