@@ -2,6 +2,8 @@
 //!
 //! The same records the kernel would have written, with time 0, before all others.
 
+use std::io::{BufRead, BufReader};
+
 use perfdata::record::{Comm, FileId, Mmap, Namespaces, Task};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
@@ -118,12 +120,16 @@ struct KernelRange {
 
 impl KernelRange {
     fn read() -> Option<Self> {
-        Self::parse(&std::fs::read("/proc/kallsyms").ok()?)
+        let symbols = std::fs::File::open("/proc/kallsyms").ok()?;
+        Self::parse(BufReader::new(symbols), code_length())
     }
 
-    fn parse(text: &[u8]) -> Option<Self> {
+    /// From the kernel's symbols, read until all that is needed is known: with the code's length (bytes) that is at
+    /// the first line or two, and the kernel need not print a hundred thousand more.
+    fn parse(symbols: impl BufRead, code_length: Option<u64>) -> Option<Self> {
         let (mut text_start, mut stext, mut etext) = (None, None, None);
-        for line in text.split(|&b| b == b'\n') {
+        for line in symbols.split(b'\n') {
+            let line = line.ok()?;
             let mut words = line.splitn(3, |&b| b == b' ');
             let (Some(address), Some(_), Some(name)) = (words.next(), words.next(), words.next()) else {
                 continue;
@@ -135,7 +141,10 @@ impl KernelRange {
                 _ => continue,
             };
             *slot = std::str::from_utf8(address).ok().and_then(|a| u64::from_str_radix(a, 16).ok());
-            if text_start.is_some() && stext.is_some() && etext.is_some() {
+            if let (Some(start), Some(length)) = (text_start, code_length) {
+                etext = etext.or(start.checked_add(length));
+            }
+            if text_start.is_some() && etext.is_some() {
                 break;
             }
         }
@@ -147,6 +156,23 @@ impl KernelRange {
         let end = etext?;
         (start != 0 && end > start).then_some(Self { start, end, reference, reference_address: start })
     }
+}
+
+/// Bytes from `_text` to `_etext`, as the kernel tells root of its place in physical memory (`Kernel code` in
+/// /proc/iomem; arch/x86/kernel/setup.c). `None` where it tells nothing, or means other symbols.
+fn code_length() -> Option<u64> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    code_length_in(&std::fs::read_to_string("/proc/iomem").ok()?)
+}
+
+fn code_length_in(memory: &str) -> Option<u64> {
+    let range = memory.lines().find_map(|line| line.trim().strip_suffix(" : Kernel code"))?;
+    let (first, last) = range.split_once('-')?;
+    let [first, last] = [first, last].map(|address| u64::from_str_radix(address, 16).ok());
+    // Who may not know sees both as 0.
+    last?.checked_sub(first?).filter(|length| *length > 0).map(|length| length + 1)
 }
 
 /// The loaded modules: (name, start, length); empty if their addresses are hidden.
@@ -201,13 +227,33 @@ mod tests {
     #[test]
     fn the_kernel_range_needs_visible_addresses() {
         let text = b"ffffffff81000000 T _text\nffffffff81000000 T _stext\nffffffff82000000 T _etext\n";
-        let range = KernelRange::parse(text).expect("visible");
+        let range = KernelRange::parse(&text[..], None).expect("visible");
         assert_eq!(
             (range.start, range.end, range.reference),
             (0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000, "_text")
         );
         let hidden = b"0000000000000000 T _text\n0000000000000000 T _etext\n";
-        assert_eq!(KernelRange::parse(hidden), None);
+        assert_eq!(KernelRange::parse(&hidden[..], None), None);
+        assert_eq!(KernelRange::parse(&hidden[..], Some(4096)), None);
+    }
+
+    #[test]
+    fn with_the_codes_length_the_first_symbols_are_enough() {
+        let length = code_length_in("00000000-00000fff : Reserved\n  01000000-01ffffff : Kernel code\n");
+        assert_eq!(length, Some(0x0100_0000));
+        let text = b"ffffffff81000000 T _stext\nffffffff81000000 T _text\nno more of it is read";
+        let range = KernelRange::parse(&text[..], length).expect("visible");
+        assert_eq!((range.start, range.end), (0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000));
+        assert_eq!(code_length_in("00000000-00000000 : Kernel code"), None);
+    }
+
+    #[test]
+    fn the_codes_length_leads_to_the_same_range_as_all_symbols() {
+        let Ok(symbols) = std::fs::read("/proc/kallsyms") else { return };
+        let (Some(length), Some(all)) = (code_length(), KernelRange::parse(&symbols[..], None)) else {
+            return;
+        };
+        assert_eq!(KernelRange::parse(&symbols[..], Some(length)), Some(all));
     }
 
     #[test]

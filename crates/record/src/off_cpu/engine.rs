@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue, RingBuf};
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 
 use super::later;
 use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
@@ -70,14 +70,14 @@ impl Engine {
     pub fn load(scope: &Scope, options: &Options) -> Result<Self, Error> {
         let pid_namespace = super::own_pid_namespace();
         // The loader can't be kept from reading the kernel's types for itself: let both be done at once.
-        let (btf, loader) = std::thread::scope(|scope| {
+        let (kernel, loader) = std::thread::scope(|scope| {
             let loader = scope.spawn(EbpfLoader::new);
-            (Btf::from_sys_fs(), loader.join())
+            (KernelTypes::read(), loader.join())
         });
-        let btf = btf.map_err(|error| Error::NoBtf { reason: chain(&error) })?;
+        let kernel = kernel?;
         let mut loader = loader.unwrap_or_else(|_| EbpfLoader::new());
         let (mut ebpf, copies_in_iterators, on_switch) =
-            load_any(&btf, options, &mut loader, &pid_namespace)?;
+            load_any(&kernel, options, &mut loader, &pid_namespace)?;
         let control = Control {
             period_ns: options.period_ns.max(1),
             end_ns: layout::NOT_BEGUN,
@@ -226,6 +226,21 @@ fn iterator_file(ebpf: &mut Ebpf, name: &'static str) -> Result<File, Error> {
     link.into_file().map_err(|error| fail(chain(&error)))
 }
 
+/// The running kernel's types, as it tells them and parsed.
+struct KernelTypes {
+    bytes: Vec<u8>,
+    btf: Btf,
+}
+
+impl KernelTypes {
+    fn read() -> Result<Self, Error> {
+        let no_btf = |error: &dyn std::error::Error| Error::NoBtf { reason: chain(error) };
+        let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(|error| no_btf(&error))?;
+        let btf = Btf::parse(&bytes, Endianness::default()).map_err(|error| no_btf(&error))?;
+        Ok(Self { bytes, btf })
+    }
+}
+
 /// One way to load the programs.
 #[derive(Debug, Clone, Copy)]
 struct Form {
@@ -237,13 +252,13 @@ struct Form {
 
 /// The newest form the kernel takes, whether iterators may sleep (5.18), and the program of `sched_switch`.
 fn load_any<'a>(
-    btf: &Btf,
+    kernel: &KernelTypes,
     options: &Options,
     loader: &mut EbpfLoader<'a>,
     pid_namespace: &'a u32,
 ) -> Result<(Ebpf, bool, &'static str), Error> {
-    let kernel_btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-    let object = later::resolved(OBJECT, &kernel_btf);
+    let object = later::resolved(OBJECT, &kernel.bytes);
+    let btf = &kernel.btf;
     let newest = object.as_deref().map(|object| (object, Form { has_prev_state: true, later: true }));
     let older = [true, false].map(|has_prev_state| (OBJECT, Form { has_prev_state, later: false }));
     let mut refused = None;
