@@ -188,16 +188,19 @@ impl Payload {
 }
 
 // Layout: u32 magic "tOF1"; u32 state; u32 flags; u32 syscall + 1 (0 = none); u64 since_ns; u64 length_ns; u64 args[3];
-//         u32 other_pid; u32 other_tid; char other_comm[16]; u64 n; u64 chain[n]; from here on only with a place:
-//         u64 bytes; char place[bytes]
+//         u32 other_pid; u32 other_tid; from here on only if any of it is told: char other_comm[16]; u64 n; u64 chain[n];
+//         from here on only with a place: u64 bytes; char place[bytes]
 fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let state = State::from_code(u8::try_from(read.u32()?).unwrap_or(u8::MAX));
     let flags = read.u32()?;
     let syscall = read.u32()?.checked_sub(1);
     let (since_ns, length_ns) = (read.u64()?, read.u64()?);
     let args = [read.u64()?, read.u64()?, read.u64()?];
-    let (pid, tid, comm) = (read.u32()?, read.u32()?, read.comm()?);
-    let frames = usize::try_from(read.u64()?).ok()?;
+    let (pid, tid) = (read.u32()?, read.u32()?);
+    // What is left then is padding.
+    let ends_here = read.0.len() < 8;
+    let comm = if ends_here { String::new() } else { read.comm()? };
+    let frames = if ends_here { 0 } else { usize::try_from(read.u64()?).ok()? };
     let chain = (0..frames).map_while(|_| read.u64()).collect();
     let place = read.u64().and_then(|len| read.0.get(..usize::try_from(len).ok()?)).unwrap_or_default();
     let place = String::from_utf8_lossy(place).into_owned();
@@ -245,6 +248,9 @@ impl Interval {
         self.args.iter().for_each(|arg| out.extend(arg.to_le_bytes()));
         out.extend(self.other.pid.to_le_bytes());
         out.extend(self.other.tid.to_le_bytes());
+        if self.other.comm.is_empty() && self.other.chain.is_empty() && self.place.is_empty() {
+            return pad(out);
+        }
         out.extend(comm_bytes(&self.other.comm));
         out.extend((self.other.chain.len() as u64).to_le_bytes());
         self.other.chain.iter().for_each(|frame| out.extend(frame.to_le_bytes()));
@@ -333,7 +339,15 @@ mod tests {
         };
         let raw = interval.to_bytes();
         assert_eq!((raw.len() + 4) % 8, 0);
-        assert_eq!(Payload::parse(&raw), Some(Payload::Interval(interval)));
+        assert_eq!(Payload::parse(&raw), Some(Payload::Interval(interval.clone())));
+        let nobody = Interval {
+            other: Other { pid: 7, tid: 8, ..Other::default() },
+            place: String::new(),
+            ..interval
+        };
+        let raw = nobody.to_bytes();
+        assert_eq!(raw.len(), 68);
+        assert_eq!(Payload::parse(&raw), Some(Payload::Interval(nobody)));
         let totals = Totals {
             start_ns: 5,
             end_ns: 105,
@@ -356,6 +370,21 @@ mod tests {
         // 112 to 116 bytes are the form of earlier files.
         for len in 0..raw.len() {
             assert_eq!(Payload::parse(&raw[..len]).is_some(), (112..=116).contains(&len), "{len}");
+        }
+        let woken = Interval {
+            state: State::Sleep,
+            flags: 0,
+            since_ns: 0,
+            length_ns: 0,
+            syscall: None,
+            args: [0; 3],
+            other: Other { comm: "x".into(), ..Other::default() },
+            place: String::new(),
+        };
+        let raw = woken.to_bytes();
+        for len in 0..88 {
+            // Without a byte behind the waker's ids it would be a wait of which no more is told.
+            assert_eq!(Payload::parse(&raw[..len]).is_some(), (64..72).contains(&len), "{len}");
         }
         assert_eq!(Payload::parse(b"sched_switch data, for one"), None);
     }

@@ -3,7 +3,7 @@
 //! Samples are copied without the unused part of their stack's room, which is most of it. If neither memory nor disk
 //! has room for more, the stacks are left out as well: the sample stays, its loss of depth is counted.
 
-use perfdata::abi::PERF_RECORD_SAMPLE;
+use perfdata::abi::{PERF_RECORD_LOST, PERF_RECORD_SAMPLE};
 use perfdata::live::{LiveFormat, Snapshot, shorten_snapshot};
 use rustc_hash::FxHashMap;
 
@@ -22,6 +22,8 @@ pub struct Layouts {
     /// Records carry their event's id; without, all sampling events share one layout.
     has_ids: bool,
     sampling: usize,
+    /// Ids of events that were opened again, with those that the file knows.
+    aliases: FxHashMap<u64, u64>,
 }
 
 impl Layouts {
@@ -37,6 +39,32 @@ impl Layouts {
             event_of: ids.into_iter().chain(off_cpu_ids.filter(|_| plan.off_cpu.is_some())).collect(),
             has_ids: plan.has_ids(),
             sampling: plan.opened.iter().position(samples).unwrap_or(0),
+            aliases: FxHashMap::default(),
+        }
+    }
+
+    /// From now on records of event `new` are told as those of `known`, which is laid out the same.
+    pub fn alias(&mut self, new: u64, known: u64) {
+        let event = self.event_of.get(&known).copied();
+        self.event_of.extend(event.map(|event| (new, event)));
+        self.aliases.insert(new, known);
+    }
+
+    /// Puts the id that the file knows into a record. It is the first word of samples and the last of all others;
+    /// losses name their event as well.
+    fn rename(&self, kind: u32, record: &mut [u8]) {
+        let last = record.len().saturating_sub(8);
+        let places = match kind {
+            PERF_RECORD_SAMPLE => [8, 8],
+            PERF_RECORD_LOST => [8, last],
+            _ => [last, last],
+        };
+        for at in places {
+            let Some(word) = record.get_mut(at..at + 8) else { continue };
+            let id = u64::from_ne_bytes(word.try_into().expect("invariant: eight bytes"));
+            if let Some(known) = self.aliases.get(&id) {
+                word.copy_from_slice(&known.to_ne_bytes());
+            }
         }
     }
 
@@ -79,6 +107,7 @@ fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &
             break;
         }
         let is_sample = kind == PERF_RECORD_SAMPLE;
+        let begin = out.len();
         let layout = is_sample.then(|| layouts.of_sample(span.u64_at(at + 8)));
         match layout.and_then(|l| l.find_snapshot(size, |offset| span.u64_at(at + offset))) {
             Some(mut snapshot) => {
@@ -88,6 +117,9 @@ fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &
                 copy_sample(span, at, size, &snapshot, out);
             }
             None => span.copy_to(at, size, out),
+        }
+        if layouts.has_ids && !layouts.aliases.is_empty() {
+            layouts.rename(kind, &mut out[begin..]);
         }
         at += size;
     }
@@ -171,6 +203,30 @@ mod tests {
         assert_eq!(stack.bytes[..8], 1u64.to_ne_bytes());
         assert_eq!(s.pid_tid, Some((7, 8)));
         assert_eq!(LiveFormat::new(&attr()).time_of(&out), Some(99));
+    }
+
+    #[test]
+    fn records_of_an_event_opened_again_carry_the_id_that_the_file_knows() {
+        let words = |words: &[u64]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
+        let header = |kind: u32, size: u64| u64::from(kind) | size << 48;
+        let mut layouts = layouts();
+        layouts.has_ids = true;
+        layouts.event_of.insert(7, 0);
+        layouts.alias(99, 7);
+        let told = |record: &[u64]| {
+            let record = words(record);
+            let mut out = Vec::new();
+            copy_records(&Span { first: &record, second: &[] }, &layouts, false, &mut out);
+            out
+        };
+        let comm = |id| [header(PERF_RECORD_COMM, 32), 1, 2, id];
+        assert_eq!(told(&comm(99)), words(&comm(7)));
+        assert_eq!(told(&comm(5)), words(&comm(5)));
+        let lost = |id| [header(PERF_RECORD_LOST, 32), id, 99, id];
+        assert_eq!(told(&lost(99)), words(&lost(7)));
+        let sample = |id| [header(PERF_RECORD_SAMPLE, 24), id, 99];
+        assert_eq!(told(&sample(99))[..16], words(&sample(7))[..16]);
+        assert_eq!(layouts.event(99), Some(0));
     }
 
     #[test]

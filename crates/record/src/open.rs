@@ -2,6 +2,8 @@
 //!
 //! One ring per CPU (or per thread, without CPUs): the first event opened there owns it, the others write into it.
 
+pub mod again;
+
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;
@@ -49,8 +51,10 @@ pub struct OpenCounter {
     pub event: usize,
     /// Index of the ring it writes to.
     pub ring: usize,
-    /// The kernel's id.
+    /// The id that the file knows it by: the kernel's, but of events opened again.
     pub id: u64,
+    /// It is of all tasks of a CPU, and ends with it.
+    pub of_cpu: bool,
 }
 
 /// All descriptors and rings of a recording.
@@ -66,6 +70,8 @@ pub struct Opened {
     pub owners: Vec<Owner>,
     /// Data pages of each ring.
     pages: usize,
+    /// What was dropped by counters that the kernel has closed.
+    dropped_before: Vec<Dropped>,
 }
 
 /// What the kernel refused, and where.
@@ -114,6 +120,7 @@ impl Opened {
             ring_of: HashMap::new(),
             owners: Vec::new(),
             pages,
+            dropped_before: Vec::new(),
         };
         let gone = opened.add(plan, places, start)?;
         match gone {
@@ -165,7 +172,7 @@ impl Opened {
             let place = CounterPlace { tid, cpu, leader, cgroup: cgroup.map(AsFd::as_fd) };
             let counter = Counter::open(&attrs[index], place).map_err(|e| (index, e))?;
             let id = counter.id().map_err(|e| (index, e))?;
-            self.counters.push(OpenCounter { counter, event: index, ring: 0, id });
+            self.counters.push(OpenCounter { counter, event: index, ring: 0, id, of_cpu: tid == -1 });
         }
         Ok(())
     }
@@ -293,7 +300,7 @@ impl Opened {
             let file_event = event.attr.samples(PERF_SAMPLE_IP).then_some(event.file_event);
             Some(Dropped { file_event, id: c.id, records })
         });
-        read.collect()
+        read.chain(self.dropped_before.iter().copied()).collect()
     }
 
     /// Bytes of all rings together.

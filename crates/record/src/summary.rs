@@ -238,6 +238,10 @@ pub enum Notice {
     ByTracepoints(String),
     /// These CPUs went offline while events of whole CPUs were recorded.
     CpusWent(Vec<u32>),
+    /// CPUs that went offline and came back: they have events again.
+    CpusAgain(Vec<u32>),
+    /// CPUs that came online while recording.
+    CpusNew(Vec<u32>),
     /// Time off the CPU by switch records only: why.
     NoOffCpu(String),
     /// Too many waits per second: a sample stands for so many ns off the CPU now.
@@ -306,10 +310,22 @@ impl std::fmt::Display for Notice {
                 let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
                 write!(
                     f,
-                    "CPU {} went offline: the kernel closed its events, from then on there are no samples of it, also \
-                     if it came back (start again for those)",
+                    "CPU {} went offline: the kernel closed its events, from then on there are no samples of it",
                     list.join(", ")
                 )
+            }
+            Self::CpusAgain(cpus) => {
+                let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                write!(
+                    f,
+                    "CPU {} went offline and came back: its events were opened again; what began there in the twentieth \
+                     of a second before is not told",
+                    list.join(", ")
+                )
+            }
+            Self::CpusNew(cpus) => {
+                let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                write!(f, "CPU {} came online while recording: it is recorded from then on", list.join(", "))
             }
             Self::NoOffCpu(why) => {
                 write!(
@@ -319,7 +335,12 @@ impl std::fmt::Display for Notice {
                 )
             }
             Self::OffCpuPeriod(ns) => {
-                write!(f, "very many waits: one off-CPU sample stands for {} ms of a thread", ns / 1_000_000)
+                write!(
+                    f,
+                    "very many waits: one off-CPU sample stood for up to {} ms of a thread, for all to cost no more than \
+                     1 % of a CPU (all times stay exact)",
+                    ns / 1_000_000
+                )
             }
             Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}"),
             Self::Spilled(bytes) => write!(

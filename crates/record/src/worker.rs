@@ -15,7 +15,7 @@ use crate::account::{Account, StackEnding};
 use crate::drain::{LEFT_OUT_BYTES, Layouts};
 use crate::features;
 use crate::followed::Followed;
-use crate::off_cpu::{Switches, Tracepoints, WakerJoin};
+use crate::off_cpu::{Feedback, Switches, Tracepoints, WakerJoin};
 use crate::opts::{RecordOpts, Watch, Watched};
 use crate::order::Order;
 use crate::output::Sink;
@@ -25,6 +25,7 @@ use crate::pt::info::{self, Info};
 use crate::queue::Queue;
 use crate::stacks::Stacks;
 use crate::summary::StopReason;
+use crate::sys::time::thread_cpu_ns;
 
 /// Samples over which cut stacks are counted.
 const LADDER_WINDOW: u32 = 256;
@@ -47,8 +48,8 @@ pub struct Shared {
     pub wanted_step: Arc<AtomicUsize>,
     /// Stacks are deeper than their copies: records should come quickly (0: no, 1: soon, 2: at once).
     pub hurry: Arc<AtomicUsize>,
-    /// Processes whose sleepers' stacks were cut: the off-CPU engine should copy more of them.
-    pub cut_processes: Arc<Mutex<Vec<u32>>>,
+    /// What the off-CPU engine should know.
+    pub off_cpu: Arc<Feedback>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
     /// What has come so far shall be a file of its own.
@@ -79,7 +80,7 @@ impl Shared {
             gives_up: Arc::default(),
             wanted_step: Arc::default(),
             hurry: Arc::default(),
-            cut_processes: Arc::default(),
+            off_cpu: Arc::default(),
             must_stop: Arc::default(),
             snapshot: Arc::default(),
             dropped: Arc::default(),
@@ -282,7 +283,11 @@ impl Rest {
                 return self.tracepoint(file_event - self.first_tracepoint, sample, time_ns);
             }
             if file_event >= self.first_off_cpu {
-                return self.off_cpu_sample(file_event, sample, time_ns);
+                let before_ns = thread_cpu_ns();
+                self.off_cpu_sample(file_event, sample, time_ns);
+                let spent_ns = thread_cpu_ns().saturating_sub(before_ns);
+                self.shared.off_cpu.spent_ns.fetch_add(spent_ns, Ordering::Relaxed);
+                return;
             }
             let unwound = self.unwound.get(event).is_some_and(|unwound| *unwound);
             return self.sample((file_event, unwound), sample, bytes, time_ns);

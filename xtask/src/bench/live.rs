@@ -115,34 +115,30 @@ pub fn stat(bench: &Bench) -> Result<()> {
 
 /// Pipe ping-pong pinned to one CPU, alone and while recorded; each the best of five, in turn.
 pub fn off_cpu(bench: &Bench) -> Result<()> {
-    const LOOPS: f64 = 200_000.0;
+    const SWITCHES: f64 = 400_000.0;
     let pipe = ["taskset", "-c", "1", "perf", "bench", "sched", "pipe", "-l", "200000"];
-    let perf_g = ["record", "-q", "-e", "sched:sched_switch", "-g", "-o", "off-perf.data", "--"];
-    let tally_off = ["record", "-q", "--off-cpu", "-o", "off-tally.data", "--"];
-    let runs: [(&std::path::Path, &[&str]); 3] =
-        [(pipe[0].as_ref(), &[]), ("perf".as_ref(), &perf_g), (&bench.tally, &tally_off)];
-    let mut best = [f64::MAX; 3];
+    let perf: (&std::path::Path, &str) = ("perf".as_ref(), "off-perf.data");
+    let tally = |file| (bench.tally.as_path(), file);
+    let recorders: [(&str, (&std::path::Path, &str), &[&str]); 4] = [
+        ("perf record -e sched:sched_switch -g", perf, &["record", "-q", "-e", "sched:sched_switch", "-g"]),
+        ("tally record --off-cpu", tally("off-tally.data"), &["record", "-q", "--off-cpu"]),
+        // Takes no samples of the CPU: what time off the CPU costs alone.
+        ("without samples of the CPU", tally("off-only.data"), &["record", "-q", "--off-cpu", "-e", "dummy"]),
+        ("tally run", tally("off-run.data"), &["run"]),
+    ];
+    let (mut alone, mut best) = (f64::MAX, [f64::MAX; 4]);
     for _ in 0..5 {
-        for (index, (program, options)) in runs.iter().enumerate() {
-            let skip = usize::from(index == 0);
-            let args: Vec<&str> = options.iter().chain(&pipe[skip..]).copied().collect();
-            best[index] = best[index].min(us_per_operation(bench, program, &args)?);
+        alone = alone.min(us_per_operation(bench, pipe[0].as_ref(), &pipe[1..])?);
+        for (best, (_, (program, file), options)) in best.iter_mut().zip(recorders) {
+            let args: Vec<&str> = options.iter().chain(&["-o", file, "--"]).chain(&pipe).copied().collect();
+            *best = best.min(us_per_operation(bench, program, &args)?);
         }
     }
-    let bytes = |file: &str| Ok::<_, anyhow::Error>(std::fs::metadata(bench.dir.join(file))?.len() as f64);
-    let [alone, perf, tally] = best;
-    println!(
-        "  alone {alone:.2} us, perf record -e sched:sched_switch -g {perf:.2} ({:.2}x), tally record --off-cpu \
-         {tally:.2} ({:.2}x, goal 1.15x)",
-        perf / alone,
-        tally / alone
-    );
-    let switches = 2.0 * LOOPS;
-    println!(
-        "  bytes a switch: perf {:.0}, tally {:.2} (goal 1, samples of the CPU included)",
-        bytes("off-perf.data")? / switches,
-        bytes("off-tally.data")? / switches
-    );
+    println!("  alone {alone:.2} us an operation of two switches; goals 1.15x, 1 byte a switch");
+    for (best, (name, (_, file), _)) in best.into_iter().zip(recorders) {
+        let bytes = std::fs::metadata(bench.dir.join(file))?.len() as f64 / SWITCHES;
+        println!("  {name}: {best:.2} us ({:.2}x), {bytes:.2} bytes a switch", best / alone);
+    }
     Ok(())
 }
 

@@ -75,6 +75,8 @@ pub struct Facts {
     pub hot_kernel: Vec<(String, f64)>,
     /// By reason: places (function < caller) with ns, most first.
     pub places: BTreeMap<Reason, Vec<(String, u64)>>,
+    /// By reason: who ended the waits (names of threads, interrupts), with ns, most first.
+    pub enders: BTreeMap<Reason, Vec<(String, u64)>>,
     /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// By reason: ns that threads woken from such waits waited for a CPU.
@@ -151,6 +153,7 @@ impl Facts {
     fn add_waits(&mut self, profile: &Profile, wall: &Wall) {
         let waits = placed_waits(profile, &WallOpts::default());
         self.add_places(profile, &waits);
+        self.add_enders(profile, &waits);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
             if let Some(reason) = wait.after {
@@ -179,11 +182,16 @@ impl Facts {
             let place = if names.is_empty() { "[kernel]".to_owned() } else { names.join(" < ") };
             *by_place.entry(reason).or_default().entry(place).or_default() += wait.ns;
         }
-        for (reason, places) in by_place {
-            let mut places: Vec<(String, u64)> = places.into_iter().collect();
-            places.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-            self.places.insert(reason, places);
+        self.places = by_place.into_iter().map(|(reason, places)| (reason, most_first(places))).collect();
+    }
+
+    fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait]) {
+        let mut by_name: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
+        for wait in waits {
+            let (Part::Blocked(reason), Some(other)) = (wait.part, wait.other) else { continue };
+            *by_name.entry(reason).or_default().entry(other_name(profile, other)).or_default() += wait.ns;
         }
+        self.enders = by_name.into_iter().map(|(reason, names)| (reason, most_first(names))).collect();
     }
 
     /// Share of active thread time.
@@ -208,6 +216,21 @@ impl Facts {
     #[must_use]
     pub fn waiting_for_cpu(&self) -> f64 {
         self.share(self.times.runnable_ns + self.times.preempted_ns)
+    }
+
+    /// This share of active time as one of the time that was not spent waiting for a CPU: what it would be, about, if the
+    /// machine had CPUs for all.
+    #[must_use]
+    pub fn undisturbed(&self, share: f64) -> f64 {
+        let rest = 1.0 - self.waiting_for_cpu();
+        if rest > 0.0 { (share / rest).min(1.0) } else { 0.0 }
+    }
+
+    /// True if it is other programs that have the CPUs when the target waits for one.
+    #[must_use]
+    pub fn others_have_the_cpus(&self) -> bool {
+        let by_others = self.preempted_by_others.as_ref().is_some_and(|(share, _)| *share > 0.5);
+        by_others || self.active_threads as u64 <= u64::from(self.system.cpus)
     }
 
     /// Share of active thread time woken from waits for this reason, waiting for a CPU.
@@ -271,6 +294,12 @@ impl Facts {
         let line = |(place, ns): &(String, u64)| format!("{:.1} %  {place}", self.share(*ns) * 100.0);
         places.iter().take(3).map(line).collect()
     }
+}
+
+fn most_first(by_name: BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let mut list: Vec<(String, u64)> = by_name.into_iter().collect();
+    list.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    list
 }
 
 /// Lengths of the waits that were asked for by length.

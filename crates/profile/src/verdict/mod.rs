@@ -54,6 +54,25 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
         found.retain(|finding| finding.name != "preemption");
     }
     found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
+    put_own_first(&mut found, facts);
     found.truncate(MOST);
     found
+}
+
+/// Of what is left to the program, what a finding about it explains to be told before the CPUs that others have.
+const MOST_OF_OWN: f64 = 0.4;
+
+/// Other programs that take the CPUs are not what the program is about: what explains most of the time that they leave
+/// to it comes first.
+fn put_own_first(found: &mut [Finding], facts: &Facts) {
+    const OF_OTHERS: [&str; 4] = ["cpu-saturation", "preemption", "short-processes", "steal"];
+    let is_own = |finding: &Finding| {
+        !OF_OTHERS.contains(&finding.name) && facts.undisturbed(finding.share) >= MOST_OF_OWN
+    };
+    if !facts.others_have_the_cpus() || found.first().is_none_or(|first| !OF_OTHERS.contains(&first.name)) {
+        return;
+    }
+    if let Some(own) = found.iter().position(is_own) {
+        found[..=own].rotate_right(1);
+    }
 }

@@ -13,6 +13,7 @@ use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 
 use super::later;
 use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
+use super::pace::{Pace, Spent};
 use super::{Error, Options, Scope};
 use crate::bpf_error::{chain, load_error, map_error};
 use crate::sys::time::Clock;
@@ -31,13 +32,6 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_exit", "sched_process_exit"),
 ];
 
-/// Off-CPU samples a second (of all threads) above which the period grows: each costs 13 µs in the kernel on a virtual
-/// machine, and as much again to unwind and write; so this is less than 1 % of one CPU; and at 100,000 switches a
-/// second it is about half a byte a switch.
-const MANY_SAMPLES_PER_SECOND: u64 = 250;
-/// The longest period the engine falls back to.
-const MAX_PERIOD_NS: u64 = 200_000_000;
-
 /// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
 pub type Counts = [u64; COUNT_NAMES.len()];
 
@@ -48,8 +42,7 @@ pub struct Engine {
     ends: RingBuf<MapData>,
     control: Control,
     copies_in_iterators: bool,
-    checked_ns: u64,
-    checked_samples: u64,
+    pace: Pace,
 }
 
 impl std::fmt::Debug for Engine {
@@ -98,8 +91,8 @@ impl Engine {
             program.attach().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
         }
         let (ring, ends) = (take_ring(&mut ebpf, "ring")?, take_ring(&mut ebpf, "ends")?);
-        let checked_ns = Clock::Monotonic.now_ns();
-        Ok(Self { ebpf, ring, ends, control, copies_in_iterators, checked_ns, checked_samples: 0 })
+        let pace = Pace::new(options.period_ns, Clock::Monotonic.now_ns());
+        Ok(Self { ebpf, ring, ends, control, copies_in_iterators, pace })
     }
 
     /// Starts the clocks: of the threads in the scope that exist, now; of a command, with its exec.
@@ -120,23 +113,20 @@ impl Engine {
         }
     }
 
-    /// Doubles the period while too many samples arrive. Call now and then; `Some(new period)` when it changed.
-    pub fn adapt(&mut self) -> Option<u64> {
-        let now = Clock::Monotonic.now_ns();
-        let elapsed = now.saturating_sub(self.checked_ns);
-        if elapsed < 250_000_000 {
-            return None;
+    /// Makes the period longer while samples come too often or take too much time, and shorter again. Call now and then;
+    /// `own_cpu_ns` is all the CPU time that the samples took of us so far, but for what the kernel takes for them.
+    pub fn adapt(&mut self, own_cpu_ns: u64) {
+        let at_ns = Clock::Monotonic.now_ns();
+        if !self.pace.is_due(at_ns) {
+            return;
         }
         let samples = self.counts()[1];
-        let rate = (samples - self.checked_samples).saturating_mul(1_000_000_000) / elapsed;
-        (self.checked_ns, self.checked_samples) = (now, samples);
-        if rate <= MANY_SAMPLES_PER_SECOND || self.control.period_ns >= MAX_PERIOD_NS {
-            return None;
+        if let Some(period_ns) = self.pace.look(Spent { at_ns, samples, cpu_ns: own_cpu_ns }) {
+            // Where there are samples the command has begun: its next exec is an exec as any.
+            (self.control.period_ns, self.control.start_at_exec) = (period_ns, 0);
+            // Should it be refused, the period stays as it was: dearer, but right.
+            let _ = set_control(&mut self.ebpf, self.control);
         }
-        let times = (rate / MANY_SAMPLES_PER_SECOND + 1).next_power_of_two().min(16);
-        self.control.period_ns = (self.control.period_ns * times).min(MAX_PERIOD_NS);
-        set_control(&mut self.ebpf, self.control).ok()?;
-        Some(self.control.period_ns)
     }
 
     /// From now on copies up to `bytes` of user stack for this process's threads.
@@ -191,10 +181,10 @@ impl Engine {
         map.is_none_or(|map| map.keys().next().is_some())
     }
 
-    /// The period in use.
+    /// The longest period that was used, ns, if it is longer than what was asked for.
     #[must_use]
-    pub fn period_ns(&self) -> u64 {
-        self.control.period_ns
+    pub fn period_grown_to(&self) -> Option<u64> {
+        self.pace.grown_to()
     }
 
     /// Reads an iterator to its end, and empties the rings after some threads each.

@@ -10,15 +10,19 @@ mod engine;
 pub mod later;
 pub mod layout;
 pub mod look;
+mod pace;
 pub mod switches;
 pub mod tracepoints;
 
+use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
 use crate::summary::Notice;
+use crate::sys::time::thread_cpu_ns;
 
 pub use crate::bpf_error::Error;
 pub use convert::{Encoder, WakerJoin};
@@ -34,7 +38,17 @@ pub struct OffCpu {
     source: Source,
     encoder: Encoder,
     grown: FxHashMap<u32, u32>,
-    first_period_ns: u64,
+    /// CPU time taken to empty the ring so far, ns.
+    spent_ns: u64,
+}
+
+/// What the unwinding thread has to say to the source.
+#[derive(Debug, Default)]
+pub struct Feedback {
+    /// Processes whose sleepers' stacks were cut: more of them should be copied.
+    pub cut_processes: Mutex<Vec<u32>>,
+    /// CPU time that unwinding and writing off-CPU samples took so far, ns.
+    pub spent_ns: AtomicU64,
 }
 
 /// Where it is known from.
@@ -52,8 +66,7 @@ impl OffCpu {
     /// Around a started source; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
     #[must_use]
     pub fn new(source: Source, attr: perfdata::Attr) -> Self {
-        let first_period_ns = if let Source::Engine(engine) = &source { engine.period_ns() } else { 0 };
-        Self { source, encoder: Encoder::new(attr), grown: FxHashMap::default(), first_period_ns }
+        Self { source, encoder: Encoder::new(attr), grown: FxHashMap::default(), spent_ns: 0 }
     }
 
     /// The clocks of what lives already start now.
@@ -69,6 +82,11 @@ impl OffCpu {
             }
             Source::Looker(_) => Ok(()),
         }
+    }
+
+    /// The program that says which samples of whole CPUs are wanted; `None` without engine.
+    pub fn sample_filter(&mut self) -> Option<BorrowedFd<'_>> {
+        if let Source::Engine(engine) = &mut self.source { engine.sample_filter() } else { None }
     }
 
     /// True if the engine knows that a target, or what one has forked, lives.
@@ -89,15 +107,17 @@ impl OffCpu {
     }
 
     /// Appends what waits in the ring as sample records, and grows the copies of processes whose stacks were cut.
-    pub fn poll(&mut self, cut_processes: &Mutex<Vec<u32>>, out: &mut Vec<u8>) {
+    pub fn poll(&mut self, feedback: &Feedback, out: &mut Vec<u8>) {
         let encoder = &self.encoder;
         let engine = match &mut self.source {
             Source::Engine(engine) => engine,
             Source::Looker(looker) => return looker.poll(&mut |look| encoder.encode_look(look, out)),
             Source::Tracepoints(_) => return,
         };
+        let before_ns = thread_cpu_ns();
         engine.poll(&mut |record| encoder.encode(&record, out));
-        let cut = std::mem::take(&mut *cut_processes.lock().expect("invariant: no panic while held"));
+        let cut =
+            std::mem::take(&mut *feedback.cut_processes.lock().expect("invariant: no panic while held"));
         for pid in cut {
             let bytes = self.grown.entry(pid).or_insert(8192);
             if (*bytes as usize) < layout::STACK_MAX_BYTES {
@@ -105,7 +125,8 @@ impl OffCpu {
                 engine.want_stack(pid, *bytes);
             }
         }
-        engine.adapt();
+        self.spent_ns += thread_cpu_ns().saturating_sub(before_ns);
+        engine.adapt(self.spent_ns + feedback.spent_ns.load(Ordering::Relaxed));
     }
 
     /// Ends all clocks; the last samples and every thread's totals.
@@ -113,10 +134,7 @@ impl OffCpu {
         let mut out = Vec::new();
         let encoder = &self.encoder;
         let Source::Engine(engine) = self.source else { return out };
-        let period_ns = engine.period_ns();
-        if period_ns > self.first_period_ns {
-            notices.push(Notice::OffCpuPeriod(period_ns));
-        }
+        notices.extend(engine.period_grown_to().map(Notice::OffCpuPeriod));
         match engine.finish(&mut |record| encoder.encode(&record, &mut out)) {
             Ok(counts) => notices.extend(losses(&counts)),
             Err(error) => notices.push(Notice::NoOffCpu(error.to_string())),

@@ -6,6 +6,7 @@ mod end;
 mod orders;
 mod tier;
 
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -19,6 +20,7 @@ use crate::error::Error;
 use crate::followed::Followed;
 use crate::hotplug::CpuWatch;
 use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
+use crate::open::again::Like;
 use crate::open::{Opened, Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
 use crate::output::Sink;
@@ -133,6 +135,9 @@ struct Recording<'o> {
     ending: Option<ExitKind>,
     interrupted: bool,
     cpus: CpuWatch,
+    cgroup: Option<File>,
+    /// Samples of whole CPUs are chosen by the off-CPU engine.
+    is_filtered: bool,
 }
 
 impl<'o> Recording<'o> {
@@ -143,6 +148,7 @@ impl<'o> Recording<'o> {
         prepared: Prepared,
     ) -> Result<Self, Error> {
         let Prepared { places, mut setup, totals, off_cpu, followed, switches, roots } = prepared;
+        let is_filtered = followed.is_some();
         let is_by_cpu = followed.is_some() || opts.target.is_system_wide();
         let shared = Shared::new(spill_queue(&opts.output));
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
@@ -171,7 +177,8 @@ impl<'o> Recording<'o> {
             poller.add(control.as_fd(), CONTROL).map_err(Error::system("--control: epoll_ctl"))?;
         }
         let watched = vec![None; setup.opened.rings.len()];
-        let cpus = CpuWatch::new(if is_by_cpu { &places.cpus } else { &[] });
+        let takes_new = opts.target.cpus.is_none();
+        let cpus = CpuWatch::new(if is_by_cpu { &places.cpus } else { &[] }, takes_new);
         let mut recording = Self {
             opts,
             signals,
@@ -192,6 +199,8 @@ impl<'o> Recording<'o> {
             ending: None,
             interrupted: false,
             cpus,
+            cgroup: places.cgroup,
+            is_filtered,
         };
         (0..recording.watched.len()).for_each(|ring| recording.watch_next(ring, 0));
         Ok(recording)
@@ -225,7 +234,7 @@ impl<'o> Recording<'o> {
         let time_ns = self.opts.clock.now_ns();
         self.shared.ended_ns.store(time_ns, Ordering::Release);
         let counters = self.totals.read();
-        self.setup.notices.extend(self.cpus.notice());
+        self.setup.notices.extend(self.cpus.notices());
         let _ = self.setup.opened.disable(&self.setup.plan);
         if self.opts.trace.snapshot.is_some_and(|snapshot| snapshot.at_exit) {
             self.take_snapshot();
@@ -312,7 +321,7 @@ impl<'o> Recording<'o> {
             for hung in ready.iter().filter(|r| r.hung_up && r.token != SIGNALS) {
                 self.hung_up(hung.token as usize);
             }
-            self.cpus.look();
+            self.open_again();
             self.drain(false);
             if hurry > 0 {
                 // A record waits until a later pass has found all that is older; let that be now.
@@ -403,7 +412,7 @@ impl<'o> Recording<'o> {
         }
         let mut bytes = drain(&mut self.setup.opened.rings, &self.layouts, room != Room::Stacks);
         if let Some(off_cpu) = &mut self.off_cpu {
-            off_cpu.poll(&self.shared.cut_processes, &mut bytes);
+            off_cpu.poll(&self.shared.off_cpu, &mut bytes);
         }
         self.shared.queue.push(bytes);
         if self.setup.trace.is_some() {
@@ -412,6 +421,25 @@ impl<'o> Recording<'o> {
                 let piece = pieces::take(ring, (idx as u32, *owner));
                 piece.into_iter().for_each(|piece| self.shared.queue.push(piece));
             }
+        }
+    }
+
+    /// CPUs that came (back) get events like the others'. Tried again at the next look if that is refused.
+    fn open_again(&mut self) {
+        for cpu in self.cpus.look() {
+            let filter =
+                if self.is_filtered { self.off_cpu.as_mut().and_then(OffCpu::sample_filter) } else { None };
+            let step = (self.has_enabled && !self.is_paused).then_some(self.step);
+            let like = Like { plan: &self.setup.plan, cgroup: self.cgroup.as_ref(), filter, step };
+            let Ok(Some(again)) = self.setup.opened.open_again(cpu, &like) else { continue };
+            self.cpus.opened(cpu);
+            again.aliases.iter().for_each(|(new, known)| self.layouts.alias(*new, *known));
+            if let Some(before) = again.before {
+                self.shared.queue.push(drain(&mut [before], &self.layouts, false));
+            }
+            self.watched.resize(self.setup.opened.rings.len(), None);
+            // The closed event's descriptor left the poller with its ring.
+            self.watch_next(again.ring, 0);
         }
     }
 

@@ -34,11 +34,21 @@ impl Clock {
     /// Now, in ns of this clock.
     #[must_use]
     pub fn now_ns(self) -> u64 {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to a live timespec; the clock ids above exist on every Linux since 3.10.
-        unsafe { libc::clock_gettime(self.id(), &mut time) };
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        now_ns(self.id())
     }
+}
+
+/// CPU time of the calling thread so far, ns.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    now_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn now_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec; the clocks asked for exist on every Linux since 3.10.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The time stamp counter with `CLOCK_MONOTONIC` in ns at the same moment (within the time that two readings take);

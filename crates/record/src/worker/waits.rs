@@ -38,7 +38,7 @@ impl Rest {
             let ending = self.with_dso(pid, sample, ending);
             self.account.stack(tid, time_ns, ending);
             if unwound.was_cut {
-                self.shared.cut_processes.lock().expect("invariant: no panic while held").push(pid);
+                self.shared.off_cpu.cut_processes.lock().expect("invariant: no panic while held").push(pid);
             }
         }
         let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };

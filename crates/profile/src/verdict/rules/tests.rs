@@ -56,12 +56,17 @@ fn running_rules() {
     check(2, serial(0.99), serial(0.5));
     check(3, with(|f| f.user = Some(0.4)), calm());
     // Sixteen threads that read on two CPUs wait for a CPU most of the time: system calls are what they want it for.
-    let crowded = with(|f| {
+    let mut crowded = with(|f| {
         f.user = Some(0.1);
+        f.active_threads = 16;
         f.times.preempted_ns = 5000 * UNIT;
     });
-    let names: Vec<_> = verdict(&crowded).iter().map(|f| f.name).collect();
-    assert_eq!(names, ["cpu-saturation", "system-calls"]);
+    let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
+    assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
+    assert!(verdict(&crowded)[0].claim.ends_with("(16 threads, 2 CPUs); the program is CPU bound."));
+    // Where other programs run instead, the program comes first.
+    crowded.preempted_by_others = Some((0.9, "make".into()));
+    assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);
     // Asking the disk takes time too: who waits for it for long waits for the disk.
     let direct = |waits| {
         with(|f| {
@@ -135,6 +140,13 @@ fn waiting_rules() {
         })
     };
     check(15, others(10), others(1000));
+    // The same program where others have the CPUs nearly all the time.
+    let mut disturbed = others(10);
+    disturbed.times.preempted_ns = 300 * UNIT;
+    disturbed.enders.insert(Reason::Socket, vec![("redis".into(), 90), ("irq:timer".into(), 30)]);
+    let found = verdict(&disturbed);
+    assert_eq!(found.iter().map(|f| f.name).collect::<Vec<_>>(), ["waiting-for-others", "cpu-saturation"]);
+    assert!(found[0].evidence.contains(&"ended by: redis 75 %, irq:timer 25 %".to_owned()), "{found:?}");
     let timers = |variation| {
         with(|f| {
             f.timers = Some((5e6, variation, 100));

@@ -14,9 +14,10 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let claim = format!(
-        "CPU saturation: {} of thread time is spent waiting for a CPU ({}).",
+        "CPU saturation: {} of thread time is spent waiting for a CPU ({}){}.",
         pct(waiting),
-        who_has_the_cpus(facts)
+        who_has_the_cpus(facts),
+        if wants_nothing_else(facts) { "; the program is CPU bound" } else { "" }
     );
     let mut evidence = Vec::new();
     let (p50, p99, max) = facts.run_queue_ns;
@@ -49,10 +50,14 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     )
 }
 
+/// True if its threads run whenever they can.
+fn wants_nothing_else(facts: &Facts) -> bool {
+    facts.on() > 0.0 && facts.undisturbed(facts.on()) >= 0.85 && !facts.others_have_the_cpus()
+}
+
 fn who_has_the_cpus(facts: &Facts) -> String {
     let (threads, cpus) = (facts.active_threads as u64, facts.system.cpus);
-    let others = facts.preempted_by_others.as_ref().is_some_and(|(share, _)| *share > 0.5);
-    match (threads > u64::from(cpus), others) {
+    match (threads > u64::from(cpus), facts.others_have_the_cpus()) {
         (true, false) => format!("{threads} threads, {cpus} CPUs"),
         (true, true) => format!("{threads} threads, {cpus} CPUs, and other programs run on them"),
         (false, _) => "other programs have the CPUs".to_owned(),
@@ -71,7 +76,7 @@ fn queued_after_locks(facts: &Facts) -> f64 {
 pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     let asleep: f64 = facts.contended().map(|site| facts.share(site.wait_ns)).sum();
     let top = facts.contended().next()?;
-    if asleep <= 0.15 && facts.in_futex() <= 0.2 {
+    if facts.undisturbed(asleep) <= 0.15 && facts.in_futex() <= 0.2 {
         return None;
     }
     let share = facts.share(top.total_ns());
@@ -148,7 +153,7 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
 /// 10: > 20 % of active time waits for the disk.
 pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     let (read, sync) = (facts.blocked(Reason::Disk), facts.blocked(Reason::Fsync));
-    if read + sync <= 0.2 {
+    if facts.undisturbed(read + sync) <= 0.2 {
         return None;
     }
     let claim = format!(
@@ -280,7 +285,7 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
 pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     let reasons = [Reason::Socket, Reason::Pipe, Reason::Poll, Reason::Child];
     let share: f64 = reasons.iter().map(|&reason| facts.blocked(reason)).sum();
-    if facts.on() >= 0.5 || share <= 0.4 {
+    if facts.undisturbed(facts.on()) >= 0.5 || facts.undisturbed(share) <= 0.4 {
         return None;
     }
     let parts: Vec<String> = reasons
@@ -289,16 +294,35 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         .map(|&r| format!("{} {}", r.name(), pct(facts.blocked(r))))
         .collect();
     let claim = format!("Waiting for others: {} of thread time ({}).", pct(share), parts.join(", "));
-    let evidence = reasons.iter().flat_map(|&reason| facts.top_places(reason).into_iter().take(1)).collect();
+    let mut evidence: Vec<String> =
+        reasons.iter().flat_map(|&reason| facts.top_places(reason).into_iter().take(1)).collect();
+    evidence.extend(ended_by(facts, &reasons));
     let against = vec![format!("disk: {}", pct(facts.blocked(Reason::Disk)))];
     finding(share, claim, evidence, against, "tally flame --wakers (who ends the waits)")
+}
+
+/// Who ended waits for these reasons, of those of which it is told.
+fn ended_by(facts: &Facts, reasons: &[Reason]) -> Option<String> {
+    let told = reasons.iter().filter_map(|reason| facts.enders.get(reason)).flatten();
+    let mut names: Vec<(&str, u64)> = Vec::new();
+    for (name, ns) in told.filter(|(name, _)| !name.is_empty()) {
+        match names.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += ns,
+            None => names.push((name, *ns)),
+        }
+    }
+    names.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let whole = names.iter().map(|(_, ns)| ns).sum::<u64>().max(1) as f64;
+    let shares = names.iter().take(3).map(|&(name, ns)| format!("{name} {}", pct(ns as f64 / whole)));
+    let list = shares.collect::<Vec<_>>().join(", ");
+    (!list.is_empty()).then(|| format!("ended by: {list}"))
 }
 
 /// 16: timer waits of nearly one length.
 pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     let (mean, variation, count) = facts.timers?;
     let share = facts.blocked(Reason::Timer);
-    if variation >= 0.1 || share <= 0.2 {
+    if variation >= 0.1 || facts.undisturbed(share) <= 0.2 {
         return None;
     }
     let claim = format!(

@@ -30,7 +30,7 @@ pub use threads::ThreadRow;
 pub(crate) use waker::other_name;
 pub use waker::waker_frames;
 
-use crate::off_cpu::{Reason, Source};
+use crate::off_cpu::{Other, Reason, Source};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, DsoKind, FrameId};
 use std::collections::BTreeMap;
@@ -189,6 +189,8 @@ pub(crate) struct PlacedWait {
     pub waits: u64,
     /// Of a thread that was woken and waits for a CPU: what it had waited for.
     pub after: Option<Reason>,
+    /// Who ended it, or ran instead.
+    pub other: Option<Other>,
 }
 
 /// All waits with a stack.
@@ -203,6 +205,7 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
             ns: wait.weight_ns,
             waits: wait.stands_for(),
             after,
+            other: wait.other,
         })
     };
     classes.iter(profile).filter_map(&mut place).collect()

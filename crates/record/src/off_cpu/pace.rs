@@ -1,0 +1,159 @@
+//! How long a wait a sample stands for: as short as is wanted, as long as the samples stay cheap.
+//!
+//! Pure: the engine tells the time, what came and what it took, and gets a new period now and then.
+
+/// Off-CPU samples a second of all threads. Each takes about 13 µs in the kernel on a virtual machine, as much again to
+/// unwind and write, and some 300 bytes: less than 1 % of one CPU, and at 100,000 switches a second half a byte a switch.
+const SAMPLES_PER_SECOND: u64 = 160;
+/// Of one CPU, what off-CPU samples may take of our own time: 1 in so many.
+const CPU_SHARE: u64 = 100;
+/// Samples and ns that may come at once: a program's start waits more often than its life, and code that is met for the
+/// first time must be read before it is unwound.
+const SAVED_SAMPLES: i64 = 60;
+const SAVED_NS: i64 = 50_000_000;
+/// The longest period fallen back to.
+const MAX_PERIOD_NS: u64 = 200_000_000;
+/// Judged so often: at the end of this time a sample more or less does not decide.
+const LOOK_NS: u64 = 50_000_000;
+/// The period is shortened again when for so many looks less than a quarter was used.
+const CALM_LOOKS: u32 = 20;
+
+/// What there was up to a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// The moment, ns.
+    pub at_ns: u64,
+    /// Samples so far.
+    pub samples: u64,
+    /// CPU time that we took for them so far, ns.
+    pub cpu_ns: u64,
+}
+
+/// The period and what may still be spent.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    wanted_ns: u64,
+    period_ns: u64,
+    longest_ns: u64,
+    last: Spent,
+    samples_left: i64,
+    ns_left: i64,
+    calm: u32,
+}
+
+impl Pace {
+    /// Begins with the period that is wanted.
+    #[must_use]
+    pub fn new(wanted_ns: u64, at_ns: u64) -> Self {
+        let wanted_ns = wanted_ns.max(1);
+        Self {
+            wanted_ns,
+            period_ns: wanted_ns,
+            longest_ns: wanted_ns,
+            last: Spent { at_ns, ..Spent::default() },
+            samples_left: SAVED_SAMPLES,
+            ns_left: SAVED_NS,
+            calm: 0,
+        }
+    }
+
+    /// True if it is time to tell what was spent.
+    #[must_use]
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last.at_ns) >= LOOK_NS
+    }
+
+    /// What was spent up to now; the new period if it changes.
+    pub fn look(&mut self, now: Spent) -> Option<u64> {
+        let elapsed_ns = now.at_ns.saturating_sub(self.last.at_ns).max(1);
+        let samples = now.samples.saturating_sub(self.last.samples);
+        let cpu_ns = now.cpu_ns.saturating_sub(self.last.cpu_ns);
+        self.last = now;
+        let (may_samples, may_ns) = (elapsed_ns * SAMPLES_PER_SECOND / 1_000_000_000, elapsed_ns / CPU_SHARE);
+        self.samples_left = left(self.samples_left, may_samples, samples, SAVED_SAMPLES);
+        self.ns_left = left(self.ns_left, may_ns, cpu_ns, SAVED_NS);
+        // By how much too many, of whichever there is more.
+        let times = (samples / may_samples.max(1)).max(cpu_ns / may_ns.max(1));
+        self.calm = if samples * 4 < may_samples && cpu_ns * 4 < may_ns { self.calm + 1 } else { 0 };
+        let before = self.period_ns;
+        if self.samples_left < 0 || self.ns_left < 0 {
+            (self.samples_left, self.ns_left) = (self.samples_left.max(0), self.ns_left.max(0));
+            let longer = self.period_ns * (times + 1).next_power_of_two().clamp(2, 16);
+            self.period_ns = longer.min(MAX_PERIOD_NS.max(self.wanted_ns));
+        } else if self.calm >= CALM_LOOKS {
+            self.calm = 0;
+            self.period_ns = (self.period_ns / 2).max(self.wanted_ns);
+        }
+        self.longest_ns = self.longest_ns.max(self.period_ns);
+        (self.period_ns != before).then_some(self.period_ns)
+    }
+
+    /// The longest period that was used, if it is longer than wanted.
+    #[must_use]
+    pub fn grown_to(&self) -> Option<u64> {
+        (self.longest_ns > self.wanted_ns).then_some(self.longest_ns)
+    }
+}
+
+fn left(before: i64, may: u64, spent: u64, most: i64) -> i64 {
+    let after = i128::from(before) + i128::from(may) - i128::from(spent);
+    // Neither end overflows: both are far inside.
+    after.clamp(i128::from(i64::MIN), i128::from(most)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A second of looks with so many samples and so much CPU time in each.
+    fn second(pace: &mut Pace, from_ns: u64, samples: u64, cpu_ns: u64) {
+        for i in 1..=20 {
+            let (before, at_ns) = (pace.last, from_ns + i * LOOK_NS);
+            assert!(pace.is_due(at_ns));
+            pace.look(Spent { at_ns, samples: before.samples + samples, cpu_ns: before.cpu_ns + cpu_ns });
+        }
+    }
+
+    #[test]
+    fn the_period_stays_while_samples_are_few_and_a_burst_at_the_start_is_forgiven() {
+        let mut pace = Pace::new(MS, 0);
+        assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 55, cpu_ns: 40 * MS }), None);
+        second(&mut pace, 50 * MS, 8, MS / 10);
+        assert_eq!((pace.period_ns, pace.grown_to()), (MS, None));
+    }
+
+    #[test]
+    fn many_samples_make_it_longer_by_how_many_they_are() {
+        let mut pace = Pace::new(MS, 0);
+        // 2,000 a second where 160 may be.
+        assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 100, cpu_ns: 0 }), Some(16 * MS));
+        assert_eq!(pace.grown_to(), Some(16 * MS));
+    }
+
+    #[test]
+    fn few_samples_that_take_long_make_it_longer() {
+        let mut pace = Pace::new(MS, 0);
+        // 100 a second, each of which takes 500 µs: 5 % of a CPU.
+        second(&mut pace, 0, 0, 0);
+        for i in 21..=80 {
+            let samples = 5 * (i - 20);
+            pace.look(Spent { at_ns: i * LOOK_NS, samples, cpu_ns: samples * MS / 2 });
+        }
+        assert!(pace.period_ns >= 8 * MS, "{pace:?}");
+    }
+
+    #[test]
+    fn it_grows_no_further_than_to_the_longest_and_shrinks_again_in_calm() {
+        let mut pace = Pace::new(MS, 0);
+        second(&mut pace, 0, 1000, 0);
+        assert_eq!(pace.period_ns, MAX_PERIOD_NS);
+        (1..=20).for_each(|s| second(&mut pace, s * 1000 * MS, 0, 0));
+        assert_eq!((pace.period_ns, pace.grown_to()), (MS, Some(MAX_PERIOD_NS)));
+        // A longer one that was asked for is left alone.
+        let mut asked = Pace::new(1000 * MS, 0);
+        second(&mut asked, 0, 1000, 0);
+        assert_eq!((asked.period_ns, asked.grown_to()), (1000 * MS, None));
+    }
+}
