@@ -72,6 +72,30 @@ impl LiveFormat {
         word(record, record.len().checked_sub(self.trailer)?.checked_add(before_time)?)
     }
 
+    /// Puts another id in place of an event's wherever one record names it: first word of samples, last word of all
+    /// others, and the event that a loss is of. For records whose event has `PERF_SAMPLE_IDENTIFIER`.
+    // Layout: sample { header; u64 identifier; … }; others { header; …; u64 identifier }; lost { header; u64 id; … }
+    // Source: linux v6.18 kernel/events/core.c, perf_output_sample(), __perf_event__output_id_sample(), and
+    //         ring_buffer.c, __perf_output_begin() (lost)
+    pub fn rename(record: &mut [u8], new_id: impl Fn(u64) -> Option<u64>) {
+        let Some(header) = record.first_chunk::<8>() else { return };
+        let (kind, _) = Self::type_and_size(u64::from_ne_bytes(*header));
+        let last = record.len().saturating_sub(8).max(8);
+        let places = match kind {
+            PERF_RECORD_SAMPLE => [8, 8],
+            PERF_RECORD_LOST => [8, last],
+            _ => [last, last],
+        };
+        for at in places {
+            let Some(word) = record.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) else {
+                continue;
+            };
+            if let Some(id) = new_id(u64::from_ne_bytes(*word)) {
+                *word = id.to_ne_bytes();
+            }
+        }
+    }
+
     /// The event id a record carries (`PERF_SAMPLE_IDENTIFIER`): first in a sample, last in other records.
     #[must_use]
     pub fn identifier_of(record: &[u8]) -> Option<u64> {

@@ -3,7 +3,7 @@
 //! Samples are copied without the unused part of their stack's room, which is most of it. If neither memory nor disk
 //! has room for more, the stacks are left out as well: the sample stays, its loss of depth is counted.
 
-use perfdata::abi::{PERF_RECORD_LOST, PERF_RECORD_SAMPLE};
+use perfdata::abi::PERF_RECORD_SAMPLE;
 use perfdata::live::{LiveFormat, Snapshot, shorten_snapshot};
 use rustc_hash::FxHashMap;
 
@@ -48,24 +48,6 @@ impl Layouts {
         let event = self.event_of.get(&known).copied();
         self.event_of.extend(event.map(|event| (new, event)));
         self.aliases.insert(new, known);
-    }
-
-    /// Puts the id that the file knows into a record. It is the first word of samples and the last of all others;
-    /// losses name their event as well.
-    fn rename(&self, kind: u32, record: &mut [u8]) {
-        let last = record.len().saturating_sub(8);
-        let places = match kind {
-            PERF_RECORD_SAMPLE => [8, 8],
-            PERF_RECORD_LOST => [8, last],
-            _ => [last, last],
-        };
-        for at in places {
-            let Some(word) = record.get_mut(at..at + 8) else { continue };
-            let id = u64::from_ne_bytes(word.try_into().expect("invariant: eight bytes"));
-            if let Some(known) = self.aliases.get(&id) {
-                word.copy_from_slice(&known.to_ne_bytes());
-            }
-        }
     }
 
     /// The opened event a record belongs to, and its layout.
@@ -119,7 +101,7 @@ fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &
             None => span.copy_to(at, size, out),
         }
         if layouts.has_ids && !layouts.aliases.is_empty() {
-            layouts.rename(kind, &mut out[begin..]);
+            LiveFormat::rename(&mut out[begin..], |id| layouts.aliases.get(&id).copied());
         }
         at += size;
     }

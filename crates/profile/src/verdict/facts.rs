@@ -65,7 +65,8 @@ pub struct Facts {
     pub active_threads: usize,
     /// Threads that were.
     pub idle_threads: usize,
-    /// The thread with most running time: name, share of its life on the CPU, share of all running time.
+    /// The thread with most running time: name, share of its life, waits for a CPU left out, on the CPU, share of all
+    /// running time.
     pub busiest: Option<(String, f64, f64)>,
     /// Share of running time in user code; the rest in the kernel. `None` without samples.
     pub user: Option<f64>,
@@ -118,7 +119,9 @@ impl Facts {
         facts.idle_threads = wall.threads.len() - facts.active_threads;
         let busiest = wall.threads.iter().max_by_key(|row| row.times.on_ns);
         facts.busiest = busiest.filter(|row| row.times.on_ns > 0).map(|row| {
-            (row.comm.clone(), ratio(row.times.on_ns, row.life_ns), ratio(row.times.on_ns, wall.whole.on_ns))
+            let waited_ns = row.times.runnable_ns + row.times.preempted_ns;
+            let busy = ratio(row.times.on_ns, row.life_ns.saturating_sub(waited_ns)).min(1.0);
+            (row.comm.clone(), busy, ratio(row.times.on_ns, wall.whole.on_ns))
         });
         facts.cpus_used = ratio(wall.whole.on_ns, wall.wall_ns);
         let queue = &wall.run_queue;
@@ -239,6 +242,13 @@ impl Facts {
         self.share(self.queued_after.get(&reason).copied().unwrap_or(0))
     }
 
+    /// Share of active time blocked until a thread of this name ended it.
+    #[must_use]
+    pub fn blocked_by(&self, name: &str) -> f64 {
+        let ended = self.enders.values().flatten().filter(|(ender, _)| ender == name);
+        self.share(ended.map(|(_, ns)| ns).sum())
+    }
+
     /// Locks in user space that threads wait for: no conditions, no joins. Those that take most time first.
     pub fn contended(&self) -> impl Iterator<Item = &LockSite> {
         self.locks.iter().filter(|site| !site.for_work)
@@ -287,12 +297,12 @@ impl Facts {
         ratio(self.functions.get(name).map_or(0, |times| times.on_ns), self.times.on_ns)
     }
 
-    /// The first three places of a reason, with their share of active time.
+    /// The first three places of a reason that matter, with their share of active time.
     #[must_use]
     pub fn top_places(&self, reason: Reason) -> Vec<String> {
         let places = self.places.get(&reason).map_or(&[][..], Vec::as_slice);
         let line = |(place, ns): &(String, u64)| format!("{:.1} %  {place}", self.share(*ns) * 100.0);
-        places.iter().take(3).map(line).collect()
+        places.iter().filter(|(_, ns)| self.share(*ns) >= 0.002).take(3).map(line).collect()
     }
 }
 

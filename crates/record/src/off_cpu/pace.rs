@@ -3,13 +3,14 @@
 //! Pure: the engine tells the time, what came and what it took, and gets a new period now and then.
 
 /// Off-CPU samples a second of all threads. Each takes about 13 µs in the kernel on a virtual machine, as much again to
-/// unwind and write, and some 300 bytes: less than 1 % of one CPU, and at 100,000 switches a second half a byte a switch.
-const SAMPLES_PER_SECOND: u64 = 160;
+/// unwind and write, and some 300 to 600 bytes: less than 1 % of one CPU, and at 200,000 switches a second a fifth to a
+/// third of a byte a switch.
+const SAMPLES_PER_SECOND: u64 = 120;
 /// Of one CPU, what off-CPU samples may take of our own time: 1 in so many.
 const CPU_SHARE: u64 = 100;
 /// Samples and ns that may come at once: a program's start waits more often than its life, and code that is met for the
 /// first time must be read before it is unwound.
-const SAVED_SAMPLES: i64 = 60;
+const SAVED_SAMPLES: i64 = 40;
 const SAVED_NS: i64 = 50_000_000;
 /// The longest period fallen back to.
 const MAX_PERIOD_NS: u64 = 200_000_000;
@@ -119,15 +120,15 @@ mod tests {
     #[test]
     fn the_period_stays_while_samples_are_few_and_a_burst_at_the_start_is_forgiven() {
         let mut pace = Pace::new(MS, 0);
-        assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 55, cpu_ns: 40 * MS }), None);
-        second(&mut pace, 50 * MS, 8, MS / 10);
+        assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 45, cpu_ns: 40 * MS }), None);
+        second(&mut pace, 50 * MS, 5, MS / 10);
         assert_eq!((pace.period_ns, pace.grown_to()), (MS, None));
     }
 
     #[test]
     fn many_samples_make_it_longer_by_how_many_they_are() {
         let mut pace = Pace::new(MS, 0);
-        // 2,000 a second where 160 may be.
+        // 2,000 a second where 120 may be.
         assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 100, cpu_ns: 0 }), Some(16 * MS));
         assert_eq!(pace.grown_to(), Some(16 * MS));
     }

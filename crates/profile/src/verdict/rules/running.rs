@@ -2,6 +2,7 @@
 
 use super::waiting::disk;
 use super::{finding, hot, pct};
+use crate::off_cpu::Reason;
 use crate::verdict::{Facts, Finding};
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
@@ -22,22 +23,27 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     finding(facts.on(), claim, hot(facts), against, "tally annotate (the hottest function's instructions)")
 }
 
-/// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there.
+/// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one
+/// runs ≥ 85 %, and > 20 % of active time others wait until it ends their waits. Waits for a CPU are left out.
 pub(super) fn serial(facts: &Facts) -> Option<Finding> {
     let (name, busy, of_all) = facts.busiest.as_ref()?;
     let others = facts.active_threads + facts.idle_threads > 1;
-    if *busy < 0.95 || facts.cpus_used > 1.2 || facts.system.cpus < 4 || !others {
+    let alone = *busy >= 0.95 && facts.cpus_used <= 1.2 && facts.system.cpus >= 4;
+    let awaited = facts.blocked_by(name);
+    let is_awaited = *busy >= 0.85 && facts.undisturbed(awaited) > 0.2 && *of_all > 0.5;
+    if !others || !alone && !is_awaited {
         return None;
     }
-    let claim = format!(
-        "One thread does the work: {name} runs {} of its time, the process uses {:.1} of {} CPUs.",
-        pct(*busy),
-        facts.cpus_used,
-        facts.system.cpus
-    );
+    let rest = match is_awaited {
+        true => format!("others wait for it {} of thread time", pct(awaited)),
+        false => format!("the process uses {:.1} of {} CPUs", facts.cpus_used, facts.system.cpus),
+    };
+    let claim = format!("One thread does the work: {name} runs {} of its time, {rest}.", pct(*busy));
     let mut evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
     evidence.extend(hot(facts));
-    finding(*of_all * facts.on().max(0.5), claim, evidence, vec![], "tally report --wall --thread NAME")
+    let share = if is_awaited { *of_all * facts.on() + awaited } else { *of_all * facts.on().max(0.5) };
+    let against = vec![format!("disk: {}", pct(facts.blocked(Reason::Disk)))];
+    finding(share, claim, evidence, against, &format!("tally report --wall --thread {name}"))
 }
 
 /// Rules about how code runs want this much of it.

@@ -54,6 +54,20 @@ fn running_rules() {
         })
     };
     check(2, serial(0.99), serial(0.5));
+    // tar waits for gzip to read from the pipe.
+    let pipeline = |awaited: u64| {
+        with(|f| {
+            f.active_threads = 2;
+            f.busiest = Some(("gzip".into(), 0.95, 0.9));
+            blocked(f, Reason::Pipe, 80);
+            f.enders.insert(Reason::Pipe, vec![("gzip".into(), awaited * UNIT), ("tar".into(), UNIT)]);
+        })
+    };
+    check(2, pipeline(78), pipeline(10));
+    assert_eq!(
+        verdict(&pipeline(78))[0].claim,
+        "One thread does the work: gzip runs 95 % of its time, others wait for it 43 % of thread time."
+    );
     check(3, with(|f| f.user = Some(0.4)), calm());
     // Sixteen threads that read on two CPUs wait for a CPU most of the time: system calls are what they want it for.
     let mut crowded = with(|f| {
