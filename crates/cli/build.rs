@@ -11,22 +11,37 @@ fn main() {
     let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../tracer/src");
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-changed=build.rs");
-    if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" || variable("CARGO_CFG_TARGET_OS") != "linux" {
-        // The hooks are written for x86-64; elsewhere the program says so when asked to record calls.
+    let machine = variable("CARGO_CFG_TARGET_ARCH");
+    if !["x86_64", "aarch64"].contains(&machine.as_str()) || variable("CARGO_CFG_TARGET_OS") != "linux" {
+        // The hooks are written for these; elsewhere the program says so when asked to record calls.
         std::fs::write(out, []).expect("the build folder can be written");
         return;
     }
-    let status = Command::new(variable("RUSTC"))
+    let mut rustc = Command::new(variable("RUSTC"));
+    if let Some(linker) = linker() {
+        rustc.arg("-C").arg(format!("linker={linker}"));
+    }
+    let status = rustc
         .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "tally_calls"])
         .args(["--cfg", "tally_preload", "--target", &variable("TARGET")])
         .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "-C", "codegen-units=1"])
         .args(["-C", "force-unwind-tables=yes", "-A", "missing_docs"])
+        // There the hooks ask where a frame begins.
+        .args(if machine == "aarch64" { &["-C", "force-frame-pointers=yes"][..] } else { &[] })
         .arg("-o")
         .arg(&out)
         .arg(sources.join("lib.rs"))
         .status()
         .expect("rustc can be started");
     assert!(status.success(), "the recorder of crates/tracer does not compile");
+}
+
+/// The linker that cargo was told of or, for another machine than this, the one usually named so.
+fn linker() -> Option<String> {
+    println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
+    let (host, target) = (variable("HOST"), variable("TARGET"));
+    let usual = || format!("{}-gcc", target.replace("-unknown", ""));
+    std::env::var("RUSTC_LINKER").ok().or_else(|| (host != target).then(usual))
 }
 
 fn variable(name: &str) -> String {

@@ -1,5 +1,7 @@
 //! `tally calls` on programs that count their own calls: every way of instrumenting gives exactly their counts.
 
+#[path = "calls/aarch64.rs"]
+mod aarch64;
 #[path = "calls/imports.rs"]
 mod imports;
 #[path = "calls/values.rs"]

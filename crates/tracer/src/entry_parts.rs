@@ -287,13 +287,11 @@ macro_rules! slow_entry {
             "push r11\n",
             "push rbx\n",
             "mov rbx, rsp\n",
-            "mov rsi, rcx\n",
-            "mov rdx, r10\n",
-            "mov ecx, ",
+            "mov rdi, rcx\n",
+            "mov rsi, r10\n",
+            "mov edx, ",
             $sled,
             "\n",
-            "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
-            "add rdi, fs:[0]\n",
             "sub rsp, 144\n",
             "and rsp, -16\n",
             "movups [rsp], xmm0\n",
@@ -354,9 +352,7 @@ macro_rules! save_registers {
             "movups [rsp + 160], xmm5\n",
             "movups [rsp + 176], xmm6\n",
             "movups [rsp + 192], xmm7\n",
-            "mov rsi, rsp\n",
-            "mov rdi, [rip + tally_thread@GOTTPOFF]\n",
-            "add rdi, fs:[0]\n",
+            "mov rdi, rsp\n",
         )
     };
 }

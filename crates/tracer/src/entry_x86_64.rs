@@ -197,7 +197,7 @@ tally_import_end:
 global_asm!(
     ".text\n.globl tally_site\n.hidden tally_site\ntally_site:\n",
     save_registers!("lea rax, [rbx + 8]\n"),
-    "mov edx, 1\n",
+    "mov esi, 1\n",
     "call tally_slow_site\n",
     "test eax, eax\n",
     restore_registers!(),
@@ -206,7 +206,7 @@ global_asm!(
     // The same for a call of mcount: the return address stands above the saved rbp, and the way on is back.
     ".globl tally_site_called\n.hidden tally_site_called\ntally_site_called:\n",
     save_registers!("lea rax, [rbp + 8]\n"),
-    "xor edx, edx\n",
+    "xor esi, esi\n",
     "call tally_slow_site\n",
     restore_registers!(),
     "ret\n",
@@ -430,4 +430,19 @@ pub fn thread() -> *mut Thread {
              options(nostack, readonly));
     }
     at
+}
+
+/// Of the function that this is inlined into: not needed here, a frame's slot tells where its return address is.
+pub fn frame_record() -> u64 {
+    0
+}
+
+/// What the C library mixes into the stack pointer that a jump goes back to.
+// Layout: __jmp_buf is u64[8] with rsp at 6, mangled: rol(rsp ^ guard, 17); the guard stands at fs:0x30.
+// Source: glibc sysdeps/x86_64/jmpbuf-offsets.h, setjmp.S (PTR_MANGLE).
+pub fn jump_guard() -> u64 {
+    let guard: u64;
+    // SAFETY: glibc keeps its pointer guard there in every thread.
+    unsafe { asm!("mov {0}, fs:[0x30]", out(reg) guard, options(nostack, readonly)) };
+    guard
 }

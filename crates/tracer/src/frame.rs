@@ -8,9 +8,11 @@ use crate::site::Site;
 pub struct Frame {
     /// Where the function really returns to; for functions that report their own exit, their address.
     pub back: u64,
-    /// Where on the stack the return address stands, and marks: [`UNHOOKED`] and the others.
+    /// Where on the stack the return address stands, and marks: [`UNHOOKED`] and the others. On aarch64 that of a
+    /// function that has not put it there yet: where a call of x86-64 would have, below the stack pointer.
     pub slot: u64,
-    /// Where its entry was written; 0 when it can't become a leaf.
+    /// Where its entry was written; 0 when it can't become a leaf. On aarch64, where no call does: where the hook
+    /// stood that was taken out, and a 1 if it was signed.
     pub at: u64,
     /// Time of the event before its entry, ticks; 0 when not known. Of one that is [`SITED`]: its site.
     pub before: u64,
@@ -18,6 +20,8 @@ pub struct Frame {
 
 /// The return address stands in its place again, because an unwinder is walking the stack.
 pub const UNHOOKED: u64 = 1 << 63;
+/// The function keeps its return address signed (aarch64).
+pub const SIGNED: u64 = 1 << 62;
 /// The function reports its own exit: `back` is its address and nothing on the stack is hooked.
 /// (Stack slots are multiples of 8, so the lowest bits are free.)
 pub const REPORTED: u64 = 1;
@@ -25,6 +29,23 @@ pub const REPORTED: u64 = 1;
 pub const SITED: u64 = 2;
 /// Its entry was not written.
 pub const SILENT: u64 = 4;
+
+/// Where a function returns to, and what its frame is known by.
+#[derive(Clone, Copy)]
+pub struct ReturnAddress {
+    /// Where it stands: on the stack, or where a register was set aside.
+    pub place: *mut u64,
+    /// [`Frame::slot`], of marks at most [`SIGNED`].
+    pub slot: u64,
+}
+
+impl ReturnAddress {
+    /// One that stands on the stack.
+    #[cfg(target_arch = "x86_64")]
+    pub const fn on_stack(slot: u64) -> Self {
+        Self { place: slot as *mut u64, slot }
+    }
+}
 
 impl Frame {
     /// Of a call whose entry the slow half writes.
@@ -42,7 +63,13 @@ impl Frame {
 
     /// Where its return address stands; of one that reports itself, with that mark.
     pub const fn place(&self) -> u64 {
-        self.slot & !(UNHOOKED | SITED | SILENT)
+        self.slot & !(UNHOOKED | SIGNED | SITED | SILENT)
+    }
+
+    /// Whether it keeps its return address signed.
+    #[cfg(target_arch = "aarch64")]
+    pub const fn is_signed(&self) -> bool {
+        self.slot & SIGNED != 0
     }
 
     /// Whether its entry was not written.

@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use crate::entry_x86_64 as entry;
+use crate::entry;
+use crate::frame::ReturnAddress;
+#[cfg(target_arch = "x86_64")]
 use crate::site::Site;
 use crate::thread::Thread;
 use crate::values::{Registers, Results};
@@ -38,26 +40,39 @@ fn alone<R>(thread: *mut Thread, otherwise: R, work: impl FnOnce(&mut Thread) ->
     answer
 }
 
+/// A function was entered, by whichever door; whether a sled's stub is to call it.
+pub fn entered(addr: u64, address: ReturnAddress, is_sled: bool, more: Option<&Registers>) -> bool {
+    alone(entry::thread(), false, |thread| thread.enter(addr, address, is_sled, more))
+}
+
+/// A function was entered that can't be followed to its return.
+#[cfg(target_arch = "aarch64")]
+pub fn refused() {
+    alone(entry::thread(), (), |thread| thread.lost = thread.lost.saturating_add(1));
+}
+
 /// Slow half of a compiled-in call at a function's start, or of a sled's stub. Whether the stub is to call the
 /// function's body; if not, it is to jump there.
 ///
 /// # Safety
 /// Called by the assembly only: `slot` holds the traced function's return address.
+#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_slow_enter(thread: *mut Thread, addr: u64, slot: u64, sled: u32) -> u32 {
-    u32::from(alone(thread, false, |thread| thread.enter(addr, slot, sled != 0, None)))
+unsafe extern "C" fn tally_slow_enter(addr: u64, slot: u64, sled: u32) -> u32 {
+    u32::from(entered(addr, ReturnAddress::on_stack(slot), sled != 0, None))
 }
 
 /// The same for a function with rules, whose site the stub handed over.
 ///
 /// # Safety
 /// Called by the assembly only, with the registers as the function's entry found them.
+#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_slow_site(thread: *mut Thread, registers: *const Registers, sled: u32) -> u32 {
+unsafe extern "C" fn tally_slow_site(registers: *const Registers, sled: u32) -> u32 {
     // SAFETY: the assembly put them on the stack, and the site is never unmapped.
     let (registers, site) = unsafe { (&*registers, &*((*registers).site as *const Site)) };
-    let enter = |thread: &mut Thread| thread.enter(site.addr, registers.slot, sled != 0, Some(registers));
-    u32::from(alone(thread, false, enter))
+    let address = ReturnAddress::on_stack(registers.slot);
+    u32::from(entered(site.addr, address, sled != 0, Some(registers)))
 }
 
 /// Slow half of a hooked return; the address to go on at.
@@ -65,7 +80,7 @@ unsafe extern "C" fn tally_slow_site(thread: *mut Thread, registers: *const Regi
 /// # Safety
 /// Called by the assembly only, with the registers as the function left them.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64, results: *const Results) -> u64 {
+pub unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64, results: *const Results) -> u64 {
     // SAFETY: as in `alone`; a hooked return must be answered, locked or not.
     let thread = unsafe { &mut *thread };
     let locked = thread.lock();
@@ -105,9 +120,9 @@ pub fn left_below(sp: u64) {
     alone(entry::thread(), (), |thread| thread.left_below(sp));
 }
 
-/// An unwinder is about to walk this thread's stack.
-pub fn unhook() {
-    alone(entry::thread(), (), Thread::unhook);
+/// An unwinder is about to walk this thread's stack, from `above` on.
+pub fn unhook(above: u64) {
+    alone(entry::thread(), (), |thread| thread.unhook(above));
 }
 
 /// The walk is over and nothing was left.

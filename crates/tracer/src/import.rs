@@ -57,14 +57,16 @@ pub fn hook(object: &Object, sleds: impl Iterator<Item = Sled>, stubs: &mut Stub
     }
     let table =
         relocations.map(|(table, count)| (table as usize, table as usize + count * size_of::<Relocation>()));
-    let pages = table.map(|(from, to)| (from & !4095, (to + 4095) & !4095));
+    // Code may stand on the same pages.
+    let pages = table.map(|(from, to)| (from & !4095, (to + 4095) & !4095, object.protection(from as u64)));
     // A table that is not writable for a moment stays as it is; then only slots filled already are hooked.
-    let writable = pages.is_some_and(|(from, to)| sys::protect(from, to - from, sys::PROT.0 | sys::PROT.1));
+    let writable =
+        pages.is_some_and(|(from, to, before)| sys::protect(from, to - from, before | sys::PROT.1));
     for sled in sleds {
         hook_one(object, sled, stubs, relocations.filter(|_| writable));
     }
-    if let Some((from, to)) = pages {
-        sys::protect(from, to - from, sys::PROT.0);
+    if let Some((from, to, before)) = pages {
+        sys::protect(from, to - from, before);
     }
     if let Some((from, to)) = relro {
         sys::protect(from, to - from, sys::PROT.0);
@@ -73,7 +75,7 @@ pub fn hook(object: &Object, sleds: impl Iterator<Item = Sled>, stubs: &mut Stub
 
 fn hook_one(object: &Object, sled: Sled, stubs: &mut Stubs, table: Option<(*mut Relocation, usize)>) {
     let slot = object.bias.wrapping_add(sled.svma) as *mut u64;
-    if !slot.is_aligned() || !writable(slot as u64) {
+    if !slot.is_aligned() || !writable(object, slot as u64) {
         return;
     }
     // SAFETY: a slot of the object's table, as its relocations say; the loader has set it up.
@@ -96,9 +98,10 @@ fn hook_one(object: &Object, sled: Sled, stubs: &mut Stubs, table: Option<(*mut 
 }
 
 /// Whether memory can be written: a slot outside of what was made writable is left alone.
-fn writable(at: u64) -> bool {
+fn writable(object: &Object, at: u64) -> bool {
     let mut word = [0; 8];
-    sys::read_memory(at, &mut word) == word.len() && sys::write_memory(at, &word)
+    let may_be = || object.protection(at) & sys::PROT.1 != 0;
+    sys::read_memory(at, &mut word) == word.len() && sys::write_memory(at, &word).unwrap_or_else(may_be)
 }
 
 fn find((table, count): (*mut Relocation, usize), svma: u64) -> Option<*mut Relocation> {

@@ -15,8 +15,14 @@ pub mod layout;
 mod entry_parts;
 #[cfg(tally_preload)]
 mod calls_of_program;
+#[cfg(all(tally_preload, target_arch = "aarch64"))]
+mod code_aarch64;
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
+mod code_x86_64;
 #[cfg(tally_preload)]
 mod ending;
+#[cfg(all(tally_preload, target_arch = "aarch64"))]
+mod entry_aarch64;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 mod entry_x86_64;
 #[cfg(tally_preload)]
@@ -27,6 +33,8 @@ mod frame;
 mod gate;
 #[cfg(tally_preload)]
 mod hook;
+#[cfg(tally_preload)]
+mod hooked;
 #[cfg(tally_preload)]
 mod import;
 #[cfg(tally_preload)]
@@ -43,7 +51,7 @@ mod slow;
 mod stack;
 #[cfg(tally_preload)]
 mod start;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
+#[cfg(tally_preload)]
 mod stubs;
 #[cfg(tally_preload)]
 mod switch;
@@ -55,6 +63,11 @@ mod thread;
 mod unwinding;
 #[cfg(tally_preload)]
 mod values;
+
+#[cfg(all(tally_preload, target_arch = "aarch64"))]
+use {code_aarch64 as code, entry_aarch64 as entry};
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
+use {code_x86_64 as code, entry_x86_64 as entry};
 
 #[cfg(tally_preload)]
 #[panic_handler]

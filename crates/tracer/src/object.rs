@@ -37,6 +37,8 @@ const LOAD: u32 = 1;
 pub const DYNAMIC: u32 = 2;
 /// `PT_GNU_RELRO`.
 pub const RELRO: u32 = 0x6474_e552;
+/// `PF_W`.
+const WRITABLE: u32 = 2;
 /// `PF_X`.
 const EXECUTABLE: u32 = 1;
 const PAGE_BYTES: u64 = 4096;
@@ -80,6 +82,16 @@ impl Object {
     /// Its code.
     pub fn code(&self) -> impl Iterator<Item = &Segment> {
         self.segments().iter().filter(|segment| segment.kind == LOAD && segment.flags & EXECUTABLE != 0)
+    }
+
+    /// How the segment that holds an address is to be protected.
+    pub fn protection(&self, address: u64) -> usize {
+        let holds = |part: &&Segment| (part.start(self.bias)..part.end(self.bias)).contains(&address);
+        let flags =
+            self.segments().iter().filter(|part| part.kind == LOAD).find(holds).map_or(0, |part| part.flags);
+        let (read, write, execute) = sys::PROT;
+        let given = [(WRITABLE, write), (EXECUTABLE, execute)];
+        given.iter().filter(|(flag, _)| flags & flag != 0).fold(read, |all, (_, right)| all | right)
     }
 
     /// Whether an address lies in its code.
@@ -142,10 +154,14 @@ pub fn each_listed(list: &'static [u8], each: fn(&Object, Listed<'static>)) {
     unsafe { dl_iterate_phdr(one, (&raw mut work).cast()) };
 }
 
-/// A `ret` instruction in the code that an address lies in, not far behind it.
+/// In the code that an address lies in, not far behind it, the instructions that lead back from `dlopen`: `ret`, or on
+/// aarch64 what takes the way back from the stack first, `ldp x29, x30, [sp], #16` and `ret`.
 pub fn return_instruction(address: u64) -> Option<u64> {
-    const RET: u8 = 0xc3;
-    const FAR_BYTES: u64 = 64 << 10;
+    #[cfg(target_arch = "x86_64")]
+    const BACK: (&[u8], usize, u64) = (&[0xc3], 1, 64 << 10);
+    #[cfg(target_arch = "aarch64")]
+    const BACK: (&[u8], usize, u64) = (&[0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6], 4, 16 << 20);
+    let (code, step, far_bytes) = BACK;
     struct Search {
         address: u64,
         end: u64,
@@ -166,5 +182,7 @@ pub fn return_instruction(address: u64) -> Option<u64> {
     // SAFETY: the callback matches the loader's contract and uses `search` only during the call.
     unsafe { dl_iterate_phdr(one, (&raw mut search).cast()) };
     // SAFETY: within loaded code, which can be read unless it was made execute-only.
-    (address..search.end.min(address + FAR_BYTES)).find(|at| unsafe { *(*at as *const u8) } == RET)
+    let bytes = |at: u64| unsafe { core::slice::from_raw_parts(at as *const u8, code.len()) };
+    let end = (search.end.saturating_sub(code.len() as u64 - 1)).min(address.saturating_add(far_bytes));
+    (address..end).step_by(step).find(|at| bytes(*at) == code)
 }

@@ -1,5 +1,7 @@
 //! A thread's open calls: which of them end, when one returns, is left, or stands where another stood.
 
+#[cfg(target_arch = "aarch64")]
+use crate::frame::REPORTED;
 use crate::frame::{Frame, SILENT};
 use crate::layout as l;
 use crate::site::Values;
@@ -63,7 +65,7 @@ impl Thread {
     }
 
     /// Whether two stack addresses lie on one stack: the thread's own, or near each other elsewhere.
-    fn same_stack(&self, a: u64, b: u64) -> bool {
+    pub fn same_stack(&self, a: u64, b: u64) -> bool {
         const NEAR_BYTES: u64 = 256 << 10;
         let own = |at: u64| at >= self.stack.0 && at < self.stack.1;
         match (own(a), own(b)) {
@@ -71,6 +73,33 @@ impl Thread {
             (false, false) => a.abs_diff(b) < NEAR_BYTES,
             _ => false,
         }
+    }
+
+    /// The slot of the open call that a function of this slot returns in the place of: its own.
+    #[cfg(target_arch = "x86_64")]
+    pub fn replaced_slot(&self, slot: u64) -> u64 {
+        slot
+    }
+
+    /// The slot of the open call that a function of this slot returns in the place of. Where a function keeps its return
+    /// address is its own affair, so it is the innermost one that is hooked on this stack.
+    #[cfg(target_arch = "aarch64")]
+    pub fn replaced_slot(&self, slot: u64) -> u64 {
+        let hooked = |frame: &Frame| frame.slot & REPORTED == 0 && self.same_stack(frame.place(), slot);
+        self.slots(hooked).next().unwrap_or(slot)
+    }
+
+    /// The slot of the hooked call that ends by a return that leaves the stack pointer at `sp`.
+    #[cfg(target_arch = "aarch64")]
+    pub fn returning(&self, sp: u64) -> u64 {
+        let hooked = |frame: &Frame| frame.slot & REPORTED == 0 && self.same_stack(frame.place(), sp);
+        // Calls inside it that were left without returning lie below it.
+        self.slots(hooked).take_while(|slot| *slot < sp).last().unwrap_or(sp - 8)
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn slots(&self, is_it: impl Fn(&Frame) -> bool) -> impl Iterator<Item = u64> {
+        (0..self.depth()).map_while(|below| self.frame(below)).filter(is_it).map(|frame| frame.place())
     }
 
     /// Closes the call `below` the innermost by its return; those inside it on its stack were left.

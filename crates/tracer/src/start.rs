@@ -200,8 +200,13 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     // SAFETY: as above.
     unsafe { read_options(environment) };
     if sys::has_shadow_stack() {
-        let why: &[u8] = b"tally: nothing is recorded: the program runs with a shadow stack (CET); try \
-            GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or --uprobes\n";
+        let why: &[u8] = if cfg!(target_arch = "aarch64") {
+            b"tally: nothing is recorded: the program runs with a shadow stack (GCS); try \
+            GLIBC_TUNABLES=glibc.cpu.aarch64_gcs=0, or --uprobes\n"
+        } else {
+            b"tally: nothing is recorded: the program runs with a shadow stack (CET); try \
+            GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or --uprobes\n"
+        };
         sys::write(2, why);
         return;
     }

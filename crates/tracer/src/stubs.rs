@@ -1,19 +1,28 @@
 //! The stubs of one object: what patched sleds and hooked table slots lead to.
 //!
-//! A stub tells the recorder which function it is for, in r11: a plain sled's the function's body, any other its
-//! [`Site`]. Stubs and sites lie within ±2 GB of the object's code, sites first.
+//! A stub tells the recorder which function it is for: a plain sled's the function's body, any other its [`Site`].
+//! Stubs and sites lie near the object's code, sites first.
 
-use crate::entry_x86_64::stub_targets;
+use crate::code::{self, REACH_BYTES, STUB_BYTES};
+use crate::entry::stub_targets;
 use crate::layout::sleds::{CALL, DEPTH, IMPORT, SLOW, Sled, TIME};
 use crate::object::Object;
 use crate::site::Site;
 use crate::{start, sys};
 
-/// A stub: `lea r11, [rip + what]`, `jmp [rip + recorder]`. Before the first, the recorder's addresses.
-const STUB_BYTES: usize = 16;
-/// Bytes of those addresses.
+/// Bytes before the first stub: the recorder's addresses.
 const HEAD_BYTES: usize = 32;
 const PAGE_BYTES: usize = 4096;
+
+/// Where a stub leads.
+pub struct Way {
+    /// What it tells the recorder: the function's body, or its site's address.
+    pub what: u64,
+    /// The function's body, where it can be branched to; `None` for one of another object.
+    pub body: Option<u64>,
+    /// The recorder's function; on x86-64 a word near the stub that holds its address.
+    pub recorder: u64,
+}
 
 /// An object's stubs and sites.
 pub struct Stubs {
@@ -29,7 +38,6 @@ pub struct Stubs {
 impl Stubs {
     /// Room for `count` stubs, `sites` of them with a site, near `near`; `specs` are the object's specs of values.
     pub fn new(near: u64, count: usize, sites: usize, specs: &'static [u8]) -> Option<Self> {
-        const REACH_BYTES: u64 = 1 << 30;
         const STEP_BYTES: u64 = 1 << 20;
         let targets = stub_targets();
         let bytes = (HEAD_BYTES + STUB_BYTES * count).next_multiple_of(PAGE_BYTES);
@@ -61,8 +69,8 @@ impl Stubs {
     }
 
     /// A stub that hands `body` to the recorder; its address.
-    pub fn add(&mut self, body: usize) -> Option<usize> {
-        self.add_stub(body as u64, 0)
+    pub fn add(&mut self, body: u64) -> Option<usize> {
+        self.add_stub(body, Some(body), 0)
     }
 
     /// A stub for what `sled` says: it goes on at `target`, and `addr` stands for it in events. Its address, and where
@@ -86,30 +94,27 @@ impl Stubs {
             _ if rules & CALL != 0 => 3,
             _ => 2,
         };
-        let stub = self.add_stub(at as u64, which)?;
+        let body = (rules & IMPORT == 0).then_some(target);
+        let stub = self.add_stub(at as u64, body, which)?;
         self.sites_used += 1;
         Some((stub, at.cast()))
     }
 
-    fn add_stub(&mut self, what: u64, which: usize) -> Option<usize> {
+    fn add_stub(&mut self, what: u64, body: Option<u64>, which: usize) -> Option<usize> {
         if self.used + STUB_BYTES > self.bytes {
             return None;
         }
         // SAFETY: within the mapping, as just checked.
         let at = unsafe { self.memory.add(self.used) };
-        let stub = at as usize;
-        let to_what = i32::try_from(what as i64 - (stub as i64 + 7)).ok()?;
-        let pointer = self.memory as i64 + (which * size_of::<u64>()) as i64;
-        let to_recorder = i32::try_from(pointer - (stub as i64 + 13)).ok()?;
-        let mut code = [0x90; STUB_BYTES];
-        code[..3].copy_from_slice(&[0x4c, 0x8d, 0x1d]);
-        code[3..7].copy_from_slice(&to_what.to_le_bytes());
-        code[7..9].copy_from_slice(&[0xff, 0x25]);
-        code[9..13].copy_from_slice(&to_recorder.to_le_bytes());
+        let recorder = match stub_targets().get(which) {
+            Some(target) if cfg!(target_arch = "aarch64") => *target,
+            _ => self.memory as u64 + (which * size_of::<u64>()) as u64,
+        };
+        let stub = code::stub(at as u64, &Way { what, body, recorder })?;
         // SAFETY: as above.
-        unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), at, STUB_BYTES) };
+        unsafe { core::ptr::copy_nonoverlapping(stub.as_ptr(), at, STUB_BYTES) };
         self.used += STUB_BYTES;
-        Some(stub)
+        Some(at as usize)
     }
 
     /// Whether a table slot's `content` leads to a stub already.
@@ -117,9 +122,7 @@ impl Stubs {
         let mut code = [0; STUB_BYTES];
         !object.has_code_at(content)
             && sys::read_memory(content, &mut code) == STUB_BYTES
-            && code[..3] == [0x4c, 0x8d, 0x1d]
-            && code[7..9] == [0xff, 0x25]
-            && code[13..] == [0x90; 3]
+            && code::is_stub(&code)
     }
 
     /// All are written: from now on they are code.
@@ -128,6 +131,7 @@ impl Stubs {
             let site_bytes = self.memory as usize - self.sites as usize;
             return sys::unmap(self.sites.cast(), site_bytes + self.bytes);
         }
+        code::written(self.memory as usize, self.memory as usize + self.bytes);
         sys::protect(self.memory as usize, self.bytes, sys::PROT.0 | sys::PROT.2);
     }
 }

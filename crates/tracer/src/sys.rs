@@ -19,6 +19,47 @@ unsafe fn call(number: usize, args: [usize; 6]) -> isize {
     answer
 }
 
+/// The same; x8 has the number.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call(number: usize, args: [usize; 6]) -> isize {
+    let answer: isize;
+    // SAFETY: the kernel's calling convention; only x0 is changed.
+    unsafe {
+        asm!("svc #0", in("x8") number, inlateout("x0") args[0] => answer, in("x1") args[1], in("x2") args[2],
+             in("x3") args[3], in("x4") args[4], in("x5") args[5], options(nostack));
+    }
+    answer
+}
+
+// Source: linux include/uapi/asm-generic/unistd.h.
+#[cfg(target_arch = "aarch64")]
+mod number {
+    pub const READ: usize = 63;
+    pub const WRITE: usize = 64;
+    pub const CLOSE: usize = 57;
+    pub const MMAP: usize = 222;
+    pub const MPROTECT: usize = 226;
+    pub const MUNMAP: usize = 215;
+    pub const RT_SIGPROCMASK: usize = 135;
+    pub const PREAD64: usize = 67;
+    pub const PWRITE64: usize = 68;
+    pub const FALLOCATE: usize = 47;
+    pub const MADVISE: usize = 233;
+    pub const NANOSLEEP: usize = 101;
+    pub const PROCESS_VM_READV: usize = 270;
+    pub const PROCESS_VM_WRITEV: usize = 271;
+    pub const GETPID: usize = 172;
+    pub const FTRUNCATE: usize = 46;
+    pub const READLINKAT: usize = 78;
+    pub const GETTID: usize = 178;
+    pub const CLOCK_GETTIME: usize = 113;
+    pub const EXIT_GROUP: usize = 94;
+    pub const OPENAT: usize = 56;
+}
+
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub const READ: usize = 0;
@@ -28,6 +69,7 @@ mod number {
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGPROCMASK: usize = 14;
+    pub const PREAD64: usize = 17;
     pub const PWRITE64: usize = 18;
     pub const FALLOCATE: usize = 285;
     pub const MADVISE: usize = 28;
@@ -36,7 +78,7 @@ mod number {
     pub const PROCESS_VM_WRITEV: usize = 311;
     pub const GETPID: usize = 39;
     pub const FTRUNCATE: usize = 77;
-    pub const READLINK: usize = 89;
+    pub const READLINKAT: usize = 267;
     pub const GETTID: usize = 186;
     pub const CLOCK_GETTIME: usize = 228;
     pub const EXIT_GROUP: usize = 231;
@@ -44,11 +86,9 @@ mod number {
 }
 
 /// The number of `prctl`.
-#[cfg(target_arch = "x86_64")]
-pub const PRCTL: usize = 157;
+pub const PRCTL: usize = if cfg!(target_arch = "aarch64") { 167 } else { 157 };
 /// The number of `seccomp`.
-#[cfg(target_arch = "x86_64")]
-pub const SECCOMP: usize = 317;
+pub const SECCOMP: usize = if cfg!(target_arch = "aarch64") { 277 } else { 317 };
 /// `O_RDONLY | O_CLOEXEC`.
 pub const READ_ONLY: usize = 0o2_000_000;
 /// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`.
@@ -58,14 +98,16 @@ pub const WRITE_ONLY_AT_ONCE: usize = 0o2_004_001;
 /// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC`.
 pub const PROT: (usize, usize, usize) = (1, 2, 4);
 
+/// `AT_FDCWD`.
+const HERE: usize = -100isize as usize;
+
 /// Opens the file of a NUL-terminated path.
 pub fn open(path: &[u8], flags: usize) -> Option<i32> {
     if path.last() != Some(&0) {
         return None;
     }
-    // SAFETY: the path ends in NUL, as was just checked; AT_FDCWD is -100.
-    let fd =
-        unsafe { call(number::OPENAT, [-100isize as usize, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
+    // SAFETY: the path ends in NUL, as was just checked.
+    let fd = unsafe { call(number::OPENAT, [HERE, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
     (fd >= 0).then_some(fd as i32)
 }
 
@@ -204,11 +246,29 @@ pub fn read_memory(at: u64, to: &mut [u8]) -> usize {
         let pid = pid() as usize;
         call(number::PROCESS_VM_READV, [pid, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 2, 0])
     };
+    if is_refused(n) { read_memory_file(at, to) } else { n.max(0) as usize }
+}
+
+/// Whether the kernel (or who stands in for it) has no such call, or does not allow it.
+const fn is_refused(answer: isize) -> bool {
+    const EPERM: isize = 1;
+    const ENOSYS: isize = 38;
+    answer == -EPERM || answer == -ENOSYS
+}
+
+/// The same by the file that shows this process's memory.
+fn read_memory_file(at: u64, to: &mut [u8]) -> usize {
+    let Some(file) = open(b"/proc/self/mem\0", READ_ONLY) else { return 0 };
+    // SAFETY: the kernel writes at most `to.len()` bytes there.
+    let n = unsafe {
+        call(number::PREAD64, [file as usize, to.as_mut_ptr() as usize, to.len(), at as usize, 0, 0])
+    };
+    close(file);
     n.max(0) as usize
 }
 
-/// Writes this process's memory, which need not be writable; whether it was.
-pub fn write_memory(at: u64, from: &[u8]) -> bool {
+/// Writes this process's memory, which need not be writable; whether it was. `None` where that can't be tried.
+pub fn write_memory(at: u64, from: &[u8]) -> Option<bool> {
     let local = [from.as_ptr() as usize, from.len()];
     let remote = [at as usize, from.len()];
     // SAFETY: the kernel checks the memory it writes; the caller means it to be changed.
@@ -216,7 +276,7 @@ pub fn write_memory(at: u64, from: &[u8]) -> bool {
         let pid = pid() as usize;
         call(number::PROCESS_VM_WRITEV, [pid, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0])
     };
-    n == from.len() as isize
+    (!is_refused(n)).then_some(n == from.len() as isize)
 }
 
 /// The process id in its own namespace.
@@ -260,7 +320,7 @@ pub fn read_link(path: &[u8], to: &mut [u8]) -> usize {
     }
     // SAFETY: the path ends in NUL and the kernel writes at most `to.len()` bytes.
     let n = unsafe {
-        call(number::READLINK, [path.as_ptr() as usize, to.as_mut_ptr() as usize, to.len(), 0, 0, 0])
+        call(number::READLINKAT, [HERE, path.as_ptr() as usize, to.as_mut_ptr() as usize, to.len(), 0, 0])
     };
     n.max(0) as usize
 }
@@ -278,6 +338,24 @@ pub fn exit_group(status: i32) -> ! {
 pub fn ticks() -> u64 {
     // SAFETY: readable from user space on every Linux that sets no PR_TSC_SIGSEGV.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The counter of the generic timer.
+#[cfg(target_arch = "aarch64")]
+pub fn ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: readable from user space on Linux.
+    unsafe { asm!("mrs {0}, cntvct_el0", out(reg) ticks, options(nostack, nomem)) };
+    ticks
+}
+
+/// Whether the processor keeps return addresses on a stack of its own (GCS), which no other address may differ from.
+#[cfg(target_arch = "aarch64")]
+pub fn has_shadow_stack() -> bool {
+    let asked: u64;
+    // SAFETY: `chkfeat x16` clears the bit of a feature that is on; elsewhere it does nothing.
+    unsafe { asm!("mov x16, #1", "hint #40", out("x16") asked, options(nostack, nomem)) };
+    asked == 0
 }
 
 /// Whether the processor keeps return addresses on a stack of its own (CET), which no other address may differ from.

@@ -4,7 +4,7 @@
 //! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
 //! or address, a frame that was left without returning, a function with a rule.
 
-use crate::frame::{Frame, REPORTED, SILENT, UNHOOKED};
+use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SILENT};
 use crate::gate::Gate;
 use crate::hook;
 use crate::layout as l;
@@ -121,14 +121,20 @@ impl Thread {
         }
     }
 
-    /// A function was entered whose return address stands at `slot`. True when it was recorded and a sled's stub
-    /// is to call it; otherwise the slot holds what it is to return to.
-    pub fn enter(&mut self, addr: u64, slot: u64, is_sled: bool, more: Option<&Registers>) -> bool {
+    /// A function was entered that returns to `address`. True when it was recorded and a sled's stub is to call it;
+    /// otherwise what it is to return to stands there.
+    pub fn enter(
+        &mut self,
+        addr: u64,
+        ReturnAddress { place, slot: marked }: ReturnAddress,
+        is_sled: bool,
+        more: Option<&Registers>,
+    ) -> bool {
+        let slot = marked & !SIGNED;
         if !self.ready(slot) {
             return false;
         }
-        let place = slot as *mut u64;
-        // SAFETY: the slot holds the return address that the caller's call instruction wrote.
+        // SAFETY: the place holds the return address that the caller's call instruction wrote.
         let mut back = unsafe { *place };
         // A tail call: this function returns in the place of the one that jumped here.
         let is_tail = hook::is_ours(back);
@@ -137,7 +143,7 @@ impl Thread {
         } else {
             self.close_left(slot);
         }
-        let recorded = self.open(addr, Frame::new(back, slot), more);
+        let recorded = self.open(addr, Frame::new(back, marked), more);
         if recorded && !is_tail && is_sled {
             return true;
         }
@@ -314,45 +320,9 @@ impl Thread {
         hook::lost_return()
     }
 
-    /// Closes the call whose return address stood at `slot`, another function returning in its place; that address.
+    /// Closes the call that another function's, of this slot, returns in the place of; its return address.
     fn replaced(&mut self, slot: u64) -> u64 {
-        self.exit(slot, None)
-    }
-
-    /// Puts every return address back, before an unwinder walks this stack.
-    pub fn unhook(&mut self) {
-        self.each_hooked(|frame| {
-            // SAFETY: the frame is open, so its slot still holds our trampoline's address.
-            unsafe { *(frame.place() as *mut u64) = frame.back };
-            frame.slot |= UNHOOKED;
-        });
-    }
-
-    /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
-    pub fn caught(&mut self, sp: u64) {
-        self.left_below(sp);
-        self.rehook();
-    }
-
-    /// Hooks the return addresses again that `unhook` put back.
-    pub fn rehook(&mut self) {
-        self.each_hooked(|frame| {
-            if frame.slot & UNHOOKED != 0 {
-                frame.slot &= !UNHOOKED;
-                // SAFETY: the frame is open and above the catching one, its slot is intact.
-                unsafe { *(frame.place() as *mut u64) = hook::trampoline() };
-            }
-        });
-    }
-
-    fn each_hooked(&mut self, mut each: impl FnMut(&mut Frame)) {
-        for at in 0..if self.state == LIVE { self.depth() } else { 0 } {
-            // SAFETY: frames from base to top are ours and initialised.
-            let frame = unsafe { &mut *self.base.add(at) };
-            if frame.slot & REPORTED == 0 {
-                each(frame);
-            }
-        }
+        self.exit(self.replaced_slot(slot), None)
     }
 
     /// After fork, in the child: a file of its own, with the parent's open calls.

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::hook;
+use crate::{entry, hook};
 
 unsafe extern "C" {
     fn dlsym(handle: *mut u8, name: *const u8) -> *mut u8;
@@ -80,8 +80,8 @@ fn landed(context: usize) {
 }
 
 before!(_Unwind_SetIP, SET_IP, (context, address), landed(context), ());
-before!(_Unwind_Backtrace, WALK, (each, argument), hook::unhook(), hook::rehook());
-before!(backtrace, BACKTRACE, (to, count), hook::unhook(), hook::rehook());
+before!(_Unwind_Backtrace, WALK, (each, argument), hook::unhook(entry::frame_record()), hook::rehook());
+before!(backtrace, BACKTRACE, (to, count), hook::unhook(entry::frame_record()), hook::rehook());
 
 /// Functions that unwind and do not come back: the assembly goes on to them without a frame of its own.
 static UNWINDING: [Real; 9] = [
@@ -99,14 +99,15 @@ static UNWINDING: [Real; 9] = [
 const FIRST_JUMP: u32 = 5;
 
 /// Before an unwinder: puts the return addresses back. Before a longjmp: closes the calls it leaves.
-/// The answer is the address of the real function to go on to; `first` is its first argument.
+/// The answer is the address of the real function to go on to; `first` is its first argument, and on aarch64 `sp` the
+/// stack pointer that it is called with.
 ///
 /// # Safety
 /// Called by the assembly only, with the program's own argument.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_before_unwinding(which: u32, first: *const u64) -> usize {
+unsafe extern "C" fn tally_before_unwinding(which: u32, first: *const u64, _second: usize, sp: u64) -> usize {
     if which < FIRST_JUMP {
-        hook::unhook();
+        hook::unhook(sp);
     } else {
         // SAFETY: a jmp_buf that the program filled by setjmp.
         hook::left_below(unsafe { stack_pointer_of(first) });
@@ -117,17 +118,12 @@ unsafe extern "C" fn tally_before_unwinding(which: u32, first: *const u64) -> us
 /// The stack pointer that a jump goes back to.
 ///
 /// # Safety
-/// `buffer` is a jmp_buf filled by glibc's setjmp.
-// Layout: __jmp_buf is u64[8] with rsp at 6, mangled: rol(rsp ^ guard, 17); the guard stands at fs:0x30.
-// Source: glibc sysdeps/x86_64/jmpbuf-offsets.h, setjmp.S (PTR_MANGLE).
+/// `buffer` is a jmp_buf filled by the C library's setjmp.
 unsafe fn stack_pointer_of(buffer: *const u64) -> u64 {
-    const RSP: usize = 6;
-    let guard: u64;
-    // SAFETY: glibc keeps its pointer guard there in every thread.
-    unsafe { core::arch::asm!("mov {0}, fs:[0x30]", out(reg) guard, options(nostack, readonly)) };
+    let guard = entry::jump_guard();
     // SAFETY: within the jmp_buf.
-    let mangled = unsafe { *buffer.add(RSP) };
-    mangled.rotate_right(17) ^ guard
+    let mixed = |at: usize| unsafe { *buffer.add(at) };
+    if cfg!(target_arch = "aarch64") { mixed(13) ^ guard } else { mixed(6).rotate_right(17) ^ guard }
 }
 
 static CATCH: Real = Real::new(c"__cxa_begin_catch");

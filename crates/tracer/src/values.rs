@@ -11,7 +11,7 @@ use crate::thread::Thread;
 pub struct Registers {
     /// rdi, rsi, rdx, rcx, r8, r9; on aarch64 x0 to x5.
     pub general: [u64; 6],
-    /// Where the return address stands; on aarch64 the stack pointer.
+    /// Where the return address stands, or on aarch64 would: what the caller put on the stack lies above.
     pub slot: u64,
     /// The function's [`crate::site::Site`].
     pub site: u64,
@@ -53,9 +53,7 @@ impl Source for Registers {
     }
 
     fn stack(&self, offset: u32) -> Option<u64> {
-        // On x86-64 the return address stands below.
-        let first = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
-        Some(self.slot + first + u64::from(offset))
+        Some(self.slot + 8 + u64::from(offset))
     }
 }
 

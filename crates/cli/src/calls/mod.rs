@@ -31,6 +31,7 @@ pub mod scripts;
 pub mod session;
 pub mod sleds;
 pub mod spans;
+mod starts;
 pub mod switch;
 pub mod switches;
 pub mod syscalls;

@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// As [`run`].
 pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode> {
     if RECORDER.is_empty() {
-        bail!("recording calls needs an x86-64 processor; `tally record` samples on every one");
+        bail!("recording calls needs an x86-64 or aarch64 processor; `tally record` samples on every one");
     }
     let Some(name) = args.command.first() else { return probes::run(args, None, "attached", live) };
     let program = find_program(name)?;

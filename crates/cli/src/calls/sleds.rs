@@ -7,9 +7,10 @@ use std::path::Path;
 
 use super::imports;
 use super::rules::Rules;
+use super::starts::{Start, start_of};
 use super::trigger::Trigger;
 use super::values::{self, Described};
-use tracer::layout::sleds::{self, CallForm, NOPS, Sled, XRAY, call_form};
+use tracer::layout::sleds::{self, Sled};
 
 /// What was found in an object file.
 #[derive(Debug, Default)]
@@ -85,19 +86,6 @@ const CALLS: [(&str, &str); 4] = [
     ("_mcount", "-pg"),
     ("__cyg_profile_func_enter", "-finstrument-functions"),
 ];
-
-/// `endbr64`, which stands before them with `-fcf-protection`.
-const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-/// Bytes of a function that are searched for its compiled-in call.
-const LOOK_BYTES: usize = 64;
-
-/// What stands at a function's start.
-enum Start {
-    /// A nop or a call of `__fentry__`: can be patched either way.
-    Sled(Svma),
-    /// A call of `mcount` behind the prologue: is traced unless taken out.
-    Call(Svma),
-}
 
 /// Looks through an object file; `rules` choose among its functions, `with_imports` also those that it imports.
 ///
@@ -186,65 +174,4 @@ fn look_at_functions(object: &ObjectFile, rules: &Rules, described: &Described, 
             }
         }
     }
-}
-
-/// The sled or compiled-in call of a function that starts here.
-fn start_of(object: &ObjectFile, symbols: &dso::SymbolTable, start: Svma) -> Option<Start> {
-    if !object.is_code(start) {
-        return None;
-    }
-    let code = (5..=LOOK_BYTES).rev().find_map(|bytes| object.bytes_at(start, bytes))?;
-    let skip = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
-    let first = code.get(skip..)?;
-    let at = |offset: usize| start.checked_add(offset as u64);
-    if NOPS.iter().any(|nop| first.starts_with(nop)) || first.starts_with(&XRAY) {
-        return at(skip).map(Start::Sled);
-    }
-    let offset = prologue_bytes(code);
-    let name = call_target(symbols, at(offset)?, code.get(offset..)?)?;
-    match name {
-        Target::Named("__fentry__@plt") if offset == skip => at(offset).map(Start::Sled),
-        Target::Named("mcount@plt" | "_mcount@plt") => at(offset).map(Start::Call),
-        // What the table holds is known only when it is loaded: the recorder looks again.
-        Target::Table if offset == skip => at(offset).map(Start::Sled),
-        Target::Table => at(offset).map(Start::Call),
-        Target::Named(_) => None,
-    }
-}
-
-/// Where a call goes.
-enum Target<'a> {
-    /// To a function of this name.
-    Named(&'a str),
-    /// Through the table of imported addresses.
-    Table,
-}
-
-/// The target of the call that `code`, at `at`, begins with.
-fn call_target<'a>(symbols: &'a dso::SymbolTable, at: Svma, code: &[u8]) -> Option<Target<'a>> {
-    match call_form(code)? {
-        CallForm::Table(_) => Some(Target::Table),
-        CallForm::Near(distance) => {
-            let target = Svma(at.0.wrapping_add(5).wrapping_add_signed(i64::from(distance)));
-            symbols.find(target).map(|symbol| Target::Named(symbol.name))
-        }
-    }
-}
-
-/// Bytes of instructions at a function's start that set up its frame.
-fn prologue_bytes(code: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(rest) = code.get(at..) {
-        at += match rest {
-            // endbr64; mov rbp, rsp; sub rsp, imm8; sub rsp, imm32; push r8-r15; push.
-            [0xf3, 0x0f, 0x1e, 0xfa, ..] => 4,
-            [0x48, 0x89, 0xe5, ..] => 3,
-            [0x48, 0x83, 0xec, _, ..] => 4,
-            [0x48, 0x81, 0xec, _, _, _, _, ..] => 7,
-            [0x41, 0x50..=0x57, ..] => 2,
-            [0x50..=0x57, ..] => 1,
-            _ => return at,
-        };
-    }
-    at
 }

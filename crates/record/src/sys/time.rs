@@ -51,15 +51,13 @@ fn now_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The time stamp counter with `CLOCK_MONOTONIC` in ns at the same moment (within the time that two readings take);
-/// `None` where user space has no counter.
+/// The time stamp counter, on aarch64 the generic timer's, with `CLOCK_MONOTONIC` in ns at the same moment (within the
+/// time that two readings take); `None` where user space has no counter.
 #[must_use]
 pub fn ticks_and_ns() -> Option<(u64, u64)> {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
         const TRIES: u32 = 8;
-        // SAFETY: readable from user space on every Linux that sets no PR_TSC_SIGSEGV.
-        let ticks = || unsafe { core::arch::x86_64::_rdtsc() };
         let tries = (0..TRIES).map(|_| {
             let (before, ns, after) = (ticks(), Clock::Monotonic.now_ns(), ticks());
             (after.wrapping_sub(before), before.wrapping_add(after.wrapping_sub(before) / 2), ns)
@@ -67,8 +65,22 @@ pub fn ticks_and_ns() -> Option<(u64, u64)> {
         // The quickest reading was not interrupted.
         tries.min().map(|(_, ticks, ns)| (ticks, ns))
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     None
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> u64 {
+    // SAFETY: readable from user space on every Linux that sets no PR_TSC_SIGSEGV.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: Linux lets user space read the generic timer.
+    unsafe { core::arch::asm!("mrs {0}, cntvct_el0", out(reg) ticks, options(nostack, nomem)) };
+    ticks
 }
 
 /// TSC ticks for each tick of the crystal clock, as a fraction (CPUID 15H: EBX, EAX); zeros where it doesn't tell.

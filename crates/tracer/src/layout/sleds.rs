@@ -7,6 +7,8 @@
 //! path, then the sleds of 24 bytes ([`Sled`]), then the specs of values ([`super::values`])
 //! ```
 
+pub mod arm;
+
 /// Name of the sled list in the recording's folder.
 pub const NAME: &str = "sleds";
 /// Its first bytes.

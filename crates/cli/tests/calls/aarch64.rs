@@ -1,0 +1,141 @@
+//! The recorder for aarch64, on programs of that machine under an emulator: the same counts as the programs' own.
+
+use super::{counts_of_program, counts_of_report, root, tally};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const MACHINE: &str = "aarch64-linux-gnu";
+const EMULATOR: &str = "qemu-aarch64";
+
+/// Ways to instrument; return addresses may also be signed.
+const WAYS: [(&str, &[&str]); 5] = [
+    ("pg", &["-pg"]),
+    ("instrument", &["-finstrument-functions"]),
+    ("patchable", &["-fpatchable-function-entry=2"]),
+    ("pg-signed", &["-pg", "-mbranch-protection=standard"]),
+    ("patchable-signed", &["-fpatchable-function-entry=2", "-mbranch-protection=standard"]),
+];
+
+fn dir() -> PathBuf {
+    let dir = root().join("target/tmp/calls/aarch64");
+    std::fs::create_dir_all(&dir).expect("target is writable");
+    dir
+}
+
+/// Runs a tool; `None` (and said) where it can't do that.
+fn run(command: &mut Command, what: &str) -> Option<()> {
+    match command.output() {
+        Ok(output) if output.status.success() => Some(()),
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            println!("skipped: {what} can't be built: {}", why.lines().next().unwrap_or_default());
+            None
+        }
+        Err(error) => {
+            println!("skipped: {what} can't be built, no {}: {error}", command.get_program().display());
+            None
+        }
+    }
+}
+
+/// The recorder for aarch64, and the program that starts others under the emulator; built once.
+fn tools() -> Option<&'static (PathBuf, PathBuf)> {
+    static TOOLS: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
+    let build = || {
+        let (recorder, starter) = (dir().join("recorder.so"), dir().join("under_qemu"));
+        let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        rustc
+            .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "tally_calls"])
+            .args(["--cfg", "tally_preload", "--target", "aarch64-unknown-linux-gnu"])
+            .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "force-unwind-tables=yes"])
+            .args(["-C", "force-frame-pointers=yes", "-A", "missing_docs"])
+            .args(["-C", &format!("linker={MACHINE}-gcc"), "-o"])
+            .arg(&recorder)
+            .arg(root().join("crates/tracer/src/lib.rs"));
+        run(&mut rustc, "the recorder for aarch64")?;
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-fpatchable-function-entry=5", "-o"]).arg(&starter);
+        run(gcc.arg(root().join("tests/programs/under_qemu.c")), "under_qemu")?;
+        let emulator = Command::new(EMULATOR).arg("--version").output();
+        if emulator.is_err() {
+            println!("skipped: no {EMULATOR} to run programs for aarch64");
+        }
+        emulator.ok().map(|_| (recorder, starter))
+    };
+    TOOLS.get_or_init(build).as_ref()
+}
+
+fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let program = dir().join(name);
+    let mut gcc = Command::new(format!("{MACHINE}-gcc"));
+    gcc.args(["-g", "-o"]).arg(&program).args(flags).arg(root().join("tests/programs").join(source));
+    run(gcc.args(["-lpthread", "-lm", "-ldl"]), name).map(|()| program)
+}
+
+/// Records the program with options; its own counts, those of the report, and the report.
+fn record(
+    program: &Path,
+    options: &[&str],
+) -> Option<(BTreeMap<String, u64>, BTreeMap<String, u64>, String)> {
+    let (recorder, starter) = tools()?;
+    let folder = program.with_extension("calls");
+    let ran = tally()
+        .args(["calls", "record", "--no-switches", "-o"])
+        .arg(&folder)
+        .args(options)
+        .arg("--")
+        .args([starter.as_os_str(), EMULATOR.as_ref(), format!("/usr/{MACHINE}").as_ref()])
+        .arg(recorder)
+        .arg(program)
+        .output()
+        .expect("tally starts");
+    assert!(ran.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&ran.stderr));
+    let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
+    let report = tally().args(["calls", "report", "-i"]).arg(&folder).output().expect("tally starts");
+    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    let mut got = counts_of_report(&text);
+    got.remove("main");
+    Some((wanted, got, text))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn every_way_of_instrumenting_for_aarch64_counts_what_the_program_counts() {
+    for (name, flags) in WAYS {
+        for level in ["-O0", "-O2"] {
+            let flags = [flags, &[level, "-fexceptions"]].concat();
+            for (source, left) in [("calls.c", 8), ("ends.c", 250)] {
+                let Some(program) = build(source, &format!("{source}-{name}{level}"), &flags) else { return };
+                let Some((wanted, got, text)) = record(&program, &["--no-libcall"]) else { return };
+                assert_eq!(got, wanted, "{source} {name} {level}:\n{text}");
+                // Functions that report their own ends do so on the way of an exception, too.
+                let left = if name == "instrument" && source == "ends.c" { 60 } else { left };
+                let left = format!("{left} left by longjmp or exception");
+                assert!(text.contains(&left), "{source} {name} {level}:\n{text}");
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn filters_and_library_calls_on_aarch64_do_what_they_say() {
+    let Some(program) = build("calls.c", "filtered", &["-O2", "-fpatchable-function-entry=2"]) else {
+        return;
+    };
+    let Some((wanted, got, text)) = record(&program, &["--no-libcall", "-N", "fib"]) else { return };
+    let without_fib: u64 = wanted["leaf"] - wanted["fib"].div_ceil(2);
+    assert_eq!((got.get("fib"), got["leaf"]), (None, without_fib), "{text}");
+    let Some(program) = build("calls.c", "filtered-pg", &["-O2", "-pg"]) else { return };
+    let Some((_, got, text)) = record(&program, &["--no-libcall", "-P", "jumper"]) else { return };
+    assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 8)]), "{text}");
+    for binding in ["-Wl,-z,lazy", "-Wl,-z,now"] {
+        let flags = ["-O2", "-fpatchable-function-entry=2", binding];
+        let Some(program) = build("imports.c", "imports", &flags) else { return };
+        let Some((wanted, mut got, text)) = record(&program, &["--libcall"]) else { return };
+        got.retain(|function, _| wanted.contains_key(function));
+        assert_eq!(got, wanted, "{binding}:\n{text}");
+    }
+}

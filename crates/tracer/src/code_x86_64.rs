@@ -1,0 +1,87 @@
+//! x86-64 code as the recorder finds and writes it: sleds and stubs.
+
+use crate::entry::compiled_in;
+use crate::layout::sleds::{self, CallForm, NOPS, Sled, XRAY};
+use crate::stubs::{Stubs, Way};
+
+pub use crate::layout::sleds::SLED_BYTES_MAX;
+
+/// Bytes of a stub: `lea r11, [rip + what]`, `jmp [rip + recorder]`.
+pub const STUB_BYTES: usize = 16;
+/// How far stubs may lie from an object's code.
+pub const REACH_BYTES: u64 = 1 << 30;
+
+/// The stub at `at` that goes this way; `None` where that is too far.
+pub fn stub(at: u64, way: &Way) -> Option<[u8; STUB_BYTES]> {
+    let to_what = i32::try_from(way.what as i64 - (at as i64 + 7)).ok()?;
+    let to_recorder = i32::try_from(way.recorder as i64 - (at as i64 + 13)).ok()?;
+    let mut code = [0x90; STUB_BYTES];
+    code[..3].copy_from_slice(&[0x4c, 0x8d, 0x1d]);
+    code[3..7].copy_from_slice(&to_what.to_le_bytes());
+    code[7..9].copy_from_slice(&[0xff, 0x25]);
+    code[9..13].copy_from_slice(&to_recorder.to_le_bytes());
+    Some(code)
+}
+
+/// Whether these bytes are a stub.
+pub fn is_stub(code: &[u8; STUB_BYTES]) -> bool {
+    code[..3] == [0x4c, 0x8d, 0x1d] && code[7..9] == [0xff, 0x25] && code[13..] == [0x90; 3]
+}
+
+/// Code that was written is known to the processor at once.
+pub fn written(_from: usize, _to: usize) {}
+
+/// Bytes of the sled that stands in `code`, loaded at `at`; `None` when it is none.
+fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
+    if NOPS.iter().any(|nop| code.starts_with(nop)) {
+        return Some(5);
+    }
+    if *code == XRAY {
+        return Some(XRAY.len());
+    }
+    match sleds::call_form(code)? {
+        // The list's writer looked up that its target is the stub of one of ours.
+        CallForm::Near(_) => Some(5),
+        CallForm::Table(distance) => {
+            let slot = (at + 6).wrapping_add_signed(distance as isize) as *const u64;
+            if !slot.is_aligned() {
+                return None;
+            }
+            // SAFETY: an instruction of the object's own reads there: its table, which is loaded.
+            let target = unsafe { slot.read_volatile() };
+            compiled_in().contains(&target).then_some(6)
+        }
+    }
+}
+
+/// Turns the sled at `at` into a jump to a stub (or a call of it), or into a nop; refuses anything else that stands
+/// there.
+pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
+    const NOP_6: [u8; 6] = [0x66, 0x0f, 0x1f, 0x44, 0, 0];
+    const CALL: u8 = 0xe8;
+    const JUMP: u8 = 0xe9;
+    const NOP: u8 = 0x90;
+    // SAFETY: within a segment that was just made readable and writable, SLED_BYTES_MAX before its end.
+    let code = unsafe { &mut *(at as *mut [u8; SLED_BYTES_MAX]) };
+    let Some(bytes) = sled_bytes(code, at) else { return };
+    if sled.rules & sleds::OFF != 0 {
+        match bytes {
+            5 => code[..5].copy_from_slice(&NOPS[1]),
+            6 => code[..6].copy_from_slice(&NOP_6),
+            _ => {}
+        }
+        return;
+    }
+    let body = at + bytes;
+    let stub = match sled.rules {
+        0 => stubs.add(body as u64),
+        _ => stubs.add_site(body as u64, body as u64, sled).map(|(stub, _)| stub),
+    };
+    let Some(stub) = stub else { return };
+    let Ok(distance) = i32::try_from((stub as i64) - (at as i64 + 5)) else { return };
+    code[0] = if sled.rules & sleds::CALL != 0 { CALL } else { JUMP };
+    code[1..5].copy_from_slice(&distance.to_le_bytes());
+    if sled.rules & sleds::CALL != 0 && bytes == 6 {
+        code[5] = NOP;
+    }
+}

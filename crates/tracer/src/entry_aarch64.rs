@@ -1,0 +1,455 @@
+//! The hooks on aarch64: registers are set aside, the rest is the slow half's, which is written in Rust.
+//!
+//! A return address is in x30 when a function is entered, so a frame is known by the place where x86-64 would have
+//! pushed it: 8 below the stack pointer ([`Thread`]'s slots mean the same on both). Two ways back to the recorder.
+//! *Sleds* jump to a stub, and the function's body is called from here: it returns here, as the processor predicts.
+//! Where the function has its frame already (`_mcount`), the return address in its frame record is replaced.
+//!
+//! A body is reached by a plain branch in its stub (`STUB_BACK` before what x16 points at): indirect ones must land on
+//! a `bti` instruction in programs built so.
+
+use core::arch::{asm, global_asm, naked_asm};
+
+use crate::code_aarch64::{self as code, STUB_BACK};
+use crate::frame::{ReturnAddress, SIGNED};
+use crate::hook;
+use crate::site::Site;
+use crate::thread::Thread;
+use crate::values::{Registers, Results};
+
+/// What the assembly sets aside.
+const THREAD_BYTES: usize = 768;
+const _: () = assert!(size_of::<Thread>() <= THREAD_BYTES);
+const _: () = assert!(core::mem::offset_of!(Registers, vector) == 80 && size_of::<Registers>() == 208);
+const _: () = assert!(core::mem::offset_of!(Entered, x8) == 208);
+const _: () = assert!(core::mem::offset_of!(Entered, data) == 216);
+const _: () = assert!(core::mem::offset_of!(Entered, x29) == 224);
+const _: () = assert!(core::mem::offset_of!(Entered, back) == 232);
+const _: () = assert!(core::mem::offset_of!(Entered, more) == 240 && size_of::<Entered>() == 304);
+const _: () = assert!(core::mem::offset_of!(Results, general) == 32);
+
+/// A function's registers at its entry, as `tally_sled` puts them on the stack.
+#[repr(C)]
+struct Entered {
+    registers: Registers,
+    /// Where a large result goes.
+    x8: u64,
+    /// What the stub has for the recorder, in x16.
+    data: *const u64,
+    x29: u64,
+    /// Where the function returns to, x30.
+    back: u64,
+    /// x9 to x15: free by the calling convention, but a compiler that sees both sides may use them.
+    more: [u64; 7],
+    /// Where to go on, x17.
+    target: u64,
+}
+
+/// What a stub is for: what its data is.
+const PLAIN: u32 = 0;
+const IMPORT: u32 = 1;
+const RULED: u32 = 2;
+
+global_asm!(
+    r#"
+    .section .tbss.tally_thread,"awT",@nobits
+    .p2align 6
+    .globl tally_thread
+    .hidden tally_thread
+    .type tally_thread, @object
+    .size tally_thread, 768
+tally_thread:
+    .zero 768
+
+    .text
+    .p2align 4
+    .globl tally_import
+    .hidden tally_import
+    .type tally_import, @function
+tally_import:
+    mov w17, #1
+    b 1f
+    .globl tally_site
+    .hidden tally_site
+    .type tally_site, @function
+tally_site:
+    mov w17, #2
+    b 1f
+    .globl tally_sled
+    .hidden tally_sled
+    .type tally_sled, @function
+tally_sled:
+    mov w17, #0
+1:
+    sub sp, sp, #304
+    stp x0, x1, [sp]
+    stp x2, x3, [sp, #16]
+    stp x4, x5, [sp, #32]
+    stp x6, x7, [sp, #64]
+    stp q0, q1, [sp, #80]
+    stp q2, q3, [sp, #112]
+    stp q4, q5, [sp, #144]
+    stp q6, q7, [sp, #176]
+    stp x8, x16, [sp, #208]
+    stp x29, x30, [sp, #224]
+    stp x9, x10, [sp, #240]
+    stp x11, x12, [sp, #256]
+    stp x13, x14, [sp, #272]
+    str x15, [sp, #288]
+    add x29, sp, #224
+    mov x0, sp
+    mov w1, w17
+    bl tally_entered
+    cmp w0, #0
+    ldp x0, x1, [sp]
+    ldp x2, x3, [sp, #16]
+    ldp x4, x5, [sp, #32]
+    ldp x6, x7, [sp, #64]
+    ldp q0, q1, [sp, #80]
+    ldp q2, q3, [sp, #112]
+    ldp q4, q5, [sp, #144]
+    ldp q6, q7, [sp, #176]
+    ldp x8, x16, [sp, #208]
+    ldp x29, x30, [sp, #224]
+    ldp x9, x10, [sp, #240]
+    ldp x11, x12, [sp, #256]
+    ldp x13, x14, [sp, #272]
+    ldp x15, x17, [sp, #288]
+    add sp, sp, #304
+    b.ne 2f
+    br x17
+2:
+    blr x17
+    .globl tally_sled_return
+    .hidden tally_sled_return
+    .type tally_sled_return, @function
+tally_sled_return:
+    adr x17, 3f
+    b 4f
+3:
+    ret
+    // Behind a call instruction's place: unwinders look a return address up by the instruction before it.
+    nop
+    .globl tally_return
+    .hidden tally_return
+    .type tally_return, @function
+tally_return:
+    adr x17, 5f
+    b 4f
+5:
+    br x30
+4:
+    sub sp, sp, #160
+    stp q0, q1, [sp]
+    stp x0, x1, [sp, #32]
+    stp q2, q3, [sp, #48]
+    stp x2, x3, [sp, #80]
+    stp x4, x5, [sp, #96]
+    stp x6, x7, [sp, #112]
+    stp x8, x17, [sp, #128]
+    str x29, [sp, #144]
+    mov x1, sp
+    add x0, sp, #160
+    bl tally_returned
+    mov x30, x0
+    ldp q0, q1, [sp]
+    ldp x0, x1, [sp, #32]
+    ldp q2, q3, [sp, #48]
+    ldp x2, x3, [sp, #80]
+    ldp x4, x5, [sp, #96]
+    ldp x6, x7, [sp, #112]
+    ldp x8, x17, [sp, #128]
+    add sp, sp, #160
+    br x17
+
+    // A call of _mcount at whose function something more is done: x16 points at its site's address.
+    .globl tally_site_called
+    .hidden tally_site_called
+    .type tally_site_called, @function
+tally_site_called:
+    stp x29, x30, [sp, #-16]!
+    ldr x0, [x16]
+    add x1, x29, #8
+    mov x29, sp
+    bl tally_called_ruled
+    ldp x29, x30, [sp], #16
+    ret
+
+    .hidden rust_eh_personality
+    .globl rust_eh_personality
+rust_eh_personality:
+    brk #1
+"#
+);
+
+unsafe extern "C" {
+    fn tally_return();
+    fn tally_sled();
+    fn tally_import();
+    fn tally_site();
+    fn tally_site_called();
+    fn tally_sled_return();
+}
+
+/// What `-pg` calls behind the prologue: the return address stands in the function's frame record, at x29. The
+/// compiler takes it for an ordinary function, so nothing need be kept.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn _mcount() {
+    naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "add x1, x29, #8",
+        "mov x29, sp",
+        "mov x0, x30",
+        "bl tally_called",
+        "ldp x29, x30, [sp], #16",
+        "ret"
+    )
+}
+
+/// `-finstrument-functions`, entry: x0 is the function.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn __cyg_profile_func_enter() {
+    naked_asm!("mov x1, sp", "b tally_cyg_enter")
+}
+
+/// `-finstrument-functions`, exit.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn __cyg_profile_func_exit() {
+    naked_asm!("b tally_cyg_exit")
+}
+
+/// Goes on with the catching function's stack pointer as second argument.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn __cxa_begin_catch() {
+    naked_asm!("mov x1, sp", "b tally_begin_catch")
+}
+
+/// A function that is looked at before it runs, its first eight registers of arguments being kept: `$before` gets
+/// `$number`, the first two arguments and the stack pointer, and answers where the real one is.
+macro_rules! before {
+    ($before:literal: $($name:ident = $number:literal),*) => {$(
+        #[doc = "Looked at first; then the real function of this name goes on, without a frame of ours."]
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            naked_asm!(
+                "stp x29, x30, [sp, #-80]!",
+                "mov x29, sp",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]",
+                "stp x6, x7, [sp, #64]",
+                "mov x2, x1",
+                "mov x1, x0",
+                concat!("mov w0, #", $number),
+                "add x3, sp, #80",
+                concat!("bl ", $before),
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x4, x5, [sp, #48]",
+                "ldp x6, x7, [sp, #64]",
+                "ldp x29, x30, [sp], #80",
+                "br x16"
+            )
+        }
+    )*};
+}
+
+before!("tally_before_unwinding": _Unwind_RaiseException = "0", _Unwind_Resume = "1", _Unwind_Resume_or_Rethrow = "2",
+    _Unwind_ForcedUnwind = "3", pthread_exit = "4", longjmp = "5", _longjmp = "6", siglongjmp = "7",
+    __longjmp_chk = "8");
+before!("tally_before_system_call": prctl = "0", syscall = "1");
+
+/// Goes on to the real one from a place in the caller's object (see `tally_before_dlopen`), then looks what was loaded.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen() {
+    naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "mov x29, sp",
+        "stp x0, x1, [sp, #16]",
+        "mov x0, x30",
+        "bl tally_before_dlopen",
+        "mov x16, x1",
+        "mov x17, x0",
+        "ldp x0, x1, [sp, #16]",
+        "cbz x17, 2f",
+        // There `ldp x29, x30, [sp], #16` and `ret` stand.
+        "adr x9, 3f",
+        "stp x29, x9, [sp, #-16]!",
+        "mov x30, x17",
+        "br x16",
+        "2:",
+        "blr x16",
+        "3:",
+        "str x0, [sp, #16]",
+        "bl tally_after_dlopen",
+        "ldr x0, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "ret",
+    )
+}
+
+/// The stack pointer as `setjmp` writes it, and as it is.
+#[repr(C)]
+struct Saved {
+    mixed: u64,
+    plain: u64,
+}
+
+/// Lets `setjmp` write the stack pointer.
+#[unsafe(naked)]
+unsafe extern "C" fn saved_stack_pointer(buffer: *mut u64) -> Saved {
+    naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "mov x29, sp",
+        "str x0, [sp, #16]",
+        "bl _setjmp",
+        "ldr x1, [sp, #16]",
+        "ldr x0, [x1, #104]",
+        "mov x1, sp",
+        "ldp x29, x30, [sp], #32",
+        "ret"
+    )
+}
+
+/// What the C library mixes into the stack pointer that a jump goes back to.
+// Layout: the stack pointer stands at 13 of the u64 in a jmp_buf, exclusive-or with a guard.
+// Source: glibc sysdeps/aarch64/jmpbuf-offsets.h, setjmp.S (PTR_MANGLE); musl has no guard there.
+pub fn jump_guard() -> u64 {
+    // glibc's is 312 bytes long.
+    let mut buffer = [0; 64];
+    // SAFETY: the buffer is as long as any, and nothing jumps back to it.
+    let saved = unsafe { saved_stack_pointer(buffer.as_mut_ptr()) };
+    saved.mixed ^ saved.plain
+}
+
+/// A sled's stub, or an imported function's, was reached: whether the function is to be called.
+///
+/// # Safety
+/// Called by the assembly only, with what the stub is for.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_entered(entered: *mut Entered, kind: u32) -> u32 {
+    // SAFETY: the assembly put it on the stack.
+    let entered = unsafe { &mut *entered };
+    let slot = &raw const *entered as u64 + size_of::<Entered>() as u64 - 8;
+    entered.registers.slot = slot;
+    entered.target = entered.data as u64 - STUB_BACK;
+    // SAFETY: a stub's data is an address, or that of its site, which is never unmapped.
+    let word = unsafe { *entered.data };
+    let (mut addr, mut more) = (word, None);
+    if kind != PLAIN {
+        // SAFETY: as above.
+        let site = unsafe { &*(word as *const Site) };
+        addr = site.addr;
+        if site.has(crate::layout::sleds::IMPORT) {
+            // The loader, which may come first, finds the slot in x16.
+            (entered.target, entered.data) = (site.target, site.addr as *const u64);
+        }
+        if kind == RULED {
+            entered.registers.site = word;
+            more = Some(&entered.registers);
+        }
+    }
+    debug_assert!(kind <= RULED && IMPORT < RULED);
+    // SAFETY: the stub's branch to the body; behind it the function's code.
+    let is_signed = kind != IMPORT && unsafe { code::signs(entered.target as *const u32) };
+    let slot = if is_signed { slot | SIGNED } else { slot };
+    let address = ReturnAddress { place: &raw mut entered.back, slot };
+    u32::from(hook::entered(addr, address, true, more))
+}
+
+/// A function that called `_mcount` before `addr` returns to what stands at `place`.
+///
+/// # Safety
+/// Called by the assembly only.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_called(addr: u64, place: *mut u64) {
+    called(addr, place, None);
+}
+
+/// The same of one at which something more is done.
+///
+/// # Safety
+/// Called by the assembly only, with the stub's site.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_called_ruled(site: *const Site, place: *mut u64) {
+    let site_at = site as u64;
+    // Its arguments have been moved already: no spec asks for them.
+    let registers =
+        Registers { general: [0; 6], slot: place as u64, site: site_at, more: [0; 2], vector: [[0; 2]; 8] };
+    // SAFETY: sites are never unmapped.
+    called(unsafe { (*site).addr }, place, Some(&registers));
+}
+
+fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
+    // SAFETY: the function's frame record, which its prologue has written.
+    let found = unsafe { *place };
+    let Some(sp) = code::entry_stack_pointer(addr, place as u64 - 8) else {
+        let _ = hook::entered(addr, ReturnAddress { place, slot: place as u64 }, false, more);
+        return;
+    };
+    // It was signed with the stack pointer at the entry; what replaces it must be, too.
+    let mut plain = code::stripped(found);
+    if code::signed(plain, sp) != found {
+        return hook::refused();
+    }
+    let address = ReturnAddress { place: &raw mut plain, slot: (sp - 8) | SIGNED };
+    let _ = hook::entered(addr, address, false, more);
+    // SAFETY: as above.
+    unsafe { *place = code::signed(plain, sp) };
+}
+
+/// A hooked call has returned with the stack pointer `sp`: where to go on.
+///
+/// # Safety
+/// Called by the assembly only, with the registers as the function left them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_returned(sp: u64, results: *const Results) -> u64 {
+    // SAFETY: the assembly put them on the stack; the thread's state is its own.
+    unsafe {
+        let slot = (*thread()).returning(sp);
+        hook::tally_slow_exit(thread(), slot, results)
+    }
+}
+
+/// Where stubs go: of sleds, of imported functions, of functions with rules, of calls of `_mcount` with rules.
+pub fn stub_targets() -> [u64; 4] {
+    [tally_sled, tally_import, tally_site, tally_site_called]
+        .map(|function: unsafe extern "C" fn()| function as *const () as u64)
+}
+
+/// What a hooked return address is replaced by.
+pub fn return_address() -> u64 {
+    tally_return as *const () as u64
+}
+
+/// Where functions that a sled's stub called return to.
+pub fn sled_return_address() -> u64 {
+    tally_sled_return as *const () as u64
+}
+
+/// This thread's state; all zero before its first call.
+pub fn thread() -> *mut Thread {
+    let at: *mut Thread;
+    // SAFETY: reads the thread pointer and a constant of the loader's.
+    unsafe {
+        asm!("mrs {0}, tpidr_el0", "adrp {1}, :gottprel:tally_thread", "ldr {1}, [{1}, :gottprel_lo12:tally_thread]",
+             "add {0}, {0}, {1}", out(reg) at, out(reg) _, options(nostack, readonly));
+    }
+    at
+}
+
+/// The frame record of the function that this is inlined into: what its callers put on the stack lies above.
+#[inline(always)]
+pub fn frame_record() -> u64 {
+    let at: u64;
+    // SAFETY: reads a register; the recorder is built with frame pointers.
+    unsafe { asm!("mov {0}, x29", out(reg) at, options(nostack, nomem)) };
+    at
+}

@@ -1,0 +1,111 @@
+//! Takes the recorder's hooks out of the stack, and puts them back.
+
+use crate::frame::{Frame, REPORTED, UNHOOKED};
+use crate::hook;
+use crate::thread::{LIVE, Thread};
+
+impl Thread {
+    /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
+    pub fn caught(&mut self, sp: u64) {
+        self.left_below(sp);
+        self.rehook();
+    }
+
+    /// Open calls whose return address is hooked or was; innermost first.
+    fn each_hooked(&mut self, mut each: impl FnMut(&mut Self, &mut Frame)) {
+        for below in 0..if self.state == LIVE { self.depth() } else { 0 } {
+            // SAFETY: frames from base to top are ours and initialised; `each` leaves their number as it is.
+            let frame = unsafe { &mut *self.top.sub(below + 1) };
+            if frame.slot & REPORTED == 0 {
+                each(self, frame);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Thread {
+    /// Puts every return address back, before an unwinder walks this stack.
+    pub fn unhook(&mut self, _above: u64) {
+        self.each_hooked(|_, frame| {
+            // SAFETY: the frame is open, so its slot still holds our trampoline's address.
+            unsafe { *(frame.place() as *mut u64) = frame.back };
+            frame.slot |= UNHOOKED;
+        });
+    }
+
+    /// Hooks the return addresses again that `unhook` put back.
+    pub fn rehook(&mut self) {
+        self.each_hooked(|_, frame| {
+            if frame.slot & UNHOOKED != 0 {
+                frame.slot &= !UNHOOKED;
+                // SAFETY: the frame is open and above the catching one, its slot is intact.
+                unsafe { *(frame.place() as *mut u64) = hook::trampoline() };
+            }
+        });
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl Thread {
+    /// Puts every return address back, before an unwinder walks this stack; what it walks lies at or above `above`.
+    ///
+    /// A function that a sled's stub called has put the hook where only it knows: it is looked for between the frames
+    /// around. What else is the hook's address there is left of calls long gone.
+    pub fn unhook(&mut self, above: u64) {
+        let mut from = above & !7;
+        self.each_hooked(|thread, frame| {
+            let slot = frame.place();
+            if !thread.same_stack(slot, above) {
+                return;
+            }
+            if frame.slot & UNHOOKED == 0 {
+                frame.at = put_back(from, frame);
+                frame.slot |= UNHOOKED;
+            }
+            from = from.max(slot + 8);
+        });
+    }
+
+    /// Hooks the return addresses again that `unhook` put back.
+    pub fn rehook(&mut self) {
+        self.each_hooked(|_, frame| {
+            if frame.slot & UNHOOKED == 0 {
+                return;
+            }
+            let (place, is_signed) = (frame.at & !1, frame.at & 1 != 0);
+            frame.at = 0;
+            frame.slot &= !UNHOOKED;
+            let hook = hook::trampoline();
+            let hook = if is_signed { code::signed(hook, frame.place() + 8) } else { hook };
+            if place != 0 {
+                // SAFETY: the frame is open and above the catching one, what it saved is intact.
+                unsafe { *(place as *mut u64) = hook };
+            }
+        });
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+use crate::code_aarch64 as code;
+
+/// Puts the frame's return address wherever a hook stands from `from` up to its slot; the lowest such place, and a 1 if
+/// it was signed.
+#[cfg(target_arch = "aarch64")]
+fn put_back(from: u64, frame: &Frame) -> u64 {
+    let (slot, mut first) = (frame.place(), 0);
+    for at in (from..=slot).step_by(8) {
+        // SAFETY: on the thread's stack, above what is in use of it.
+        let word = unsafe { &mut *(at as *mut u64) };
+        // A signature may be 0.
+        let is_signed = !hook::is_ours(*word) || frame.is_signed();
+        if !hook::is_ours(*word) && !hook::is_ours(code::stripped(*word)) {
+            continue;
+        }
+        *word = if is_signed { code::signed(frame.back, slot + 8) } else { frame.back };
+        if first == 0 {
+            first = at | u64::from(is_signed);
+        }
+    }
+    first
+}
