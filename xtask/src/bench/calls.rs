@@ -1,13 +1,18 @@
 //! What a traced call costs, beside uftrace: time of entry and exit, bytes, calls lost.
+//!
+//! Two times: that of the traced thread alone, as the program tells it (the best of its rounds); and all of a run, with what
+//! reads and writes beside the program, of both tools as they are without options.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
 use super::{Bench, LIMIT};
-use crate::process;
+use crate::{process, usage};
 
 const WAYS: &[&str] = &["pg", "fentry", "patchable", "instrument"];
 const CALLS: u64 = 1_000_000;
+/// Of a whole run, so many that starting and ending do not count.
+const WHOLE_CALLS: u64 = 4_000_000;
 /// Rounds that the program makes.
 const ROUNDS: u64 = 5;
 
@@ -27,6 +32,39 @@ fn best(bench: &Bench, program: &Path, args: &[&str]) -> Result<f64> {
         least = least.min(cost(bench, program, args)?);
     }
     Ok(least)
+}
+
+/// Processor time of a whole run, all its processes, in ns a call; the least of three.
+fn whole(bench: &Bench, program: &Path, args: &[&str], output: Option<&str>) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..3 {
+        if let Some(output) = output.map(|name| bench.dir.join(name)).filter(|dir| dir.exists()) {
+            // Making room for the recording is none of its cost.
+            std::fs::remove_dir_all(output)?;
+        }
+        let used = usage::measure(&mut bench.command(program, args), None, LIMIT)?;
+        least = least.min(used.cpu.as_secs_f64() * 1e9 / (WHOLE_CALLS * ROUNDS) as f64);
+    }
+    Ok(least)
+}
+
+/// A whole run of either tool as it comes.
+fn whole_runs(bench: &Bench, way: &str, uftrace: Option<&Path>) -> Result<()> {
+    let program = bench.program(&format!("call-cost-{way}"))?;
+    let count = WHOLE_CALLS.to_string();
+    let plain = whole(bench, Path::new(&program), &[&count], None)?;
+    let ours = ["calls", "record", "-q", "-o", "cost.calls", &program, &count];
+    let tally = whole(bench, &bench.tally, &ours, Some("cost.calls"))? - plain;
+    print!("  {way}, whole run, all processes: tally {tally:.1} ns of CPU a call");
+    if let Some(uftrace) = uftrace {
+        match whole(bench, uftrace, &["record", "-d", "cost.uftrace", &program, &count], Some("cost.uftrace"))
+        {
+            Ok(theirs) => print!("; uftrace {:.1} ns: {:.1}x", theirs - plain, (theirs - plain) / tally),
+            Err(_) => print!("; uftrace can't"),
+        }
+    }
+    println!();
+    Ok(())
 }
 
 /// Bytes below a folder whose files end so.
@@ -66,6 +104,7 @@ pub fn calls(bench: &Bench) -> Result<()> {
             }
         }
         println!();
+        whole_runs(bench, way, uftrace.as_deref())?;
     }
     uprobes(bench, plain)?;
     nothing_chosen(bench)?;

@@ -54,10 +54,9 @@ fn start_aarch64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opt
     let words: Vec<u32> = code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
     let skip = usize::from(words.first() == Some(&arm::BTI_C));
     let at = |word: usize| start.checked_add(word as u64 * 4);
-    match words.get(skip..)? {
-        // One nop alone stands at entries that have no `bti c` for want of `-mbranch-protection`, too.
-        [arm::NOP | arm::XRAY, arm::NOP, ..] => return at(skip).map(Start::Sled),
-        _ => {}
+    // One nop alone stands at entries that have no `bti c` for want of `-mbranch-protection`, too.
+    if let [arm::NOP | arm::XRAY, arm::NOP, ..] = words.get(skip..)? {
+        return at(skip).map(Start::Sled);
     }
     let call = words.iter().position(|word| arm::is_branch(*word))?;
     let target = arm::call_target(words[call], at(call)?.0)?;

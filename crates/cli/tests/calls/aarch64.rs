@@ -74,11 +74,11 @@ fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     run(gcc.args(["-lpthread", "-lm", "-ldl"]), name).map(|()| program)
 }
 
+/// Calls by function.
+type Counts = BTreeMap<String, u64>;
+
 /// Records the program with options; its own counts, those of the report, and the report.
-fn record(
-    program: &Path,
-    options: &[&str],
-) -> Option<(BTreeMap<String, u64>, BTreeMap<String, u64>, String)> {
+fn record(program: &Path, options: &[&str]) -> Option<(Counts, Counts, String)> {
     let (recorder, starter) = tools()?;
     let folder = program.with_extension("calls");
     let ran = tally()
