@@ -35,8 +35,7 @@ pub fn stub(at: u64, way: &Way) -> Option<[u8; STUB_BYTES]> {
 
 /// Whether these bytes are a stub.
 pub fn is_stub(code: &[u8; STUB_BYTES]) -> bool {
-    let word = |at: usize| u32::from_le_bytes([code[at], code[at + 1], code[at + 2], code[at + 3]]);
-    [word(0), word(4), word(8)] == [LDR_X17_RECORDER, ADR_X16_DATA, BR_X17]
+    arm::words(code).take(3).eq([LDR_X17_RECORDER, ADR_X16_DATA, BR_X17])
 }
 
 /// Turns the sled at `at` into a branch to a stub, the call of `_mcount` there into one of a stub, or either into a

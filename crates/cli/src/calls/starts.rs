@@ -51,7 +51,7 @@ fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opti
 /// There `_mcount` is called behind the prologue, before anything that branches.
 fn start_aarch64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<Start> {
     let code = (4..=LOOK_BYTES).rev().step_by(4).find_map(|bytes| object.bytes_at(start, bytes))?;
-    let words: Vec<u32> = code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    let words: Vec<u32> = arm::words(code).collect();
     let skip = usize::from(words.first() == Some(&arm::BTI_C));
     let at = |word: usize| start.checked_add(word as u64 * 4);
     // One nop alone stands at entries that have no `bti c` for want of `-mbranch-protection`, too.

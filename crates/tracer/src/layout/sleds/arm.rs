@@ -19,6 +19,11 @@ const BRANCH: u32 = 0x1400_0000;
 const CALL: u32 = 0x9400_0000;
 const OPCODE: u32 = 0xfc00_0000;
 
+/// The instructions in code.
+pub fn words(code: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word))
+}
+
 /// `b to` at `from`; `None` beyond 128 MB.
 #[must_use]
 pub fn branch(from: u64, to: u64) -> Option<u32> {
