@@ -51,12 +51,4 @@ mod tests {
     fn long_options_may_be_cut_short() {
         assert!(Flags::try_parse_from(["tally", "stat", "--no-inh", "--repe", "2", "true"]).is_ok());
     }
-
-    #[test]
-    fn a_misspelt_command_or_option_gets_the_nearest_name() {
-        let error =
-            |args: &[&str]| Flags::try_parse_from(args).err().map(|e| e.to_string()).unwrap_or_default();
-        assert!(error(&["tally", "flmae"]).contains("'flame'"));
-        assert!(error(&["tally", "flame", "--revrse"]).contains("'--reverse'"));
-    }
 }

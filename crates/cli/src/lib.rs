@@ -25,6 +25,7 @@ pub mod perf_only;
 pub mod probe;
 pub mod recording;
 pub mod script;
+pub mod spelling;
 pub mod stat;
 pub mod svg;
 pub mod switch_args;
@@ -60,12 +61,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
-    match flags::Flags::try_parse_from(cmd::record::spelled_out(args)) {
+    let args = cmd::record::spelled_out(args);
+    match flags::Flags::try_parse_from(&args) {
         Ok(flags) => {
             term::set_colour(flags.color);
             finish(flags.command.run())
         }
-        Err(error) => usage_error(&error),
+        Err(error) => usage_error(&spelling::with_nearest(error, &args)),
     }
 }
 

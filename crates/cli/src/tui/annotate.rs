@@ -1,6 +1,7 @@
 //! A function's source and instructions with the share of its samples at each.
 
 use super::Theme;
+use super::arrows::{Arrows, Cell};
 use super::data::Data;
 use crate::annotate::{Line as Listed, ListingOpts, Sources, listings};
 use crate::out::harmless;
@@ -10,6 +11,7 @@ use profile::view::annotate::{AnnotateOpts, annotate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use std::collections::HashMap;
 
 /// One line: an instruction, or what it was made from.
 struct Line {
@@ -31,6 +33,14 @@ pub struct Annotate {
     height: usize,
     /// Lines jumped from, to go back to.
     jumps: Vec<usize>,
+    /// Made for the lines shown and the room there is.
+    arrows: Arrows,
+    arrows_for: Option<(bool, usize)>,
+}
+
+/// Jumps drawn beside each other: as many as leave the code readable.
+fn lanes_for(width: u16) -> usize {
+    (usize::from(width) / 12).clamp(2, 12)
 }
 
 impl Annotate {
@@ -59,8 +69,17 @@ impl Annotate {
         let total = listing.totals.get(event).map_or(0, |sums| sums.period).max(1);
         let addresses: Vec<u64> = listing.lines.iter().filter_map(address_of).collect();
         let lines = listing.lines.iter().map(|line| line_of(line, event, total, &addresses)).collect();
-        let mut this =
-            Self { name, lines, with_source: true, cursor: 0, top: 0, height: 0, jumps: Vec::new() };
+        let mut this = Self {
+            name,
+            lines,
+            with_source: true,
+            cursor: 0,
+            top: 0,
+            height: 0,
+            jumps: Vec::new(),
+            arrows: Arrows::default(),
+            arrows_for: None,
+        };
         this.jump_to_hottest();
         Ok(this)
     }
@@ -98,9 +117,14 @@ impl Annotate {
         }
     }
 
+    /// The lines that are shown, top first.
+    fn visible(&self) -> Vec<usize> {
+        (0..self.lines.len()).filter(|&i| self.is_visible(i)).collect()
+    }
+
     /// Moves by `count` visible lines.
     fn step(&mut self, count: usize, down: bool) {
-        let visible: Vec<usize> = (0..self.lines.len()).filter(|&i| self.is_visible(i)).collect();
+        let visible = self.visible();
         let at = visible.partition_point(|&i| i < self.cursor);
         let to =
             if down { (at + count).min(visible.len().saturating_sub(1)) } else { at.saturating_sub(count) };
@@ -123,35 +147,47 @@ impl Annotate {
     /// Draws the listing.
     pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, theme: Theme) {
         self.height = usize::from(area.height);
-        let visible: Vec<usize> = (0..self.lines.len()).filter(|&i| self.is_visible(i)).collect();
+        let visible = self.visible();
+        self.place_arrows(&visible, lanes_for(area.width));
         let at = visible.partition_point(|&i| i < self.cursor);
         if at < self.top || at >= self.top + self.height {
             self.top = at.saturating_sub(self.height / 2);
         }
-        for (y, &i) in (area.y..area.bottom()).zip(visible.iter().skip(self.top)) {
-            self.draw_line(buffer, Rect { y, height: 1, ..area }, theme, i);
+        for (y, (row, &i)) in (area.y..area.bottom()).zip(visible.iter().enumerate().skip(self.top)) {
+            let area = Rect { y, height: 1, ..area };
+            self.draw_line(buffer, area, theme, (i, &self.arrows.row(row, at)));
             if i == self.cursor {
-                buffer.set_style(Rect { y, height: 1, ..area }, theme.selected());
+                buffer.set_style(area, theme.selected());
             }
         }
     }
 
-    fn draw_line(&self, buffer: &mut Buffer, area: Rect, theme: Theme, at: usize) {
+    /// Lays the jumps between the visible lines out, if that was not done yet.
+    fn place_arrows(&mut self, visible: &[usize], lanes: usize) {
+        if self.arrows_for.replace((self.with_source, lanes)) == Some((self.with_source, lanes)) {
+            return;
+        }
+        let rows = || visible.iter().enumerate().map(|(row, &i)| (row, &self.lines[i]));
+        let row_of: HashMap<u64, usize> = rows().filter_map(|(row, line)| Some((line.address?, row))).collect();
+        let jump = |(row, line): (usize, &Line)| Some((row, *row_of.get(&line.target?)?));
+        self.arrows = Arrows::new(rows().filter_map(jump), lanes);
+    }
+
+    fn draw_line(&self, buffer: &mut Buffer, area: Rect, theme: Theme, (at, arrows): (usize, &[Cell])) {
         let line = &self.lines[at];
         let width = usize::from(area.width);
         let percent = if line.percent > 0.0 { format!("{:>6.2} ", line.percent) } else { " ".repeat(7) };
         buffer.set_stringn(area.x, area.y, &percent, width, theme.percent(line.percent));
-        // The jump under the cursor points to its target.
-        let aimed = self.lines.get(self.cursor).and_then(|line| line.target);
-        let arrow = match (line.address, line.target) {
-            (Some(address), _) if aimed == Some(address) => '▶',
-            (Some(address), Some(target)) if target <= address => '↑',
-            (Some(_), Some(_)) => '↓',
-            _ => ' ',
-        };
+        let mut x = area.x + 7;
+        buffer.set_stringn(x, area.y, "│", width.saturating_sub(7), Style::new());
+        for cell in arrows {
+            x += 1;
+            let room = usize::from(area.right().saturating_sub(x));
+            buffer.set_stringn(x, area.y, cell.symbol.encode_utf8(&mut [0; 4]), room, theme.jump(cell.selected));
+        }
         let style = if line.address.is_some() { Style::new() } else { theme.dim() };
-        let text = format!("│{arrow}{}", line.text);
-        buffer.set_stringn(area.x + 7, area.y, text, width.saturating_sub(7), style);
+        let text = format!(" {}", line.text);
+        buffer.set_stringn(x + 1, area.y, text, usize::from(area.right().saturating_sub(x + 1)), style);
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod annotate;
 mod app;
+mod arrows;
 mod data;
 mod flame;
 mod help;

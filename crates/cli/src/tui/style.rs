@@ -35,6 +35,15 @@ impl Theme {
         Style::new().add_modifier(Modifier::DIM)
     }
 
+    /// A jump's line; `selected`: it begins or ends under the cursor.
+    pub fn jump(self, selected: bool) -> Style {
+        match (self.colour, selected) {
+            (true, true) => Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD),
+            (false, true) => Style::new().add_modifier(Modifier::BOLD),
+            (_, false) => self.dim(),
+        }
+    }
+
     /// What a search found.
     pub fn hit(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);

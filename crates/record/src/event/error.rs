@@ -159,8 +159,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// At most `LIMIT` of `known` that are near to `typed`, best first.
-pub(super) fn nearest<S: AsRef<str>>(typed: &str, known: impl IntoIterator<Item = S>) -> Vec<String> {
+/// At most four of `known` that are near to `typed`, best first: whatever was misspelt, swapped letters are one fault.
+#[must_use]
+pub fn nearest<S: AsRef<str>>(typed: &str, known: impl IntoIterator<Item = S>) -> Vec<String> {
     const LIMIT: usize = 4;
     let typed = &typed[..floor_char(typed, 64)];
     let mut scored: Vec<(usize, String)> = known

@@ -24,7 +24,7 @@ use perfdata::{Attr, abi};
 
 pub use branch::parse_branch_filter;
 pub use cache::cache_events;
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, nearest};
 pub use name::{HARDWARE, NamedEvent, SOFTWARE, TOOL, Tool};
 pub use parse::parse;
 pub use source::{EventSource, SystemSource, tracefs};

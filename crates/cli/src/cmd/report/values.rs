@@ -2,6 +2,7 @@
 
 use crate::text::callgraph::Value;
 use anyhow::{Context, bail};
+use record::event::nearest;
 use profile::view::report::{Field, GraphKey, GraphMode, GraphOpts, GraphOrder, SortKey};
 
 /// What `-g` says.
@@ -75,7 +76,7 @@ pub fn parse_fields(flag: &str, text: &str, is_trace_field: &dyn Fn(&str) -> boo
         match Field::parse(name) {
             Some(field) => fields.push(field),
             None if is_trace_field(name) => fields.push(Field::Key(SortKey::TraceField(name.to_owned()))),
-            None => match nearest(name, Field::names()) {
+            None => match nearest(name, Field::names()).first() {
                 Some(near) => bail!("{flag}: unknown key '{name}', did you mean '{near}'?"),
                 None => bail!("{flag}: unknown key '{name}' (known: {})", Field::names().collect::<Vec<_>>().join(" ")),
             },
@@ -97,28 +98,6 @@ pub fn parse_keys(flag: &str, text: &str) -> anyhow::Result<Vec<SortKey>> {
         _ => None,
     });
     Ok(keys.collect())
-}
-
-/// The name with the fewest edits from `word`, if there are at most a third of its letters.
-pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let edits = names.map(|name| (edit_distance(word, name), name)).min()?;
-    (edits.0 <= (word.len() / 3).max(1)).then_some(edits.1)
-}
-
-/// Letters to insert, delete or replace to get from `a` to `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// `0-3,5` as numbers.
