@@ -21,6 +21,7 @@ pub mod io;
 pub mod load;
 pub mod name_args;
 pub mod out;
+pub mod perf_commands;
 pub mod perf_only;
 pub mod probe;
 pub mod recording;
@@ -57,7 +58,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let [_, only] = args.as_slice()
-        && (only == "--version" || only == "-V")
+        && (only == "--version" || only == "-V" || only == "version")
     {
         return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
@@ -73,6 +74,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Prints help to stdout with status 0, anything else to stderr with status 2 (perf's is 129; 2 is everyone else's).
 fn usage_error(error: &clap::Error) -> ExitCode {
+    if let Some(text) = perf_commands::instead(error) {
+        out::complain(&text);
+        return ExitCode::from(2);
+    }
     match error.print() {
         Err(io) if io.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),

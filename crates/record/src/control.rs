@@ -11,6 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
+use crate::sys::Poller;
+
 /// Where commands come from and answers go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlPaths {
@@ -99,6 +101,17 @@ impl Control {
         };
         let answers = paths.answers.as_ref().map(open).transpose()?;
         Ok(Self { commands: open(&paths.commands)?, answers, partial: Vec::new() })
+    }
+
+    /// Has `poller` tell by `token` when a command comes. What cannot be waited for (/dev/null, a plain file) has said all.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn watch(&self, poller: &Poller, token: u64) -> io::Result<()> {
+        match poller.add(self.as_fd(), token) {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => Ok(()),
+            result => result,
+        }
     }
 
     /// The commands that have come since the last call, in order. Does not wait.

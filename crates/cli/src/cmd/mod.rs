@@ -38,6 +38,7 @@ commands! {
     Diff: diff,
     Doctor: doctor,
     Dump: dump,
+    Evlist: evlist,
     Export: export,
     Flame: flame,
     Io: io,

@@ -101,12 +101,12 @@ impl Total {
             writeln!(out, " {seconds:17.9} seconds time elapsed")?;
             if opts.target.whom == Whom::Command {
                 let (user, system) = (self.user.mean() / 1e9, self.system.mean() / 1e9);
-                writeln!(out, "\n {user:17.9} seconds user\n {system:17.9} seconds sys")?;
+                writeln!(out, "\n {user:17.9} seconds user\n {system:17.9} seconds sys\n")?;
             }
         } else {
             self.print_spread(seconds, out)?;
         }
-        Ok(writeln!(out, "\n")?)
+        Ok(writeln!(out)?)
     }
 
     /// The mean time, no more digits than its deviation deserves, and its 95 % interval.

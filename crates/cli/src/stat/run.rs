@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
         let poller = Poller::new()?;
         poller.add(self.signals.as_fd(), 0)?;
         if let Some(control) = &self.control {
-            poller.add(control.as_fd(), CONTROL).context("--control")?;
+            control.watch(&poller, CONTROL).context("--control")?;
         }
         let mut interrupted = None;
         loop {
@@ -274,10 +274,11 @@ impl<'a> Run<'a> {
         Ok(!self.tids.is_empty() && !self.tids.iter().any(alive))
     }
 
+    /// Ends the command because enough was counted: that it did not end by itself is no failure.
     fn end_child(&mut self) -> anyhow::Result<()> {
         if let Some(child) = &mut self.child {
             let _ = signal::send(child.pid(), SIGTERM);
-            self.exit = Some(child.wait()?);
+            self.exit = Some(child.wait()?).filter(|exit| *exit != ExitKind::Signal(SIGTERM));
         }
         Ok(())
     }

@@ -174,7 +174,7 @@ impl<'o> Recording<'o> {
         let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
         poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
         if let Some(control) = &control {
-            poller.add(control.as_fd(), CONTROL).map_err(Error::system("--control: epoll_ctl"))?;
+            control.watch(&poller, CONTROL).map_err(Error::system("--control: epoll_ctl"))?;
         }
         let watched = vec![None; setup.opened.rings.len()];
         let takes_new = opts.target.cpus.is_none();

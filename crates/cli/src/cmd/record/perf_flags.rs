@@ -30,6 +30,9 @@ pub struct PerfFlags {
     /// Each file begins with the processes of its time anyway
     #[arg(long, hide = true)]
     tail_synthesize: bool,
+    /// What BPF programs do is written with the kernel's symbols, or not at all
+    #[arg(long, hide = true)]
+    no_bpf_event: bool,
     /// Refused
     #[arg(long, hide = true, value_name = "EVENT")]
     switch_output_event: Option<String>,

@@ -2,7 +2,7 @@
 //
 // Source: linux v6.1 tools/perf/util/header.c and perf_event_attr_fprintf.c print this form.
 
-mod attr;
+pub mod attr;
 pub mod date;
 
 use crate::out::harmless;
