@@ -62,7 +62,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
-    let args = cmd::record::spelled_out(args);
+    let args = cmd::stat::spelled_out(cmd::record::spelled_out(args));
     match flags::Flags::try_parse_from(&args) {
         Ok(flags) => {
             term::set_colour(flags.color);

@@ -2,6 +2,7 @@
 
 mod events;
 mod perf_flags;
+mod recording;
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -25,7 +26,8 @@ use crate::stat::compare::{run_pairs, split_command};
 use crate::stat::frame::Aggregation;
 use crate::stat::print::{Form, Style};
 use crate::stat::run::{Outcome, RunOpts, run_once, signals};
-use crate::stat::outcome::{Total, joined};
+pub use recording::spelled_out;
+use crate::stat::outcome::{Total, Whose, joined};
 
 /// Count events over a run of a command, or of what runs already
 #[derive(clap::Args)]
@@ -39,6 +41,8 @@ Examples:
   tally stat -a --per-core -x, sleep 1        CSV, core by core
   tally stat --vs './app --new' -- ./app      which is faster, and how sure is that?
   tally stat -D -1 --control fifo:ctl ./app   count only from `echo enable >ctl` on
+  tally stat record -o run.data ./app         keep the counts in a file, as perf stat record does
+  tally stat report -i run.data --per-core    show the counts of such a file, also perf's
 
 Counters that had to share the PMU are scaled up and show in parentheses how much of the time they counted.")]
 pub struct Args {
@@ -134,6 +138,9 @@ pub struct Args {
     /// Don't mark the sums of --summary as such in CSV
     #[arg(long)]
     no_csv_summary: bool,
+    /// `stat record` and `stat report`.
+    #[command(flatten)]
+    file: recording::FileArgs,
     /// What perf has and we don't.
     #[command(flatten)]
     perf: perf_flags::PerfFlags,
@@ -196,6 +203,9 @@ pub struct Args {
 /// What cannot be opened, run or written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.perf.check(&args.command)?;
+    if args.file.report {
+        return args.report();
+    }
     let lacks = |event: &str| !Path::new("/sys/bus/event_source/devices/cpu/events").join(event).exists();
     if args.topdown && lacks("topdown-retiring") {
         bail!("--topdown: this CPU (or the kernel for it) has no top-down events: it takes Intel's Ice Lake or newer");
@@ -283,10 +293,10 @@ impl Args {
 
     fn open_output(&self) -> anyhow::Result<Box<dyn Write>> {
         let path = match (&self.output, self.log_fd) {
-            (Some(path), _) => path.clone(),
+            (Some(path), _) if !self.file.record => path.clone(),
             (None, Some(fd)) => PathBuf::from(format!("/proc/self/fd/{fd}")),
-            (None, None) if self.quiet => return Ok(Box::new(io::sink())),
-            (None, None) => return Ok(Box::new(BufWriter::new(io::stderr()))),
+            _ if self.quiet => return Ok(Box::new(io::sink())),
+            _ => return Ok(Box::new(BufWriter::new(io::stderr()))),
         };
         let mut how = OpenOptions::new();
         how.write(true).create(true);
@@ -302,12 +312,15 @@ impl Args {
     fn count(&self, opts: &RunOpts, signals: &SignalReader) -> anyhow::Result<ExitCode> {
         let mut out = self.open_output()?;
         let mut total = self.new_total();
+        let whose = Whose::of(opts);
+        let mut to_file = self.to_file(opts)?;
         let mut printed_header = false;
         let mut runs = 0;
         loop {
             shell(self.sync.then_some("sync"))?;
             shell(self.pre.as_deref())?;
             let outcome = run_once(opts, signals, &mut |interval: &Outcome| {
+                to_file.push(interval, false)?;
                 if self.interval_clear {
                     write!(out, "\x1b[H\x1b[2J")?;
                 }
@@ -318,17 +331,20 @@ impl Args {
             })?;
             shell(self.post.as_deref())?;
             let interrupted = outcome.interrupted.is_some();
+            if opts.interval.is_none() {
+                to_file.push(&outcome, true)?;
+            }
             total.push(outcome);
             runs += 1;
             let prints = opts.interval.is_none() || self.summary;
             if self.repeat == 0 && prints {
                 // Endless runs have no mean: each is shown by itself.
-                total.print(opts, &mut out)?;
+                total.print(&whose, &mut out)?;
                 out.flush()?;
             }
             if interrupted || runs == self.repeat {
                 if self.repeat > 0 && prints {
-                    total.print(opts, &mut out)?;
+                    total.print(&whose, &mut out)?;
                 }
                 break;
             }
@@ -337,6 +353,7 @@ impl Args {
             }
         }
         out.flush()?;
+        to_file.finish()?;
         Ok(total.exit_code())
     }
 

@@ -1,6 +1,6 @@
 //! What there is to print: events × places of one run, several runs, or one interval.
 
-use perfdata::{AttrFlags, abi};
+use perfdata::{Attr, AttrFlags, abi};
 use record::event::{EventSpec, Tool};
 
 use super::series::Series;
@@ -40,32 +40,34 @@ pub enum Role {
 impl EventInfo {
     /// What the printers need of `spec`.
     pub fn of(spec: &EventSpec) -> Self {
-        let attr = &spec.attr;
+        let plain = Self::of_attr(spec.name.clone(), &spec.attr);
+        let tool = spec.tool.map(|_| (Role::Tool, "ns", 1.0));
+        let (role, unit, scale) = tool.unwrap_or((plain.role, &plain.unit, plain.scale));
+        Self {
+            unit: spec.unit.clone().unwrap_or_else(|| unit.to_owned()),
+            scale: spec.scale.unwrap_or(scale),
+            role,
+            cgroup: spec.cgroup.clone(),
+            name: plain.name,
+            modes: plain.modes,
+        }
+    }
+
+    /// What the printers need of an event of the kernel's of which no more is known.
+    pub fn of_attr(name: String, attr: &Attr) -> Self {
         let modes = AttrFlags::EXCLUDE_USER
             | AttrFlags::EXCLUDE_KERNEL
             | AttrFlags::EXCLUDE_HV
             | AttrFlags::EXCLUDE_HOST
             | AttrFlags::EXCLUDE_IDLE;
-        let role = match (spec.tool, attr.type_) {
-            (Some(_), _) => Role::Tool,
-            (None, abi::PERF_TYPE_SOFTWARE) if attr.config <= abi::PERF_COUNT_SW_TASK_CLOCK => Role::Clock,
-            (None, abi::PERF_TYPE_HARDWARE) => Role::Hardware(attr.config & 0xffff_ffff),
-            (None, abi::PERF_TYPE_HW_CACHE) => Role::Cache(attr.config & 0xff_ffff),
-            (None, _) => Role::Other,
+        let role = match attr.type_ {
+            abi::PERF_TYPE_SOFTWARE if attr.config <= abi::PERF_COUNT_SW_TASK_CLOCK => Role::Clock,
+            abi::PERF_TYPE_HARDWARE => Role::Hardware(attr.config & 0xffff_ffff),
+            abi::PERF_TYPE_HW_CACHE => Role::Cache(attr.config & 0xff_ffff),
+            _ => Role::Other,
         };
-        let (unit, scale) = match role {
-            Role::Clock => ("msec", 1e-6),
-            Role::Tool => ("ns", 1.0),
-            _ => ("", 1.0),
-        };
-        Self {
-            name: spec.name.clone(),
-            unit: spec.unit.clone().unwrap_or_else(|| unit.to_owned()),
-            scale: spec.scale.unwrap_or(scale),
-            role,
-            cgroup: spec.cgroup.clone(),
-            modes: attr.flags.0 & modes.0,
-        }
+        let (unit, scale) = if role == Role::Clock { ("msec", 1e-6) } else { ("", 1.0) };
+        Self { name, unit: unit.to_owned(), scale, role, cgroup: None, modes: attr.flags.0 & modes.0 }
     }
 }
 

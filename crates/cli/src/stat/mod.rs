@@ -8,6 +8,8 @@ pub mod metric;
 pub mod metric_only;
 pub mod outcome;
 pub mod print;
+pub mod recorded;
+pub mod reread;
 pub mod run;
 pub mod series;
 #[cfg(test)]

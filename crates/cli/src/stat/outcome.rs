@@ -74,7 +74,7 @@ impl Total {
     ///
     /// # Errors
     /// What `out` says.
-    pub fn print(&self, opts: &RunOpts, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub fn print(&self, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
         let Some(last) = &self.last else { return Ok(()) };
         let frame = Frame {
             events: &last.infos,
@@ -87,19 +87,19 @@ impl Total {
             return Ok(self.style.print(&frame, out)?);
         }
         let runs = if self.repeated { format!(" ({} runs)", self.walls.len()) } else { String::new() };
-        writeln!(out, "\n Performance counter stats for {}{runs}:\n", subject(opts))?;
+        writeln!(out, "\n Performance counter stats for {}{runs}:\n", whose.text)?;
         self.style.print(&frame, out)?;
-        self.print_footer(opts, out)
+        self.print_footer(last, whose, out)
     }
 
-    fn print_footer(&self, opts: &RunOpts, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print_footer(&self, last: &Outcome, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
         let seconds = self.wall.mean() / 1e9;
-        if !opts.events.is_empty() {
+        if !last.infos.is_empty() {
             writeln!(out)?;
         }
         if self.walls.len() < 2 {
             writeln!(out, " {seconds:17.9} seconds time elapsed")?;
-            if opts.target.whom == Whom::Command {
+            if whose.has_cpu_time {
                 let (user, system) = (self.user.mean() / 1e9, self.system.mean() / 1e9);
                 writeln!(out, "\n {user:17.9} seconds user\n {system:17.9} seconds sys\n")?;
             }
@@ -150,7 +150,26 @@ impl Total {
     }
 }
 
-/// Whom the numbers are of, as perf's heading says it.
+/// Whom the numbers are of.
+pub struct Whose {
+    /// As perf's heading says it.
+    text: String,
+    /// The CPU time of a command is known.
+    has_cpu_time: bool,
+}
+
+impl Whose {
+    /// Of a run.
+    pub fn of(opts: &RunOpts) -> Self {
+        Self { text: subject(opts), has_cpu_time: opts.target.whom == Whom::Command }
+    }
+
+    /// Of a recording by this command line.
+    pub fn recorded(command_line: &[String]) -> Self {
+        Self { text: format!("'{}'", out::harmless(&command_line.join(" "))), has_cpu_time: false }
+    }
+}
+
 fn subject(opts: &RunOpts) -> String {
     let list = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let text = match &opts.target.whom {

@@ -55,6 +55,8 @@ pub struct Outcome {
     pub readings: Vec<EventReadings>,
     /// How places group.
     pub grouping: Grouping,
+    /// Where the counters of each event are.
+    pub places: Vec<Place>,
     /// The events as counted.
     pub infos: Vec<EventInfo>,
     /// Length in ns.
@@ -96,6 +98,7 @@ struct Run<'a> {
     child: Option<Child>,
     tids: Vec<u32>,
     counters: Counters,
+    places: Vec<Place>,
     grouping: Grouping,
     infos: Vec<EventInfo>,
     start_ns: u64,
@@ -138,6 +141,7 @@ impl<'a> Run<'a> {
             starts_at: None,
             tids,
             counters,
+            places,
             infos,
             start_ns: 0,
             last: Vec::new(),
@@ -324,6 +328,7 @@ impl<'a> Run<'a> {
         Outcome {
             readings: readings.collect(),
             grouping: self.grouping.clone(),
+            places: self.places.clone(),
             infos: self.infos.clone(),
             wall_ns,
             at_ns,

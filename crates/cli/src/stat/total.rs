@@ -34,15 +34,21 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// Finds where each place belongs.
+    /// Finds where each place of this machine belongs.
     pub fn new(by: Aggregation, places: &[Place]) -> Self {
+        let comm = |tid: u32| fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+        Self::recorded(by, places, (&CpuPlace::of, &comm))
+    }
+
+    /// Finds where each place belongs on a machine whose CPUs lie, and whose threads are named, as these tell.
+    pub fn recorded(by: Aggregation, places: &[Place], of: Machine<'_>) -> Self {
         let mut spread: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate().filter(|(_, p)| p.cpu.is_some()) {
             if let Some(tid) = place.tid {
                 spread.entry(tid).or_default().push(index);
             }
         }
-        let keys = places.iter().map(|p| key_of(by, *p)).collect();
+        let keys = places.iter().map(|p| key_of(by, *p, of)).collect();
         Self { by, keys, spread: spread.into_values().collect(), only_counted: false, unscaled: false }
     }
 
@@ -74,6 +80,11 @@ impl Grouping {
             }
         }
         shared
+    }
+
+    /// The group of each place.
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
     }
 
     /// How it groups.
@@ -138,9 +149,12 @@ fn scaled(reading: &Reading) -> f64 {
     (reading.value as f64 * reading.enabled_ns as f64 / reading.running_ns as f64).round()
 }
 
-fn key_of(by: Aggregation, place: Place) -> Key {
+/// Where a CPU lies, and what a thread is called.
+type Machine<'m> = (&'m dyn Fn(u32) -> CpuPlace, &'m dyn Fn(u32) -> String);
+
+fn key_of(by: Aggregation, place: Place, (cpu_place, comm): Machine<'_>) -> Key {
     let cpu = place.cpu.unwrap_or(0);
-    let at = || CpuPlace::of(cpu);
+    let at = || cpu_place(cpu);
     match by {
         Aggregation::Global => Key::Global,
         Aggregation::Cpu => Key::Cpu(cpu),
@@ -150,8 +164,7 @@ fn key_of(by: Aggregation, place: Place) -> Key {
         Aggregation::Node => Key::Node(at().node),
         Aggregation::Thread => {
             let tid = place.tid.unwrap_or(0);
-            let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
-            Key::Thread(tid, comm.trim_end().to_owned())
+            Key::Thread(tid, comm(tid).trim_end().to_owned())
         }
     }
 }

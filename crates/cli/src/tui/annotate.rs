@@ -68,7 +68,9 @@ impl Annotate {
         let event = data.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
         let total = listing.totals.get(event).map_or(0, |sums| sums.period).max(1);
         let addresses: Vec<u64> = listing.lines.iter().filter_map(address_of).collect();
-        let lines = listing.lines.iter().map(|line| line_of(line, event, total, &addresses)).collect();
+        let width = addresses.iter().map(|address| format!("{address:x}").len()).max().unwrap_or(0);
+        let of = Of { event, total, addresses: &addresses, width };
+        let lines = listing.lines.iter().map(|line| of.line(line)).collect();
         let mut this = Self {
             name,
             lines,
@@ -150,6 +152,7 @@ impl Annotate {
         let visible = self.visible();
         self.place_arrows(&visible, lanes_for(area.width));
         let at = visible.partition_point(|&i| i < self.cursor);
+        self.top = self.top.min(visible.len().saturating_sub(self.height));
         if at < self.top || at >= self.top + self.height {
             self.top = at.saturating_sub(self.height / 2);
         }
@@ -198,21 +201,37 @@ fn address_of(line: &Listed) -> Option<u64> {
     }
 }
 
-fn line_of(line: &Listed, event: usize, total: u64, addresses: &[u64]) -> Line {
-    let source =
-        |text: String| Line { percent: 0.0, text: harmless(&text).into_owned(), address: None, target: None };
-    match line {
-        Listed::Function(name) => source(format!("{name}:")),
-        Listed::Place { file, line } => source(format!("{file}:{line}")),
-        Listed::Source { line, text } => source(format!("{line:>5} {}", text.replace('\t', "    "))),
-        Listed::Code(code) => {
-            let period = code.sums.get(event).map_or(0, |sums| sums.period);
-            let jump = code.branch.filter(|branch| !branch.is_call).map(|branch| branch.target.0);
-            Line {
-                percent: period as f64 * 100.0 / total as f64,
-                text: format!("{:>8x}:  {}", code.svma.0, harmless(&code.text)),
-                address: Some(code.svma.0),
-                target: jump.filter(|target| addresses.contains(target)),
+/// What a line's text and numbers depend on.
+struct Of<'a> {
+    event: usize,
+    /// Period of the function.
+    total: u64,
+    addresses: &'a [u64],
+    /// Digits of the longest address.
+    width: usize,
+}
+
+impl Of<'_> {
+    fn line(&self, line: &Listed) -> Line {
+        let source = |text: String| Line {
+            percent: 0.0,
+            text: harmless(&text).into_owned(),
+            address: None,
+            target: None,
+        };
+        match line {
+            Listed::Function(name) => source(format!("{name}:")),
+            Listed::Place { file, line } => source(format!("{file}:{line}")),
+            Listed::Source { line, text } => source(format!("{line:>5} {}", text.replace('\t', "    "))),
+            Listed::Code(code) => {
+                let period = code.sums.get(self.event).map_or(0, |sums| sums.period);
+                let jump = code.branch.filter(|branch| !branch.is_call).map(|branch| branch.target.0);
+                Line {
+                    percent: period as f64 * 100.0 / self.total as f64,
+                    text: format!("{:>width$x}:  {}", code.svma.0, harmless(&code.text), width = self.width),
+                    address: Some(code.svma.0),
+                    target: jump.filter(|target| self.addresses.contains(target)),
+                }
             }
         }
     }

@@ -45,6 +45,9 @@ pub struct App {
     quit: bool,
 }
 
+/// Lines a message may take.
+const MESSAGE_LINES: usize = 3;
+
 /// Smaller than this there is nothing to be read.
 const LEAST: (u16, u16) = (30, 6);
 
@@ -365,8 +368,16 @@ impl App {
         let room = width.saturating_sub(view.chars().count() + 1);
         let head = format!("{:<room$} {view}", cut(&head, room));
         buffer.set_stringn(area.x, area.y, head, width, self.theme.bar());
-        let foot = format!("{:<width$}", cut(&self.foot(), width));
-        buffer.set_stringn(area.x, area.bottom() - 1, foot, width, self.theme.bar());
+        let foot = self.foot();
+        let letters: Vec<char> = foot.chars().collect();
+        // Only a message is worth more than one line.
+        let lines = if self.message.is_some() { letters.len().div_ceil(width).clamp(1, MESSAGE_LINES) } else { 1 };
+        for line in 0..lines {
+            let rest: String = letters.iter().skip(line * width).collect();
+            let y = area.bottom() - (lines - line) as u16;
+            let text = if line + 1 == lines { cut(&rest, width) } else { rest };
+            buffer.set_stringn(area.x, y, format!("{text:<width$}"), width, self.theme.bar());
+        }
     }
 
     fn foot(&self) -> String {

@@ -13,6 +13,8 @@ pub struct Arrows {
     lines: Vec<Arrow>,
     /// Lines beside each other, at most.
     lanes: usize,
+    /// Some line found no room: a column is kept for the one under the cursor.
+    has_spare: bool,
 }
 
 /// All jumps to one target.
@@ -71,12 +73,13 @@ impl Arrows {
             (last - first, first)
         });
         let lanes = assign_lanes(&mut lines, most_lanes);
-        Self { lines, lanes }
+        let has_spare = lines.iter().any(|line| line.lane.is_none());
+        Self { lines, lanes, has_spare }
     }
 
     /// Columns of the picture: the lines, and one for the arrow's head.
     pub fn width(&self) -> usize {
-        if self.lines.is_empty() { 0 } else { self.lanes + 2 }
+        if self.lines.is_empty() { 0 } else { self.lanes + usize::from(self.has_spare) + 1 }
     }
 
     /// The cells of `row` from left to right while the cursor is in row `cursor`.
@@ -119,10 +122,10 @@ impl Arrows {
         cells
     }
 
-    /// The column of a line's vertical part. The outermost is kept free for the jump under the cursor that found no room.
+    /// The column of a line's vertical part; without room only the cursor's line has one.
     fn column(&self, line: &Arrow, cursor: usize) -> Option<usize> {
         match line.lane {
-            Some(lane) => Some(self.lanes - lane),
+            Some(lane) => Some(self.width() - 2 - lane),
             None => line.touches(cursor).then_some(0),
         }
     }
@@ -183,19 +186,19 @@ mod tests {
     #[test]
     fn a_loop_in_a_loop_lies_within_it() {
         let lines = picture(&[(5, 0), (4, 1)], 6, 9, 4);
-        assert_eq!(lines, [" ╭─▶", " │╭▶", " ││ ", " ││ ", " │╰─", " ╰──"]);
+        assert_eq!(lines, ["╭─▶", "│╭▶", "││ ", "││ ", "│╰─", "╰──"]);
     }
 
     #[test]
     fn jumps_to_one_target_share_a_line() {
-        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 9, 4), [" ╭─", " ├─", " │ ", " ╰▶"]);
+        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 9, 4), ["╭─", "├─", "│ ", "╰▶"]);
     }
 
     #[test]
     fn the_cursors_jump_is_heavy_up_to_its_target_only() {
-        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 1, 4), [" ╭─", " ┏━", " ┃ ", " ┗▶"]);
-        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 3, 4), [" ┏━", " ┣━", " ┃ ", " ┗▶"]);
-        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 0, 4), [" ┏━", " ┠─", " ┃ ", " ┗▶"]);
+        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 1, 4), ["╭─", "┏━", "┃ ", "┗▶"]);
+        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 3, 4), ["┏━", "┣━", "┃ ", "┗▶"]);
+        assert_eq!(picture(&[(0, 3), (1, 3)], 4, 0, 4), ["┏━", "┠─", "┃ ", "┗▶"]);
     }
 
     #[test]
@@ -207,6 +210,6 @@ mod tests {
 
     #[test]
     fn lines_that_cross_are_drawn_as_crossing() {
-        assert_eq!(picture(&[(0, 2), (1, 3)], 4, 9, 4), ["  ╭─", " ╭┼─", " │╰▶", " ╰─▶"]);
+        assert_eq!(picture(&[(0, 2), (1, 3)], 4, 9, 4), [" ╭─", "╭┼─", "│╰▶", "╰─▶"]);
     }
 }

@@ -222,7 +222,10 @@ impl Data {
 
     /// The headline: samples and event.
     pub fn title(&self) -> String {
-        let Some(section) = self.section() else { return "no samples".to_owned() };
+        let Some(section) = self.section() else {
+            let yet = if self.profile().events.is_empty() { " yet" } else { "" };
+            return format!("no samples{yet}");
+        };
         let samples = section.totals.iter().map(|total| total.count).sum();
         let (_, name) = crate::text::report::section_name(self.profile(), section);
         let mut title = format!("{} samples of {}", crate::text::number::grouped(samples), harmless(&name));

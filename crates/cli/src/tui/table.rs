@@ -26,6 +26,8 @@ pub struct Table {
 
 /// Widest column of a key but the last.
 const KEY_WIDTH: usize = 20;
+/// Where keys would have less than this each, the first ones are left out: the last, the function, matters most.
+const LEAST_KEY_WIDTH: usize = 18;
 
 impl Table {
     /// Makes the lines anew, after the data or the search changed. The cursor stays in its place.
@@ -217,7 +219,11 @@ impl Table {
             }
         }
         if self.lines.is_empty() {
-            let text = if self.find.is_empty() { "no rows" } else { "nothing found (/ changes the search)" };
+            let text = match (self.find.is_empty(), data.profile().events.is_empty()) {
+                (true, true) => "the first samples are on their way",
+                (true, false) => "no rows",
+                (false, _) => "nothing found (/ changes the search)",
+            };
             buffer.set_stringn(area.x, area.y + 2, text, width, theme.dim());
         }
     }
@@ -283,8 +289,10 @@ impl Columns {
     fn new(data: &Data, width: usize) -> Self {
         let numbers = if data.has_children() { 20 } else { 11 };
         let mut keys: Vec<(SortKey, usize)> = data.keys().into_iter().map(|key| (key, 0)).collect();
-        let count = keys.len();
         let mut left = width.saturating_sub(numbers);
+        let room = (left / LEAST_KEY_WIDTH).max(1);
+        keys.drain(..keys.len().saturating_sub(room));
+        let count = keys.len();
         for (i, (key, room)) in keys.iter_mut().enumerate() {
             let most = if i + 1 == count { left.saturating_sub(1) } else { KEY_WIDTH.min(left / 2) };
             // A look at the first rows is enough: the others are rarely seen.

@@ -74,10 +74,9 @@ impl PerfFlags {
             anyhow::bail!("{flag} is not for tally: {instead}");
         }
         match command.first().map(OsString::as_os_str).and_then(OsStr::to_str) {
-            Some(word @ ("record" | "report")) => anyhow::bail!(
-                "stat {word} is not for tally: -j -o FILE keeps counts for programs, -x, -o FILE for tables \
-                 (a program of that name is run by ./{word})"
-            ),
+            Some(word @ ("record" | "report")) => {
+                anyhow::bail!("{word} stands directly behind stat: tally stat {word} … (a program of that name is run by ./{word})")
+            }
             _ => Ok(()),
         }
     }

@@ -1,0 +1,113 @@
+//! `tally stat record` and `tally stat report`: counts in a perf.data file.
+
+use super::Args;
+use crate::load;
+use crate::stat::frame::Aggregation;
+use crate::stat::outcome::{Total, Whose};
+use crate::stat::recorded::Recorder;
+use crate::stat::reread::reread;
+use crate::stat::run::{Outcome, RunOpts};
+use anyhow::{bail, ensure};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What [`spelled_out`] makes of the two words.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct FileArgs {
+    /// Write the counts to the file of -o, too
+    #[arg(long = "record-counts", hide = true)]
+    pub record: bool,
+    /// Show the counts of a file
+    #[arg(long = "report-counts", hide = true)]
+    pub report: bool,
+    /// The file to show
+    #[arg(long = "input", value_name = "FILE", hide = true, requires = "report")]
+    input: Option<PathBuf>,
+}
+
+/// `stat record …` and `stat report -i FILE` as flags, for a word among flags would be a command to count.
+pub fn spelled_out(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_none_or(|command| command != "stat") {
+        return args;
+    }
+    match args.get(2).and_then(|word| word.to_str()) {
+        Some("record") => args[2] = "--record-counts".into(),
+        Some("report") => {
+            args[2] = "--report-counts".into();
+            // Of a command to be counted -i means something else.
+            args.iter_mut().skip(3).filter(|arg| *arg == "-i").for_each(|arg| *arg = "--input".into());
+        }
+        _ => {}
+    }
+    args
+}
+
+/// A file that begins with the first counts; or none.
+pub struct ToFile<'a> {
+    opts: &'a RunOpts,
+    path: Option<PathBuf>,
+    recorder: Option<Recorder>,
+}
+
+impl ToFile<'_> {
+    /// As [`Recorder::push`].
+    pub fn push(&mut self, outcome: &Outcome, is_end: bool) -> anyhow::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let recorder = match &mut self.recorder {
+            Some(recorder) => recorder,
+            none => none.insert(Recorder::create(path, self.opts, outcome)?),
+        };
+        recorder.push(outcome, is_end)
+    }
+
+    /// As [`Recorder::finish`].
+    pub fn finish(self) -> anyhow::Result<()> {
+        self.recorder.map_or(Ok(()), Recorder::finish)
+    }
+}
+
+impl Args {
+    /// Where counts go besides the screen.
+    pub(super) fn to_file<'a>(&self, opts: &'a RunOpts) -> anyhow::Result<ToFile<'a>> {
+        if !self.file.record {
+            return Ok(ToFile { opts, path: None, recorder: None });
+        }
+        ensure!(self.repeat == 1, "stat record keeps one run: leave out -r");
+        ensure!(self.vs.is_none(), "stat record keeps one run: leave out --vs");
+        let path = self.output.clone().unwrap_or_else(|| PathBuf::from("perf.data"));
+        ensure!(path.as_os_str() != "-", "stat record writes a file: name one by -o FILE");
+        Ok(ToFile { opts, path: Some(path), recorder: None })
+    }
+
+    /// `stat report`.
+    pub(super) fn report(&self) -> anyhow::Result<ExitCode> {
+        let path = self.file.input.clone().unwrap_or_else(|| PathBuf::from("perf.data"));
+        let map = load::open(&path)?;
+        let file = load::parse(&path, &map)?;
+        if !file.features().is_stat {
+            bail!("{}: no counts in it; they are kept by tally stat record (samples are shown by tally report)", path.display());
+        }
+        let by = self.aggregation();
+        let counts = reread(&file, (by != Aggregation::Global).then_some(by));
+        let mut total = Total::new(self.style(), false, false);
+        let mut out = self.open_output()?;
+        if let Some(first) = counts.outcomes.first().filter(|_| counts.has_intervals) {
+            total.style.interval_header(first.grouping.by(), &mut out)?;
+        }
+        for outcome in counts.outcomes {
+            if counts.has_intervals {
+                total.print_interval(&outcome, &mut out)?;
+            } else {
+                total = self.new_total();
+                total.push(outcome);
+            }
+        }
+        if !counts.has_intervals {
+            let command = file.features().cmdline.clone().unwrap_or_default();
+            total.print(&Whose::recorded(&command), &mut out)?;
+        }
+        out.flush()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
