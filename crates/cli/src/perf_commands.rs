@@ -5,22 +5,43 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 /// perf's command, and what does its work here.
 const INSTEAD: &[(&str, &str)] = &[
     ("archive", "tally record keeps the files it saw in ~/.debug by build-id: tar that folder"),
-    ("bench", "it measures the kernel, not programs; `tally stat --vs 'COMMAND B' -- COMMAND A` compares two programs"),
+    (
+        "bench",
+        "it measures the kernel, not programs; `tally stat --vs 'COMMAND B' -- COMMAND A` compares two programs",
+    ),
     ("buildid-cache", "tally record puts the files it saw into ~/.debug by itself, where perf looks as well"),
-    ("c2c", "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)"),
+    (
+        "c2c",
+        "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)",
+    ),
     ("config", "there is no file of settings: flags say all"),
-    ("data", "tally script --json prints samples as JSON, tally export writes traced calls for ui.perfetto.dev"),
+    (
+        "data",
+        "tally script --json prints samples as JSON, tally export writes traced calls for ui.perfetto.dev",
+    ),
     ("ftrace", "tally calls record traces the calls of programs; the kernel's: trace-cmd"),
     ("inject", "files need no rewriting: build-ids, JIT code and processor traces are found while reading"),
     ("iostat", "tally io shows requests to disks: how long they wait, and who causes them"),
     ("kmem", "tally record -g -e 'kmem:*' -a, then tally report --sort call_site,sym or tally script"),
     ("kvm", "guests are not looked into; tally record -e 'kvm:*' -a samples the host's side"),
     ("kwork", "tally record -e 'irq:*,workqueue:*' -a, then tally script"),
-    ("lock", "tally record --off-cpu, then tally locks shows futexes and kernel locks with who waits and who lets go"),
-    ("mem", "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)"),
-    ("sched", "tally record --off-cpu, then tally report --wall (who waits, why, who wakes) or tally timeline"),
+    (
+        "lock",
+        "tally record --off-cpu, then tally locks shows futexes and kernel locks with who waits and who lets go",
+    ),
+    (
+        "mem",
+        "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)",
+    ),
+    (
+        "sched",
+        "tally record --off-cpu, then tally report --wall (who waits, why, who wakes) or tally timeline",
+    ),
     ("timechart", "tally record --off-cpu, then tally timeline"),
-    ("trace", "tally record -e raw_syscalls:sys_enter,raw_syscalls:sys_exit prints with tally script; tally stat -e 'syscalls:sys_enter_*' counts; tally record --off-cpu tells which calls wait"),
+    (
+        "trace",
+        "tally record -e raw_syscalls:sys_enter,raw_syscalls:sys_exit prints with tally script; tally stat -e 'syscalls:sys_enter_*' counts; tally record --off-cpu tells which calls wait",
+    ),
 ];
 
 /// The line for who typed a command of perf's that is not here.
@@ -31,7 +52,7 @@ pub fn instead(error: &Error) -> Option<String> {
         return None;
     };
     let (name, instead) = INSTEAD.iter().find(|(name, _)| name == word)?;
-    Some(format!("tally has no {name}: {instead}"))
+    Some(format!("no command '{name}': {instead}"))
 }
 
 #[cfg(test)]
@@ -44,7 +65,7 @@ mod tests {
     fn a_command_of_perfs_gets_what_to_use_instead() {
         let error = |word: &str| Flags::try_parse_from(["tally", word]).err().expect("no such command");
         let text = instead(&error("sched")).expect("a command of perf's");
-        assert!(text.starts_with("tally has no sched: tally record --off-cpu"), "{text}");
+        assert!(text.starts_with("no command 'sched': tally record --off-cpu"), "{text}");
         assert_eq!(instead(&error("flmae")), None);
     }
 

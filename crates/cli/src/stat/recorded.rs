@@ -60,7 +60,8 @@ impl Recorder {
             std::fs::rename(path, &old).with_context(|| format!("cannot rename {}", path.display()))?;
         }
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        let indexes: Vec<usize> = (0..opts.events.len()).filter(|&at| opts.events[at].tool.is_none()).collect();
+        let indexes: Vec<usize> =
+            (0..opts.events.len()).filter(|&at| opts.events[at].tool.is_none()).collect();
         let events: Vec<Event> = indexes.iter().map(|&at| event(opts, first, at)).collect();
         let command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
         let about = RecordOpts { command_line, ..RecordOpts::default() };
@@ -81,23 +82,29 @@ impl Recorder {
             let info = &first.infos[at];
             let id = self.id(at, 0);
             if !info.unit.is_empty() {
-                self.put(Record::EventUpdate(EventUpdate { id, update: UpdateKind::Unit(info.unit.as_bytes()) }))?;
+                self.put(Record::EventUpdate(EventUpdate {
+                    id,
+                    update: UpdateKind::Unit(info.unit.as_bytes()),
+                }))?;
             }
             if info.scale != 1.0 {
                 self.put(Record::EventUpdate(EventUpdate { id, update: UpdateKind::Scale(info.scale) }))?;
             }
         }
-        let comm_of = |tid: u32| first.grouping.keys().iter().find_map(|key| match key {
-            Key::Thread(id, comm) if *id == tid => Some(comm.as_bytes()),
-            _ => None,
-        });
+        let comm_of = |tid: u32| {
+            first.grouping.keys().iter().find_map(|key| match key {
+                Key::Thread(id, comm) if *id == tid => Some(comm.as_bytes()),
+                _ => None,
+            })
+        };
         let thread = |&tid: &u32| ThreadMapEntry { tid: tid.into(), comm: comm_of(tid).unwrap_or_default() };
         let mut threads: Vec<ThreadMapEntry<'_>> = self.threads.iter().map(thread).collect();
         if threads.is_empty() {
             threads.push(ThreadMapEntry { tid: u64::MAX, comm: b"" });
         }
         self.put(Record::ThreadMap(threads))?;
-        let mut cpus: Vec<u16> = self.places.iter().filter_map(|place| u16::try_from(place.cpu?).ok()).collect();
+        let mut cpus: Vec<u16> =
+            self.places.iter().filter_map(|place| u16::try_from(place.cpu?).ok()).collect();
         cpus.sort_unstable();
         cpus.dedup();
         if cpus.is_empty() {

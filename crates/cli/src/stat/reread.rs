@@ -38,7 +38,8 @@ struct File<'f> {
 
 /// Reads the counts; `by` sums up otherwise than was recorded.
 pub fn reread(file: &PerfData<'_>, by: Option<Aggregation>) -> Reread {
-    let infos = file.events().iter().map(|event| EventInfo::of_attr(event.name.clone(), &event.attr)).collect();
+    let infos =
+        file.events().iter().map(|event| EventInfo::of_attr(event.name.clone(), &event.attr)).collect();
     let by_recorded = Aggregation::Global;
     let mut reading = File {
         file,
@@ -61,7 +62,10 @@ impl File<'_> {
     fn take(&mut self, record: &Record<'_>) {
         match record {
             Record::EventUpdate(update) => {
-                let Some(info) = self.file.event_of_id(update.id).and_then(|at| self.infos.get_mut(at)) else { return };
+                let Some(info) = self.file.event_of_id(update.id).and_then(|at| self.infos.get_mut(at))
+                else {
+                    return;
+                };
                 match &update.update {
                     UpdateKind::Unit(unit) => info.unit = String::from_utf8_lossy(unit).into_owned(),
                     UpdateKind::Scale(scale) => info.scale = *scale,
@@ -70,7 +74,9 @@ impl File<'_> {
                 }
             }
             Record::ThreadMap(threads) => {
-                let thread = |t: &perfdata::record::ThreadMapEntry<'_>| (t.tid, String::from_utf8_lossy(t.comm).into_owned());
+                let thread = |t: &perfdata::record::ThreadMapEntry<'_>| {
+                    (t.tid, String::from_utf8_lossy(t.comm).into_owned())
+                };
                 self.threads = threads.iter().map(thread).collect();
             }
             Record::StatConfig(settings) => {
@@ -92,14 +98,16 @@ impl File<'_> {
     }
 
     fn outcomes(self) -> Reread {
-        let mut at: Vec<(u32, u32)> = self.rounds.iter().flat_map(|(_, _, sums)| sums.keys().map(|k| (k.1, k.2))).collect();
+        let mut at: Vec<(u32, u32)> =
+            self.rounds.iter().flat_map(|(_, _, sums)| sums.keys().map(|k| (k.1, k.2))).collect();
         at.sort_unstable();
         at.dedup();
         let places: Vec<Place> = at.iter().map(|&place| self.place(place)).collect();
         let topology = self.file.features().cpu_topology.as_ref();
         let nodes = &self.file.features().numa_topology;
         let node_of = |cpu: u32| {
-            let has = |list: &str| record::target::parse_cpu_list(list).is_some_and(|cpus| cpus.contains(&cpu));
+            let has =
+                |list: &str| record::target::parse_cpu_list(list).is_some_and(|cpus| cpus.contains(&cpu));
             nodes.iter().find(|node| has(&node.cpus)).map_or(0, |node| node.node)
         };
         let cpu_place = |cpu: u32| CpuPlace { node: node_of(cpu), ..cpu_place(topology, cpu) };
@@ -111,10 +119,12 @@ impl File<'_> {
         let none = (0, Sums::new());
         let has_intervals = self.interval_ms > 0;
         let mut before = &none;
-        let rounds: Vec<(u64, Sums)> = self.rounds.iter().map(|(time, _, sums)| (*time, sums.clone())).collect();
+        let rounds: Vec<(u64, Sums)> =
+            self.rounds.iter().map(|(time, _, sums)| (*time, sums.clone())).collect();
         let mut outcomes = Vec::new();
         for round in &rounds {
-            let readings = (0..self.infos.len()).map(|event| self.readings(event, &at, (&before.1, &round.1))).collect();
+            let readings =
+                (0..self.infos.len()).map(|event| self.readings(event, &at, (&before.1, &round.1))).collect();
             outcomes.push(Outcome {
                 readings,
                 grouping: grouping.clone(),

@@ -171,7 +171,8 @@ impl Annotate {
             return;
         }
         let rows = || visible.iter().enumerate().map(|(row, &i)| (row, &self.lines[i]));
-        let row_of: HashMap<u64, usize> = rows().filter_map(|(row, line)| Some((line.address?, row))).collect();
+        let row_of: HashMap<u64, usize> =
+            rows().filter_map(|(row, line)| Some((line.address?, row))).collect();
         let jump = |(row, line): (usize, &Line)| Some((row, *row_of.get(&line.target?)?));
         self.arrows = Arrows::new(rows().filter_map(jump), lanes);
     }
@@ -186,7 +187,13 @@ impl Annotate {
         for cell in arrows {
             x += 1;
             let room = usize::from(area.right().saturating_sub(x));
-            buffer.set_stringn(x, area.y, cell.symbol.encode_utf8(&mut [0; 4]), room, theme.jump(cell.selected));
+            buffer.set_stringn(
+                x,
+                area.y,
+                cell.symbol.encode_utf8(&mut [0; 4]),
+                room,
+                theme.jump(cell.selected),
+            );
         }
         let style = if line.address.is_some() { Style::new() } else { theme.dim() };
         let text = format!(" {}", line.text);

@@ -371,7 +371,8 @@ impl App {
         let foot = self.foot();
         let letters: Vec<char> = foot.chars().collect();
         // Only a message is worth more than one line.
-        let lines = if self.message.is_some() { letters.len().div_ceil(width).clamp(1, MESSAGE_LINES) } else { 1 };
+        let lines =
+            if self.message.is_some() { letters.len().div_ceil(width).clamp(1, MESSAGE_LINES) } else { 1 };
         for line in 0..lines {
             let rest: String = letters.iter().skip(line * width).collect();
             let y = area.bottom() - (lines - line) as u16;
