@@ -18,6 +18,12 @@ pub trait Image {
     /// Execution begins, at this estimated TSC: which address space is it in from here on? Code at one
     /// address is taken to be the same as long as the answer is.
     fn space(&self, tsc: Option<u64>) -> u32;
+
+    /// Whether the answer of `space` may be another one by now, though execution went on without a break: code was
+    /// replaced. Asked at packets of time.
+    fn is_stale(&self, _tsc: Option<u64>) -> bool {
+        false
+    }
 }
 
 /// Why code can't be had.
@@ -32,6 +38,10 @@ pub enum Missing {
     WrongFile,
     /// The bytes are no instruction.
     BadCode,
+    /// It was made at run time, and nothing tells its bytes.
+    MadeAtRunTime,
+    /// The program may have written to it since it was mapped.
+    Rewritten,
 }
 
 /// How a block ends.

@@ -30,4 +30,4 @@ pub use last_ip::LastIp;
 pub use packet::{Ip, Packet, PacketError};
 pub use packets::{Packets, find_psb, told_again};
 pub use time::{Time, TimeParams};
-pub use words::branch_word;
+pub use words::{branch_word, instruction_len};

@@ -23,6 +23,13 @@ pub fn branch_word(code: &[u8], bits: u32) -> Option<&'static str> {
     Some(word)
 }
 
+/// Bytes of the instruction that begins `code`; `None` if it is none, or not whole.
+#[must_use]
+pub fn instruction_len(code: &[u8], bits: u32) -> Option<usize> {
+    let instruction = Decoder::try_new(bits, code, DecoderOptions::NONE).ok()?.decode();
+    (!instruction.is_invalid()).then(|| instruction.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::branch_word;

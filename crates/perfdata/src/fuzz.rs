@@ -18,6 +18,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("off_cpu_payload", fuzz_off_cpu_payload),
     ("stack_notes", fuzz_stack_notes),
     ("tracepoint_format", fuzz_tracepoint_format),
+    ("jitdump", fuzz_jitdump),
 ];
 
 /// Opens, visits in file order and prints every record.
@@ -39,6 +40,13 @@ fn visit(bytes: &[u8], order: Order) {
         crate::text::write_item(&mut text, &file, item, false);
         ControlFlow::Continue(())
     });
+}
+
+/// A file of code made at run time.
+pub fn fuzz_jitdump(bytes: &[u8]) {
+    if let Ok(dump) = crate::jitdump::JitDump::parse(bytes) {
+        assert!(dump.events.len() <= bytes.len());
+    }
 }
 
 /// An attribute in both byte orders.

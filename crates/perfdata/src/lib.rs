@@ -24,6 +24,7 @@ mod error;
 pub mod file;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod jitdump;
 pub mod live;
 pub mod off_cpu;
 pub mod record;

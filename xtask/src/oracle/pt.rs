@@ -3,9 +3,11 @@
 //! counts per function those that the programs counted themselves.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -89,22 +91,41 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
         bail!("the stepper does not build");
     }
     let stepper = repo.target().join("debug/examples/pt_step");
+    let queue = Mutex::new(SUBJECTS.iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = &|cpu: usize| -> Result<Score> {
+        let mut score = Score::default();
+        while let Some(subject) = next() {
+            score += one(pair, (&stepper, cpu), subject)?;
+        }
+        Ok(score)
+    };
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut score = Score::default();
-    for subject in SUBJECTS {
-        let name = format!("{} {}", subject.program, subject.args.join(" "));
-        let Some(path) = find(pair, subject.program) else {
-            score += skip(&format!("oracle pt {name}"), "it is not there");
-            continue;
-        };
-        let folder = pair.dir.join("pt").join(name.trim().replace(['/', ' '], "_"));
-        let part = match step(&stepper, subject, &path, &folder) {
-            Err(why) => skip(&format!("oracle pt {name}"), &format!("{why:#}")),
-            Ok(printed) => every_way(pair, subject, &folder, &printed).with_context(|| name.clone())?,
-        };
-        println!("pt {name}: {part}");
-        score += part;
-    }
+    std::thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = (0..cores).map(|cpu| scope.spawn(move || worker(cpu))).collect();
+        for worker in workers {
+            score += worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        Ok(())
+    })?;
     score += lock_table(pair)?;
+    Ok(score)
+}
+
+/// Steps one subject and compares it in every way.
+fn one(pair: &Pair, stepper: (&Path, usize), subject: &Subject) -> Result<Score> {
+    let start = Instant::now();
+    let name = format!("{} {}", subject.program, subject.args.join(" "));
+    let Some(path) = find(pair, subject.program) else {
+        return Ok(skip(&format!("oracle pt {name}"), "it is not there"));
+    };
+    let folder = pair.dir.join("pt").join(name.trim().replace(['/', ' '], "_"));
+    let score = match step(stepper, subject, &path, &folder) {
+        Err(why) => skip(&format!("oracle pt {name}"), &format!("{why:#}")),
+        Ok(printed) => every_way(pair, subject, &folder, &printed).with_context(|| name.clone())?,
+    };
+    println!("pt {name}: {score} ({:.0} s)", start.elapsed().as_secs_f64());
     Ok(score)
 }
 
@@ -156,11 +177,11 @@ fn find(pair: &Pair, program: &str) -> Option<PathBuf> {
     if ours.is_file() { Some(ours) } else { process::find(program) }
 }
 
-/// Steps it once, encodes it in every way; what it printed.
-fn step(stepper: &Path, subject: &Subject, path: &Path, folder: &Path) -> Result<String> {
+/// Steps it once on a CPU of the stepper's own, encodes it in every way; what it printed.
+fn step((stepper, cpu): (&Path, usize), subject: &Subject, path: &Path, folder: &Path) -> Result<String> {
     std::fs::create_dir_all(folder)?;
     let mut command = Command::new(stepper);
-    command.args(["--quantum", "500", "--every-way"]).arg(folder);
+    command.args(["--quantum", "500", "--on-cpu", &cpu.to_string(), "--every-way"]).arg(folder);
     if !subject.counts {
         command.args(["--most", MOST_STEPS]);
     }
@@ -249,8 +270,12 @@ fn equal(what: &str, truth: &Lists, got: &Lists) -> bool {
         if differs.is_some() || wanted.len() != got.len() {
             let at = differs.unwrap_or(wanted.len().min(got.len()));
             let (wanted_there, got_there) = (wanted.get(at), got.get(at));
-            println!("{what}: thread {tid} has {} entries, not {}", got.len(), wanted.len());
-            println!("    number {at} is {got_there:x?}, not {wanted_there:x?}");
+            // One write: two subjects are compared at a time.
+            println!(
+                "{what}: thread {tid} has {} entries, not {}\n    number {at} is {got_there:x?}, not {wanted_there:x?}",
+                got.len(),
+                wanted.len()
+            );
             return false;
         }
     }

@@ -77,7 +77,10 @@ fn same<A: AsRef<str> + std::fmt::Debug, B: AsRef<str> + std::fmt::Debug>(
         return true;
     }
     let at = differs.unwrap_or(ours.len().min(perf.len()));
-    println!("{what}: {} of ours, {} of perf's; number {at}:", ours.len(), perf.len());
-    println!("    {:?}\n    {:?}", ours.get(at), perf.get(at));
+    let (counts, places) = ((ours.len(), perf.len()), (ours.get(at), perf.get(at)));
+    println!(
+        "{what}: {} of ours, {} of perf's; number {at}:\n    {:?}\n    {:?}",
+        counts.0, counts.1, places.0, places.1
+    );
     false
 }

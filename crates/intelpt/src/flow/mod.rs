@@ -53,6 +53,8 @@ pub struct Flow<'a, 'c> {
     time: Time,
     last_ip: LastIp,
     returns: RetStack,
+    /// Why the return stack lacks calls that are still open, if that is known.
+    forgot: Gap,
     /// Bits that wait for a TIP.
     tnt: Tnt,
     /// Where execution is: behind the last branch decided. `None`: tracing is off or the flow is lost.
@@ -84,6 +86,7 @@ impl<'a, 'c> Flow<'a, 'c> {
             time: Time::new(params),
             last_ip: LastIp::default(),
             returns: RetStack::default(),
+            forgot: Gap::Mismatch,
             tnt: Tnt::default(),
             ip: None,
             here: None,
@@ -233,6 +236,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         self.here = None;
         self.tnt.clear();
         self.returns.clear();
+        self.forgot = gap;
         self.fup = if gap == Gap::Overflow { Fup::Overflow } else { Fup::None };
         self.emit(What::Gap(gap), ip, 0, sink);
     }

@@ -20,8 +20,14 @@ impl Flow<'_, '_> {
         match packet {
             Packet::Tnt { bits, count } => self.bits(image, (bits, count.into()), sink)?,
             Packet::Cyc(cycles) => self.time.cyc(cycles),
-            Packet::Mtc(value) => self.time.mtc(value),
-            Packet::Tsc(low) => self.time.tsc(low),
+            Packet::Mtc(value) => {
+                self.time.mtc(value);
+                self.look_again(image);
+            }
+            Packet::Tsc(low) => {
+                self.time.tsc(low);
+                self.look_again(image);
+            }
             Packet::Tma { ctc, fast } => self.time.tma(ctc, fast),
             Packet::Cbr(ratio) => self.time.cbr(ratio),
             Packet::Tip(ip) => self.tip(image, ip, sink)?,
@@ -65,6 +71,7 @@ impl Flow<'_, '_> {
         self.in_psb = true;
         self.last_ip = LastIp::default();
         self.returns.clear();
+        self.forgot = Gap::Mismatch;
         if self.errata.has(Erratum::Skl168) {
             self.time.forget_cycles();
         }
@@ -86,6 +93,13 @@ impl Flow<'_, '_> {
     /// Another process may run, or other code: asks whose addresses these are from here on.
     pub(super) fn look_where(&mut self, image: &impl Image) {
         self.enter_space(image.space(self.time.now()));
+    }
+
+    /// Time has passed: code may have been replaced where execution goes on.
+    fn look_again(&mut self, image: &impl Image) {
+        if self.ip.is_some() && image.is_stale(self.time.now()) {
+            self.look_where(image);
+        }
     }
 
     /// Addresses mean this space's code, in the present mode.

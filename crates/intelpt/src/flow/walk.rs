@@ -139,7 +139,7 @@ impl Flow<'_, '_> {
     ) -> Result<BlockId, Gap> {
         let Some(call) = self.returns.pop() else {
             self.stand(id);
-            return Err(Gap::Mismatch);
+            return Err(self.forgot);
         };
         let here = self.behind_call(image, call);
         let block = *self.cache.block(id);

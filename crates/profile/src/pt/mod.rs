@@ -5,12 +5,16 @@
 //! threads are the caller's.
 
 mod buffer;
+mod code;
 mod flow_replay;
 mod info;
+mod made;
 mod sideband;
 mod switch_samples;
 
 pub use buffer::Buffer;
+pub use code::{CodeMapping, MadeCode};
 pub use flow_replay::{FlowReplay, Move};
 pub use info::{PtError, Setup, Timing, TscClock};
-pub use sideband::{CodeMapping, Sideband};
+pub use made::Poke;
+pub use sideband::Sideband;

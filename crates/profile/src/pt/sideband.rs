@@ -2,12 +2,15 @@
 
 use std::ops::ControlFlow;
 
+use perfdata::jitdump::JitDump;
 use perfdata::record::{FileId, Mmap};
 use perfdata::{Item, Order, PerfData, Record};
 use rustc_hash::FxHashMap;
 
 use super::Buffer;
+use super::code::{CodeMapping, CodeSpaces, KERNEL, MadeCode};
 use super::info::{INTEL_PT, PtError, Setup};
+use super::made::{Poke, made_of};
 use super::switch_samples::{Switch, SwitchSamples};
 
 /// `PERF_AUX_FLAG_TRUNCATED`: the AUX area was full and tracing stopped.
@@ -20,25 +23,6 @@ struct In {
     pid: i32,
     tid: i32,
 }
-
-/// A mapping of code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CodeMapping {
-    /// First address.
-    pub start: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// Offset in the file of `start`.
-    pub offset: u64,
-    /// The file, or a name in brackets.
-    pub name: String,
-    /// Its build-id, if recorded.
-    pub build_id: Option<Vec<u8>>,
-}
-
-/// A process's mappings over time: from this time on, this list. A new space begins when code is replaced.
-#[derive(Clone, Debug, Default)]
-struct Spaces(Vec<(u64, u32, Vec<CodeMapping>)>);
 
 /// A thread's time off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +41,8 @@ pub struct Sideband<'a> {
     ins: FxHashMap<u32, Vec<In>>,
     off: FxHashMap<i32, Vec<OffCpu>>,
     out_since: FxHashMap<i32, u64>,
-    spaces: FxHashMap<i32, Spaces>,
-    next_space: u32,
+    code: CodeSpaces,
+    pokes: Vec<Poke>,
     process_of: FxHashMap<i32, i32>,
     /// Each thread's names, and from when on.
     names: FxHashMap<i32, Vec<(u64, String)>>,
@@ -76,8 +60,8 @@ impl<'a> Sideband<'a> {
             ins: FxHashMap::default(),
             off: FxHashMap::default(),
             out_since: FxHashMap::default(),
-            spaces: FxHashMap::default(),
-            next_space: 1,
+            code: CodeSpaces::default(),
+            pokes: Vec::new(),
             process_of: FxHashMap::default(),
             names: FxHashMap::default(),
         };
@@ -139,16 +123,13 @@ impl<'a> Sideband<'a> {
 
     /// Mappings told without a build-id have that of the header's table.
     fn identify(&mut self, file: &PerfData<'_>) {
-        let named = |name: &str| {
-            let mut entries = file.features().build_ids.iter();
-            entries.find(|entry| entry.filename == name.as_bytes()).map(|entry| entry.build_id.to_vec())
-        };
-        let mut known: FxHashMap<String, Option<Vec<u8>>> = FxHashMap::default();
-        let lists = self.spaces.values_mut().flat_map(|spaces| &mut spaces.0);
-        for mapping in lists.flat_map(|(_, _, list)| list).filter(|mapping| mapping.build_id.is_none()) {
-            let id = known.entry(mapping.name.clone()).or_insert_with_key(|name| named(name));
-            mapping.build_id.clone_from(id);
-        }
+        let entries = &file.features().build_ids;
+        self.code.identify(|name| {
+            // The kernel's mapping is named after the symbol that it was placed by.
+            let name = if name.starts_with("[kernel.kallsyms]") { "[kernel.kallsyms]" } else { name };
+            let entry = entries.iter().find(|entry| entry.filename == name.as_bytes())?;
+            Some(entry.build_id.to_vec())
+        });
     }
 
     fn record(&mut self, item: &Item<'_>) {
@@ -161,10 +142,8 @@ impl<'a> Sideband<'a> {
                 self.process_of.insert(tid, pid);
                 let name = self.name_of(fork.ptid as i32, time_ns).unwrap_or_default().to_owned();
                 self.names.entry(tid).or_default().push((time_ns, name));
-                if pid != parent
-                    && let Some(spaces) = self.spaces.get(&parent).cloned()
-                {
-                    self.spaces.insert(pid, spaces);
+                if pid != parent {
+                    self.code.forked(pid, parent);
                 }
             }
             Record::Comm(comm) => {
@@ -172,9 +151,15 @@ impl<'a> Sideband<'a> {
                 let name = String::from_utf8_lossy(comm.comm).into_owned();
                 self.names.entry(comm.tid as i32).or_default().push((time_ns, name));
                 if comm.exec {
-                    self.replaced(comm.pid as i32, time_ns);
+                    self.code.replaced(comm.pid as i32, time_ns);
                 }
             }
+            Record::TextPoke(poke) => self.pokes.push(Poke {
+                time_ns,
+                start: poke.addr.0,
+                old: poke.old.to_vec(),
+                new: poke.new.to_vec(),
+            }),
             Record::ItraceStart { pid, tid } => {
                 self.process_of.insert(*tid as i32, *pid as i32);
                 self.came_in(item.cpu(), time_ns, (*pid as i32, *tid as i32));
@@ -216,6 +201,7 @@ impl<'a> Sideband<'a> {
 
     fn mapped(&mut self, mmap: &Mmap<'_>, time_ns: u64) {
         const PROT_EXEC: u32 = 4;
+        const PROT_WRITE: u32 = 2;
         if mmap.is_data || mmap.prot_flags.is_some_and(|(prot, _)| prot & PROT_EXEC == 0) {
             return;
         }
@@ -229,29 +215,9 @@ impl<'a> Sideband<'a> {
             offset: mmap.pgoff,
             name: String::from_utf8_lossy(mmap.filename).into_owned(),
             build_id,
+            writable: mmap.prot_flags.is_some_and(|(prot, _)| prot & PROT_WRITE != 0),
         };
-        let fresh = self.next_space;
-        let spaces = self.spaces.entry(mmap.pid as i32).or_default();
-        let (space, mut list) =
-            spaces.0.last().map_or((fresh, Vec::new()), |(_, space, list)| (*space, list.clone()));
-        if list.contains(&new) {
-            return;
-        }
-        let end = new.start.saturating_add(new.bytes);
-        let before = list.len();
-        list.retain(|old| old.start >= end || old.start.saturating_add(old.bytes) <= new.start);
-        // Code that is only added leaves what was decoded valid; code that is replaced does not.
-        let space = if list.len() < before || space == fresh { fresh } else { space };
-        self.next_space = self.next_space.max(space + 1);
-        list.push(new);
-        spaces.0.push((time_ns, space, list));
-    }
-
-    /// exec: all mappings are gone.
-    fn replaced(&mut self, pid: i32, time_ns: u64) {
-        let space = self.next_space;
-        self.next_space += 1;
-        self.spaces.entry(pid).or_default().0.push((time_ns, space, Vec::new()));
+        self.code.mapped(mmap.pid as i32, time_ns, new);
     }
 
     /// The (process, thread) that runs in buffer `at` at a time; `None` when nothing tells.
@@ -287,23 +253,74 @@ impl<'a> Sideband<'a> {
         self.process_of.get(&tid).copied().unwrap_or(tid)
     }
 
+    /// A time, if times of the trace and of the records can be compared.
+    fn comparable(&self, time_ns: u64) -> Option<u64> {
+        self.setup.joined.then_some(time_ns)
+    }
+
     /// The space number and code mappings of a process at a time.
     #[must_use]
     pub fn code(&self, pid: i32, time_ns: u64) -> Option<(u32, &[CodeMapping])> {
-        let spaces = &self.spaces.get(&pid)?.0;
-        let after = match self.setup.joined {
-            true => spaces.partition_point(|(from_ns, _, _)| *from_ns <= time_ns),
-            false => spaces.len(),
+        let (space, list) = self.code.at(pid, self.comparable(time_ns))?;
+        // Each change of the kernel's code begins a space of its own.
+        let kernels = self.pokes.len() as u32 + 1;
+        let changes = self.pokes.partition_point(|poke| poke.time_ns <= time_ns) as u32;
+        Some((space.wrapping_mul(kernels).wrapping_add(changes), list))
+    }
+
+    /// The kernel's mappings of code at a time.
+    #[must_use]
+    pub fn kernel(&self, time_ns: u64) -> &[CodeMapping] {
+        self.code.at(KERNEL, self.comparable(time_ns)).map_or(&[], |(_, list)| list)
+    }
+
+    /// When the code of a process or of the kernel is replaced next after a time, ns.
+    #[must_use]
+    pub fn code_changes_after(&self, pid: i32, time_ns: u64) -> Option<u64> {
+        let time_ns = self.comparable(time_ns)?;
+        let poke = self.pokes.get(self.pokes.partition_point(|poke| poke.time_ns <= time_ns));
+        let poke = poke.map(|poke| poke.time_ns);
+        self.code.changes_after(pid, time_ns).into_iter().chain(poke).min()
+    }
+
+    /// The code made at run time that lay at an address of a process at a time.
+    #[must_use]
+    pub fn made_at(&self, pid: i32, ip: u64, time_ns: u64) -> Option<&MadeCode> {
+        self.code.made_at(pid, (ip, self.comparable(time_ns)))
+    }
+
+    /// Changes of the kernel's own code, in the order of time.
+    #[must_use]
+    pub fn pokes(&self) -> &[Poke] {
+        &self.pokes
+    }
+
+    /// The files that runtimes told of their code in, as they were mapped: process and path, each once.
+    #[must_use]
+    pub fn jit_dumps(&self) -> Vec<(i32, String)> {
+        let is_one = |name: &str| {
+            let file = name.rsplit('/').next().unwrap_or(name);
+            file.starts_with("jit-") && file.ends_with(".dump")
         };
-        let (_, space, list) = spaces.get(after.saturating_sub(1))?;
-        Some((*space, list))
+        let all = self.code.mappings().filter(|(_, mapping)| is_one(&mapping.name));
+        let mut all: Vec<(i32, String)> = all.map(|(pid, mapping)| (pid, mapping.name.clone())).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Adds the code that a process's runtime told of. Where the times of that can't be compared with the trace's,
+    /// code that shares addresses with other code is left out: how many functions.
+    pub fn add_made(&mut self, pid: i32, dump: &JitDump<'_>) -> usize {
+        let clock = (dump.is_tsc && self.setup.joined).then_some(self.setup.clock);
+        let (made, left_out) = made_of(dump, clock);
+        self.code.made(pid, made);
+        left_out
     }
 
     /// Every mapping of code, of all processes and times.
     pub fn all_code(&self) -> impl Iterator<Item = &CodeMapping> {
-        let mut pids: Vec<_> = self.spaces.iter().collect();
-        pids.sort_by_key(|(pid, _)| **pid);
-        pids.into_iter().flat_map(|(_, spaces)| spaces.0.iter().flat_map(|(_, _, list)| list))
+        self.code.all()
     }
 
     /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns.

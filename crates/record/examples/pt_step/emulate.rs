@@ -1,11 +1,11 @@
 //! Runs a program of one thread in qemu's user mode, which tells every block it runs: a hundred times as fast as
 //! stepping, for traces of large programs. Signals and code that changes are not told apart; there must be none.
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use iced_x86::{Decoder, DecoderOptions};
+use rustc_hash::FxHashMap;
 
 use super::kinds::{Kind, decode};
 use super::step::{Mapping, Note, Side, Steps, mapping, read_code};
@@ -24,7 +24,7 @@ struct Instruction {
 struct Emulated {
     child: Child,
     pid: i32,
-    known: HashMap<u64, Instruction>,
+    known: FxHashMap<u64, Instruction>,
     steps: Steps,
     /// Instructions run so far, noted or not.
     run: usize,
@@ -38,7 +38,7 @@ pub fn run(command: &[String], skip: usize, most: usize) -> io::Result<Steps> {
     let pid = child.id() as i32;
     let lines = BufReader::with_capacity(1 << 20, child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?);
     let steps = Steps { pid, ..Steps::default() };
-    let mut emulated = Emulated { child, pid, known: HashMap::new(), steps, run: 0 };
+    let mut emulated = Emulated { child, pid, known: FxHashMap::default(), steps, run: 0 };
     let noted = emulated.note_blocks(lines, skip, skip.saturating_add(most));
     let mapped = emulated.note_maps();
     // It may have ended by itself.

@@ -1,9 +1,10 @@
 //! From steps to packets, as a processor with user-only tracing would send them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use intelpt::Packet;
+use rustc_hash::FxHashMap;
 
 use super::Options;
 use super::kinds::{Decoded, Kind, decode};
@@ -58,6 +59,8 @@ pub struct Traced {
     pub truth: Vec<String>,
     /// Executed.
     pub instructions: u64,
+    /// Moments by the machine's own counter and by the trace's.
+    pub clock: Vec<(u64, u64)>,
 }
 
 /// perf's clock: 2.5 GHz.
@@ -73,14 +76,15 @@ pub fn encode(steps: &Steps, options: &Options, truth: bool) -> Result<Traced, S
         steps,
         options,
         writers: Vec::new(),
-        place: HashMap::new(),
-        decoded: HashMap::new(),
+        place: FxHashMap::default(),
+        decoded: FxHashMap::default(),
         generation: 0,
         tsc: FIRST_TSC,
         sides: Vec::new(),
         truth: Truth { lines: Vec::new(), wanted: truth },
-        resume: HashMap::new(),
+        resume: FxHashMap::default(),
         instructions: 0,
+        clock: Vec::new(),
         told: 0,
     };
     let nexts = next_of_thread(steps);
@@ -98,6 +102,7 @@ pub fn encode(steps: &Steps, options: &Options, truth: bool) -> Result<Traced, S
         sides: run.sides,
         truth: run.truth.lines,
         instructions: run.instructions,
+        clock: run.clock,
     })
 }
 
@@ -116,16 +121,17 @@ struct Run<'a> {
     steps: &'a Steps,
     options: &'a Options,
     writers: Vec<Writer<'a>>,
-    place: HashMap<i32, usize>,
-    decoded: HashMap<(u32, u64), Decoded>,
+    place: FxHashMap<i32, usize>,
+    decoded: FxHashMap<(u32, u64), Decoded>,
     /// Which generation of the code runs.
     generation: u32,
     tsc: u64,
     sides: Vec<SideRecord>,
     truth: Truth,
     /// Where each thread goes on.
-    resume: HashMap<i32, u64>,
+    resume: FxHashMap<i32, u64>,
     instructions: u64,
+    clock: Vec<(u64, u64)>,
     /// How many of the sides were told.
     told: usize,
 }
@@ -144,6 +150,9 @@ impl Run<'_> {
             self.generation = self.steps.generations.partition_point(|first| *first <= at) as u32;
             let index = self.place_of(*tid);
             self.switch(index, *tid);
+            if let Some((_, ticks)) = self.steps.clock.get(self.clock.len()).filter(|(note, _)| *note <= at) {
+                self.clock.push((*ticks, self.tsc));
+            }
             match note {
                 Note::Executed(ip) => self.execute(index, *tid, *ip, nexts[at])?,
                 Note::Signal(ip) => self.interrupted(index, *tid, *ip),

@@ -7,6 +7,7 @@
 mod emulate;
 mod encode;
 mod fake_kernel;
+mod jit;
 mod kinds;
 mod perf_file;
 mod recorded;
@@ -44,6 +45,8 @@ pub struct Options {
     pub quantum: u32,
     /// Instructions after which the program is ended.
     pub most: usize,
+    /// Step on this CPU only.
+    pub cpu: Option<usize>,
     /// Run in qemu instead of being stepped; the trace begins after so many instructions.
     pub emulate: Option<usize>,
     output: PathBuf,
@@ -67,6 +70,7 @@ pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
   --ovf N                      lose packets at every Nth PSB
   --repeat N                   the longest loop N times over
   --quantum N                  steps before another thread's turn (1000)
+  --on-cpu N                   step on this one only: two steppers at a time are faster so
   --most N                     end the program after N instructions
   --emulate N                  run it in qemu, far faster; the trace begins after N instructions (one thread, no signals)
   --part FILE                  the same with a twentieth of the repetitions there
@@ -87,6 +91,7 @@ fn options() -> Option<Options> {
         repeat: 1,
         quantum: 1000,
         most: usize::MAX,
+        cpu: None,
         emulate: None,
         output: PathBuf::from("perf.data"),
         truth: None,
@@ -110,6 +115,7 @@ fn options() -> Option<Options> {
             "--repeat" => options.repeat = value()?.parse().ok()?,
             "--quantum" => options.quantum = value()?.parse().ok()?,
             "--emulate" => options.emulate = Some(value()?.parse().ok()?),
+            "--on-cpu" => options.cpu = Some(value()?.parse().ok()?),
             "--most" => options.most = value()?.parse().ok()?,
             "-o" => options.output = value()?.into(),
             "--truth" => options.truth = Some(value()?.into()),
@@ -159,14 +165,15 @@ const HOWS: &[(&str, How)] = &[("whole", How::Whole), ("snapshot", How::Snapshot
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let steps = match options.emulate {
         Some(skip) => emulate::run(&options.command, skip, options.most)?,
-        None => step::run(&options.command, options.quantum, options.most)?,
+        None => step::run(&options.command, options.quantum, options.most, options.cpu)?,
     };
     if let Some(part) = &options.part {
         let fewer = Options { repeat: options.repeat.div_ceil(20), ..options.clone() };
         write(&steps, &fewer, part, None)?;
     }
     if let Some(how) = options.recorded {
-        return record(&steps, options, (how, &options.output), options.truth.as_deref());
+        let traced = encode::encode(&steps, options, options.truth.is_some())?;
+        return record(&traced, options, (how, &options.output), options.truth.as_deref());
     }
     let Some(folder) = &options.every_way else {
         return write(&steps, options, &options.output, options.truth.as_deref());
@@ -178,28 +185,28 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         let path = |ending: &str| folder.join(format!("{name}.{ending}"));
         write(&steps, &way, &path("data"), Some(&path("truth")))?;
     }
-    for (name, how) in HOWS {
-        for (cpus, per_thread, kind) in [(2, false, "cpus"), (1, true, "threads")] {
-            let way = Options { cpus, per_thread, psb_bytes: 512, ..options.clone() };
+    for (cpus, per_thread, kind) in [(2, false, "cpus"), (1, true, "threads")] {
+        let way = Options { cpus, per_thread, psb_bytes: 512, ..options.clone() };
+        let traced = encode::encode(&steps, &way, true)?;
+        for (name, how) in HOWS {
             let path = |ending: &str| folder.join(format!("recorded-{name}-{kind}.{ending}"));
-            record(&steps, &way, (*how, &path("data")), Some(&path("truth")))?;
+            record(&traced, &way, (*how, &path("data")), Some(&path("truth")))?;
         }
     }
     Ok(())
 }
 
-/// Encodes a run and has the recorder write it.
+/// Has the recorder write an encoded run.
 fn record(
-    steps: &step::Steps,
+    traced: &encode::Traced,
     options: &Options,
     (how, output): (How, &Path),
     truth: Option<&Path>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let traced = encode::encode(steps, options, truth.is_some())?;
     if let Some(path) = truth {
         std::fs::write(path, traced.truth.join("\n") + "\n")?;
     }
-    recorded::write(&traced, options, how, output)
+    recorded::write(traced, options, how, output)
 }
 
 /// Encodes a run and writes it and what really happened.
@@ -209,7 +216,8 @@ fn write(
     output: &Path,
     truth: Option<&Path>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let traced = encode::encode(steps, options, truth.is_some())?;
+    let mut traced = encode::encode(steps, options, truth.is_some())?;
+    jit::follow(&mut traced, output)?;
     std::fs::write(output, perf_file::build(&traced, options))?;
     if let Some(path) = truth {
         std::fs::write(path, traced.truth.join("\n") + "\n")?;

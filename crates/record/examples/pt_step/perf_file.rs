@@ -265,6 +265,6 @@ pub fn side_record(traced: &Traced, side: &SideRecord, known: &mut Vec<Mapping>)
 fn mmap2(pid: i32, mapping: &Mapping) -> Bytes {
     let mut body = Bytes::default();
     body.i32(pid).i32(pid).u64(mapping.start).u64(mapping.end - mapping.start).u64(mapping.offset);
-    body.u32(0).u32(0).u64(0).u64(0).u32(5).u32(2).name(&mapping.name);
+    body.u32(0).u32(0).u64(0).u64(0).u32(mapping.prot).u32(2).name(&mapping.name);
     body
 }

@@ -1,8 +1,11 @@
 //! Runs a program one instruction at a time and notes where each thread was.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 /// One note.
 #[derive(Clone, Debug)]
@@ -41,8 +44,10 @@ pub struct Mapping {
     pub end: u64,
     /// Offset in the file.
     pub offset: u64,
-    /// The file, or a name in brackets.
+    /// The file, a name in brackets, or `//anon`.
     pub name: String,
+    /// `PROT_*` bits.
+    pub prot: u32,
 }
 
 /// All that was noted, in order.
@@ -55,9 +60,30 @@ pub struct Steps {
     /// What happened before the note of this number, to this thread.
     pub sides: Vec<(usize, i32, Side)>,
     /// Code by generation and address, as it was when first executed: at most 15 bytes from each.
-    pub code: HashMap<(u32, u64), Vec<u8>>,
-    /// The note with which each generation of code but the first begins: mappings went before it.
+    pub code: FxHashMap<(u32, u64), Vec<u8>>,
+    /// The note with which each generation of code but the first begins: mappings went before it, or code was
+    /// written anew.
     pub generations: Vec<usize>,
+    /// At system calls: the note, and the machine's own time stamp counter.
+    pub clock: Vec<(usize, u64)>,
+    /// Executable memory that can be written to.
+    pub writable: Vec<Range<u64>>,
+}
+
+impl Steps {
+    /// The code at an address of the running program, as it is now.
+    fn code_at(&mut self, ip: u64) -> &[u8] {
+        let pid = self.pid;
+        if self.writable.iter().any(|range| range.contains(&ip)) {
+            let generation = self.generations.len() as u32;
+            let now = read_code(pid, ip);
+            if self.code.get(&(generation, ip)).is_some_and(|before| *before != now) {
+                self.generations.push(self.notes.len());
+            }
+        }
+        let generation = self.generations.len() as u32;
+        self.code.entry((generation, ip)).or_insert_with(|| read_code(pid, ip))
+    }
 }
 
 struct Thread {
@@ -65,9 +91,41 @@ struct Thread {
     blocked: bool,
 }
 
-/// Runs `command` until it ends, or `most` instructions; a thread's turn lasts `quantum` steps.
-pub fn run(command: &[String], quantum: u32, most: usize) -> io::Result<Steps> {
-    let pid = start(command)?;
+/// Runs `command` until it ends, or `most` instructions; a thread's turn lasts `quantum` steps. On one CPU, if told
+/// which: handing over between stepper and program is then a switch of tasks, far faster than waking another CPU.
+pub fn run(command: &[String], quantum: u32, most: usize, cpu: Option<usize>) -> io::Result<Steps> {
+    let before = cpu.map(stay_on);
+    let steps = follow(start(command)?, quantum, most);
+    before.iter().for_each(stay_within);
+    steps
+}
+
+/// Stays on this of the CPUs allowed, counted round; those that were allowed.
+fn stay_on(number: usize) -> libc::cpu_set_t {
+    // SAFETY: plain data.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is as large as told.
+    unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) };
+    // SAFETY: the numbers are within the set.
+    let is_allowed = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &allowed) };
+    let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(is_allowed).collect();
+    // SAFETY: plain data.
+    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if let Some(cpu) = cpus.get(number % cpus.len().max(1)) {
+        // SAFETY: the number is within the set.
+        unsafe { libc::CPU_SET(*cpu, &mut one) };
+        stay_within(&one);
+    }
+    allowed
+}
+
+/// Stays on these CPUs; where that is refused, all is only slower.
+fn stay_within(cpus: &libc::cpu_set_t) {
+    // SAFETY: the set is as large as told and only read.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) };
+}
+
+fn follow(pid: i32, quantum: u32, most: usize) -> io::Result<Steps> {
     let mut steps = Steps { pid, ..Steps::default() };
     let mut threads = BTreeMap::from([(pid, Thread { signal: 0, blocked: false })]);
     note_maps(&mut steps, pid);
@@ -164,9 +222,10 @@ fn one_step(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32) ->
     };
     let ip = registers.rip;
     let pid = steps.pid;
-    let generation = steps.generations.len() as u32;
-    let code = steps.code.entry((generation, ip)).or_insert_with(|| read_code(pid, ip));
-    let syscall = code.starts_with(&[0x0f, 0x05]).then_some(registers.rax);
+    let syscall = steps.code_at(ip).starts_with(&[0x0f, 0x05]).then_some(registers.rax);
+    if syscall.is_some() {
+        steps.clock.push((steps.notes.len(), ticks()));
+    }
     if signal == 0 {
         steps.notes.push((tid, Note::Executed(ip)));
     } else {
@@ -176,11 +235,12 @@ fn one_step(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32) ->
     if unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, signal) } < 0 {
         return Ok(false);
     }
-    let polls = if syscall.is_some() { 200 } else { 2_000_000 };
+    // Only a system call may block: anything else ends, and is waited for without looking again and again.
+    let (polls, options) = if syscall.is_some() { (200, libc::WNOHANG) } else { (1, 0) };
     for _ in 0..polls {
         let mut status = 0;
         // SAFETY: waits for a thread we trace.
-        let got = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        let got = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | options) };
         if got == tid {
             let alive = stopped(steps, threads, tid, status);
             if alive && syscall.is_some_and(changes_maps) {
@@ -193,14 +253,29 @@ fn one_step(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>, tid: i32) ->
             steps.sides.push((steps.notes.len(), tid, Side::Exit));
             return Ok(false);
         }
-        if syscall.is_some() {
-            std::thread::sleep(std::time::Duration::from_micros(10));
+        // It waits for something: others' turn.
+        if is_asleep(pid, tid) {
+            break;
         }
+        std::thread::sleep(std::time::Duration::from_micros(10));
     }
     if let Some(thread) = threads.get_mut(&tid) {
         thread.blocked = true;
     }
     Ok(false)
+}
+
+/// The machine's time stamp counter, as a stepped program reads it.
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 has the instruction, and nothing forbids it to programs here.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Whether a thread sleeps in the kernel.
+fn is_asleep(pid: i32, tid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // Behind the name, which may hold anything but ends with the last of these.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
 }
 
 /// mmap, mprotect, munmap, brk, execve.
@@ -283,6 +358,8 @@ fn wait_any(steps: &mut Steps, threads: &mut BTreeMap<i32, Thread>) -> io::Resul
 fn note_maps(steps: &mut Steps, pid: i32) {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mappings: Vec<Mapping> = text.lines().filter(|line| is_code(line)).filter_map(mapping).collect();
+    let may_write = |mapping: &&Mapping| mapping.prot & 2 != 0;
+    steps.writable = mappings.iter().filter(may_write).map(|mapping| mapping.start..mapping.end).collect();
     let last = steps.sides.iter().rev().find_map(|(_, _, side)| match side {
         Side::Maps(mappings) => Some(mappings),
         _ => None,
@@ -301,12 +378,14 @@ fn is_code(line: &str) -> bool {
     rights.is_some_and(|rights| rights.contains('x')) && !line.ends_with("[vsyscall]")
 }
 
-/// A line of /proc/PID/maps; `None` for memory without a file or name.
+/// A line of /proc/PID/maps.
 pub fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
-    words.next()?;
+    let rights = words.next()?;
+    let prot = "rwx".chars().enumerate().map(|(bit, right)| u32::from(rights.contains(right)) << bit).sum();
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let offset = hex(words.next()?)?;
-    Some(Mapping { start: hex(start)?, end: hex(end)?, offset, name: words.nth(2)?.to_owned() })
+    let name = words.nth(2).unwrap_or("//anon").to_owned();
+    Some(Mapping { start: hex(start)?, end: hex(end)?, offset, name, prot })
 }

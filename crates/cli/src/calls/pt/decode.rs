@@ -149,6 +149,8 @@ pub fn reason(gap: Gap) -> &'static str {
         Gap::Code(Missing::NotMapped) => "code that no record told of",
         Gap::Code(Missing::NoFile) => "code of a file that can't be read",
         Gap::Code(Missing::WrongFile) => "code of a file that changed since",
+        Gap::Code(Missing::MadeAtRunTime) => "code made at run time that no jitdump tells of",
+        Gap::Code(Missing::Rewritten) => "code that the program may have rewritten",
         Gap::Code(_) => "bytes that are no instruction",
         Gap::Packet => "damaged packets",
         Gap::Mismatch => "packets that do not fit the code",

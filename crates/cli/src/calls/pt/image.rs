@@ -4,7 +4,7 @@ use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, Svma, Wanted};
 use intelpt::{Image, Missing};
 use profile::calls::FunctionId;
-use profile::pt::{CodeMapping, Sideband};
+use profile::pt::{CodeMapping, MadeCode, Sideband};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::kernel::{KernelCode, is_image, is_kernel, module_name};
 use crate::calls::names::{Function, Functions};
 
 /// A file that code ran in.
@@ -50,6 +51,7 @@ pub struct Code {
     loader: Loader,
     files: Vec<CodeFile>,
     by_name: FxHashMap<(String, Option<Vec<u8>>), u32>,
+    kernel: KernelCode,
     functions: Mutex<Found>,
 }
 
@@ -64,7 +66,13 @@ impl Code {
     /// Opens every file that the sideband names.
     #[must_use]
     pub fn open(side: &Sideband<'_>) -> Self {
+        let kernel = || side.all_code().filter(|mapping| is_kernel(mapping.start));
+        let id =
+            kernel().find(|mapping| is_image(&mapping.name)).and_then(|mapping| mapping.build_id.clone());
+        let own = || dso::elf::kernel_build_id().map(|own| own.as_bytes().to_vec());
+        let is_running = id.is_none_or(|id| own().is_some_and(|own| own == id));
         let mut code = Self {
+            kernel: KernelCode::open(kernel(), side.pokes(), is_running),
             loader: Loader::new(DebugSearch::from_env()),
             files: Vec::new(),
             by_name: FxHashMap::default(),
@@ -89,6 +97,8 @@ impl Code {
         let build_id = build_id.as_ref();
         let wanted = match mapping.name.as_str() {
             "[vdso]" => Wanted::Vdso { build_id },
+            name if is_image(name) => Wanted::Kernel { build_id, reference: None },
+            name if is_kernel(mapping.start) => Wanted::KernelModule { name: module_name(name) },
             name => Wanted::File { path: Path::new(name), build_id },
         };
         self.loader.load(&wanted)
@@ -100,22 +110,38 @@ impl Code {
 
     /// The file's name, the symbol with its start, and the code at an address of a process at a time, as far as they
     /// can be had.
-    pub fn at<'c>(&'c self, mappings: &'c [CodeMapping], ip: u64) -> At<'c> {
+    pub fn at<'c>(&'c self, side: &'c Sideband<'_>, (pid, time_ns): (i32, u64), ip: u64) -> At<'c> {
+        const LONGEST: usize = 15;
+        if let Some(made) = side.made_at(pid, ip, time_ns) {
+            let offset = ip - made.start;
+            let code = made.code.get(offset as usize..).unwrap_or_default();
+            return At { file: Some(MADE), svma: None, symbol: Some((&made.name, offset)), code };
+        }
+        let mappings = if is_kernel(ip) {
+            side.kernel(time_ns)
+        } else {
+            side.code(pid, time_ns).map_or(&[][..], |(_, list)| list)
+        };
         let Some(mapping) = mappings.iter().find(|mapping| ip.wrapping_sub(mapping.start) < mapping.bytes)
         else {
             return At::default();
         };
         let file = self.file_of(mapping).and_then(|number| self.files.get(number as usize));
         let loaded = file.and_then(|file| file.loaded.as_ref().ok());
-        let svma = loaded.and_then(|loaded| loaded.svma_of(FileOffset(ip - mapping.start + mapping.offset)));
+        let svma = loaded.and_then(|loaded| svma_of(loaded, mapping, ip));
         let symbol = loaded.zip(svma).and_then(|(loaded, svma)| loaded.symbol(svma).ok());
         let symbol = symbol.zip(svma).map(|(symbol, svma)| (symbol.name, svma.0 - symbol.start.0));
         let object = loaded.and_then(|loaded| loaded.object());
-        let code = object.zip(svma).and_then(|(object, svma)| {
-            const LONGEST: usize = 15;
-            (1..=LONGEST).rev().find_map(|bytes| object.bytes_at(svma, bytes))
-        });
-        At { file: Some(&mapping.name), symbol, code: code.unwrap_or_default() }
+        let code = match object.zip(svma) {
+            Some((object, svma)) => (1..=LONGEST).rev().find_map(|bytes| object.bytes_at(svma, bytes)),
+            None => self.kernel.bytes(ip, time_ns).filter(|_| is_kernel(ip)),
+        };
+        At {
+            file: Some(&mapping.name),
+            svma: svma.map(|svma| svma.0),
+            symbol,
+            code: code.unwrap_or_default(),
+        }
     }
 
     /// The functions met, once all is decoded, numbered by name; and the new number of each old one.
@@ -171,11 +197,24 @@ impl Code {
     }
 }
 
+/// What code made at run time is filed under.
+const MADE: &str = "[jit]";
+
+/// The stated address of an address in a mapping; the kernel's symbols are stated as they run.
+fn svma_of(loaded: &Loaded, mapping: &CodeMapping, ip: u64) -> Option<Svma> {
+    if is_kernel(ip) && loaded.object().is_none() {
+        return Some(Svma(ip));
+    }
+    loaded.svma_of(FileOffset(ip - mapping.start + mapping.offset))
+}
+
 /// What is at an address.
 #[derive(Clone, Copy, Default)]
 pub struct At<'c> {
     /// The mapping's name.
     pub file: Option<&'c str>,
+    /// The address as the file states it.
+    pub svma: Option<u64>,
     /// The symbol, and how far behind its start, in bytes.
     pub symbol: Option<(&'c str, u64)>,
     /// Bytes of code: an instruction, if there are as many.
@@ -194,6 +233,9 @@ pub struct RunningImage<'a> {
     buffer: usize,
     now: Cell<Option<&'a [CodeMapping]>>,
     task: Cell<Option<(i32, i32)>>,
+    /// The time that the mappings are of, and when they are replaced next, ns.
+    time_ns: Cell<u64>,
+    stale_ns: Cell<u64>,
     last: RefCell<Option<&'a CodeMapping>>,
     /// The function found last: where it lies, its number, whether its first address is the function's.
     last_unit: RefCell<Option<(Range<u64>, u32, bool)>>,
@@ -209,6 +251,8 @@ impl<'a> RunningImage<'a> {
             buffer,
             now: Cell::new(None),
             task: Cell::new(None),
+            time_ns: Cell::new(0),
+            stale_ns: Cell::new(u64::MAX),
             last: RefCell::new(None),
             last_unit: RefCell::new(None),
         }
@@ -231,7 +275,8 @@ impl<'a> RunningImage<'a> {
         if let Some(last) = self.last.borrow().filter(|last| holds(last)) {
             return Some(last);
         }
-        let found = self.now.get()?.iter().find(|mapping| holds(mapping))?;
+        let mappings = if is_kernel(ip) { self.side.kernel(self.time_ns.get()) } else { self.now.get()? };
+        let found = mappings.iter().find(|mapping| holds(mapping))?;
         self.last.replace(Some(found));
         Some(found)
     }
@@ -240,18 +285,51 @@ impl<'a> RunningImage<'a> {
         let mapping = self.mapping(ip)?;
         let number = self.code.file_of(mapping)?;
         let file = &self.code.files[number as usize];
-        let offset = FileOffset(ip - mapping.start + mapping.offset);
         let svma = match &file.loaded {
-            Ok(loaded) => loaded.svma_of(offset)?,
-            Err(_) => Svma(offset.0),
+            Ok(loaded) => svma_of(loaded, mapping, ip)?,
+            Err(_) => Svma(ip - mapping.start + mapping.offset),
         };
         Some((number, file, svma))
+    }
+
+    /// The code made at run time that lies there.
+    fn made(&self, ip: u64) -> Option<&'a MadeCode> {
+        let (pid, _) = self.task.get()?;
+        self.side.made_at(pid, ip, self.time_ns.get())
+    }
+
+    /// Whether a mapping's bytes are those of its file.
+    fn check(&self, mapping: &CodeMapping) -> Result<(), Missing> {
+        let why = match () {
+            () if mapping.is_anonymous() => Missing::MadeAtRunTime,
+            () if mapping.writable => Missing::Rewritten,
+            () => return Ok(()),
+        };
+        Err(why)
+    }
+
+    /// The kernel's code.
+    fn kernel(&self, ip: u64) -> Result<&[u8], Missing> {
+        let bytes = self.code.kernel.bytes(ip, self.time_ns.get());
+        bytes.ok_or_else(|| {
+            let why = "the kernel: its memory (/proc/kcore) can't be read, or another kernel was recorded";
+            self.code.found().missing.insert(why.to_owned());
+            Missing::NoFile
+        })
     }
 }
 
 impl Image for RunningImage<'_> {
     fn code(&self, ip: u64) -> Result<&[u8], Missing> {
         const WINDOW_BYTES: usize = 4096;
+        if let Some(made) = self.made(ip) {
+            let offset = usize::try_from(ip - made.start).unwrap_or(usize::MAX);
+            return made.code.get(offset..).ok_or(Missing::NotMapped);
+        }
+        self.check(self.mapping(ip).ok_or(Missing::NotMapped)?)?;
+        if is_kernel(ip) {
+            return self.kernel(ip);
+        }
         let Some((_, file, svma)) = self.place(ip) else {
             return Err(Missing::NotMapped);
         };
@@ -275,6 +353,10 @@ impl Image for RunningImage<'_> {
         {
             return (*unit, *whole && range.start == ip);
         }
+        if let Some(made) = self.made(ip) {
+            let function = Function::new(made.name.clone(), MADE.to_owned());
+            return (self.code.found().functions.number(function).0, ip == made.start);
+        }
         let Some((file, _, svma)) = self.place(ip) else { return (self.code.unknown(), false) };
         let (FunctionId(id), range) = self.code.function(file, svma);
         let Some(range) = range else { return (id, false) };
@@ -292,10 +374,18 @@ impl Image for RunningImage<'_> {
         let time_ns = self.side.setup.clock.ns_at(tsc.unwrap_or(0));
         let task = self.side.running(self.buffer, time_ns);
         self.task.set(task);
+        self.time_ns.set(time_ns);
+        let stale_ns = task.and_then(|(pid, _)| self.side.code_changes_after(pid, time_ns));
+        self.stale_ns.set(stale_ns.unwrap_or(u64::MAX));
         self.last.replace(None);
         self.last_unit.replace(None);
         let space = task.and_then(|(pid, _)| self.side.code(pid, time_ns));
         self.now.set(space.map(|(_, mappings)| mappings));
         space.map_or(0, |(number, _)| number)
+    }
+
+    fn is_stale(&self, tsc: Option<u64>) -> bool {
+        let stale_ns = self.stale_ns.get();
+        stale_ns != u64::MAX && tsc.is_some_and(|tsc| self.side.setup.clock.ns_at(tsc) >= stale_ns)
     }
 }

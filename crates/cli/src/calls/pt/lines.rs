@@ -2,7 +2,6 @@
 //! programs that read that text.
 //
 // Source: linux v6.18 tools/perf/builtin-script.c perf_sample__fprintf_start(), perf_sample__fprintf_bts();
-//         util/auxtrace.c itrace_synth_opts__parse(); util/intel-pt.c, which branches c and r choose.
 
 use intelpt::{Event, Gap, What, branch_word};
 use profile::pt::Sideband;
@@ -11,61 +10,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::image::{At, Code};
+use super::kinds::{Every, Kinds};
+use super::walk::{Chains, Walk};
 use crate::out::harmless;
-
-/// Which events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kinds {
-    branches: bool,
-    calls: bool,
-    returns: bool,
-    errors: bool,
-}
-
-impl Kinds {
-    /// The letters of `--itrace`.
-    ///
-    /// # Errors
-    /// Letters whose events are not made here, with what to use instead.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut kinds = Self::default();
-        for letter in text.chars() {
-            match letter {
-                'b' => kinds.branches = true,
-                'c' => kinds.calls = true,
-                'r' => kinds.returns = true,
-                'e' => kinds.errors = true,
-                'i' | 'y' | 'g' | 'G' | 'l' | 'L' => anyhow::bail!(
-                    "--itrace={text}: '{letter}' samples the trace; here branches are told one by one (b, c, r, e), and \
-                     `tally calls -i FILE` counts and times every call"
-                ),
-                'x' | 'w' | 'p' | 'o' | 'I' => anyhow::bail!(
-                    "--itrace={text}: '{letter}' tells packets beside the branches: `tally dump --pt` shows them all; \
-                     here are b, c, r, e"
-                ),
-                _ => anyhow::bail!(
-                    "--itrace={text}: want letters of b (branches), c (calls), r (returns), e (errors)"
-                ),
-            }
-        }
-        anyhow::ensure!(kinds != Self::default(), "--itrace: want letters of b, c, r, e, as --itrace=cr");
-        Ok(kinds)
-    }
-
-    /// Jumps within functions are wanted.
-    #[must_use]
-    pub const fn every(self) -> bool {
-        self.branches
-    }
-
-    fn means(self, flags: &str) -> bool {
-        let call = || {
-            flags.starts_with("tr end") || matches!(flags, "call" | "syscall" | "int" | "hw int" | "tx abrt")
-        };
-        let back = || flags.starts_with("tr strt") || matches!(flags, "return" | "sysret" | "iret");
-        self.branches || self.calls && call() || self.returns && back()
-    }
-}
 
 /// The fields, in perf's order.
 const FIELDS: [&str; 13] =
@@ -158,6 +105,11 @@ pub struct Lines<'a> {
     words: FxHashMap<(u32, u64), &'static str>,
     line: String,
     last_ns: FxHashMap<usize, u64>,
+    /// Where each buffer's execution is.
+    walks: FxHashMap<usize, Walk>,
+    chains: Chains,
+    /// Events still to be passed over.
+    skip: u64,
 }
 
 impl<'a> Lines<'a> {
@@ -171,10 +123,13 @@ impl<'a> Lines<'a> {
             words: FxHashMap::default(),
             line: String::new(),
             last_ns: FxHashMap::default(),
+            walks: FxHashMap::default(),
+            chains: Chains::default(),
+            skip: wanted.kinds.skip,
         }
     }
 
-    /// Writes one event of a thread, if it is wanted.
+    /// Writes one event of a thread, if it is wanted, and the instructions before it that are.
     pub fn write(
         &mut self,
         out: &mut impl Write,
@@ -186,19 +141,88 @@ impl<'a> Lines<'a> {
         *last = time_ns;
         let pid = self.side.process_of(tid);
         let name = self.side.name_of(tid, time_ns).unwrap_or("");
-        if !self.chosen((pid, tid), name, (buffer, time_ns)) {
+        let (task, moment) = ((pid, tid), (buffer, time_ns));
+        let chosen = self.chosen(task, name, moment);
+        if let Some(every) = self.wanted.kinds.instructions {
+            self.instructions(out, (task, moment, chosen), (every, event))?;
+        }
+        if self.wanted.kinds.chain.is_some() {
+            self.chains.take(tid, event);
+        }
+        if !chosen {
             return Ok(());
         }
         self.line.clear();
-        if let What::Gap(gap) = event.what {
-            if !self.wanted.kinds.errors {
-                return Ok(());
-            }
-            self.error(gap, (pid, tid), (buffer, time_ns), event.from);
-        } else if !self.branch((pid, tid), (buffer, time_ns), event) {
+        let wanted = match event.what {
+            What::Gap(gap) => self.error(gap, task, moment, event.from),
+            _ => self.branch(task, moment, event),
+        };
+        if wanted { self.put(out) } else { Ok(()) }
+    }
+
+    fn put(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.skip > 0 {
+            self.skip -= 1;
             return Ok(());
         }
         out.write_all(self.line.as_bytes())
+    }
+
+    /// Follows the instructions up to an event, and writes those whose turn it is.
+    fn instructions(
+        &mut self,
+        out: &mut impl Write,
+        (task, moment, chosen): ((i32, i32), (usize, u64), bool),
+        (every, event): (Every, &Event),
+    ) -> io::Result<()> {
+        let (pid, time_ns) = (task.0, moment.1);
+        let space = self.side.code(pid, time_ns).map_or(0, |(number, _)| number);
+        let mut walk = self.walks.remove(&moment.0).unwrap_or_default();
+        let (side, code) = (self.side, self.code);
+        let samples =
+            walk.follow((space, event), (every, time_ns), |ip| code.at(side, (pid, time_ns), ip).code);
+        self.walks.insert(moment.0, walk);
+        for (ip, period) in samples.into_iter().filter(|_| chosen) {
+            self.line.clear();
+            self.sample((task, space), moment, (ip, period));
+            self.put(out)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the line of an instruction.
+    fn sample(
+        &mut self,
+        ((pid, tid), space): ((i32, i32), u32),
+        (buffer, time_ns): (usize, u64),
+        (ip, period): (u64, u64),
+    ) {
+        let fields = &self.wanted.fields;
+        let Some(size) = self.wanted.kinds.chain else {
+            self.start((pid, tid), (buffer, time_ns), (period, INSTRUCTIONS));
+            if fields.has("flags") {
+                let _ = write!(self.line, "  {:<21} ", "");
+            }
+            if fields.has("ip") {
+                self.line.push(' ');
+                self.address((pid, time_ns, space), ip);
+            }
+            return self.line.push('\n');
+        };
+        self.start((pid, tid), (buffer, time_ns), (period, INSTRUCTIONS));
+        // Above a chain perf does not pad the name.
+        let padding = self.line.len() - self.line.trim_start().len();
+        self.line.drain(..padding);
+        self.line.push('\n');
+        let callers = self.chains.callers(tid, size.saturating_sub(1));
+        for ip in std::iter::once(ip).chain(callers) {
+            // In chains perf shows the address in the file.
+            let stated = self.at((pid, time_ns, space), ip).svma.unwrap_or(ip);
+            let _ = write!(self.line, "\t{stated:>16x}");
+            self.names((pid, time_ns, space), ip);
+            self.line.push('\n');
+        }
+        self.line.push('\n');
     }
 
     fn cpu(&self, buffer: usize) -> i32 {
@@ -214,8 +238,11 @@ impl<'a> Lines<'a> {
             && wanted.times.is_none_or(|(from, to)| (from..=to).contains(&time_ns))
     }
 
-    /// A line as of perf's error events.
-    fn error(&mut self, gap: Gap, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), ip: u64) {
+    /// Makes the line of an error; false if it is not wanted.
+    fn error(&mut self, gap: Gap, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), ip: u64) -> bool {
+        if !self.wanted.kinds.tells(gap) {
+            return false;
+        }
         let (code, text) = match gap {
             Gap::Overflow => (7, "Overflow packet"),
             Gap::Packet => (3, "Bad packet"),
@@ -231,6 +258,7 @@ impl<'a> Lines<'a> {
             self.line,
             " instruction trace error type 1 time {seconds}.{ns:09} cpu {cpu} pid {pid} tid {tid} ip {ip:#x} code {code}: {text}"
         );
+        true
     }
 
     /// Makes the line of a branch; false if it is not wanted.
@@ -240,6 +268,30 @@ impl<'a> Lines<'a> {
         if !self.wanted.kinds.means(flags) {
             return false;
         }
+        self.start((pid, tid), (buffer, time_ns), (1, BRANCHES));
+        let fields = &self.wanted.fields;
+        if fields.has("flags") {
+            let _ = write!(self.line, "  {flags:<21} ");
+        }
+        if fields.has("ip") {
+            self.line.push(' ');
+            self.address((pid, time_ns, space), event.from);
+        }
+        if fields.has("addr") {
+            self.line.push_str(" => ");
+            self.address((pid, time_ns, space), event.to);
+        }
+        self.line.push('\n');
+        true
+    }
+
+    /// What stands in front of the address.
+    fn start(
+        &mut self,
+        (pid, tid): (i32, i32),
+        (buffer, time_ns): (usize, u64),
+        (period, event): (u64, &str),
+    ) {
         let wanted = self.wanted;
         let fields = &wanted.fields;
         if fields.has("comm") {
@@ -263,28 +315,20 @@ impl<'a> Lines<'a> {
             };
         }
         if fields.has("period") {
-            let _ = write!(self.line, "{:>10} ", 1);
+            let _ = write!(self.line, "{period:>10} ");
         }
         if fields.has("event") {
-            let _ = write!(self.line, "{:>1$}: ", EVENT, wanted.name_width.max(EVENT.len()));
+            let _ = write!(self.line, "{event:>0$}: ", wanted.name_width.max(wanted.kinds.longest_name()));
         }
-        if fields.has("flags") {
-            let _ = write!(self.line, "  {flags:<21} ");
-        }
-        if fields.has("ip") {
-            self.line.push(' ');
-            self.address((pid, time_ns, space), event.from);
-        }
-        if fields.has("addr") {
-            self.line.push_str(" => ");
-            self.address((pid, time_ns, space), event.to);
-        }
-        self.line.push('\n');
-        true
     }
 
     fn address(&mut self, place: (i32, u64, u32), ip: u64) {
         let _ = write!(self.line, "{ip:>16x}");
+        self.names(place, ip);
+    }
+
+    /// Symbol and file, as far as asked for.
+    fn names(&mut self, place: (i32, u64, u32), ip: u64) {
         let (space, fields) = (place.2, &self.wanted.fields);
         if let Some(known) = self.names.get(&(space, ip)) {
             return self.line.push_str(known);
@@ -311,8 +355,7 @@ impl<'a> Lines<'a> {
     }
 
     fn at(&self, (pid, time_ns, _): (i32, u64, u32), ip: u64) -> At<'a> {
-        let side: &'a Sideband<'a> = self.side;
-        side.code(pid, time_ns).map_or_else(At::default, |(_, mappings)| self.code.at(mappings, ip))
+        self.code.at(self.side, (pid, time_ns), ip)
     }
 
     /// perf's word for what happened.
@@ -351,28 +394,13 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What perf calls the events it makes of branches in user mode.
-const EVENT: &str = "branches:u";
+/// What perf calls the events it makes of branches and instructions in user mode.
+const BRANCHES: &str = "branches:u";
+const INSTRUCTIONS: &str = "instructions:u";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn letters_choose_kinds_and_others_are_refused_with_what_to_use() {
-        let kinds = Kinds::parse("cr").unwrap();
-        assert!(
-            kinds.means("call")
-                && kinds.means("tr end  syscall")
-                && kinds.means("tr strt")
-                && kinds.means("iret")
-        );
-        assert!(!kinds.means("jmp") && !kinds.every() && Kinds::parse("b").unwrap().means("jcc"));
-        assert!(!Kinds::parse("r").unwrap().means("call") && !Kinds::parse("c").unwrap().means("return"));
-        for refused in ["i100us", "x", "q", ""] {
-            assert!(Kinds::parse(refused).is_err(), "{refused}");
-        }
-    }
 
     #[test]
     fn fields_are_added_taken_away_and_set() {

@@ -7,10 +7,14 @@
 mod decode;
 mod filter;
 mod image;
+mod jit;
+mod kernel;
+mod kinds;
 pub mod lines;
 mod pieces;
 mod stream;
 mod threads;
+mod walk;
 
 use intelpt::{Event, What};
 use perfdata::PerfData;
@@ -64,6 +68,8 @@ pub struct Summed {
 pub struct Trace<'a> {
     side: Sideband<'a>,
     code: Code,
+    /// What is to be said of code made at run time.
+    jit_notes: Vec<String>,
 }
 
 /// What decoding came across.
@@ -106,9 +112,10 @@ impl<'a> Trace<'a> {
     /// # Errors
     /// If the recording holds no Intel PT trace.
     pub fn open(file: &PerfData<'a>) -> anyhow::Result<Self> {
-        let side = Sideband::read(file)?;
+        let mut side = Sideband::read(file)?;
+        let jit_notes = jit::read_all(&mut side);
         let code = Code::open(&side);
-        Ok(Self { side, code })
+        Ok(Self { side, code, jit_notes })
     }
 
     fn outcome(&self, tally: Tally, unmatched: u64, unused: u64) -> Outcome {
@@ -116,7 +123,7 @@ impl<'a> Trace<'a> {
         for (gap, count) in tally.gaps {
             *gaps.entry(decode::reason(gap)).or_default() += count;
         }
-        let mut notes = Vec::new();
+        let mut notes = self.jit_notes.clone();
         if unused > 0 {
             notes.push(format!("{} of trace in front of the first boundary packet", number::bytes(unused)));
         }

@@ -18,6 +18,7 @@ Examples:
   tally script | stackcollapse-perf.pl       any collapser of perf's text
   tally script --json | jq .stack[0].sym
   tally script --itrace=cr --ns -F +flags    calls and returns of an Intel PT trace
+  tally script --itrace=i1000ig              every 1000th instruction of it, with its callers
   tally script -S main --time 10%-20%        samples in main, of the second tenth of the time
   tally script --switch-on sched:sched_process_exec   from the first exec on
 Fields of -F: comm tid pid time cpu event trace ip sym symoff dso addr srcline period iregs uregs brstack
@@ -62,7 +63,8 @@ pub struct Args {
     /// Only this time: FROM,TO in seconds, either may be empty; or parts: 10%-20%, 10%/2
     #[arg(long, value_name = "FROM,TO", allow_hyphen_values = true)]
     pub time: Option<String>,
-    /// Branches of an Intel PT trace, decoded: letters of b (all), c (calls), r (returns), e (errors)
+    /// An Intel PT trace, decoded: letters of b (branches), c (calls), r (returns), e (errors), i10us or i1000i
+    /// (instructions), g16 (their callers), s100 (pass over so many)
     #[arg(long, value_name = "LETTERS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub itrace: Option<String>,
     /// Times from the first sample shown on

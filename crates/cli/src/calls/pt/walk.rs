@@ -1,0 +1,183 @@
+//! From branches back to instructions: all that lies between where one branch went and where the next one stood was
+//! run, in order.
+
+use intelpt::{Event, What, instruction_len};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::kinds::Every;
+
+/// Most instructions without a branch taken: more means that code and trace do not fit.
+const MOST: usize = 1 << 16;
+/// Most callers kept: as many as may be asked for.
+const MOST_CALLERS: usize = 1 << 10;
+
+/// The instructions of one buffer's execution.
+#[derive(Default)]
+pub struct Walk {
+    /// Where execution went last; `None` while out of sight.
+    ip: Option<u64>,
+    /// Instructions since the last one told.
+    since: u64,
+    /// When that was, ns or ticks.
+    last: Option<u64>,
+    /// Addresses from one to another, both included, by space.
+    known: FxHashMap<(u32, u64, u64), Arc<[u64]>>,
+}
+
+impl Walk {
+    /// Follows execution to an event: the instructions to be told, and how many have run since the one before.
+    pub fn follow<'c>(
+        &mut self,
+        (space, event): (u32, &Event),
+        (every, time_ns): (Every, u64),
+        code: impl Fn(u64) -> &'c [u8],
+    ) -> Vec<(u64, u64)> {
+        let mut told = Vec::new();
+        if let Some(start) = self.ip.take() {
+            let until = Self::until(event);
+            if let Some((end, included)) = until {
+                let run = self.run((space, start, end), code);
+                let run = if included { &run[..] } else { &run[..run.len().saturating_sub(1)] };
+                self.choose(run, (every, event, time_ns), &mut told);
+            }
+        }
+        self.ip = match event.what {
+            What::End | What::EndAsync | What::Gap(_) => None,
+            _ => Some(event.to),
+        };
+        told
+    }
+
+    /// The address of the last instruction before an event, and whether it was run; `None` behind what was not seen.
+    fn until(event: &Event) -> Option<(u64, bool)> {
+        match event.what {
+            What::Gap(_) | What::Begin => None,
+            What::EndAsync | What::Interrupt | What::Abort => Some((event.from, false)),
+            _ => Some((event.from, true)),
+        }
+    }
+
+    fn choose(
+        &mut self,
+        run: &[u64],
+        (every, event, time_ns): (Every, &Event, u64),
+        told: &mut Vec<(u64, u64)>,
+    ) {
+        match every {
+            Every::Instructions(count) => {
+                let mut at = (count - self.since).saturating_sub(1);
+                while let Some(ip) = usize::try_from(at).ok().and_then(|at| run.get(at)) {
+                    told.push((*ip, count));
+                    at += count;
+                    self.since = 0;
+                }
+                let behind = told.last().map_or(0, |_| at + 1 - count);
+                self.since += run.len() as u64 - behind;
+            }
+            Every::Ns(count) => self.by_time(run, (count, time_ns), told),
+            Every::Ticks(count) => self.by_time(run, (count, event.tsc.unwrap_or(0)), told),
+        }
+    }
+
+    /// The time is known at the event only: the last instruction before it is told if it is time.
+    fn by_time(&mut self, run: &[u64], (count, now): (u64, u64), told: &mut Vec<(u64, u64)>) {
+        self.since += run.len() as u64;
+        let last = *self.last.get_or_insert(now);
+        if now.saturating_sub(last) >= count
+            && let Some(ip) = run.last()
+        {
+            // Behind a long wait it goes on from now: no sample is made up for time without instructions.
+            self.last = Some(now - (now - last) % count.max(1));
+            told.push((*ip, std::mem::take(&mut self.since)));
+        }
+    }
+
+    fn run<'c>(&mut self, place: (u32, u64, u64), code: impl Fn(u64) -> &'c [u8]) -> Arc<[u64]> {
+        if let Some(known) = self.known.get(&place) {
+            return Arc::clone(known);
+        }
+        let (_, start, end) = place;
+        let mut all = vec![start];
+        let mut ip = start;
+        while ip < end && all.len() < MOST {
+            let Some(length) = instruction_len(code(ip), 64) else { break };
+            ip += length as u64;
+            all.push(ip);
+        }
+        // What does not lead there was not run so.
+        let run: Arc<[u64]> = if ip == end { all.into() } else { Arc::from([]) };
+        self.known.insert(place, Arc::clone(&run));
+        run
+    }
+}
+
+/// Where each thread's calls go back to.
+#[derive(Default)]
+pub struct Chains(FxHashMap<i32, VecDeque<u64>>);
+
+impl Chains {
+    /// The thread's next event.
+    pub fn take(&mut self, tid: i32, event: &Event) {
+        let open = self.0.entry(tid).or_default();
+        match event.what {
+            What::Call if event.next != event.to => {
+                open.push_front(event.next);
+                open.truncate(MOST_CALLERS);
+            }
+            What::Return => {
+                // Calls above the one that this goes back to were left.
+                if let Some(at) = open.iter().position(|back| *back == event.to) {
+                    open.drain(..=at);
+                }
+            }
+            What::Gap(_) => open.clear(),
+            _ => {}
+        }
+    }
+
+    /// Return addresses of the open calls, innermost first.
+    pub fn callers(&self, tid: i32, most: usize) -> Vec<u64> {
+        self.0.get(&tid).into_iter().flatten().take(most).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(what: What, from: u64, to: u64) -> Event {
+        Event { tsc: Some(from), what, from, next: from + 1, to, unit: 0, at_start: false }
+    }
+
+    /// One-byte instructions everywhere.
+    fn nop(_: u64) -> &'static [u8] {
+        &[0x90]
+    }
+
+    #[test]
+    fn every_so_many_instructions_are_told_over_branches_and_not_over_gaps() {
+        let mut walk = Walk::default();
+        let every = Every::Instructions(4);
+        let mut told = |what, from, to| walk.follow((1, &event(what, from, to)), (every, 0), nop);
+        assert_eq!(told(What::Begin, 0, 100), []);
+        assert_eq!(told(What::Jump, 105, 200), [(103, 4)]);
+        assert_eq!(told(What::Call, 209, 300), [(201, 4), (205, 4), (209, 4)]);
+        // Not run: the instruction before which it was interrupted.
+        assert_eq!(told(What::EndAsync, 303, 0), []);
+        assert_eq!(told(What::Begin, 0, 303), []);
+        assert_eq!(told(What::Jump, 304, 9), [(303, 4)]);
+    }
+
+    #[test]
+    fn callers_are_those_whose_calls_did_not_return() {
+        let mut chains = Chains::default();
+        chains.take(1, &event(What::Call, 10, 100));
+        chains.take(1, &event(What::Call, 110, 200));
+        chains.take(1, &event(What::Call, 210, 300));
+        assert_eq!((chains.callers(1, 2), chains.callers(2, 9)), (vec![211, 111], vec![]));
+        chains.take(1, &event(What::Return, 305, 111));
+        assert_eq!(chains.callers(1, 9), [11]);
+    }
+}
