@@ -34,7 +34,15 @@ fn packet_of_perf(line: &str) -> Option<&str> {
 /// Whether all branches and errors of each thread have perf's lines. Times are not compared: of branches between two
 /// packets both only estimate. perf 6.1 names stubs (`@plt`) after what stands in front of them, or not at all.
 pub fn same_lines(pair: &Pair, what: &str, data: &str) -> Result<bool> {
-    let args = ["script", "--itrace=b", "--ns", "-F-period,+flags,+addr", "-i", data];
+    by_fields(pair, what, ["script", "--itrace=b", "--ns", "-F-period,+flags,+addr", "-i", data])
+}
+
+/// Whether the same instructions are told of each thread, one of so many.
+pub fn same_samples(pair: &Pair, what: &str, data: &str) -> Result<bool> {
+    by_fields(pair, &format!("{what}, samples"), ["script", "--itrace=i100i", "--ns", "-F-flags", "-i", data])
+}
+
+fn by_fields(pair: &Pair, what: &str, args: [&str; 6]) -> Result<bool> {
     let (ours, perf) = (pair.tally(&args)?.text(), pair.perf(&args)?.text());
     let (ours, perf) = (by_thread(&ours), by_thread(&perf));
     let mut all = ours.keys().eq(perf.keys());

@@ -113,9 +113,9 @@ impl Code {
     pub fn at<'c>(&'c self, side: &'c Sideband<'_>, (pid, time_ns): (i32, u64), ip: u64) -> At<'c> {
         const LONGEST: usize = 15;
         if let Some(made) = side.made_at(pid, ip, time_ns) {
-            let offset = ip - made.start;
-            let code = made.code.get(offset as usize..).unwrap_or_default();
-            return At { file: Some(MADE), svma: None, symbol: Some((&made.name, offset)), code };
+            let behind = ip - made.start;
+            let code = made.code.get(behind as usize..).unwrap_or_default();
+            return At { file: Some(MADE), offset: None, symbol: Some((&made.name, behind)), code };
         }
         let mappings = if is_kernel(ip) {
             side.kernel(time_ns)
@@ -138,7 +138,7 @@ impl Code {
         };
         At {
             file: Some(&mapping.name),
-            svma: svma.map(|svma| svma.0),
+            offset: Some(ip - mapping.start + mapping.offset),
             symbol,
             code: code.unwrap_or_default(),
         }
@@ -213,8 +213,8 @@ fn svma_of(loaded: &Loaded, mapping: &CodeMapping, ip: u64) -> Option<Svma> {
 pub struct At<'c> {
     /// The mapping's name.
     pub file: Option<&'c str>,
-    /// The address as the file states it.
-    pub svma: Option<u64>,
+    /// The address's offset in the file.
+    pub offset: Option<u64>,
     /// The symbol, and how far behind its start, in bytes.
     pub symbol: Option<(&'c str, u64)>,
     /// Bytes of code: an instruction, if there are as many.

@@ -216,9 +216,9 @@ impl<'a> Lines<'a> {
         self.line.push('\n');
         let callers = self.chains.callers(tid, size.saturating_sub(1));
         for ip in std::iter::once(ip).chain(callers) {
-            // In chains perf shows the address in the file.
-            let stated = self.at((pid, time_ns, space), ip).svma.unwrap_or(ip);
-            let _ = write!(self.line, "\t{stated:>16x}");
+            // In chains perf shows the offset in the file.
+            let shown = self.at((pid, time_ns, space), ip).offset.unwrap_or(ip);
+            let _ = write!(self.line, "\t{shown:>16x}");
             self.names((pid, time_ns, space), ip);
             self.line.push('\n');
         }
