@@ -44,18 +44,23 @@ fn is_dump(name: &str) -> bool {
 fn converted(mut bytes: Vec<u8>, clock: &[(u64, u64)]) -> Vec<u8> {
     set_time(&mut bytes, HEADER_TIME, clock);
     let mut at = HEADER_BYTES;
-    while let Some(size) = bytes.get(at + RECORD_SIZE..).and_then(|rest| rest.first_chunk::<4>()) {
-        let size = u32::from_le_bytes(*size) as usize;
+    while let Some(size) = bytes.get(at + RECORD_SIZE..at + RECORD_SIZE + 4).map(number) {
         set_time(&mut bytes, at + RECORD_TIME, clock);
-        at += size.max(1);
+        at += (size as usize).max(1);
     }
     bytes
+}
+
+/// Little-endian, as the machines with Intel PT are.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// The first moment noted from then on: the program told of its code by a system call right after it read the clock.
 fn set_time(bytes: &mut [u8], at: usize, clock: &[(u64, u64)]) {
     let Some(time) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) else { return };
-    let next = clock.partition_point(|(ticks, _)| *ticks < u64::from_le_bytes(*time));
+    let told = number(time);
+    let next = clock.partition_point(|(ticks, _)| *ticks < told);
     let virtual_ticks = clock.get(next).or(clock.last()).map_or(0, |(_, tsc)| *tsc);
     *time = virtual_ticks.to_le_bytes();
 }
