@@ -27,6 +27,12 @@ struct signal_struct { struct { int counter; } live; } CORE;
 struct pt_regs___x86 { unsigned long ip, sp, di, orig_ax, flags; } CORE;
 struct pt_regs___arm64 { u64 regs[31]; u64 sp; u64 pc; } CORE;
 
+struct kernfs_node { u64 id; } CORE; /* 5.5 */
+struct cgroup { struct kernfs_node *kn; } CORE;
+struct cgroup_subsys_state { struct cgroup *cgroup; struct cgroup_subsys_state *parent; } CORE;
+struct css_set { struct cgroup_subsys_state *subsys[1]; } CORE;
+enum cgroup_subsys_id { perf_event_cgrp_id = 7 };
+
 struct sched_entity { u64 sum_exec_runtime; } CORE;
 
 struct task_struct {
@@ -41,6 +47,7 @@ struct task_struct {
 	unsigned long maj_flt;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
+	struct css_set *cgroups;
 	struct task_struct *group_leader;
 	char comm[16];
 } CORE;
@@ -103,6 +110,7 @@ struct bpf_task_work { u64 opaque; };
 static long (*bpf_task_work_at_user)(struct task_struct *task, struct bpf_task_work *work, void *map, void *at,
 				     void *none) = (void *)KFUNC_AT_USER;
 
+#define enum_value(type, name) __builtin_preserve_enum_value(*(typeof(enum type) *)name, 1)
 #define field_exists(expr) __builtin_preserve_field_info(expr, 2)
 #define barrier_var(var) asm volatile("" : "+r"(var))
 

@@ -246,12 +246,42 @@ INLINE u32 task_state(struct task_struct *task)
 	return old->state;
 }
 
+#define CGROUP_DEPTH 24
+
+/* True if the task's cgroup, as perf events have it, is one of `targets` or lies below one. */
+INLINE int is_in_cgroup(struct task_struct *task)
+{
+	struct cgroup_subsys_state *css = 0;
+	struct css_set *set = task->cgroups;
+	u64 at = enum_value(cgroup_subsys_id, perf_event_cgrp_id) * sizeof(css);
+
+	if (!set || bpf_probe_read_kernel(&css, sizeof(css), (void *)&set->subsys[0] + at))
+		return 0;
+	for (u32 i = 0; i < CGROUP_DEPTH && css; i++) {
+		struct cgroup *cgroup = 0;
+		struct kernfs_node *node = 0;
+		u64 id = 0;
+
+		if (bpf_probe_read_kernel(&cgroup, sizeof(cgroup), &css->cgroup) ||
+		    bpf_probe_read_kernel(&node, sizeof(node), &cgroup->kn) ||
+		    bpf_probe_read_kernel(&id, sizeof(id), &node->id))
+			return 0;
+		if (bpf_map_lookup_elem(&targets, &id))
+			return 1;
+		if (bpf_probe_read_kernel(&css, sizeof(css), &css->parent))
+			return 0;
+	}
+	return 0;
+}
+
 INLINE int is_target(struct task_struct *task, struct control *c)
 {
 	u64 key;
 
 	if (c->whom == WHOM_ALL)
 		return task->pid != 0 && visible_process(task) != c->self_tgid;
+	if (c->whom == WHOM_CGROUP)
+		return task->pid != 0 && visible_process(task) != c->self_tgid && is_in_cgroup(task);
 	if (c->whom == WHOM_THREADS)
 		key = visible_id(task) | THREAD_KEY;
 	else
@@ -997,7 +1027,7 @@ int on_fork(u64 *ctx)
 	u64 key, child_key, thread = 0;
 	u32 one = 1;
 
-	if (!c || c->end_ns > NOT_BEGUN || c->whom == WHOM_ALL)
+	if (!c || c->end_ns > NOT_BEGUN || c->whom >= WHOM_ALL)
 		return 0;
 	if (c->whom == WHOM_THREADS) {
 		key = visible_id(parent) | THREAD_KEY;
@@ -1010,8 +1040,9 @@ int on_fork(u64 *ctx)
 	if (!child_key)
 		return 0;
 	child_key |= thread;
-	if (key != child_key && bpf_map_lookup_elem(&targets, &key))
-		bpf_map_update_elem(&targets, &child_key, &one, BPF_ANY);
+	if (key != child_key && bpf_map_lookup_elem(&targets, &key) &&
+	    bpf_map_update_elem(&targets, &child_key, &one, BPF_ANY))
+		count(COUNT_NO_STORAGE);
 	return 0;
 }
 
@@ -1060,7 +1091,7 @@ int on_exit(u64 *ctx)
 	struct control *c = control_now();
 	u64 key;
 
-	if (!c || c->whom == WHOM_ALL)
+	if (!c || c->whom >= WHOM_ALL)
 		return 0;
 	if (c->whom == WHOM_THREADS)
 		key = visible_id(task) | THREAD_KEY;

@@ -90,6 +90,7 @@ struct end_record {
 #define WHOM_PROCESSES 0 /* those in `targets`, and what they fork */
 #define WHOM_THREADS 1   /* those in `targets` */
 #define WHOM_ALL 2
+#define WHOM_CGROUP 3    /* tasks of the cgroups in `targets` (their kernfs ids), and of those below */
 
 /* control.end_ns: targets are followed already, but no clock runs. */
 #define NOT_BEGUN 1

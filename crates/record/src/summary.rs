@@ -242,6 +242,8 @@ pub enum Notice {
     CpusAgain(Vec<u32>),
     /// CPUs that came online while recording.
     CpusNew(Vec<u32>),
+    /// The machine was suspended so long while recording, in ns.
+    Suspended(u64),
     /// Time off the CPU by switch records only: why.
     NoOffCpu(String),
     /// Too many waits per second: a sample stands for so many ns off the CPU now.
@@ -264,6 +266,16 @@ pub enum Notice {
     NoSnapshot,
     /// A process of the target could not be described from /proc: pid and why.
     ProcessUnreadable(u32, String),
+}
+
+impl Notice {
+    /// What the user should hear of a machine that had been suspended for so many ns since its boot, before and after
+    /// the recording; `None` of less than the readings of two clocks may differ.
+    #[must_use]
+    pub fn of_suspension(before_ns: u64, after_ns: u64) -> Option<Self> {
+        const NOISE_NS: u64 = 10_000_000;
+        Some(after_ns.saturating_sub(before_ns)).filter(|&ns| ns > NOISE_NS).map(Self::Suspended)
+    }
 }
 
 impl std::fmt::Display for Notice {
@@ -323,6 +335,12 @@ impl std::fmt::Display for Notice {
                     list.join(", ")
                 )
             }
+            Self::Suspended(ns) => write!(
+                f,
+                "the machine was suspended for {:.1} s meanwhile: that time is in no thread's clock, for \
+                 CLOCK_MONOTONIC stands still then",
+                *ns as f64 / 1e9
+            ),
             Self::CpusNew(cpus) => {
                 let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
                 write!(f, "CPU {} came online while recording: it is recorded from then on", list.join(", "))
@@ -376,5 +394,18 @@ impl std::fmt::Display for Notice {
             ),
             Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_suspended_while_recording_is_told_and_the_difference_of_two_readings_is_not() {
+        assert_eq!(Notice::of_suspension(7_000_000_000, 7_000_900_000), None);
+        assert_eq!(Notice::of_suspension(7_000_000_000, 6_999_900_000), None);
+        let told = Notice::of_suspension(7_000_000_000, 19_300_000_000).expect("12.3 s").to_string();
+        assert!(told.contains("suspended for 12.3 s"), "{told}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use record::off_cpu::{EndRecord, Engine, Kind, Options, Record, Scope};
+use record::off_cpu::{Counts, EndRecord, Engine, Kind, Options, Record, Scope};
 
 /// What one thread's samples add up to, by kind.
 #[derive(Debug, Default)]
@@ -20,6 +20,7 @@ struct Sums {
 struct Recorded {
     sums: HashMap<u32, Sums>,
     ends: HashMap<u32, EndRecord>,
+    counts: Counts,
 }
 
 impl Recorded {
@@ -69,7 +70,11 @@ fn run_to_end(threads: Vec<Held>) {
 }
 
 fn record_threads(scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
-    let mut engine = match Engine::start(scope, &Options::default()) {
+    record_with(&Options::default(), scope, during)
+}
+
+fn record_with(options: &Options, scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
+    let mut engine = match Engine::start(scope, options) {
         Ok(engine) => engine,
         Err(error) => {
             println!("skipped: {error}");
@@ -90,6 +95,7 @@ fn record_threads(scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
     });
     let counts = engine.finish(&mut |record| recorded.take(record)).expect("flush");
     println!("counts {counts:?}");
+    recorded.counts = counts;
     Some(recorded)
 }
 
@@ -161,4 +167,43 @@ fn a_thread_blocked_before_and_after_recording_is_counted_whole() {
     assert!(end.total_ns[Kind::Sleep as usize] >= 190_000_000, "{end:?}");
     assert_eq!(recorded.sums[&tid].with_stack, 1, "{recorded:?}");
     run_to_end(vec![sleeper]);
+}
+
+/// Sums of `tid` without a look at stacks: what no sample stands for is in the carry.
+fn check_sums(recorded: &Recorded, tid: u32) {
+    let end = recorded.ends.get(&tid).unwrap_or_else(|| panic!("no totals of {tid}: {:?}", recorded.ends));
+    let weights = recorded.sums.get(&tid).map_or([0; 8], |sums| sums.weight_ns);
+    assert_eq!(end.total_ns.iter().sum::<u64>(), end.end_ns - end.start_ns, "{end:?}");
+    for kind in 1..8 {
+        assert_eq!(weights[kind] + end.carry_ns[kind], end.total_ns[kind], "{tid} kind {kind}: {end:?}");
+    }
+}
+
+#[test]
+fn a_ring_that_is_full_costs_stacks_and_never_time() {
+    let threads: Vec<Held> =
+        (0..8).map(|_| hold(|| (0..60).for_each(|_| std::thread::sleep(Duration::from_millis(2))))).collect();
+    let tids: Vec<u32> = threads.iter().map(|held| held.tid).collect();
+    let tiny = Options { ring_bytes: 4096, ..Options::default() };
+    let Some(recorded) = record_with(&tiny, &Scope::Threads(tids.clone()), || run_to_end(threads)) else {
+        return;
+    };
+    // Samples, or their stacks, or their wakers' stacks found no room.
+    assert!([4, 6, 9].iter().any(|&lost| recorded.counts[lost] > 0), "{:?}", recorded.counts);
+    let told: Vec<u32> = tids.into_iter().filter(|tid| recorded.ends.contains_key(tid)).collect();
+    assert_eq!(told.len() as u64 + recorded.counts[5], 8, "{:?}", recorded.counts);
+    told.into_iter().for_each(|tid| check_sums(&recorded, tid));
+}
+
+#[test]
+fn without_room_to_keep_stacks_times_stay_whole_and_the_lack_is_counted() {
+    let threads: Vec<Held> =
+        (0..4).map(|_| hold(|| (0..30).for_each(|_| std::thread::sleep(Duration::from_millis(3))))).collect();
+    let tids: Vec<u32> = threads.iter().map(|held| held.tid).collect();
+    let one = Options { slots: 1, ..Options::default() };
+    let Some(recorded) = record_with(&one, &Scope::Threads(tids.clone()), || run_to_end(threads)) else {
+        return;
+    };
+    assert!(recorded.counts[7] > 0, "{:?}", recorded.counts);
+    tids.into_iter().for_each(|tid| check_sums(&recorded, tid));
 }

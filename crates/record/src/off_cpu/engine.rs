@@ -76,6 +76,7 @@ impl Engine {
             end_ns: layout::NOT_BEGUN,
             whom: match scope {
                 Scope::System => Whom::All,
+                Scope::Cgroup(_) => Whom::Cgroup,
                 Scope::Threads(_) => Whom::Threads,
                 Scope::Command(_) | Scope::Processes(_) => Whom::Processes,
             },
@@ -171,10 +172,10 @@ impl Engine {
         program.fd().ok().map(ProgramFd::as_fd)
     }
 
-    /// True while a process or thread of the scope lives; always, for the whole system.
+    /// True while a process or thread of the scope lives; always, for the whole system or a cgroup.
     #[must_use]
     pub fn has_targets(&self) -> bool {
-        if self.control.whom == Whom::All {
+        if matches!(self.control.whom, Whom::All | Whom::Cgroup) {
             return true;
         }
         let map = self.ebpf.map("targets").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
@@ -344,6 +345,7 @@ fn add_targets(ebpf: &mut Ebpf, scope: &Scope) -> Result<(), Error> {
         Scope::System | Scope::Command(_) => Vec::new(),
         Scope::Processes(pids) => pids.iter().map(|&pid| u64::from(pid)).collect(),
         Scope::Threads(tids) => tids.iter().map(|&tid| 1 << 32 | u64::from(tid)).collect(),
+        Scope::Cgroup(id) => vec![*id],
     };
     let map =
         ebpf.map_mut("targets").ok_or_else(|| Error::Map { map: "targets", reason: "missing".into() })?;

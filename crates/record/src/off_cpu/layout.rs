@@ -292,6 +292,8 @@ pub enum Whom {
     Threads = 1,
     /// All.
     All = 2,
+    /// Those in the cgroups of the map `targets`, and below.
+    Cgroup = 3,
 }
 
 /// `struct control`, as the words the map holds.
@@ -459,6 +461,7 @@ mod tests {
             ("FLAG_EXITED", flag::EXITED as usize),
             ("FLAG_NEW", flag::NEW as usize),
             ("WHOM_ALL", Whom::All as usize),
+            ("WHOM_CGROUP", Whom::Cgroup as usize),
             ("WHOM_THREADS", Whom::Threads as usize),
             ("REC_SAMPLE", REC_SAMPLE as usize),
             ("REC_WAKER", REC_WAKER as usize),

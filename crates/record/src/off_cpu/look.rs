@@ -76,11 +76,11 @@ struct Watched {
 }
 
 impl Looker {
-    /// For the threads of `scope`; `None` for the whole system, which is others' too.
+    /// For the threads of `scope`; `None` for the whole system or a cgroup, which are others' too.
     #[must_use]
     pub fn new(scope: &Scope) -> Option<Self> {
         let (roots, only_threads) = match scope {
-            Scope::System => return None,
+            Scope::System | Scope::Cgroup(_) => return None,
             Scope::Command(pid) => (vec![*pid], false),
             Scope::Processes(pids) => (pids.clone(), false),
             Scope::Threads(tids) => (tids.clone(), true),
@@ -204,7 +204,7 @@ fn look(tid: u32, thread: &Watched, runs: u64, memories: &mut FxHashMap<u32, Opt
 pub fn everyone(scope: &Scope, sink: &mut dyn FnMut(&Look)) {
     let pids = match scope {
         Scope::Command(_) => return,
-        Scope::System => proc::pids(),
+        Scope::System | Scope::Cgroup(_) => proc::pids(),
         Scope::Processes(pids) => pids.clone(),
         Scope::Threads(tids) => tids.iter().filter_map(|&tid| proc::status(tid)).map(|of| of.tgid).collect(),
     };

@@ -155,6 +155,8 @@ fn losses(counts: &Counts) -> impl Iterator<Item = Notice> {
 pub enum Scope {
     /// Every thread but our own process's.
     System,
+    /// The threads of the cgroup of this id (the inode of its folder), and of those below it.
+    Cgroup(u64),
     /// A forked program waiting to be exec'ed, and what it forks; clocks begin at the exec.
     Command(u32),
     /// These processes, and what they fork.

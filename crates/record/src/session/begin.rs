@@ -1,5 +1,7 @@
 //! The beginning of a recording: whom exactly, and what is known of them already.
 
+use std::os::unix::fs::MetadataExt;
+
 use perfdata::{Event, WriterOpts};
 
 use crate::error::Error;
@@ -35,9 +37,10 @@ pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Pla
 
 /// Whose time off the CPU is wanted.
 pub(super) fn scope_of(opts: &RecordOpts, child: Option<&Child>, places: &Places) -> Scope {
+    let cgroup = places.cgroup.as_ref().and_then(|folder| folder.metadata().ok());
     match (&opts.target.whom, child) {
         (Whom::Command, Some(child)) => Scope::Command(child.pid()),
-        (Whom::System, _) => Scope::System,
+        (Whom::System, _) => cgroup.map_or(Scope::System, |folder| Scope::Cgroup(folder.ino())),
         (Whom::Threads(tids), _) => Scope::Threads(tids.clone()),
         (Whom::Processes(pids), _) => Scope::Processes(pids.clone()),
         _ => Scope::Processes(processes_of(&places.tids)),

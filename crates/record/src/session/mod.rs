@@ -30,7 +30,7 @@ use crate::queue::{Limits, Queue, Room};
 use crate::setup::Setup;
 use crate::summary::{Notice, RunSummary};
 use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
-use crate::sys::{Child, ExitKind, Poller, SignalReader, mem};
+use crate::sys::{Child, ExitKind, Poller, SignalReader, mem, time};
 use crate::target::Whom;
 use crate::totals::{Counted, Totals};
 use crate::worker::{Finished, Shared, Worker};
@@ -217,6 +217,7 @@ impl<'o> Recording<'o> {
 
     fn run(mut self, start: Start) -> Result<RunSummary, Error> {
         let begin = Instant::now();
+        let suspended_ns = time::suspended_ns();
         if start == Start::ByHand && self.opts.delay == Delay::None {
             self.enable()?;
         } else if start == Start::OnExec {
@@ -235,6 +236,7 @@ impl<'o> Recording<'o> {
         self.shared.ended_ns.store(time_ns, Ordering::Release);
         let counters = self.totals.read();
         self.setup.notices.extend(self.cpus.notices());
+        self.setup.notices.extend(Notice::of_suspension(suspended_ns, time::suspended_ns()));
         let _ = self.setup.opened.disable(&self.setup.plan);
         if self.opts.trace.snapshot.is_some_and(|snapshot| snapshot.at_exit) {
             self.take_snapshot();

@@ -123,7 +123,8 @@ fn open_tracepoints(
         _ => followed::open_whole(&opts, &places.tids)?,
     };
     let whose = match scope {
-        Scope::System => Whose::AllBut(std::process::id()),
+        // Of a cgroup events of whole CPUs are not opened for tracepoints.
+        Scope::System | Scope::Cgroup(_) => Whose::AllBut(std::process::id()),
         Scope::Command(pid) => Whose::Command(*pid),
         Scope::Processes(_) => Whose::Processes,
         Scope::Threads(_) => Whose::Threads,

@@ -38,6 +38,13 @@ impl Clock {
     }
 }
 
+/// How long the machine was suspended since it was booted, ns, within the time that two readings take.
+#[must_use]
+pub fn suspended_ns() -> u64 {
+    let awake_ns = Clock::Monotonic.now_ns();
+    Clock::Boottime.now_ns().saturating_sub(awake_ns)
+}
+
 /// CPU time of the calling thread so far, ns.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
