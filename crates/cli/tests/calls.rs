@@ -2,14 +2,21 @@
 
 #[path = "calls/aarch64.rs"]
 mod aarch64;
+#[path = "calls/endings.rs"]
+mod endings;
 #[path = "calls/imports.rs"]
 mod imports;
+#[path = "calls/uprobes.rs"]
+mod uprobes;
 #[path = "calls/values.rs"]
 mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Calls by function.
+type Counts = BTreeMap<String, u64>;
 
 /// Name and flags of every way gcc instruments, at two levels of optimization.
 const BUILDS: &[(&str, &[&str])] = &[
@@ -97,7 +104,7 @@ fn counts_of_report(text: &str) -> BTreeMap<String, u64> {
 }
 
 /// Records the program; what it counted itself, what the report counts, and the report.
-fn record(program: &Path, options: &[&str]) -> (BTreeMap<String, u64>, BTreeMap<String, u64>, String) {
+fn record(program: &Path, options: &[&str]) -> (Counts, Counts, String) {
     let folder = program.with_extension("calls");
     let mut command = tally();
     command.args(["calls", "record", "-o"]).arg(&folder).args(options);
@@ -231,292 +238,14 @@ fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
         tally().args(["calls", "record", "-o"]).arg(&folder).args(["--", "sh", "-c", "exit 5"]).output();
     let ran = ran.expect("tally starts");
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if no_uprobes(&said) {
+    if uprobes::no_uprobes(&said) {
         return;
     }
     assert_eq!(ran.status.code(), Some(5), "{said}");
     assert!(said.contains("not instrumented") && said.contains("uprobes"), "{said}");
 }
 
-/// Whether the kernel refuses uprobes for calls here; said.
-fn no_uprobes(said: &str) -> bool {
-    let refused = said.contains("uprobes are refused");
-    if refused {
-        println!("skipped: {}", said.lines().next().unwrap_or_default());
-    }
-    refused
-}
-
-/// Records with these options; the program's output. `None` where uprobes are refused.
-fn record_by_uprobes(options: &[&str], program: &Path, folder: &Path) -> Option<String> {
-    let mut command = tally();
-    command.args(["calls", "record", "--uprobes", "--max-rate", "0"]).args(options);
-    let ran = command.arg("-o").arg(folder).arg("--").arg(program).output().expect("tally starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if no_uprobes(&said) {
-        return None;
-    }
-    assert!(ran.status.success(), "{options:?}: {said}");
-    Some(String::from_utf8_lossy(&ran.stdout).into_owned())
-}
-
 fn report_of(folder: &Path) -> String {
     let report = tally().args(["calls", "report", "-i"]).arg(folder).output().expect("tally starts");
     String::from_utf8_lossy(&report.stdout).into_owned()
-}
-
-/// Calls and total ns by function, of the roots of the graph.
-fn totals_of(folder: &Path, name: &str) -> f64 {
-    let folded =
-        tally().args(["calls", "flame", "--folded", "-i"]).arg(folder).output().expect("tally starts");
-    let folded = String::from_utf8_lossy(&folded.stdout).into_owned();
-    let row = folded.lines().find(|row| row.starts_with(name)).expect("it was called");
-    row.rsplit(' ').next().and_then(|ns| ns.parse().ok()).expect("ns")
-}
-
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen() {
-    let builds: [(&str, &[&str]); 3] = [("O0", &["-O0"]), ("O2", &["-O2"]), ("static", &["-O2", "-static"])];
-    for (name, flags) in builds {
-        let Some(program) = build("calls.c", &format!("uprobes-{name}"), "gcc", flags) else { continue };
-        let folder = program.with_extension("calls");
-        for options in [&[][..], &["--return-probes"], &["--counts"], &["--counts", "--return-probes"]] {
-            let options = [options, &["-P", "/^(leaf|fib|jumper|compare|handler|work)$/"]].concat();
-            let Some(said) = record_by_uprobes(&options, &program, &folder) else { return };
-            let text = report_of(&folder);
-            assert_eq!(counts_of_report(&text), counts_of_program(&said), "{name} {options:?}:\n{text}");
-            assert!(text.contains("8 left by longjmp or exception"), "{name} {options:?}:\n{text}");
-        }
-    }
-}
-
-/// All functions of the program at once: signals in the middle of everything, exceptions, siglongjmp, coroutines; and tail
-/// calls, direct, through pointers and on conditions, none of which is a longjmp.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn all_functions_of_a_program_that_does_everything_are_counted_right_by_uprobes() {
-    for (source, name, compiler, rounds) in
-        [("storms.cpp", "storms-uprobes", "g++", "1000"), ("tails.c", "tails-uprobes", "gcc", "300")]
-    {
-        let Some(program) = build(source, name, compiler, &["-O2"]) else { continue };
-        for options in [&[][..], &["--counts"]] {
-            let folder = program.with_extension("calls");
-            let mut command = tally();
-            command
-                .args(["calls", "record", "--uprobes", "--max-rate", "0", "-o"])
-                .arg(&folder)
-                .args(options);
-            let ran = command.arg("--").arg(&program).arg(rounds).output().expect("tally starts");
-            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-            if no_uprobes(&said) {
-                return;
-            }
-            let own = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
-            let text = report_of(&folder);
-            let got = counts_of_report(&text);
-            assert!(own.len() > 4, "{said}");
-            for (function, count) in own.iter().filter(|(_, count)| **count > 0) {
-                assert_eq!(got.get(function), Some(count), "{name} {options:?} {function}: {said}\n{text}");
-            }
-            let jumps = source == "storms.cpp";
-            assert_eq!(text.contains("left by longjmp"), jumps, "{name} {options:?}:\n{text}");
-        }
-    }
-}
-
-/// What a script becomes is recorded; what it becomes on the way there is not.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn a_script_is_followed_to_the_program_that_it_becomes() {
-    use std::os::unix::fs::PermissionsExt;
-    let Some(program) = build("calls.c", "scripted", "gcc", &["-O2"]) else { return };
-    let script = program.with_extension("sh");
-    let text = format!("#!/bin/sh\nexec env -u NOTHING {}\n", program.display());
-    std::fs::write(&script, text).expect("target is writable");
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
-    let folder = program.with_extension("calls");
-    let Some(said) =
-        record_by_uprobes(&["-P", "/^(leaf|fib|jumper|compare|handler|work)$/"], &script, &folder)
-    else {
-        return;
-    };
-    assert_eq!(counts_of_report(&report_of(&folder)), counts_of_program(&said));
-}
-
-/// Of 13 places, with threads and a fork; the same three ways of recording as where BPF is allowed.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn where_bpf_is_denied_plain_perf_events_count_the_same() {
-    let Some(denier) = build("deny_bpf.c", "deny_bpf", "gcc", &["-O2"]) else { return };
-    let Some(program) = build("calls.c", "uprobes-plain", "gcc", &["-O2"]) else { return };
-    let folder = program.with_extension("calls");
-    for options in [&[][..], &["--return-probes"], &["--counts"], &["-t", "1ns"]] {
-        let mut command = Command::new(&denier);
-        command.arg(env!("CARGO_BIN_EXE_tally")).args(["calls", "record", "--uprobes", "--max-rate", "0"]);
-        command.args(options).args(["-P", "/^(leaf|fib|jumper|compare|handler|work)$/", "-o"]);
-        let ran = command.arg(&folder).arg("--").arg(&program).output().expect("it starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        if no_uprobes(&said) {
-            return;
-        }
-        assert!(said.contains("without BPF"), "{said}");
-        let (text, own) = (report_of(&folder), String::from_utf8_lossy(&ran.stdout).into_owned());
-        assert_eq!(counts_of_report(&text), counts_of_program(&own), "{options:?}: {said}\n{text}");
-        assert!(text.contains("8 left by longjmp or exception"), "{options:?}:\n{text}");
-    }
-}
-
-/// The last table of `live` is that of a recording, however the program is recorded.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn the_table_while_it_runs_ends_with_the_counts_of_the_program() {
-    for (name, flags) in [("live-pg", &["-pg"][..]), ("live-uprobes", &["-O2"])] {
-        let Some(program) = build("calls.c", name, "gcc", flags) else { continue };
-        let mut command = tally();
-        command.args([
-            "calls",
-            "live",
-            "--interval",
-            "0.1",
-            "-P",
-            "/^(leaf|fib|jumper|compare|handler|work)$/",
-        ]);
-        let ran = command.args(["--max-rate", "0", "--"]).arg(&program).output().expect("it starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        if no_uprobes(&said) {
-            return;
-        }
-        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-        let last = text.rsplit_once("after ").expect("a table").1;
-        let mut got = counts_of_report(last.split_once('\n').expect("its head").1);
-        got.remove("main");
-        assert_eq!(got, counts_of_program(&text), "{name}: {said}\n{text}");
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn every_function_of_a_static_program_can_be_probed_and_it_runs_as_before() {
-    let Some(program) = build("calls.c", "uprobes-all", "gcc", &["-O2", "-static"]) else { return };
-    let folder = program.with_extension("calls");
-    let Some(said) = record_by_uprobes(&[], &program, &folder) else { return };
-    let (wanted, got) = (counts_of_program(&said), counts_of_report(&report_of(&folder)));
-    assert!(got.len() > wanted.len());
-    wanted.iter().for_each(|(name, count)| assert_eq!(got.get(name), Some(count), "{name}"));
-}
-
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn durations_by_uprobes_are_those_the_program_measured() {
-    let Some(program) = build("spans.c", "spans", "gcc", &["-O2"]) else { return };
-    let folder = program.with_extension("calls");
-    for options in [&["-P", "nap", "-P", "spin"][..], &["-P", "nap", "-P", "spin", "--counts"]] {
-        let Some(said) = record_by_uprobes(options, &program, &folder) else { return };
-        for line in said.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let (seen_ns, known_ns) = (totals_of(&folder, words[0]), words[2].parse::<f64>().expect("ns"));
-            // What the program measures around a call includes the probes, and waits for a CPU in them.
-            assert!(seen_ns <= known_ns && seen_ns > known_ns * 0.8, "{options:?} {line}: {seen_ns}");
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn only_slow_calls_are_recorded_with_those_around_them() {
-    let Some(program) = build("spans.c", "spans-slow", "gcc", &["-O2"]) else { return };
-    let folder = program.with_extension("calls");
-    let chosen = ["-P", "main", "-P", "nap", "-P", "spin", "-t", "1ms"];
-    if record_by_uprobes(&chosen, &program, &folder).is_none() {
-        return;
-    }
-    let wanted = [("main", 1), ("nap", 20), ("spin", 20)];
-    let wanted: BTreeMap<String, u64> = wanted.map(|(name, count)| (name.to_owned(), count)).into();
-    assert_eq!(counts_of_report(&report_of(&folder)), wanted);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn system_calls_and_waits_stand_under_the_function_that_made_them() {
-    let Some(program) = build("spans.c", "spans-kernel", "gcc", &["-O2"]) else { return };
-    let folder = program.with_extension("calls");
-    let chosen = ["-P", "nap", "-K5", "-F", "filemap_fault@kernel"];
-    if record_by_uprobes(&chosen, &program, &folder).is_none() {
-        return;
-    }
-    let replay =
-        tally().args(["calls", "replay", "-k", "-D5", "-i"]).arg(&folder).output().expect("tally starts");
-    let replay = String::from_utf8_lossy(&replay.stdout).into_owned();
-    let lines: Vec<&str> = replay.lines().collect();
-    let having = |end: &str| lines.iter().filter(|line| line.ends_with(end)).count();
-    assert_eq!((having("| nap() {"), having("|   sys_clock_nanosleep();")), (20, 20), "{replay}");
-}
-
-/// Code of a running program that was linked at fixed addresses.
-fn code_of(pid: u32, address: u64) -> Vec<u8> {
-    use std::os::unix::fs::FileExt;
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("it runs");
-    let mut bytes = vec![0; 16];
-    memory.read_exact_at(&mut bytes, address).expect("it is mapped");
-    bytes
-}
-
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
-    use std::time::Duration;
-    let Some(program) = build("spans.c", "spans-attach", "gcc", &["-O2", "-fno-pie", "-no-pie"]) else {
-        return;
-    };
-    let symbols = Command::new("nm").arg(&program).output().expect("nm comes with gcc");
-    let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
-    let line = symbols.lines().find(|line| line.ends_with(" nap")).expect("nap is in it");
-    let address = u64::from_str_radix(&line[..16], 16).expect("an address");
-    let silent = || std::process::Stdio::null();
-    let mut target = Command::new(&program).arg("60").stdout(silent()).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(200));
-    let before = code_of(target.id(), address);
-    let folder = program.with_extension("calls");
-    let pid = target.id().to_string();
-    let record = |seconds: &str| {
-        let mut command = tally();
-        command.args(["calls", "record", "-p", &pid, "-P", "nap", "-d", seconds, "-o"]).arg(&folder);
-        command
-    };
-    let ran = record("0.5").output().expect("tally starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if no_uprobes(&said) {
-        target.kill().expect("it runs");
-        target.wait().expect("it ends");
-        return;
-    }
-    assert!(ran.status.success() && said.contains("calls/s"), "{said}");
-    assert!(counts_of_report(&report_of(&folder))["nap"] > 5, "{said}");
-    assert_eq!(code_of(target.id(), address), before);
-    // Killed while its probes are in place.
-    let mut killed = record("60").stderr(silent()).spawn().expect("tally starts");
-    let soon = |wanted: bool| {
-        (0..800).any(|_| {
-            std::thread::sleep(Duration::from_millis(30));
-            (code_of(target.id(), address) != before) == wanted
-        })
-    };
-    let patched = soon(true);
-    let is_calls = |name: &Path| name.extension().is_some_and(|ending| ending == "calls");
-    let recorded = (0..800).any(|_| {
-        std::thread::sleep(Duration::from_millis(30));
-        let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        files.into_iter().any(|file| is_calls(&file.path()))
-    });
-    killed.kill().expect("tally runs");
-    killed.wait().expect("it ends");
-    assert!(patched, "no probe came");
-    // What was recorded up to then is readable.
-    let text = report_of(&folder);
-    assert!(recorded && counts_of_report(&text).get("nap").is_some_and(|calls| *calls > 0), "{text}");
-    assert!(soon(false), "probes stayed");
-    assert!(target.try_wait().expect("it can be asked").is_none(), "it runs on");
-    target.kill().expect("it runs");
-    target.wait().expect("it ends");
 }

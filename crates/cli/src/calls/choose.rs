@@ -6,10 +6,11 @@ use dso::{DebugSearch, FunctionFlow, Loader, ObjectFile, Svma, SymbolTable, Want
 use record::calls::{Exits, Function, Leave, Object};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::pattern::Pattern;
+use super::pattern::{self, Pattern};
+use super::source_files::SourceFiles;
 
 /// What the command line asks for.
 pub struct Wish {
@@ -71,16 +72,7 @@ impl Wish {
     /// If a list can't be read.
     pub fn parse(words: &[String], callees: u32, exits: Exits) -> anyhow::Result<Self> {
         let mut wish = Self { patterns: Vec::new(), files: Vec::new(), callees, exits };
-        for word in words {
-            if let Some(path) = word.strip_prefix('@') {
-                let text = std::fs::read_to_string(path).with_context(|| format!("can't read {path}"))?;
-                let lines =
-                    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-                lines.for_each(|line| wish.add(line));
-            } else {
-                wish.add(word);
-            }
-        }
+        pattern::words_of(words)?.iter().for_each(|word| wish.add(word));
         Ok(wish)
     }
 
@@ -201,7 +193,15 @@ impl Chosen {
         let symbols = loaded.symbols();
         let cold = symbols.iter().filter_map(|s| Some((s.name.strip_suffix(".cold")?, (s.start, s.end))));
         let unwind = UnwindInfo::new(Arc::clone(file));
-        let mut finder = Finder { file, symbols, unwind, cold: cold.collect(), lines: None, wish, source };
+        let mut finder = Finder {
+            file,
+            symbols,
+            unwind,
+            cold: cold.collect(),
+            lines: SourceFiles::new(file),
+            wish,
+            source,
+        };
         let number = self.objects.len();
         self.objects.push(Object { path: source.path.clone(), pid: source.pid });
         for start in finder.starts() {
@@ -222,7 +222,7 @@ struct Finder<'a> {
     unwind: Arc<UnwindInfo>,
     /// Of a function, where the compiler put what it thinks is seldom run: first address and the one past the last.
     cold: FxHashMap<&'a str, (Svma, Svma)>,
-    lines: Option<dso::LineResolver>,
+    lines: SourceFiles<'a>,
     wish: &'a Wish,
     source: &'a Source,
 }
@@ -276,14 +276,8 @@ impl Finder<'_> {
         if self.wish.files.is_empty() {
             return false;
         }
-        if self.lines.is_none() {
-            self.lines = dso::LineResolver::open(self.file, &DebugSearch::from_env()).ok().flatten();
-        }
-        let place = self.lines.as_mut().and_then(|lines| lines.location(start));
-        place.and_then(|place| place.file).is_some_and(|file| {
-            let file = Path::new(&*file);
-            self.wish.files.iter().any(|wanted| file.ends_with(wanted))
-        })
+        let file = self.lines.of(start);
+        file.is_some_and(|file| self.wish.files.iter().any(|wanted| file.ends_with(wanted)))
     }
 
     /// Functions of this file that the one at `start` calls or jumps to, also those it reaches through the PLT.

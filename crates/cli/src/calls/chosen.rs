@@ -18,16 +18,27 @@ pub struct Chosen {
 
 impl Chosen {
     /// From the flags.
-    #[must_use]
-    pub fn new(args: &ViewArgs) -> Self {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
-        Self {
-            only: patterns(&args.only),
-            not: patterns(&args.not),
-            hide: patterns(&args.hide),
-            files: patterns(&args.dso),
+    ///
+    /// # Errors
+    /// If a list can't be read, or functions are named by their source file, which a recording does not have.
+    pub fn new(args: &ViewArgs) -> anyhow::Result<Self> {
+        let patterns = |texts: &[String]| {
+            let patterns = Pattern::parse_all(texts)?;
+            if let Some(file) = patterns.iter().find_map(Pattern::file) {
+                anyhow::bail!(
+                    "file:{file}: the functions of a source file can be chosen while recording (`tally calls record -F \
+                     file:{file}`), not afterwards"
+                );
+            }
+            Ok(patterns)
+        };
+        Ok(Self {
+            only: patterns(&args.only)?,
+            not: patterns(&args.not)?,
+            hide: patterns(&args.hide)?,
+            files: Pattern::parse_all(&args.dso)?,
             no_libcall: args.no_libcall,
-        }
+        })
     }
 
     /// Whether anything is filtered at all.

@@ -2,7 +2,7 @@
 //!
 //! They stand as spans under the user's function that caused them.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use record::calls::{Addresses, KernelFunction, KernelParts, KernelWish, Source};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
@@ -35,15 +35,12 @@ const SUFFIX: &str = "@kernel";
 /// What of the kernel is to be recorded: functions, and what stands for them where they can't be traced.
 ///
 /// # Errors
-/// If a filter is about user functions (those are chosen otherwise), or means no function of the kernel.
+/// If a filter means no function of the kernel.
 pub fn wanted(args: &Args) -> anyhow::Result<(KernelParts, KernelWish)> {
     let mut patterns = Vec::new();
-    for filter in &args.trace.only {
-        match filter.strip_suffix(SUFFIX) {
-            Some(name) => patterns.push(Pattern::new(name)),
-            None => bail!("-F {filter}: choose functions to record with -P, or filter with -F when you look"),
-        }
-    }
+    // The others are about the program's functions.
+    let names = args.trace.only.iter().filter_map(|filter| filter.strip_suffix(SUFFIX));
+    patterns.extend(names.map(Pattern::new));
     if patterns.is_empty() && args.probes.kernel_depth.is_none() {
         return Ok((KernelParts::default(), KernelWish::default()));
     }

@@ -1,6 +1,9 @@
-//! Which functions a filter means: by name, by a pattern with `*` and `?`, by `/regular expression/`.
+//! Which functions a filter means: by name, by a pattern with `*` and `?`, by `/regular expression/`, by their source
+//! file (`file:parse.c`); `@LIST` is a file of such words.
 
+use anyhow::Context;
 use regex_lite::Regex;
+use std::path::Path;
 
 /// One name or pattern.
 #[derive(Clone, Debug)]
@@ -9,6 +12,9 @@ pub struct Pattern {
     regex: Option<Regex>,
 }
 
+/// Before the name of a source file.
+const FILE: &str = "file:";
+
 impl Pattern {
     /// From the command line.
     #[must_use]
@@ -16,6 +22,30 @@ impl Pattern {
         let between = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
         // What is no regular expression is taken literally: then it means nothing, and that is said.
         Self { glob: text.to_owned(), regex: between.and_then(|regex| Regex::new(regex).ok()) }
+    }
+
+    /// From the words of the command line, lists taken apart.
+    ///
+    /// # Errors
+    /// If a list can't be read.
+    pub fn parse_all(words: &[String]) -> anyhow::Result<Vec<Self>> {
+        Ok(words_of(words)?.iter().map(|word| Self::new(word)).collect())
+    }
+
+    /// The source file whose functions are meant.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.glob.strip_prefix(FILE)
+    }
+
+    /// Whether a function of this name and of this source file, if known, is meant.
+    #[must_use]
+    pub fn is_of(&self, name: &str, file: Option<&Path>) -> bool {
+        match (self.file(), file) {
+            (Some(wanted), Some(file)) => file.ends_with(wanted),
+            (Some(_), None) => false,
+            (None, _) => self.is(name),
+        }
     }
 
     /// As it was written.
@@ -33,6 +63,24 @@ impl Pattern {
         let short = name.split_once('(').map_or(name, |(before, _)| before);
         matches(self.glob.as_bytes(), name.as_bytes()) || matches(self.glob.as_bytes(), short.as_bytes())
     }
+}
+
+/// The words, each `@LIST` replaced by the words in that file: one a line, `#` before remarks.
+///
+/// # Errors
+/// If a list can't be read.
+pub fn words_of(words: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for word in words {
+        let Some(path) = word.strip_prefix('@') else {
+            all.push(word.clone());
+            continue;
+        };
+        let text = std::fs::read_to_string(path).with_context(|| format!("can't read {path}"))?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        all.extend(lines.map(str::to_owned));
+    }
+    Ok(all)
 }
 
 /// Whether any of `patterns` means `name`.
@@ -79,5 +127,13 @@ mod tests {
         assert!(!Pattern::new("a*b").is("acbd"));
         assert!(Pattern::new("/^read_(all|line)$/").is("read_line"));
         assert!(!Pattern::new("/^read_(all|line)$/").is("read_lines"));
+    }
+
+    #[test]
+    fn functions_of_a_source_file_are_meant_where_that_is_known() {
+        let (pattern, file) = (Pattern::new("file:src/parse.c"), std::path::Path::new("/home/a/src/parse.c"));
+        assert!(pattern.is_of("any", Some(file)) && !pattern.is_of("any", None) && !pattern.is("file"));
+        assert!(!Pattern::new("file:arse.c").is_of("any", Some(file)));
+        assert!(Pattern::new("any").is_of("any", Some(file)) && Pattern::new("any").is_of("any", None));
     }
 }

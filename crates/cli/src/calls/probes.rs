@@ -9,6 +9,7 @@ use super::choose::{Chosen, Wish};
 use super::kernel;
 use super::live::Live;
 use super::objects::sources;
+use super::probe_filters;
 use super::record::Args;
 use super::scripts::{self, Became};
 use super::session::Session;
@@ -27,9 +28,6 @@ pub fn run(
     why: &str,
     live: Option<&mut Live>,
 ) -> anyhow::Result<ExitCode> {
-    if let Some(flag) = args.trace.first_given().or(args.max_bytes.map(|_| "--max-bytes")) {
-        bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
-    }
     let wish = wish(args, program)?;
     let chosen = Chosen::from(&sources(args, program, &wish)?, &wish)?;
     start(args, (chosen, wish.exits), why, None, live)
@@ -64,19 +62,20 @@ fn start(
     became: Option<Became>,
     live: Option<&mut Live>,
 ) -> anyhow::Result<ExitCode> {
-    super::record::prepare_folder(&args.output)?;
     let mode = match (args.probes.counts || live.is_some(), args.min_ns) {
         (true, _) => Mode::Totals,
         (false, Some(min_ns)) => Mode::Slow(min_ns),
         (false, None) => Mode::Events,
     };
+    let filters = probe_filters::of(args, &chosen, (mode, why))?;
+    super::record::prepare_folder(&args.output)?;
     let (kernel, kernel_wish) = kernel::wanted(args)?;
     let options = Options { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish };
     let mut session = Session::start(args, chosen, options, became)?;
     if !args.quiet {
         session.tell_before(why);
     }
-    let end = session.run(args, live)?;
+    let end = session.run(args, filters, live)?;
     session.finish(args, end)?;
     Ok(ExitCode::from(end))
 }

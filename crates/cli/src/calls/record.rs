@@ -49,6 +49,8 @@ Examples:
   tally calls record -p 4711 -P 'parse_*' -d 5       five seconds of a running process
   tally calls record -p 4711 -P malloc@libc --counts counts and times only, summed up in the kernel
   tally calls record --callees main:2 -- ./app       main, what it calls, and what that calls
+  tally calls record --uprobes -F parse -N 'log_*' -- ./app   inside parse(), but not inside log_…()
+  tally calls record -p 4711 --max-bytes 16M         a flight recorder: the last 16 MB of each thread's calls
   tally calls record -p 4711 -P file:parse.c         the functions of a source file (with debug information)")]
 pub struct Args {
     /// The folder to record into; an earlier recording there is replaced
@@ -57,8 +59,8 @@ pub struct Args {
     /// Record calls nested at most this deep
     #[arg(short = 'D', long, value_name = "N")]
     pub depth: Option<u32>,
-    /// Only functions of this name or pattern (with patchable entries or uprobes; can be repeated). For uprobes
-    /// also /REGEX/, file:SOURCE.c, @LIST (a file of such words), FUNC@LIBRARY
+    /// Only functions of this name or pattern, /REGEX/, file:SOURCE.c, @LIST (a file of such words); by uprobes also
+    /// FUNC@LIBRARY (not with -finstrument-functions; can be repeated)
     #[arg(short = 'P', long = "patch", value_name = "FUNC")]
     pub patch: Vec<String>,
     /// Drop calls that took less, unless one in them was kept: 10us, 1ms (without a unit: ns)
@@ -168,6 +170,16 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
     Ok(())
 }
 
+/// Whether the program runs as another user or group than the one that starts it: then `LD_PRELOAD` is ignored.
+fn is_privileged(program: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    const SET_USER: u32 = 0o4000;
+    const SET_GROUP: u32 = 0o2000;
+    let (Ok(file), Ok(own)) = (fs::metadata(program), fs::metadata("/proc/self")) else { return false };
+    file.mode() & SET_USER != 0 && file.uid() != own.uid()
+        || file.mode() & SET_GROUP != 0 && file.gid() != own.gid()
+}
+
 /// Why the program can't, or shan't, record itself; `None` if it can.
 fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<String> {
     let shown = program.display();
@@ -175,6 +187,11 @@ fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<Stri
         args.probes.kernel_depth.is_some() || args.trace.only.iter().any(|name| kernel::is_of_kernel(name));
     if args.probes.uprobes || args.probes.counts || args.probes.callees.is_some() || kernel {
         return Some("as asked for".to_owned());
+    }
+    if is_privileged(program) {
+        return Some(format!(
+            "{shown} runs with other rights than ours (set-user-ID or set-group-ID), so the loader puts no recorder into it"
+        ));
     }
     if found.is_static {
         return Some(format!("{shown} is statically linked, no recorder can be loaded into it"));

@@ -1,9 +1,10 @@
 //! Which functions are recorded, and what is done at some of them: the flags of `tally calls record`, put together.
 
 use anyhow::Context;
+use std::path::Path;
 use tracer::layout::sleds;
 
-use super::pattern::{self, Pattern};
+use super::pattern::Pattern;
 use super::switch::Switch;
 use super::trace_args::TraceArgs;
 use super::trigger::{Arguments, Trigger};
@@ -47,7 +48,7 @@ impl Rules {
         for (texts, rule) in
             [(&args.not, sleds::NOT), (&args.only, sleds::ONLY), (&args.callers, sleds::CALLER)]
         {
-            at.extend(texts.iter().map(|text| (Pattern::new(text), Trigger::of(rule))));
+            at.extend(Pattern::parse_all(texts)?.into_iter().map(|pattern| (pattern, Trigger::of(rule))));
         }
         for text in &args.trigger {
             let (function, what) = text.rsplit_once('@').with_context(|| {
@@ -70,26 +71,36 @@ impl Rules {
             _ => Imports::Program,
         };
         let signals = args.signal.iter().map(|text| Switch::parse(text)).collect::<anyhow::Result<_>>()?;
-        let wanted = patch.iter().map(|text| Pattern::new(text)).collect();
+        let wanted = Pattern::parse_all(patch)?;
         Ok(Self { wanted, at, every_value: args.auto_args, imports, imports_anyway: args.libcall, signals })
     }
 
-    /// What is done at a function.
+    /// What is done at a function of this name and source file, which is asked for only where [`Rules::any_file`].
     #[must_use]
-    pub fn of(&self, name: &str) -> Trigger {
+    pub fn of(&self, name: &str, file: Option<&Path>) -> Trigger {
         let mut trigger = Trigger::default();
         if self.every_value {
             trigger.arguments = Arguments::All;
             trigger.result = Some(None);
         }
-        self.at.iter().filter(|(pattern, _)| pattern.is(name)).for_each(|(_, more)| trigger.join(more));
+        self.at
+            .iter()
+            .filter(|(pattern, _)| pattern.is_of(name, file))
+            .for_each(|(_, more)| trigger.join(more));
         trigger
     }
 
     /// Whether a function is recorded at all.
     #[must_use]
-    pub fn wants(&self, name: &str) -> bool {
-        self.wanted.is_empty() || pattern::any(&self.wanted, name)
+    pub fn wants(&self, name: &str, file: Option<&Path>) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|pattern| pattern.is_of(name, file))
+    }
+
+    /// Whether functions are named by their source file.
+    #[must_use]
+    pub fn any_file(&self) -> bool {
+        let mut all = self.wanted.iter().chain(self.at.iter().map(|(pattern, _)| pattern));
+        all.any(|pattern| pattern.file().is_some())
     }
 
     /// Whether any function is named at which something is done.

@@ -1,7 +1,9 @@
 //! A recording by uprobes, from attach to the folder written.
 
 use anyhow::Context;
-use record::calls::{Addresses, CallEvent, Exits, Folder, KernelParts, KernelWish, Mode, Opened, Options};
+use record::calls::{
+    Addresses, CallEvent, Exits, Filters, Folder, KernelParts, KernelWish, Mode, Opened, Options,
+};
 use record::sys::signal::{SIGINT, SIGTERM};
 use record::sys::time::Clock;
 use record::sys::{Child, SignalReader};
@@ -161,8 +163,8 @@ impl Session {
     ///
     /// # Errors
     /// If the command can't be started or the recording can't be written.
-    pub fn run(&mut self, args: &Args, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
-        let mut folder = Folder::new(&args.output, self.addresses.clone(), self.start_ns);
+    pub fn run(&mut self, args: &Args, filters: Filters, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
+        let mut folder = Folder::new(&args.output, (self.addresses.clone(), filters), self.start_ns);
         if let Some(child) = &mut self.child {
             child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
         }

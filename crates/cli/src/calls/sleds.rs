@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::imports;
 use super::rules::Rules;
+use super::source_files::SourceFiles;
 use super::starts::{Start, start_of};
 use super::trigger::Trigger;
 use super::values::{self, Described};
@@ -103,7 +104,8 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
         return Ok(found);
     }
     let described = if rules.any_values() {
-        Described::read(&object, &|name| rules.of(name).has_values())
+        // A function of a source file is not known by its name alone.
+        Described::read(&object, &|name| rules.any_file() || rules.of(name, None).has_values())
     } else {
         Described::nothing()
     };
@@ -112,8 +114,8 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
     }
     if with_imports && (found.is_instrumented() || rules.imports_anyway) {
         let sleds = std::mem::take(&mut found.sleds);
-        for import in imports::recordable(&object).filter(|import| rules.wants(&import.name)) {
-            found.add(import.slot, import.slot, &rules.of(&import.name), (sleds::IMPORT, &described));
+        for import in imports::recordable(&object).filter(|import| rules.wants(&import.name, None)) {
+            found.add(import.slot, import.slot, &rules.of(&import.name, None), (sleds::IMPORT, &described));
             let sled = found.sleds.pop().expect("invariant: an import is always added");
             found.imports.push((import.name, sled));
         }
@@ -149,15 +151,17 @@ fn has_sleds(object: &ObjectFile) -> bool {
 
 fn look_at_functions(object: &ObjectFile, rules: &Rules, described: &Described, found: &mut Instrumented) {
     let symbols = dso::SymbolTable::load(object, None);
+    let mut files = SourceFiles::new(object);
     for symbol in symbols.iter() {
         let Some(start) = start_of(object, &symbols, symbol.start) else { continue };
         if found.calls.is_empty() && !matches!(start, Start::Sled(_)) {
             continue;
         }
         let name = dso::demangle(symbol.name);
-        let trigger = rules.of(&name);
+        let file = if rules.any_file() { files.of(symbol.start) } else { None };
+        let trigger = rules.of(&name, file.as_deref());
         let is_named = trigger.rules != 0 || rules.wanted.is_empty() && trigger.has_values();
-        let is_wanted = is_named || rules.wants(&name);
+        let is_wanted = is_named || rules.wants(&name, file.as_deref());
         found.left += usize::from(!is_wanted);
         if is_wanted {
             found.names.insert(symbol.name.to_owned());

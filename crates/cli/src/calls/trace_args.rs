@@ -2,9 +2,12 @@
 
 /// What functions are recorded how, where the program records itself.
 #[derive(clap::Args, Default)]
-#[command(next_help_heading = "Instrumented programs")]
+#[command(
+    next_help_heading = "Filters (those without -F, -N, -T trace_on|trace_off|filter|notrace, --disable: instrumented programs)"
+)]
 pub struct TraceArgs {
-    /// Only calls of this function and what they call (can be repeated)
+    /// Only calls of this function and what they call (can be repeated). As -P, -N, -C and -T it takes a name, a
+    /// pattern, /REGEX/, file:SOURCE.c, @LIST (a file of such words)
     #[arg(short = 'F', long = "filter", value_name = "FUNC")]
     pub only: Vec<String>,
     /// Not calls of this function nor what they call (can be repeated)
@@ -45,15 +48,11 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The first flag given that only the recorder in the program can follow; `None` if none was. `-F` counts only with
-    /// functions of the program.
+    /// The first flag given that only the recorder in the program can follow; `None` if none was.
     #[must_use]
-    pub fn first_given(&self) -> Option<&'static str> {
+    pub fn first_for_recorder(&self) -> Option<&'static str> {
         let given = [
-            (!self.not.is_empty(), "-N"),
             (!self.callers.is_empty(), "-C"),
-            (!self.trigger.is_empty(), "-T"),
-            (self.disable, "--disable"),
             (!self.signal.is_empty(), "--signal"),
             (!self.arguments.is_empty(), "-A"),
             (!self.results.is_empty(), "-R"),

@@ -107,7 +107,7 @@ pub struct FunctionFilter {
 
 impl FunctionFilter {
     fn new(args: &ViewArgs, functions: &Functions) -> anyhow::Result<Self> {
-        let chosen = Chosen::new(args);
+        let chosen = Chosen::new(args)?;
         let of: Vec<Filters> = functions.all().iter().map(|function| chosen.of(function)).collect();
         chosen.check(&of)?;
         Ok(Self { of, any_only: chosen.any_only() })
@@ -286,7 +286,7 @@ impl<'a> View<'a> {
         slowest: usize,
     ) -> anyhow::Result<(Self, Vec<String>)> {
         let Summed { profile, functions, start_ns, tids, outcome } = trace.sum(&Wanted {
-            chosen: Chosen::new(args),
+            chosen: Chosen::new(args)?,
             tids: args.tid.clone(),
             max_depth: args.depth.unwrap_or(usize::MAX),
             min_ns: args.min_ns.unwrap_or(0),

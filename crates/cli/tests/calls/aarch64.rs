@@ -1,6 +1,6 @@
 //! The recorder for aarch64, on programs of that machine under an emulator: the same counts as the programs' own.
 
-use super::{counts_of_program, counts_of_report, root, tally};
+use super::{Counts, counts_of_program, counts_of_report, root, tally};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,9 +73,6 @@ fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     gcc.args(["-g", "-o"]).arg(&program).args(flags).arg(root().join("tests/programs").join(source));
     run(gcc.args(["-lpthread", "-lm", "-ldl"]), name).map(|()| program)
 }
-
-/// Calls by function.
-type Counts = BTreeMap<String, u64>;
 
 /// Records the program with options; its own counts, those of the report, and the report.
 fn record(program: &Path, options: &[&str]) -> Option<(Counts, Counts, String)> {

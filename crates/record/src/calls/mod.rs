@@ -8,18 +8,21 @@
 mod cost;
 mod engine;
 pub(crate) mod ftrace;
+mod gate;
 pub mod layout;
 mod merge;
 mod perf;
 mod plan;
 mod program;
 mod source;
+mod thread_file;
 mod threads;
 mod tracked;
 mod with_kernel;
 
 pub use cost::{Cost, cost_per_call};
 pub use engine::Engine;
+pub use gate::Filters;
 pub use layout::{CallEvent, Kind, Mode, Sums};
 pub use plan::{Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched};
 pub use source::{Opened, Source, open};

@@ -3,13 +3,15 @@
 //! A call is known by the place of its return address on the stack. What lies below a place that the thread is at
 //! again was left without returning, unless the thread went to another stack meanwhile (a signal's, a coroutine's).
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tracer::layout::{self as file, ThreadHeader};
 
+use super::gate::{Filters, Gate};
+use super::thread_file::ThreadFile;
 use super::{CallEvent, Kind};
 
 /// A jump upwards on the stack by more than this is taken for another stack, unless older calls lie above.
@@ -46,13 +48,15 @@ struct Open {
     sp: u64,
     function: u32,
     in_kernel: bool,
+    written: bool,
+    rules: u32,
 }
 
-#[derive(Default)]
 struct Thread {
     open: Vec<Open>,
+    gate: Gate,
     bytes: Vec<u8>,
-    written: bool,
+    file: ThreadFile,
     first_ns: u64,
     time_high: u64,
     addr_high: u64,
@@ -73,6 +77,7 @@ pub struct Written {
 pub struct Folder {
     dir: PathBuf,
     addresses: Addresses,
+    filters: Filters,
     threads: FxHashMap<(u32, u32), Thread>,
     processes: FxHashSet<u32>,
     start_ns: u64,
@@ -83,10 +88,11 @@ pub struct Folder {
 impl Folder {
     /// Into an existing folder; `start_ns` lies before the first event.
     #[must_use]
-    pub fn new(dir: &Path, addresses: Addresses, start_ns: u64) -> Self {
+    pub fn new(dir: &Path, (addresses, filters): (Addresses, Filters), start_ns: u64) -> Self {
         Self {
             dir: dir.to_owned(),
             addresses,
+            filters,
             threads: FxHashMap::default(),
             processes: FxHashSet::default(),
             start_ns,
@@ -100,13 +106,18 @@ impl Folder {
     /// If a file can't be written.
     pub fn take(&mut self, event: &CallEvent) -> io::Result<()> {
         let key = (event.pid, event.tid);
-        let thread = self.threads.entry(key).or_default();
+        let thread = self.threads.entry(key).or_insert_with(|| Thread::new(&self.filters));
         if thread.is_double(event) {
             return Ok(());
         }
-        thread.take(event, &self.addresses, &mut self.written);
-        if thread.bytes.len() >= FLUSH_BYTES {
-            flush(&self.dir, key, thread)?;
+        thread.take(event, (&self.addresses, &self.filters), &mut self.written);
+        // Blocks are dropped whole, so they are short where few bytes are kept.
+        let block = match self.filters.keep_bytes {
+            0 => FLUSH_BYTES,
+            keep => FLUSH_BYTES.min(keep as usize / 8),
+        };
+        if thread.bytes.len() >= block {
+            flush(&self.dir, key, thread, self.filters.keep_bytes)?;
         }
         if self.processes.insert(event.pid) {
             let head = format!("tsc {0} monotonic_ns {0}\n", self.start_ns);
@@ -120,7 +131,8 @@ impl Folder {
     /// # Errors
     /// If a file can't be written.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.threads.iter_mut().try_for_each(|(key, thread)| flush(&self.dir, *key, thread))
+        let keep_bytes = self.filters.keep_bytes;
+        self.threads.iter_mut().try_for_each(|(key, thread)| flush(&self.dir, *key, thread, keep_bytes))
     }
 
     /// Writes what is left.
@@ -133,20 +145,19 @@ impl Folder {
     }
 }
 
-fn flush(dir: &Path, (pid, tid): (u32, u32), thread: &mut Thread) -> io::Result<()> {
+fn flush(dir: &Path, (pid, tid): (u32, u32), thread: &mut Thread, keep_bytes: u64) -> io::Result<()> {
     if thread.bytes.is_empty() {
         return Ok(());
     }
-    let mut out =
-        OpenOptions::new().create(true).append(true).open(dir.join(format!("{pid}-{tid}-0.calls")))?;
-    if !thread.written {
-        // Times are ns already: counter and clock are one.
-        let first = thread.first_ns;
-        out.write_all(&ThreadHeader { pid, tid, tsc: first, monotonic_ns: first, first: 0 }.to_bytes())?;
-        thread.written = true;
-    }
-    out.write_all(&thread.bytes)?;
+    // Times are ns already: counter and clock are one.
+    let first = thread.first_ns;
+    let header = ThreadHeader { pid, tid, tsc: first, monotonic_ns: first, first: 0 };
+    thread.file.append(&dir.join(format!("{pid}-{tid}-0.calls")), &header, &thread.bytes, keep_bytes)?;
     thread.bytes.clear();
+    if keep_bytes > 0 {
+        // What was told of times and addresses may be dropped: the next block tells it anew.
+        (thread.time_high, thread.addr_high) = (u64::MAX, u64::MAX);
+    }
     Ok(())
 }
 
@@ -156,6 +167,20 @@ pub(super) fn is_other_stack(from: u64, to: u64, above: impl FnOnce() -> bool) -
 }
 
 impl Thread {
+    fn new(filters: &Filters) -> Self {
+        Self {
+            open: Vec::new(),
+            gate: Gate::new(filters),
+            bytes: Vec::new(),
+            file: ThreadFile::default(),
+            first_ns: 0,
+            time_high: 0,
+            addr_high: 0,
+            last: None,
+            left_at: 0,
+        }
+    }
+
     /// Whether two links, of which one replaces the other, saw the same moment.
     fn is_double(&mut self, event: &CallEvent) -> bool {
         let same = self.last.is_some_and(|last| {
@@ -166,16 +191,28 @@ impl Thread {
         same
     }
 
-    fn take(&mut self, event: &CallEvent, addresses: &Addresses, written: &mut Written) {
+    fn take(
+        &mut self,
+        event: &CallEvent,
+        (addresses, filters): (&Addresses, &Filters),
+        written: &mut Written,
+    ) {
         let time_ns = event.time_ns;
         match event.kind {
             Kind::Enter if event.loops && self.is_on_top(event) => {}
             Kind::Enter => {
                 self.make_room(event.sp, time_ns, addresses);
-                written.calls += 1;
+                let is_written = self.gate.enter(filters.of(event.function));
+                written.calls += u64::from(is_written);
                 let address = addresses.functions.get(event.function as usize).copied().unwrap_or(0);
                 self.enter(
-                    Open { sp: event.sp, function: event.function, in_kernel: false },
+                    Open {
+                        sp: event.sp,
+                        function: event.function,
+                        in_kernel: false,
+                        written: is_written,
+                        rules: filters.of(event.function),
+                    },
                     address,
                     time_ns,
                 );
@@ -203,11 +240,13 @@ impl Thread {
     /// What the kernel did counts where a probed function is open.
     fn take_kernel(&mut self, event: &CallEvent, addresses: &Addresses) {
         let time_ns = event.time_ns;
-        if self.open.is_empty() || PROBE_SYSTEM_CALLS.contains(&event.function) && event.kind == Kind::System
+        if !self.gate.any_written()
+            || PROBE_SYSTEM_CALLS.contains(&event.function) && event.kind == Kind::System
         {
             return;
         }
-        let here = Open { sp: 0, function: event.function, in_kernel: true };
+        let is_written = self.open.last().is_some_and(|open| open.written);
+        let here = Open { sp: 0, function: event.function, in_kernel: true, written: is_written, rules: 0 };
         match event.kind {
             Kind::System => {
                 self.leave_kernel(time_ns);
@@ -295,19 +334,29 @@ impl Thread {
     }
 
     fn enter(&mut self, open: Open, address: u64, time_ns: u64) {
+        self.left_at = 0;
+        self.open.push(open);
+        if !open.written {
+            return;
+        }
         self.set_time(time_ns);
         if address >> file::ADDR_BITS != self.addr_high {
             self.addr_high = address >> file::ADDR_BITS;
             self.push(file::control_word(file::CONTROL_ADDR_HIGH, self.addr_high));
         }
         self.push(file::entry_word(address, time_ns));
-        self.open.push(open);
-        self.left_at = 0;
     }
 
     fn close_at(&mut self, at: usize, time_ns: u64, returned: bool) {
+        let open = self.open.remove(at);
+        if !open.in_kernel {
+            self.gate.leave(open.rules, open.written);
+        }
+        if !open.written {
+            return;
+        }
         self.set_time(time_ns);
-        let below = self.open.len() - 1 - at;
+        let below = self.open[at..].iter().filter(|inner| inner.written).count();
         if below > 0 {
             self.push(file::control_word(file::CONTROL_BELOW, below as u64));
         }
@@ -316,7 +365,6 @@ impl Thread {
         } else {
             file::control_word(file::CONTROL_UNWOUND, time_ns)
         });
-        self.open.remove(at);
     }
 
     fn off_cpu(&mut self, mut ns: u64) {
@@ -328,7 +376,7 @@ impl Thread {
     }
 
     fn set_time(&mut self, time_ns: u64) {
-        if self.bytes.is_empty() && !self.written {
+        if self.bytes.is_empty() && self.file.is_new() {
             (self.first_ns, self.time_high) = (time_ns, time_ns >> 32);
         }
         if time_ns >> 32 != self.time_high {

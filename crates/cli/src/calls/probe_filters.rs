@@ -1,0 +1,69 @@
+//! Filters of a recording by uprobes: which of the calls that the probes see are written.
+
+use anyhow::bail;
+use dso::{FileOffset, ObjectFile};
+use record::calls::{Filters, Mode};
+use tracer::layout::sleds;
+
+use super::choose::Chosen;
+use super::kernel;
+use super::record::Args;
+use super::rules::Rules;
+use super::source_files::SourceFiles;
+use super::trace_args::TraceArgs;
+use super::trigger::Trigger;
+
+/// What can be done at a function that is probed.
+const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP;
+
+/// From the flags, for the functions chosen.
+///
+/// # Errors
+/// If a flag can't be followed by uprobes, or means none of the functions.
+pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Result<Filters> {
+    if let Some(flag) = args.trace.first_for_recorder() {
+        bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
+    }
+    let trace = &args.trace;
+    let only: Vec<String> = trace.only.iter().filter(|text| !kernel::is_of_kernel(text)).cloned().collect();
+    let (not, trigger) = (trace.not.clone(), trace.trigger.clone());
+    let rules = Rules::new(&[], &TraceArgs { only, not, trigger, ..TraceArgs::default() })?;
+    let filters = Filters {
+        rules: by_function(&rules, chosen)?,
+        starts_off: trace.disable,
+        depth: args.depth.unwrap_or(0) as usize,
+        keep_bytes: args.max_bytes.unwrap_or(0),
+    };
+    let is_any = rules.any() || filters.starts_off || filters.depth > 0 || filters.keep_bytes > 0;
+    if is_any && mode == Mode::Totals {
+        bail!(
+            "{why}: what is summed up in the kernel can't be filtered by -F, -N, -T, -D, --disable or --max-bytes; choose \
+             functions with -P, or leave --counts out"
+        );
+    }
+    Ok(filters)
+}
+
+fn by_function(rules: &Rules, chosen: &Chosen) -> anyhow::Result<Vec<u32>> {
+    if !rules.any() {
+        return Ok(Vec::new());
+    }
+    let objects: Vec<Option<ObjectFile>> =
+        chosen.objects.iter().map(|object| ObjectFile::open(&object.path).ok()).collect();
+    let mut files: Vec<_> = objects.iter().map(|object| object.as_ref().map(SourceFiles::new)).collect();
+    let mut all = Vec::new();
+    for (function, name) in chosen.functions.iter().zip(&chosen.names) {
+        let start = |object: &ObjectFile| object.svma_of(FileOffset(function.offset));
+        let start = objects[function.object].as_ref().filter(|_| rules.any_file()).and_then(start);
+        let file = start.and_then(|start| files[function.object].as_mut()?.of(start));
+        let trigger = rules.of(name, file.as_deref());
+        if trigger != Trigger::of(trigger.rules & RULES) {
+            bail!("-T {name}@…: by uprobes there are only trace_on, trace_off, filter and notrace");
+        }
+        all.push(trigger.rules);
+    }
+    if all.iter().all(|rules| *rules == 0) {
+        bail!("-F, -N and -T mean none of the functions that are probed; name them with -P, too");
+    }
+    Ok(all)
+}

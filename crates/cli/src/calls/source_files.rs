@@ -1,0 +1,25 @@
+//! Which source file a function is of, as debug information says.
+
+use dso::{DebugSearch, LineResolver, ObjectFile, Svma};
+use std::path::{Path, PathBuf};
+
+/// Of one object's functions.
+pub struct SourceFiles<'a> {
+    object: &'a ObjectFile,
+    lines: Option<Option<LineResolver>>,
+}
+
+impl<'a> SourceFiles<'a> {
+    /// Nothing is read until a function is asked for.
+    #[must_use]
+    pub fn new(object: &'a ObjectFile) -> Self {
+        Self { object, lines: None }
+    }
+
+    /// The file of the function that starts there; `None` without debug information.
+    pub fn of(&mut self, start: Svma) -> Option<PathBuf> {
+        let open = || LineResolver::open(self.object, &DebugSearch::from_env()).ok().flatten();
+        let place = self.lines.get_or_insert_with(open).as_mut()?.location(start)?;
+        place.file.map(|file| Path::new(&*file).to_owned())
+    }
+}

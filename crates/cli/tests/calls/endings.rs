@@ -1,0 +1,76 @@
+//! Programs that end badly, or become others: what they called up to then is there.
+
+use super::{Counts, build, builds, counts_of_program, counts_of_report, record, report_of, tally};
+use std::path::Path;
+
+/// Records the program with arguments; its exit code, what it counted, what the report counts, and what was said.
+fn record_to_its_end(
+    program: &Path,
+    words: &[&str],
+    options: &[&str],
+) -> (Option<i32>, Counts, Counts, String) {
+    let folder = program.with_extension("calls");
+    let mut command = tally();
+    command.args(["calls", "record", "--no-libcall", "-o"]).arg(&folder).args(options).arg("--").arg(program);
+    let ran = command.args(words).output().expect("tally starts");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
+    let mut got = counts_of_report(&report_of(&folder));
+    got.remove("main");
+    (ran.status.code(), wanted, got, said)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn of_a_program_that_crashes_or_is_killed_all_calls_are_there() {
+    let ways: [(&str, &[&str]); 3] =
+        [("pg", &["-pg"]), ("patchable", &["-fpatchable-function-entry=5"]), ("uprobes", &[])];
+    for (way, flags) in ways {
+        let flags = [flags, &["-O2"]].concat();
+        let Some(program) = build("crash.c", &format!("crash-{way}"), "gcc", &flags) else { return };
+        for (how, code) in [("segv", 128 + 11), ("kill", 128 + 9), ("abort", 128 + 6)] {
+            let options: &[&str] = if way == "uprobes" {
+                &["--max-rate", "0", "-P", "inner", "-P", "outer", "-P", "last"]
+            } else {
+                &[]
+            };
+            let (status, wanted, got, said) = record_to_its_end(&program, &[how], options);
+            if super::uprobes::no_uprobes(&said) {
+                return;
+            }
+            assert_eq!((status, &got), (Some(code), &wanted), "{way} {how}: {said}");
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_program_that_becomes_another_is_recorded_before_and_after() {
+    let (patchable, pg) = (["-O2", "-fpatchable-function-entry=5"], ["-O2", "-pg"]);
+    let Some(first) = build("crash.c", "exec-first", "gcc", &patchable) else { return };
+    let Some(second) = build("crash.c", "exec-second", "gcc", &pg) else { return };
+    let other = second.to_string_lossy().into_owned();
+    let (status, _, got, said) = record_to_its_end(&first, &["exec", &other, "kill"], &[]);
+    let each = Counts::from([("inner".into(), 2 * 19_900), ("outer".into(), 2 * 200), ("last".into(), 2)]);
+    assert_eq!(status, Some(128 + 9), "{said}");
+    // Rows of the two files stand apart in the report only if their names do; the counts add up in the graph's roots.
+    let both = said.contains("calls in");
+    assert!(both && got.keys().all(|name| each.contains_key(name)), "{got:?} {said}");
+    let calls =
+        said.split("calls: ").nth(1).and_then(|rest| rest.split(' ').next()).map(|n| n.replace(',', ""));
+    let calls: u64 = calls.and_then(|n| n.parse().ok()).expect("a number of calls");
+    // `main` of the patchable one is recorded, too.
+    assert_eq!(calls, each.values().sum::<u64>() + 1, "{said}");
+}
+
+/// Threads that end by themselves or are cancelled, handlers that run then, backtraces, jumps out of signal handlers.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn functions_left_without_a_return_are_counted_right() {
+    for (name, compiler, flags) in builds(false) {
+        let flags = [&flags[..], &["-fexceptions"]].concat();
+        let Some(program) = build("ends.c", &format!("ends-{name}"), compiler, &flags) else { continue };
+        let (wanted, got, text) = record(&program, &[]);
+        assert_eq!(got, wanted, "{name}:\n{text}");
+    }
+}

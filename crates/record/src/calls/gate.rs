@@ -1,0 +1,104 @@
+//! Which of the calls that probes see are written: inside some functions, not inside others, from one on or up to one.
+
+use tracer::layout::sleds;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Filters {
+    /// Of each function, by its number: `sleds::NOT`, `ONLY`, `START`, `STOP`. May be shorter than there are functions.
+    pub rules: Vec<u32>,
+    /// Nothing is written until a function of `START` is called.
+    pub starts_off: bool,
+    /// Calls nested deeper are not written; 0: all are.
+    pub depth: usize,
+    /// Bytes of each thread that are kept, its oldest calls being dropped; 0: all.
+    pub keep_bytes: u64,
+}
+
+impl Filters {
+    /// What is to be done at a function.
+    #[must_use]
+    pub fn of(&self, function: u32) -> u32 {
+        self.rules.get(function as usize).copied().unwrap_or(0)
+    }
+
+    fn any_only(&self) -> bool {
+        self.rules.iter().any(|rules| rules & sleds::ONLY != 0)
+    }
+}
+
+/// One thread's state of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    any_only: bool,
+    stopped: bool,
+    inside: u32,
+    muted: u32,
+    written: usize,
+    depth: usize,
+}
+
+impl Gate {
+    /// As a thread begins.
+    #[must_use]
+    pub fn new(filters: &Filters) -> Self {
+        let depth = if filters.depth == 0 { usize::MAX } else { filters.depth };
+        let stopped = filters.starts_off;
+        Self { any_only: filters.any_only(), stopped, inside: 0, muted: 0, written: 0, depth }
+    }
+
+    /// A function of these rules is entered; whether the call is to be written.
+    pub fn enter(&mut self, rules: u32) -> bool {
+        if rules & sleds::START != 0 {
+            self.stopped = false;
+        }
+        if rules & sleds::STOP != 0 {
+            self.stopped = true;
+        }
+        self.muted += u32::from(rules & sleds::NOT != 0);
+        self.inside += u32::from(rules & sleds::ONLY != 0);
+        let is_open = !self.stopped && self.muted == 0 && (!self.any_only || self.inside > 0);
+        let is_written = is_open && self.written < self.depth;
+        self.written += usize::from(is_written);
+        is_written
+    }
+
+    /// A call of these rules ended.
+    pub fn leave(&mut self, rules: u32, was_written: bool) {
+        self.muted = self.muted.saturating_sub(u32::from(rules & sleds::NOT != 0));
+        self.inside = self.inside.saturating_sub(u32::from(rules & sleds::ONLY != 0));
+        self.written = self.written.saturating_sub(usize::from(was_written));
+    }
+
+    /// Whether a call is open that is written.
+    #[must_use]
+    pub fn any_written(&self) -> bool {
+        self.written > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_written_inside_some_functions_and_not_inside_others() {
+        let filters = Filters { rules: vec![0, sleds::ONLY, sleds::NOT], depth: 2, ..Filters::default() };
+        let mut gate = Gate::new(&filters);
+        // Outside; inside; muted there; behind it; too deep.
+        assert!(!gate.enter(filters.of(0)) && gate.enter(filters.of(1)) && !gate.enter(filters.of(2)));
+        assert!(!gate.enter(filters.of(0)));
+        gate.leave(filters.of(0), false);
+        gate.leave(filters.of(2), false);
+        assert!(gate.enter(filters.of(0)) && !gate.enter(filters.of(9)) && gate.any_written());
+    }
+
+    #[test]
+    fn a_function_begins_and_another_ends_what_is_written() {
+        let filters =
+            Filters { rules: vec![0, sleds::START, sleds::STOP], starts_off: true, ..Filters::default() };
+        let mut gate = Gate::new(&filters);
+        let seen = [0, 1, 0, 2, 0].map(|function| gate.enter(filters.of(function)));
+        assert_eq!(seen, [false, true, true, false, false]);
+    }
+}
