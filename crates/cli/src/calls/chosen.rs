@@ -23,7 +23,7 @@ impl Chosen {
     /// If a list can't be read, or functions are named by their source file, which a recording does not have.
     pub fn new(args: &ViewArgs) -> anyhow::Result<Self> {
         let patterns = |texts: &[String]| {
-            let patterns = Pattern::parse_all(texts)?;
+            let patterns = Pattern::of_words(texts)?;
             if let Some(file) = patterns.iter().find_map(Pattern::file) {
                 anyhow::bail!(
                     "file:{file}: the functions of a source file can be chosen while recording (`tally calls record -F \
@@ -36,7 +36,7 @@ impl Chosen {
             only: patterns(&args.only)?,
             not: patterns(&args.not)?,
             hide: patterns(&args.hide)?,
-            files: Pattern::parse_all(&args.dso)?,
+            files: Pattern::of_words(&args.dso)?,
             no_libcall: args.no_libcall,
         })
     }

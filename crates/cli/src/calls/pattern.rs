@@ -28,7 +28,7 @@ impl Pattern {
     ///
     /// # Errors
     /// If a list can't be read.
-    pub fn parse_all(words: &[String]) -> anyhow::Result<Vec<Self>> {
+    pub fn of_words(words: &[String]) -> anyhow::Result<Vec<Self>> {
         Ok(words_of(words)?.iter().map(|word| Self::new(word)).collect())
     }
 

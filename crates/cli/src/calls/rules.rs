@@ -48,7 +48,7 @@ impl Rules {
         for (texts, rule) in
             [(&args.not, sleds::NOT), (&args.only, sleds::ONLY), (&args.callers, sleds::CALLER)]
         {
-            at.extend(Pattern::parse_all(texts)?.into_iter().map(|pattern| (pattern, Trigger::of(rule))));
+            at.extend(Pattern::of_words(texts)?.into_iter().map(|pattern| (pattern, Trigger::of(rule))));
         }
         for text in &args.trigger {
             let (function, what) = text.rsplit_once('@').with_context(|| {
@@ -71,7 +71,7 @@ impl Rules {
             _ => Imports::Program,
         };
         let signals = args.signal.iter().map(|text| Switch::parse(text)).collect::<anyhow::Result<_>>()?;
-        let wanted = Pattern::parse_all(patch)?;
+        let wanted = Pattern::of_words(patch)?;
         Ok(Self { wanted, at, every_value: args.auto_args, imports, imports_anyway: args.libcall, signals })
     }
 

@@ -269,6 +269,21 @@ impl Session {
         Ok(())
     }
 
+    /// What the calls really cost a command that was run: its time in the kernel, where the probes are; it made system
+    /// calls of its own there, too.
+    fn measured(&self, entries: u64) -> Option<String> {
+        let used = self.child.as_ref()?.used();
+        let each_ns = used.system_ns.checked_div(entries)?;
+        (used.user_ns + used.system_ns > 0).then(|| {
+            format!(
+                "measured: the program used {} of CPU by itself and {} in the kernel, where the probes run: at most {} a call",
+                number::duration_ns(used.user_ns),
+                number::duration_ns(used.system_ns),
+                number::duration_ns(each_ns)
+            )
+        })
+    }
+
     /// What is to be known beside the numbers.
     fn notes(&self, entries: u64, wall_ns: u64) -> Vec<String> {
         let mut notes = self.watch.detached.clone();
@@ -282,6 +297,7 @@ impl Session {
                 number::duration_ns(wall_ns)
             ));
         }
+        notes.extend(self.measured(entries));
         let losses = self.engine.losses();
         let losses = losses.iter().filter(|(count, _)| *count > 0);
         notes.extend(losses.map(|(count, name)| format!("{} {name}", number::grouped(*count))));
