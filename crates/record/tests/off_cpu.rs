@@ -174,8 +174,9 @@ fn check_sums(recorded: &Recorded, tid: u32) {
     let end = recorded.ends.get(&tid).unwrap_or_else(|| panic!("no totals of {tid}: {:?}", recorded.ends));
     let weights = recorded.sums.get(&tid).map_or([0; 8], |sums| sums.weight_ns);
     assert_eq!(end.total_ns.iter().sum::<u64>(), end.end_ns - end.start_ns, "{end:?}");
-    for kind in 1..8 {
-        assert_eq!(weights[kind] + end.carry_ns[kind], end.total_ns[kind], "{tid} kind {kind}: {end:?}");
+    let parts = weights.iter().zip(end.carry_ns).zip(end.total_ns).enumerate();
+    for (kind, ((weight, carry), total)) in parts.skip(1) {
+        assert_eq!(weight + carry, total, "{tid} kind {kind}: {end:?}");
     }
 }
 

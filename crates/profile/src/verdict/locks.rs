@@ -26,6 +26,8 @@ pub struct LockSite {
     pub for_work: bool,
     /// The function that takes it lies in a shared library: the program does not see the lock.
     pub in_library: bool,
+    /// It asks the kernel itself, through no locking library: what the futex means is the program's affair.
+    pub is_bare: bool,
     /// What everybody calls this lock, and the cure, if it is one that everybody knows.
     pub known: Option<KnownLock>,
 }
@@ -153,8 +155,10 @@ impl Sites {
             self.takers.extend(inner.map(|inner| (place.clone(), inner)));
         }
         let at = *self.index.entry(place.clone()).or_insert_with(|| {
-            let Place { taker, caller, for_work, in_library, known } = place;
-            self.list.push(LockSite { taker, caller, for_work, in_library, known, ..LockSite::default() });
+            let Place { taker, caller, for_work, in_library, is_bare, known } = place;
+            let site =
+                LockSite { taker, caller, for_work, in_library, is_bare, known, ..LockSite::default() };
+            self.list.push(site);
             self.list.len() - 1
         });
         &mut self.list[at]
@@ -174,6 +178,7 @@ struct Place {
     caller: String,
     for_work: bool,
     in_library: bool,
+    is_bare: bool,
     known: Option<KnownLock>,
 }
 
@@ -207,11 +212,13 @@ impl<'p> Names<'p> {
             .any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
         let Some(at) = names.iter().position(|(name, _)| !is_locking(name)) else {
             let taker = names.first().map_or("[unknown]", |(name, _)| name).to_owned();
-            return Place { taker, caller: String::new(), for_work, in_library: false, known: None };
+            let caller = String::new();
+            return Place { taker, caller, for_work, in_library: false, is_bare: false, known: None };
         };
         if let Some((_, known)) = KNOWN.iter().find(|(begin, _)| names[at].0.starts_with(begin)) {
             let (taker, caller) = (names[at].0.to_owned(), String::new());
-            return Place { taker, caller, for_work: false, in_library: true, known: Some(*known) };
+            let is_bare = false;
+            return Place { taker, caller, for_work: false, in_library: true, is_bare, known: Some(*known) };
         }
         // A library function called through its own inner parts: the outermost is the one the program calls.
         let is_inner = |(name, library): &&(&str, bool)| *library && !is_thread_start(name);
@@ -223,6 +230,8 @@ impl<'p> Names<'p> {
             caller: self.caller_of(taker),
             for_work,
             in_library: names[taker].1,
+            // Of the locking libraries nothing but libc's way into the kernel.
+            is_bare: at > 0 && names[..at].iter().all(|(name, _)| *name == "syscall"),
             known: None,
         }
     }
@@ -256,6 +265,7 @@ mod tests {
         assert_eq!((&rand.taker[..], &rand.caller[..], rand.in_library), ("rand", "draw", true));
         let own = place("__lll_lock_wait* pthread_mutex_lock@@GLIBC_2.2.5* work start_thread* clone3*");
         assert_eq!((&own.taker[..], &own.caller[..], own.in_library), ("work", "", false));
+        assert!(!rand.is_bare && !own.is_bare && place("syscall* spin work start_thread*").is_bare);
         // A thread all in libraries: not the function that started it.
         let library = place("__lll_lock_wait* pthread_mutex_lock* put* run* start_thread* clone3*");
         assert_eq!((&library.taker[..], library.in_library), ("run", true));

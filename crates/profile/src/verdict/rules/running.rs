@@ -1,6 +1,6 @@
 //! Rules about threads that run: in which code, on how many CPUs.
 
-use super::waiting::disk;
+use super::waiting::{disk, locks};
 use super::{finding, hot, pct};
 use crate::off_cpu::Reason;
 use crate::verdict::{Facts, Finding};
@@ -54,7 +54,9 @@ pub(super) const ENOUGH_NS: u64 = 50_000_000;
 pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let kernel = 1.0 - facts.user?;
     let disk = disk(facts).map_or(0.0, |_| facts.in_disk_requests());
-    let others = disk + facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + facts.in_futex();
+    // Without threads that wait for locks the futex call is a call like any.
+    let futex = locks(facts).map_or(0.0, |_| facts.in_futex());
+    let others = disk + facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + futex;
     // Waiting for a CPU is no sign that the CPU is not what it wants.
     let blocked = facts.share(facts.times.blocked_total_ns());
     let wants_cpu = facts.on() >= 0.2 * (facts.on() + blocked) && facts.times.on_ns >= ENOUGH_NS;

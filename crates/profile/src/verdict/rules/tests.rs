@@ -69,6 +69,12 @@ fn running_rules() {
         "One thread does the work: gzip runs 95 % of its time, others wait for it 43 % of thread time."
     );
     check(3, with(|f| f.user = Some(0.4)), calm());
+    // Futex calls that find nobody waiting are system calls as any.
+    let futexes = with(|f| {
+        f.user = Some(0.5);
+        f.functions.insert("do_futex".into(), Times { on_ns: 45 * UNIT, ..Times::default() });
+    });
+    check(3, futexes, calm());
     // Sixteen threads that read on two CPUs wait for a CPU most of the time: system calls are what they want it for.
     let mut crowded = with(|f| {
         f.user = Some(0.1);
@@ -203,6 +209,7 @@ fn a_lock_is_named_with_its_caller() {
                 waits: 3900,
                 for_work: false,
                 in_library: true,
+                is_bare: false,
                 known: None,
             }];
             f.times.runnable_ns = 50 * UNIT;

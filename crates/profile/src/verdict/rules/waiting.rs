@@ -83,6 +83,9 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     let caller = if top.caller.is_empty() { String::new() } else { format!(", called from {}", top.caller) };
     let which = match (top.known, top.in_library) {
         (Some(known), _) => format!("fighting over {}", known.name),
+        _ if top.is_bare => {
+            format!("fighting over a futex of {}(){caller} (a lock of its own, or a signal)", top.taker)
+        }
         (None, true) => format!("fighting over the lock inside {}(){caller}", top.taker),
         (None, false) => format!("fighting over the lock taken in {}(){caller}", top.taker),
     };
@@ -99,7 +102,8 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         None => String::new(),
     };
     let claim = format!(
-        "Lock contention: {} of thread time is spent waiting for or {which}{switches}{cure}.",
+        "{}: {} of thread time is spent waiting for or {which}{switches}{cure}.",
+        if top.is_bare { "Futex" } else { "Lock contention" },
         pct(share)
     );
     let mut evidence: Vec<String> = facts.contended().take(3).map(|site| lock_line(facts, site)).collect();
