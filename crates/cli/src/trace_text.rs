@@ -10,6 +10,8 @@ pub struct FileFormats {
     formats: Formats,
     /// Tracepoint id of each event of the file; `None` for other events.
     ids: Vec<Option<u64>>,
+    /// Texts are the fields one by one, not what the kernel prints.
+    raw: bool,
 }
 
 impl FileFormats {
@@ -17,7 +19,19 @@ impl FileFormats {
     pub fn of(file: &PerfData<'_>) -> Option<Self> {
         let formats = Formats::new(file.features().tracing_data.as_ref()?);
         let id = |attr: &perfdata::Attr| (attr.type_ == PERF_TYPE_TRACEPOINT).then_some(attr.config);
-        Some(Self { formats, ids: file.events().iter().map(|e| id(&e.attr)).collect() })
+        Some(Self { formats, ids: file.events().iter().map(|e| id(&e.attr)).collect(), raw: false })
+    }
+
+    /// Texts will be the fields one by one (`--raw-trace`).
+    pub fn by_field(self) -> Self {
+        Self { raw: true, ..self }
+    }
+
+    /// What the kernel would print.
+    fn printed(&self, event: usize, raw: &[u8]) -> Option<String> {
+        let mut text = String::new();
+        self.format(event)?.print(raw, &mut text);
+        Some(text)
     }
 
     fn format(&self, event: usize) -> Option<&Format> {
@@ -33,9 +47,11 @@ impl TraceText for FileFormats {
     }
 
     fn text(&self, event: usize, raw: &[u8]) -> Option<String> {
-        let mut text = String::new();
-        self.format(event)?.print(raw, &mut text);
-        Some(text)
+        if !self.raw {
+            return self.printed(event, raw);
+        }
+        let fields = self.format(event)?.values(raw);
+        Some(fields.iter().map(|(name, value)| format!(" {name}={value}")).collect())
     }
 
     fn field(&self, event: usize, raw: &[u8], name: &str) -> Option<String> {
@@ -45,7 +61,7 @@ impl TraceText for FileFormats {
             return Some(value);
         }
         // A number may have a name in the printed text (`prev_state=S`): that is what perf shows.
-        let text = self.text(event, raw)?;
+        let text = self.printed(event, raw)?;
         let printed = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         Some(printed.map_or(value, str::to_owned))
     }

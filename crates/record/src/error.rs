@@ -44,6 +44,14 @@ pub enum Error {
     /// A CPU list that can't be read, or names a CPU that is not there.
     #[error("bad CPU list '{0}': want numbers and ranges of online CPUs, as 0,2-3")]
     BadCpuList(String),
+    /// The kernel gives no real-time priority.
+    #[error("cannot run with real-time priority {priority}: {source}; it takes root, CAP_SYS_NICE or ulimit -r, and a cgroup with real-time budget")]
+    Priority {
+        /// As asked for.
+        priority: i32,
+        /// `sched_setscheduler`'s error.
+        source: io::Error,
+    },
     /// Nothing to record.
     #[error("nothing to record: give a command, -p PID, -t TID or -a")]
     NoTarget,

@@ -41,6 +41,10 @@ pub struct RecordOpts {
     pub compression: Option<i32>,
     /// Children don't inherit the events.
     pub no_inherit: bool,
+    /// Samples of this very process are left out.
+    pub exclude_self: bool,
+    /// The recorder runs with this real-time priority (`SCHED_FIFO`), 1 to 99.
+    pub realtime: Option<i32>,
     /// Extra fields and records.
     pub extra: Extra,
     /// The clock of all times.
@@ -96,6 +100,8 @@ impl Default for RecordOpts {
             ring_pages: None,
             compression: None,
             no_inherit: false,
+            exclude_self: false,
+            realtime: None,
             extra: Extra::default(),
             clock: Clock::Monotonic,
             delay: Delay::default(),

@@ -248,7 +248,9 @@ fn common_attr(opts: &RecordOpts, several: bool) -> Attr {
     }
     sample_type |= opts.extra.sample_type & PERF_SAMPLE_CPU;
     let mut flags = AttrFlags::SAMPLE_ID_ALL;
-    flags.set(AttrFlags::INHERIT, !opts.no_inherit && !opts.target.is_system_wide());
+    // The kernel has no rings for inherited events that are on no certain CPU.
+    let inherits = !opts.no_inherit && !opts.trace.per_thread;
+    flags.set(AttrFlags::INHERIT, inherits && !opts.target.is_system_wide());
     let has_clock = opts.clock != Clock::Perf;
     flags.set(AttrFlags::USE_CLOCKID, has_clock);
     Attr { sample_type, flags, clockid: if has_clock { opts.clock.id() } else { 0 }, ..Attr::default() }

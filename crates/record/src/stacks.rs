@@ -30,7 +30,6 @@ const SEAM_BYTES: usize = 1024;
 pub struct Stacks {
     unwinder: Unwinder,
     machine: Machine,
-    regs_mask: u64,
     /// Sizes of the copies, ascending.
     steps: Vec<u32>,
     earlier: Earlier,
@@ -49,13 +48,12 @@ pub struct Unwound {
 }
 
 impl Stacks {
-    /// For samples whose user registers are those of `regs_mask`, with stack copies of these sizes.
+    /// For samples with stack copies of these sizes.
     #[must_use]
-    pub fn new(regs_mask: u64, steps: &[u32]) -> Self {
+    pub fn new(steps: &[u32]) -> Self {
         Self {
             unwinder: Unwinder::new(),
             machine: Machine::host(),
-            regs_mask,
             steps: steps.to_vec(),
             earlier: Earlier::default(),
             frames: Vec::new(),
@@ -90,10 +88,10 @@ impl Stacks {
         }
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
         let values: Vec<u64> = sample.regs_user.map(|r| r.values.iter().collect()).unwrap_or_default();
-        let abi = sample.regs_user.map_or(PERF_SAMPLE_REGS_ABI_NONE, |r| r.abi);
+        let (abi, mask) = sample.regs_user.map_or((PERF_SAMPLE_REGS_ABI_NONE, 0), |r| (r.abi, r.mask));
         let regs = match abi {
             PERF_SAMPLE_REGS_ABI_NONE => return Unwound { ending: None, was_cut: false },
-            PERF_SAMPLE_REGS_ABI_64 => Regs::from_perf(self.machine, self.regs_mask, &values),
+            PERF_SAMPLE_REGS_ABI_64 => Regs::from_perf(self.machine, mask, &values),
             _ => None,
         };
         let Some(regs) = regs else {

@@ -162,10 +162,6 @@ impl Worker {
         shared: Shared,
         header: (RecordOpts, bool),
     ) -> Self {
-        let live_regs =
-            |e: &crate::plan::OpenedEvent| Some(e.attr.sample_regs_user).filter(|mask| *mask != 0);
-        let off_cpu_regs = plan.off_cpu.map_or(0, |attr| attr.sample_regs_user);
-        let regs_mask = plan.opened.iter().find_map(live_regs).unwrap_or(off_cpu_regs);
         let first_off_cpu = plan.first_off_cpu();
         let off_cpu_events = first_off_cpu..plan.file.len() + usize::from(plan.off_cpu.is_some());
         let rest = Rest {
@@ -175,7 +171,7 @@ impl Worker {
             steps: plan.steps.len(),
             writes_switches: header.0.extra.switches,
             processes: Processes::default(),
-            stacks: Stacks::new(regs_mask, &plan.steps),
+            stacks: Stacks::new(&plan.steps),
             account: Account::on_hold(),
             sink,
             shared,
@@ -347,6 +343,10 @@ impl Rest {
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
         if self.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
             // Of another process on a CPU that is watched as a whole.
+            return;
+        }
+        if self.header.0.exclude_self && pid == std::process::id() {
+            // Asked for by --exclude-perf.
             return;
         }
         self.account.sample(pid, tid, time_ns);

@@ -1,6 +1,7 @@
 //! `tally record`: samples into perf.data.
 
 mod perf_flags;
+mod registers;
 mod tracing;
 
 use std::path::PathBuf;
@@ -114,6 +115,18 @@ pub struct Args {
     /// The state of hardware transactions
     #[arg(long, help_heading = "Samples")]
     pub transaction: bool,
+    /// Registers of user mode at each sample: ip,sp,… (without a list: all; =? names them)
+    #[arg(long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Samples")]
+    pub user_regs: Option<String>,
+    /// Registers at the very moment of each sample, in the kernel as well
+    #[arg(short = 'I', long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Samples")]
+    pub intr_regs: Option<String>,
+    /// Leave out samples of tally itself
+    #[arg(long, help_heading = "Samples")]
+    pub exclude_perf: bool,
+    /// Record with this real-time priority (SCHED_FIFO), 1 to 99
+    #[arg(short = 'r', long, value_name = "PRIORITY", value_parser = clap::value_parser!(i32).range(1..=99))]
+    pub realtime: Option<i32>,
     /// Don't sample: only what processes do
     #[arg(short = 'n', long, help_heading = "Samples")]
     pub no_samples: bool,
@@ -174,6 +187,13 @@ impl Args {
         opts.no_build_ids = self.no_buildid;
         opts.keep_files = if self.no_buildid_cache { KeepFiles::None } else { KeepFiles::All };
         opts.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+        (opts.realtime, opts.exclude_self) = (self.realtime, self.exclude_perf);
+        if let Some(list) = &self.user_regs {
+            opts.extra.regs_user = registers::parse("--user-regs", list)?;
+        }
+        if let Some(list) = &self.intr_regs {
+            opts.extra.regs_intr = registers::parse("--intr-regs", list)?;
+        }
         opts.extra.data_maps = self.data;
         opts.extra.stat = self.stat;
         let bits = [

@@ -7,6 +7,7 @@ mod perf_flags;
 
 pub use flags::Args;
 
+use anyhow::Context;
 use self::per_event::PerEvent;
 use crate::cmd::report::values::{parse_cpus, parse_times};
 use crate::load;
@@ -98,7 +99,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         filter: &filter,
         switch: args.switch.of(file.events())?,
         picks: Picks {
-            symbols: args.symbols.clone(),
+            symbols: args.symbols.iter().filter(|name| address_of(name).is_none()).cloned().collect(),
+            addresses: (args.symbols.iter().filter_map(|name| address_of(name)).collect(), addr_range(&args)?),
             dsos: args.dsos.clone(),
             stop_at: args.stop_bt.clone(),
         },
@@ -110,6 +112,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         named: 0,
     };
     print(&args, (&map, &file), &mut style, &mut maker)
+}
+
+/// `-S 0x…` names an address.
+fn address_of(name: &str) -> Option<u64> {
+    name.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok())
+}
+
+/// Bytes from each address of `-S` on.
+fn addr_range(args: &Args) -> anyhow::Result<u64> {
+    let Some(text) = &args.addr_range else { return Ok(1) };
+    anyhow::ensure!(args.symbols.iter().any(|name| address_of(name).is_some()), "--addr-range counts from an address: -S 0x…");
+    let bytes = address_of(text).or_else(|| text.parse().ok());
+    bytes.with_context(|| format!("--addr-range: '{text}' is no number of bytes"))
 }
 
 fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {

@@ -20,7 +20,7 @@ pub struct Options {
     pub area_bytes: Option<usize>,
     /// Only the newest part of the trace is kept, until it is asked for.
     pub snapshot: Option<Snapshot>,
-    /// An area for each thread, not for each CPU.
+    /// A ring and an area for each thread, not for each CPU; also where nothing is traced.
     pub per_thread: bool,
 }
 

@@ -18,8 +18,7 @@ use crate::worker::Worker;
 
 /// Where events are opened, as things are now.
 pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
-    let per_thread = opts.traces() && opts.trace.per_thread;
-    let cpus = if per_thread { Vec::new() } else { opts.target.cpus() };
+    let cpus = if opts.trace.per_thread { Vec::new() } else { opts.target.cpus() };
     let cgroup = opts.target.cgroup.as_ref().map(|name| open_cgroup(name)).transpose()?;
     let by_exec = opts.delay == Delay::None;
     match (&opts.target.whom, child) {

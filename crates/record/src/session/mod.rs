@@ -30,6 +30,7 @@ use crate::queue::{Limits, Queue, Room};
 use crate::setup::Setup;
 use crate::summary::{Notice, RunSummary};
 use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
+use crate::sys::process::become_realtime;
 use crate::sys::{Child, ExitKind, Poller, SignalReader, mem, time};
 use crate::target::Whom;
 use crate::totals::{Counted, Totals};
@@ -60,6 +61,10 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         let piped = opts.output == Output::Stdout;
         Some(Child::fork_with(command, Some(&signals), piped).map_err(Error::system("fork"))?)
     };
+    // After the fork, for the command keeps the priority it would have; before our threads, which get this one.
+    if let Some(priority) = opts.realtime {
+        become_realtime(priority).map_err(|source| Error::Priority { priority, source })?;
+    }
     // Before the engine, for a target that is not there; and after it, for it takes its time to start.
     let (listed, _) = begin::places_of(opts, child.as_ref())?;
     let engine = tier::load_engine(opts, child.as_ref(), &listed);

@@ -41,6 +41,19 @@ pub enum ExitKind {
     Signal(i32),
 }
 
+/// Gives the calling thread, and those it starts from here on, the real-time priority `priority` (`SCHED_FIFO`).
+///
+/// # Errors
+/// `EPERM` without the right, `EINVAL` outside of 1 to 99.
+pub fn become_realtime(priority: i32) -> io::Result<()> {
+    let how = libc::sched_param { sched_priority: priority };
+    // SAFETY: 0 is the calling thread; the pointer is to a live sched_param.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &how) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl ExitKind {
     /// The status a shell would show: the code, or 128 + the signal.
     #[must_use]

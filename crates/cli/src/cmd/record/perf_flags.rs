@@ -41,19 +41,7 @@ pub struct PerfFlags {
     buildid_all: bool,
     /// Refused
     #[arg(long, hide = true)]
-    exclude_perf: bool,
-    /// Refused
-    #[arg(long, hide = true)]
     running_time: bool,
-    /// Refused
-    #[arg(short = 'r', long, hide = true, value_name = "PRIORITY")]
-    realtime: Option<String>,
-    /// Refused
-    #[arg(long, hide = true, value_name = "REGS", num_args = 0..=1, require_equals = true)]
-    user_regs: Option<Option<String>>,
-    /// Refused
-    #[arg(short = 'I', long, hide = true, value_name = "REGS", num_args = 0..=1, require_equals = true)]
-    intr_regs: Option<Option<String>>,
     /// Refused
     #[arg(long, hide = true)]
     kcore: bool,
@@ -74,11 +62,7 @@ impl PerfFlags {
         let refused = [
             ("--switch-output-event", self.switch_output_event.is_some(), "--switch-output goes by size, time or SIGUSR2"),
             ("--buildid-all", self.buildid_all, "build-ids are written of files with samples, and stand in every mapping"),
-            ("--exclude-perf", self.exclude_perf, "leave tally out when reading: tally report --comms"),
             ("--running-time", self.running_time, "use {a,b}:S, whose samples hold the counts"),
-            ("--realtime", self.realtime.is_some(), "use chrt -f PRIORITY tally record …"),
-            ("--user-regs", self.user_regs.is_some(), "--call-graph dwarf stores them all"),
-            ("--intr-regs", self.intr_regs.is_some(), "--call-graph dwarf stores those of user mode"),
             ("--kcore", self.kcore, "the kernel's symbols are kept in ~/.debug"),
             ("--synth", self.synth.is_some(), "all that is needed to name samples is told"),
             ("--vmlinux", self.vmlinux.is_some(), "the kernel's own symbols are used (/proc/kallsyms)"),

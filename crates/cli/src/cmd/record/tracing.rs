@@ -14,7 +14,7 @@ pub struct TracingArgs {
     /// Keep only the newest part of the trace, SIZE of it; SIGUSR2 has it written, e also the end
     #[arg(short = 'S', long, value_name = "[SIZE][e]", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     snapshot: Option<String>,
-    /// A buffer for each thread instead of each CPU; threads that begin later are left out
+    /// A buffer for each thread instead of each CPU, also of samples; threads that begin later are left out
     #[arg(long)]
     per_thread: bool,
 }
@@ -28,8 +28,8 @@ impl TracingArgs {
         let without = "is for processor traces: -e intel_pt/cyc/u";
         ensure!(opts.traces() || self.snapshot.is_none(), "-S {without}");
         ensure!(
-            opts.traces() || !self.per_thread,
-            "--per-thread {without}; samples name their thread without it"
+            !self.per_thread || !opts.target.is_system_wide(),
+            "--per-thread watches threads: give a command, -p PID or -t TID"
         );
         opts.trace.per_thread = self.per_thread;
         let Some(text) = &self.snapshot else { return Ok(()) };
@@ -45,17 +45,22 @@ impl TracingArgs {
     }
 }
 
-/// perf's `-Se` and `-S64K` spelled as this parser takes them; only before a `--`.
+/// perf's `-Se`, `-S64K` and `-Iax,bx` spelled as this parser takes them; only before a `--`.
 pub fn spelled_out(args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_none_or(|command| command != "record") {
         return args;
     }
     let options = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
-    let long = |(at, arg): (usize, OsString)| match arg.to_str().and_then(|text| text.strip_prefix("-S")) {
-        Some(value) if at < options && !value.is_empty() && !value.starts_with('=') => {
-            OsString::from(format!("--snapshot={value}"))
+    let long = |(at, arg): (usize, OsString)| {
+        let value = |short: &str| {
+            let value = arg.to_str().filter(|_| at < options)?.strip_prefix(short)?;
+            (!value.is_empty() && !value.starts_with('=')).then_some(value)
+        };
+        match (value("-S"), value("-I")) {
+            (Some(value), _) => OsString::from(format!("--snapshot={value}")),
+            (_, Some(value)) => OsString::from(format!("--intr-regs={value}")),
+            _ => arg,
         }
-        _ => arg,
     };
     args.into_iter().enumerate().map(long).collect()
 }
@@ -80,7 +85,9 @@ mod tests {
         assert_eq!(trace("e").snapshot, Some(Snapshot { at_exit: true }));
         assert_eq!((trace("64Ke").snapshot, trace("64K").area_bytes), (Some(Snapshot { at_exit: true }), Some(65_536)));
         assert!(applied("x").is_err());
-        assert!(TracingArgs { per_thread: true, snapshot: None }.apply(&mut RecordOpts::default()).is_err());
+        let mut all = RecordOpts::default();
+        all.target.whom = record::Whom::System;
+        assert!(TracingArgs { per_thread: true, snapshot: None }.apply(&mut all).is_err());
     }
 
     #[test]

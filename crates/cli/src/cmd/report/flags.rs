@@ -149,6 +149,15 @@ pub struct Args {
     /// Length of a slice for the sort key `time`: 10ms, 500us, 1s
     #[arg(long, value_name = "TIME")]
     pub time_quantum: Option<String>,
+    /// The fields of tracepoints one by one, not as the kernel prints them
+    #[arg(long)]
+    pub raw_trace: bool,
+    /// After the report, the counts of each thread (recorded with -s)
+    #[arg(short = 'T', long)]
+    pub threads: bool,
+    /// Form of -T: pretty or raw
+    #[arg(long, value_name = "pretty|raw", requires = "threads")]
+    pub pretty: Option<String>,
     /// Numbers of records by type and event
     #[arg(long)]
     pub stats: bool,

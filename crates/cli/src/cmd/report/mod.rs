@@ -1,5 +1,6 @@
 //! `tally report`: a recording as a table with call graphs, printed or to be browsed.
 
+mod counts;
 mod flags;
 mod perf_flags;
 mod plan;
@@ -77,6 +78,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     print(&recording, &plan, &args)?;
+    if args.threads {
+        out::text(&counts::table(&file, args.pretty.as_deref())?)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -107,7 +111,7 @@ fn has_no_samples(path: &Path, recording: &Recording) -> bool {
 
 /// On a terminal a report is browsed, unless text is asked for.
 fn browses(args: &Args) -> bool {
-    let text = args.html.is_some() || args.stdio || args.quiet || args.header || args.hierarchy || args.field_separator.is_some();
+    let text = args.html.is_some() || args.threads || args.stdio || args.quiet || args.header || args.hierarchy || args.field_separator.is_some();
     let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
 }

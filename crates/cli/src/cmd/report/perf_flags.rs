@@ -5,7 +5,6 @@ use crate::perf_only::{Flag, Table, Value};
 /// Of `tally report`.
 pub struct ReportFlags;
 
-const BY_THREAD: &str = "--sort tid,sym shows samples by thread; `tally stat --per-thread` counts";
 const BRANCHES: &str = "-b --sort symbol_from,symbol_to,cycles shows the branches and what they took";
 
 impl Table for ReportFlags {
@@ -24,14 +23,11 @@ impl Table for ReportFlags {
         Flag::taken("demangle", Value::No),
         Flag::taken("demangle-kernel", Value::No),
         Flag::taken("show-ref-call-graph", Value::No),
-        Flag::refused("threads", Value::No, BY_THREAD).or('T'),
-        Flag::refused("pretty", Value::Needed, BY_THREAD),
         Flag::refused("branch-history", Value::No, BRANCHES),
         Flag::refused("total-cycles", Value::No, BRANCHES),
         Flag::refused("stitch-lbr", Value::No, "stacks of the branch hardware are shown as recorded"),
         Flag::refused("gtk", Value::No, "--html FILE writes a page for any browser"),
         Flag::refused("disable-order", Value::No, "files are read in the order of time; `tally dump` shows their own"),
-        Flag::refused("raw-trace", Value::No, "name the fields: --sort FIELD,FIELD, or `tally script --json`"),
         Flag::refused("ns", Value::No, "`tally script --ns` prints times in ns"),
         Flag::refused("full-source-path", Value::No, "`tally script -F +srcline --full-source-path` prints folders"),
     ];

@@ -5,9 +5,10 @@ use super::values::{self as flags, CallGraph};
 use crate::load::{LoadOpts, Recording};
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
+use crate::trace_text::FileFormats;
 use anyhow::{Context, bail};
 use perfdata::PerfData;
-use profile::session::{Dimensions, SampleFilter, SessionOpts};
+use profile::session::{Dimensions, SampleFilter, SessionOpts, TraceText};
 use profile::source::Want;
 use profile::view::report::{Field, GraphKey, GraphOrder, ReportOpts, RowFilter, SortKey};
 use regex_lite::Regex;
@@ -99,8 +100,10 @@ impl Plan {
             let slice = flags::parse_quantum(quantum)?;
             dimensions.time_slice_ns = dimensions.time_slice_ns.map(|_| slice);
         }
+        let raw = args.raw_trace.then(|| FileFormats::of(file)).flatten();
+        let trace_text = raw.map(|formats| Box::new(formats.by_field()) as Box<dyn TraceText>);
         Ok(LoadOpts {
-            session: SessionOpts { dimensions, filter, callchains, max_frames, trace_text: None },
+            session: SessionOpts { dimensions, filter, callchains, max_frames, trace_text },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
             names: args.names.clone(),
         })

@@ -73,9 +73,12 @@ pub struct Args {
     /// Times from the sample before on
     #[arg(long)]
     pub deltatime: bool,
-    /// Only samples in these functions
+    /// Only samples in these functions, or at these addresses: 0x…
     #[arg(short = 'S', long, value_name = "NAME,…", value_delimiter = ',')]
     pub symbols: Vec<String>,
+    /// Only so many bytes from each address of -S on  [default: 1]
+    #[arg(long, value_name = "BYTES")]
+    pub addr_range: Option<String>,
     /// Only samples in these files
     #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
     pub dsos: Vec<String>,

@@ -30,7 +30,6 @@ impl Table for ScriptFlags {
         Flag::refused("dlfilter", Value::Needed, NO_FILTERS),
         Flag::refused("dlarg", Value::Needed, NO_FILTERS),
         Flag::refused("list-dlfilters", Value::No, NO_FILTERS),
-        Flag::refused("addr-range", Value::Needed, "name the functions: -S a,b"),
         Flag::refused("show-kernel-path", Value::No, "the kernel's names come from --kallsyms or --vmlinux if given"),
         Flag::refused("stitch-lbr", Value::No, "stacks of the branch hardware are shown as recorded"),
         Flag::refused("max-blocks", Value::Needed, "-F brstackinsn is not there; -F brstack shows the branches"),

@@ -83,7 +83,7 @@ impl Compute {
     /// How the number came about, in periods (`-F`); nothing where there is none.
     pub fn formula(self, row: &DiffRow, section: &DiffSection) -> String {
         let (old, new) = (row.sums.0.period, row.sums.1.period);
-        let total = |runs: &[Sums]| runs.iter().map(|sums| sums.period).sum::<u64>();
+        let total = |runs: &[Sums]| runs.iter().fold(0u64, |sum, sums| sum.saturating_add(sums.period));
         let text = match self {
             Self::DeltaAbs | Self::Delta => {
                 let (before, after) = (total(&section.runs.0), total(&section.runs.1));

@@ -154,7 +154,7 @@ impl<'c, 'a> Filling<'c, 'a> {
         let mode = mode_index(context.profile.mode_of(context.profile.frames.of(leaf).dso));
         let row = &mut self.rows.rows[own as usize];
         row.own[member].add(sums);
-        row.by_mode[mode] += sums.period;
+        row.by_mode[mode] = row.by_mode[mode].saturating_add(sums.period);
         self.shown[member].add(sums);
         self.note_path((member as u32, part, own), sums);
     }
