@@ -13,6 +13,7 @@ mod recordings;
 mod report;
 mod script;
 mod stat;
+mod stat_forms;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,6 +96,9 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if filter == Some("pt") {
         return pt::compare(repo, &pair);
     }
+    if filter == Some("stat") {
+        return stat_of(&pair);
+    }
     score += recordings::make(&pair, &mut cases)?;
     for (command, compare) in COMPARISONS {
         if !pair.knows(command) {
@@ -119,9 +123,15 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if pair.knows("calls") && filter.is_none() {
         score += pt::compare(repo, &pair)?;
     }
-    if pair.knows("stat") && filter.is_none_or(|f| f == "stat") {
-        score += stat::compare(&pair)?;
+    if pair.knows("stat") && filter.is_none() {
+        score += stat_of(&pair)?;
     }
+    Ok(score)
+}
+
+fn stat_of(pair: &Pair) -> Result<Score> {
+    let mut score = stat::compare(pair)?;
+    score += stat_forms::compare(pair)?;
     Ok(score)
 }
 

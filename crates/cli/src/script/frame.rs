@@ -72,10 +72,12 @@ fn lines(profile: &Profile, look: Look, frame: FrameId) -> String {
     let all = profile.frame_names(frame);
     let names = if look.plain { all.get(all.len().saturating_sub(1)..).unwrap_or(&[]) } else { all };
     if names.is_empty() {
-        write_chain_line(&mut out, look.fields, profile, frame, None);
+        write_chain_line(&mut out, look.fields, (profile, frame), None);
     }
     for name in names {
-        write_chain_line(&mut out, look.fields, profile, frame, Some(name));
+        // The address is in the innermost function's line, also where only the outermost is named.
+        let line = if look.plain { all.first().unwrap_or(name) } else { name };
+        write_chain_line(&mut out, look.fields, (profile, frame), Some((name, line)));
     }
     out
 }
@@ -85,20 +87,21 @@ pub fn own_name(profile: &Profile, frame: FrameId) -> Option<&InlineFrame> {
     profile.frame_names(frame).last()
 }
 
+/// `name`: the function to be named, and the one whose line is told.
 fn write_chain_line(
     out: &mut String,
     fields: FieldSet,
-    profile: &Profile,
-    frame: FrameId,
-    name: Option<&InlineFrame>,
+    (profile, frame): (&Profile, FrameId),
+    name: Option<(&InlineFrame, &InlineFrame)>,
 ) {
+    let (name, line) = name.unzip();
     // For files the address in the file, else that in memory: the space of the frame's DSO.
     out.push('\t');
     digits::hexadecimal(out, profile.frames.of(frame).addr, 16);
     write_names(out, fields, profile, frame, name);
     // As perf: in chains, only what has a name has a place in the source.
     if name.is_some() {
-        write_srcline(out, fields, profile, frame, name);
+        write_srcline(out, fields, profile, frame, line);
     }
     if name.is_some_and(|n| profile.symbols.of(n.symbol).inlined) {
         out.push_str(" (inlined)");

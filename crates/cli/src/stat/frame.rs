@@ -174,13 +174,23 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// (block, event) in the order of printing: CPU by CPU within an event, otherwise unit by unit.
+    /// (block, event) in the order of printing: CPU by CPU within an event, threads so as well, in falling order of their
+    /// counts; otherwise unit by unit.
     pub fn order(&self) -> Vec<(usize, usize)> {
         let (blocks, events) = (self.blocks.len(), self.events.len());
         match self.by {
             Aggregation::Cpu => (0..events).flat_map(|e| (0..blocks).map(move |b| (b, e))).collect(),
+            Aggregation::Thread => (0..events).flat_map(|e| self.by_count(e).into_iter().map(move |b| (b, e))).collect(),
             _ => (0..blocks).flat_map(|b| (0..events).map(move |e| (b, e))).collect(),
         }
+    }
+
+    /// The blocks in falling order of their counts of `event`.
+    fn by_count(&self, event: usize) -> Vec<usize> {
+        let count = |block: &usize| self.blocks[*block].cells[event].value().unwrap_or(0.0);
+        let mut blocks: Vec<usize> = (0..self.blocks.len()).collect();
+        blocks.sort_by(|a, b| count(b).total_cmp(&count(a)));
+        blocks
     }
 }
 

@@ -234,7 +234,7 @@ impl Line<'_> {
             write!(
                 out,
                 "\"interval-95-low\" : {:.6}, \"interval-95-high\" : {:.6}, ",
-                low * scale,
+                low.max(0.0) * scale,
                 high * scale
             )?;
         }
