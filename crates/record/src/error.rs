@@ -45,7 +45,9 @@ pub enum Error {
     #[error("bad CPU list '{0}': want numbers and ranges of online CPUs, as 0,2-3")]
     BadCpuList(String),
     /// The kernel gives no real-time priority.
-    #[error("cannot run with real-time priority {priority}: {source}; it takes root, CAP_SYS_NICE or ulimit -r, and a cgroup with real-time budget")]
+    #[error(
+        "cannot run with real-time priority {priority}: {source}; it takes root, CAP_SYS_NICE or ulimit -r, and a cgroup with real-time budget"
+    )]
     Priority {
         /// As asked for.
         priority: i32,

@@ -180,7 +180,9 @@ impl Frame<'_> {
         let (blocks, events) = (self.blocks.len(), self.events.len());
         match self.by {
             Aggregation::Cpu => (0..events).flat_map(|e| (0..blocks).map(move |b| (b, e))).collect(),
-            Aggregation::Thread => (0..events).flat_map(|e| self.by_count(e).into_iter().map(move |b| (b, e))).collect(),
+            Aggregation::Thread => {
+                (0..events).flat_map(|e| self.by_count(e).into_iter().map(move |b| (b, e))).collect()
+            }
             _ => (0..blocks).flat_map(|b| (0..events).map(move |e| (b, e))).collect(),
         }
     }
