@@ -188,6 +188,10 @@ const FUNCTIONS: &[(&str, Reason)] = &[
     ("do_wait", Reason::Child),
     ("kernel_wait", Reason::Child),
     ("__do_sys_wait", Reason::Child),
+    // A parent sleeps uninterruptibly until the child of its vfork() has its own memory.
+    ("wait_for_vfork_done", Reason::Child),
+    ("kernel_clone", Reason::Child),
+    ("__do_sys_vfork", Reason::Child),
     ("rwsem_down_", Reason::KernelLock),
     ("down_read", Reason::KernelLock),
     ("down_write", Reason::KernelLock),
@@ -402,6 +406,7 @@ mod tests {
         assert_eq!(of("blk_mq_get_tag __blk_mq_alloc_requests iomap_dio_rw vfs_read"), Some(Reason::Disk));
         assert_eq!(of("anon_pipe_read vfs_read ksys_read"), Some(Reason::Pipe));
         assert_eq!(of("sk_wait_data tcp_recvmsg_locked"), Some(Reason::Socket));
+        assert_eq!(of("kernel_clone __do_sys_vfork do_syscall_64"), Some(Reason::Child));
         assert_eq!(of("do_syscall_64 entry_SYSCALL_64_after_hwframe"), None);
     }
 

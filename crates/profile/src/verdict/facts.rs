@@ -90,7 +90,8 @@ pub struct Facts {
     pub functions: BTreeMap<String, Times>,
     /// p50, p99 and longest wait for a CPU, ns.
     pub run_queue_ns: (u64, u64, u64),
-    /// Mean and coefficient of variation of timer waits, and how many.
+    /// Median of timer waits in ns, how far the middle half of them lies apart (as the coefficient of variation of a normal
+    /// distribution of that width), and how many.
     pub timers: Option<(f64, f64, u64)>,
     /// Times threads left a CPU, a second.
     pub switches_per_s: f64,
@@ -335,16 +336,35 @@ fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> 
     most.filter(|_| told_ns > 0).map(|(name, _)| (share, name))
 }
 
-/// Mean, coefficient of variation and count; `None` for fewer than 20.
+/// Median, variation and count; `None` for fewer than 20. A busy machine ends some waits late: those do not count.
 fn spread(values: &[f64]) -> Option<(f64, f64, u64)> {
     if values.len() < 20 {
         return None;
     }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
-    Some((mean, variance.sqrt() / mean.max(1e-9), values.len() as u64))
+    const QUARTILES_APART: f64 = 1.349;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |quarter: usize| sorted[(sorted.len() - 1) * quarter / 4];
+    let variation = (at(3) - at(1)) / QUARTILES_APART / at(2).max(1e-9);
+    Some((at(2), variation, values.len() as u64))
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_late_timers_do_not_hide_that_all_others_have_one_length() {
+        let mut waits: Vec<f64> = (0..40).map(|i| 5e6 + f64::from(i) * 1e3).collect();
+        waits.extend([40e6, 90e6, 200e6]);
+        let (median, variation, count) = spread(&waits).expect("more than 20");
+        assert!((5e6..5.1e6).contains(&median) && variation < 0.01 && count == 43, "{median} {variation}");
+        let varied: Vec<f64> = (1..40).map(|i| f64::from(i) * 1e6).collect();
+        assert!(spread(&varied).expect("more than 20").1 > 0.5);
+        assert_eq!(spread(&waits[..19]), None);
+    }
 }

@@ -174,6 +174,9 @@ fn waiting_rules() {
         })
     };
     check(16, timers(0.01), timers(1.0));
+    let mut mostly = timers(1.0);
+    blocked(&mut mostly, Reason::Timer, 400);
+    assert!(verdict(&mostly)[0].claim.starts_with("Sleeping: 80 %"), "{:?}", verdict(&mostly));
     let idle = |ns| {
         with(|f| {
             f.cpus_used = 0.01;

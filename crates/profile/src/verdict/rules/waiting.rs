@@ -322,18 +322,25 @@ fn ended_by(facts: &Facts, reasons: &[Reason]) -> Option<String> {
     (!list.is_empty()).then(|| format!("ended by: {list}"))
 }
 
-/// 16: timer waits of nearly one length.
+/// 16: timer waits of nearly one length, > 20 % of active time, or of any, > 50 %.
 pub(super) fn polling(facts: &Facts) -> Option<Finding> {
-    let (mean, variation, count) = facts.timers?;
+    let (length_ns, variation, count) = facts.timers?;
     let share = facts.blocked(Reason::Timer);
-    if variation >= 0.1 || facts.undisturbed(share) <= 0.2 {
+    let is_regular = variation < 0.1;
+    if facts.undisturbed(share) <= if is_regular { 0.2 } else { 0.5 } {
         return None;
     }
-    let claim = format!(
-        "Sleeping in a loop: {} of thread time is timer waits of {:.2} ms, again and again.",
-        pct(share),
-        mean / 1e6
-    );
+    let length_ms = length_ns / 1e6;
+    let claim = match is_regular {
+        true => format!(
+            "Sleeping in a loop: {} of thread time is timer waits of {length_ms:.2} ms, again and again.",
+            pct(share)
+        ),
+        false => format!(
+            "Sleeping: {} of thread time is timer waits that it asked for, half of them longer than {length_ms:.2} ms.",
+            pct(share)
+        ),
+    };
     let mut evidence = facts.top_places(Reason::Timer);
     evidence.push(format!("{count} waits sampled, varying {:.0} %", variation * 100.0));
     finding(
