@@ -20,13 +20,17 @@ struct Recording {
 
 /// A run of `program`, stepped and encoded; `None` (and said) where that can't be.
 fn recording(name: &str, program: &Path) -> Option<Recording> {
+    recording_with(&["--psb", "512"], name, program)
+}
+
+fn recording_with(options: &[&str], name: &str, program: &Path) -> Option<Recording> {
     let stepper = Path::new(env!("CARGO_BIN_EXE_tally")).with_file_name("examples").join("pt_step");
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/pt");
     std::fs::create_dir_all(&dir).expect("target is writable");
     let path = dir.join(format!("bad-{name}.data"));
     let truth = path.with_extension("truth");
     let mut command = Command::new(stepper);
-    command.args(["--psb", "512", "-o"]).arg(&path).arg("--truth").arg(&truth).arg("--").arg(program);
+    command.args(options).arg("-o").arg(&path).arg("--truth").arg(&truth).arg("--").arg(program);
     if !command.output().is_ok_and(|output| output.status.success()) {
         println!(
             "skipped: the stepper is not built (cargo build -p record --example pt_step), or can't step here"
@@ -165,4 +169,35 @@ fn code_of_a_file_that_is_gone_is_a_hole_and_the_rest_is_decoded() {
     assert!((0.5..1.0).contains(&share), "{share}");
     let report = recording.report();
     assert!(report.contains("code of a file that can't be read") && report.contains("bad-gone"), "{report}");
+}
+
+#[test]
+fn another_build_of_a_file_without_build_id_is_told_by_how_often_packets_do_not_fit() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let program = root.join("target/tmp/pt/bad-build");
+    let build = |optimised: &str| {
+        let source = root.join("tests/programs/tails.c");
+        let built = Command::new("gcc").args([optimised, "-o"]).arg(&program).arg(source).output();
+        built.is_ok_and(|built| built.status.success())
+    };
+    if !build("-O2") {
+        println!("skipped: gcc can't build tails.c");
+        return;
+    }
+    let Some(recording) = recording("build", &program) else { return };
+    assert!(!recording.report().contains("another build"));
+    assert!(build("-O1"));
+    let report = recording.report();
+    assert!(report.contains("bad-build: the trace does not fit its code"), "{report}");
+    assert!(report.contains("packets that do not fit the code"), "{report}");
+}
+
+#[test]
+fn a_trace_without_times_gives_the_calls_of_one_thread_and_says_that_durations_mean_nothing() {
+    let options = ["--psb", "512", "--notiming"];
+    let Some(recording) = recording_with(&options, "timeless", Path::new("/bin/true")) else { return };
+    assert!(recording.decoded() == recording.truth);
+    let report = recording.report();
+    assert!(report.contains("recorded without times: durations mean nothing"), "{report}");
+    assert!(!report.contains("holes"), "{report}");
 }

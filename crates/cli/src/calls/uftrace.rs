@@ -58,6 +58,7 @@ pub fn open(args: &ViewArgs) -> anyhow::Result<(View<'_>, Notes)> {
         tracks.push(Decoded {
             tid,
             pid: Some(pid),
+            name: None,
             steps: parsed.steps.into_iter().filter_map(numbered).collect(),
         });
     }

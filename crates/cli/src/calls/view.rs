@@ -14,7 +14,7 @@ use tracer::layout;
 use super::chosen::Chosen;
 use super::folder::{Folder, Thread};
 use super::names::Functions;
-use super::pt::{StepsByThread, Summed, Trace, Wanted};
+use super::pt::{Summed, ThreadSteps, Trace, Wanted};
 use super::switches::{Off, WithOff};
 use crate::cmd::report::parse_times;
 
@@ -25,7 +25,7 @@ pub struct ViewArgs {
     #[arg(short, long, value_name = "PATH", default_value = super::folder::DEFAULT)]
     pub input: PathBuf,
     /// Only calls of this function and what they call; a name or a pattern with * (can be repeated)
-    #[arg(short = 'F', long = "filter", value_name = "FUNC")]
+    #[arg(short = 'F', long = "filter", visible_alias = "func", value_name = "FUNC")]
     pub only: Vec<String>,
     /// Not calls of this function nor what they call (can be repeated)
     #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
@@ -133,6 +133,8 @@ pub struct Track<'a> {
     pub tid: u32,
     /// Its process's id; `None` when the recording does not tell.
     pub pid: Option<u32>,
+    /// Its name; `None` when the recording does not tell.
+    pub name: Option<String>,
     source: Source<'a>,
 }
 
@@ -182,6 +184,8 @@ pub struct Decoded {
     pub tid: u32,
     /// Its process's id; `None` when the recording does not tell.
     pub pid: Option<u32>,
+    /// Its name; `None` when the recording does not tell.
+    pub name: Option<String>,
     /// What it did.
     pub steps: Vec<(u64, Step)>,
 }
@@ -222,7 +226,7 @@ impl<'a> View<'a> {
             let numbers = addresses.iter().map(|at| (*at, functions.at(folder, place, *at))).collect();
             let off = folder.off.get(&thread.tid).map_or(&[][..], Vec::as_slice);
             let source = Source::File { file, numbers, clock, off };
-            tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), source });
+            tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), name: None, source });
         }
         let all = folder.threads.iter().map(|thread| thread.tid.to_string());
         Self::new(functions, tracks, args, &all.collect::<Vec<_>>())
@@ -252,8 +256,17 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// If a filter means no function.
-    pub fn of_trace(steps: StepsByThread, functions: Functions, args: &'a ViewArgs) -> anyhow::Result<Self> {
-        let decoded = steps.into_iter().map(|(tid, steps)| Decoded { tid: tid as u32, pid: None, steps });
+    pub fn of_trace(
+        threads: Vec<ThreadSteps>,
+        functions: Functions,
+        args: &'a ViewArgs,
+    ) -> anyhow::Result<Self> {
+        let decoded = threads.into_iter().map(|ThreadSteps { tid, pid, name, steps }| Decoded {
+            tid: tid.cast_unsigned(),
+            pid: Some(pid.cast_unsigned()),
+            name,
+            steps,
+        });
         Self::of_decoded(decoded.collect(), functions, args)
     }
 
@@ -269,7 +282,7 @@ impl<'a> View<'a> {
         let all: Vec<String> = threads.iter().map(|thread| thread.tid.to_string()).collect();
         let tracks = threads
             .into_iter()
-            .map(|Decoded { tid, pid, steps }| Track { tid, pid, source: Source::Decoded(steps) })
+            .map(|Decoded { tid, pid, name, steps }| Track { tid, pid, name, source: Source::Decoded(steps) })
             .filter(|track| args.means(track.tid))
             .collect();
         Self::new(functions, tracks, args, &all)

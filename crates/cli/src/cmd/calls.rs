@@ -32,6 +32,24 @@ pub struct Args {
     what: Option<What>,
     #[command(flatten)]
     report: ReportArgs,
+    /// As `tally calls graph`
+    #[arg(long, conflicts_with = "replay")]
+    graph: bool,
+    /// As `tally calls replay`
+    #[arg(long)]
+    replay: bool,
+}
+
+impl Args {
+    fn what(self) -> What {
+        let view = self.report.view.clone();
+        match self.what {
+            Some(what) => what,
+            None if self.graph => What::Graph(GraphArgs { function: None, view, caller_filter: Vec::new() }),
+            None if self.replay => What::Replay(ReplayArgs { view, kernel: false }),
+            None => What::Report(self.report),
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -126,7 +144,7 @@ pub struct InfoArgs {
 /// # Errors
 /// If there is nothing to record or to show.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match args.what.unwrap_or(What::Report(args.report)) {
+    match args.what() {
         What::Record(args) => return record::run(&args),
         What::Live(args) => return live::run(args),
         What::Report(args) => {

@@ -81,7 +81,7 @@ fn write_chrome(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Resu
     let mut count = 0;
     for track in &view.tracks {
         let thread = (track.pid.unwrap_or(track.tid), track.tid);
-        chrome.thread(thread.0, thread.1, process)?;
+        chrome.thread(thread.0, thread.1, track.name.as_deref().unwrap_or(process))?;
         for span in spans::of_track(view, track) {
             let (name, category) = named(view, span.what);
             let times = (span.start_ns.saturating_sub(start_ns), span.length_ns);
@@ -99,7 +99,7 @@ fn write_perfetto(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Re
     let mut count = 0;
     for track in &view.tracks {
         let thread = (track.pid.unwrap_or(track.tid), track.tid);
-        trace.thread(thread.0, thread.1, process)?;
+        trace.thread(thread.0, thread.1, track.name.as_deref().unwrap_or(process))?;
         let mut open: Vec<Span> = Vec::new();
         for span in spans::of_track(view, track) {
             while let Some(outer) = open.pop_if(|outer| outer.depth >= span.depth) {

@@ -67,12 +67,15 @@ pub fn waiting(state: &str) -> (f64, f64, f64) {
     }
 }
 
+/// The word for waits whose reason is none of the others.
+pub const OTHER_WAITS: &str = "for anything else";
+
 /// What waits of the same colour are for: a state that stands for them, and the word for the legend.
 pub const WAITS: [(&str, &str); 5] = [
     ("[runnable]", "waiting for a CPU"),
     ("[futex]", "for a lock"),
     ("[disk]", "for disk or memory"),
-    ("[poll]", "for anything else"),
+    ("[poll]", OTHER_WAITS),
     ("[idle]", "idle"),
 ];
 

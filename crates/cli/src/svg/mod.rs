@@ -191,7 +191,14 @@ impl Page<'_> {
             let states = names.filter(|&name| self.tree.kind(name) == Kind::Waiting);
             let drawn: Vec<_> = states.map(|name| colour::waiting(self.tree.name(name))).collect();
             let waits = colour::WAITS.iter().filter(|(state, _)| drawn.contains(&colour::waiting(state)));
+            let before = marks.len();
             marks.extend(waits.map(|(state, word)| (palette.plain(state, kind), *word)));
+            // Where all are of the last resort's colour, nothing tells what they were for.
+            if let [(_, word)] = &mut marks[before..]
+                && *word == colour::OTHER_WAITS
+            {
+                *word = "off the CPU";
+            }
         }
         marks
     }

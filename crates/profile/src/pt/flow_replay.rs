@@ -26,6 +26,7 @@ enum Kind {
     End,
     Interrupt,
     Landed,
+    Aborted,
     Gap,
 }
 
@@ -48,7 +49,8 @@ impl From<&Event> for Move {
             What::End => (Kind::End, event.next),
             What::EndAsync => (Kind::End, event.from),
             What::Interrupt => (Kind::Interrupt, event.to),
-            What::Far | What::Abort => (Kind::Landed, event.to),
+            What::Far => (Kind::Landed, event.to),
+            What::Abort => (Kind::Aborted, event.to),
             What::Gap(_) => (Kind::Gap, 0),
         };
         let (tsc, unit, at_start) = (event.tsc.unwrap_or(0), event.unit, event.at_start);
@@ -80,13 +82,18 @@ enum Off {
 pub struct FlowReplay {
     frames: Vec<Frame>,
     off: Off,
-    /// Returns and jumps that fit no open call and entered no function.
+    /// Returns, and beginnings of tracing, that fit no open call and entered no function.
     pub unmatched: u64,
+    /// Transactions that were undone: what was called in them was called, and had no effect.
+    pub aborted: u64,
+    /// Jumps into the middle of a function that is not open: code that functions share, as in `memcpy`'s family, or a
+    /// longjmp to where the trace had not begun. The open call goes on.
+    pub shared: u64,
 }
 
 impl Default for FlowReplay {
     fn default() -> Self {
-        Self { frames: Vec::new(), off: Off::Lost, unmatched: 0 }
+        Self { frames: Vec::new(), off: Off::Lost, unmatched: 0, aborted: 0, shared: 0 }
     }
 }
 
@@ -102,6 +109,10 @@ impl FlowReplay {
             Kind::End => self.off = Off::At(event.place),
             Kind::Interrupt => self.enter(event.unit, None, each),
             Kind::Landed => self.landed(event, each),
+            Kind::Aborted => {
+                self.aborted += 1;
+                self.landed(event, each);
+            }
             Kind::Gap => {
                 self.off = Off::Lost;
                 each(Step::Hole);
@@ -155,16 +166,26 @@ impl FlowReplay {
     }
 
     fn jump(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
-        if event.at_start { self.tail(event.unit, each) } else { self.landed(event, each) }
+        if event.at_start {
+            self.tail(event.unit, each);
+        } else if !self.unwound_to(event.unit, each) {
+            self.shared += 1;
+        }
     }
 
     /// Control came to the middle of a function: if it is open, what it had called was left (longjmp, a
     /// caught exception).
     fn landed(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
-        match self.above(|frame| frame.function == event.unit) {
-            Some(above) => self.leave(above, Step::Unwound(0), each),
-            None => self.unmatched += 1,
+        if !self.unwound_to(event.unit, each) {
+            self.unmatched += 1;
         }
+    }
+
+    /// What an open function had called was left; false if it is not open.
+    fn unwound_to(&mut self, function: u32, each: &mut impl FnMut(Step)) -> bool {
+        let above = self.above(|frame| frame.function == function);
+        self.leave(above.unwrap_or(0), Step::Unwound(0), each);
+        above.is_some()
     }
 
     fn begin(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
@@ -229,6 +250,34 @@ mod tests {
             event(What::Jump, 0x1010, 1, false, 0x3010),
         ];
         assert_eq!(steps(&events), [enter(1), enter(2), enter(3), Step::Unwound(0), Step::Unwound(0)]);
+    }
+
+    #[test]
+    fn a_jump_into_the_middle_of_a_function_that_is_not_open_leaves_the_call_as_it_is() {
+        let events = [
+            MAIN,
+            event(What::Call, 0x2000, 2, true, 0x1005),
+            event(What::Jump, 0x3003, 3, false, 0x2010),
+            event(What::Return, 0x1005, 1, false, 0x3010),
+        ];
+        assert_eq!(steps(&events), [enter(1), enter(2), Step::Exit(0)]);
+        let mut replay = FlowReplay::default();
+        events.iter().for_each(|event| replay.take(&event.into(), &mut |_| {}));
+        assert_eq!((replay.shared, replay.unmatched), (1, 0));
+    }
+
+    #[test]
+    fn an_aborted_transaction_leaves_what_it_had_called_and_is_counted() {
+        let events = [
+            MAIN,
+            event(What::Call, 0x2000, 2, true, 0x1005),
+            event(What::Abort, 0x1040, 1, false, 0x2010),
+            event(What::Call, 0x3000, 3, true, 0x1050),
+        ];
+        assert_eq!(steps(&events), [enter(1), enter(2), Step::Unwound(0), enter(3)]);
+        let mut replay = FlowReplay::default();
+        events.iter().for_each(|event| replay.take(&event.into(), &mut |_| {}));
+        assert_eq!((replay.aborted, replay.unmatched), (1, 0));
     }
 
     #[test]

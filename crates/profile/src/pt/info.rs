@@ -110,8 +110,8 @@ impl Setup {
         }
         let field = |at: usize| private.get(at).copied().unwrap_or(0);
         let small = |at: usize| u32::try_from(field(at)).unwrap_or(0);
-        let joined = field(CAP_TIME_ZERO) != 0 && field(TIME_MULT) != 0;
-        let clock = if joined {
+        let told = field(CAP_TIME_ZERO) != 0 && field(TIME_MULT) != 0;
+        let clock = if told {
             let (shift, mult) = (small(TIME_SHIFT).min(63), field(TIME_MULT));
             TscClock { shift, mult, zero_ns: field(TIME_ZERO) }
         } else {
@@ -133,6 +133,8 @@ impl Setup {
             () if asked(MTC_BIT) && time.tsc_per_ctc.1 != 0 => Timing::Crystal,
             () => Timing::Tsc,
         };
+        // Without times in the trace there is nothing to join.
+        let joined = told && (event.is_none() || timing != Timing::No);
         let errata = errata_of(file.features().cpu_id.as_deref().unwrap_or_default());
         let snapshots = field(SNAPSHOT_MODE) != 0;
         Ok(Self { clock, joined, time, errata, timing, snapshots })

@@ -354,7 +354,7 @@ mod tests {
             PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW | PERF_SAMPLE_IDENTIFIER;
         let flags = AttrFlags(0).with(AttrFlags::SAMPLE_ID_ALL);
         let attr = Attr { sample_type: BITS, flags, ..Attr::default() };
-        let events = [(10, 1, "intel_pt//u"), (PERF_TYPE_TRACEPOINT, 316, "sched:sched_switch")];
+        let events = [(10, 0x401, "intel_pt//u"), (PERF_TYPE_TRACEPOINT, 316, "sched:sched_switch")];
         let events = events.iter().enumerate().map(|(n, (type_, config, name))| Event {
             attr: Attr { type_: *type_, config: *config, ..attr },
             ids: vec![n as u64 + 1],

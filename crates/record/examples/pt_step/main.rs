@@ -25,6 +25,8 @@ use recorded::How;
 pub struct Options {
     /// Compress returns to a bit where the processor would.
     pub compress_returns: bool,
+    /// Emit TSC packets.
+    pub tsc: bool,
     /// Emit CYC packets.
     pub cyc: bool,
     /// Emit MTC packets.
@@ -63,6 +65,7 @@ pub struct Options {
 const HELP: &str = "\
 pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
   --noretcomp --nocyc --nomtc  leave out
+  --notiming                   no packets of time at all
   --psb BYTES                  between PSBs (2048)
   --tnt BITS                   of a TNT packet (6)
   --cpus N                     virtual CPUs (1)
@@ -81,6 +84,7 @@ pt_step [OPTIONS] [-o perf.data] [--truth FILE] -- CMD
 fn options() -> Option<Options> {
     let mut options = Options {
         compress_returns: true,
+        tsc: true,
         cyc: true,
         mtc: true,
         psb_bytes: 2048,
@@ -105,6 +109,7 @@ fn options() -> Option<Options> {
         let mut value = || args.next();
         match arg.as_str() {
             "--noretcomp" => options.compress_returns = false,
+            "--notiming" => (options.tsc, options.cyc, options.mtc) = (false, false, false),
             "--nocyc" => options.cyc = false,
             "--nomtc" => options.mtc = false,
             "--per-thread" => options.per_thread = true,

@@ -66,7 +66,7 @@ fn record(kind: u32, misc: u16, body: &Bytes) -> Bytes {
 /// The event's `config`: what was asked of the processor.
 pub fn config(options: &Options) -> u64 {
     0x1 | 0x2000
-        | 0x400
+        | if options.tsc { 0x400 } else { 0 }
         | u64::from(MTC_SHIFT) << 14
         | if options.mtc { 0x200 } else { 0 }
         | if options.cyc { 0x2 } else { 0 }

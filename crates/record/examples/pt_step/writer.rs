@@ -118,6 +118,9 @@ impl<'a> Writer<'a> {
     }
 
     pub fn times(&mut self, tsc: u64) {
+        if !self.options.tsc {
+            return;
+        }
         self.put(&Packet::Tsc(tsc), tsc);
         let ctc = ctc_of(tsc);
         let fast = tsc - ctc * TSC_PER_CTC.0 / TSC_PER_CTC.1;

@@ -28,6 +28,8 @@ pub struct Decoded<E> {
     pub instructions: u64,
     /// Why the flow was lost, how often.
     pub gaps: BTreeMap<Gap, u64>,
+    /// Files whose code the packets did not fit, how often.
+    pub unfit: BTreeMap<String, u64>,
     /// Address where execution stood at its end, if in sight.
     pub at_end: Option<u64>,
     /// The first event only continues the piece before if that stood at this address.
@@ -80,6 +82,7 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
             stretches: Vec::new(),
             instructions: 0,
             gaps: BTreeMap::new(),
+            unfit: BTreeMap::new(),
             at_end: None,
             begins_at: None,
         };
@@ -112,6 +115,11 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
     fn take_first(&self, image: &RunningImage<'_>, event: &Event, decoded: &mut Decoded<E>) {
         if let What::Gap(gap) = event.what {
             *decoded.gaps.entry(gap).or_default() += 1;
+            if matches!(gap, Gap::Mismatch | Gap::Loop | Gap::Code(Missing::BadCode))
+                && let Some(file) = image.file_at(event.from)
+            {
+                *decoded.unfit.entry(file.to_owned()).or_default() += 1;
+            }
         }
         let tid = image.task().map_or(-1, |(_, tid)| tid);
         if decoded.stretches.is_empty() && event.what == What::Begin {

@@ -270,6 +270,13 @@ impl<'a> RunningImage<'a> {
         self.task.get()
     }
 
+    /// The file mapped there, if nothing of the recording says which build of it.
+    #[must_use]
+    pub fn file_at(&self, ip: u64) -> Option<&'a str> {
+        let mapping = self.mapping(ip)?;
+        (mapping.build_id.is_none() && !mapping.is_anonymous()).then_some(&mapping.name)
+    }
+
     fn mapping(&self, ip: u64) -> Option<&'a CodeMapping> {
         let holds = |mapping: &CodeMapping| ip.wrapping_sub(mapping.start) < mapping.bytes;
         if let Some(last) = self.last.borrow().filter(|last| holds(last)) {

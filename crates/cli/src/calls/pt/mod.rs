@@ -30,10 +30,19 @@ use decode::Decoder;
 use filter::TraceFilter;
 use image::Code;
 use stream::Tally;
-use threads::{Takes, Threads};
+use threads::{Odd, Takes, Threads};
 
-/// Steps with their times in ns, by thread id.
-pub type StepsByThread = BTreeMap<i32, Vec<(u64, Step)>>;
+/// A thread and all it did.
+pub struct ThreadSteps {
+    /// Its id.
+    pub tid: i32,
+    /// Its process.
+    pub pid: i32,
+    /// Its last name, if one was recorded.
+    pub name: Option<String>,
+    /// Steps with their times in ns.
+    pub steps: Vec<(u64, Step)>,
+}
 
 /// What is to be counted of a trace.
 #[derive(Clone, Debug)]
@@ -83,8 +92,8 @@ pub struct Outcome {
     pub gaps: BTreeMap<&'static str, u64>,
     /// Files whose code was missing.
     pub missing: BTreeSet<String>,
-    /// Jumps and returns that fit nothing.
-    pub unmatched: u64,
+    /// Branches that are no plain calls and returns.
+    pub odd: Odd,
     /// What else is to be known.
     pub notes: Vec<String>,
 }
@@ -98,9 +107,13 @@ impl Outcome {
         let told = |(why, count): (&&str, &u64)| format!("  {} × {why}", number::grouped(*count));
         lines.extend(self.gaps.iter().map(told));
         lines.extend(self.missing.iter().map(|file| format!("  no code of {file}")));
-        if self.unmatched > 0 {
-            lines.push(format!("  {} jumps or returns that fit no call", number::grouped(self.unmatched)));
-        }
+        let odd = [
+            (self.odd.unmatched, "returns that fit no call"),
+            (self.odd.shared, "jumps into code that functions share: its time is that of the one called"),
+            (self.odd.aborted, "transactions were undone: what they called is counted, and had no effect"),
+        ];
+        let told = |(count, what): (u64, &str)| format!("  {} {what}", number::grouped(count));
+        lines.extend(odd.into_iter().filter(|(count, _)| *count > 0).map(told));
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines
     }
@@ -118,16 +131,17 @@ impl<'a> Trace<'a> {
         Ok(Self { side, code, jit_notes })
     }
 
-    fn outcome(&self, tally: Tally, unmatched: u64, unused: u64) -> Outcome {
+    fn outcome(&self, tally: Tally, odd: Odd, unused: u64) -> Outcome {
         let mut gaps = BTreeMap::new();
-        for (gap, count) in tally.gaps {
-            *gaps.entry(decode::reason(gap)).or_default() += count;
+        for (gap, count) in &tally.gaps {
+            *gaps.entry(decode::reason(*gap)).or_default() += count;
         }
         let mut notes = self.jit_notes.clone();
         if unused > 0 {
             notes.push(format!("{} of trace in front of the first boundary packet", number::bytes(unused)));
         }
-        if !self.side.setup.joined {
+        notes.extend(other_builds(&tally));
+        if !self.side.setup.joined && self.side.setup.timing != Timing::No {
             notes.push("the recording does not tell how its clocks relate: no time off the CPU".to_owned());
         }
         notes.push(self.resolution());
@@ -141,7 +155,7 @@ impl<'a> Trace<'a> {
             trace_bytes: self.side.buffers.iter().map(profile::pt::Buffer::len).sum(),
             gaps,
             missing: self.code.missing(),
-            unmatched,
+            odd,
             notes,
         }
     }
@@ -175,7 +189,7 @@ impl<'a> Trace<'a> {
             stretches.into_iter().for_each(|stretch| decoder.recycle(stretch.events));
             Ok(())
         });
-        let outcome = self.outcome(tally, threads.unmatched(), unused);
+        let outcome = self.outcome(tally, threads.odd(), unused);
         let (takers, start_ns) = threads.finish();
         (takers, start_ns, outcome)
     }
@@ -208,7 +222,7 @@ impl<'a> Trace<'a> {
 
     /// Decodes everything into the threads' steps, all held in memory: for views that show single calls.
     #[must_use]
-    pub fn steps(self) -> (StepsByThread, Functions, Outcome) {
+    pub fn steps(self) -> (Vec<ThreadSteps>, Functions, Outcome) {
         let (threads, _, outcome) = self.replay(|_| Some(Vec::new()), || ());
         let (functions, order) = self.code.into_functions();
         let renumbered = |step| match step {
@@ -216,11 +230,12 @@ impl<'a> Trace<'a> {
             Step::TailJump(FunctionId(old)) => Step::TailJump(order[old as usize]),
             other => other,
         };
-        let mut steps: StepsByThread = threads.into_iter().collect();
-        for (_, step) in steps.values_mut().flatten() {
-            *step = renumbered(*step);
-        }
-        (steps, functions, outcome)
+        let thread = |(tid, mut steps): (i32, Vec<(u64, Step)>)| {
+            steps.iter_mut().for_each(|(_, step)| *step = renumbered(*step));
+            let name = self.side.name_of(tid, u64::MAX).map(str::to_owned);
+            ThreadSteps { tid, pid: self.side.process_of(tid), name, steps }
+        };
+        (threads.into_iter().map(thread).collect(), functions, outcome)
     }
 
     /// Writes every call and return as `TID NS call|return FROM TO`, addresses in hex.
@@ -272,6 +287,22 @@ impl Trace<'_> {
         });
         result
     }
+}
+
+/// Files that may be other builds than those recorded. Damage and errata make a few packets unfit; where it is one in
+/// so many instructions, it is the code.
+fn other_builds(tally: &Tally) -> Vec<String> {
+    const INSTRUCTIONS: u64 = 50_000;
+    const FEW: u64 = 5;
+    let is_often = |count: &&u64| **count > FEW && **count * INSTRUCTIONS > tally.instructions;
+    let often = tally.unfit.iter().filter(|(_, count)| is_often(count));
+    let told = often.map(|(file, count)| {
+        format!(
+            "{file}: the trace does not fit its code ({count} times), and the recording has no build-id of it: it is \
+             another build than the one that ran, or code was changed in place; calls within it may be wrong"
+        )
+    });
+    told.collect()
 }
 
 /// An event kept as it is.

@@ -26,6 +26,8 @@ pub struct Tally {
     pub instructions: u64,
     /// Why the flow was lost, how often.
     pub gaps: BTreeMap<Gap, u64>,
+    /// Files whose code the packets did not fit, how often.
+    pub unfit: BTreeMap<String, u64>,
 }
 
 /// How far all is.
@@ -139,6 +141,9 @@ impl<E> Order<'_, E> {
         self.tally.instructions += decoded.instructions;
         for (gap, count) in decoded.gaps {
             *self.tally.gaps.entry(gap).or_default() += count;
+        }
+        for (file, count) in decoded.unfit {
+            *self.tally.unfit.entry(file).or_default() += count;
         }
         self.waiting.append(&mut decoded.stretches);
     }

@@ -26,6 +26,17 @@ impl Takes for Vec<(u64, Step)> {
     }
 }
 
+/// Branches that are no plain calls and returns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Odd {
+    /// Returns that fit no call.
+    pub unmatched: u64,
+    /// Jumps into the middle of functions that were not open.
+    pub shared: u64,
+    /// Transactions that were undone.
+    pub aborted: u64,
+}
+
 /// A thread's way through the trace so far.
 struct Thread<T> {
     replay: FlowReplay,
@@ -65,9 +76,14 @@ impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
         });
     }
 
-    /// Jumps and returns that fit no call.
-    pub fn unmatched(&self) -> u64 {
-        self.by_tid.values().map(|thread| thread.replay.unmatched).sum()
+    /// What was odd about the branches of all threads.
+    pub fn odd(&self) -> Odd {
+        let sum = |of: fn(&FlowReplay) -> u64| self.by_tid.values().map(|thread| of(&thread.replay)).sum();
+        Odd {
+            unmatched: sum(|replay| replay.unmatched),
+            shared: sum(|replay| replay.shared),
+            aborted: sum(|replay| replay.aborted),
+        }
     }
 
     /// Who took the steps, by thread; and when the first of all was, ns.
