@@ -39,6 +39,8 @@ pub struct Session {
     signals: SignalReader,
     addresses: Addresses,
     start_ns: u64,
+    /// What came later is left out; the highest number while it runs.
+    stopped_ns: u64,
     attach: Duration,
     watch: Watch,
 }
@@ -83,6 +85,7 @@ impl Session {
             signals,
             addresses,
             start_ns,
+            stopped_ns: u64::MAX,
             attach: Duration::ZERO,
             watch,
         };
@@ -188,6 +191,7 @@ impl Session {
             }
             std::thread::sleep(PAUSE);
         };
+        self.stopped_ns = Clock::Monotonic.now_ns();
         self.engine.stop();
         self.poll(&mut folder)?;
         if let Some(live) = &mut live {
@@ -198,9 +202,10 @@ impl Session {
     }
 
     fn poll(&mut self, folder: &mut Folder) -> anyhow::Result<()> {
-        let mut failed = None;
+        let (mut failed, stopped_ns) = (None, self.stopped_ns);
         self.engine.poll(&mut |event: CallEvent| {
-            if failed.is_none() {
+            // While probes are taken away one after the other, some ends of calls are not seen any more.
+            if failed.is_none() && event.time_ns <= stopped_ns {
                 failed = folder.take(&event).err();
             }
         });

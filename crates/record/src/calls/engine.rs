@@ -28,7 +28,7 @@ pub struct Engine {
     objects: Vec<Object>,
     functions: Vec<Function>,
     attached: Vec<bool>,
-    links: Vec<OwnedFd>,
+    links: Links,
     kernel_links: Vec<OwnedFd>,
     generation: u64,
     refused: Vec<u32>,
@@ -39,6 +39,14 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
     }
+}
+
+/// Probes in place. Those of entries are dropped first: taking thousands away lasts, and meanwhile every call that is
+/// seen to begin is to be seen to end.
+#[derive(Default)]
+struct Links {
+    enters: Vec<OwnedFd>,
+    exits: Vec<OwnedFd>,
 }
 
 /// File offsets, and the cookie of each.
@@ -66,7 +74,7 @@ impl Engine {
             objects,
             functions,
             attached,
-            links: Vec::new(),
+            links: Links::default(),
             kernel_links: Vec::new(),
             generation: 0,
             refused: Vec::new(),
@@ -81,10 +89,11 @@ impl Engine {
     }
 
     /// Links these functions; where the kernel refuses, halves them until the culprits are alone.
-    fn link_all(&mut self, object: usize, numbers: &[u32], links: &mut Vec<OwnedFd>) -> Result<(), Error> {
+    fn link_all(&mut self, object: usize, numbers: &[u32], links: &mut Links) -> Result<(), Error> {
         let refusal = match self.link(object, numbers) {
             Ok(new) => {
-                links.extend(new);
+                links.enters.extend(new.enters);
+                links.exits.extend(new.exits);
                 return Ok(());
             }
             Err(error) => error,
@@ -104,7 +113,7 @@ impl Engine {
     }
 
     /// Exits first: of an entry that is seen, the exit is.
-    fn link(&self, object: usize, numbers: &[u32]) -> Result<Vec<OwnedFd>, Error> {
+    fn link(&self, object: usize, numbers: &[u32]) -> Result<Links, Error> {
         let function = |number: &u32| &self.functions[*number as usize];
         let cookie = |number: &u32| {
             let tail = if function(number).jumps_out { layout::COOKIE_TAIL } else { 0 };
@@ -122,8 +131,8 @@ impl Engine {
             let leaves: Places = numbers.iter().flat_map(sites).unzip();
             self.link_one(object, &self.programs.exit, &leaves, false)?
         };
-        let enter = self.link_one(object, &self.programs.enter, &enters, false)?;
-        Ok(exits.into_iter().chain(enter).collect())
+        let enters = self.link_one(object, &self.programs.enter, &enters, false)?;
+        Ok(Links { enters, exits })
     }
 
     fn link_one(
@@ -200,7 +209,7 @@ impl Source for Engine {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        let mut links = Vec::new();
+        let mut links = Links::default();
         for object in 0..self.objects.len() {
             let numbers: Vec<u32> = (0u32..)
                 .zip(&self.functions)
@@ -223,7 +232,7 @@ impl Source for Engine {
     }
 
     fn stop(&mut self) {
-        self.links.clear();
+        self.links = Links::default();
         self.kernel_links.clear();
     }
 
