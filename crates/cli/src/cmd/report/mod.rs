@@ -44,7 +44,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.itrace.as_deref().is_some_and(|how| !how.is_empty()) {
-        out::note("tally report: --itrace: recorded samples are shown; `tally calls` decodes Intel PT");
+        out::note(
+            "tally report: --itrace: recorded samples are shown; `tally calls -i FILE` decodes Intel PT into calls and \
+             times, `tally script --itrace=i10usg -i FILE | tally flame -i -` draws its instructions",
+        );
     }
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
