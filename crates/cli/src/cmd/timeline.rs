@@ -20,7 +20,8 @@ Examples:
   tally timeline --thread worker           the threads of one name
   tally timeline --time 40%-60%            a fifth of the time, closer
   tally timeline --time 1.5,1.6            a tenth of a second after one and a half
-  COLUMNS=200 tally timeline | less -S     finer")]
+  COLUMNS=200 tally timeline | less -S     finer
+  tally timeline --json                    for scripts")]
 pub struct Args {
     /// The recording; `-` is standard input
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
@@ -34,6 +35,9 @@ pub struct Args {
     /// Threads to show
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub rows: usize,
+    /// Write the strips as JSON, all threads, and no text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Runs the command.
@@ -61,6 +65,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         span_ns: spans.first().copied(),
     };
     let view = timeline(profile, &opts);
+    if args.json {
+        let mut out = out::stdout();
+        serde_json::to_writer_pretty(&mut out, &text::to_json(&view))?;
+        writeln!(out)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let opts = TimelineTextOpts { colour: term::colours_stdout(), rows: args.rows, with_idle: args.waits.idle };
     let mut out = out::stdout();
     text::write(&mut out, &view, opts)?;

@@ -9,6 +9,7 @@ use perfdata::off_cpu::State;
 use profile::off_cpu::Reason;
 use profile::view::timeline::{Timeline, TimelineRow};
 use profile::view::wall::Part;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -65,6 +66,26 @@ pub fn write(out: &mut dyn Write, view: &Timeline, opts: TimelineTextOpts) -> io
         writeln!(out, "{}", paint(&note, Paint::Dim, colour))?;
     }
     Ok(())
+}
+
+/// The same for scripts: times in ns since the recording's begin, shares of a thread's life from 0 to 1, and by column
+/// the name of what took most of it, null where the thread was not alive. Idle threads are there, and said to be.
+#[must_use]
+pub fn to_json(view: &Timeline) -> Value {
+    let states = |row: &TimelineRow| -> serde_json::Map<String, Value> {
+        let lived = State::ALL.iter().zip(row.states).filter(|(_, share)| *share > 0.0);
+        lived.map(|(state, share)| (state.name().to_owned(), json!(share))).collect()
+    };
+    let thread = |row: &TimelineRow| {
+        json!({
+            "pid": row.pid, "tid": row.tid, "comm": row.comm, "idle": row.is_idle, "shares": states(row),
+            "cells": row.cells.iter().map(|cell| cell.map(part_name)).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "from_ns": view.span_ns.0, "to_ns": view.span_ns.1, "column_ns": view.column_ns,
+        "threads": view.rows.iter().map(thread).collect::<Vec<_>>(),
+    })
 }
 
 fn strip(row: &TimelineRow, colour: bool) -> String {
@@ -168,6 +189,21 @@ mod tests {
         let opts = TimelineTextOpts { colour, rows: 10, with_idle };
         write(&mut out, &view(), opts).expect("writing to memory");
         String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn for_scripts_all_threads_are_there_with_names_of_states() {
+        let value = to_json(&view());
+        assert_eq!((&value["column_ns"], &value["to_ns"]), (&json!(1_000_000), &json!(5_000_000)));
+        assert_eq!(value["threads"][0]["cells"], json!([null, "on CPU", "futex", "futex", "preempted"]));
+        assert_eq!(
+            value["threads"][0]["shares"],
+            json!({"on CPU": 0.25, "preempted": 0.25, "sleeping": 0.5})
+        );
+        assert_eq!(
+            (&value["threads"][1]["comm"], &value["threads"][1]["idle"]),
+            (&json!("sleeper"), &json!(true))
+        );
     }
 
     #[test]
