@@ -121,7 +121,9 @@ impl Engine {
         if !self.pace.is_due(at_ns) {
             return;
         }
-        let samples = self.counts()[1];
+        // Those that found the ring full were too many as well.
+        let counts = self.counts();
+        let samples = counts[1] + counts[4];
         if let Some(period_ns) = self.pace.look(Spent { at_ns, samples, cpu_ns: own_cpu_ns }) {
             // Where there are samples the command has begun: its next exec is an exec as any.
             (self.control.period_ns, self.control.start_at_exec) = (period_ns, 0);
