@@ -28,6 +28,8 @@ struct Emulated {
     steps: Steps,
     /// Instructions run so far, noted or not.
     run: usize,
+    /// Mappings of files met, the emulator's own among them.
+    mappings: Vec<Mapping>,
 }
 
 /// Runs `command`, and notes `most` instructions after the first `skip`.
@@ -38,13 +40,14 @@ pub fn run(command: &[String], skip: usize, most: usize) -> io::Result<Steps> {
     let pid = child.id() as i32;
     let lines = BufReader::with_capacity(1 << 20, child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?);
     let steps = Steps { pid, ..Steps::default() };
-    let mut emulated = Emulated { child, pid, known: FxHashMap::default(), steps, run: 0 };
+    let mut emulated = Emulated { child, pid, known: FxHashMap::default(), steps, run: 0, mappings: Vec::new() };
     let noted = emulated.note_blocks(lines, skip, skip.saturating_add(most));
-    let mapped = emulated.note_maps();
-    // It may have ended by itself.
+    // It may have ended by itself, and what is told was run a little ago: then those of the beginning have to do.
+    let _ = emulated.look_at_maps();
+    emulated.note_maps();
     let _ = emulated.child.kill();
     emulated.child.wait()?;
-    noted.and(mapped)?;
+    noted?;
     Ok(emulated.steps)
 }
 
@@ -79,6 +82,9 @@ impl Emulated {
             if !(instruction.repeats && next == ip) {
                 self.run += 1;
                 if self.run > skip {
+                    if self.steps.notes.is_empty() {
+                        self.look_at_maps()?;
+                    }
                     self.steps.notes.push((self.pid, Note::Executed(ip)));
                 }
             }
@@ -109,12 +115,20 @@ impl Emulated {
         Ok(instruction)
     }
 
-    /// The mappings that instructions lie in. The emulator's own stand between them, and none is marked as code.
-    fn note_maps(&mut self) -> io::Result<()> {
+    fn look_at_maps(&mut self) -> io::Result<()> {
         let text = std::fs::read_to_string(format!("/proc/{}/maps", self.pid))?;
-        let holds = |mapping: &Mapping| self.known.keys().any(|ip| (mapping.start..mapping.end).contains(ip));
-        let mappings = text.lines().filter_map(mapping).filter(holds).collect();
-        self.steps.sides.push((0, self.pid, Side::Maps(mappings)));
+        for mapping in text.lines().filter_map(mapping) {
+            if !self.mappings.contains(&mapping) {
+                self.mappings.push(mapping);
+            }
+        }
         Ok(())
+    }
+
+    /// The mappings that instructions lie in. The emulator's own stand between them, and none is marked as code.
+    fn note_maps(&mut self) {
+        let mut mappings = std::mem::take(&mut self.mappings);
+        mappings.retain(|mapping| self.known.keys().any(|ip| (mapping.start..mapping.end).contains(ip)));
+        self.steps.sides.push((0, self.pid, Side::Maps(mappings)));
     }
 }
