@@ -74,26 +74,46 @@ pub(crate) type BlockId = u32;
 /// Not looked up yet.
 pub(crate) const UNLINKED: BlockId = u32::MAX;
 
-/// One block: a cache line.
+/// What the walk from block to block needs of one: four to a cache line, for large programs have many.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
+#[repr(align(16))]
+pub(crate) struct Hop {
+    /// The blocks at `next` and at `target`: that of a branch not taken, that of one taken.
+    pub links: [BlockId; 2],
+    pub unit: u32,
+    pub instructions: u16,
+    pub branch: Branch,
+    /// `start` is its function's first instruction.
+    pub at_start: bool,
+    /// The block at `target` is linked, and of another unit.
+    pub leaves: bool,
+}
+
+impl Hop {
+    /// The block behind.
+    #[inline]
+    pub const fn next_id(&self) -> BlockId {
+        self.links[0]
+    }
+
+    /// The block at the target.
+    #[inline]
+    pub const fn target_id(&self) -> BlockId {
+        self.links[1]
+    }
+}
+
+/// Where a block lies.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Block {
     pub start: u64,
     /// Address of the last instruction.
     pub last: u64,
     /// Address behind it.
     pub next: u64,
-    /// Where a direct branch goes, or a computed one went the last time (while `target_id` is linked).
+    /// Where a direct branch goes, or a computed one went the last time (while that block is linked).
     pub target: u64,
-    /// The block at `target`.
-    pub target_id: BlockId,
-    /// The block at `next`.
-    pub next_id: BlockId,
-    pub unit: u32,
-    pub instructions: u16,
-    pub branch: Branch,
-    /// `start` is its function's first instruction.
-    pub at_start: bool,
 }
 
 /// Most instructions of a block, so that one step's work is bounded.
@@ -102,6 +122,7 @@ const MAX_INSTRUCTIONS: u16 = 256;
 /// Blocks by address space and address.
 #[derive(Clone, Debug, Default)]
 pub struct BlockCache {
+    hops: Vec<Hop>,
     blocks: Vec<Block>,
     by_ip: FxHashMap<(u64, u64), BlockId>,
     space: u64,
@@ -132,9 +153,16 @@ impl BlockCache {
         std::mem::replace(&mut self.space, space) != space
     }
 
+    /// Where a block lies.
     #[inline]
     pub(crate) fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id as usize]
+    }
+
+    /// Where it leads.
+    #[inline]
+    pub(crate) fn hop(&self, id: BlockId) -> &Hop {
+        &self.hops[id as usize]
     }
 
     /// The block that starts at `ip`.
@@ -149,34 +177,30 @@ impl BlockCache {
     /// The block behind `id`'s last instruction.
     #[inline]
     pub(crate) fn after(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
-        let block = &self.blocks[id as usize];
-        if block.next_id != UNLINKED {
-            return Ok(block.next_id);
-        }
-        self.link_next(image, id)
+        let next = self.hop(id).next_id();
+        if next != UNLINKED { Ok(next) } else { self.link_next(image, id) }
     }
 
     #[cold]
     fn link_next(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
-        let next = self.at(image, self.blocks[id as usize].next)?;
-        self.blocks[id as usize].next_id = next;
+        let next = self.at(image, self.block(id).next)?;
+        self.hops[id as usize].links[0] = next;
         Ok(next)
     }
 
     /// The block that `id`'s direct branch goes to.
     #[inline]
     pub(crate) fn taken(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
-        let block = &self.blocks[id as usize];
-        if block.target_id != UNLINKED {
-            return Ok(block.target_id);
-        }
-        self.link_target(image, id)
+        let target = self.hop(id).target_id();
+        if target != UNLINKED { Ok(target) } else { self.link_target(image, id) }
     }
 
     #[cold]
     fn link_target(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
-        let target = self.at(image, self.blocks[id as usize].target)?;
-        self.blocks[id as usize].target_id = target;
+        let target = self.at(image, self.block(id).target)?;
+        let leaves = self.hop(target).unit != self.hop(id).unit;
+        let hop = &mut self.hops[id as usize];
+        (hop.links[1], hop.leaves) = (target, leaves);
         Ok(target)
     }
 
@@ -187,71 +211,69 @@ impl BlockCache {
         image: &impl Image,
         (id, ip): (BlockId, u64),
     ) -> Result<BlockId, Missing> {
-        let block = &self.blocks[id as usize];
-        if block.target_id != UNLINKED && block.target == ip {
-            return Ok(block.target_id);
+        let known = self.hop(id).target_id();
+        if known != UNLINKED && self.block(id).target == ip {
+            return Ok(known);
         }
         let target = self.at(image, ip)?;
-        let block = &mut self.blocks[id as usize];
-        (block.target_id, block.target) = (target, ip);
+        self.hops[id as usize].links[1] = target;
+        self.blocks[id as usize].target = ip;
         Ok(target)
     }
 
     #[cold]
     fn decode(&mut self, image: &impl Image, ip: u64) -> Result<BlockId, Missing> {
-        let block = decode(image, ip, self.space as u8)?;
+        let (hop, block) = decode(image, ip, self.space as u8)?;
         let id = BlockId::try_from(self.blocks.len()).map_err(|_| Missing::BadCode)?;
+        self.hops.push(hop);
         self.blocks.push(block);
         self.by_ip.insert((self.space, ip), id);
         Ok(id)
     }
 }
 
-fn decode(image: &impl Image, start: u64, bits: u8) -> Result<Block, Missing> {
+fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), Missing> {
     let mut instruction = Instruction::default();
     let mut code = image.code(start)?;
     let mut decoder = Decoder::with_ip(bits.into(), code, start, DecoderOptions::NONE);
     let (unit, at_start) = image.unit(start);
-    let mut block = Block {
-        start,
-        last: start,
-        next: start,
-        target: 0,
-        target_id: UNLINKED,
-        next_id: UNLINKED,
+    let mut block = Block { start, last: start, next: start, target: 0 };
+    let mut hop = Hop {
+        links: [UNLINKED; 2],
         unit,
         instructions: 0,
         branch: Branch::None,
         at_start,
+        leaves: false,
     };
-    while block.instructions < MAX_INSTRUCTIONS {
+    while hop.instructions < MAX_INSTRUCTIONS {
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
             // The bytes at hand may end within the instruction: ask once for those that begin with it.
             code = match image.code(block.next) {
                 Ok(code) if decoder.ip() != block.next || block.next != start => code,
-                _ if block.instructions > 0 => break,
+                _ if hop.instructions > 0 => break,
                 Ok(_) => return Err(Missing::BadCode),
                 Err(why) => return Err(why),
             };
             decoder = Decoder::with_ip(bits.into(), code, block.next, DecoderOptions::NONE);
             decoder.decode_out(&mut instruction);
             if instruction.is_invalid() {
-                return if block.instructions > 0 { Ok(block) } else { Err(Missing::BadCode) };
+                return if hop.instructions > 0 { Ok((hop, block)) } else { Err(Missing::BadCode) };
             }
         }
-        block.instructions += 1;
+        hop.instructions += 1;
         block.last = instruction.ip();
         block.next = instruction.next_ip();
         if let Some(branch) = branch_of(&instruction) {
-            block.branch = branch;
+            hop.branch = branch;
             if matches!(branch, Branch::Conditional | Branch::Jump | Branch::Call) {
                 block.target = instruction.near_branch_target();
             }
             break;
         }
     }
-    Ok(block)
+    Ok((hop, block))
 }
 
 fn branch_of(instruction: &Instruction) -> Option<Branch> {

@@ -47,7 +47,7 @@ impl Flow<'_, '_> {
                 self.walk_to(image, ip, sink)?;
             }
             Fup::Aborts => self.aborted(image, ip, sink)?,
-            Fup::None | Fup::Async(_) | Fup::Aborted(_) if self.ip.is_some() => {
+            Fup::None | Fup::Async(_) | Fup::Aborted(_) if !self.is_off() => {
                 self.walk_to(image, ip, sink)?;
                 self.fup = Fup::Async(ip);
             }
@@ -72,7 +72,7 @@ impl Flow<'_, '_> {
 
     /// The FUP of a PSB+: where execution is.
     fn sync(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
-        if self.ip.is_none() {
+        if self.is_off() {
             self.fup = Fup::None;
             if !(self.errata.has(Erratum::Bdm70) && self.packets.is_pge_after_psb()) {
                 self.begin_at(image, ip, sink);
@@ -103,7 +103,7 @@ impl Flow<'_, '_> {
             self.emit_arrival(image, what, (from, from, Some(to)), sink);
             return Ok(());
         }
-        if self.ip.is_none() {
+        if self.is_off() {
             // The flow was lost; here it is again.
             if let Some(to) = to {
                 self.begin_at(image, to, sink);
@@ -125,10 +125,10 @@ impl Flow<'_, '_> {
         (id, to): (BlockId, u64),
         sink: &mut impl FnMut(&Event),
     ) -> Result<(), Gap> {
-        let block = *self.cache.block(id);
-        self.instructions += u64::from(block.instructions);
+        let (block, hop) = (*self.cache.block(id), *self.cache.hop(id));
+        self.instructions += u64::from(hop.instructions);
         let mut caller = None;
-        let what = match block.branch {
+        let what = match hop.branch {
             Branch::CallIndirect => {
                 self.returns.push(block.next, id);
                 Some(What::Call)
@@ -149,7 +149,7 @@ impl Flow<'_, '_> {
         }
         .ok();
         self.set(Some(to), here);
-        let leaves = || self.every || here.is_none_or(|here| self.cache.block(here).unit != block.unit);
+        let leaves = || self.every || here.is_none_or(|here| self.cache.hop(here).unit != hop.unit);
         if let Some(what) = what.or_else(|| leaves().then_some(What::Jump)) {
             self.emit_branch(image, (what, &block), (to, here), sink);
         }
@@ -164,7 +164,7 @@ impl Flow<'_, '_> {
     ) -> Result<(), Gap> {
         let to = self.last_ip.update(ip);
         let fup = std::mem::replace(&mut self.fup, Fup::None);
-        if self.ip.is_none() {
+        if self.is_off() {
             return Ok(());
         }
         if let Fup::Async(from) | Fup::Aborted(from) = fup {
@@ -177,7 +177,7 @@ impl Flow<'_, '_> {
         let (from, next) = match left {
             Err(_) if to.is_none() && self.errata.has(Erratum::Skl014) => {
                 // A direct branch left the traced range without its target being told.
-                let ip = self.ip.unwrap_or(0);
+                let ip = self.standing_at().unwrap_or(0);
                 (ip, ip)
             }
             left => left?,

@@ -57,9 +57,9 @@ pub struct Flow<'a, 'c> {
     forgot: Gap,
     /// Bits that wait for a TIP.
     tnt: Tnt,
-    /// Where execution is: behind the last branch decided. `None`: tracing is off or the flow is lost.
+    /// Where execution is, behind the last branch decided: while `here` is none.
     ip: Option<u64>,
-    /// The block at `ip`, when known.
+    /// The block that execution stands at the beginning of. Both none: tracing is off or the flow is lost.
     here: Option<BlockId>,
     space: u32,
     bits: u8,
@@ -136,8 +136,8 @@ impl<'a, 'c> Flow<'a, 'c> {
 
     /// Where execution stands; `None` while tracing is off or out of sight.
     #[must_use]
-    pub const fn standing_at(&self) -> Option<u64> {
-        self.ip
+    pub fn standing_at(&self) -> Option<u64> {
+        self.here.map_or(self.ip, |id| Some(self.cache.block(id).start))
     }
 
     /// Estimated TSC now.
@@ -219,7 +219,7 @@ impl<'a, 'c> Flow<'a, 'c> {
     ) {
         let (unit, at_start) = match target {
             Some(id) => {
-                let target = self.cache.block(id);
+                let target = self.cache.hop(id);
                 (target.unit, target.at_start)
             }
             None => image.unit(to),
@@ -231,9 +231,9 @@ impl<'a, 'c> Flow<'a, 'c> {
     /// The flow is lost here; what follows starts at the next address the trace states.
     #[cold]
     fn lose(&mut self, gap: Gap, sink: &mut impl FnMut(&Event)) {
-        let ip = self.ip.take().unwrap_or(0);
+        let ip = self.standing_at().unwrap_or(0);
         self.errors.push(FlowError { at: self.at, gap, ip });
-        self.here = None;
+        self.set(None, None);
         self.tnt.clear();
         self.returns.clear();
         self.forgot = gap;

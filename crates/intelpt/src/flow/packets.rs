@@ -106,21 +106,21 @@ impl Flow<'_, '_> {
     fn enter_space(&mut self, space: u32) {
         self.space = space;
         if self.cache.enter(space, self.bits) {
-            self.here = None;
+            self.set(self.standing_at(), None);
             self.returns.forget_blocks();
         }
     }
 
     /// The next FUP gives the address of an event that changes nothing.
     fn bound(&mut self) {
-        if self.ip.is_some() {
+        if !self.is_off() {
             self.fup = Fup::Bound;
         }
     }
 
     /// MODE.TSX: at a transaction's begin, commit and abort; a FUP with the address follows when tracing.
     fn transaction(&mut self, abort: bool) {
-        if self.ip.is_some() && !self.in_psb {
+        if !self.is_off() && !self.in_psb {
             self.fup = if abort { Fup::Aborts } else { Fup::Bound };
         }
     }

@@ -21,8 +21,15 @@ impl Flow<'_, '_> {
     }
 
     /// Execution stands at the beginning of this block.
+    #[inline]
     fn stand(&mut self, id: BlockId) {
-        self.set(Some(self.cache.block(id).start), Some(id));
+        self.here = Some(id);
+    }
+
+    /// Whether tracing is off or the flow is lost.
+    #[inline]
+    pub(super) fn is_off(&self) -> bool {
+        self.here.is_none() && self.ip.is_none()
     }
 
     fn block_here(&mut self, image: &impl Image) -> Result<BlockId, Gap> {
@@ -50,7 +57,7 @@ impl Flow<'_, '_> {
         (bits, mut left): (u64, u32),
         sink: &mut impl FnMut(&Event),
     ) -> Result<(), Gap> {
-        if self.ip.is_none() || left == 0 {
+        if self.is_off() || left == 0 {
             return Ok(());
         }
         self.fup = Fup::None;
@@ -60,18 +67,21 @@ impl Flow<'_, '_> {
         let mut id = self.block_here(image)?;
         let mut free = 0;
         while left > 0 {
-            let block = self.cache.block(id);
-            match block.branch {
+            let hop = *self.cache.hop(id);
+            match hop.branch {
                 Branch::Conditional => {
                     left -= 1;
                     free = 0;
-                    self.instructions += u64::from(block.instructions);
-                    let unit = block.unit;
-                    let taken = bits >> left & 1 == 1;
-                    let linked = if taken { block.target_id } else { block.next_id };
-                    let next =
-                        if linked == UNLINKED { self.link_conditional(image, id, taken)? } else { linked };
-                    if taken && (self.cache.block(next).unit != unit || self.every) {
+                    self.instructions += u64::from(hop.instructions);
+                    let taken = (bits >> left & 1) as usize;
+                    // By place in an array rather than by a condition, which nobody could foresee.
+                    let mut next = hop.links[taken];
+                    let mut leaves = hop.leaves;
+                    if next == UNLINKED {
+                        next = self.link_conditional(image, id, taken != 0)?;
+                        leaves = self.cache.hop(id).leaves;
+                    }
+                    if (leaves | self.every) && taken != 0 {
                         self.jumped(image, (id, next), sink);
                     }
                     id = next;
@@ -143,7 +153,7 @@ impl Flow<'_, '_> {
         };
         let here = self.behind_call(image, call);
         let block = *self.cache.block(id);
-        self.instructions += u64::from(block.instructions);
+        self.instructions += u64::from(self.cache.hop(id).instructions);
         self.emit_branch(image, (What::Return, &block), (call.0, here.ok()), sink);
         here.map_err(|why| self.stuck(call.0, why))
     }
@@ -156,23 +166,26 @@ impl Flow<'_, '_> {
         id: BlockId,
         sink: &mut impl FnMut(&Event),
     ) -> Result<BlockId, Gap> {
+        let hop = *self.cache.hop(id);
+        self.instructions += u64::from(hop.instructions);
+        if hop.branch == Branch::None {
+            return self.cache.after(image, id).map_err(|why| self.stuck(self.cache.block(id).next, why));
+        }
+        let (target, mut leaves) = (self.cache.taken(image, id), hop.leaves);
+        if hop.target_id() == UNLINKED {
+            leaves = target.is_err() || self.cache.hop(id).leaves;
+        }
+        if hop.branch == Branch::Jump && !(leaves | self.every) {
+            return target.map_err(|why| self.stuck(self.cache.block(id).target, why));
+        }
         let block = *self.cache.block(id);
-        self.instructions += u64::from(block.instructions);
-        let (branch, to, next) = (block.branch, block.target, block.next);
-        if branch == Branch::None {
-            return self.cache.after(image, id).map_err(|why| self.stuck(next, why));
+        let (to, next) = (block.target, block.next);
+        let what = if hop.branch == Branch::Call { What::Call } else { What::Jump };
+        // A call of the next instruction only reads the address: nothing returns from it.
+        if what == What::Call && to != next {
+            self.returns.push(next, id);
         }
-        let target = self.cache.taken(image, id);
-        let leaves =
-            || self.every || target.map_or(true, |target| self.cache.block(target).unit != block.unit);
-        if branch == Branch::Call || leaves() {
-            // A call of the next instruction only reads the address: nothing returns from it.
-            if branch == Branch::Call && to != next {
-                self.returns.push(next, id);
-            }
-            let what = if branch == Branch::Call { What::Call } else { What::Jump };
-            self.emit_branch(image, (what, &block), (to, target.ok()), sink);
-        }
+        self.emit_branch(image, (what, &block), (to, target.ok()), sink);
         target.map_err(|why| self.stuck(to, why))
     }
 
@@ -193,7 +206,7 @@ impl Flow<'_, '_> {
                 self.set(Some(to), here);
                 return Ok(Stop::Reached);
             }
-            match block.branch {
+            match self.cache.hop(id).branch {
                 Branch::None | Branch::Jump | Branch::Call => {
                     let next = self.follow(image, id, sink)?;
                     self.stand(next);
@@ -212,7 +225,7 @@ impl Flow<'_, '_> {
         to: u64,
         sink: &mut impl FnMut(&Event),
     ) -> Result<(), Gap> {
-        if self.ip == Some(to) {
+        if self.standing_at() == Some(to) {
             return Ok(());
         }
         match self.walk(image, Some(to), sink)? {
@@ -236,7 +249,7 @@ impl Flow<'_, '_> {
                 return Ok((to, to));
             }
             let ends = (block.last, block.next);
-            match block.branch {
+            match self.cache.hop(id).branch {
                 Branch::Jump | Branch::Call | Branch::Conditional if block.target == to => return Ok(ends),
                 Branch::Conditional if block.next == to => return Ok(ends),
                 Branch::None if block.next == to => return Ok(ends),

@@ -15,6 +15,16 @@ pub struct Histogram {
 }
 
 impl Histogram {
+    /// Of the buckets from number `first` on, these counts.
+    pub(super) fn of_buckets(first: usize, counts: &[u64]) -> Self {
+        let used = |count: &u64| *count > 0;
+        let (Some(low), Some(high)) = (counts.iter().position(used), counts.iter().rposition(used)) else {
+            return Self::default();
+        };
+        let counts = counts[low..=high].to_vec();
+        Self { first: first + low, total: counts.iter().sum(), counts }
+    }
+
     /// Counts one duration.
     #[inline]
     pub fn add(&mut self, ns: u64) {
@@ -96,7 +106,7 @@ impl Histogram {
 
 /// The bucket of a duration.
 #[inline]
-fn bucket(ns: u64) -> usize {
+pub(super) fn bucket(ns: u64) -> usize {
     if ns < 1 << SUB_BITS {
         return ns as usize;
     }

@@ -5,6 +5,7 @@
 //! Knows no addresses and no symbols: functions are numbers given by the caller.
 
 mod diff;
+mod growing;
 mod histogram;
 mod replay;
 mod totals;

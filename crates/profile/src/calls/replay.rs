@@ -1,5 +1,6 @@
 //! A thread's entries and exits, replayed into finished calls.
 
+use super::growing::{Growing, ROOT};
 use super::{CallProfile, FunctionId, NodeId};
 
 /// One thing a thread did.
@@ -164,36 +165,47 @@ impl<'a> Gate<'a> {
     /// It ends.
     #[inline]
     pub fn leave(&mut self, passage: Passage) {
+        if self.passes_all {
+            self.counted -= 1;
+            return;
+        }
         self.inside -= usize::from(passage.filters.only);
         self.muted -= usize::from(passage.filters.not);
         self.counted -= usize::from(passage.counted);
     }
 }
 
+/// An open call. Short, for the innermost ones shall stay in the cache.
 struct Open {
-    node: Option<NodeId>,
-    function: FunctionId,
     start_ns: u64,
     inner_ns: u64,
     off_ns: u64,
     inner_off_ns: u64,
+    /// Its place in the tree; the root when it is not counted.
+    place: u32,
+    /// Its own place, or that of the innermost counted call around it.
+    parent: u32,
     passage: Passage,
 }
 
 /// Replays one thread.
 pub struct Replay<'a> {
     profile: CallProfile,
+    tree: Growing,
     gate: Gate<'a>,
     min_ns: u64,
+    /// Calls as slow as this may be among the slowest, ns.
+    slow_from_ns: u64,
     open: Vec<Open>,
     last_ns: u64,
 }
 
 impl<'a> Replay<'a> {
-    /// A thread with no open call, to be added to `profile`; calls shorter than `min_ns` are left out.
+    /// A thread with no open call; `profile` is empty and says what to keep; calls shorter than `min_ns` are left out.
     #[must_use]
     pub fn new(profile: CallProfile, gate: Gate<'a>, min_ns: u64) -> Self {
-        Self { profile, gate, min_ns, open: Vec::new(), last_ns: 0 }
+        let slow_from_ns = profile.slow_from_ns();
+        Self { profile, tree: Growing::new(), gate, min_ns, slow_from_ns, open: Vec::new(), last_ns: 0 }
     }
 
     /// Number of open calls.
@@ -206,86 +218,125 @@ impl<'a> Replay<'a> {
     #[must_use]
     pub fn so_far(&self) -> CallProfile {
         let mut profile = self.profile.clone();
-        profile.settle();
+        profile.set_nodes(self.tree.settled());
         profile
     }
 
     /// Takes the thread's next step; finished calls go to `each`, inner ones before outer ones.
     /// Time that runs backwards is held still, and counted.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self, time_ns: u64, step: Step, each: &mut (impl FnMut(&Call) + ?Sized)) {
-        let time_ns = if time_ns < self.last_ns {
-            self.profile.backwards += 1;
-            self.last_ns
-        } else {
-            time_ns
-        };
-        self.last_ns = time_ns;
+        let time_ns = self.not_before(time_ns);
         match step {
             Step::Enter(function) => self.enter(time_ns, function),
             Step::TailJump(function) => {
-                self.close(0, time_ns, End::Returned, each);
+                self.close(time_ns, End::Returned, each);
                 self.enter(time_ns, function);
             }
-            Step::Exit(below) => self.close(below, time_ns, End::Returned, each),
-            Step::Unwound(below) => self.close(below, time_ns, End::Unwound, each),
+            Step::Exit(0) => self.close(time_ns, End::Returned, each),
+            Step::Exit(below) => self.close_below(below, (time_ns, End::Returned), each),
+            Step::Unwound(below) => self.close_below(below, (time_ns, End::Unwound), each),
             Step::Lost(calls) => self.profile.lost += calls,
             Step::OffCpu(ns) => {
                 if let Some(open) = self.open.last_mut() {
                     open.off_ns += ns;
                 }
             }
-            Step::Abandon(below) => self.close(below, time_ns, End::Open, each),
+            Step::Abandon(below) => self.close_below(below, (time_ns, End::Open), each),
             Step::Hole => self.profile.gaps += 1,
             Step::Extra(_) => {}
         }
     }
 
+    #[inline(always)]
+    fn not_before(&mut self, time_ns: u64) -> u64 {
+        if time_ns < self.last_ns {
+            self.profile.backwards += 1;
+        } else {
+            self.last_ns = time_ns;
+        }
+        self.last_ns
+    }
+
     /// The recording ends: calls still open are closed as such.
     pub fn finish(mut self, each: &mut (impl FnMut(&Call) + ?Sized)) -> CallProfile {
         let end_ns = self.last_ns;
-        self.close_all(end_ns, each);
-        self.profile.settle();
+        while !self.open.is_empty() {
+            self.close(end_ns, End::Open, each);
+        }
+        self.profile.set_nodes(self.tree.settled());
         self.profile
     }
 
-    fn close_all(&mut self, time_ns: u64, each: &mut (impl FnMut(&Call) + ?Sized)) {
-        while !self.open.is_empty() {
-            self.close(0, time_ns, End::Open, each);
-        }
-    }
-
+    #[inline(always)]
     fn enter(&mut self, time_ns: u64, function: FunctionId) {
         let passage = self.gate.enter(time_ns, function);
-        let parent = self.open.iter().rev().find_map(|open| open.node);
-        let node = passage.counted.then(|| self.profile.child(parent, function));
+        let around = self.open.last().map_or(ROOT, |open| open.parent);
+        let (place, parent) = if passage.counted {
+            let place = self.tree.child(around, function);
+            (place, place)
+        } else {
+            (ROOT, around)
+        };
         let start_ns = time_ns;
-        self.open.push(Open { node, function, start_ns, inner_ns: 0, off_ns: 0, inner_off_ns: 0, passage });
+        self.open.push(Open { start_ns, inner_ns: 0, off_ns: 0, inner_off_ns: 0, place, parent, passage });
     }
 
-    fn close(&mut self, below: usize, time_ns: u64, end: End, each: &mut (impl FnMut(&Call) + ?Sized)) {
-        if below >= self.open.len() {
+    /// The innermost call ends.
+    #[inline(always)]
+    fn close(&mut self, time_ns: u64, end: End, each: &mut (impl FnMut(&Call) + ?Sized)) {
+        match self.open.pop() {
+            Some(open) => self.ended(&open, self.open.len(), (time_ns, end), each),
             // The trace began inside this call.
-            self.profile.returns_without_call += 1;
-            return;
+            None => self.profile.returns_without_call += 1,
         }
-        let at = self.open.len() - 1 - below;
-        let innermost = if below == 0 { self.open.pop() } else { None };
-        let open = innermost.unwrap_or_else(|| self.open.remove(at));
+    }
+
+    /// The call `below` the innermost one ends.
+    #[inline(never)]
+    fn close_below(
+        &mut self,
+        below: usize,
+        (time_ns, end): (u64, End),
+        each: &mut (impl FnMut(&Call) + ?Sized),
+    ) {
+        match self.open.len().checked_sub(below + 1) {
+            Some(at) => {
+                let open = self.open.remove(at);
+                let around = at.checked_sub(1).map_or(ROOT, |outer| self.open[outer].parent);
+                // Those directly within it that are not counted do not hang from it any more.
+                let inner = self.open[at..].iter_mut().take_while(|open| open.place == ROOT);
+                inner.for_each(|open| open.parent = around);
+                self.ended(&open, at, (time_ns, end), each);
+            }
+            None => self.profile.returns_without_call += 1,
+        }
+    }
+
+    /// A call ended that stood on top of `outer` others.
+    #[inline(always)]
+    fn ended(
+        &mut self,
+        open: &Open,
+        outer: usize,
+        (time_ns, end): (u64, End),
+        each: &mut (impl FnMut(&Call) + ?Sized),
+    ) {
         self.gate.leave(open.passage);
         let total_ns = time_ns - open.start_ns;
-        let outer = at.checked_sub(1).and_then(|at| self.open.get_mut(at));
-        let kept = open.node.is_some() && (total_ns >= self.min_ns || end == End::Open);
-        if let Some(outer) = outer {
+        let kept = open.place != ROOT && (total_ns >= self.min_ns || end == End::Open);
+        if let Some(outer) = outer.checked_sub(1).and_then(|at| self.open.get_mut(at)) {
             outer.off_ns += open.off_ns;
             outer.inner_ns += if kept { total_ns } else { open.inner_ns.min(total_ns) };
             outer.inner_off_ns += if kept { open.off_ns } else { open.inner_off_ns };
         }
-        let Some(node) = open.node.filter(|_| kept) else { return };
+        if !kept {
+            return;
+        }
         let self_ns = total_ns.saturating_sub(open.inner_ns);
         let call = Call {
-            node,
-            function: open.function,
+            node: NodeId(open.place - 1),
+            function: self.tree.function(open.place),
             start_ns: open.start_ns,
             total_ns,
             self_ns,
@@ -294,7 +345,11 @@ impl<'a> Replay<'a> {
             depth: open.passage.depth,
             end,
         };
-        self.profile.closed(&call);
+        self.tree.closed(open.place, &call);
+        if total_ns >= self.slow_from_ns {
+            self.profile.keep_slow(&call);
+            self.slow_from_ns = self.profile.slow_from_ns();
+        }
         each(&call);
     }
 }

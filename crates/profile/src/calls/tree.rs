@@ -36,26 +36,6 @@ pub struct CallStats {
 }
 
 impl CallStats {
-    #[inline(always)]
-    fn add(&mut self, call: &Call) {
-        self.self_ns += call.self_ns;
-        self.total_ns += call.total_ns;
-        if call.off_ns > 0 {
-            self.off_ns += call.off_ns;
-            self.self_off_ns += call.self_off_ns;
-        }
-        if call.end == End::Open {
-            self.open += 1;
-            return;
-        }
-        self.count += 1;
-        self.finished_ns += call.total_ns;
-        self.unwound += u64::from(call.end == End::Unwound);
-        self.min_ns = Some(self.min_ns.map_or(call.total_ns, |min| min.min(call.total_ns)));
-        self.max_ns = Some(self.max_ns.map_or(call.total_ns, |max| max.max(call.total_ns)));
-        self.histogram.add(call.total_ns);
-    }
-
     fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.unwound += other.unwound;
@@ -99,61 +79,12 @@ fn path_key(parent: Option<NodeId>, FunctionId(function): FunctionId) -> u64 {
     u64::from(parent) << 32 | u64::from(function)
 }
 
-/// A cache of paths, each at the place its key hashes to: loops take the same few again and again. Grows with the tree.
-#[derive(Clone, Debug)]
-struct Recent {
-    places: Vec<(u64, NodeId)>,
-    /// What is left of a key's hash behind this many bits is its place.
-    shift: u32,
-}
-
-impl Recent {
-    const FEWEST_BITS: u32 = 6;
-    const MOST_BITS: u32 = 16;
-
-    /// Empty, of 2^`bits` places.
-    fn new(bits: u32) -> Self {
-        // A key that no path has: 2^32 − 1 is the number of no node and of no function.
-        Self { places: vec![(u64::MAX, NO_NODE); 1 << bits], shift: u64::BITS - bits }
-    }
-
-    #[inline]
-    const fn place(&self, key: u64) -> usize {
-        // Fibonacci hashing: the upper bits depend on all of the key's.
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
-    }
-
-    #[inline]
-    fn find(&self, key: u64) -> Option<NodeId> {
-        let (known, node) = self.places[self.place(key)];
-        (known == key).then_some(node)
-    }
-
-    /// Keeps a path of a tree of so many nodes.
-    fn keep(&mut self, key: u64, node: NodeId, nodes: usize) {
-        let bits = u64::BITS - self.shift;
-        if nodes > self.places.len() && bits < Self::MOST_BITS {
-            *self = Self::new(bits + 2);
-        }
-        let place = self.place(key);
-        self.places[place] = (key, node);
-    }
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        Self::new(Self::FEWEST_BITS)
-    }
-}
-
 /// All calls of some threads, added up.
 #[derive(Clone, Debug, Default)]
 pub struct CallProfile {
     nodes: Vec<CallNode>,
     /// By parent (all bits set: none) in the high half and function in the low one.
     by_path: FxHashMap<u64, NodeId>,
-    /// Paths met lately.
-    recent: Recent,
     /// By number; total counts a recursion once.
     functions: Vec<CallStats>,
     slowest: Vec<SlowCall>,
@@ -207,22 +138,12 @@ impl CallProfile {
     }
 
     /// The node of `function` called from `parent`.
-    #[inline]
-    pub fn child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
-        match self.recent.find(path_key(parent, function)) {
-            Some(node) => node,
-            None => self.find_child(parent, function),
-        }
-    }
-
-    #[inline(never)]
-    fn find_child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
+    fn child(&mut self, parent: Option<NodeId>, function: FunctionId) -> NodeId {
         let next = NodeId(u32::try_from(self.nodes.len()).expect("invariant: fewer than 2^32 paths"));
         let node = *self.by_path.entry(path_key(parent, function)).or_insert(next);
         if node == next {
             self.nodes.push(CallNode { parent, function, stats: CallStats::default() });
         }
-        self.recent.keep(path_key(parent, function), node, self.nodes.len());
         node
     }
 
@@ -234,21 +155,33 @@ impl CallProfile {
         &mut self.functions[id]
     }
 
-    /// A call ended that is to be counted.
-    #[inline(always)]
-    pub(super) fn closed(&mut self, call: &Call) {
-        self.nodes[call.node.0 as usize].stats.add(call);
-        let slow = match self.slowest.get(self.slowest_wanted.wrapping_sub(1)) {
-            Some(fastest) => call.total_ns > fastest.call.total_ns,
-            None => self.slowest_wanted > 0,
-        };
-        if slow && call.end != End::Open {
+    /// A call as slow as this may be among the slowest, ns; none is so slow when none is wanted.
+    pub(super) fn slow_from_ns(&self) -> u64 {
+        match self.slowest.get(self.slowest_wanted.wrapping_sub(1)) {
+            Some(fastest) => fastest.call.total_ns.saturating_add(1),
+            None if self.slowest_wanted > 0 => 0,
+            None => u64::MAX,
+        }
+    }
+
+    /// Keeps a call if it is one of the slowest.
+    #[cold]
+    pub(super) fn keep_slow(&mut self, call: &Call) {
+        if call.end != End::Open {
             self.keep(SlowCall { call: *call, thread: self.thread });
         }
     }
 
+    /// These are its paths.
+    pub(super) fn set_nodes(&mut self, nodes: Vec<CallNode>) {
+        let paths = (0..).map(NodeId).zip(&nodes);
+        self.by_path = paths.map(|(id, node)| (path_key(node.parent, node.function), id)).collect();
+        self.nodes = nodes;
+        self.settle();
+    }
+
     /// All calls have ended: each function's sums are those of its nodes, but times within a call of itself only once.
-    pub(super) fn settle(&mut self) {
+    fn settle(&mut self) {
         let outermost = self.outermost();
         let nodes = std::mem::take(&mut self.nodes);
         for (node, outermost) in nodes.iter().zip(outermost) {
@@ -311,7 +244,6 @@ impl CallProfile {
             node.function = new(node.function);
         }
         self.slowest.iter_mut().for_each(|slow| slow.call.function = new(slow.call.function));
-        self.recent = Recent::default();
         let paths = (0..).map(NodeId).zip(&self.nodes);
         self.by_path = paths.map(|(id, node)| (path_key(node.parent, node.function), id)).collect();
         for (old, function) in (0..).map(FunctionId).zip(std::mem::take(&mut self.functions)) {

@@ -61,10 +61,13 @@ impl From<&Event> for Move {
 /// An open call as the flow sees it.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
+    /// Where it returns to; [`NOWHERE`] for a signal's or interrupt's handler.
+    back: u64,
     function: u32,
-    /// Where it returns to; `None` for a signal's or interrupt's handler.
-    back: Option<u64>,
 }
+
+/// No code lies there.
+const NOWHERE: u64 = u64::MAX;
 
 /// How tracing stopped, which says where it should go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,15 +102,29 @@ impl Default for FlowReplay {
 
 impl FlowReplay {
     /// Takes the thread's next branch; the steps it means go to `each`.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
         match event.kind {
-            Kind::Call => self.enter(event.unit, Some(event.place), each),
+            Kind::Call => self.enter(event.unit, event.place, each),
+            Kind::Return if self.frames.last().is_some_and(|frame| frame.back == event.place) => {
+                self.frames.pop();
+                each(Step::Exit(0));
+            }
+            Kind::Jump if event.at_start && !self.frames.is_empty() => self.tail(event.unit, each),
+            _ => self.take_rare(event, each),
+        }
+    }
+
+    /// One that is not what most are: apart, so that the way of those is short.
+    #[inline(never)]
+    fn take_rare(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
+        match event.kind {
+            Kind::Call => self.enter(event.unit, event.place, each),
             Kind::Return => self.returned(event, each),
             Kind::Jump => self.jump(event, each),
             Kind::Begin => self.begin(event, each),
             Kind::End => self.off = Off::At(event.place),
-            Kind::Interrupt => self.enter(event.unit, None, each),
+            Kind::Interrupt => self.enter(event.unit, NOWHERE, each),
             Kind::Landed => self.landed(event, each),
             Kind::Aborted => {
                 self.aborted += 1;
@@ -120,8 +137,9 @@ impl FlowReplay {
         }
     }
 
-    fn enter(&mut self, function: u32, back: Option<u64>, each: &mut impl FnMut(Step)) {
-        self.frames.push(Frame { function, back });
+    #[inline(always)]
+    fn enter(&mut self, function: u32, back: u64, each: &mut impl FnMut(Step)) {
+        self.frames.push(Frame { back, function });
         each(Step::Enter(FunctionId(function)));
     }
 
@@ -139,10 +157,10 @@ impl FlowReplay {
     }
 
     fn returned(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
-        if let Some(above) = self.above(|frame| frame.back == Some(event.place)) {
+        if let Some(above) = self.above(|frame| frame.back == event.place) {
             self.leave(above, Step::Unwound(0), each);
             self.leave(1, Step::Exit(0), each);
-        } else if self.frames.last().is_some_and(|frame| frame.back.is_none()) {
+        } else if self.frames.last().is_some_and(|frame| frame.back == NOWHERE) {
             self.leave(1, Step::Exit(0), each);
         } else if event.at_start {
             // A return used as a jump: the run-time linker goes to a function so.
@@ -155,13 +173,14 @@ impl FlowReplay {
         }
     }
 
+    #[inline(always)]
     fn tail(&mut self, function: u32, each: &mut impl FnMut(Step)) {
         match self.frames.last_mut() {
             Some(frame) => {
                 frame.function = function;
                 each(Step::TailJump(FunctionId(function)));
             }
-            None => self.enter(function, None, each),
+            None => self.enter(function, NOWHERE, each),
         }
     }
 
@@ -193,7 +212,7 @@ impl FlowReplay {
             Off::At(resume) if resume == event.place => {}
             Off::Lost => self.found(event, each),
             // Elsewhere: a signal's handler, or a jump made by the kernel (sigreturn after longjmp).
-            _ if event.at_start => self.enter(event.unit, None, each),
+            _ if event.at_start => self.enter(event.unit, NOWHERE, each),
             _ => self.landed(event, each),
         }
     }
@@ -202,7 +221,7 @@ impl FlowReplay {
     fn found(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
         match self.above(|frame| frame.function == event.unit) {
             Some(above) => self.leave(above, Step::Abandon(0), each),
-            None if self.frames.is_empty() && event.at_start => self.enter(event.unit, None, each),
+            None if self.frames.is_empty() && event.at_start => self.enter(event.unit, NOWHERE, each),
             None => self.leave(self.frames.len(), Step::Abandon(0), each),
         }
     }

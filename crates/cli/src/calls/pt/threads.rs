@@ -14,7 +14,7 @@ pub trait Takes: Send {
 }
 
 impl Takes for Replay<'_> {
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, time_ns: u64, step: Step) {
         self.step(time_ns, step, &mut |_| {});
     }
