@@ -1,6 +1,6 @@
 //! `tally calls replay`: every call in order, nested, with its duration.
 
-use profile::calls::{Extra, ExtraKind, FunctionId, Gate, Passage, Step};
+use profile::calls::{End, Extra, ExtraKind, FunctionId, Gate, Passage, Step};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,11 +11,48 @@ use super::view::{Track, View};
 use crate::out::harmless;
 use crate::text::number;
 
-/// What is shown of a call; by the order in which a thread's calls were entered.
-#[derive(Clone, Copy, Default)]
-struct Shown {
-    kept: bool,
-    has_inner: bool,
+/// What is shown of a thread's calls, by the order in which they were entered: two bits each, for there may be many.
+#[derive(Default)]
+struct Plan {
+    kept: Bits,
+    has_inner: Bits,
+}
+
+/// A row of bits, not set beyond those that were.
+#[derive(Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn set(&mut self, at: usize) {
+        let word = at / u64::BITS as usize;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (at % u64::BITS as usize);
+    }
+
+    fn is_set(&self, at: usize) -> bool {
+        let word = self.0.get(at / u64::BITS as usize).copied().unwrap_or(0);
+        word >> (at % u64::BITS as usize) & 1 == 1
+    }
+}
+
+impl Plan {
+    /// A call is shown, and so is that it stands within the innermost counted one of these.
+    fn keep(&mut self, call: &Open, outer: &[Open]) {
+        self.kept.set(call.number);
+        if let Some(outer) = outer.iter().rev().find(|outer| outer.passage.counted) {
+            self.has_inner.set(outer.number);
+        }
+    }
+
+    /// The same of one that has no end to be shown at: so its beginning is shown.
+    fn keep_open(&mut self, call: &Open, outer: &[Open]) {
+        if call.passage.counted {
+            self.keep(call, outer);
+            self.has_inner.set(call.number);
+        }
+    }
 }
 
 /// A line of the log.
@@ -27,8 +64,8 @@ struct Line {
 enum What {
     /// A call begins that holds others.
     Begin(Named),
-    /// A call ends: how long it took, whether it held others, its result, whether it returned.
-    End { named: Named, ns: u64, has_inner: bool, result: Option<Extra>, returned: bool },
+    /// A call ends: how long it took if that is known, whether it held others, its result, how it ended.
+    End { named: Named, ns: Option<u64>, has_inner: bool, result: Option<Extra>, end: End },
     /// What was open around the next call, but is not recorded.
     Around(Extra),
     /// This many calls are missing.
@@ -74,6 +111,11 @@ impl<'a> Walk<'a> {
         (number, passage)
     }
 
+    /// Whether all that is asked for was walked.
+    fn is_over(&self) -> bool {
+        self.gate.is_over(self.now_ns)
+    }
+
     /// The call `below` the innermost ends; `None` when it began before the recording.
     fn leave(&mut self, below: usize) -> Option<Open> {
         let at = self.open.len().checked_sub(below + 1)?;
@@ -84,37 +126,36 @@ impl<'a> Walk<'a> {
 }
 
 /// Walks a thread once to learn which calls are shown and which of them hold others.
-fn plan(view: &View<'_>, track: &Track<'_>) -> Vec<Shown> {
-    let mut walk = Walk::new(view);
-    let mut plan: Vec<Shown> = Vec::new();
-    let keep = |plan: &mut Vec<Shown>, call: &Open, outer: &[Open]| {
-        plan[call.number].kept = true;
-        if let Some(outer) = outer.iter().rev().find(|outer| outer.passage.counted) {
-            plan[outer.number].has_inner = true;
+fn plan(view: &View<'_>, track: &Track<'_>) -> Plan {
+    let (mut walk, mut plan) = (Walk::new(view), Plan::default());
+    let ended = |walk: &mut Walk<'_>, plan: &mut Plan, below| {
+        let Some(call) = walk.leave(below) else { return };
+        if call.passage.counted && walk.now_ns - call.start_ns >= view.min_ns() {
+            plan.keep(&call, &walk.open);
         }
     };
     for (time_ns, step) in track.steps() {
         walk.now_ns = walk.now_ns.max(time_ns);
         match step {
-            Step::Enter(function) => {
+            Step::Enter(function) => drop(walk.enter(function)),
+            Step::TailJump(function) => {
+                ended(&mut walk, &mut plan, 0);
                 walk.enter(function);
-                plan.push(Shown::default());
             }
-            Step::Exit(below) | Step::Unwound(below) => {
-                let Some(call) = walk.leave(below) else { continue };
-                if call.passage.counted && walk.now_ns - call.start_ns >= view.min_ns() {
-                    keep(&mut plan, &call, &walk.open);
+            Step::Exit(below) | Step::Unwound(below) => ended(&mut walk, &mut plan, below),
+            Step::Abandon(below) => {
+                if let Some(call) = walk.leave(below) {
+                    plan.keep_open(&call, &walk.open);
                 }
             }
             _ => {}
         }
+        if walk.is_over() {
+            break;
+        }
     }
     while let Some(call) = walk.leave(0) {
-        if call.passage.counted {
-            keep(&mut plan, &call, &walk.open);
-            // It has no end to be shown at, so its beginning is shown.
-            plan[call.number].has_inner = true;
-        }
+        plan.keep_open(&call, &walk.open);
     }
     plan
 }
@@ -122,33 +163,28 @@ fn plan(view: &View<'_>, track: &Track<'_>) -> Vec<Shown> {
 /// The lines of one thread in time order.
 struct Lines<'a> {
     steps: Peekable<Box<dyn Iterator<Item = (u64, Step)> + 'a>>,
-    plan: &'a [Shown],
+    plan: &'a Plan,
     walk: Walk<'a>,
     /// Lines to come before any other.
     ready: VecDeque<Line>,
 }
 
 impl<'a> Lines<'a> {
-    fn new(view: &'a View<'_>, track: &'a Track<'_>, plan: &'a [Shown]) -> Self {
+    fn new(view: &'a View<'_>, track: &'a Track<'_>, plan: &'a Plan) -> Self {
         Self { steps: track.steps().peekable(), plan, walk: Walk::new(view), ready: VecDeque::new() }
     }
 
     fn line(&mut self, step: Step) -> Option<Line> {
         match step {
             Step::Enter(function) => self.begin(function),
-            Step::Exit(below) | Step::Unwound(below) => {
-                let result = self.walk.result.take();
-                let call = self.walk.leave(below)?;
-                let shown = self.plan[call.number];
-                let what = What::End {
-                    named: call.named,
-                    ns: self.walk.now_ns - call.start_ns,
-                    has_inner: shown.has_inner,
-                    result,
-                    returned: matches!(step, Step::Exit(_)),
-                };
-                shown.kept.then_some(Line { depth: call.passage.depth, what })
+            Step::TailJump(function) => {
+                let ended = self.end(0, End::Returned);
+                self.ready.extend(ended);
+                self.begin(function)
             }
+            Step::Exit(below) => self.end(below, End::Returned),
+            Step::Unwound(below) => self.end(below, End::Unwound),
+            Step::Abandon(below) => self.end(below, End::Open),
             Step::Extra(extra) if extra.kind == ExtraKind::Result => {
                 self.walk.result = Some(extra);
                 None
@@ -158,23 +194,37 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// The call `below` the innermost ends.
+    fn end(&mut self, below: usize, end: End) -> Option<Line> {
+        let result = self.walk.result.take();
+        let call = self.walk.leave(below)?;
+        let what = What::End {
+            named: call.named,
+            ns: (end != End::Open).then_some(self.walk.now_ns - call.start_ns),
+            has_inner: self.plan.has_inner.is_set(call.number),
+            result,
+            end,
+        };
+        self.plan.kept.is_set(call.number).then_some(Line { depth: call.passage.depth, what })
+    }
+
     /// A call begins; what was recorded of its entry follows at once.
     fn begin(&mut self, function: FunctionId) -> Option<Line> {
         let (number, passage) = self.walk.enter(function);
-        let shown = self.plan[number];
+        let (kept, has_inner) = (self.plan.kept.is_set(number), self.plan.has_inner.is_set(number));
         while let Some((_, Step::Extra(extra))) = self
             .steps
             .next_if(|(_, step)| matches!(step, Step::Extra(extra) if extra.kind != ExtraKind::Result))
         {
             if extra.kind == ExtraKind::Arguments {
                 self.walk.open.last_mut()?.named.arguments = Some(extra);
-            } else if shown.kept {
+            } else if kept {
                 self.ready.push_back(Line { depth: passage.depth, what: What::Around(extra) });
             }
         }
         let named = self.walk.open.last()?.named;
         let line = Line { depth: passage.depth, what: What::Begin(named) };
-        self.ready.extend((shown.kept && shown.has_inner).then_some(line));
+        self.ready.extend((kept && has_inner).then_some(line));
         self.ready.pop_front()
     }
 }
@@ -186,13 +236,14 @@ impl Iterator for Lines<'_> {
         if let Some(line) = self.ready.pop_front() {
             return Some((self.walk.now_ns, line));
         }
-        loop {
+        while !self.walk.is_over() {
             let (time_ns, step) = self.steps.next()?;
             self.walk.now_ns = self.walk.now_ns.max(time_ns);
             if let Some(line) = self.line(step) {
                 return Some((self.walk.now_ns, line));
             }
         }
+        None
     }
 }
 
@@ -202,7 +253,7 @@ impl Iterator for Lines<'_> {
 /// If writing fails.
 pub fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     writeln!(out, "# DURATION       TID     FUNCTION")?;
-    let plans: Vec<Vec<Shown>> = view.tracks.par_iter().map(|track| plan(view, track)).collect();
+    let plans: Vec<Plan> = view.tracks.par_iter().map(|track| plan(view, track)).collect();
     let mut threads: Vec<Lines<'_>> =
         view.tracks.iter().zip(&plans).map(|(track, plan)| Lines::new(view, track, plan)).collect();
     let mut next: Vec<Option<Line>> = Vec::new();
@@ -236,8 +287,12 @@ fn advance(
 fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &Line) -> io::Result<()> {
     let (took, text) = match line.what {
         What::Begin(named) => (String::new(), format!("{} {{", call(view, track, named))),
-        What::End { named, ns, has_inner, result, returned } => {
-            let left = if returned { "" } else { " /* left without returning */" };
+        What::End { named, ns, has_inner, result, end } => {
+            let left = match end {
+                End::Returned => "",
+                End::Unwound => " /* left without returning */",
+                End::Open => " /* its end was not recorded */",
+            };
             let result = result_of(view, track, named.function, result);
             let text = match (has_inner, result) {
                 (false, None) => format!("{};{left}", call(view, track, named)),
@@ -247,7 +302,7 @@ fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &L
                     format!("}} = {result}; /* {} */{left}", name(view, named.function, ""))
                 }
             };
-            (number::duration_ns(ns), text)
+            (ns.map(number::duration_ns).unwrap_or_default(), text)
         }
         What::Around(extra) => {
             let names = track.backtrace(extra);

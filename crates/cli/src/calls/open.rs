@@ -25,7 +25,7 @@ pub enum Need {
         /// How many.
         slowest: usize,
     },
-    /// Every single call: all are held in memory.
+    /// Every single call, in order: a processor's trace is decoded again for each look at it.
     Steps,
 }
 
@@ -52,12 +52,15 @@ pub fn with_view<R>(
     let file = load::parse(&args.input, &map)?;
     let trace = pt::Trace::open(&file).with_context(|| format!("{}", args.input.display()))?;
     let title = file.features().cmdline.as_deref().unwrap_or_default().join(" ");
+    let indexed;
     let (view, lines) = match need {
         // A span of time is one of the steps, which are to be known for that.
         Need::Sum { slowest } if args.time.is_none() => View::of_sum(trace, args, slowest)?,
         _ => {
-            let (steps, functions, outcome) = trace.steps();
-            (View::of_trace(steps, functions, args)?, outcome.lines())
+            let functions;
+            let outcome;
+            (indexed, functions, outcome) = pt::Indexed::new(&trace);
+            (View::of_trace(&indexed, functions, args)?, outcome.lines())
         }
     };
     show(&view, &Notes { title, lines })

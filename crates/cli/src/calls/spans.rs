@@ -108,6 +108,9 @@ pub fn of_track(view: &View<'_>, track: &Track<'_>) -> Vec<Span> {
         }
         let extras = open.step(step);
         replay.step(time_ns, step, &mut |call| take(&mut spans, call, extras));
+        if replay.is_over() {
+            break;
+        }
     }
     // Those still open at the end are finished from the innermost on.
     replay.finish(&mut |call| take(&mut spans, call, open.calls.pop().unwrap_or_default()));

@@ -14,7 +14,7 @@ use tracer::layout;
 use super::chosen::Chosen;
 use super::folder::{Folder, Thread};
 use super::names::Functions;
-use super::pt::{Summed, ThreadSteps, Trace, Wanted};
+use super::pt::{Indexed, Summed, Trace, Wanted};
 use super::switches::{Off, WithOff};
 use crate::cmd::report::parse_times;
 
@@ -141,8 +141,10 @@ pub struct Track<'a> {
 enum Source<'a> {
     /// Read from the file that the thread wrote itself.
     File { file: ThreadFile<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
-    /// Decoded from a processor's trace.
+    /// Known already.
     Decoded(Vec<(u64, Step)>),
+    /// Decoded from a processor's trace whenever asked for.
+    Traced(&'a Indexed<'a, 'a>),
 }
 
 impl Track<'_> {
@@ -151,6 +153,7 @@ impl Track<'_> {
     pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
         match &self.source {
             Source::Decoded(steps) => Box::new(steps.iter().copied()),
+            Source::Traced(indexed) => Box::new(indexed.steps(self.tid as i32)),
             Source::File { file, numbers, clock, off } => {
                 let steps = file.steps().filter_map(|(tsc, raw)| {
                     let step = raw.numbered(|address| numbers[&address])?;
@@ -161,11 +164,20 @@ impl Track<'_> {
         }
     }
 
+    /// When its first and last steps are, ns; `None` if it took none.
+    fn span_ns(&self) -> Option<(u64, u64)> {
+        if let Source::Traced(indexed) = &self.source {
+            return indexed.span_ns(self.tid as i32);
+        }
+        let (first, _) = self.steps().next()?;
+        Some((first, self.steps().last()?.0))
+    }
+
     /// The bytes of what was recorded beside times.
     #[must_use]
     pub fn extra(&self, extra: Extra) -> &[u8] {
         match &self.source {
-            Source::Decoded(_) => &[],
+            Source::Decoded(_) | Source::Traced(_) => &[],
             Source::File { file, .. } => file.extra(extra),
         }
     }
@@ -252,22 +264,23 @@ impl<'a> View<'a> {
         Ok(Self { functions, filter, tracks: Vec::new(), window: 0..u64::MAX, totals, summed: None, args })
     }
 
-    /// Of an Intel PT recording, decoded.
+    /// Of an Intel PT recording, which is decoded again for every look at its calls.
     ///
     /// # Errors
     /// If a filter means no function.
     pub fn of_trace(
-        threads: Vec<ThreadSteps>,
+        indexed: &'a Indexed<'a, 'a>,
         functions: Functions,
         args: &'a ViewArgs,
     ) -> anyhow::Result<Self> {
-        let decoded = threads.into_iter().map(|ThreadSteps { tid, pid, name, steps }| Decoded {
-            tid: tid.cast_unsigned(),
-            pid: Some(pid.cast_unsigned()),
-            name,
-            steps,
-        });
-        Self::of_decoded(decoded.collect(), functions, args)
+        let all: Vec<String> = indexed.tids().map(|tid| tid.to_string()).collect();
+        let chosen = indexed.tids().map(|tid| tid as u32).filter(|tid| args.means(*tid));
+        let track = |tid: u32| {
+            let (pid, name) = indexed.names(tid.cast_signed());
+            Track { tid, pid: Some(pid.cast_unsigned()), name, source: Source::Traced(indexed) }
+        };
+        let tracks = chosen.map(track).collect();
+        Self::new(functions, tracks, args, &all)
     }
 
     /// Of threads whose steps are known.
@@ -386,7 +399,12 @@ impl<'a> View<'a> {
             .map(|track| {
                 let profile = CallProfile::new(track.tid, slowest);
                 let mut replay = Replay::new(profile, self.gate(), self.min_ns());
-                track.steps().for_each(|(time_ns, step)| replay.step(time_ns, step, &mut |_| {}));
+                for (time_ns, step) in track.steps() {
+                    replay.step(time_ns, step, &mut |_| {});
+                    if replay.is_over() {
+                        break;
+                    }
+                }
                 replay.finish(&mut |_| {})
             })
             .collect();
@@ -398,14 +416,18 @@ impl<'a> View<'a> {
 }
 
 fn start_ns(tracks: &[Track<'_>]) -> u64 {
-    tracks.iter().filter_map(|track| Some(track.steps().next()?.0)).min().unwrap_or(0)
+    let first = |track: &Track<'_>| match &track.source {
+        Source::Traced(_) => Some(track.span_ns()?.0),
+        _ => Some(track.steps().next()?.0),
+    };
+    tracks.iter().filter_map(first).min().unwrap_or(0)
 }
 
 /// The span of `--time`, on the recording's clock.
 fn window_of(text: &str, tracks: &[Track<'_>]) -> anyhow::Result<Window> {
     let start_ns = start_ns(tracks);
     let span = text.contains('%').then(|| {
-        let ends = tracks.par_iter().filter_map(|track| Some(track.steps().last()?.0));
+        let ends = tracks.par_iter().filter_map(|track| Some(track.span_ns()?.1));
         (0, ends.max().unwrap_or(start_ns).saturating_sub(start_ns))
     });
     match parse_times(text, span)?.as_slice() {

@@ -141,6 +141,12 @@ impl<'a> Gate<'a> {
         Self { passes_all: self.passes_all && window == (0..u64::MAX), window, ..self }
     }
 
+    /// Whether nothing that begins at `time_ns` or later passes, nor anything goes on that did.
+    #[must_use]
+    pub const fn is_over(&self, time_ns: u64) -> bool {
+        self.counted == 0 && time_ns >= self.window.end
+    }
+
     /// A call begins at `time_ns`.
     #[inline]
     pub fn enter(&mut self, time_ns: u64, function: FunctionId) -> Passage {
@@ -212,6 +218,12 @@ impl<'a> Replay<'a> {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.open.len()
+    }
+
+    /// Whether nothing that is still to come can count.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.gate.is_over(self.last_ns)
     }
 
     /// The calls finished so far.

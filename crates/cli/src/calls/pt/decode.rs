@@ -14,6 +14,10 @@ pub struct Stretch<E> {
     pub tid: i32,
     /// The buffer it comes from.
     pub buffer: usize,
+    /// The numbers of the piece it comes from and of the stretch within that.
+    pub place: (u32, u32),
+    /// A first event was taken away that only told that the piece before goes on.
+    pub joined: bool,
     /// When the first was, ns.
     pub start_ns: u64,
     /// They.
@@ -128,7 +132,8 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
         if decoded.stretches.last().is_none_or(|last| last.tid != tid) {
             let events = locked(&self.used).pop().unwrap_or_default();
             let start_ns = self.side.setup.clock.ns_at(event.tsc.unwrap_or(0));
-            decoded.stretches.push(Stretch { tid, buffer: image.buffer(), start_ns, events });
+            let (buffer, place) = (image.buffer(), (0, decoded.stretches.len() as u32));
+            decoded.stretches.push(Stretch { tid, buffer, place, joined: false, start_ns, events });
         }
         if let Some(stretch) = decoded.stretches.last_mut() {
             stretch.events.push(event.into());

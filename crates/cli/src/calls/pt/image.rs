@@ -146,8 +146,8 @@ impl Code {
 
     /// The functions met, once all is decoded, numbered by name; and the new number of each old one.
     #[must_use]
-    pub fn into_functions(self) -> (Functions, Vec<FunctionId>) {
-        let found = self.functions.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub fn functions_by_name(&self) -> (Functions, Vec<FunctionId>) {
+        let found = self.found();
         let mut sorted: Vec<&Function> = found.functions.all().iter().collect();
         sorted.sort();
         let mut functions = Functions::new();

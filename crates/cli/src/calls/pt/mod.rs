@@ -2,11 +2,13 @@
 //! are kept, so memory is bounded by distinct paths, not by the length of the trace.
 //!
 //! [`pieces`] cuts the trace, [`decode`] decodes a piece, [`stream`] does so on all cores and hands out in the
-//! order of time, [`threads`] turns branches into steps. The code comes from [`image`].
+//! order of time, [`threads`] turns branches into steps, [`indexed`] does so again for views of single calls. The
+//! code comes from [`image`].
 
 mod decode;
 mod filter;
 mod image;
+mod indexed;
 mod jit;
 mod kernel;
 mod kinds;
@@ -18,7 +20,7 @@ mod walk;
 
 use intelpt::{Event, What};
 use perfdata::PerfData;
-use profile::calls::{CallProfile, FunctionId, Gate, Replay, Step};
+use profile::calls::{CallProfile, Gate, Replay};
 use profile::pt::{Move, Sideband, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -29,20 +31,9 @@ use crate::text::number;
 use decode::Decoder;
 use filter::TraceFilter;
 use image::Code;
+pub use indexed::Indexed;
 use stream::Tally;
 use threads::{Odd, Takes, Threads};
-
-/// A thread and all it did.
-pub struct ThreadSteps {
-    /// Its id.
-    pub tid: i32,
-    /// Its process.
-    pub pid: i32,
-    /// Its last name, if one was recorded.
-    pub name: Option<String>,
-    /// Steps with their times in ns.
-    pub steps: Vec<(u64, Step)>,
-}
 
 /// What is to be counted of a trace.
 #[derive(Clone, Debug)]
@@ -215,27 +206,9 @@ impl<'a> Trace<'a> {
         let mut sums = replays.into_iter().map(|(_, replay)| replay.finish(&mut |_| {}));
         let mut profile = sums.next().unwrap_or_default();
         sums.for_each(|sum| profile.merge(&sum));
-        let (functions, order) = self.code.into_functions();
+        let (functions, order) = self.code.functions_by_name();
         profile.renumber(&order);
         Ok(Summed { profile, functions, start_ns, tids, outcome })
-    }
-
-    /// Decodes everything into the threads' steps, all held in memory: for views that show single calls.
-    #[must_use]
-    pub fn steps(self) -> (Vec<ThreadSteps>, Functions, Outcome) {
-        let (threads, _, outcome) = self.replay(|_| Some(Vec::new()), || ());
-        let (functions, order) = self.code.into_functions();
-        let renumbered = |step| match step {
-            Step::Enter(FunctionId(old)) => Step::Enter(order[old as usize]),
-            Step::TailJump(FunctionId(old)) => Step::TailJump(order[old as usize]),
-            other => other,
-        };
-        let thread = |(tid, mut steps): (i32, Vec<(u64, Step)>)| {
-            steps.iter_mut().for_each(|(_, step)| *step = renumbered(*step));
-            let name = self.side.name_of(tid, u64::MAX).map(str::to_owned);
-            ThreadSteps { tid, pid: self.side.process_of(tid), name, steps }
-        };
-        (threads.into_iter().map(thread).collect(), functions, outcome)
     }
 
     /// Writes every call and return as `TID NS call|return FROM TO`, addresses in hex.

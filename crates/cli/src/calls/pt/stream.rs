@@ -130,14 +130,15 @@ impl<E> Order<'_, E> {
     fn put(&mut self, first: usize, decoded: Vec<Decoded<E>>) -> Vec<Stretch<E>> {
         let mut ready = Vec::new();
         for (number, decoded) in (first..).zip(decoded) {
-            self.add(&self.pieces[number], decoded);
+            self.add(number, decoded);
             self.before(number + 1, &mut ready);
         }
         ready
     }
 
-    fn add(&mut self, piece: &Piece, mut decoded: Decoded<E>) {
-        self.join_ends(piece, &mut decoded);
+    fn add(&mut self, number: usize, mut decoded: Decoded<E>) {
+        self.join_ends(&self.pieces[number], &mut decoded);
+        decoded.stretches.iter_mut().for_each(|stretch| stretch.place.0 = number as u32);
         self.tally.instructions += decoded.instructions;
         for (gap, count) in decoded.gaps {
             *self.tally.gaps.entry(gap).or_default() += count;
@@ -156,6 +157,7 @@ impl<E> Order<'_, E> {
             && let Some(first) = decoded.stretches.first_mut()
         {
             first.events.remove(0);
+            first.joined = true;
         }
     }
 

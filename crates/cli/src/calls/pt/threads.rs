@@ -38,9 +38,10 @@ pub struct Odd {
 }
 
 /// A thread's way through the trace so far.
-struct Thread<T> {
+pub struct Thread<T> {
     replay: FlowReplay,
-    taker: T,
+    /// Who takes its steps.
+    pub taker: T,
     first_ns: u64,
     last_ns: u64,
 }
@@ -65,14 +66,13 @@ impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
         }
         for tid in of.keys().filter(|tid| !self.by_tid.contains_key(tid)).copied().collect::<Vec<_>>() {
             if let Some(taker) = (self.make)(tid) {
-                let thread = Thread { replay: FlowReplay::default(), taker, first_ns: 0, last_ns: 0 };
-                self.by_tid.insert(tid, thread);
+                self.by_tid.insert(tid, Thread::new(taker));
             }
         }
         let busy: Vec<(&mut Thread<T>, &Vec<&Stretch<Move>>)> =
             self.by_tid.iter_mut().filter_map(|(tid, thread)| Some((thread, of.get(tid)?))).collect();
         busy.into_par_iter().with_max_len(1).for_each(|(thread, stretches)| {
-            stretches.iter().for_each(|stretch| thread.take(side, stretch));
+            stretches.iter().for_each(|stretch| thread.take(side, stretch.tid, &stretch.events));
         });
     }
 
@@ -94,13 +94,19 @@ impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
 }
 
 impl<T: Takes> Thread<T> {
-    fn take(&mut self, side: &Sideband<'_>, stretch: &Stretch<Move>) {
+    /// Nothing of it is seen yet.
+    pub fn new(taker: T) -> Self {
+        Self { replay: FlowReplay::default(), taker, first_ns: 0, last_ns: 0 }
+    }
+
+    /// Takes the next of its branches; it has this id.
+    pub fn take(&mut self, side: &Sideband<'_>, tid: i32, events: &[Move]) {
         let Self { replay, taker, first_ns, last_ns } = self;
         let clock = side.setup.clock;
-        for event in &stretch.events {
+        for event in events {
             let time_ns = if event.tsc == 0 { *last_ns } else { clock.ns_at(event.tsc).max(*last_ns) };
             if event.is_begin() && *last_ns > 0 {
-                let off_ns = side.off_cpu_ns(stretch.tid, *last_ns, time_ns);
+                let off_ns = side.off_cpu_ns(tid, *last_ns, time_ns);
                 if off_ns > 0 {
                     taker.take(time_ns, Step::OffCpu(off_ns));
                 }
