@@ -238,14 +238,8 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), Miss
     let mut decoder = Decoder::with_ip(bits.into(), code, start, DecoderOptions::NONE);
     let (unit, at_start) = image.unit(start);
     let mut block = Block { start, last: start, next: start, target: 0 };
-    let mut hop = Hop {
-        links: [UNLINKED; 2],
-        unit,
-        instructions: 0,
-        branch: Branch::None,
-        at_start,
-        leaves: false,
-    };
+    let mut hop =
+        Hop { links: [UNLINKED; 2], unit, instructions: 0, branch: Branch::None, at_start, leaves: false };
     while hop.instructions < MAX_INSTRUCTIONS {
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {

@@ -249,7 +249,11 @@ impl Growing {
             max_ns: called.then_some(node.max_ns),
             histogram: Histogram::of_buckets(first.into(), counts),
         };
-        CallNode { parent: node.parent.checked_sub(1).map(NodeId), function: FunctionId(node.function), stats }
+        CallNode {
+            parent: node.parent.checked_sub(1).map(NodeId),
+            function: FunctionId(node.function),
+            stats,
+        }
     }
 }
 

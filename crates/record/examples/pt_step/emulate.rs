@@ -40,7 +40,8 @@ pub fn run(command: &[String], skip: usize, most: usize) -> io::Result<Steps> {
     let pid = child.id() as i32;
     let lines = BufReader::with_capacity(1 << 20, child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?);
     let steps = Steps { pid, ..Steps::default() };
-    let mut emulated = Emulated { child, pid, known: FxHashMap::default(), steps, run: 0, mappings: Vec::new() };
+    let mut emulated =
+        Emulated { child, pid, known: FxHashMap::default(), steps, run: 0, mappings: Vec::new() };
     let noted = emulated.note_blocks(lines, skip, skip.saturating_add(most));
     // It may have ended by itself, and what is told was run a little ago: then those of the beginning have to do.
     let _ = emulated.look_at_maps();

@@ -169,7 +169,7 @@ impl Code {
     }
 
     /// The number of what lies in no mapping.
-    fn unknown(&self) -> u32 {
+    pub fn unknown(&self) -> u32 {
         let function = Function::new("[unknown]".into(), String::new());
         self.found().functions.number(function).0
     }

@@ -46,6 +46,8 @@ pub struct Indexed<'t, 'a> {
     spans: BTreeMap<i32, Span>,
     /// The number by name of each function's number while decoding.
     order: Vec<FunctionId>,
+    /// That of code of which nothing is known.
+    unknown: FunctionId,
     /// Pieces decoded lately: threads that took turns on a CPU share them.
     lately: Mutex<Lately>,
 }
@@ -74,8 +76,10 @@ impl<'t, 'a> Indexed<'t, 'a> {
         });
         let outcome = trace.outcome(tally, threads.odd(), unused);
         let spans = threads.finish().0.into_iter().collect();
+        let unknown = trace.code.unknown() as usize;
         let (functions, order) = trace.code.functions_by_name();
-        let indexed = Self { side, decoder, pieces, ways, spans, order, lately: Mutex::default() };
+        let (unknown, lately) = (order[unknown], Mutex::default());
+        let indexed = Self { side, decoder, pieces, ways, spans, order, unknown, lately };
         (indexed, functions, outcome)
     }
 
@@ -128,9 +132,7 @@ impl<'t, 'a> Indexed<'t, 'a> {
 
     /// With functions numbered by name. All were met when everything was decoded for the first time.
     fn renumbered(&self, step: Step) -> Step {
-        let new = |FunctionId(old): FunctionId| {
-            *self.order.get(old as usize).expect("invariant: the same trace has the same functions")
-        };
+        let new = |FunctionId(old): FunctionId| self.order.get(old as usize).copied().unwrap_or(self.unknown);
         match step {
             Step::Enter(old) => Step::Enter(new(old)),
             Step::TailJump(old) => Step::TailJump(new(old)),
