@@ -16,6 +16,8 @@ const SAVED_NS: i64 = 50_000_000;
 const MAX_PERIOD_NS: u64 = 200_000_000;
 /// Judged so often: at the end of this time a sample more or less does not decide.
 const LOOK_NS: u64 = 50_000_000;
+/// Four times as long at the next look, instead of twice, if there is so many times what may be.
+const FAR: u64 = 8;
 /// The period is shortened again when for so many looks less than a quarter was used.
 const CALM_LOOKS: u32 = 20;
 
@@ -68,9 +70,11 @@ impl Pace {
     pub fn look(&mut self, now: Spent) -> Option<u64> {
         let elapsed_ns = now.at_ns.saturating_sub(self.last.at_ns).max(1);
         let samples = now.samples.saturating_sub(self.last.samples);
-        let cpu_ns = now.cpu_ns.saturating_sub(self.last.cpu_ns);
-        self.last = now;
         let (may_samples, may_ns) = (elapsed_ns * SAMPLES_PER_SECOND / 1_000_000_000, elapsed_ns / CPU_SHARE);
+        // What so few samples took was reading code met for the first time: a longer period would not spare it.
+        let are_few = samples * 2 < may_samples;
+        let cpu_ns = if are_few { 0 } else { now.cpu_ns.saturating_sub(self.last.cpu_ns) };
+        self.last = now;
         self.samples_left = left(self.samples_left, may_samples, samples, SAVED_SAMPLES);
         self.ns_left = left(self.ns_left, may_ns, cpu_ns, SAVED_NS);
         // By how much too many, of whichever there is more.
@@ -79,7 +83,8 @@ impl Pace {
         let before = self.period_ns;
         if self.samples_left < 0 || self.ns_left < 0 {
             (self.samples_left, self.ns_left) = (self.samples_left.max(0), self.ns_left.max(0));
-            let longer = self.period_ns * (times + 1).next_power_of_two().clamp(2, 16);
+            // In steps: when a thread ends, up to a period of its time is without stack.
+            let longer = self.period_ns * if times < FAR { 2 } else { 4 };
             self.period_ns = longer.min(MAX_PERIOD_NS.max(self.wanted_ns));
         } else if self.calm >= CALM_LOOKS {
             self.calm = 0;
@@ -126,11 +131,20 @@ mod tests {
     }
 
     #[test]
-    fn many_samples_make_it_longer_by_how_many_they_are() {
+    fn many_samples_make_it_longer_step_by_step() {
         let mut pace = Pace::new(MS, 0);
-        // 2,000 a second where 120 may be.
-        assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 100, cpu_ns: 0 }), Some(16 * MS));
-        assert_eq!(pace.grown_to(), Some(16 * MS));
+        // 2,000 a second where 120 may be; then a quarter of that.
+        assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 100, cpu_ns: 0 }), Some(4 * MS));
+        assert_eq!(pace.look(Spent { at_ns: 100 * MS, samples: 125, cpu_ns: 0 }), Some(8 * MS));
+        assert_eq!(pace.look(Spent { at_ns: 150 * MS, samples: 131, cpu_ns: 0 }), None);
+        assert_eq!(pace.grown_to(), Some(8 * MS));
+    }
+
+    #[test]
+    fn what_few_samples_take_at_first_sight_of_code_does_not_make_it_longer() {
+        let mut pace = Pace::new(MS, 0);
+        assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 2, cpu_ns: 200 * MS }), None);
+        assert_eq!(pace.look(Spent { at_ns: 100 * MS, samples: 4, cpu_ns: 400 * MS }), None);
     }
 
     #[test]
