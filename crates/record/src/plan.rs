@@ -25,7 +25,7 @@ pub struct Offer {
     pub snapshot_steps: [u32; 2],
     /// The kernel may be sampled.
     pub kernel: bool,
-    /// `attr.build_id` (Linux 5.12).
+    /// `attr.build_id` (Linux 5.12), where it disturbs nobody else.
     pub build_id_records: bool,
     /// `PERF_FORMAT_LOST` (Linux 6.0).
     pub lost_counts: bool,

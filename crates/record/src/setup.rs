@@ -105,7 +105,11 @@ impl Attempt {
             max_rate_hz,
             snapshot_steps: snapshot_steps(pages, cpus, opts.target.is_system_wide()),
             kernel: true,
-            build_id_records: true,
+            // The kernel (5.12 to at least 6.18) leaves the flag "has a build-id" in the header of the record when the
+            // next event, which did not ask for it, gets the same mapping (perf_event_mmap_output in
+            // kernel/events/core.c): an event of all tasks with build-ids spoils what every other profiler on the
+            // machine records; perf 6.1 aborts over it. Files are known by their inode then.
+            build_id_records: !opts.target.is_system_wide(),
             lost_counts: true,
         };
         let opts = opts.clone();

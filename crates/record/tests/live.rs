@@ -221,7 +221,8 @@ fn snapshots_go_to_the_file_in_dwarf_mode() {
     assert_eq!(summary.quality.stacks, 0);
 }
 
-/// With the off-CPU engine, events are opened for whole CPUs: a stranger that runs beside must not get in.
+/// With the off-CPU engine, events are opened for whole CPUs: a stranger that runs beside must not get in, nor what
+/// others record of it be spoilt (which build-ids asked of the kernel would do).
 #[test]
 fn with_the_off_cpu_engine_all_samples_and_records_are_the_commands_and_its_childrens() {
     let rival = std::process::Command::new("sh")
@@ -243,6 +244,7 @@ fn with_the_off_cpu_engine_all_samples_and_records_are_the_commands_and_its_chil
     let mut ours = vec![command];
     let (mut samples, mut strangers) = ([0u64; 2], 0);
     let file = PerfData::open(&bytes).expect("our own file");
+    assert!(file.events().iter().all(|event| !event.attr.flags.has(perfdata::AttrFlags::BUILD_ID)));
     file.visit(Order::Time, |item| {
         let pid = match &item.record {
             Record::Fork(task) => {
