@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const TALLY: &str = env!("CARGO_BIN_EXE_tally");
@@ -94,7 +95,11 @@ impl Drop for Rivals {
     }
 }
 
+/// One at a time: the rivals of one test are not to be another's.
+static ONE: Mutex<()> = Mutex::new(());
+
 fn split_with_rivals(name: &str, rivals: usize) {
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder(name);
     let Some(split) = program("split", &folder).filter(|_| has_bpf()) else { return };
     let _rivals = Rivals::start(rivals);

@@ -11,10 +11,10 @@ struct Stepped {
     printed: String,
 }
 
-/// Builds a program of tests/programs and steps it; `None` (and said) where that can't be.
-fn stepped(name: &str, args: &[&str]) -> Option<Stepped> {
+/// Builds a program of tests/programs and steps it, in a folder of this name; `None` (and said) where that can't be.
+fn stepped(folder: &str, name: &str, args: &[&str]) -> Option<Stepped> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let dir = root.join("target/tmp/pt-code").join(name);
+    let dir = root.join("target/tmp/pt-code").join(folder);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("target is writable");
     let (program, data) = (dir.join(name), dir.join("perf.data"));
@@ -64,7 +64,7 @@ fn assert_counts(table: &str, printed: &str) {
 
 #[test]
 fn code_that_a_jitdump_tells_of_is_decoded_and_named_also_where_it_took_others_place() {
-    let Some(run) = stepped("jit", &["50"]) else { return };
+    let Some(run) = stepped("told", "jit", &["50"]) else { return };
     assert!(run.truth.len() > 500);
     assert!(calls_and_returns(&tally("branches", &run.data)) == run.truth);
     let table = tally("report", &run.data);
@@ -74,7 +74,7 @@ fn code_that_a_jitdump_tells_of_is_decoded_and_named_also_where_it_took_others_p
 
 #[test]
 fn code_made_at_run_time_that_nothing_tells_of_is_a_gap() {
-    let Some(run) = stepped("jit", &["50"]) else { return };
+    let Some(run) = stepped("untold", "jit", &["50"]) else { return };
     std::fs::remove_dir_all(run.data.with_extension("jit")).expect("the stepper's copy of the dump");
     let got = calls_and_returns(&tally("branches", &run.data));
     let mut happened = run.truth.iter();
@@ -87,7 +87,7 @@ fn code_made_at_run_time_that_nothing_tells_of_is_a_gap() {
 
 #[test]
 fn code_that_the_program_may_have_rewritten_is_a_gap_and_the_rest_is_decoded() {
-    let Some(run) = stepped("rewrites", &["50"]) else { return };
+    let Some(run) = stepped("rewrites", "rewrites", &["50"]) else { return };
     let got = calls_and_returns(&tally("branches", &run.data));
     let mut happened = run.truth.iter();
     assert!(got.iter().all(|entry| happened.any(|one| one == entry)), "something did not happen");
