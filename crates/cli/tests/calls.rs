@@ -111,8 +111,14 @@ fn record(program: &Path, options: &[&str]) -> (Counts, Counts, String) {
     if !options.contains(&"--libcall") {
         command.arg("--no-libcall");
     }
-    let ran = command.arg("--").arg(program).output().expect("tally starts");
+    counted(program, command.arg("--").arg(program))
+}
+
+/// Has the program recorded so, into the folder beside it: what it counted itself, what the report counts, and the report.
+fn counted(program: &Path, recording: &mut Command) -> (Counts, Counts, String) {
+    let ran = recording.output().expect("tally starts");
     assert!(ran.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&ran.stderr));
+    let folder = program.with_extension("calls");
     let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
     let report = tally().args(["calls", "report", "-i"]).arg(&folder).output().expect("tally starts");
     let text = String::from_utf8_lossy(&report.stdout).into_owned();

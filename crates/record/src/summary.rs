@@ -278,6 +278,10 @@ impl Notice {
     }
 }
 
+fn listed(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl std::fmt::Display for Notice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -319,20 +323,18 @@ impl std::fmt::Display for Notice {
                  stacks: {why}"
             ),
             Self::CpusWent(cpus) => {
-                let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
                 write!(
                     f,
                     "CPU {} went offline: the kernel closed its events, from then on there are no samples of it",
-                    list.join(", ")
+                    listed(cpus)
                 )
             }
             Self::CpusAgain(cpus) => {
-                let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
                 write!(
                     f,
                     "CPU {} went offline and came back: its events were opened again; what began there in the twentieth \
                      of a second before is not told",
-                    list.join(", ")
+                    listed(cpus)
                 )
             }
             Self::Suspended(ns) => write!(
@@ -342,8 +344,7 @@ impl std::fmt::Display for Notice {
                 *ns as f64 / 1e9
             ),
             Self::CpusNew(cpus) => {
-                let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-                write!(f, "CPU {} came online while recording: it is recorded from then on", list.join(", "))
+                write!(f, "CPU {} came online while recording: it is recorded from then on", listed(cpus))
             }
             Self::NoOffCpu(why) => {
                 write!(

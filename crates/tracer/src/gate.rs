@@ -1,10 +1,10 @@
-//! What is recorded just now: rules of functions, as the sled list has them.
+//! What is recorded just now: rules of functions, as the sled list has them. The recorder and who writes down what
+//! probes see go by the same.
 
 use crate::layout::sleds;
-use crate::start::Options;
 
 /// One thread's state of the rules.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Gate {
     any_only: bool,
     stopped: bool,
@@ -13,12 +13,15 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// As recording begins.
-    pub fn new(options: &Options) -> Self {
-        Self { any_only: options.any_only, stopped: options.starts_off, inside: 0, muted: 0 }
+    /// As recording begins; `any_only`: some function has the rule `ONLY`; `starts_off`: nothing is recorded before one
+    /// of `START`.
+    #[must_use]
+    pub const fn new(any_only: bool, starts_off: bool) -> Self {
+        Self { any_only, stopped: starts_off, inside: 0, muted: 0 }
     }
 
     /// Whether calls are recorded.
+    #[must_use]
     pub fn is_open(&self) -> bool {
         !self.stopped && self.muted == 0 && (!self.any_only || self.inside > 0)
     }
@@ -42,7 +45,7 @@ impl Gate {
 
     /// A call of such a function ended, or is not followed to its end.
     pub fn leave(&mut self, rules: u32) {
-        self.muted -= u32::from(rules & sleds::NOT != 0);
-        self.inside -= u32::from(rules & sleds::ONLY != 0);
+        self.muted = self.muted.saturating_sub(u32::from(rules & sleds::NOT != 0));
+        self.inside = self.inside.saturating_sub(u32::from(rules & sleds::ONLY != 0));
     }
 }

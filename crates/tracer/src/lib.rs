@@ -4,10 +4,11 @@
 //! 8 bytes each, so that what was recorded survives the target's death.
 //! What it does not do: allocate, lock, call libc or unwind on the hot path; know symbols, filters, output.
 //!
-//! Two builds of one source: as an ordinary library it is only [`layout`], which the reader needs; with
+//! Two builds of one source: as an ordinary library it is only [`layout`] and [`gate`], which others need; with
 //! `--cfg tally_preload` (the cli's build script) it is the shared object that is preloaded.
 #![cfg_attr(tally_preload, no_std)]
 
+pub mod gate;
 pub mod layout;
 
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
@@ -29,8 +30,6 @@ mod entry_x86_64;
 mod events;
 #[cfg(tally_preload)]
 mod frame;
-#[cfg(tally_preload)]
-mod gate;
 #[cfg(tally_preload)]
 mod hook;
 #[cfg(tally_preload)]

@@ -378,7 +378,7 @@ impl Thread {
         self.base = unsafe { bottom.add(1) };
         self.top = self.base;
         self.stack = start::mapping_of(sp);
-        self.gate = Gate::new(&options);
+        self.gate = Gate::new(options.any_only, options.starts_off);
         self.callers_only = options.callers_only;
         self.keep_bytes = options.keep_bytes;
         self.find_limits();

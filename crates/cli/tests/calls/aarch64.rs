@@ -1,6 +1,6 @@
 //! The recorder for aarch64, on programs of that machine under an emulator: the same counts as the programs' own.
 
-use super::{Counts, counts_of_program, counts_of_report, root, tally};
+use super::{Counts, counted, root, tally};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,24 +77,13 @@ fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
 /// Records the program with options; its own counts, those of the report, and the report.
 fn record(program: &Path, options: &[&str]) -> Option<(Counts, Counts, String)> {
     let (recorder, starter) = tools()?;
-    let folder = program.with_extension("calls");
-    let ran = tally()
+    let mut command = tally();
+    command
         .args(["calls", "record", "--no-switches", "-o"])
-        .arg(&folder)
-        .args(options)
-        .arg("--")
-        .args([starter.as_os_str(), EMULATOR.as_ref(), format!("/usr/{MACHINE}").as_ref()])
-        .arg(recorder)
-        .arg(program)
-        .output()
-        .expect("tally starts");
-    assert!(ran.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&ran.stderr));
-    let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
-    let report = tally().args(["calls", "report", "-i"]).arg(&folder).output().expect("tally starts");
-    let text = String::from_utf8_lossy(&report.stdout).into_owned();
-    let mut got = counts_of_report(&text);
-    got.remove("main");
-    Some((wanted, got, text))
+        .arg(program.with_extension("calls"))
+        .args(options);
+    command.arg("--").args([starter.as_os_str(), EMULATOR.as_ref(), format!("/usr/{MACHINE}").as_ref()]);
+    Some(counted(program, command.arg(recorder).arg(program)))
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -30,10 +30,7 @@ impl Filters {
 /// One thread's state of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
-    any_only: bool,
-    stopped: bool,
-    inside: u32,
-    muted: u32,
+    rules: tracer::gate::Gate,
     written: usize,
     depth: usize,
 }
@@ -43,30 +40,21 @@ impl Gate {
     #[must_use]
     pub fn new(filters: &Filters) -> Self {
         let depth = if filters.depth == 0 { usize::MAX } else { filters.depth };
-        let stopped = filters.starts_off;
-        Self { any_only: filters.any_only(), stopped, inside: 0, muted: 0, written: 0, depth }
+        let rules = tracer::gate::Gate::new(filters.any_only(), filters.starts_off);
+        Self { rules, written: 0, depth }
     }
 
     /// A function of these rules is entered; whether the call is to be written.
     pub fn enter(&mut self, rules: u32) -> bool {
-        if rules & sleds::START != 0 {
-            self.stopped = false;
-        }
-        if rules & sleds::STOP != 0 {
-            self.stopped = true;
-        }
-        self.muted += u32::from(rules & sleds::NOT != 0);
-        self.inside += u32::from(rules & sleds::ONLY != 0);
-        let is_open = !self.stopped && self.muted == 0 && (!self.any_only || self.inside > 0);
-        let is_written = is_open && self.written < self.depth;
+        self.rules.enter(rules);
+        let is_written = self.rules.is_open() && self.written < self.depth;
         self.written += usize::from(is_written);
         is_written
     }
 
     /// A call of these rules ended.
     pub fn leave(&mut self, rules: u32, was_written: bool) {
-        self.muted = self.muted.saturating_sub(u32::from(rules & sleds::NOT != 0));
-        self.inside = self.inside.saturating_sub(u32::from(rules & sleds::ONLY != 0));
+        self.rules.leave(rules);
         self.written = self.written.saturating_sub(usize::from(was_written));
     }
 
