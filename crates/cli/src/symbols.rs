@@ -72,7 +72,9 @@ impl ObjectFiles {
                 let reference = (dso.start_avma != 0).then_some(("_text", dso.start_avma));
                 self.loader.load(&Wanted::Kernel { build_id, reference })
             }
-            DsoKind::KernelModule => self.loader.load(&Wanted::KernelModule { name: module_name(dso) }),
+            DsoKind::KernelModule => {
+                self.loader.load(&Wanted::KernelModule { name: unbracketed(&dso.short_name) })
+            }
             DsoKind::Bpf => self.loader.load(&Wanted::KernelModule { name: "bpf" }),
             DsoKind::Vdso => self.loader.load(&Wanted::Vdso { build_id }),
             DsoKind::PerfMap { pid } => {
@@ -85,9 +87,9 @@ impl ObjectFiles {
     }
 }
 
-/// `ext4` of `[ext4]` or of `/lib/modules/…/ext4.ko.xz`; the kernel writes `_` for `-`.
-fn module_name(dso: &Dso) -> &str {
-    dso.short_name.trim_start_matches('[').trim_end_matches(']')
+/// `ext4` of a module's short name, `[ext4]`.
+pub fn unbracketed(short_name: &str) -> &str {
+    short_name.trim_start_matches('[').trim_end_matches(']')
 }
 
 impl DsoSource for ObjectFiles {

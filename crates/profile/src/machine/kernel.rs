@@ -86,7 +86,8 @@ fn module_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Ds
 }
 
 /// `/lib/modules/…/snd-hda.ko.xz` → `[snd_hda]`; other names stay.
-fn module_name(path: &str) -> String {
+#[must_use]
+pub fn module_name(path: &str) -> String {
     let file = file_name(path);
     let stem = [".ko", ".ko.gz", ".ko.xz", ".ko.zst"].iter().find_map(|ending| file.strip_suffix(ending));
     match stem {

@@ -7,7 +7,7 @@ mod kernel;
 mod mapping;
 mod process;
 
-pub use kernel::KernelSymbol;
+pub use kernel::{KernelSymbol, module_name};
 pub use mapping::{LookupAddr, Mapping, Mappings};
 pub use process::{Process, ProcessId, TaskSpan, Thread, ThreadId};
 

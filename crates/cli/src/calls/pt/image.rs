@@ -95,10 +95,11 @@ impl Code {
     fn load(&self, mapping: &CodeMapping) -> Result<Loaded, NoCode> {
         let build_id = mapping.build_id.as_deref().and_then(dso::BuildId::from_bytes);
         let build_id = build_id.as_ref();
+        let module = module_name(&mapping.name);
         let wanted = match mapping.name.as_str() {
             "[vdso]" => Wanted::Vdso { build_id },
             name if is_image(name) => Wanted::Kernel { build_id, reference: None },
-            name if is_kernel(mapping.start) => Wanted::KernelModule { name: module_name(name) },
+            _ if is_kernel(mapping.start) => Wanted::KernelModule { name: &module },
             name => Wanted::File { path: Path::new(name), build_id },
         };
         self.loader.load(&wanted)

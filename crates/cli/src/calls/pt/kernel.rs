@@ -1,5 +1,6 @@
 //! The kernel's code as it was when it ran: its memory, with what it changed in itself put back by time.
 
+use crate::symbols::unbracketed;
 use dso::{Avma, kcore::Kcore};
 use profile::pt::{CodeMapping, Poke};
 use std::sync::OnceLock;
@@ -108,10 +109,8 @@ pub fn is_image(name: &str) -> bool {
 }
 
 /// The module that a name in brackets or a file's path means.
-pub fn module_name(name: &str) -> &str {
-    let file = name.rsplit('/').next().unwrap_or(name);
-    let file = file.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(file);
-    file.split(".ko").next().unwrap_or(file)
+pub fn module_name(name: &str) -> String {
+    unbracketed(&profile::machine::module_name(name)).to_owned()
 }
 
 #[cfg(test)]
@@ -139,6 +138,7 @@ mod tests {
     #[test]
     fn modules_are_named_by_file_or_in_brackets() {
         assert_eq!([module_name("[ext4]"), module_name("/lib/modules/6.1/ext4.ko.xz")], ["ext4"; 2]);
+        assert_eq!(module_name("/lib/modules/6.1/snd-hda.ko"), "snd_hda");
         assert!(is_kernel(0xffff_8000_0000_0000) && !is_kernel(0x7fff_ffff_ffff));
     }
 }
