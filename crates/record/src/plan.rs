@@ -364,10 +364,10 @@ fn set_rate(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Of
     if event.own_rate && attr.sample_period != 0 {
         return;
     }
-    // Every hit of a tracepoint counts, unless told otherwise.
-    let every = attr.type_ == PERF_TYPE_TRACEPOINT && opts.rate == Rate::default();
+    let usual_hz = Rate::usual_hz(opts.off_cpu.is_some()).min(offer.max_rate_hz.max(1));
     let (period, is_frequency) = match opts.rate {
-        _ if every => (1, false),
+        Rate::Usual if attr.type_ == PERF_TYPE_TRACEPOINT => (1, false),
+        Rate::Usual => (usual_hz, true),
         Rate::Hz(hz) => (hz.min(offer.max_rate_hz.max(1)), true),
         Rate::MaxHz => (offer.max_rate_hz.max(1), true),
         Rate::Period(period) => (period.max(1), false),
@@ -516,6 +516,23 @@ mod tests {
         let stat = RecordOpts { extra: Extra { stat: true, ..Extra::default() }, ..RecordOpts::default() };
         assert!(!counts(&stat, event(0)));
         assert!(!counts(&RecordOpts::default(), EventRequest { leader_samples: true, ..event(0) }));
+    }
+
+    #[test]
+    fn samples_are_fewer_beside_time_off_the_cpu_and_each_hit_of_a_tracepoint_counts_unless_a_rate_was_given()
+    {
+        let tracepoint = EventRequest::plain("t", Attr { type_: PERF_TYPE_TRACEPOINT, ..Attr::default() });
+        let rate = |event: &EventRequest, opts: RecordOpts| {
+            let plan = plan(&opts, std::slice::from_ref(event), &offer());
+            (plan.file[0].attr.sample_period, plan.file[0].attr.is_freq())
+        };
+        let off_cpu = || RecordOpts { off_cpu: Some(crate::off_cpu::Options::default()), ..live() };
+        let asked = |opts, hz| RecordOpts { rate: Rate::Hz(hz), ..opts };
+        assert_eq!(rate(&event(0), live()), (997, true));
+        assert_eq!(rate(&event(0), off_cpu()), (499, true));
+        assert_eq!(rate(&event(0), asked(off_cpu(), 997)), (997, true));
+        assert_eq!(rate(&tracepoint, off_cpu()), (1, false));
+        assert_eq!(rate(&tracepoint, asked(live(), 997)), (997, true));
     }
 
     #[test]

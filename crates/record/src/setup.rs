@@ -86,9 +86,12 @@ impl Attempt {
             proc::sysctl("kernel/perf_event_max_sample_rate").and_then(|r| u64::try_from(r).ok());
         let max_rate_hz = max_rate_hz.unwrap_or(100_000);
         let mut notices = Vec::new();
-        if let Rate::Hz(asked) = opts.rate
-            && asked > max_rate_hz
-        {
+        let asked = match opts.rate {
+            Rate::Hz(hz) => Some(hz),
+            Rate::Usual => Some(Rate::usual_hz(opts.off_cpu.is_some())),
+            Rate::MaxHz | Rate::Period(_) => None,
+        };
+        if let Some(asked) = asked.filter(|hz| *hz > max_rate_hz) {
             if opts.strict_rate {
                 return Err(Error::RateTooHigh { asked, limit: max_rate_hz });
             }

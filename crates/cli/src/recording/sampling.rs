@@ -17,7 +17,7 @@ pub struct SamplingArgs {
     /// Which events.
     #[command(flatten)]
     pub events: EventArgs,
-    /// Samples per second of CPU time, or max  [default: 997]
+    /// Samples per second of CPU time, or max  [default: 997, beside time off the CPU 499]
     #[arg(short = 'F', long, value_name = "HZ", conflicts_with = "count")]
     pub freq: Option<String>,
     /// One sample for so many occurrences of the event

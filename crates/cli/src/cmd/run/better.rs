@@ -34,7 +34,7 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
     }
     if samples < FEW && summary.cpu_ns() > 20_000_000 && args.sampling.count.is_none() {
         let asked = args.sampling.freq.as_deref().and_then(|hz| hz.parse::<u64>().ok());
-        let hz = asked.unwrap_or(997).saturating_mul(10).min(9973);
+        let hz = asked.or(summary.frequency_hz).unwrap_or_default().saturating_mul(10).min(9973);
         return Some(format!("more samples: {}", again(args, &format!("-F {hz}"))));
     }
     None
