@@ -29,6 +29,8 @@
 const volatile u32 has_prev_state = 1; /* sched_switch's 4th argument: 5.18 */
 const volatile u32 has_task_pt_regs = 1; /* 5.15 */
 const volatile u32 pid_ns_inum = 0; /* tally's pid namespace; 0 = initial */
+const volatile u32 whom = WHOM_PROCESSES; /* a constant: the kernel need not check what is never run */
+const volatile u32 self_tgid = 0; /* tally: never recorded */
 const volatile u32 regs_bytes = 168; /* of struct pt_regs */
 const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 
@@ -274,15 +276,15 @@ INLINE int is_in_cgroup(struct task_struct *task)
 	return 0;
 }
 
-INLINE int is_target(struct task_struct *task, struct control *c)
+INLINE int is_target(struct task_struct *task)
 {
 	u64 key;
 
-	if (c->whom == WHOM_ALL)
-		return task->pid != 0 && visible_process(task) != c->self_tgid;
-	if (c->whom == WHOM_CGROUP)
-		return task->pid != 0 && visible_process(task) != c->self_tgid && is_in_cgroup(task);
-	if (c->whom == WHOM_THREADS)
+	if (whom == WHOM_ALL)
+		return task->pid != 0 && visible_process(task) != self_tgid;
+	if (whom == WHOM_CGROUP)
+		return task->pid != 0 && visible_process(task) != self_tgid && is_in_cgroup(task);
+	if (whom == WHOM_THREADS)
 		key = visible_id(task) | THREAD_KEY;
 	else
 		key = visible_process(task);
@@ -290,11 +292,11 @@ INLINE int is_target(struct task_struct *task, struct control *c)
 }
 
 /* The thread's clock; made when it is a target and has none. */
-INLINE struct thread_state *thread_clock(struct task_struct *task, struct control *c)
+INLINE struct thread_state *thread_clock(struct task_struct *task)
 {
 	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
 
-	if (t || !is_target(task, c))
+	if (t || !is_target(task))
 		return t;
 	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t) {
@@ -798,7 +800,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	if (state & TASK_DEAD_BITS)
 		t = bpf_task_storage_get(&threads, prev, 0, 0);
 	else
-		t = thread_clock(prev, c);
+		t = thread_clock(prev);
 	if (!t || t->done)
 		return;
 	if (later && t->pending == PENDING_WAITS) {
@@ -840,7 +842,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 
 INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int later)
 {
-	struct thread_state *t = thread_clock(next, c);
+	struct thread_state *t = thread_clock(next);
 	u64 wait_weight, runnable_weight = 0;
 	u32 cpu_room = 0;
 
@@ -992,7 +994,7 @@ int on_wakeup_new(u64 *ctx)
 
 	if (!c || c->end_ns)
 		return 0;
-	t = thread_clock(task, c);
+	t = thread_clock(task);
 	if (!t || t->since_ns)
 		return 0;
 	t->flags |= FLAG_NEW;
@@ -1027,9 +1029,9 @@ int on_fork(u64 *ctx)
 	u64 key, child_key, thread = 0;
 	u32 one = 1;
 
-	if (!c || c->end_ns > NOT_BEGUN || c->whom >= WHOM_ALL)
+	if (!c || c->end_ns > NOT_BEGUN || whom >= WHOM_ALL)
 		return 0;
-	if (c->whom == WHOM_THREADS) {
+	if (whom == WHOM_THREADS) {
 		key = visible_id(parent) | THREAD_KEY;
 		child_key = visible_id(child);
 		thread = THREAD_KEY;
@@ -1063,7 +1065,7 @@ int on_exec(u64 *ctx)
 		bpf_map_update_elem(&targets, &key, &one, BPF_ANY);
 		if (c->end_ns)
 			return 0;
-		t = thread_clock(task, c);
+		t = thread_clock(task);
 		if (t && !t->since_ns)
 			open_interval(t, KIND_ON, bpf_ktime_get_ns());
 		return 0;
@@ -1073,7 +1075,7 @@ int on_exec(u64 *ctx)
 		return 0;
 	/* An exec off the main thread takes over the main thread's id. */
 	t->tid = visible_id(task);
-	if (c->whom == WHOM_THREADS) {
+	if (whom == WHOM_THREADS) {
 		u64 key = t->tid | THREAD_KEY;
 		u32 one = 1;
 
@@ -1091,9 +1093,9 @@ int on_exit(u64 *ctx)
 	struct control *c = control_now();
 	u64 key;
 
-	if (!c || c->whom >= WHOM_ALL)
+	if (!c || whom >= WHOM_ALL)
 		return 0;
-	if (c->whom == WHOM_THREADS)
+	if (whom == WHOM_THREADS)
 		key = visible_id(task) | THREAD_KEY;
 	else if (task->signal->live.counter)
 		return 0;
@@ -1113,7 +1115,7 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 
 	if (!c || !task)
 		return 0;
-	t = thread_clock(task, c);
+	t = thread_clock(task);
 	if (!t || t->since_ns || task->exit_state)
 		return 0;
 	state = task_state(task);

@@ -86,7 +86,7 @@ struct end_record {
 	char comm[COMM_BYTES];
 };
 
-/* Whom control.whom follows. */
+/* Whom `whom` follows. */
 #define WHOM_PROCESSES 0 /* those in `targets`, and what they fork */
 #define WHOM_THREADS 1   /* those in `targets` */
 #define WHOM_ALL 2
@@ -99,8 +99,6 @@ struct end_record {
 struct control {
 	unsigned long long period_ns; /* off-CPU ns per sample of a thread */
 	unsigned long long end_ns; /* not 0: nothing counts after this moment, or NOT_BEGUN */
-	unsigned int whom; /* WHOM_* */
-	unsigned int self_tgid; /* tally: never recorded */
 	unsigned int start_at_exec; /* this tgid becomes a target with its exec */
 	unsigned int stack_bytes; /* user stack to copy unless `stack_want` says */
 };

@@ -41,6 +41,8 @@ pub struct Engine {
     ring: RingBuf<MapData>,
     ends: RingBuf<MapData>,
     control: Control,
+    /// It follows what the map `targets` lists, and not all there is.
+    follows_list: bool,
     copies_in_iterators: bool,
     pace: Pace,
 }
@@ -61,7 +63,7 @@ impl Engine {
 
     /// Loads and attaches. What the targets fork is followed from here on; no clock runs yet.
     pub fn load(scope: &Scope, options: &Options) -> Result<Self, Error> {
-        let pid_namespace = super::own_pid_namespace();
+        let constants = Constants::of(scope);
         // The loader can't be kept from reading the kernel's types for itself: let both be done at once.
         let (kernel, loader) = std::thread::scope(|scope| {
             let loader = scope.spawn(EbpfLoader::new);
@@ -69,18 +71,10 @@ impl Engine {
         });
         let kernel = kernel?;
         let mut loader = loader.unwrap_or_else(|_| EbpfLoader::new());
-        let (mut ebpf, copies_in_iterators, on_switch) =
-            load_any(&kernel, options, &mut loader, &pid_namespace)?;
+        let (mut ebpf, copies_in_iterators, on_switch) = load_any(&kernel, options, &mut loader, &constants)?;
         let control = Control {
             period_ns: options.period_ns.max(1),
             end_ns: layout::NOT_BEGUN,
-            whom: match scope {
-                Scope::System => Whom::All,
-                Scope::Cgroup(_) => Whom::Cgroup,
-                Scope::Threads(_) => Whom::Threads,
-                Scope::Command(_) | Scope::Processes(_) => Whom::Processes,
-            },
-            self_pid: std::process::id(),
             start_at_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
             stack_bytes: options.stack_bytes,
         };
@@ -93,7 +87,8 @@ impl Engine {
         }
         let (ring, ends) = (take_ring(&mut ebpf, "ring")?, take_ring(&mut ebpf, "ends")?);
         let pace = Pace::new(options.period_ns, Clock::Monotonic.now_ns());
-        Ok(Self { ebpf, ring, ends, control, copies_in_iterators, pace })
+        let follows_list = !matches!(scope, Scope::System | Scope::Cgroup(_));
+        Ok(Self { ebpf, ring, ends, control, follows_list, copies_in_iterators, pace })
     }
 
     /// Starts the clocks: of the threads in the scope that exist, now; of a command, with its exec.
@@ -177,7 +172,7 @@ impl Engine {
     /// True while a process or thread of the scope lives; always, for the whole system or a cgroup.
     #[must_use]
     pub fn has_targets(&self) -> bool {
-        if matches!(self.control.whom, Whom::All | Whom::Cgroup) {
+        if !self.follows_list {
             return true;
         }
         let map = self.ebpf.map("targets").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
@@ -234,6 +229,26 @@ impl KernelTypes {
     }
 }
 
+/// What the programs are told before they are loaded.
+struct Constants {
+    pid_namespace: u32,
+    /// [`Whom`].
+    whom: u32,
+    self_pid: u32,
+}
+
+impl Constants {
+    fn of(scope: &Scope) -> Self {
+        let whom = match scope {
+            Scope::System => Whom::All,
+            Scope::Cgroup(_) => Whom::Cgroup,
+            Scope::Threads(_) => Whom::Threads,
+            Scope::Command(_) | Scope::Processes(_) => Whom::Processes,
+        };
+        Self { pid_namespace: super::own_pid_namespace(), whom: whom as u32, self_pid: std::process::id() }
+    }
+}
+
 /// One way to load the programs.
 #[derive(Debug, Clone, Copy)]
 struct Form {
@@ -248,7 +263,7 @@ fn load_any<'a>(
     kernel: &KernelTypes,
     options: &Options,
     loader: &mut EbpfLoader<'a>,
-    pid_namespace: &'a u32,
+    constants: &'a Constants,
 ) -> Result<(Ebpf, bool, &'static str), Error> {
     let object = later::resolved(OBJECT, &kernel.bytes);
     let btf = &kernel.btf;
@@ -256,7 +271,7 @@ fn load_any<'a>(
     let older = [true, false].map(|has_prev_state| (OBJECT, Form { has_prev_state, later: false }));
     let mut refused = None;
     for (object, form) in newest.into_iter().chain(older) {
-        configure(loader, options, form, pid_namespace);
+        configure(loader, options, form, constants);
         match load(btf, loader, (object, form)) {
             Ok(mut ebpf) => {
                 let copying = load_iterators(&mut ebpf, btf)?;
@@ -285,13 +300,15 @@ fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<bool, Error> {
     Ok(copying)
 }
 
-fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &Options, form: Form, pid_namespace: &'a u32) {
+fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &Options, form: Form, constants: &'a Constants) {
     static NO_OR_YES: [u32; 2] = [0, 1];
     let flag = |is: bool| &NO_OR_YES[usize::from(is)];
     loader
         .override_global("has_prev_state", flag(form.has_prev_state), true)
         .override_global("stacks_later", flag(form.later), true)
-        .override_global("pid_ns_inum", pid_namespace, true)
+        .override_global("pid_ns_inum", &constants.pid_namespace, true)
+        .override_global("whom", &constants.whom, true)
+        .override_global("self_tgid", &constants.self_pid, true)
         .override_global("regs_bytes", &super::REGS_BYTES, true);
     loader
         .allow_unsupported_maps()
@@ -323,7 +340,7 @@ where
 fn set_control(ebpf: &mut Ebpf, control: Control) -> Result<(), Error> {
     let map =
         ebpf.map_mut("controls").ok_or_else(|| Error::Map { map: "controls", reason: "missing".into() })?;
-    let mut map = Array::<_, [u64; 4]>::try_from(map).map_err(|error| map_error("controls", &error))?;
+    let mut map = Array::<_, [u64; 3]>::try_from(map).map_err(|error| map_error("controls", &error))?;
     map.set(0, control.to_words(), 0).map_err(|error| map_error("controls", &error))
 }
 

@@ -283,7 +283,7 @@ fn parse_end(bytes: &[u8]) -> EndRecord {
 /// Targets are followed already, but no clock runs.
 pub const NOT_BEGUN: u64 = 1;
 
-/// `WHOM_*`.
+/// `WHOM_*`: which threads have a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whom {
     /// The processes in the map `targets` and what they fork.
@@ -303,10 +303,6 @@ pub struct Control {
     pub period_ns: u64,
     /// Not 0: nothing counts after this moment, or [`NOT_BEGUN`].
     pub end_ns: u64,
-    /// Which threads have a clock.
-    pub whom: Whom,
-    /// Our own process, never recorded.
-    pub self_pid: u32,
     /// This process becomes a target with its exec; 0 = none.
     pub start_at_exec: u32,
     /// User stack to copy.
@@ -316,19 +312,14 @@ pub struct Control {
 impl Control {
     /// In the map's form.
     #[must_use]
-    pub fn to_words(self) -> [u64; 4] {
+    pub fn to_words(self) -> [u64; 3] {
         let pair = |low: u32, high: u32| {
             let mut word = [0u8; 8];
             word[..4].copy_from_slice(&low.to_ne_bytes());
             word[4..].copy_from_slice(&high.to_ne_bytes());
             u64::from_ne_bytes(word)
         };
-        [
-            self.period_ns,
-            self.end_ns,
-            pair(self.whom as u32, self.self_pid),
-            pair(self.start_at_exec, self.stack_bytes),
-        ]
+        [self.period_ns, self.end_ns, pair(self.start_at_exec, self.stack_bytes)]
     }
 }
 
@@ -436,7 +427,7 @@ mod tests {
         ] {
             assert_eq!(offset(&end, field), at, "end_record.{field}");
         }
-        assert_eq!(offset(&offsets("control"), ""), 32);
+        assert_eq!(offset(&offsets("control"), ""), 24);
     }
 
     #[test]
