@@ -4,8 +4,11 @@
 //! scope a variable is looked up in, when a prologue is skipped) are those of `perf probe`.
 
 mod convention;
+mod find;
+mod lines;
 mod place;
 mod point;
+mod seeker;
 mod signature;
 mod tree;
 mod types;
@@ -20,8 +23,9 @@ use crate::{DebugSearch, Error, ObjectFile};
 use tree::{Unit, UnitTree};
 
 pub use convention::{Incoming, Passed};
+pub use lines::SourceLines;
 pub use place::Place;
-pub use point::{LineError, Named, Point, SourceLines};
+pub use point::{LineError, Named, Point};
 pub use signature::{Parameter, Shape, Signature};
 pub use variable::{Access, Step, TypeShape, Value, Variable};
 
