@@ -1,5 +1,6 @@
 //! The perf.data container: header, features, reader and writer, in file and pipe mode.
 
+pub(crate) mod encode;
 pub mod features;
 mod frames;
 pub mod header;
@@ -8,6 +9,7 @@ mod names;
 mod open;
 mod read_split;
 pub mod reader;
+mod sink;
 pub mod tracing;
 mod visit;
 pub mod writer;

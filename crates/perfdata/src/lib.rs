@@ -41,9 +41,10 @@ pub use attr::{Attr, AttrFlags};
 pub use data_src::DataSource;
 pub use diagnostics::{Diagnostics, LostCount, LostKey};
 pub use error::Error;
+pub use file::encode::record_to_bytes;
 pub use file::features::Features;
 pub use file::reader::{Item, Mode, Order, PerfData};
-pub use file::writer::{Writer, WriterOpts, record_to_bytes};
+pub use file::writer::{Writer, WriterOpts};
 pub use record::Record;
 pub use sample::{
     Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, ReadGroup, ReadValue, Regs,

@@ -61,26 +61,11 @@ impl SampleId {
     /// Appends the trailer; a field that is `None` though its bit is set becomes 0.
     pub(crate) fn write(&self, p: &mut Put, sample_type: u64) {
         let has = |bit| sample_type & bit != 0;
-        if has(PERF_SAMPLE_TID) {
-            let (pid, tid) = self.pid_tid.unwrap_or_default();
-            p.u32(pid);
-            p.u32(tid);
-        }
-        if has(PERF_SAMPLE_TIME) {
-            p.u64(self.time_ns.unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_ID) {
-            p.u64(self.event_id().unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_STREAM_ID) {
-            p.u64(self.stream_id.or(self.event_id()).unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_CPU) {
-            p.u32(self.cpu.unwrap_or_default());
-            p.u32(0);
-        }
-        if has(PERF_SAMPLE_IDENTIFIER) {
-            p.u64(self.event_id().unwrap_or_default());
-        }
+        p.pair_if(has(PERF_SAMPLE_TID), self.pid_tid);
+        p.u64_if(has(PERF_SAMPLE_TIME), self.time_ns);
+        p.u64_if(has(PERF_SAMPLE_ID), self.event_id());
+        p.u64_if(has(PERF_SAMPLE_STREAM_ID), self.stream_id.or(self.event_id()));
+        p.pair_if(has(PERF_SAMPLE_CPU), self.cpu.map(|cpu| (cpu, 0)));
+        p.u64_if(has(PERF_SAMPLE_IDENTIFIER), self.event_id());
     }
 }

@@ -19,8 +19,11 @@
 //! A sample's `ip` is its chain's first address unless given, its mode that of the address. Records without a form of
 //! their own are `record type=N misc=N bytes=HEX`, with their whole payload.
 
+mod event;
 mod parse;
 mod print;
+mod sample;
+mod words;
 
 pub use parse::{TextError, to_perf_data};
 pub use print::{write_event, write_item};

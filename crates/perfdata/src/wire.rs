@@ -254,6 +254,22 @@ impl Put {
         });
     }
 
+    /// The value (0 for `None`) if the layout has it; else nothing.
+    pub(crate) fn u64_if(&mut self, has: bool, value: Option<u64>) {
+        if has {
+            self.u64(value.unwrap_or_default());
+        }
+    }
+
+    /// The two values in this order (0 for `None`) if the layout has them; else nothing.
+    pub(crate) fn pair_if(&mut self, has: bool, pair: Option<(u32, u32)>) {
+        if has {
+            let (first, second) = pair.unwrap_or_default();
+            self.u32(first);
+            self.u32(second);
+        }
+    }
+
     pub(crate) fn u64s(&mut self, values: &U64s<'_>) {
         for v in values.iter() {
             self.u64(v);

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::abi::*;
-use crate::file::writer::to_bytes;
+use crate::file::encode::to_bytes;
 use crate::record::{Comm, FileId, Lost, Mmap, Switch, Task};
 use crate::wire::Put;
 use crate::{

@@ -6,20 +6,20 @@
 //! ```
 //! The second ids and attributes are there if ids were added while recording.
 
-use std::io::{self, Seek, SeekFrom, Write};
+mod stream;
 
-use crate::abi::*;
+use std::io::{self, SeekFrom, Write};
+
+use crate::abi::PERF_RECORD_SAMPLE;
 use crate::compress::Deflater;
+use crate::file::encode::{attr_size, put_attrs, record_to_bytes, to_record};
 use crate::file::features::{APPENDIX_MAGIC, Compressed};
 use crate::file::header::{FILE_HEADER_SIZE, FileHeader, PIPE_HEADER_SIZE, Section};
 use crate::file::layout::Layouts;
-use crate::record::{Auxtrace, BuildId, Header, HeaderAttr};
-use crate::wire::{Put, U64s};
-use crate::{AttrFlags, Endian, Event, Features, Mode, Record, SampleFormat, SampleId};
-
-/// Something to write a file to.
-pub trait WriteSeek: Write + Seek + Send {}
-impl<T: Write + Seek + Send> WriteSeek for T {}
+use crate::file::sink::{Out, WriteSeek};
+use crate::record::{Auxtrace, Header};
+use crate::wire::Put;
+use crate::{Endian, Event, Features, Mode, Record, SampleId};
 
 /// How to write.
 #[derive(Debug, Clone, Default)]
@@ -51,27 +51,6 @@ pub struct Writer<'w> {
     uncompressed_bytes: u64,
     /// Where AUXTRACE records stand in the file, and their size without the trace behind them.
     auxtrace_index: Vec<(u64, u64)>,
-}
-
-enum Out<'w> {
-    File(Box<dyn WriteSeek + 'w>),
-    Pipe(Box<dyn Write + Send + 'w>),
-}
-
-impl Out<'_> {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Out::File(out) => out.write_all(bytes),
-            Out::Pipe(out) => out.write_all(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Out::File(out) => out.flush(),
-            Out::Pipe(out) => out.flush(),
-        }
-    }
 }
 
 /// How many bytes of records wait before they are written (or compressed).
@@ -145,35 +124,6 @@ impl<'w> Writer<'w> {
             data: self.data,
             features,
         }
-    }
-
-    fn write_pipe_head(&mut self) -> io::Result<()> {
-        let size = attr_size(&self.opts.events);
-        let mut records = Vec::new();
-        for e in &self.opts.events {
-            let mut attr = e.attr;
-            attr.size = size;
-            records
-                .push(to_record(&Record::HeaderAttr(HeaderAttr { attr, ids: U64s::from(e.ids.as_slice()) })));
-        }
-        let mut features = self.opts.pipe_features.clone();
-        self.complete(&mut features);
-        features.build_ids.clear();
-        let tracing = features.tracing_data.take();
-        for (feature, data) in features.sections() {
-            let feature = u64::from(feature);
-            records.push(to_record(&Record::HeaderFeature { feature, data: &data }));
-        }
-        if let Some(tracing) = tracing {
-            let mut data = tracing.to_bytes();
-            data.resize(data.len().next_multiple_of(8), 0);
-            records.push(to_record(&Record::HeaderTracingData(&data)));
-        }
-        // A feature too large for a record (65,535 bytes) is left out, as perf does.
-        for bytes in records.into_iter().flatten() {
-            self.put_out(&bytes)?;
-        }
-        Ok(())
     }
 
     /// Whether it writes a file or a stream.
@@ -395,18 +345,6 @@ impl<'w> Writer<'w> {
         self.rewrite_header(feature_bits(&sections))?;
         self.out.flush()
     }
-
-    fn finish_pipe(mut self, features: &Features) -> io::Result<()> {
-        for b in &features.build_ids {
-            let record = BuildId { misc: b.misc, pid: b.pid, build_id: &b.build_id, filename: &b.filename };
-            if let Some(mut bytes) = to_record(&Record::HeaderBuildId(record)) {
-                let misc = (b.misc | crate::record::PERF_RECORD_MISC_BUILD_ID_SIZE).to_ne_bytes();
-                bytes.iter_mut().skip(4).zip(misc).for_each(|(to, from)| *to = from);
-                self.put_out(&bytes)?;
-            }
-        }
-        self.out.flush()
-    }
 }
 
 fn to_usize(n: u64) -> usize {
@@ -421,83 +359,4 @@ fn feature_bits(sections: &[(u32, Vec<u8>)]) -> [u64; 4] {
         }
     }
     bits
-}
-
-/// Appends the ids and then the attributes, each followed by where its ids are. `base`: what file offset the
-/// buffer's first byte has.
-fn put_attrs(p: &mut Put, events: &[Event], base: u64) -> Section {
-    let mut places = Vec::new();
-    for e in events {
-        places.push(Section { offset: base + p.bytes.len() as u64, size: e.ids.len() as u64 * 8 });
-        e.ids.iter().for_each(|id| p.u64(*id));
-    }
-    let (offset, size) = (base + p.bytes.len() as u64, attr_size(events));
-    for (e, ids) in events.iter().zip(places) {
-        p.raw(&e.attr.to_bytes_sized(size, p.endian));
-        p.u64(ids.offset);
-        p.u64(ids.size);
-    }
-    Section { offset, size: base + p.bytes.len() as u64 - offset }
-}
-
-/// The bytes of one record in the layout of `event`, header included: what [`Writer::write_record`] appends.
-/// `None` if it would exceed 65,535 bytes.
-#[must_use]
-pub fn record_to_bytes(event: &Event, record: &Record<'_>, id: &SampleId) -> Option<Vec<u8>> {
-    to_bytes(&SampleFormat::new(&event.attr, Endian::NATIVE), event.attr.flags, record, id)
-}
-
-/// A user record, for which no event matters.
-fn to_record(record: &Record<'_>) -> Option<Vec<u8>> {
-    to_bytes(
-        &SampleFormat { endian: Endian::NATIVE, ..SampleFormat::default() },
-        AttrFlags(0),
-        record,
-        &SampleId::default(),
-    )
-}
-
-/// The same in any byte order.
-pub(crate) fn to_bytes(
-    format: &SampleFormat,
-    flags: AttrFlags,
-    record: &Record<'_>,
-    id: &SampleId,
-) -> Option<Vec<u8>> {
-    let (type_, misc) = record.type_and_misc();
-    let mut p = Put::new(format.endian);
-    p.u32(type_);
-    p.u16(misc);
-    p.u16(0);
-    if let Record::Sample(s) = record {
-        s.write(&mut p, format);
-    } else {
-        record.write_body(&mut p, format.read_format);
-        if type_ < PERF_RECORD_HEADER_ATTR && flags.has(AttrFlags::SAMPLE_ID_ALL) {
-            id.write(&mut p, format.sample_type);
-        }
-    }
-    let size = u16::try_from(p.bytes.len()).ok()?;
-    let size = match format.endian {
-        Endian::Little => size.to_le_bytes(),
-        Endian::Big => size.to_be_bytes(),
-    };
-    p.bytes.iter_mut().skip(6).zip(size).for_each(|(to, from)| *to = from);
-    match record {
-        Record::Auxtrace(a) => p.raw(a.data),
-        Record::HeaderTracingData(data) => p.raw(data),
-        _ => {}
-    }
-    Some(p.bytes)
-}
-
-/// The size all attributes of a file are written with: what the kernel headers of perf 6.1 know, unless an
-/// event uses a newer field (older readers refuse what is larger than they know).
-pub(crate) fn attr_size(events: &[Event]) -> u32 {
-    let newest = |e: &Event| match e.attr {
-        a if a.config4 != 0 => PERF_ATTR_SIZE_VER9,
-        a if a.config3 != 0 => PERF_ATTR_SIZE_VER8,
-        _ => PERF_ATTR_SIZE_VER7,
-    };
-    events.iter().map(newest).max().unwrap_or(PERF_ATTR_SIZE_VER7)
 }

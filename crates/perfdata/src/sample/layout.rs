@@ -41,37 +41,16 @@ impl<'a> Sample<'a> {
 
     pub(super) fn write_fixed(&self, p: &mut Put, bits: u64) {
         let has = |bit| bits & bit != 0;
-        let avma = |a: Option<Avma>| a.unwrap_or_default().0;
-        if has(PERF_SAMPLE_IDENTIFIER) {
-            p.u64(self.event_id().unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_IP) {
-            p.u64(avma(self.ip));
-        }
-        if has(PERF_SAMPLE_TID) {
-            let (pid, tid) = self.pid_tid.unwrap_or_default();
-            p.u32(pid);
-            p.u32(tid);
-        }
-        if has(PERF_SAMPLE_TIME) {
-            p.u64(self.time_ns.unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_ADDR) {
-            p.u64(avma(self.addr));
-        }
-        if has(PERF_SAMPLE_ID) {
-            p.u64(self.event_id().unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_STREAM_ID) {
-            p.u64(self.stream_id.or(self.event_id()).unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_CPU) {
-            p.u32(self.cpu.unwrap_or_default());
-            p.u32(0);
-        }
-        if has(PERF_SAMPLE_PERIOD) {
-            p.u64(self.period.unwrap_or_default());
-        }
+        let addr = |avma: Option<Avma>| avma.map(|avma| avma.0);
+        p.u64_if(has(PERF_SAMPLE_IDENTIFIER), self.event_id());
+        p.u64_if(has(PERF_SAMPLE_IP), addr(self.ip));
+        p.pair_if(has(PERF_SAMPLE_TID), self.pid_tid);
+        p.u64_if(has(PERF_SAMPLE_TIME), self.time_ns);
+        p.u64_if(has(PERF_SAMPLE_ADDR), addr(self.addr));
+        p.u64_if(has(PERF_SAMPLE_ID), self.event_id());
+        p.u64_if(has(PERF_SAMPLE_STREAM_ID), self.stream_id.or(self.event_id()));
+        p.pair_if(has(PERF_SAMPLE_CPU), self.cpu.map(|cpu| (cpu, 0)));
+        p.u64_if(has(PERF_SAMPLE_PERIOD), self.period);
     }
 
     fn parse_variable(
@@ -156,24 +135,15 @@ impl<'a> Sample<'a> {
         if has(PERF_SAMPLE_WEIGHT) || has(PERF_SAMPLE_WEIGHT_STRUCT) {
             p.u64(weight_word(self.weight));
         }
-        if has(PERF_SAMPLE_DATA_SRC) {
-            p.u64(self.data_src.unwrap_or_default());
-        }
-        if has(PERF_SAMPLE_TRANSACTION) {
-            p.u64(self.transaction.unwrap_or_default());
-        }
+        p.u64_if(has(PERF_SAMPLE_DATA_SRC), self.data_src);
+        p.u64_if(has(PERF_SAMPLE_TRANSACTION), self.transaction);
         if has(PERF_SAMPLE_REGS_INTR) {
             write_regs(p, self.regs_intr, format.regs_intr);
         }
-        let words = [
-            (PERF_SAMPLE_PHYS_ADDR, self.phys_addr),
-            (PERF_SAMPLE_CGROUP, self.cgroup),
-            (PERF_SAMPLE_DATA_PAGE_SIZE, self.data_page_size),
-            (PERF_SAMPLE_CODE_PAGE_SIZE, self.code_page_size),
-        ];
-        for (_, word) in words.into_iter().filter(|(bit, _)| has(*bit)) {
-            p.u64(word.unwrap_or_default());
-        }
+        p.u64_if(has(PERF_SAMPLE_PHYS_ADDR), self.phys_addr);
+        p.u64_if(has(PERF_SAMPLE_CGROUP), self.cgroup);
+        p.u64_if(has(PERF_SAMPLE_DATA_PAGE_SIZE), self.data_page_size);
+        p.u64_if(has(PERF_SAMPLE_CODE_PAGE_SIZE), self.code_page_size);
         if has(PERF_SAMPLE_AUX) {
             let aux = self.aux.unwrap_or_default();
             p.count(aux.len().next_multiple_of(8));

@@ -7,8 +7,8 @@
 use dso::Machine;
 use dso::unwind::Regs as UnwindRegs;
 use perfdata::abi::*;
-use perfdata::file::writer::record_to_bytes;
 use perfdata::off_cpu::{Interval, Other, State, Totals, event_name, flag};
+use perfdata::record_to_bytes;
 use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
 use rustc_hash::FxHashMap;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::abi::*;
-use crate::file::writer::attr_size;
+use crate::file::encode::attr_size;
 use crate::record::{BuildId, Header};
 use crate::wire::Put;
 use crate::{Endian, Event};
