@@ -4,6 +4,9 @@ use super::{Mapping, Mappings, MmapSpec, file_name};
 use crate::table::{Dso, DsoKind, DsoTable};
 use rustc_hash::FxHashMap;
 
+/// What the kernel proper is called, in build-id tables too.
+pub(crate) const PROPER: &str = "[kernel.kallsyms]";
+
 /// What a `KSYMBOL` record says: code that appeared in, or vanished from, the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSymbol<'a> {
@@ -26,7 +29,8 @@ pub(super) fn mmap(
     build_ids: &FxHashMap<String, Vec<u8>>,
     dsos: &mut DsoTable,
 ) {
-    let dso = if is_image(spec.path) { image_dso(spec, build_ids) } else { module_dso(spec, build_ids) };
+    let dso =
+        if is_kernel_proper(spec.path) { image_dso(spec, build_ids) } else { module_dso(spec, build_ids) };
     let is_image = dso.kind == DsoKind::Kernel;
     let dso = dsos.intern(dso);
     let end = match spec.len {
@@ -55,17 +59,19 @@ pub(super) fn announce(maps: &mut Mappings, symbol: &KernelSymbol<'_>, dsos: &mu
     maps.insert(Mapping { start: symbol.start, end, base: symbol.start, dso });
 }
 
-fn is_image(path: &str) -> bool {
-    path.starts_with("[kernel.kallsyms]") || path.starts_with("[guest.kernel.kallsyms") || path == "[kernel]"
+/// Whether a mapping record's name means the kernel proper, which is named after the symbol that it was placed by.
+/// (A guest's kernel is another one: its mappings are told by their mode.)
+#[must_use]
+pub fn is_kernel_proper(name: &str) -> bool {
+    name.starts_with(PROPER) || name == "[kernel]"
 }
 
 fn image_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso {
-    let name = "[kernel.kallsyms]";
-    let build_id = spec.build_id.map(<[u8]>::to_vec).or_else(|| build_ids.get(name).cloned());
+    let build_id = spec.build_id.map(<[u8]>::to_vec).or_else(|| build_ids.get(PROPER).cloned());
     Dso {
         kind: DsoKind::Kernel,
-        path: name.to_owned(),
-        short_name: name.to_owned(),
+        path: PROPER.to_owned(),
+        short_name: PROPER.to_owned(),
         build_id,
         level: 'k',
         start_avma: spec.start,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use perfdata::jitdump::JitDump;
 use perfdata::record::{FileId, Mmap};
-use perfdata::{Item, Order, PerfData, Record};
+use perfdata::{CpuMode, Item, Order, PerfData, Record};
 use rustc_hash::FxHashMap;
 
 use super::Buffer;
@@ -12,6 +12,7 @@ use super::code::{CodeMapping, CodeSpaces, KERNEL, MadeCode};
 use super::info::{INTEL_PT, PtError, Setup};
 use super::made::{Poke, made_of};
 use super::switch_samples::{Switch, SwitchSamples};
+use crate::machine::{KERNEL_PROPER, is_kernel_proper};
 
 /// `PERF_AUX_FLAG_TRUNCATED`: the AUX area was full and tracing stopped.
 const AUX_TRUNCATED: u64 = 1;
@@ -125,8 +126,7 @@ impl<'a> Sideband<'a> {
     fn identify(&mut self, file: &PerfData<'_>) {
         let entries = &file.features().build_ids;
         self.code.identify(|name| {
-            // The kernel's mapping is named after the symbol that it was placed by.
-            let name = if name.starts_with("[kernel.kallsyms]") { "[kernel.kallsyms]" } else { name };
+            let name = if is_kernel_proper(name) { KERNEL_PROPER } else { name };
             let entry = entries.iter().find(|entry| entry.filename == name.as_bytes())?;
             Some(entry.build_id.to_vec())
         });
@@ -202,7 +202,8 @@ impl<'a> Sideband<'a> {
     fn mapped(&mut self, mmap: &Mmap<'_>, time_ns: u64) {
         const PROT_EXEC: u32 = 4;
         const PROT_WRITE: u32 = 2;
-        if mmap.is_data || mmap.prot_flags.is_some_and(|(prot, _)| prot & PROT_EXEC == 0) {
+        let of_guest = matches!(mmap.cpu_mode, CpuMode::GuestKernel | CpuMode::GuestUser);
+        if of_guest || mmap.is_data || mmap.prot_flags.is_some_and(|(prot, _)| prot & PROT_EXEC == 0) {
             return;
         }
         let build_id = match &mmap.file_id {
@@ -345,7 +346,7 @@ mod tests {
     };
     use perfdata::file::tracing::TracingData;
     use perfdata::record::{Auxtrace, AuxtraceInfo};
-    use perfdata::{Attr, AttrFlags, Event, Features, Sample, SampleId, U64s, Writer, WriterOpts};
+    use perfdata::{Attr, AttrFlags, Avma, Event, Features, Sample, SampleId, U64s, Writer, WriterOpts};
     use std::io::Cursor;
 
     /// A recording of one CPU whose switches are samples of the tracepoint: (time, prev, next).
@@ -366,6 +367,23 @@ mod tests {
         let words = [10, 31, 858_993_459, 0, 1, 0x400, 0x800, 1, 0, 1, 0x200, 0x3c000, 200, 2, 2, 25, 0];
         let info = Record::AuxtraceInfo(AuxtraceInfo { type_: INTEL_PT, private: U64s::from(&words[..]) });
         writer.write_record(0, &info, &SampleId::default()).expect("memory");
+        for cpu_mode in [CpuMode::Kernel, CpuMode::GuestKernel] {
+            let filename = format!("{cpu_mode:?}");
+            let kernel = Mmap {
+                pid: KERNEL.cast_unsigned(),
+                tid: 0,
+                addr: Avma(0xffff_ffff_8100_0000),
+                len: 0x100_0000,
+                pgoff: 0,
+                filename: filename.as_bytes(),
+                file_id: FileId::None,
+                prot_flags: None,
+                cpu_mode,
+                is_data: false,
+                parse_timeout: false,
+            };
+            writer.write_record(0, &Record::Mmap(kernel), &SampleId::default()).expect("memory");
+        }
         for (time_ns, prev, next) in switches {
             let raw = [&316u32.to_ne_bytes()[..], &[0; 4], &prev.to_ne_bytes(), &next.to_ne_bytes()].concat();
             let sample = Sample {
@@ -406,5 +424,14 @@ mod tests {
         assert_eq!([150, 250, 360, 500].map(runs), [Some(7), Some(8), Some(7), Some(0)]);
         assert_eq!(side.off_cpu_ns(7, 0, 1000), 150);
         assert_eq!(side.off_cpu_ns(7, 300, 1000), 50);
+    }
+
+    #[test]
+    fn a_guests_kernel_is_not_this_machines() {
+        let bytes = recording(&[(100, 0, 7)]);
+        let file = PerfData::open(&bytes).expect("just written");
+        let side = Sideband::read(&file).expect("it has a trace");
+        let names: Vec<&str> = side.all_code().map(|mapping| mapping.name.as_str()).collect();
+        assert_eq!(names, ["Kernel"]);
     }
 }

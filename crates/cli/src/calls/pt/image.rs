@@ -4,6 +4,7 @@ use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, Svma, Wanted};
 use intelpt::{Image, Missing};
 use profile::calls::FunctionId;
+use profile::machine::is_kernel_proper;
 use profile::pt::{CodeMapping, MadeCode, Sideband};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
@@ -12,7 +13,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::kernel::{KernelCode, is_image, is_kernel, module_name};
+use super::kernel::{KernelCode, is_kernel, module_name};
 use crate::calls::names::{Function, Functions};
 
 /// A file that code ran in.
@@ -67,8 +68,9 @@ impl Code {
     #[must_use]
     pub fn open(side: &Sideband<'_>) -> Self {
         let kernel = || side.all_code().filter(|mapping| is_kernel(mapping.start));
-        let id =
-            kernel().find(|mapping| is_image(&mapping.name)).and_then(|mapping| mapping.build_id.clone());
+        let id = kernel()
+            .find(|mapping| is_kernel_proper(&mapping.name))
+            .and_then(|mapping| mapping.build_id.clone());
         let own = || dso::elf::kernel_build_id().map(|own| own.as_bytes().to_vec());
         let is_running = id.is_none_or(|id| own().is_some_and(|own| own == id));
         let mut code = Self {
@@ -98,7 +100,7 @@ impl Code {
         let module = module_name(&mapping.name);
         let wanted = match mapping.name.as_str() {
             "[vdso]" => Wanted::Vdso { build_id },
-            name if is_image(name) => Wanted::Kernel { build_id, reference: None },
+            name if is_kernel_proper(name) => Wanted::Kernel { build_id, reference: None },
             _ if is_kernel(mapping.start) => Wanted::KernelModule { name: &module },
             name => Wanted::File { path: Path::new(name), build_id },
         };

@@ -98,14 +98,9 @@ fn as_at(pokes: &[Poke], time_ns: u64, (start, bytes): (u64, &mut [u8])) {
     done.iter().for_each(|poke| put(poke.start, &poke.new));
 }
 
-/// Whether an address is the kernel's: in the upper half, where processors have nothing else.
+/// Whether an address of the trace is the kernel's.
 pub const fn is_kernel(ip: u64) -> bool {
-    ip >> 63 == 1
-}
-
-/// Whether a mapping record's name means the kernel proper.
-pub fn is_image(name: &str) -> bool {
-    name.starts_with("[kernel.kallsyms]") || name == "[kernel]"
+    perfdata::Avma(ip).is_kernel()
 }
 
 /// The module that a name in brackets or a file's path means.
@@ -139,6 +134,5 @@ mod tests {
     fn modules_are_named_by_file_or_in_brackets() {
         assert_eq!([module_name("[ext4]"), module_name("/lib/modules/6.1/ext4.ko.xz")], ["ext4"; 2]);
         assert_eq!(module_name("/lib/modules/6.1/snd-hda.ko"), "snd_hda");
-        assert!(is_kernel(0xffff_8000_0000_0000) && !is_kernel(0x7fff_ffff_ffff));
     }
 }
