@@ -17,16 +17,11 @@ use crate::site::Site;
 use crate::thread::Thread;
 use crate::values::{Registers, Results};
 
-/// What the assembly sets aside.
-const THREAD_BYTES: usize = 768;
-const _: () = assert!(size_of::<Thread>() <= THREAD_BYTES);
-const _: () = assert!(core::mem::offset_of!(Registers, vector) == 80 && size_of::<Registers>() == 208);
 const _: () = assert!(core::mem::offset_of!(Entered, x8) == 208);
 const _: () = assert!(core::mem::offset_of!(Entered, data) == 216);
 const _: () = assert!(core::mem::offset_of!(Entered, x29) == 224);
 const _: () = assert!(core::mem::offset_of!(Entered, back) == 232);
 const _: () = assert!(core::mem::offset_of!(Entered, more) == 240 && size_of::<Entered>() == 304);
-const _: () = assert!(core::mem::offset_of!(Results, general) == 32);
 
 /// A function's registers at its entry, as `tally_sled` puts them on the stack.
 #[repr(C)]
@@ -52,15 +47,6 @@ const RULED: u32 = 2;
 
 global_asm!(
     r#"
-    .section .tbss.tally_thread,"awT",@nobits
-    .p2align 6
-    .globl tally_thread
-    .hidden tally_thread
-    .type tally_thread, @object
-    .size tally_thread, 768
-tally_thread:
-    .zero 768
-
     .text
     .p2align 4
     .globl tally_import
@@ -181,15 +167,6 @@ rust_eh_personality:
     brk #1
 "#
 );
-
-unsafe extern "C" {
-    fn tally_return();
-    fn tally_sled();
-    fn tally_import();
-    fn tally_site();
-    fn tally_site_called();
-    fn tally_sled_return();
-}
 
 /// What `-pg` calls behind the prologue: the return address stands in the function's frame record, at x29. The
 /// compiler takes it for an ordinary function, so nothing need be kept.
@@ -416,22 +393,6 @@ unsafe extern "C" fn tally_returned(sp: u64, results: *const Results) -> u64 {
         let slot = (*thread()).returning(sp);
         hook::tally_slow_exit(thread(), slot, results)
     }
-}
-
-/// Where stubs go: of sleds, of imported functions, of functions with rules, of calls of `_mcount` with rules.
-pub fn stub_targets() -> [u64; 4] {
-    [tally_sled, tally_import, tally_site, tally_site_called]
-        .map(|function: unsafe extern "C" fn()| function as *const () as u64)
-}
-
-/// What a hooked return address is replaced by.
-pub fn return_address() -> u64 {
-    tally_return as *const () as u64
-}
-
-/// Where functions that a sled's stub called return to.
-pub fn sled_return_address() -> u64 {
-    tally_sled_return as *const () as u64
 }
 
 /// This thread's state; all zero before its first call.

@@ -20,10 +20,8 @@ use core::arch::{asm, global_asm, naked_asm};
 use crate::frame::Frame;
 use crate::site::Site;
 use crate::thread::Thread;
-use crate::values::{Registers, Results};
+use crate::values::Registers;
 
-/// What the assembly sets aside.
-const THREAD_BYTES: usize = 768;
 const _: () = assert!(core::mem::offset_of!(Thread, pos) == 0);
 const _: () = assert!(core::mem::offset_of!(Thread, end) == 8);
 const _: () = assert!(core::mem::offset_of!(Thread, top) == 16);
@@ -33,28 +31,16 @@ const _: () = assert!(core::mem::offset_of!(Thread, addr_high) == 36);
 const _: () = assert!(core::mem::offset_of!(Thread, last) == 40);
 const _: () = assert!(core::mem::offset_of!(Thread, last_pos) == 48);
 const _: () = assert!(core::mem::offset_of!(Thread, min_ticks) == 56);
-const _: () = assert!(size_of::<Thread>() <= THREAD_BYTES);
 const _: () = assert!(core::mem::offset_of!(Frame, back) == 0 && core::mem::offset_of!(Frame, slot) == 8);
 const _: () = assert!(core::mem::offset_of!(Frame, at) == 16 && core::mem::offset_of!(Frame, before) == 24);
 const _: () = assert!(size_of::<Frame>() == 32);
 const _: () = assert!(core::mem::offset_of!(Site, target) == 0 && core::mem::offset_of!(Site, addr) == 8);
 const _: () =
     assert!(core::mem::offset_of!(Registers, slot) == 48 && core::mem::offset_of!(Registers, site) == 56);
-const _: () = assert!(core::mem::offset_of!(Registers, vector) == 80 && size_of::<Registers>() == 208);
-const _: () = assert!(core::mem::offset_of!(Results, general) == 32);
 
-// This thread's state, and what mcount and __fentry__ calls go on to.
+// What mcount and __fentry__ calls go on to.
 global_asm!(
     r#"
-    .section .tbss.tally_thread,"awT",@nobits
-    .p2align 6
-    .globl tally_thread
-    .hidden tally_thread
-    .type tally_thread, @object
-    .size tally_thread, 768
-tally_thread:
-    .zero 768
-
     .text
     .p2align 5
     .globl tally_enter
@@ -220,15 +206,6 @@ rust_eh_personality:
     ud2
 "#
 );
-
-unsafe extern "C" {
-    fn tally_return();
-    fn tally_sled();
-    fn tally_import();
-    fn tally_site();
-    fn tally_site_called();
-    fn tally_sled_return();
-}
 
 /// What `-mfentry` and patched sleds call first of all: the return address stands above ours.
 #[unsafe(no_mangle)]
@@ -399,26 +376,9 @@ macro_rules! before_system_call {
 before_system_call!(prctl, "0");
 before_system_call!(syscall, "1");
 
-/// Where stubs go: of sleds (the function's body in r11), of imported functions, of functions with rules, of calls of
-/// `mcount` with rules (the site in r11).
-pub fn stub_targets() -> [u64; 4] {
-    [tally_sled, tally_import, tally_site, tally_site_called]
-        .map(|function: unsafe extern "C" fn()| function as *const () as u64)
-}
-
 /// What compiled-in calls of `-mfentry` and of plain `-pg` call.
 pub fn compiled_in() -> [u64; 3] {
     [__fentry__ as *const () as u64, mcount as *const () as u64, _mcount as *const () as u64]
-}
-
-/// What a hooked return address is replaced by.
-pub fn return_address() -> u64 {
-    tally_return as *const () as u64
-}
-
-/// Where functions that a sled's stub called return to.
-pub fn sled_return_address() -> u64 {
-    tally_sled_return as *const () as u64
 }
 
 /// This thread's state; all zero before its first call.

@@ -118,12 +118,17 @@ impl Thread {
         }
     }
 
+    /// Whether there is room for a few events without more being made.
+    pub fn has_room(&self) -> bool {
+        self.pos < self.end
+    }
+
     /// Room for a few events; otherwise the call is counted as lost.
     pub fn room(&mut self) -> bool {
-        if self.pos < self.end || self.next_chunk() {
+        if self.has_room() || self.next_chunk() {
             return true;
         }
-        self.lost = self.lost.saturating_add(1);
+        self.lose();
         false
     }
 
@@ -163,10 +168,7 @@ impl Thread {
         if self.top >= self.depth_limit || !self.room() {
             return false;
         }
-        if self.lost > 0 {
-            self.word(l::control_word(l::CONTROL_LOST, u64::from(self.lost)));
-            self.lost = 0;
-        }
+        self.tell_lost();
         let tsc = sys::ticks();
         self.write_entry(addr, tsc);
         self.push_frame(frame)

@@ -48,7 +48,7 @@ pub fn entered(addr: u64, address: ReturnAddress, is_sled: bool, more: Option<&R
 /// A function was entered that can't be followed to its return.
 #[cfg(target_arch = "aarch64")]
 pub fn refused() {
-    alone(entry::thread(), (), |thread| thread.lost = thread.lost.saturating_add(1));
+    alone(entry::thread(), (), |thread| thread.lose());
 }
 
 /// Slow half of a compiled-in call at a function's start, or of a sled's stub. Whether the stub is to call the

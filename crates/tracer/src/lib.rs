@@ -22,6 +22,8 @@ mod code_aarch64;
 mod code_x86_64;
 #[cfg(tally_preload)]
 mod ending;
+#[cfg(tally_preload)]
+mod entry;
 #[cfg(all(tally_preload, target_arch = "aarch64"))]
 mod entry_aarch64;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
@@ -64,9 +66,9 @@ mod unwinding;
 mod values;
 
 #[cfg(all(tally_preload, target_arch = "aarch64"))]
-use {code_aarch64 as code, entry_aarch64 as entry};
+use code_aarch64 as code;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
-use {code_x86_64 as code, entry_x86_64 as entry};
+use code_x86_64 as code;
 
 #[cfg(tally_preload)]
 #[panic_handler]

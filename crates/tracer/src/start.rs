@@ -116,7 +116,7 @@ pub fn mapping_of(sp: u64) -> (u64, u64) {
     let Some(file) = sys::open(b"/proc/self/maps\0", sys::READ_ONLY) else { return (0, 0) };
     let (mut range, mut field, mut skip) = ([0u64; 2], 0, false);
     let mut block = [0; 2048];
-    let mut found = (0, 0);
+    let (mut found, mut below) = ((0, 0), 0);
     'file: loop {
         let n = sys::read(file, &mut block);
         if n == 0 {
@@ -124,7 +124,7 @@ pub fn mapping_of(sp: u64) -> (u64, u64) {
         }
         for byte in &block[..n] {
             match byte {
-                b'\n' => (range, field, skip) = ([0; 2], 0, false),
+                b'\n' => (below, range, field, skip) = (range[1], [0; 2], 0, false),
                 _ if skip => {}
                 b'-' => field = 1,
                 b' ' => {
@@ -141,8 +141,10 @@ pub fn mapping_of(sp: u64) -> (u64, u64) {
         }
     }
     sys::close(file);
-    // The main thread's stack grows downwards as it is used.
-    if sys::pid() == sys::tid() { (found.1.saturating_sub(GROWTH_BYTES), found.1) } else { found }
+    // The main thread's stack grows downwards as it is used, as far as the next mapping. (An emulator may put the
+    // program's data, and in it other stacks, right below.)
+    let grows = sys::pid() == sys::tid();
+    if grows { (found.1.saturating_sub(GROWTH_BYTES).max(below), found.1) } else { found }
 }
 
 /// The value of `NAME=value` in an environment block.

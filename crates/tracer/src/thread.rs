@@ -4,6 +4,8 @@
 //! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
 //! or address, a frame that was left without returning, a function with a rule.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SILENT};
 use crate::gate::Gate;
 use crate::hook;
@@ -61,8 +63,8 @@ pub struct Thread {
     pub fd: i32,
     /// `FRESH`, `LIVE` or `OFF`.
     pub state: u32,
-    /// Calls not recorded since the last event that tells of such.
-    pub lost: u32,
+    /// Calls not recorded since the last event that tells of such; a handler's are counted in the middle of anything.
+    lost: AtomicU32,
     /// Reported entries that were not recorded and whose exits are to come.
     refused: u32,
     busy: u32,
@@ -88,7 +90,7 @@ impl Thread {
     /// Shuts the fast half out; false when the slow half already runs on this thread (a signal handler).
     pub fn lock(&mut self) -> bool {
         if self.busy != 0 {
-            self.lost = self.lost.saturating_add(1);
+            self.lose();
             return false;
         }
         self.busy = 1;
@@ -96,8 +98,22 @@ impl Thread {
         true
     }
 
+    /// A call is not recorded.
+    pub fn lose(&self) {
+        let _ = self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lost| lost.checked_add(1));
+    }
+
+    /// Tells how many calls were lost since that was told, if there is room: a process may end without another event.
+    pub fn tell_lost(&mut self) {
+        if self.lost.load(Ordering::Relaxed) > 0 && self.has_room() {
+            let lost = self.lost.swap(0, Ordering::Relaxed);
+            self.word(l::control_word(l::CONTROL_LOST, u64::from(lost)));
+        }
+    }
+
     /// Lets the fast half in again.
     pub fn unlock(&mut self) {
+        self.tell_lost();
         // While the rules record nothing, every entry comes here and is looked at.
         if self.gate.is_open() && !self.callers_only {
             self.limit = self.depth_limit;
@@ -399,8 +415,7 @@ impl Thread {
         if sys::is_restricted() {
             return;
         }
-        let lost = core::mem::take(&mut self.lost);
-        self.control(l::CONTROL_LOST, u64::from(lost));
+        self.tell_lost();
         // What was reserved and not used is given back: programs may have thousands of threads.
         let unused = self.chunk as u64 + self.chunk_bytes as u64 - self.pos as u64;
         sys::truncate(self.fd, self.file_bytes - unused);

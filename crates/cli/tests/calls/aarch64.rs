@@ -1,6 +1,6 @@
 //! The recorder for aarch64, on programs of that machine under an emulator: the same counts as the programs' own.
 
-use super::{Counts, counted, root, tally};
+use super::{Counts, XRAY, assert_storms, build_plugin, counted, root, tally};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,13 +9,14 @@ use std::sync::OnceLock;
 const MACHINE: &str = "aarch64-linux-gnu";
 const EMULATOR: &str = "qemu-aarch64";
 
-/// Ways to instrument; return addresses may also be signed.
-const WAYS: [(&str, &[&str]); 5] = [
+/// Ways to instrument; return addresses may also be signed. XRay is clang's, the others are gcc's.
+const WAYS: [(&str, &[&str]); 6] = [
     ("pg", &["-pg"]),
     ("instrument", &["-finstrument-functions"]),
     ("patchable", &["-fpatchable-function-entry=2"]),
     ("pg-signed", &["-pg", "-mbranch-protection=standard"]),
     ("patchable-signed", &["-fpatchable-function-entry=2", "-mbranch-protection=standard"]),
+    ("xray", XRAY),
 ];
 
 fn dir() -> PathBuf {
@@ -67,15 +68,28 @@ fn tools() -> Option<&'static (PathBuf, PathBuf)> {
     TOOLS.get_or_init(build).as_ref()
 }
 
+/// Of C or C++; what clang compiled is linked as gcc does it: the recorder needs nothing of clang's runtime.
 fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
-    let program = dir().join(name);
-    let mut gcc = Command::new(format!("{MACHINE}-gcc"));
-    gcc.args(["-g", "-o"]).arg(&program).args(flags).arg(root().join("tests/programs").join(source));
-    run(gcc.args(["-lpthread", "-lm", "-ldl"]), name).map(|()| program)
+    let (program, unit) = (dir().join(name), dir().join(format!("{name}.o")));
+    let is_cpp = source.ends_with(".cpp");
+    let gnu = format!("{MACHINE}-{}", if is_cpp { "g++" } else { "gcc" });
+    let mut compiler = if flags.starts_with(XRAY) {
+        let mut clang = Command::new(if is_cpp { "clang++-14" } else { "clang-14" });
+        clang.arg(format!("--target={MACHINE}"));
+        clang
+    } else {
+        Command::new(&gnu)
+    };
+    compiler.args(["-g", "-c", "-o"]).arg(&unit).args(flags).arg(root().join("tests/programs").join(source));
+    run(&mut compiler, name)?;
+    let mut linker = Command::new(&gnu);
+    let for_linker = flags.iter().filter(|flag| flag.starts_with("-Wl,") || **flag == "-pg");
+    linker.arg("-o").arg(&program).args(for_linker).arg(&unit);
+    run(linker.args(["-lpthread", "-lm", "-ldl"]), name).map(|()| program)
 }
 
-/// Records the program with options; its own counts, those of the report, and the report.
-fn record(program: &Path, options: &[&str]) -> Option<(Counts, Counts, String)> {
+/// Records the program with options; its own counts, those of the report, and the report. `words` are the program's.
+fn record(program: &Path, words: &[&str], options: &[&str]) -> Option<(Counts, Counts, String)> {
     let (recorder, starter) = tools()?;
     let mut command = tally();
     command
@@ -83,7 +97,7 @@ fn record(program: &Path, options: &[&str]) -> Option<(Counts, Counts, String)> 
         .arg(program.with_extension("calls"))
         .args(options);
     command.arg("--").args([starter.as_os_str(), EMULATOR.as_ref(), format!("/usr/{MACHINE}").as_ref()]);
-    Some(counted(program, command.arg(recorder).arg(program)))
+    Some(counted(program, command.arg(recorder).arg(program).args(words)))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -93,8 +107,10 @@ fn every_way_of_instrumenting_for_aarch64_counts_what_the_program_counts() {
         for level in ["-O0", "-O2"] {
             let flags = [flags, &[level, "-fexceptions"]].concat();
             for (source, left) in [("calls.c", 8), ("ends.c", 250)] {
-                let Some(program) = build(source, &format!("{source}-{name}{level}"), &flags) else { return };
-                let Some((wanted, got, text)) = record(&program, &["--no-libcall"]) else { return };
+                let Some(program) = build(source, &format!("{source}-{name}{level}"), &flags) else {
+                    continue;
+                };
+                let Some((wanted, got, text)) = record(&program, &[], &["--no-libcall"]) else { return };
                 assert_eq!(got, wanted, "{source} {name} {level}:\n{text}");
                 // Functions that report their own ends do so on the way of an exception, too.
                 let left = if name == "instrument" && source == "ends.c" { 60 } else { left };
@@ -107,20 +123,52 @@ fn every_way_of_instrumenting_for_aarch64_counts_what_the_program_counts() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+fn signals_exceptions_jumps_and_coroutines_on_aarch64_are_counted_right() {
+    for (name, flags) in WAYS {
+        for level in ["-O0", "-O2"] {
+            let flags = [flags, &[level]].concat();
+            let Some(program) = build("storms.cpp", &format!("storms-{name}{level}"), &flags) else {
+                continue;
+            };
+            // The emulator makes the rounds long.
+            let Some(recorded) = record(&program, &["30000"], &["--no-libcall"]) else { return };
+            assert_storms(&format!("{name}{level}"), recorded);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn libraries_that_the_program_opens_are_recorded_on_aarch64() {
+    let folder = dir().join("own");
+    let sleds = "-fpatchable-function-entry=2";
+    if !build_plugin(&format!("{MACHINE}-gcc"), sleds, &folder) {
+        return;
+    }
+    // Asked for by its bare name: only the program's own RUNPATH tells where it is.
+    let flags = ["-O2", sleds, "-Wl,-rpath,$ORIGIN/own"];
+    let Some(program) = build("opens.c", "opens", &flags) else { return };
+    let Some((wanted, mut got, text)) = record(&program, &[], &["--libcall"]) else { return };
+    got.retain(|function, _| wanted.contains_key(function));
+    assert_eq!(got, wanted, "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
 fn filters_and_library_calls_on_aarch64_do_what_they_say() {
     let Some(program) = build("calls.c", "filtered", &["-O2", "-fpatchable-function-entry=2"]) else {
         return;
     };
-    let Some((wanted, got, text)) = record(&program, &["--no-libcall", "-N", "fib"]) else { return };
+    let Some((wanted, got, text)) = record(&program, &[], &["--no-libcall", "-N", "fib"]) else { return };
     let without_fib: u64 = wanted["leaf"] - wanted["fib"].div_ceil(2);
     assert_eq!((got.get("fib"), got["leaf"]), (None, without_fib), "{text}");
     let Some(program) = build("calls.c", "filtered-pg", &["-O2", "-pg"]) else { return };
-    let Some((_, got, text)) = record(&program, &["--no-libcall", "-P", "jumper"]) else { return };
+    let Some((_, got, text)) = record(&program, &[], &["--no-libcall", "-P", "jumper"]) else { return };
     assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 8)]), "{text}");
     for binding in ["-Wl,-z,lazy", "-Wl,-z,now"] {
         let flags = ["-O2", "-fpatchable-function-entry=2", binding];
         let Some(program) = build("imports.c", "imports", &flags) else { return };
-        let Some((wanted, mut got, text)) = record(&program, &["--libcall"]) else { return };
+        let Some((wanted, mut got, text)) = record(&program, &[], &["--libcall"]) else { return };
         got.retain(|function, _| wanted.contains_key(function));
         assert_eq!(got, wanted, "{binding}:\n{text}");
     }

@@ -1,7 +1,6 @@
 //! Library calls through the table of imports, however the loader fills it.
 
-use super::{build, counts_of_program, counts_of_report, record, root, tally};
-use std::process::Command;
+use super::{build, build_plugin, counts_of_program, counts_of_report, record, root, tally};
 
 /// The flags that say when the table is filled.
 const BINDINGS: [(&str, &[&str]); 3] = [
@@ -65,21 +64,12 @@ fn exceptions_pass_through_library_calls() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn libraries_are_recorded_that_the_program_opens_and_are_found_where_it_wants_them() {
-    let dir = root().join("target/tmp/calls/opened");
-    let folder = dir.join("own");
-    std::fs::create_dir_all(&folder).expect("target is writable");
-    let flags = ["-O2", "-g", "-fpatchable-function-entry=5"];
-    let plugin = |to: &std::path::Path| {
-        let source = root().join("tests/programs/plugin.c");
-        let built =
-            Command::new("gcc").args(flags).args(["-shared", "-fPIC", "-o"]).arg(to).arg(source).status();
-        built.is_ok_and(|status| status.success())
-    };
-    // The program asks for it by its bare name: only its own RUNPATH tells where that is.
-    if !plugin(&folder.join("libplugin.so")) {
-        return println!("skipped: no gcc");
+    let sleds = "-fpatchable-function-entry=5";
+    if !build_plugin("gcc", sleds, &root().join("target/tmp/calls/opened/own")) {
+        return;
     }
-    let flags = [&flags[..], &["-Wl,-rpath,$ORIGIN/opened/own"]].concat();
+    // The program asks for it by its bare name: only its own RUNPATH tells where that is.
+    let flags = ["-O2", sleds, "-Wl,-rpath,$ORIGIN/opened/own"];
     let Some(program) = build("opens.c", "opens", "gcc", &flags) else { return };
     let (wanted, mut got, text) = record(&program, &["--libcall"]);
     got.retain(|function, _| wanted.contains_key(function));

@@ -27,8 +27,8 @@ fn record_by_uprobes(options: &[&str], program: &Path, folder: &Path) -> Option<
     Some(String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
-/// Calls and total ns by function, of the roots of the graph.
-fn totals_of(folder: &Path, name: &str) -> f64 {
+/// ns in the calls of a function that no other one called.
+fn root_ns(folder: &Path, name: &str) -> f64 {
     let folded =
         tally().args(["calls", "flame", "--folded", "-i"]).arg(folder).output().expect("tally starts");
     let folded = String::from_utf8_lossy(&folded.stdout).into_owned();
@@ -177,7 +177,7 @@ fn durations_by_uprobes_are_those_the_program_measured() {
         let Some(said) = record_by_uprobes(options, &program, &folder) else { return };
         for line in said.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let (seen_ns, known_ns) = (totals_of(&folder, words[0]), words[2].parse::<f64>().expect("ns"));
+            let (seen_ns, known_ns) = (root_ns(&folder, words[0]), words[2].parse::<f64>().expect("ns"));
             // What the program measures around a call includes the probes, and waits for a CPU in them.
             assert!(seen_ns <= known_ns && seen_ns > known_ns * 0.8, "{options:?} {line}: {seen_ns}");
         }

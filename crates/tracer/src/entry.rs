@@ -1,0 +1,60 @@
+//! The hooks: what the assembly of both architectures has in common, and the one of this build.
+
+use core::arch::global_asm;
+
+use crate::thread::Thread;
+use crate::values::{Registers, Results};
+
+#[cfg(target_arch = "aarch64")]
+pub use crate::entry_aarch64::{frame_record, jump_guard, thread};
+#[cfg(target_arch = "x86_64")]
+pub use crate::entry_x86_64::{compiled_in, frame_record, jump_guard, thread};
+
+/// Bytes that are set aside for a thread's state.
+const THREAD_BYTES: usize = 768;
+const _: () = assert!(size_of::<Thread>() <= THREAD_BYTES);
+// What both save for the slow half.
+const _: () = assert!(core::mem::offset_of!(Registers, vector) == 80 && size_of::<Registers>() == 208);
+const _: () = assert!(core::mem::offset_of!(Results, general) == 32);
+
+// Every thread's state.
+global_asm!(
+    r#"
+    .section .tbss.tally_thread,"awT",@nobits
+    .p2align 6
+    .globl tally_thread
+    .hidden tally_thread
+    .type tally_thread, @object
+    .size tally_thread, {bytes}
+tally_thread:
+    .zero {bytes}
+    .text
+"#,
+    bytes = const THREAD_BYTES,
+);
+
+unsafe extern "C" {
+    fn tally_return();
+    fn tally_sled();
+    fn tally_import();
+    fn tally_site();
+    fn tally_site_called();
+    fn tally_sled_return();
+}
+
+/// Where stubs go: of sleds, of imported functions, of functions with rules, of calls of `mcount` with rules. What
+/// each is told stands in r11 (x86-64) or where x16 points (aarch64): the function's body, else its site.
+pub fn stub_targets() -> [u64; 4] {
+    [tally_sled, tally_import, tally_site, tally_site_called]
+        .map(|function: unsafe extern "C" fn()| function as *const () as u64)
+}
+
+/// What a hooked return address is replaced by.
+pub fn return_address() -> u64 {
+    tally_return as *const () as u64
+}
+
+/// Where functions that a sled's stub called return to.
+pub fn sled_return_address() -> u64 {
+    tally_sled_return as *const () as u64
+}
