@@ -11,6 +11,10 @@ use crate::text::number;
 
 /// Compare two recordings of calls: absolute times and counts, by function or by path
 #[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  tally calls diff before.calls after.calls           functions, those that changed most first
+  tally calls diff --paths -F parse before.calls after.calls   paths from parse() on")]
 pub struct Args {
     /// The recording before
     #[arg(value_name = "BASELINE")]

@@ -67,6 +67,12 @@ enum What {
 
 /// Print a line per function: calls, total, self, avg, p50, p99, max
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally calls report --sort self -n 20       the 20 functions with the most time of their own
+  tally calls report -F 'parse*' -t 10us     parse functions and what they call, calls of 10 us or longer
+  tally calls report --slowest 10            the ten slowest calls, with their paths
+  tally calls report --histogram parse       how long calls of parse() took")]
 pub struct ReportArgs {
     #[command(flatten)]
     view: ViewArgs,
@@ -86,6 +92,11 @@ pub struct ReportArgs {
 
 /// Print who called whom, how often and for how long
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally calls graph                          from main on
+  tally calls graph parse                    what parse() calls, and who calls it
+  tally calls graph -C parse -D 8            only paths that lead to parse(), eight levels")]
 pub struct GraphArgs {
     /// The function at the root; without it, all
     #[arg(value_name = "FUNC")]
@@ -99,6 +110,12 @@ pub struct GraphArgs {
 
 /// Print every call in order, nested, with its duration
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally calls replay -t 1ms                  calls that took 1 ms or longer
+  tally calls replay -F parse --tid 4711     parse() and what it calls, of one thread
+  tally calls replay --time 10%-11%          of a hundredth of the time
+  tally calls replay -H 'std::*'             without the library's functions, but with what they call")]
 pub struct ReplayArgs {
     #[command(flatten)]
     view: ViewArgs,
@@ -109,6 +126,11 @@ pub struct ReplayArgs {
 
 /// Draw a flame graph whose widths are exact ns, or print folded stacks
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally calls flame -o calls.svg             of all threads
+  tally calls flame -F parse -o parse.svg    of parse() and what it calls
+  tally calls flame --folded | sort          one line a path, in ns, for other tools")]
 pub struct FlameArgs {
     #[command(flatten)]
     view: ViewArgs,
@@ -125,6 +147,10 @@ pub struct FlameArgs {
 
 /// Print every call and return of an Intel PT trace: thread, time in ns, kind, from, to
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  perf record -e intel_pt//u ./app && tally calls branches | head
+  tally calls branches -i app.data | grep call")]
 pub struct BranchesArgs {
     /// The recording
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
@@ -133,6 +159,10 @@ pub struct BranchesArgs {
 
 /// Print what was recorded
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally calls info
+  tally calls info -i app.calls")]
 pub struct InfoArgs {
     /// The recording
     #[arg(short, long, value_name = "DIR", default_value = crate::calls::folder::DEFAULT)]
