@@ -1,4 +1,4 @@
-// Runs a program of another machine under its emulator: `under_qemu EMULATOR ROOT RECORDER PROGRAM`. What says how calls
+// Runs a program of another machine under its emulator: `under_qemu EMULATOR ROOT RECORDER PROGRAM [WORD …]`. What says how calls
 // are recorded goes to the program alone, with the recorder that is for its machine.
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ int main(int count, char **words) {
     strncat(preload, words[3], sizeof preload - 16);
     command[n++] = "-E";
     command[n++] = preload;
-    command[n++] = words[4];
+    for (int i = 4; i < count && n < 63; i++) command[n++] = words[i];
     for (int i = 3; i < n; i++) {
         char *end = strncmp(command[i], "TALLY_CALLS_", 12) ? NULL : strchr(command[i], '=');
         if (end) {
