@@ -4,7 +4,7 @@ use profile::calls::Filters;
 
 use super::names::Function;
 use super::pattern::{self, Pattern};
-use super::view::ViewArgs;
+use super::view_args::ViewArgs;
 
 /// The patterns of the flags.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::open::{Need, with_view};
-use super::view::ViewArgs;
+use super::view_args::ViewArgs;
 use crate::out::{self, harmless};
 use crate::text::number;
 

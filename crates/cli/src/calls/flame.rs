@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use super::open::{Need, Notes, with_view};
 use super::table;
-use super::view::{View, ViewArgs};
+use super::view::View;
+use super::view_args::ViewArgs;
 use crate::flame::{Kind, NodeId, Tree, Unit};
 use crate::text::number;
 use crate::{export, out, svg};

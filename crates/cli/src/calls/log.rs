@@ -7,7 +7,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Write};
 use std::iter::Peekable;
 
-use super::view::{Track, View};
+use super::track::Track;
+use super::view::View;
 use crate::out::harmless;
 use crate::text::number;
 

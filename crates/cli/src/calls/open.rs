@@ -5,7 +5,8 @@ use anyhow::Context;
 use super::folder::Folder;
 use super::pt;
 use super::uftrace;
-use super::view::{View, ViewArgs};
+use super::view::View;
+use super::view_args::ViewArgs;
 use crate::load;
 
 /// What is to be told beside the numbers.

@@ -2,7 +2,8 @@
 
 use profile::calls::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step};
 
-use super::view::{Track, View};
+use super::track::Track;
+use super::view::View;
 
 /// What a span stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

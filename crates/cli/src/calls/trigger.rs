@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use tracer::layout::sleds;
 
 use super::formats::Format;
-use super::view::duration_ns_of;
+use super::view_args::duration_ns_of;
 
 /// What is done where a function is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use super::names::{Function, Functions};
 use super::open::Notes;
-use super::view::{Decoded, View, ViewArgs};
+use super::track::Decoded;
+use super::view::View;
+use super::view_args::ViewArgs;
 use crate::text::number;
 
 /// Whether `path` is such a folder.

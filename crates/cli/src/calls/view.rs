@@ -2,205 +2,21 @@
 
 use anyhow::Context;
 use profile::calls::{
-    CallProfile, CallStats, Clock, Extra, ExtraKind, Filter, Filters, FunctionId, Gate, RawStep, Replay,
-    Step, ThreadFile, Window,
+    CallProfile, CallStats, ExtraKind, Filter, FunctionId, Gate, RawStep, Replay, Step, Window,
 };
 use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::path::{Path, PathBuf};
+use rustc_hash::FxHashSet;
 use std::sync::{Mutex, PoisonError};
 use tracer::layout;
 
 use super::chosen::Chosen;
 use super::folder::{Folder, Thread};
+use super::function_filter::FunctionFilter;
 use super::names::Functions;
 use super::pt::{Indexed, Summed, Trace, Wanted};
-use super::switches::{Off, WithOff};
+use super::track::{Decoded, Source, Track};
+use super::view_args::ViewArgs;
 use crate::cmd::report::parse_times;
-
-/// What to show of a recording: the flags that all views share.
-#[derive(clap::Args, Clone, Debug)]
-pub struct ViewArgs {
-    /// The recording: a folder of `tally calls record` or of uftrace, or a perf.data with an Intel PT trace
-    #[arg(short, long, value_name = "PATH", default_value = super::folder::DEFAULT)]
-    pub input: PathBuf,
-    /// Only calls of this function and what they call; a name or a pattern with * (can be repeated)
-    #[arg(short = 'F', long = "filter", visible_alias = "func", value_name = "FUNC")]
-    pub only: Vec<String>,
-    /// Not calls of this function nor what they call (can be repeated)
-    #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
-    pub not: Vec<String>,
-    /// Only this deep
-    #[arg(short = 'D', long, value_name = "N")]
-    pub depth: Option<usize>,
-    /// Only calls that took at least this long: 10us, 1ms (without a unit: ns)
-    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = duration_ns_of)]
-    pub min_ns: Option<u64>,
-    /// Only this thread (can be repeated)
-    #[arg(long, visible_alias = "thread", value_name = "TID")]
-    pub tid: Vec<u32>,
-    /// Not this function, but what it calls: its time becomes its caller's (can be repeated)
-    #[arg(short = 'H', long, value_name = "FUNC")]
-    pub hide: Vec<String>,
-    /// Not the library functions that the program calls: their time becomes their callers'
-    #[arg(long, visible_alias = "no-libcalls")]
-    pub no_libcall: bool,
-    /// Only functions of this file: name or pattern (can be repeated)
-    #[arg(long, visible_alias = "file", value_name = "FILE")]
-    pub dso: Vec<String>,
-    /// Only calls that began then: FROM,TO in seconds since the first call, or parts of the whole: 10%-20%
-    #[arg(long, value_name = "SPAN")]
-    pub time: Option<String>,
-}
-
-impl ViewArgs {
-    /// All of a recording. Where no file `input` is, the default folder of calls.
-    #[must_use]
-    pub fn all_of(input: &Path) -> Self {
-        let default = Path::new(super::folder::DEFAULT);
-        let input = if !input.exists() && default.exists() { default } else { input }.to_owned();
-        let none = Vec::new;
-        Self {
-            input,
-            only: none(),
-            not: none(),
-            depth: None,
-            min_ns: None,
-            tid: Vec::new(),
-            hide: none(),
-            dso: none(),
-            no_libcall: false,
-            time: None,
-        }
-    }
-
-    /// Whether a thread is to be shown.
-    fn means(&self, tid: u32) -> bool {
-        self.tid.is_empty() || self.tid.contains(&tid)
-    }
-}
-
-/// A duration such as `10us`, `1.5ms`, `2s`, `300`; in ns.
-///
-/// # Errors
-/// If it is none.
-pub fn duration_ns_of(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim() {
-        "" | "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        other => return Err(format!("'{other}' is no unit of time; use ns, us, ms or s")),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("'{text}' is no duration; try 10us"))?;
-    Ok((number * factor) as u64)
-}
-
-/// Which functions are filtered, decided once each.
-pub struct FunctionFilter {
-    of: Vec<Filters>,
-    /// Some function is an "only".
-    pub any_only: bool,
-}
-
-impl FunctionFilter {
-    fn new(args: &ViewArgs, functions: &Functions) -> anyhow::Result<Self> {
-        let chosen = Chosen::new(args)?;
-        let of: Vec<Filters> = functions.all().iter().map(|function| chosen.of(function)).collect();
-        chosen.check(&of)?;
-        Ok(Self { of, any_only: chosen.any_only() })
-    }
-}
-
-impl FunctionFilter {
-    /// Whether anything is filtered at all.
-    fn is_any(&self) -> bool {
-        self.of.iter().any(|filters| filters.only || filters.not || filters.hide)
-    }
-}
-
-impl Filter for FunctionFilter {
-    fn of(&self, FunctionId(id): FunctionId) -> Filters {
-        self.of[id as usize]
-    }
-}
-
-/// A thread and what it did.
-pub struct Track<'a> {
-    /// Its id.
-    pub tid: u32,
-    /// Its process's id; `None` when the recording does not tell.
-    pub pid: Option<u32>,
-    /// Its name; `None` when the recording does not tell.
-    pub name: Option<String>,
-    source: Source<'a>,
-}
-
-enum Source<'a> {
-    /// Read from the file that the thread wrote itself.
-    File { file: ThreadFile<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
-    /// Known already.
-    Decoded(Vec<(u64, Step)>),
-    /// Decoded from a processor's trace whenever asked for.
-    Traced(&'a Indexed<'a, 'a>),
-}
-
-impl Track<'_> {
-    /// Its steps with their times, ns.
-    #[must_use]
-    pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
-        match &self.source {
-            Source::Decoded(steps) => Box::new(steps.iter().copied()),
-            Source::Traced(indexed) => Box::new(indexed.steps(self.tid as i32)),
-            Source::File { file, numbers, clock, off } => {
-                let steps = file.steps().filter_map(|(tsc, raw)| {
-                    let step = raw.numbered(|address| numbers[&address])?;
-                    Some((clock.ns_at(tsc), step))
-                });
-                Box::new(WithOff::new(steps, off.to_vec()))
-            }
-        }
-    }
-
-    /// When its first and last steps are, ns; `None` if it took none.
-    fn span_ns(&self) -> Option<(u64, u64)> {
-        if let Source::Traced(indexed) = &self.source {
-            return indexed.span_ns(self.tid as i32);
-        }
-        let (first, _) = self.steps().next()?;
-        Some((first, self.steps().last()?.0))
-    }
-
-    /// The bytes of what was recorded beside times.
-    #[must_use]
-    pub fn extra(&self, extra: Extra) -> &[u8] {
-        match &self.source {
-            Source::Decoded(_) | Source::Traced(_) => &[],
-            Source::File { file, .. } => file.extra(extra),
-        }
-    }
-
-    /// The functions of a backtrace, outermost first.
-    #[must_use]
-    pub fn backtrace(&self, extra: Extra) -> Vec<FunctionId> {
-        let Source::File { file, numbers, .. } = &self.source else { return Vec::new() };
-        layout::words(file.extra(extra)).filter_map(|address| numbers.get(&address).copied()).collect()
-    }
-}
-
-/// A thread whose steps are known already: times in ns.
-pub struct Decoded {
-    /// Its id.
-    pub tid: u32,
-    /// Its process's id; `None` when the recording does not tell.
-    pub pid: Option<u32>,
-    /// Its name; `None` when the recording does not tell.
-    pub name: Option<String>,
-    /// What it did.
-    pub steps: Vec<(u64, Step)>,
-}
 
 /// A recording made ready for any view.
 pub struct View<'a> {
@@ -319,7 +135,7 @@ impl<'a> View<'a> {
             slowest,
         })?;
         anyhow::ensure!(!tids.is_empty(), "no thread to show");
-        let filter = FunctionFilter { of: Vec::new(), any_only: false };
+        let filter = FunctionFilter::default();
         let view = Self {
             functions,
             filter,
@@ -456,18 +272,4 @@ fn addresses(thread: &Thread) -> Vec<u64> {
     let mut sorted: Vec<u64> = distinct.into_iter().collect();
     sorted.sort_unstable();
     sorted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration_ns_of;
-
-    #[test]
-    fn durations_have_units() {
-        assert_eq!(duration_ns_of("10us"), Ok(10_000));
-        assert_eq!(duration_ns_of("1.5ms"), Ok(1_500_000));
-        assert_eq!(duration_ns_of("7"), Ok(7));
-        assert!(duration_ns_of("3 weeks").unwrap_err().contains("unit of time"));
-        assert!(duration_ns_of("fast").is_err());
-    }
 }

@@ -4,7 +4,7 @@ mod perf_flags;
 
 use super::report::{parse_cpus, parse_fields, parse_times};
 use crate::name_args::NameArgs;
-use crate::calls::{self, view::ViewArgs};
+use crate::calls::{self, view_args::ViewArgs};
 use crate::load::{self, LoadOpts, Progress};
 use crate::out;
 use crate::text::diff::{self as text, Compute, DiffText};

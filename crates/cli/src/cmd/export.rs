@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::spans::{self, Span, What};
-use crate::calls::view::{View, ViewArgs};
+use crate::calls::view::View;
+use crate::calls::view_args::ViewArgs;
 use crate::export::chrome::Chrome;
 use crate::export::perfetto::{Named, Perfetto};
 use crate::out;

@@ -1,7 +1,7 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
 use crate::name_args::NameArgs;
-use crate::calls::{self, flame::FlameOpts, view::ViewArgs};
+use crate::calls::{self, flame::FlameOpts, view_args::ViewArgs};
 use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};

@@ -1,0 +1,99 @@
+//! The flags that all views of calls share.
+
+use std::path::{Path, PathBuf};
+
+use super::folder;
+
+/// What to show of a recording: the flags that all views share.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ViewArgs {
+    /// The recording: a folder of `tally calls record` or of uftrace, or a perf.data with an Intel PT trace
+    #[arg(short, long, value_name = "PATH", default_value = folder::DEFAULT)]
+    pub input: PathBuf,
+    /// Only calls of this function and what they call; a name or a pattern with * (can be repeated)
+    #[arg(short = 'F', long = "filter", visible_alias = "func", value_name = "FUNC")]
+    pub only: Vec<String>,
+    /// Not calls of this function nor what they call (can be repeated)
+    #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
+    pub not: Vec<String>,
+    /// Only this deep
+    #[arg(short = 'D', long, value_name = "N")]
+    pub depth: Option<usize>,
+    /// Only calls that took at least this long: 10us, 1ms (without a unit: ns)
+    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = duration_ns_of)]
+    pub min_ns: Option<u64>,
+    /// Only this thread (can be repeated)
+    #[arg(long, visible_alias = "thread", value_name = "TID")]
+    pub tid: Vec<u32>,
+    /// Not this function, but what it calls: its time becomes its caller's (can be repeated)
+    #[arg(short = 'H', long, value_name = "FUNC")]
+    pub hide: Vec<String>,
+    /// Not the library functions that the program calls: their time becomes their callers'
+    #[arg(long, visible_alias = "no-libcalls")]
+    pub no_libcall: bool,
+    /// Only functions of this file: name or pattern (can be repeated)
+    #[arg(long, visible_alias = "file", value_name = "FILE")]
+    pub dso: Vec<String>,
+    /// Only calls that began then: FROM,TO in seconds since the first call, or parts of the whole: 10%-20%
+    #[arg(long, value_name = "SPAN")]
+    pub time: Option<String>,
+}
+
+impl ViewArgs {
+    /// All of a recording. Where no file `input` is, the default folder of calls.
+    #[must_use]
+    pub fn all_of(input: &Path) -> Self {
+        let default = Path::new(folder::DEFAULT);
+        let input = if !input.exists() && default.exists() { default } else { input }.to_owned();
+        let none = Vec::new;
+        Self {
+            input,
+            only: none(),
+            not: none(),
+            depth: None,
+            min_ns: None,
+            tid: Vec::new(),
+            hide: none(),
+            dso: none(),
+            no_libcall: false,
+            time: None,
+        }
+    }
+
+    /// Whether a thread is to be shown.
+    pub(super) fn means(&self, tid: u32) -> bool {
+        self.tid.is_empty() || self.tid.contains(&tid)
+    }
+}
+
+/// A duration such as `10us`, `1.5ms`, `2s`, `300`; in ns.
+///
+/// # Errors
+/// If it is none.
+pub fn duration_ns_of(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "" | "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        other => return Err(format!("'{other}' is no unit of time; use ns, us, ms or s")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("'{text}' is no duration; try 10us"))?;
+    Ok((number * factor) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration_ns_of;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration_ns_of("10us"), Ok(10_000));
+        assert_eq!(duration_ns_of("1.5ms"), Ok(1_500_000));
+        assert_eq!(duration_ns_of("7"), Ok(7));
+        assert!(duration_ns_of("3 weeks").unwrap_err().contains("unit of time"));
+        assert!(duration_ns_of("fast").is_err());
+    }
+}
