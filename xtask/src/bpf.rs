@@ -71,7 +71,7 @@ fn clang_version() -> Option<String> {
 
 fn compile(dir: &Path, program: &Path, to: &Path) -> Result<()> {
     let mut command = Command::new(clang());
-    command.args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v2", "-c"]);
+    command.args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"]);
     command.arg("-fdebug-prefix-map=".to_owned() + &dir.to_string_lossy() + "=.");
     command.arg(program.file_name().context("a program has a name")?).arg("-o").arg(to).current_dir(dir);
     let built = process::capture(&mut command, LIMIT)?;

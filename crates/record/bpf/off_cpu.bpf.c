@@ -41,37 +41,38 @@ const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 #define PAGE_BYTES 4096
 #define COPY_STEPS 7
 
+/* What every switch reads and writes comes first, on as few cache lines as it fits. */
 struct thread_state {
-	u64 start_ns;
 	u64 since_ns; /* when the present state began; 0 = not yet seen */
 	u64 wake_ns; /* first wake-up since switch-out; 0 = none */
 	u64 early_wake_ns; /* a wake-up that overtook the switch-out */
+	u32 kind;
+	u32 flags;
+	u32 other_tid;
+	u32 other_tgid;
+	u32 pending; /* PENDING_*: of the sample in the slot */
+	u32 cpu; /* it ran on last, + 1; 0 = not known */
+	u32 weighed; /* wait_weight_ns holds for this wait */
+	u32 done; /* totals were handed out */
+	u64 wait_weight_ns; /* decided at wake-up */
+	u64 last_wait_ns;
+	u64 runtime_ns; /* the scheduler's own count at the last switch-out */
+	u64 switches;
 	u64 total[KIND_COUNT];
 	u64 carry[KIND_COUNT];
-	u64 switches;
+	u64 start_ns;
 	u64 migrations;
 	u64 minor_before; /* faults when its clock began */
 	u64 major_before;
-	u64 runtime_ns; /* the scheduler's own count at the last switch-out */
-	u64 wait_weight_ns; /* decided at wake-up */
-	u64 last_wait_ns;
 	u64 copy_ns;
 	u64 copy_paid_ns; /* copies are paid for up to here */
 	u64 copy_print;
 	u64 stack_end; /* first address found unreadable above the stack */
-	u32 kind;
 	u32 tid;
 	u32 tgid;
-	u32 other_tid;
-	u32 other_tgid;
-	u32 flags;
 	u32 slot; /* index + 1; 0 = none yet */
 	u32 copy_bytes;
-	u32 weighed; /* wait_weight_ns holds for this wait */
-	u32 done; /* totals were handed out */
-	u32 pending; /* PENDING_*: of the sample in the slot */
 	u32 preemptions;
-	u32 cpu; /* it ran on last, + 1; 0 = not known */
 };
 
 /* A slot's sample waits for the return to user mode, or is at it. */
