@@ -24,6 +24,7 @@ const BUILDS: &[(&str, &[&str])] = &[
     ("fentry", &["-pg", "-mfentry"]),
     ("instrument", &["-finstrument-functions"]),
     ("patchable", &["-fpatchable-function-entry=5"]),
+    ("patchable_before", &["-fpatchable-function-entry=16,8"]),
     ("nop_mcount", &["-pg", "-mfentry", "-mnop-mcount", "-fno-pie", "-no-pie"]),
 ];
 
@@ -178,6 +179,20 @@ fn assert_storms(name: &str, (wanted, mut got, text): (Counts, Counts, String)) 
     }
     let sum = |counts: &Counts| counts.values().sum::<u64>();
     assert!(sum(&got) + lost >= sum(&wanted), "{name}: {wanted:?}\n{text}");
+}
+
+/// Stacks of coroutines one behind the other, used again and unmapped, with exceptions and jumps between.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_that_wait_on_other_stacks_are_counted_and_return() {
+    for (name, compiler, flags) in builds(true) {
+        let Some(program) = build("strands.cpp", &format!("strands-{name}"), compiler, &flags) else {
+            continue;
+        };
+        let (wanted, mut got, text) = record(&program, &[]);
+        got.retain(|function, _| wanted.contains_key(function));
+        assert_eq!(got, wanted, "{name}:\n{text}");
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

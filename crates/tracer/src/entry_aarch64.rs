@@ -195,7 +195,7 @@ unsafe extern "C" fn __cyg_profile_func_enter() {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __cyg_profile_func_exit() {
-    naked_asm!("b tally_cyg_exit")
+    naked_asm!("mov x1, sp", "b tally_cyg_exit")
 }
 
 /// Goes on with the catching function's stack pointer as second argument.

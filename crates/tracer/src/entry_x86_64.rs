@@ -261,6 +261,7 @@ unsafe extern "C" fn __cyg_profile_func_exit() {
         "ret",
         "tally_cyg_exit_slow:",
         "mov rdi, r9",
+        "lea rsi, [rsp + 8]",
         "jmp tally_cyg_exit",
     )
 }

@@ -101,13 +101,13 @@ unsafe extern "C" fn tally_cyg_enter(addr: u64, sp: u64) {
     alone(entry::thread(), (), |thread| thread.enter_reported(addr, sp));
 }
 
-/// `-finstrument-functions`: a function is about to return.
+/// `-finstrument-functions`: a function is about to return. `sp` is put there by the assembly.
 ///
 /// # Safety
 /// Called by the assembly only; takes no pointer.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_cyg_exit(addr: u64) {
-    alone(entry::thread(), (), |thread| thread.exit_reported(addr));
+unsafe extern "C" fn tally_cyg_exit(addr: u64, sp: u64) {
+    alone(entry::thread(), (), |thread| thread.exit_reported(addr, sp));
 }
 
 /// An exception was caught by the function whose stack pointer is `sp`.

@@ -3,6 +3,8 @@
 use crate::frame::{Frame, REPORTED, UNHOOKED};
 use crate::hook;
 use crate::thread::{LIVE, Thread};
+#[cfg(target_arch = "x86_64")]
+use crate::values::word_at;
 
 impl Thread {
     /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
@@ -27,22 +29,41 @@ impl Thread {
 impl Thread {
     /// Puts every return address back, before an unwinder walks this stack.
     pub fn unhook(&mut self, _above: u64) {
-        self.each_hooked(|_, frame| {
-            // SAFETY: the frame is open, so its slot still holds our trampoline's address.
-            unsafe { *(frame.place() as *mut u64) = frame.back };
-            frame.slot |= UNHOOKED;
+        // What the unwinder walks lies above; what does not is another stack's, which may be gone.
+        let here = 0u8;
+        let here = &raw const here as u64;
+        self.each_hooked(|thread, frame| {
+            let slot = frame.place();
+            if slot >= here && frame.slot & UNHOOKED == 0 && thread.holds(slot, hook::is_ours) {
+                // SAFETY: it holds our trampoline's address, so the frame is there yet.
+                unsafe { *(slot as *mut u64) = frame.back };
+                frame.slot |= UNHOOKED;
+            }
         });
     }
 
     /// Hooks the return addresses again that `unhook` put back.
     pub fn rehook(&mut self) {
-        self.each_hooked(|_, frame| {
-            if frame.slot & UNHOOKED != 0 {
-                frame.slot &= !UNHOOKED;
-                // SAFETY: the frame is open and above the catching one, its slot is intact.
-                unsafe { *(frame.place() as *mut u64) = hook::trampoline() };
+        self.each_hooked(|thread, frame| {
+            if frame.slot & UNHOOKED == 0 {
+                return;
+            }
+            frame.slot &= !UNHOOKED;
+            let (slot, back) = (frame.place(), frame.back);
+            if thread.holds(slot, |word| word == back) {
+                // SAFETY: it holds what was put back, so the frame is there yet.
+                unsafe { *(slot as *mut u64) = hook::trampoline() };
             }
         });
+    }
+
+    /// Whether the word there is the one. On the thread's own stack frames that are open are there, others are looked at
+    /// with care.
+    fn holds(&self, slot: u64, is_it: impl Fn(u64) -> bool) -> bool {
+        // SAFETY: on this thread's stack, above what is in use of it.
+        let own = || unsafe { *(slot as *const u64) };
+        let word = if self.is_own(slot) || crate::sys::is_restricted() { Some(own()) } else { word_at(slot) };
+        word.is_some_and(is_it)
     }
 }
 

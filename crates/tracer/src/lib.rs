@@ -11,6 +11,8 @@
 pub mod gate;
 pub mod layout;
 
+#[cfg(tally_preload)]
+mod apart;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 #[macro_use]
 mod entry_parts;

@@ -37,42 +37,76 @@ impl Thread {
     /// Closes the innermost calls whose frames lie below `sp` on the same stack.
     pub fn left_below(&mut self, sp: u64) {
         self.forget_refused();
+        // What is left lies between here and there.
+        let here = 0u8;
+        let here = &raw const here as u64;
         while self.state == LIVE
             && let Some(frame) = self.frame(0)
         {
             let slot = frame.place();
-            if slot >= sp || !self.same_stack(slot, sp) {
+            if slot >= sp || !self.same_stack(slot, sp) || slot < here && self.waits(&frame, here) {
                 break;
             }
-            self.left();
+            self.left(0, sp);
         }
     }
 
-    /// Closes the innermost call as left without returning.
-    fn left(&mut self) {
-        self.remove(0, l::CONTROL_UNWOUND, None);
+    /// Closes the call `below` the innermost as left without returning, because of what stands at `by`.
+    fn left(&mut self, below: usize, by: u64) {
+        if let Some(frame) = self.frame(below) {
+            self.note_left(&frame, by);
+        }
+        self.remove(below, l::CONTROL_UNWOUND, None);
     }
 
     /// Closes calls whose stack frames are gone: something now stands at `slot`, at or above theirs.
     pub fn close_left(&mut self, slot: u64) {
+        self.close_replaced(slot);
         while let Some(frame) = self.frame(0) {
             let old = frame.place();
-            if old > slot || !self.same_stack(old, slot) {
+            if old > slot || !self.same_stack(old, slot) || old < slot && self.waits(&frame, slot) {
                 break;
             }
-            self.left();
+            self.left(0, slot);
         }
+    }
+
+    /// On a stack that is not the thread's own: closes the call that stood at this very place, and those that it led to
+    /// there. The stack is another coroutine's now.
+    fn close_replaced(&mut self, slot: u64) {
+        /// Open calls that are looked at: there may be very many coroutines.
+        const MOST: usize = 1024;
+        if self.is_own(slot) {
+            return;
+        }
+        let is_it = |below: &usize| self.frame(*below).is_some_and(|frame| frame.place() == slot);
+        let Some(mut below) = (0..self.depth().min(MOST)).find(is_it) else { return };
+        self.left(below, slot);
+        let mut last = slot;
+        while below > 0 {
+            below -= 1;
+            let inner = self.frame(below).map_or(0, |frame| frame.place());
+            if inner < last && self.same_stack(inner, last) {
+                last = inner;
+                self.left(below, slot);
+            }
+        }
+    }
+
+    /// Whether an address lies on the thread's own stack.
+    pub fn is_own(&self, at: u64) -> bool {
+        at >= self.stack.0 && at < self.stack.1
     }
 
     /// Whether two stack addresses lie on one stack: the thread's own, or near each other elsewhere.
     pub fn same_stack(&self, a: u64, b: u64) -> bool {
         const NEAR_BYTES: u64 = 256 << 10;
-        let own = |at: u64| at >= self.stack.0 && at < self.stack.1;
-        match (own(a), own(b)) {
+        let is_near = match (self.is_own(a), self.is_own(b)) {
             (true, true) => true,
             (false, false) => a.abs_diff(b) < NEAR_BYTES,
             _ => false,
-        }
+        };
+        is_near && !self.is_apart(a, b)
     }
 
     /// The slot of the open call that a function of this slot returns in the place of: its own.
@@ -107,11 +141,12 @@ impl Thread {
         let Some(target) = self.frame(below) else { return };
         let mut above = below;
         while above > 0 {
-            let inner = self.frame(above - 1).map_or(0, |frame| frame.place());
-            if self.same_stack(inner, target.place()) {
-                self.remove(above - 1, l::CONTROL_UNWOUND, None);
-            }
             above -= 1;
+            let Some(inner) = self.frame(above) else { break };
+            let (slot, by) = (inner.place(), target.place());
+            if slot <= by && self.same_stack(slot, by) && !self.waits(&inner, by) {
+                self.left(above, by);
+            }
         }
         let mut now = 0;
         while self.frame(now).is_some_and(|frame| frame.slot != target.slot || frame.back != target.back) {

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::{ending, hook, layout, opened, sled, switch, sys};
+use crate::{ending, entry, hook, layout, opened, sled, switch, sys};
 
 /// What the environment asks for.
 #[derive(Clone, Copy)]
@@ -31,6 +31,8 @@ static CALLERS_ONLY: AtomicBool = AtomicBool::new(false);
 static KEEPS_SILENT: AtomicBool = AtomicBool::new(false);
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 static DEPTH: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Where the environment was when the program started: at the top of the main thread's stack.
+static ENVIRONMENT: AtomicU64 = AtomicU64::new(0);
 static MAPS_WRITTEN: AtomicU64 = AtomicU64::new(0);
 static FILES_MADE: AtomicU64 = AtomicU64::new(0);
 static DIR_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -110,13 +112,26 @@ fn write_maps() -> Option<u64> {
     Some(number)
 }
 
-/// The bounds of the mapping that holds `sp`: a thread's own stack. Nothing when it can't be read.
-pub fn mapping_of(sp: u64) -> (u64, u64) {
+/// The bounds of this thread's own stack, wherever it runs just now. Nothing when they can't be read.
+pub fn own_stack() -> (u64, u64) {
     const GROWTH_BYTES: u64 = 64 << 20;
-    let Some(file) = sys::open(b"/proc/self/maps\0", sys::READ_ONLY) else { return (0, 0) };
+    if sys::pid() == sys::tid() {
+        // The main thread's stack grows downwards as it is used, as far as the next mapping. (An emulator may put the
+        // program's data, and in it other stacks, right below.)
+        let [below, _, end] = mapping_of(ENVIRONMENT.load(Ordering::Relaxed));
+        return (end.saturating_sub(GROWTH_BYTES).max(below), end);
+    }
+    // The C library keeps a thread's own variables at its stack's top: what is mapped behind them is something else.
+    let top = entry::thread() as u64;
+    (mapping_of(top)[1], top)
+}
+
+/// Where the mapping before the one that holds an address ends, and that one's own bounds. Nothing when they can't be read.
+fn mapping_of(at: u64) -> [u64; 3] {
+    let Some(file) = sys::open(b"/proc/self/maps\0", sys::READ_ONLY) else { return [0; 3] };
     let (mut range, mut field, mut skip) = ([0u64; 2], 0, false);
     let mut block = [0; 2048];
-    let (mut found, mut below) = ((0, 0), 0);
+    let (mut found, mut below) = ([0; 3], 0);
     'file: loop {
         let n = sys::read(file, &mut block);
         if n == 0 {
@@ -128,8 +143,8 @@ pub fn mapping_of(sp: u64) -> (u64, u64) {
                 _ if skip => {}
                 b'-' => field = 1,
                 b' ' => {
-                    if sp >= range[0] && sp < range[1] {
-                        found = (range[0], range[1]);
+                    if at >= range[0] && at < range[1] {
+                        found = [below, range[0], range[1]];
                         break 'file;
                     }
                     skip = true;
@@ -141,10 +156,7 @@ pub fn mapping_of(sp: u64) -> (u64, u64) {
         }
     }
     sys::close(file);
-    // The main thread's stack grows downwards as it is used, as far as the next mapping. (An emulator may put the
-    // program's data, and in it other stacks, right below.)
-    let grows = sys::pid() == sys::tid();
-    if grows { (found.1.saturating_sub(GROWTH_BYTES).max(below), found.1) } else { found }
+    found
 }
 
 /// The value of `NAME=value` in an environment block.
@@ -185,6 +197,7 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     if environment.is_null() {
         return;
     }
+    ENVIRONMENT.store(environment as u64, Ordering::Relaxed);
     let mut bytes = 0;
     // SAFETY: the loader passes the process's environment.
     let asked = unsafe {

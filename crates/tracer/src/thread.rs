@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::apart::Apart;
 use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SILENT};
 use crate::gate::Gate;
 use crate::hook;
@@ -84,6 +85,8 @@ pub struct Thread {
     pub slow: Slow,
     /// Signals that switch recording, as far as this thread has followed them.
     seen: u32,
+    /// What is known of its stacks; null: nothing.
+    pub apart: *mut Apart,
 }
 
 impl Thread {
@@ -147,7 +150,7 @@ impl Thread {
         more: Option<&Registers>,
     ) -> bool {
         let slot = marked & !SIGNED;
-        if !self.ready(slot) {
+        if !self.ready() {
             return false;
         }
         // SAFETY: the place holds the return address that the caller's call instruction wrote.
@@ -296,15 +299,15 @@ impl Thread {
 
     /// A function reported its own entry; `sp` is its stack pointer.
     pub fn enter_reported(&mut self, addr: u64, sp: u64) {
-        if self.ready(sp) {
+        if self.ready() {
             self.close_left(sp);
             let recorded = self.open(addr, Frame::new(addr, sp | REPORTED), None);
             self.refused += u32::from(!recorded);
         }
     }
 
-    /// A function reported its own exit.
-    pub fn exit_reported(&mut self, addr: u64) {
+    /// A function reported its own exit; `sp` is its stack pointer, or what it was in its caller.
+    pub fn exit_reported(&mut self, addr: u64, sp: u64) {
         if self.state != LIVE {
             return;
         }
@@ -313,27 +316,32 @@ impl Thread {
             self.refused -= 1;
             return;
         }
-        let mut below = 0;
-        while let Some(frame) = self.frame(below) {
-            if frame.back == addr {
-                self.pop_to(below, None);
-                return;
-            }
-            below += 1;
+        let slot = sp | REPORTED;
+        let is_it = |frame: &Frame| frame.back == addr && frame.slot & REPORTED != 0;
+        // The one whose stack pointer it is, if there is one: another may be of a call around this one.
+        let exact = self.find(|frame| is_it(frame) && frame.place() == slot);
+        if exact.is_none() && self.take_left(slot) == Some(addr) {
+            return;
         }
+        if let Some(below) = exact.or_else(|| self.find(is_it)) {
+            self.pop_to(below, None);
+        }
+    }
+
+    /// The innermost open call that is the one, as the number of those inside it.
+    fn find(&self, is_it: impl Fn(&Frame) -> bool) -> Option<usize> {
+        (0..self.depth()).find(|below| self.frame(*below).is_some_and(|frame| is_it(&frame)))
     }
 
     /// The function whose return address stood at `slot` returns; where to.
     pub fn exit(&mut self, slot: u64, results: Option<&Results>) -> u64 {
-        let mut below = 0;
-        while let Some(frame) = self.frame(below) {
-            if frame.place() == slot {
-                self.pop_to(below, results);
-                return frame.back;
-            }
-            below += 1;
+        if let Some(below) = self.find(|frame| frame.place() == slot)
+            && let Some(frame) = self.frame(below)
+        {
+            self.pop_to(below, results);
+            return frame.back;
         }
-        hook::lost_return()
+        self.take_left(slot).unwrap_or_else(|| hook::lost_return())
     }
 
     /// Closes the call that another function's, of this slot, returns in the place of; its return address.
@@ -368,15 +376,15 @@ impl Thread {
         self.refused = 0;
     }
 
-    fn ready(&mut self, sp: u64) -> bool {
+    fn ready(&mut self) -> bool {
         if self.state == FRESH {
             self.hold_signals();
-            self.begin(sp);
+            self.begin();
         }
         self.state == LIVE
     }
 
-    fn begin(&mut self, sp: u64) {
+    fn begin(&mut self) {
         let Some(options) = start::options() else { return };
         self.state = OFF;
         if sys::is_restricted() {
@@ -393,7 +401,7 @@ impl Thread {
         // SAFETY: within the same mapping.
         self.base = unsafe { bottom.add(1) };
         self.top = self.base;
-        self.stack = start::mapping_of(sp);
+        self.stack = start::own_stack();
         self.gate = Gate::new(options.any_only, options.starts_off);
         self.callers_only = options.callers_only;
         self.keep_bytes = options.keep_bytes;
@@ -421,6 +429,7 @@ impl Thread {
         sys::truncate(self.fd, self.file_bytes - unused);
         self.drop_file();
         sys::unmap(self.base.wrapping_sub(1).cast(), FRAMES_BYTES);
+        self.forget_stacks();
         if !self.unwritten.is_null() {
             sys::unmap(self.unwritten.cast(), MAX_FRAMES * size_of::<[u64; 2]>());
         }

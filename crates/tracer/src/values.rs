@@ -131,7 +131,7 @@ impl Gathered {
 }
 
 /// A word of memory that may not be there.
-fn word_at(at: u64) -> Option<u64> {
+pub fn word_at(at: u64) -> Option<u64> {
     let mut word = [0; 8];
     let read = sys::read_memory(at, &mut word);
     l::words(&word[..read]).next()

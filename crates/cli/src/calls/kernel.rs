@@ -76,6 +76,16 @@ fn symbol(line: &str) -> Option<(u64, &str)> {
     Some((u64::from_str_radix(address, 16).ok().filter(|_| is_code)?, name))
 }
 
+/// Why a recording shows nothing of the kernel.
+#[must_use]
+pub fn why_nothing(recording: &Path) -> &'static str {
+    if recording.join(NAMES).is_file() {
+        "tally calls: recorded with -K, but the kernel did nothing inside the calls shown"
+    } else {
+        "tally calls: nothing of the kernel was recorded; `tally calls record -K5` does"
+    }
+}
+
 /// How the kernel's functions are recorded, or why they are not and what is instead: one line.
 #[must_use]
 pub fn told(source: &dyn Source, wish: &KernelWish) -> Option<String> {

@@ -1,7 +1,7 @@
 //! `tally calls record`: runs a program with the recorder preloaded.
 
 use anyhow::{Context, bail};
-use record::sys::signal::{SIGINT, SIGTERM};
+use record::sys::signal::{SIGINT, SIGPIPE, SIGTERM};
 use record::sys::time::Clock;
 use std::ffi::OsString;
 use std::fs;
@@ -26,6 +26,7 @@ use super::trace_args::TraceArgs;
 use super::values;
 use crate::out;
 use crate::text::number;
+use crate::text::run_screen::signal_name;
 use tracer::layout::{self, sleds as list};
 
 /// The recorder, as the build script made it; empty where it has no hooks for the processor.
@@ -120,6 +121,7 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
     if !args.quiet && !is_live {
         let folder = Folder::open(&args.output)?;
         out::note(&closing_line(&args.output, &folder.summary()));
+        tell_end(end);
     }
     Ok(ExitCode::from(end))
 }
@@ -342,6 +344,19 @@ fn wait(
         look()?;
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Says that the program was ended by a signal, if it was: it did not do all that it would have.
+pub fn tell_end(status: u8) {
+    let Some(number) = i32::from(status).checked_sub(128).filter(|number| (1..=64).contains(number)) else {
+        return;
+    };
+    let why = if number == SIGPIPE {
+        ": what read its output ended first (`| head`), so it did not run to its end"
+    } else {
+        ""
+    };
+    out::note(&format!("tally calls: the program was ended by signal {number}{}{why}", signal_name(number)));
 }
 
 fn closing_line(dir: &Path, summary: &Summary) -> String {

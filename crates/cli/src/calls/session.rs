@@ -270,6 +270,7 @@ impl Session {
             // Of detached functions it was said when it happened.
             let new = notes.iter().skip(self.watch.detached.len());
             new.for_each(|note| out::note(&format!("tally calls: {note}")));
+            super::record::tell_end(status);
         }
         Ok(())
     }

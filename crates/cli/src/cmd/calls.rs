@@ -186,7 +186,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Replay(args) => with_view(&args.view, Need::Steps, |view, _| {
             view.check_calls()?;
             if args.kernel && !view.functions.all().iter().any(|function| function.dso == kernel::MAPPING) {
-                out::note("tally calls: nothing of the kernel was recorded; `tally calls record -K5` does");
+                out::note(kernel::why_nothing(&args.view.input));
             }
             let mut to = out::stdout();
             log::write(&mut to, view)?;

@@ -176,6 +176,9 @@ impl Args {
         self.perf.check()?;
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
+        if self.quiet {
+            opts.on_catch_up = |_| {};
+        }
         self.tracing.apply(&mut opts)?;
         opts.no_samples = self.no_samples;
         opts.output = if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };

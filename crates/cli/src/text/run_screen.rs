@@ -221,7 +221,9 @@ fn exit_text(exit: ExitKind) -> String {
     }
 }
 
-fn signal_name(number: i32) -> &'static str {
+/// What a signal's number means, in parentheses; nothing for one that programs seldom end by.
+#[must_use]
+pub fn signal_name(number: i32) -> &'static str {
     match number {
         2 => " (interrupt)",
         4 => " (illegal instruction)",

@@ -1,0 +1,127 @@
+//! Stacks of coroutines: which of them end where, when they lie one behind the other, and the way back for calls that
+//! were taken for left.
+//!
+//! A call whose stack position is passed by another one's was left without returning, or it waits on another stack.
+//! Jumps and exceptions of the usual libraries are seen; otherwise, a return address that still is ours waits. What is
+//! taken for left all the same is remembered: should it return, the program goes on, and one more place is known where
+//! a stack ends.
+
+use crate::frame::Frame;
+#[cfg(target_arch = "x86_64")]
+use crate::frame::{REPORTED, UNHOOKED};
+use crate::sys;
+use crate::thread::Thread;
+
+/// Places where stacks end that are kept, the latest ones.
+const ENDS: usize = 64;
+/// Calls taken for left that are kept, the latest ones of each place.
+const LEFT: usize = 4096;
+
+/// A call that was taken for left.
+#[derive(Clone, Copy)]
+struct Left {
+    /// [`Frame::place`]; 0: none.
+    slot: u64,
+    back: u64,
+    /// The stack position that it seemed to be passed by.
+    by: u64,
+}
+
+/// What a thread knows of its stacks. All zero: nothing.
+pub struct Apart {
+    /// Two stack positions, lower first: between them ends a stack. 0: none.
+    ends: [(u64, u64); ENDS],
+    next: usize,
+    left: [Left; LEFT],
+}
+
+/// Where a call of this place is kept.
+fn index(slot: u64) -> usize {
+    // Stacks of one size put their calls at like places: all bits count.
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    (slot.wrapping_mul(MIX) >> 52) as usize % LEFT
+}
+
+impl Thread {
+    fn known(&self) -> Option<&Apart> {
+        // SAFETY: null, or memory of ours that only this thread uses, as long as the thread records.
+        unsafe { self.apart.as_ref() }
+    }
+
+    /// The same, made when it is needed first.
+    fn knowing(&mut self) -> Option<&mut Apart> {
+        if self.apart.is_null() && !sys::is_restricted() {
+            self.apart = sys::map_memory(0, size_of::<Apart>())?.cast();
+        }
+        // SAFETY: as above; fresh memory is all zero, which is a valid value.
+        unsafe { self.apart.as_mut() }
+    }
+
+    /// Gives back what is known.
+    pub fn forget_stacks(&mut self) {
+        if !self.apart.is_null() {
+            sys::unmap(self.apart.cast(), size_of::<Apart>());
+            self.apart = core::ptr::null_mut();
+        }
+    }
+
+    /// Whether a stack is known to end between two addresses.
+    pub fn is_apart(&self, a: u64, b: u64) -> bool {
+        let (low, high) = (a.min(b), a.max(b));
+        let ends = self.known().map_or(&[][..], |known| &known.ends);
+        ends.iter().any(|(from, to)| *from != 0 && low <= *from && *to <= high)
+    }
+
+    /// A stack ends between two addresses.
+    fn learn(&mut self, a: u64, b: u64) {
+        let (low, high) = (a.min(b), a.max(b));
+        let Some(known) = self.knowing() else { return };
+        // What is known more exactly now takes the place of what it stands for.
+        let same = known.ends.iter().position(|(from, to)| *from != 0 && *from <= low && high <= *to);
+        let at = same.unwrap_or(known.next % ENDS);
+        known.next += usize::from(same.is_none());
+        known.ends[at] = (low, high);
+    }
+
+    /// Whether an open call that `by` seems to have passed waits on another stack. Then that is known from now on.
+    pub fn waits(&mut self, frame: &Frame, by: u64) -> bool {
+        let waits = !self.is_own(frame.place()) && is_hooked_yet(frame);
+        if waits {
+            self.learn(frame.place(), by);
+        }
+        waits
+    }
+
+    /// An open call is taken for left, because of what stands at `by`.
+    pub fn note_left(&mut self, frame: &Frame, by: u64) {
+        let slot = frame.place();
+        if let Some(known) = self.knowing() {
+            known.left[index(slot)] = Left { slot, back: frame.back, by };
+        }
+    }
+
+    /// A call at `slot` ends that is not open: if it was taken for left, its [`Frame::back`].
+    pub fn take_left(&mut self, slot: u64) -> Option<u64> {
+        let place = &mut self.knowing()?.left[index(slot)];
+        let found = core::mem::replace(place, Left { slot: 0, back: 0, by: 0 });
+        if found.slot != slot {
+            *place = found;
+            return None;
+        }
+        self.learn(slot, found.by);
+        Some(found.back)
+    }
+}
+
+/// Whether a call's return address still is ours.
+#[cfg(target_arch = "x86_64")]
+fn is_hooked_yet(frame: &Frame) -> bool {
+    frame.slot & (REPORTED | UNHOOKED) == 0
+        && crate::values::word_at(frame.place()).is_some_and(crate::hook::is_ours)
+}
+
+/// There a function keeps it where only it knows.
+#[cfg(target_arch = "aarch64")]
+fn is_hooked_yet(_frame: &Frame) -> bool {
+    false
+}
