@@ -7,6 +7,7 @@
 mod annotate;
 mod chains;
 mod collapse;
+mod off_cpu;
 mod pt;
 mod pt_text;
 mod recordings;
@@ -99,6 +100,9 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if filter == Some("stat") {
         return stat_of(&pair);
     }
+    if filter == Some("off-cpu") {
+        return off_cpu::compare(&pair);
+    }
     score += recordings::make(&pair, &mut cases)?;
     for (command, compare) in COMPARISONS {
         if !pair.knows(command) {
@@ -125,6 +129,9 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     }
     if pair.knows("stat") && filter.is_none() {
         score += stat_of(&pair)?;
+    }
+    if pair.knows("timeline") && pair.tally != Path::new("perf") && filter.is_none() {
+        score += off_cpu::compare(&pair)?;
     }
     Ok(score)
 }

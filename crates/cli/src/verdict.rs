@@ -6,7 +6,7 @@ use crate::out::harmless;
 use crate::term::{Paint, paint};
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
-use profile::verdict::{Facts, Finding, SystemFacts, verdict};
+use profile::verdict::{Facts, Finding, INPUT, SystemFacts, TARGET, verdict};
 use profile::view::io::Latencies;
 use profile::view::wall::{Wall, WallOpts, wall};
 use record::disk_watch::Seen;
@@ -35,15 +35,36 @@ pub struct Machine {
     pub disks: Option<Seen>,
 }
 
+/// What the next commands need to know.
+#[derive(Debug)]
+pub struct Commands {
+    /// ` -i FILE`, or nothing for perf.data.
+    pub input: String,
+    /// The target as on the command line: `-p 123 -- sleep 5`, `-- ./app`.
+    pub target: String,
+}
+
 /// Judges a run. Without off-CPU data, running threads and counters are all there is to judge by.
 #[must_use]
-pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine) -> Judgement {
-    let change = &machine.change;
+pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, commands: &Commands) -> Judgement {
     let view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
     let mut facts = Facts::of(profile, &view);
     if view.source.is_none() {
         return Judgement { wall: view, findings: Vec::new() };
     }
+    add_counters(&mut facts, summary);
+    facts.system = system_facts(&machine.change);
+    facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
+    facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
+    let mut findings = verdict(&facts);
+    for finding in &mut findings {
+        finding.next = finding.next.replace(INPUT, &commands.input).replace(TARGET, &commands.target);
+    }
+    Judgement { findings, wall: view }
+}
+
+/// What was counted over the whole run.
+fn add_counters(facts: &mut Facts, summary: &RunSummary) {
     let seconds = (summary.wall_ns as f64 / 1e9).max(1e-9);
     let rate = |name: &str| summary.counter(name).map_or(0.0, |counter| counter.value as f64 / seconds);
     facts.faults_per_s = (rate("minor-faults"), rate("major-faults"));
@@ -52,14 +73,6 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine) -> Judg
     facts.cpus_used = summary.cpus_used();
     let hardware = summary.counter("cycles").zip(summary.counter("instructions"));
     facts.ipc = hardware.filter(|(c, _)| c.value > 0).map(|(c, i)| i.value as f64 / c.value as f64);
-    facts.system = system_facts(change);
-    facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
-    facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
-    // The kernel counts new threads as forks too: those of the target are known, and no processes.
-    let new_threads = view.threads.iter().filter(|thread| thread.tid != thread.pid).count();
-    facts.system.forks_per_s =
-        change.forks_per_s.map(|forks| (forks - new_threads as f64 / seconds).max(0.0));
-    Judgement { findings: verdict(&facts), wall: view }
 }
 
 /// The disk of which requests took most time, and where they spent it.
@@ -93,7 +106,9 @@ fn system_facts(change: &SystemChange) -> SystemFacts {
         swapped_pages: change.swapped_pages,
         throttled: change.throttled.map(|(share, _)| share),
         throttled_ns: change.throttled.map(|(_, ns)| ns),
-        forks_per_s: change.forks_per_s,
+        throttled_by: change.throttled_by.clone(),
+        steal_of_one_cpu: change.steal_of_one_cpu,
+        soft_interrupts: change.soft_interrupts.clone(),
         tcp_retransmitted: change.tcp_retransmitted,
         listen_drops: change.listen_drops,
         busiest_disk: change.busiest_disk.as_ref().map(|(name, busy, _)| (name.clone(), *busy)),

@@ -2,6 +2,7 @@
 
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::name_args::NameArgs;
+use crate::symbols::name_after_unwind_tables;
 use crate::text::wall::{self as text, WallTextOpts};
 use crate::{out, term};
 use dso::Mmap;
@@ -83,7 +84,9 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
 /// # Errors
 /// If it can't be read.
 pub fn read(path: &Path, map: &Mmap, file: &PerfData<'_>) -> anyhow::Result<Recording> {
-    load::load_file(file, load_opts(), &mut Progress::on_stderr(path, map))
+    let mut recording = load::load_file(file, load_opts(), &mut Progress::on_stderr(path, map))?;
+    name_after_unwind_tables(&mut recording.profile, &recording.files);
+    Ok(recording)
 }
 
 /// All that waits need.

@@ -3,6 +3,7 @@
 //! Needs no rights. What a kernel or container does not show is `None`.
 
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 /// The counters at one moment.
@@ -11,7 +12,6 @@ pub struct SystemCounters {
     at: Instant,
     /// Of all CPUs, then of each: user nice system idle iowait irq softirq steal, in ticks.
     cpus: Vec<[u64; 8]>,
-    forks: Option<u64>,
     /// ns with some task waiting: for a CPU, for I/O, for memory.
     pressure_us: [Option<u64>; 3],
     swapped_pages: Option<u64>,
@@ -20,6 +20,10 @@ pub struct SystemCounters {
     /// TCP segments sent, sent again.
     tcp: Option<[u64; 2]>,
     listen_drops: Option<u64>,
+    /// Soft interrupts by name: how many on each CPU.
+    soft_interrupts: Vec<(String, Vec<u64>)>,
+    /// Where the cgroup's limit stands.
+    throttled_by: Option<String>,
     /// Name, requests done, ms of all requests, ms busy.
     disks: Vec<(String, [u64; 3])>,
 }
@@ -31,10 +35,14 @@ pub struct SystemChange {
     pub cpus: u32,
     /// Share of all CPU time taken by the hypervisor.
     pub steal: Option<f64>,
+    /// The same of the CPU with most.
+    pub steal_of_one_cpu: Option<f64>,
     /// Share of all CPU time in interrupts.
     pub interrupts: Option<f64>,
     /// The same of the CPU with most.
     pub interrupts_of_one_cpu: Option<f64>,
+    /// Soft interrupts by name: how many a second, and which share of them on the CPU with most; most first.
+    pub soft_interrupts: Vec<(String, f64, f64)>,
     /// Share of all CPU time idle with a disk request open.
     pub iowait: Option<f64>,
     /// Share of the time some task waited for: CPU, I/O, memory.
@@ -43,8 +51,8 @@ pub struct SystemChange {
     pub swapped_pages: Option<u64>,
     /// Share of cgroup periods throttled, and ns.
     pub throttled: Option<(f64, u64)>,
-    /// Forks a second.
-    pub forks_per_s: Option<f64>,
+    /// The folder of the cgroup's CPU limit.
+    pub throttled_by: Option<String>,
     /// Share of TCP segments sent again.
     pub tcp_retransmitted: Option<f64>,
     /// Connections dropped for a full backlog.
@@ -57,19 +65,26 @@ impl SystemCounters {
     /// Now; the cgroup is that of process `pid`, or without one our own, which a command started here shares.
     #[must_use]
     pub fn read(pid: Option<u32>) -> Self {
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        Self::read_in(Path::new("/proc"), pid)
+    }
+
+    /// The same of a folder that looks like /proc.
+    fn read_in(proc: &Path, pid: Option<u32>) -> Self {
+        let text = |file: &str| fs::read_to_string(proc.join(file)).unwrap_or_default();
+        let (stat, vmstat) = (text("stat"), text("vmstat"));
+        let (throttled_by, throttling) = throttling(proc, pid).unzip();
         let swap = [key(&vmstat, "pswpin"), key(&vmstat, "pswpout")];
         Self {
             at: Instant::now(),
             cpus: stat.lines().filter(|line| line.starts_with("cpu")).map(numbers).collect(),
-            forks: key(&stat, "processes"),
-            pressure_us: ["cpu", "io", "memory"].map(pressure_us),
+            pressure_us: ["cpu", "io", "memory"].map(|what| pressure_us(&text(&format!("pressure/{what}")))),
             swapped_pages: swap[0].zip(swap[1]).map(|(a, b)| a + b),
-            throttling: throttling(pid),
-            tcp: netstat("/proc/net/snmp", "Tcp:", &["OutSegs", "RetransSegs"]).map(|v| [v[0], v[1]]),
-            listen_drops: netstat("/proc/net/netstat", "TcpExt:", &["ListenDrops"]).map(|v| v[0]),
-            disks: disks(),
+            throttling,
+            throttled_by,
+            tcp: netstat(&text("net/snmp"), "Tcp:", &["OutSegs", "RetransSegs"]).map(|v| [v[0], v[1]]),
+            listen_drops: netstat(&text("net/netstat"), "TcpExt:", &["ListenDrops"]).map(|v| v[0]),
+            soft_interrupts: soft_interrupts(&text("softirqs")),
+            disks: disks(&text("diskstats")),
         }
     }
 
@@ -88,24 +103,38 @@ impl SystemCounters {
         let ratio = |[part, whole]: [u64; 2]| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let throttled = self.throttling.zip(after.throttling).map(|(a, b)| change(&a, &b));
         let tcp = self.tcp.zip(after.tcp).map(|(a, b)| change(&a, &b));
-        let one = spent.iter().skip(1).map(|ticks| share(ticks, &[5, 6])).reduce(f64::max);
+        let of_one = |which: &[usize]| spent.iter().skip(1).map(|ticks| share(ticks, which)).reduce(f64::max);
         let pressure = [0, 1, 2].map(|i| {
             delta(self.pressure_us[i], after.pressure_us[i]).map(|us| (us as f64 / 1e6 / seconds).min(1.0))
         });
         SystemChange {
             cpus: u32::try_from(self.cpus.len().saturating_sub(1)).unwrap_or(1).max(1),
             steal: of_all(&[7]),
+            steal_of_one_cpu: of_one(&[7]),
             interrupts: of_all(&[5, 6]),
-            interrupts_of_one_cpu: one,
+            interrupts_of_one_cpu: of_one(&[5, 6]),
+            soft_interrupts: self.soft_interrupts_until(after, seconds),
             iowait: of_all(&[4]),
             pressure,
             swapped_pages: delta(self.swapped_pages, after.swapped_pages),
             throttled: throttled.map(|[periods, times, ns]| (ratio([times, periods]), ns)),
-            forks_per_s: delta(self.forks, after.forks).map(|forks| forks as f64 / seconds),
+            throttled_by: after.throttled_by.clone(),
             tcp_retransmitted: tcp.map(|[sent, again]| ratio([again, sent])),
             listen_drops: delta(self.listen_drops, after.listen_drops),
             busiest_disk: self.busiest_disk(after, seconds),
         }
+    }
+
+    fn soft_interrupts_until(&self, after: &Self, seconds: f64) -> Vec<(String, f64, f64)> {
+        let changes = after.soft_interrupts.iter().filter_map(|(name, now)| {
+            let (_, before) = self.soft_interrupts.iter().find(|(known, _)| known == name)?;
+            let more: Vec<u64> = before.iter().zip(now).map(|(a, b)| b.saturating_sub(*a)).collect();
+            let (all, most) = (more.iter().sum::<u64>(), more.iter().copied().max().unwrap_or(0));
+            (all > 0).then(|| (name.clone(), all as f64 / seconds, most as f64 / all as f64))
+        });
+        let mut list: Vec<_> = changes.collect();
+        list.sort_by(|a, b| b.1.total_cmp(&a.1));
+        list
     }
 
     fn busiest_disk(&self, after: &Self, seconds: f64) -> Option<(String, f64, u64)> {
@@ -135,17 +164,29 @@ fn key(text: &str, name: &str) -> Option<u64> {
 }
 
 /// `some avg10=0.00 … total=123` of /proc/pressure.
-fn pressure_us(what: &str) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/pressure/{what}")).ok()?;
+fn pressure_us(text: &str) -> Option<u64> {
     text.lines().next()?.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-fn throttling(pid: Option<u32>) -> Option<[u64; 3]> {
+/// The names of a table with a line each and a column for each CPU: /proc/softirqs.
+fn soft_interrupts(text: &str) -> Vec<(String, Vec<u64>)> {
+    let of_line = |line: &str| {
+        let (name, counts) = line.split_once(':')?;
+        Some((name.trim().to_owned(), counts.split_whitespace().filter_map(|n| n.parse().ok()).collect()))
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
+/// The folder of the cgroup's CPU limit, and what it counts.
+fn throttling(proc: &Path, pid: Option<u32>) -> Option<(String, [u64; 3])> {
     let of = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-    let cgroups = fs::read_to_string(format!("/proc/{of}/cgroup")).ok()?;
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let stat = |folder: String| fs::read_to_string(format!("{folder}/cpu.stat")).ok();
-    parse_throttling(&cpu_folders(&cgroups, &mounts).into_iter().find_map(stat)?)
+    let cgroups = fs::read_to_string(proc.join(of).join("cgroup")).ok()?;
+    let mounts = fs::read_to_string(proc.join("self/mounts")).ok()?;
+    let counts = |folder: String| {
+        let stat = fs::read_to_string(format!("{folder}/cpu.stat")).ok()?;
+        Some((folder, parse_throttling(&stat)?))
+    };
+    cpu_folders(&cgroups, &mounts).into_iter().find_map(counts)
 }
 
 /// Folders that may hold the cgroup's CPU limit: of the hierarchy with the cpu controller, then of the unified one.
@@ -176,8 +217,7 @@ fn parse_throttling(stat: &str) -> Option<[u64; 3]> {
 }
 
 /// Values by name of a table with a line of names and a line of values.
-fn netstat(path: &str, table: &str, names: &[&str]) -> Option<Vec<u64>> {
-    let text = fs::read_to_string(path).ok()?;
+fn netstat(text: &str, table: &str, names: &[&str]) -> Option<Vec<u64>> {
     let mut lines = text.lines().filter(|line| line.starts_with(table));
     let (heads, values) = (lines.next()?, lines.next()?);
     let heads: Vec<&str> = heads.split_whitespace().collect();
@@ -187,17 +227,17 @@ fn netstat(path: &str, table: &str, names: &[&str]) -> Option<Vec<u64>> {
 
 /// Requests that all disks have done so far.
 pub(crate) fn disk_requests() -> u64 {
-    disks().iter().map(|(_, [requests, ..])| requests).sum()
+    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+    disks(&text).iter().map(|(_, [requests, ..])| requests).sum()
 }
 
 // Source: linux Documentation/admin-guide/iostats.rst: reads 1, ms reading 4, writes 5, ms writing 8, ms busy 10
-fn disks() -> Vec<(String, [u64; 3])> {
-    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+fn disks(text: &str) -> Vec<(String, [u64; 3])> {
     let of_line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let name = (*words.get(2)?).to_owned();
         let at = |field: usize| words.get(2 + field).and_then(|word| word.parse::<u64>().ok());
-        let whole = std::path::Path::new("/sys/block").join(&name).exists();
+        let whole = Path::new("/sys/block").join(&name).exists();
         let sums = [at(1)? + at(5)?, at(4)? + at(8)?, at(10)?];
         (whole && !name.starts_with("loop") && !name.starts_with("ram")).then_some((name, sums))
     };
@@ -217,6 +257,32 @@ mod tests {
         for share in [change.steal, change.interrupts, change.iowait].into_iter().flatten() {
             assert!((0.0..=1.0).contains(&share), "{change:?}");
         }
+    }
+
+    #[test]
+    fn what_the_hypervisor_and_interrupts_took_is_told_of_all_and_of_the_worst_cpu() {
+        let proc = std::env::temp_dir().join(format!("tally-proc-{}", std::process::id()));
+        fs::create_dir_all(&proc).expect("a folder");
+        let reading = |stat: &str, softirqs: &str| {
+            fs::write(proc.join("stat"), stat).expect("written");
+            fs::write(proc.join("softirqs"), softirqs).expect("written");
+            SystemCounters::read_in(&proc, None)
+        };
+        // user nice system idle iowait irq softirq steal
+        let before = reading(
+            "cpu 0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n",
+            "      CPU0  CPU1\n  NET_RX:  10  20\n  TIMER:  5  5\n",
+        );
+        let after = reading(
+            "cpu 100 0 0 40 0 10 30 20 0 0\ncpu0 50 0 0 40 0 0 0 10 0 0\ncpu1 50 0 0 0 0 10 30 10 0 0\n",
+            "      CPU0  CPU1\n  NET_RX:  110  920\n  TIMER:  6  5\n",
+        );
+        let change = before.until(&after);
+        fs::remove_dir_all(&proc).expect("removed");
+        assert_eq!((change.steal, change.interrupts), (Some(0.1), Some(0.2)));
+        assert_eq!((change.steal_of_one_cpu, change.interrupts_of_one_cpu), (Some(0.1), Some(0.4)));
+        let soft: Vec<_> = change.soft_interrupts.iter().map(|(name, _, one)| (&name[..], *one)).collect();
+        assert_eq!(soft, [("NET_RX", 0.9), ("TIMER", 1.0)]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};
 use crate::load::{self, LoadOpts, Progress};
+use crate::symbols::name_after_unwind_tables;
 use crate::svg::{self, Palette, SvgOpts};
 use crate::{export, out};
 use anyhow::Context;
@@ -209,8 +210,9 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
     let opts = LoadOpts { session: SessionOpts::default(), want, names: NameArgs::default() };
-    let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, map))?;
+    let mut recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, map))?;
     if let Some(which) = args.wall_tree() {
+        name_after_unwind_tables(&mut recording.profile, &recording.files);
         if recording.profile.off_cpu.source.is_none() {
             anyhow::bail!("nothing about time off the CPU in it: record with tally record --off-cpu");
         }

@@ -9,7 +9,7 @@ use crate::load::{self, Recording};
 use crate::svg::{self, Palette, SvgOpts};
 use crate::symbols::name_after_unwind_tables;
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
-use crate::verdict::Machine;
+use crate::verdict::{Commands, Machine};
 use crate::{out, term, verdict, wall};
 use anyhow::{Context, bail};
 use crate::recording::{self, SamplingArgs, TargetArgs};
@@ -106,7 +106,8 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
 fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<()> {
     let path = summary.file.as_deref().unwrap_or(&args.output);
     let recording = read(path)?;
-    let judgement = verdict::judge(&recording.profile, summary, machine);
+    let commands = Commands { input: input(path), target: better::target_words(args).join(" ") };
+    let judgement = verdict::judge(&recording.profile, summary, machine, &commands);
     let event = top::main_event(&recording.profile);
     let mut tree = Tree::of_profile(&recording.profile, TreeOpts { event, ..TreeOpts::default() });
     if let Some(flame) = &args.flame {
@@ -154,8 +155,13 @@ fn title(args: &Args) -> String {
     if command.is_empty() { whom } else { format!("{whom} while {} ran", command.join(" ")) }
 }
 
+/// The option that names the recording; none for where commands look anyway.
+fn input(path: &Path) -> String {
+    if path == Path::new("perf.data") { String::new() } else { format!(" -i {}", path.display()) }
+}
+
 fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)> {
-    let input = if path == Path::new("perf.data") { String::new() } else { format!(" -i {}", path.display()) };
+    let input = input(path);
     let size = crate::text::number::bytes(summary.recorder.file_bytes);
     let mut files = vec![(path.display().to_string(), format!("{size}; browse: tally report{input}"))];
     match &args.flame {

@@ -7,12 +7,13 @@ use record::opts::{CallGraph, EventRequest, KeepFiles, Output, RecordOpts};
 use record::{Target, Whom};
 use std::path::Path;
 
-/// Pages of all rings together, 64 MiB: stacks are copied into them, and disks come in bursts.
-const ALL_PAGES: usize = 16_384;
+/// Pages of all rings together, 128 MiB: stacks are copied into them, disks come in bursts, and on a busy machine it
+/// takes a while until the recorder has a CPU.
+const ALL_PAGES: usize = 32_768;
 
-/// Pages of each ring: 2 to 16 MiB.
+/// Pages of each ring: 2 to 32 MiB.
 fn ring_pages(cpus: usize) -> usize {
-    (ALL_PAGES / cpus.next_power_of_two()).clamp(512, 4096)
+    (ALL_PAGES / cpus.next_power_of_two()).clamp(512, 8192)
 }
 
 /// Everything that happens to requests, on the whole machine: who completes one is not who began it.
@@ -43,7 +44,8 @@ fn events() -> anyhow::Result<Vec<EventRequest>> {
     let wanted = Happening::ALL
         .into_iter()
         .filter(|(happening, name)| needed.contains(happening) || there.iter().any(|event| event == name));
-    let texts: Vec<String> = wanted.map(|(happening, name)| text(happening, name)).collect();
+    let straight = may_go_straight(Path::new("/sys/block"));
+    let texts: Vec<String> = wanted.map(|(happening, name)| text(happening, name, straight)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut requests = crate::recording::requests(&EventArgs::of(&texts))?;
     for request in requests.iter_mut().filter(|request| request.name.contains("block_bio_queue")) {
@@ -52,9 +54,49 @@ fn events() -> anyhow::Result<Vec<EventRequest>> {
     Ok(requests)
 }
 
-fn text(happening: Happening, name: &str) -> String {
+/// True if requests of some disk may go to the driver without having been in a scheduler's queue: then who began them is
+/// only seen there. Else a second copy of the same stack would fill the rings twice as fast.
+fn may_go_straight(disks: &Path) -> bool {
+    let Ok(disks) = std::fs::read_dir(disks) else { return true };
+    // Loop devices without a file are there by the dozen.
+    let has_size =
+        |disk: &Path| std::fs::read_to_string(disk.join("size")).is_ok_and(|size| size.trim() != "0");
+    let disks = disks.flatten().map(|disk| disk.path()).filter(|disk| has_size(disk));
+    let mut schedulers = disks.filter_map(|disk| std::fs::read_to_string(disk.join("queue/scheduler")).ok());
+    schedulers.any(|text| !text.contains('[') || text.contains("[none]"))
+}
+
+fn text(happening: Happening, name: &str, straight: bool) -> String {
     match happening {
-        Happening::Insert | Happening::Issue | Happening::Queue => format!("block:{name}/period=1/"),
+        Happening::Insert | Happening::Queue => format!("block:{name}/period=1/"),
+        Happening::Issue if straight => format!("block:{name}/period=1/"),
         _ => format!("block:{name}/period=1,call-graph=no/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_taken_once_where_all_disks_have_a_scheduler() {
+        let folder = std::env::temp_dir().join(format!("tally-disks-{}", std::process::id()));
+        let disk = |name: &str, scheduler: &str, size: &str| {
+            let queue = folder.join(name).join("queue");
+            std::fs::create_dir_all(&queue).expect("a folder");
+            std::fs::write(queue.join("scheduler"), scheduler).expect("written");
+            std::fs::write(folder.join(name).join("size"), size).expect("written");
+        };
+        disk("sda", "none [mq-deadline] kyber\n", "4096\n");
+        disk("loop0", "[none] mq-deadline\n", "0\n");
+        std::fs::create_dir_all(folder.join("dm-0/queue")).expect("a folder");
+        assert!(!may_go_straight(&folder));
+        assert!(text(Happening::Issue, "block_rq_issue", false).contains("call-graph=no"));
+        assert!(!text(Happening::Insert, "block_rq_insert", false).contains("call-graph=no"));
+        disk("nvme0n1", "[none] mq-deadline\n", "4096\n");
+        assert!(may_go_straight(&folder));
+        assert!(!text(Happening::Issue, "block_rq_issue", true).contains("call-graph=no"));
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert!(may_go_straight(&folder), "unknown: the safe side");
     }
 }

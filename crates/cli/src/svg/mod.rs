@@ -221,11 +221,11 @@ impl Page<'_> {
             return Ok(());
         }
         let (hidden, right) = (number::grouped(layout.hidden as u64), f64::from(self.opts.width) - SIDE);
-        let px = self.opts.min_width;
-        writeln!(
-            out,
-            "<text class=\"note\" text-anchor=\"end\" x=\"{right}\" y=\"{y}\">{hidden} frames under {px} px not drawn</text>"
-        )
+        let text = format!("{hidden} frames under {} px not drawn", self.opts.min_width);
+        // Where the words of the legend reach so far, it stands above them.
+        let begins = right - 6.5 * text.len() as f64;
+        let y = if x > begins { y - 18 } else { y };
+        writeln!(out, "<text class=\"note\" text-anchor=\"end\" x=\"{right}\" y=\"{y}\">{text}</text>")
     }
 }
 

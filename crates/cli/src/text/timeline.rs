@@ -78,7 +78,8 @@ pub fn to_json(view: &Timeline) -> Value {
     };
     let thread = |row: &TimelineRow| {
         json!({
-            "pid": row.pid, "tid": row.tid, "comm": row.comm, "idle": row.is_idle, "shares": states(row),
+            "pid": row.pid, "tid": row.tid, "comm": row.comm, "idle": row.is_idle, "life_ns": row.life_ns,
+            "shares": states(row),
             "cells": row.cells.iter().map(|cell| cell.map(part_name)).collect::<Vec<_>>(),
         })
     };
@@ -174,6 +175,7 @@ mod tests {
             comm: comm.to_owned(),
             is_idle,
             cells: cells.to_vec(),
+            life_ns: 4_000_000,
             states: [0.25, 0.0, 0.25, 0.5, 0.0, 0.0, 0.0, 0.0],
         };
         let (on, futex) = (Some(Part::On), Some(Part::Blocked(Reason::Futex)));

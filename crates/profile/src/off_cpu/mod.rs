@@ -6,6 +6,7 @@
 //! Conservation: for each thread the weights of its waits by state are its totals by state.
 
 mod contention;
+pub(crate) mod futex;
 mod reason;
 mod stats;
 mod tracker;

@@ -1,12 +1,13 @@
 //! What the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
 use super::locks::{self, LockSite};
+use super::running::{Entry, Running, place_of};
+use super::short_lived::ShortLived;
 use crate::off_cpu::Reason;
 use crate::profile::Profile;
 use crate::view::io::Latencies;
 use crate::view::wall::{
-    Part, PlacedWait, Times, Wall, WallOpts, is_kernel, is_thread_start, kernel_frames, name_of, other_name,
-    placed_waits, running_paths,
+    Part, PlacedWait, Times, Wall, WallOpts, kernel_frames, name_of, other_name, placed_waits, running_paths,
 };
 use perfdata::off_cpu::State;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,8 +37,13 @@ pub struct SystemFacts {
     pub throttled: Option<f64>,
     /// Time throttled, ns.
     pub throttled_ns: Option<u64>,
-    /// Processes, and threads of other programs, started a second.
-    pub forks_per_s: Option<f64>,
+    /// The folder that says how much CPU time the cgroup may have.
+    pub throttled_by: Option<String>,
+    /// Share of one CPU's time stolen, of the CPU with most.
+    pub steal_of_one_cpu: Option<f64>,
+    /// Soft interrupts by name with how many there were a second, and the share of them on the CPU with most; most
+    /// first.
+    pub soft_interrupts: Vec<(String, f64, f64)>,
     /// TCP segments sent again, share of those sent.
     pub tcp_retransmitted: Option<f64>,
     /// Connections refused for a full backlog.
@@ -70,13 +76,22 @@ pub struct Facts {
     pub busiest: Option<(String, f64, f64)>,
     /// Share of running time in user code; the rest in the kernel. `None` without samples.
     pub user: Option<f64>,
-    /// Functions by own running time, with their share of running time.
-    pub hot: Vec<(String, f64)>,
+    /// The function of the program or its libraries with most own running time.
+    pub hot_user: Option<String>,
     /// Kernel functions by own running time, the same.
     pub hot_kernel: Vec<(String, f64)>,
+    /// Where threads run.
+    pub running: Running,
+    /// Processes that came while recording.
+    pub short_lived: ShortLived,
     /// By reason: places (function < caller) with ns, most first.
     pub places: BTreeMap<Reason, Vec<(String, u64)>>,
-    /// By reason: who ended the waits (names of threads, interrupts), with ns, most first.
+    /// Places of idle waits, the same.
+    pub idle_places: Vec<(String, u64)>,
+    /// By reason: ns of waits that threads of the target itself ended.
+    pub ended_by_own: BTreeMap<Reason, u64>,
+    /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. Of futexes only those that
+    /// are no locks: conditions, joins.
     pub enders: BTreeMap<Reason, Vec<(String, u64)>>,
     /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
@@ -90,7 +105,7 @@ pub struct Facts {
     pub functions: BTreeMap<String, Times>,
     /// p50, p99 and longest wait for a CPU, ns.
     pub run_queue_ns: (u64, u64, u64),
-    /// Median of timer waits in ns, how far the middle half of them lies apart (as the coefficient of variation of a normal
+    /// Timer waits: median length in ns (of irregular ones the length that half of their time lies above), how far the middle half of them lies apart (as the coefficient of variation of a normal
     /// distribution of that width), and how many.
     pub timers: Option<(f64, f64, u64)>,
     /// Times threads left a CPU, a second.
@@ -128,6 +143,8 @@ impl Facts {
         let queue = &wall.run_queue;
         facts.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
         facts.add_running(wall);
+        facts.running = Running::of(profile, wall);
+        facts.short_lived = ShortLived::of(wall);
         facts.add_waits(profile, wall);
         facts.preempted_by_others = preempted_by_others(profile, wall);
         facts.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
@@ -149,7 +166,8 @@ impl Facts {
         let share = |row: &&crate::view::wall::FunctionRow| {
             (row.name.clone(), ratio(row.own.on_ns, wall.whole.on_ns))
         };
-        self.hot = rows.iter().filter(|row| !row.name.starts_with("[no ")).take(5).map(share).collect();
+        let hot = rows.iter().find(|row| !row.kernel && !row.name.starts_with('['));
+        self.hot_user = hot.map(|row| row.name.clone());
         self.hot_kernel = rows.iter().filter(|row| row.kernel).take(40).map(share).collect();
         self.functions = wall.functions.iter().map(|row| (row.name.clone(), row.children.clone())).collect();
     }
@@ -157,7 +175,8 @@ impl Facts {
     fn add_waits(&mut self, profile: &Profile, wall: &Wall) {
         let waits = placed_waits(profile, &WallOpts::default());
         self.add_places(profile, &waits);
-        self.add_enders(profile, &waits);
+        let own = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
+        self.add_enders(profile, &waits, &own);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
             if let Some(reason) = wait.after {
@@ -177,23 +196,28 @@ impl Facts {
 
     fn add_places(&mut self, profile: &Profile, waits: &[PlacedWait]) {
         let mut by_place: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
+        let mut idle: BTreeMap<String, u64> = BTreeMap::new();
         for wait in waits {
-            let Part::Blocked(reason) = wait.part else { continue };
-            let user =
-                profile.callsites.leaf_first(wait.callsite).filter(|&frame| !is_kernel(profile, frame));
-            let names = user.filter_map(|frame| name_of(profile, frame));
-            let names: Vec<&str> = names.take_while(|name| !is_thread_start(name)).take(4).collect();
-            let place = if names.is_empty() { "[kernel]".to_owned() } else { names.join(" < ") };
-            *by_place.entry(reason).or_default().entry(place).or_default() += wait.ns;
+            let places = match wait.part {
+                Part::Blocked(reason) => by_place.entry(reason).or_default(),
+                Part::Idle => &mut idle,
+                _ => continue,
+            };
+            *places.entry(place_of(profile, wait.callsite)).or_default() += wait.ns;
         }
         self.places = by_place.into_iter().map(|(reason, places)| (reason, most_first(places))).collect();
+        self.idle_places = most_first(idle);
     }
 
-    fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait]) {
+    fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait], own: &BTreeSet<u32>) {
         let mut by_name: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
-        for wait in waits {
+        for wait in waits.iter().filter(|wait| !locks::is_for_lock(profile, wait)) {
             let (Part::Blocked(reason), Some(other)) = (wait.part, wait.other) else { continue };
-            *by_name.entry(reason).or_default().entry(other_name(profile, other)).or_default() += wait.ns;
+            let name = other_name(profile, other);
+            if own.contains(&other.pid) && !name.starts_with("irq") {
+                *self.ended_by_own.entry(reason).or_default() += wait.ns;
+            }
+            *by_name.entry(reason).or_default().entry(name).or_default() += wait.ns;
         }
         self.enders = by_name.into_iter().map(|(reason, names)| (reason, most_first(names))).collect();
     }
@@ -230,11 +254,18 @@ impl Facts {
         if rest > 0.0 { (share / rest).min(1.0) } else { 0.0 }
     }
 
+    /// How many of its threads want a CPU at a time, on average: those that run and those that wait to.
+    #[must_use]
+    pub fn wants_cpus(&self) -> f64 {
+        let wants_ns = self.times.on_ns + self.times.runnable_ns + self.times.preempted_ns;
+        wants_ns as f64 / 1e9 / self.wall_s.max(1e-9)
+    }
+
     /// True if it is other programs that have the CPUs when the target waits for one.
     #[must_use]
     pub fn others_have_the_cpus(&self) -> bool {
         let by_others = self.preempted_by_others.as_ref().is_some_and(|(share, _)| *share > 0.5);
-        by_others || self.active_threads as u64 <= u64::from(self.system.cpus)
+        by_others || self.wants_cpus() <= f64::from(self.system.cpus)
     }
 
     /// Share of active thread time woken from waits for this reason, waiting for a CPU.
@@ -294,8 +325,37 @@ impl Facts {
     }
 
     /// Share of running time in a function and all it calls.
-    fn running_in(&self, name: &str) -> f64 {
+    pub(super) fn running_in(&self, name: &str) -> f64 {
         ratio(self.functions.get(name).map_or(0, |times| times.on_ns), self.times.on_ns)
+    }
+
+    /// Share of running time of this kind.
+    #[must_use]
+    pub fn running_by(&self, entry: Entry) -> f64 {
+        ratio(self.running.total_ns(entry), self.times.on_ns)
+    }
+
+    /// Share of running time in these system calls.
+    #[must_use]
+    pub fn in_calls(&self, calls: &[&str]) -> f64 {
+        let of = self.running.calls.iter().filter(|(name, _)| calls.contains(&name.as_str()));
+        ratio(of.map(|(_, ns)| ns).sum(), self.times.on_ns)
+    }
+
+    /// The first three places where threads run in this way, with their share of running time.
+    #[must_use]
+    pub fn top_running(&self, entry: Entry) -> Vec<String> {
+        let places = self.running.places.get(&entry).map_or(&[][..], Vec::as_slice);
+        let share = |ns: u64| ratio(ns, self.times.on_ns);
+        let line =
+            |(place, ns): &(String, u64)| format!("{:.1} % of running time  {place}", share(*ns) * 100.0);
+        places.iter().filter(|(_, ns)| share(*ns) >= 0.005).take(3).map(line).collect()
+    }
+
+    /// ns of waits for other threads' work: conditions, joins, semaphores.
+    #[must_use]
+    pub fn for_work_ns(&self) -> u64 {
+        self.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).sum()
     }
 
     /// The first three places of a reason that matter, with their share of active time.
@@ -307,7 +367,7 @@ impl Facts {
     }
 }
 
-fn most_first(by_name: BTreeMap<String, u64>) -> Vec<(String, u64)> {
+pub(super) fn most_first(by_name: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut list: Vec<(String, u64)> = by_name.into_iter().collect();
     list.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     list
@@ -336,17 +396,37 @@ fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> 
     most.filter(|_| told_ns > 0).map(|(name, _)| (share, name))
 }
 
-/// Median, variation and count; `None` for fewer than 20. A busy machine ends some waits late: those do not count.
+/// Median, variation and count; `None` without values. Of fewer than 20 the variation is infinite: they tell of no
+/// regularity. A busy machine ends some waits late: those do not count.
 fn spread(values: &[f64]) -> Option<(f64, f64, u64)> {
-    if values.len() < 20 {
+    const FEW: usize = 20;
+    if values.is_empty() {
         return None;
     }
     const QUARTILES_APART: f64 = 1.349;
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |quarter: usize| sorted[(sorted.len() - 1) * quarter / 4];
-    let variation = (at(3) - at(1)) / QUARTILES_APART / at(2).max(1e-9);
-    Some((at(2), variation, values.len() as u64))
+    let variation = match values.len() {
+        ..FEW => f64::INFINITY,
+        _ => (at(3) - at(1)) / QUARTILES_APART / at(2).max(1e-9),
+    };
+    let typical = if variation < REGULAR { at(2) } else { half_of_time(&sorted) };
+    Some((typical, variation, values.len() as u64))
+}
+
+/// Waits that vary less than this have one length.
+pub(super) const REGULAR: f64 = 0.1;
+
+/// The length that half of the time of all waits, sorted, lies above.
+fn half_of_time(sorted: &[f64]) -> f64 {
+    let half = sorted.iter().sum::<f64>() / 2.0;
+    let mut above = 0.0;
+    let reaches = |length: &&f64| {
+        above += **length;
+        above >= half
+    };
+    sorted.iter().rev().find(reaches).copied().unwrap_or(0.0)
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
@@ -363,8 +443,16 @@ mod tests {
         waits.extend([40e6, 90e6, 200e6]);
         let (median, variation, count) = spread(&waits).expect("more than 20");
         assert!((5e6..5.1e6).contains(&median) && variation < 0.01 && count == 43, "{median} {variation}");
+        // A nap of a second among many of a millisecond is what the time goes to.
+        let mut naps = vec![1e6; 30];
+        naps.extend([1e9, 2e6, 3e6, 4e6, 5e6, 6e6, 7e6, 8e6, 9e6, 10e6]);
+        assert_eq!(spread(&naps).map(|(length, ..)| length), Some(1e6), "regular but for a quarter");
+        naps.truncate(31);
+        naps.splice(0..20, (0..20).map(|i| f64::from(i) * 1e5));
+        assert_eq!(spread(&naps).map(|(length, ..)| length), Some(1e9));
         let varied: Vec<f64> = (1..40).map(|i| f64::from(i) * 1e6).collect();
         assert!(spread(&varied).expect("more than 20").1 > 0.5);
-        assert_eq!(spread(&waits[..19]), None);
+        assert!(spread(&waits[..19]).expect("some").1.is_infinite());
+        assert_eq!(spread(&[]), None);
     }
 }

@@ -2,6 +2,7 @@
 //! running threads spend on it: asking the kernel, taking it, passing it on.
 
 use crate::off_cpu::Reason;
+use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
 use crate::view::wall::{Part, PlacedWait, is_kernel, is_thread_start, kernel_frames, name_of};
@@ -85,9 +86,14 @@ const LOCKING: &[&str] = &[
     "futex_wait",
     "__internal_syscall",
     "syscall",
-    "std::sys::",
+    "std::sys::sync::",
+    "std::sys::pal::",
+    "std::sys::futex",
+    "std::sys_common::",
     "std::sync::",
-    "<std::sync::",
+    "std::thread::park",
+    "std::thread::Thread::park",
+    "std::thread::current::",
     "core::sync::",
     "parking_lot",
     "lock_api::",
@@ -104,7 +110,23 @@ const LOCKING: &[&str] = &[
     "sync.(*Mutex)",
 ];
 
-const FOR_WORK: &[&str] = &["cond_wait", "cond_timedwait", "clockjoin", "pthread_join", "sem_wait", "park"];
+/// Of the locking libraries, what waits for another thread's work, by parts of names.
+const FOR_WORK: &[&str] = &[
+    "cond_wait",
+    "cond_timedwait",
+    "cond_clockwait",
+    "clockjoin",
+    "pthread_join",
+    "sem_wait",
+    "Condvar",
+    "mpsc::",
+    "mpmc::",
+    "Barrier",
+    "thread::park",
+    "Thread::park",
+    "Thread>::park",
+    "Parker",
+];
 
 /// Lock sites, those that take most time first. `running` is running time by path.
 pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(CallsiteId, u64)]) -> Vec<LockSite> {
@@ -112,11 +134,11 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     for wait in waits {
         match (wait.part, wait.after) {
             (Part::Blocked(Reason::Futex), _) => {
-                let site = sites.of(Names::of(profile, wait.callsite), true);
+                let site = sites.of(Names::of(profile, wait.callsite), Some(expected(&wait.args)));
                 (site.wait_ns, site.waits) = (site.wait_ns + wait.ns, site.waits + wait.waits);
             }
             (Part::Runnable, Some(Reason::Futex)) => {
-                sites.of(Names::of(profile, wait.callsite), true).queued_ns += wait.ns;
+                sites.of(Names::of(profile, wait.callsite), Some(expected(&wait.args))).queued_ns += wait.ns;
             }
             _ => {}
         }
@@ -126,13 +148,19 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
         let asks_kernel =
             || kernel_frames(profile, callsite).any(|f| name_of(profile, f).is_some_and(is_futex));
         if names.begin_in_locking() || sites.takes_itself(&names) || asks_kernel() {
-            sites.of(names, false).run_ns += ns;
+            sites.of(names, None).run_ns += ns;
         }
     }
     // A lock that nobody ever slept for is none to speak of: taking it costs what it costs.
     let mut sites: Vec<LockSite> = sites.list.into_iter().filter(|site| site.wait_ns > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.total_ns()));
     sites
+}
+
+/// True for waits for a lock in user space; false for all else, and for waits for another thread's work.
+pub(super) fn is_for_lock(profile: &Profile, wait: &PlacedWait) -> bool {
+    wait.part == Part::Blocked(Reason::Futex)
+        && !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work
 }
 
 fn is_futex(kernel_function: &str) -> bool {
@@ -148,9 +176,10 @@ struct Sites {
 }
 
 impl Sites {
-    fn of(&mut self, names: Names<'_>, waits: bool) -> &mut LockSite {
-        let place = names.place();
-        if waits && place.in_library {
+    /// Of a wait it is told what it expects to find in the futex.
+    fn of(&mut self, names: Names<'_>, waits: Option<u32>) -> &mut LockSite {
+        let place = names.place(waits);
+        if waits.is_some() && place.in_library {
             let inner = names.inner_taker().map(str::to_owned);
             self.takers.extend(inner.map(|inner| (place.clone(), inner)));
         }
@@ -167,7 +196,7 @@ impl Sites {
     /// True if the path ends in a library's function in which threads were seen to wait for its lock.
     fn takes_itself(&self, names: &Names<'_>) -> bool {
         let Some((leaf, true)) = names.0.first() else { return false };
-        self.takers.contains(&(names.place(), (*leaf).to_owned()))
+        self.takers.contains(&(names.place(None), (*leaf).to_owned()))
     }
 }
 
@@ -204,21 +233,24 @@ impl<'p> Names<'p> {
         self.0.iter().map(|(name, _)| *name).find(|name| !is_locking(name))
     }
 
-    fn place(&self) -> Place {
+    /// `expects`: of a wait, the value in the futex that it waits upon.
+    fn place(&self, expects: Option<u32>) -> Place {
         let names = &self.0;
-        let for_work = names
-            .iter()
-            .take_while(|(name, _)| is_locking(name))
-            .any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
+        let locking = || names.iter().take_while(|(name, _)| is_locking(name));
+        let named = locking().any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
+        // Of locking code that the compiler has put inside its caller only the system call is left.
+        let is_bare =
+            !names.is_empty() && locking().count() > 0 && locking().all(|(name, _)| *name == "syscall");
+        let for_work = named || is_bare && expects.is_some_and(|value| !is_lock_value(value));
         let Some(at) = names.iter().position(|(name, _)| !is_locking(name)) else {
             let taker = names.first().map_or("[unknown]", |(name, _)| name).to_owned();
             let caller = String::new();
-            return Place { taker, caller, for_work, in_library: false, is_bare: false, known: None };
+            return Place { taker, caller, for_work, in_library: false, is_bare, known: None };
         };
         if let Some((_, known)) = KNOWN.iter().find(|(begin, _)| names[at].0.starts_with(begin)) {
             let (taker, caller) = (names[at].0.to_owned(), String::new());
-            let is_bare = false;
-            return Place { taker, caller, for_work: false, in_library: true, is_bare, known: Some(*known) };
+            let known = Some(*known);
+            return Place { taker, caller, for_work: false, in_library: true, is_bare: false, known };
         }
         // A library function called through its own inner parts: the outermost is the one the program calls.
         let is_inner = |(name, library): &&(&str, bool)| *library && !is_thread_start(name);
@@ -230,8 +262,7 @@ impl<'p> Names<'p> {
             caller: self.caller_of(taker),
             for_work,
             in_library: names[taker].1,
-            // Of the locking libraries nothing but libc's way into the kernel.
-            is_bare: at > 0 && names[..at].iter().all(|(name, _)| *name == "syscall"),
+            is_bare,
             known: None,
         }
     }
@@ -245,7 +276,9 @@ impl<'p> Names<'p> {
     }
 }
 
+/// Rust says `<std::sync::Mutex>::lock` or `std::sync::Mutex::lock`, by how it was built.
 fn is_locking(name: &str) -> bool {
+    let name = name.trim_start_matches('<');
     LOCKING.iter().any(|part| name.starts_with(part))
 }
 
@@ -256,7 +289,7 @@ mod tests {
     /// Functions leaf first, those of libraries with a star.
     fn place(names: &'static str) -> Place {
         let name = |name: &'static str| (name.trim_end_matches('*'), name.ends_with('*'));
-        Names(names.split(' ').map(name).collect()).place()
+        Names(names.split(' ').map(name).collect()).place(Some(2))
     }
 
     #[test]
@@ -274,6 +307,15 @@ mod tests {
     #[test]
     fn waiting_for_work_is_no_lock_but_for_known_ones() {
         assert!(place("__futex_abstimed_wait_common* pthread_cond_wait* take worker start_thread*").for_work);
+        let rust = "syscall <std::sys::sync::condvar::futex::Condvar>::wait_optional_timeout drain main";
+        assert!(
+            place(rust).for_work
+                && !place("syscall <std::sys::sync::mutex::futex::Mutex>::lock_contended f").for_work
+        );
+        assert!(place("syscall <std::sync::mpmc::list::Channel<Job>>::recv::{closure#1} work").for_work);
+        // Only the value in the futex tells a lock from a condition where the compiler has put all into the caller.
+        let bare = |expects| Names(vec![("syscall", true), ("work", false)]).place(Some(expects)).for_work;
+        assert!(bare(7) && bare(u32::MAX) && !bare(2));
         let gil = place("__futex_abstimed_wait_common* pthread_cond_timedwait* take_gil* eval* main");
         assert_eq!((gil.for_work, gil.known), (false, Some(PYTHON)));
     }

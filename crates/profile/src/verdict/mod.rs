@@ -6,10 +6,14 @@
 mod facts;
 mod locks;
 mod rules;
+mod running;
+mod short_lived;
 
 pub use facts::{Facts, SystemFacts};
 pub use locks::{KnownLock, LockSite};
 pub use rules::{RULES, Rule};
+pub use running::{Entry, Running};
+pub use short_lived::ShortLived;
 
 /// One thing found.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +30,22 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// What was looked at that could have spoken against it.
     pub against: Vec<String>,
-    /// What to run or do next.
+    /// What to run or do next; [`INPUT`] and [`TARGET`] stand for what only the caller knows.
     pub next: String,
+}
+
+/// In a command: where the option for the recording stands, ` -i FILE` or nothing.
+pub const INPUT: &str = "{input}";
+/// In a command: where its target stands, `-p 123 -- sleep 5` or `-- ./app`.
+pub const TARGET: &str = "{target}";
+
+/// A function's name no longer than a line has room for.
+fn brief(name: &str) -> String {
+    const LONGEST: usize = 48;
+    match name.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("{}…", &name[..name[..cut].char_indices().last().map_or(0, |(at, _)| at)]),
+        None => name.to_owned(),
+    }
 }
 
 /// Most findings told.
@@ -55,6 +73,7 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     }
     found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
     put_own_first(&mut found, facts);
+    put_causes_first(&mut found, facts);
     found.truncate(MOST);
     found
 }
@@ -74,5 +93,14 @@ fn put_own_first(found: &mut [Finding], facts: &Facts) {
     }
     if let Some(own) = found.iter().position(is_own) {
         found[..=own].rotate_right(1);
+    }
+}
+
+/// Threads that wait for each other wait for what others of them do: that comes first.
+fn put_causes_first(found: &mut Vec<Finding>, facts: &Facts) {
+    let waits = found.iter().position(|finding| finding.name == "waiting-for-others");
+    if let Some(at) = waits.filter(|_| rules::wait_for_each_other(facts)) {
+        let finding = found.remove(at);
+        found.push(finding);
     }
 }

@@ -31,6 +31,8 @@ pub struct TimelineRow {
     pub is_idle: bool,
     /// By column: what took most of it; `None` where the thread was not alive.
     pub cells: Vec<Option<Part>>,
+    /// From its first to its last moment, ns; of a thread id used twice, both lives.
+    pub life_ns: u64,
     /// Share of its life in each state, by [`perfdata::off_cpu::State::code`]; of all of it, whatever part is shown.
     pub states: [f64; 8],
 }
@@ -68,6 +70,7 @@ pub fn timeline(profile: &Profile, opts: &TimelineOpts) -> Timeline {
             comm: thread.comm.clone(),
             is_idle: thread.is_idle(),
             cells: strip.cells(),
+            life_ns: thread.life_ns,
             states: states[at],
         }
     };

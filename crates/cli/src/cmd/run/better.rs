@@ -42,8 +42,15 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
 
 /// The same command line with `flag`.
 fn again(args: &Args, flag: &str) -> String {
-    let target = &args.target;
     let mut words = vec!["tally run".to_owned(), flag.to_owned()];
+    words.extend(target_words(args));
+    words.join(" ")
+}
+
+/// The target, as a shell takes it.
+pub fn target_words(args: &Args) -> Vec<String> {
+    let target = &args.target;
+    let mut words = Vec::new();
     match target {
         TargetArgs { all_cpus: true, .. } => words.push("-a".to_owned()),
         TargetArgs { pid, .. } if !pid.is_empty() => words.push(format!("-p {}", list(pid))),
@@ -54,7 +61,7 @@ fn again(args: &Args, flag: &str) -> String {
         words.push("--".to_owned());
         words.extend(target.command.iter().map(|arg| quoted(&arg.to_string_lossy())));
     }
-    words.join(" ")
+    words
 }
 
 /// `1,2,3`.

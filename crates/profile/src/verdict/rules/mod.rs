@@ -6,6 +6,8 @@ mod running;
 mod tests;
 mod waiting;
 
+pub(super) use waiting::wait_for_each_other;
+
 use super::{Facts, Finding};
 
 /// One rule.
@@ -64,13 +66,12 @@ fn pct(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn hot(facts: &Facts) -> Vec<String> {
-    facts
-        .hot
-        .iter()
-        .take(3)
-        .map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0))
-        .collect()
+/// Names with their share of `whole_ns`, those that matter: `write 40 %, read 12 %`.
+fn list(names: &[(String, u64)], whole_ns: u64) -> String {
+    let share = |ns: u64| ns as f64 / whole_ns.max(1) as f64;
+    let told = names.iter().filter(|(_, ns)| share(*ns) >= 0.01).take(3);
+    let told: Vec<String> = told.map(|(name, ns)| format!("{name} {}", pct(share(*ns)))).collect();
+    told.join(", ")
 }
 
 /// A length of time in three significant digits: `12.3 ms`.

@@ -1,9 +1,9 @@
 //! Rules about threads that run: in which code, on how many CPUs.
 
 use super::waiting::{disk, locks};
-use super::{finding, hot, pct};
+use super::{finding, list, pct};
 use crate::off_cpu::Reason;
-use crate::verdict::{Facts, Finding};
+use crate::verdict::{Entry, Facts, Finding, INPUT, TARGET};
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
@@ -20,7 +20,9 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         pct(user)
     );
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
-    finding(facts.on(), claim, hot(facts), against, "tally annotate (the hottest function's instructions)")
+    let hottest = facts.hot_user.as_ref().map_or_else(String::new, |name| format!(" -s '{name}'"));
+    let next = format!("tally annotate{INPUT}{hottest}");
+    finding(facts.on(), claim, facts.top_running(Entry::User), against, &next)
 }
 
 /// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one
@@ -40,10 +42,10 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
     };
     let claim = format!("One thread does the work: {name} runs {} of its time, {rest}.", pct(*busy));
     let mut evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
-    evidence.extend(hot(facts));
+    evidence.extend(facts.top_running(Entry::User));
     let share = if is_awaited { *of_all * facts.on() + awaited } else { *of_all * facts.on().max(0.5) };
     let against = vec![format!("disk: {}", pct(facts.blocked(Reason::Disk)))];
-    finding(share, claim, evidence, against, &format!("tally report --wall --thread {name}"))
+    finding(share, claim, evidence, against, &format!("tally report --wall --stdio{INPUT} --thread '{name}'"))
 }
 
 /// Rules about how code runs want this much of it.
@@ -56,29 +58,42 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let disk = disk(facts).map_or(0.0, |_| facts.in_disk_requests());
     // Without threads that wait for locks the futex call is a call like any.
     let futex = locks(facts).map_or(0.0, |_| facts.in_futex());
-    let others = disk + facts.in_kernel(FAULTS) + facts.in_kernel(SPINNING) + futex;
+    let others = disk + handing_out_memory(facts) + facts.in_kernel(SPINNING) + futex;
     // Waiting for a CPU is no sign that the CPU is not what it wants.
     let blocked = facts.share(facts.times.blocked_total_ns());
     let wants_cpu = facts.on() >= 0.2 * (facts.on() + blocked) && facts.times.on_ns >= ENOUGH_NS;
     if kernel < 0.3 || others > kernel / 2.0 || !wants_cpu {
         return None;
     }
-    let claim = match facts.on() >= 0.85 * (facts.on() + blocked) {
-        true => format!("CPU bound in system calls: {} of running time is spent in the kernel.", pct(kernel)),
-        false => format!("System calls: {} of running time is spent in the kernel.", pct(kernel)),
+    let calls = list(&facts.running.calls, facts.times.on_ns);
+    let calls = if calls.is_empty() { String::new() } else { format!(" ({calls})") };
+    let bound = if facts.on() >= 0.85 * (facts.on() + blocked) {
+        "CPU bound in system calls"
+    } else {
+        "System calls"
     };
-    let top = facts.hot_kernel.iter().take(3);
-    let evidence =
-        top.map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0)).collect();
+    let claim = format!("{bound}: {} of running time is spent in the kernel{calls}.", pct(kernel));
+    let mut evidence = facts.top_running(Entry::Call);
+    if evidence.is_empty() {
+        evidence = top_kernel(facts);
+    }
     let against =
         vec![format!("page faults, spinning, fought-over locks and disk requests: {}", pct(others))];
-    finding(
-        kernel * facts.on(),
-        claim,
-        evidence,
-        against,
-        "perf trace -s (which calls, how often); batch small ones",
-    )
+    let next = format!("perf trace -s {TARGET} (which calls, how often); batch small ones");
+    finding(kernel * facts.on(), claim, evidence, against, &next)
+}
+
+/// Kernel functions by own running time.
+fn top_kernel(facts: &Facts) -> Vec<String> {
+    let top = facts.hot_kernel.iter().take(3);
+    top.map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0)).collect()
+}
+
+/// Share of running time for page faults and for calls that change what memory the program has; without stacks by what
+/// functions are called.
+fn handing_out_memory(facts: &Facts) -> f64 {
+    const CALLS: [&str; 5] = ["mmap", "munmap", "madvise", "brk", "mremap"];
+    (facts.running_by(Entry::Fault) + facts.in_calls(&CALLS)).max(facts.in_kernel(FAULTS))
 }
 
 pub(super) const FAULTS: &[&str] = &[
@@ -119,28 +134,23 @@ pub(super) const FAULTS: &[&str] = &[
 
 /// 13: > 20,000 minor faults a second, > 10 % of running time in the memory manager.
 pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
-    let (minor, share) = (facts.faults_per_s.0, facts.in_kernel(FAULTS));
+    let (minor, share) = (facts.faults_per_s.0, handing_out_memory(facts));
     if minor <= 20_000.0 || share <= 0.1 {
         return None;
     }
     let claim = format!(
-        "Page faults: {minor:.0} a second; at least {} of running time is the kernel handing out memory.",
+        "Page faults: {minor:.0} a second; {} of running time is the kernel handing out memory and taking it back.",
         pct(share)
     );
-    let evidence = facts
-        .hot_kernel
-        .iter()
-        .take(3)
-        .map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0))
-        .collect();
+    let mut evidence = facts.top_running(Entry::Fault);
+    if evidence.is_empty() {
+        evidence = top_kernel(facts);
+    }
     let against = vec![format!("major faults: {:.0} a second", facts.faults_per_s.1)];
-    finding(
-        share * facts.on(),
-        claim,
-        evidence,
-        against,
-        "tally record -e page-faults -c 1 -g; reuse memory (malloc_trim, arenas, huge pages)",
-    )
+    let next = format!(
+        "tally record -e page-faults -c 100 -g {TARGET}; reuse memory (malloc_trim, arenas, huge pages)"
+    );
+    finding(share * facts.on(), claim, evidence, against, &next)
 }
 
 pub(super) const SPINNING: &[&str] = &[
@@ -158,6 +168,13 @@ pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
     if facts.on() < 0.5 || facts.times.on_ns < ENOUGH_NS {
         return None;
     }
-    let claim = format!("The CPU waits for memory: {ipc:.2} instructions per cycle.");
-    finding(facts.on() * 0.5, claim, hot(facts), vec![], "tally stat --topdown; smaller or denser data")
+    let claim = format!(
+        "Memory bound, it seems: {ipc:.2} instructions per cycle while it runs; the CPU waits for memory (or, less often, for \
+         mispredicted branches)."
+    );
+    let against = vec![format!("time in the kernel: {}", pct(1.0 - facts.user.unwrap_or(1.0)))];
+    let next = format!(
+        "tally stat -e cycles,instructions,cache-misses,branch-misses {TARGET}; smaller or denser data"
+    );
+    finding(facts.on() * 0.5, claim, facts.top_running(Entry::User), against, &next)
 }

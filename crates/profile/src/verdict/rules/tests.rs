@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::off_cpu::Reason;
-use crate::verdict::{LockSite, verdict};
+use crate::verdict::{Entry, LockSite, verdict};
 use crate::view::io::Latencies;
 use crate::view::wall::{Histogram, Times};
 
@@ -68,7 +68,18 @@ fn running_rules() {
         verdict(&pipeline(78))[0].claim,
         "One thread does the work: gzip runs 95 % of its time, others wait for it 43 % of thread time."
     );
-    check(3, with(|f| f.user = Some(0.4)), calm());
+    let calls = with(|f| {
+        f.user = Some(0.4);
+        f.running.calls = vec![("write".into(), 40 * UNIT), ("read".into(), 15 * UNIT)];
+        f.running.places.insert(Entry::Call, vec![("write < copy < main".into(), 40 * UNIT)]);
+    });
+    let told = verdict(&calls);
+    assert_eq!(
+        told[0].claim,
+        "CPU bound in system calls: 60 % of running time is spent in the kernel (write 40 %, read 15 %)."
+    );
+    assert_eq!(told[0].evidence, ["40.0 % of running time  write < copy < main"]);
+    check(3, calls, calm());
     // Futex calls that find nobody waiting are system calls as any.
     let futexes = with(|f| {
         f.user = Some(0.5);
@@ -83,7 +94,15 @@ fn running_rules() {
     });
     let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
     assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
-    assert!(verdict(&crowded)[0].claim.ends_with("(16 threads, 2 CPUs); the program is CPU bound."));
+    assert!(
+        verdict(&crowded)[0]
+            .claim
+            .ends_with("(5 of its threads at a time want one of 2); the program is CPU bound.")
+    );
+    // A thousand processes one after the other are not a thousand at a time.
+    let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);
+    one_by_one.active_threads = 1000;
+    assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs have the CPUs")));
     // Where other programs run instead, the program comes first.
     crowded.preempted_by_others = Some((0.9, "make".into()));
     assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);
@@ -100,27 +119,57 @@ fn running_rules() {
     let faults = |rate| {
         with(|f| {
             f.faults_per_s = (rate, 0.0);
-            f.hot_kernel = vec![("clear_page_erms".into(), 0.3)];
+            f.running.places.insert(Entry::Fault, vec![("fill < main".into(), 30 * UNIT)]);
         })
     };
     check(13, faults(90_000.0), faults(100.0));
+    assert_eq!(verdict(&faults(90_000.0))[1].evidence, ["30.0 % of running time  fill < main"]);
+    // The kernel's half of the time is page faults: no system calls to speak of.
+    let mut compiler = faults(90_000.0);
+    compiler.user = Some(0.5);
+    assert_eq!(verdict(&compiler).iter().map(|f| f.name).collect::<Vec<_>>(), ["page-faults"]);
     check(18, with(|f| f.ipc = Some(0.3)), with(|f| f.ipc = None));
 }
 
 #[test]
 fn machine_rules() {
-    check(4, with(|f| f.system.interrupts = Some(0.2)), with(|f| f.system.interrupts = Some(0.02)));
+    let flood = with(|f| {
+        f.system.interrupts = Some(0.2);
+        f.system.interrupts_of_one_cpu = Some(0.35);
+        f.system.soft_interrupts = vec![("NET_RX".into(), 90_000.0, 0.98), ("TIMER".into(), 500.0, 0.5)];
+    });
+    let told = &verdict(&flood)[1];
+    assert_eq!(
+        told.claim,
+        "Interrupts take 20 % of all CPU time, 35 % of the CPU with most, mostly packets that came in (NET_RX)."
+    );
+    assert_eq!(told.evidence[0], "NET_RX: 90000 a second, 98 % of them on one CPU");
+    check(4, flood, with(|f| f.system.interrupts = Some(0.02)));
     check(5, with(|f| f.system.steal = Some(0.2)), with(|f| f.system.steal = Some(0.01)));
     check(7, with(|f| f.system.throttled = Some(0.4)), with(|f| f.system.throttled = Some(0.0)));
-    check(17, with(|f| f.system.listen_drops = Some(9)), with(|f| f.system.tcp_retransmitted = Some(0.001)));
-    let forks = |rate, waits| {
+    let network = |drops| {
         with(|f| {
-            f.system.forks_per_s = Some(rate);
-            f.times.runnable_ns = waits * UNIT;
+            f.system.listen_drops = Some(drops);
+            blocked(f, Reason::Socket, 50);
         })
     };
-    check(19, forks(60.0, 50), forks(60.0, 0));
-    check(19, forks(900.0, 0), forks(3.0, 50));
+    check(17, network(9), network(0));
+    // A retransmission somewhere on the machine is nothing to a program that does not wait for the network.
+    assert_eq!(verdict(&with(|f| f.system.listen_drops = Some(9))).len(), 1);
+    let short = |processes: usize, units| {
+        with(|f| {
+            f.short_lived.processes = processes;
+            f.short_lived.life_ns = processes as u64 * UNIT;
+            (f.short_lived.on_ns, f.short_lived.active_ns) = (units * UNIT, units * UNIT);
+        })
+    };
+    check(19, short(60, 50), short(60, 2));
+    check(19, short(900, 20), short(3, 50));
+    let claim = &verdict(&short(900, 20))[1].claim;
+    assert_eq!(
+        claim,
+        "Short processes: the target starts 900 a second, which live 1.0 ms on average; 20 % of its running time is theirs."
+    );
     let busy = |share| {
         with(|f| {
             f.system.busiest_disk = Some(("vda".into(), share));
@@ -144,7 +193,13 @@ fn machine_rules() {
 #[test]
 fn waiting_rules() {
     check(6, with(|f| f.times.runnable_ns = 50 * UNIT), with(|f| f.times.runnable_ns = 2 * UNIT));
-    check(9, with(|f| f.preemptions_per_s = 9000.0), with(|f| f.preemptions_per_s = 20.0));
+    let preempted = |rate| {
+        with(|f| {
+            f.preemptions_per_s = rate;
+            f.times.preempted_ns = 5 * UNIT;
+        })
+    };
+    check(9, preempted(9000.0), preempted(20.0));
     check(10, with(|f| blocked(f, Reason::Fsync, 80)), with(|f| blocked(f, Reason::Disk, 5)));
     let memory = |major| {
         with(|f| {
@@ -153,6 +208,15 @@ fn waiting_rules() {
         })
     };
     check(12, memory(500.0), memory(1.0));
+    // Major faults alone are files that nobody had read yet; pressure and swapping are want of memory.
+    assert!(
+        verdict(&memory(500.0))[0].claim.starts_with("Cold files: 33 %"),
+        "{:?}",
+        verdict(&memory(500.0))
+    );
+    let mut short = memory(500.0);
+    short.system.swapped_pages = Some(9000);
+    assert!(verdict(&short)[0].claim.starts_with("Memory is short: 33 %"), "{:?}", verdict(&short));
     let others = |on| {
         with(|f| {
             f.times.on_ns = on * UNIT;
@@ -163,10 +227,27 @@ fn waiting_rules() {
     // The same program where others have the CPUs nearly all the time.
     let mut disturbed = others(10);
     disturbed.times.preempted_ns = 300 * UNIT;
-    disturbed.enders.insert(Reason::Socket, vec![("redis".into(), 90), ("irq:timer".into(), 30)]);
+    disturbed.enders.insert(
+        Reason::Socket,
+        vec![("irq:timer".into(), 500), ("redis".into(), 90), ("irq:device".into(), 30)],
+    );
     let found = verdict(&disturbed);
     assert_eq!(found.iter().map(|f| f.name).collect::<Vec<_>>(), ["waiting-for-others", "cpu-saturation"]);
-    assert!(found[0].evidence.contains(&"ended by: redis 75 %, irq:timer 25 %".to_owned()), "{found:?}");
+    assert!(found[0].evidence.contains(&"ended by: redis 75 %, irq:device 25 %".to_owned()), "{found:?}");
+    // A pipeline of which the last reads the disk: that is the cause, not that the others wait for it.
+    let pipeline = |own| {
+        with(|f| {
+            f.times.on_ns = 10 * UNIT;
+            blocked(f, Reason::Pipe, 60);
+            blocked(f, Reason::Disk, 30);
+            f.enders.insert(Reason::Pipe, vec![("grep".into(), 60 * UNIT)]);
+            f.ended_by_own.insert(Reason::Pipe, own * UNIT);
+        })
+    };
+    let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
+    assert_eq!(names(&pipeline(58)), ["disk", "waiting-for-others"]);
+    assert_eq!(names(&pipeline(2)), ["waiting-for-others", "disk"]);
+    assert!(verdict(&pipeline(58))[1].claim.starts_with("Its threads wait for each other: 60 %"));
     let timers = |variation| {
         with(|f| {
             f.timers = Some((5e6, variation, 100));
@@ -174,6 +255,12 @@ fn waiting_rules() {
         })
     };
     check(16, timers(0.01), timers(1.0));
+    let mut one = with(|f| f.timers = Some((2e9, f64::INFINITY, 1)));
+    blocked(&mut one, Reason::Timer, 200);
+    assert_eq!(
+        verdict(&one)[0].claim,
+        "Sleeping: 67 % of thread time is one sleep of 2.0 s that it asked for."
+    );
     let mut mostly = timers(1.0);
     blocked(&mut mostly, Reason::Timer, 400);
     assert!(verdict(&mostly)[0].claim.starts_with("Sleeping: 80 %"), "{:?}", verdict(&mostly));
@@ -181,9 +268,11 @@ fn waiting_rules() {
         with(|f| {
             f.cpus_used = 0.01;
             f.times.idle_ns = ns * UNIT;
+            f.idle_places = vec![("epoll_wait < serve < main".into(), ns * UNIT)];
         })
     };
     check(20, idle(100_000), idle(10));
+    assert_eq!(verdict(&idle(100_000))[0].evidence, ["99.9 %  epoll_wait < serve < main"]);
     let mapping = |units| {
         with(|f| {
             blocked(f, Reason::KernelLock, units);

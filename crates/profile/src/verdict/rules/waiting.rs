@@ -1,9 +1,10 @@
 //! Rules about threads that do not run: for a CPU, a lock, a disk, others, or nothing at all.
 
 use super::running::SPINNING;
-use super::{finding, pct, time};
+use super::{finding, list, pct, time};
 use crate::off_cpu::Reason;
-use crate::verdict::{Facts, Finding, LockSite};
+use crate::verdict::facts::REGULAR;
+use crate::verdict::{Facts, Finding, INPUT, LockSite, TARGET, brief};
 use crate::view::io::Latencies;
 use crate::view::wall::Histogram;
 
@@ -41,13 +42,10 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if after_locks > 0.01 {
         against.push(format!("of it right after a wait for a lock: {}", pct(after_locks)));
     }
-    finding(
-        waiting - after_locks,
-        claim,
-        evidence,
-        against,
-        "tally report --wall (run queue and who ran instead); fewer threads or more CPUs",
-    )
+    let next = format!(
+        "tally report --wall --stdio{INPUT} (run queue and who ran instead); fewer threads or more CPUs"
+    );
+    finding(waiting - after_locks, claim, evidence, against, &next)
 }
 
 /// True if its threads run whenever they can.
@@ -56,10 +54,12 @@ fn wants_nothing_else(facts: &Facts) -> bool {
 }
 
 fn who_has_the_cpus(facts: &Facts) -> String {
-    let (threads, cpus) = (facts.active_threads as u64, facts.system.cpus);
-    match (threads > u64::from(cpus), facts.others_have_the_cpus()) {
-        (true, false) => format!("{threads} threads, {cpus} CPUs"),
-        (true, true) => format!("{threads} threads, {cpus} CPUs, and other programs run on them"),
+    let (wants, cpus) = (facts.wants_cpus(), facts.system.cpus);
+    match (wants > f64::from(cpus), facts.others_have_the_cpus()) {
+        (true, false) => format!("{wants:.0} of its threads at a time want one of {cpus}"),
+        (true, true) => {
+            format!("{wants:.0} of its threads at a time want one of {cpus}, and other programs run on them")
+        }
         (false, _) => "other programs have the CPUs".to_owned(),
     }
 }
@@ -80,14 +80,15 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let share = facts.share(top.total_ns());
-    let caller = if top.caller.is_empty() { String::new() } else { format!(", called from {}", top.caller) };
+    let (taker, caller) = (brief(&top.taker), brief(&top.caller));
+    let caller = if caller.is_empty() { caller } else { format!(", called from {caller}") };
     let which = match (top.known, top.in_library) {
         (Some(known), _) => format!("fighting over {}", known.name),
         _ if top.is_bare => {
-            format!("fighting over a futex of {}(){caller} (a lock of its own, or a signal)", top.taker)
+            format!("fighting over a futex of {taker}(){caller} (a lock of its own, or a signal)")
         }
-        (None, true) => format!("fighting over the lock inside {}(){caller}", top.taker),
-        (None, false) => format!("fighting over the lock taken in {}(){caller}", top.taker),
+        (None, true) => format!("fighting over the lock inside {taker}(){caller}"),
+        (None, false) => format!("fighting over the lock taken in {taker}(){caller}"),
     };
     let (now, calm) = (facts.switches_per_s, facts.calm_switches_per_s(top));
     let times = now / calm;
@@ -120,7 +121,8 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         ),
         format!("locks inside the kernel: {}", pct(facts.blocked(Reason::KernelLock))),
     ];
-    finding(share, claim, evidence, against, "tally locks (holders and waiters); shorten or split the lock")
+    let next = format!("tally locks{INPUT} (holders and waiters); shorten or split the lock");
+    finding(share, claim, evidence, against, &next)
 }
 
 fn lock_line(facts: &Facts, site: &LockSite) -> String {
@@ -132,8 +134,8 @@ fn lock_line(facts: &Facts, site: &LockSite) -> String {
     let told = parts.iter().filter(|(ns, _)| facts.share(*ns) >= 0.0005);
     let told: Vec<String> =
         told.map(|(ns, what)| format!("{:.1} % {what}", facts.share(*ns) * 100.0)).collect();
-    let caller = if site.caller.is_empty() { String::new() } else { format!(" < {}", site.caller) };
-    format!("{}{caller}: {}", site.taker, told.join(", "))
+    let caller = if site.caller.is_empty() { String::new() } else { format!(" < {}", brief(&site.caller)) };
+    format!("{}{caller}: {}", brief(&site.taker), told.join(", "))
 }
 
 /// 9: > 1,000 preemptions a second and core used.
@@ -144,14 +146,14 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     }
     let preempted = facts.share(facts.times.preempted_ns);
     let claim = format!("Preemption: threads are taken off their CPU {rate:.0} times a second and CPU used.");
-    let evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
-    finding(
-        preempted.max(0.02),
-        claim,
-        evidence,
-        vec![],
-        "tally report --wall (who ran instead); fewer runnable threads",
-    )
+    let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
+    if let Some((share, most)) = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01) {
+        evidence.push(format!("{} of that for other programs, most for {most}", pct(*share)));
+    }
+    let threads = facts.active_threads;
+    let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];
+    let next = format!("tally report --wall --stdio{INPUT} (who ran instead); fewer runnable threads");
+    finding(preempted, claim, evidence, against, &next)
 }
 
 /// 10: > 20 % of active time waits for the disk.
@@ -174,14 +176,13 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     evidence.extend(facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times)));
     let refused = facts.system.disk_times_refused.as_ref();
     evidence.extend(refused.map(|why| format!("time in the queue and in the device is not known: {why}")));
-    let against = vec![format!("page faults that read: {}", pct(facts.blocked(Reason::PageFault)))];
-    finding(
-        read + sync,
-        claim,
-        evidence,
-        against,
-        "tally io -- COMMAND (each request's time in the queue and in the device, and who caused it)",
-    )
+    let against = vec![
+        format!("page faults that read: {}", pct(facts.blocked(Reason::PageFault))),
+        format!("running: {}", pct(facts.on())),
+    ];
+    let next =
+        format!("tally io {TARGET} (each request's time in the queue and in the device, and who caused it)");
+    finding(read + sync, claim, evidence, against, &next)
 }
 
 /// 11: a disk busy > 70 % with > 10 ms a request.
@@ -200,7 +201,7 @@ pub(super) fn disk_saturated(facts: &Facts) -> Option<Finding> {
         waits * 0.99,
         claim,
         evidence,
-        vec![],
+        vec![format!("threads of the target wait for it {}", pct(waits))],
         "tally io -a -- sleep 10 (queue and device, who causes it)",
     )
 }
@@ -235,17 +236,24 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
     if (major <= 50.0 && pressure <= 0.05 && swapped == 0) || waits.max(pressure) < 0.02 {
         return None;
     }
-    let claim =
-        format!("Memory: {} of thread time waits for pages ({major:.0} major faults a second).", pct(waits));
+    let short = pressure > 0.05 || swapped > 0;
+    let claim = match short {
+        true => format!(
+            "Memory is short: {} of thread time waits for pages ({major:.0} major faults a second, {swapped} pages swapped).",
+            pct(waits)
+        ),
+        false => format!(
+            "Cold files: {} of thread time waits until pages of mapped files and programs are read from the disk.",
+            pct(waits)
+        ),
+    };
     let mut evidence = facts.top_places(Reason::PageFault);
-    evidence.push(format!("memory pressure {}, {swapped} pages swapped", pct(pressure)));
-    finding(
-        waits.max(pressure),
-        claim,
-        evidence,
-        vec![],
-        "tally record -e major-faults -c 1 -g; read ahead, or more memory",
-    )
+    evidence.extend(facts.top_places(Reason::Memory));
+    evidence.push(format!("{major:.0} major faults a second"));
+    let against = vec![format!("memory pressure: {}", pct(pressure)), format!("pages swapped: {swapped}")];
+    let cure = if short { "more memory, or less of it in use" } else { "read ahead (madvise, readahead)" };
+    let next = format!("tally record -e major-faults -c 1 -g {TARGET}; {cure}");
+    finding(waits.max(if short { pressure } else { 0.0 }), claim, evidence, against, &next)
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.
@@ -282,74 +290,128 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
         format!("locks in user space: {}", pct(facts.blocked(Reason::Futex))),
         format!("disk: {}", pct(facts.blocked(Reason::Disk))),
     ];
-    finding(share, claim, evidence, against, &format!("tally flame --off-cpu -o wait.svg{cure}"))
+    finding(share, claim, evidence, against, &format!("tally flame --off-cpu{INPUT} -o wait.svg{cure}"))
 }
 
-/// 15: the CPU is used little, and waits are for others: sockets, pipes, poll, children.
-pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
-    let reasons = [Reason::Socket, Reason::Pipe, Reason::Poll, Reason::Child];
-    let share: f64 = reasons.iter().map(|&reason| facts.blocked(reason)).sum();
-    if facts.undisturbed(facts.on()) >= 0.5 || facts.undisturbed(share) <= 0.4 {
-        return None;
-    }
-    let parts: Vec<String> = reasons
-        .iter()
-        .filter(|&&r| facts.blocked(r) > 0.01)
-        .map(|&r| format!("{} {}", r.name(), pct(facts.blocked(r))))
-        .collect();
-    let claim = format!("Waiting for others: {} of thread time ({}).", pct(share), parts.join(", "));
-    let mut evidence: Vec<String> =
-        reasons.iter().flat_map(|&reason| facts.top_places(reason).into_iter().take(1)).collect();
-    evidence.extend(ended_by(facts, &reasons));
-    let against = vec![format!("disk: {}", pct(facts.blocked(Reason::Disk)))];
-    finding(share, claim, evidence, against, "tally flame --wakers (who ends the waits)")
+/// What threads wait for that others do.
+const OF_OTHERS: [Reason; 4] = [Reason::Socket, Reason::Pipe, Reason::Poll, Reason::Child];
+
+/// Share of active time waiting for others: for what comes from outside, for children, for threads that work.
+fn for_others(facts: &Facts) -> f64 {
+    OF_OTHERS.iter().map(|&reason| facts.blocked(reason)).sum::<f64>() + facts.share(facts.for_work_ns())
 }
 
-/// Who ended waits for these reasons, of those of which it is told.
-fn ended_by(facts: &Facts, reasons: &[Reason]) -> Option<String> {
-    let told = reasons.iter().filter_map(|reason| facts.enders.get(reason)).flatten();
-    let mut names: Vec<(&str, u64)> = Vec::new();
-    for (name, ns) in told.filter(|(name, _)| !name.is_empty()) {
+/// ns of waits for others of which it is told who ended them, by name. A timer that ended one says only that the others
+/// did not come in time.
+fn enders(facts: &Facts) -> Vec<(String, u64)> {
+    let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
+    let told = reasons.filter_map(|reason| facts.enders.get(reason)).flatten();
+    let mut names: Vec<(String, u64)> = Vec::new();
+    for (name, ns) in told.filter(|(name, _)| !name.is_empty() && name != "irq:timer") {
         match names.iter_mut().find(|(known, _)| known == name) {
             Some((_, sum)) => *sum += ns,
-            None => names.push((name, *ns)),
+            None => names.push((name.clone(), *ns)),
         }
     }
     names.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let whole = names.iter().map(|(_, ns)| ns).sum::<u64>().max(1) as f64;
-    let shares = names.iter().take(3).map(|&(name, ns)| format!("{name} {}", pct(ns as f64 / whole)));
-    let list = shares.collect::<Vec<_>>().join(", ");
-    (!list.is_empty()).then(|| format!("ended by: {list}"))
+    names
+}
+
+/// True if it is threads of the target itself that end most of these waits: what those do meanwhile is what it takes.
+pub(in crate::verdict) fn wait_for_each_other(facts: &Facts) -> bool {
+    const MOST: f64 = 0.7;
+    let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
+    let own: u64 = reasons.filter_map(|reason| facts.ended_by_own.get(reason)).sum();
+    let told: u64 = enders(facts).iter().map(|(_, ns)| ns).sum();
+    told > 0 && own as f64 > MOST * told as f64
+}
+
+/// The three places with most time of waits for others.
+fn places_of_others(facts: &Facts) -> Vec<String> {
+    let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
+    let mut places: Vec<&(String, u64)> =
+        reasons.filter_map(|reason| facts.places.get(reason)).flatten().collect();
+    places.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let line = |(place, ns): &&(String, u64)| format!("{:.1} %  {place}", facts.share(*ns) * 100.0);
+    places.iter().take(3).map(line).collect()
+}
+
+/// 15: the CPU is used little, and waits are for others: sockets, pipes, poll, children, threads that work.
+pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
+    let share = for_others(facts);
+    if facts.undisturbed(facts.on()) >= 0.5 || facts.undisturbed(share) <= 0.4 {
+        return None;
+    }
+    let mut parts: Vec<(String, u64)> = Vec::new();
+    for reason in OF_OTHERS {
+        parts.push((reason.name().to_owned(), facts.times.blocked_ns.get(&reason).copied().unwrap_or(0)));
+    }
+    parts.push(("conditions and joins".to_owned(), facts.for_work_ns()));
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let parts = list(&parts, facts.times.active_ns());
+    let enders = enders(facts);
+    let enders = list(&enders, enders.iter().map(|(_, ns)| ns).sum());
+    let claim = match wait_for_each_other(facts) {
+        true => format!(
+            "Its threads wait for each other: {} of thread time ({parts}); what takes time is what {} meanwhile.",
+            pct(share),
+            if enders.is_empty() {
+                "the others do".to_owned()
+            } else {
+                format!("those do that end the waits ({enders})")
+            }
+        ),
+        false => format!("Waiting for others: {} of thread time ({parts}).", pct(share)),
+    };
+    let mut evidence = places_of_others(facts);
+    if !enders.is_empty() {
+        evidence.push(format!("ended by: {enders}"));
+    }
+    let against =
+        vec![format!("disk: {}", pct(facts.blocked(Reason::Disk))), format!("running: {}", pct(facts.on()))];
+    finding(
+        share,
+        claim,
+        evidence,
+        against,
+        &format!("tally flame --wakers{INPUT} -o wakers.svg (who ends the waits)"),
+    )
 }
 
 /// 16: timer waits of nearly one length, > 20 % of active time, or of any, > 50 %.
 pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     let (length_ns, variation, count) = facts.timers?;
     let share = facts.blocked(Reason::Timer);
-    let is_regular = variation < 0.1;
+    let is_regular = variation < REGULAR;
     if facts.undisturbed(share) <= if is_regular { 0.2 } else { 0.5 } {
         return None;
     }
-    let length_ms = length_ns / 1e6;
-    let claim = match is_regular {
-        true => format!(
-            "Sleeping in a loop: {} of thread time is timer waits of {length_ms:.2} ms, again and again.",
+    let length = time(length_ns as u64);
+    let claim = match (is_regular, count) {
+        (true, _) => format!(
+            "Sleeping in a loop: {} of thread time is timer waits of {length}, again and again.",
             pct(share)
         ),
-        false => format!(
-            "Sleeping: {} of thread time is timer waits that it asked for, half of them longer than {length_ms:.2} ms.",
+        (false, 1) => {
+            format!("Sleeping: {} of thread time is one sleep of {length} that it asked for.", pct(share))
+        }
+        (false, _) => format!(
+            "Sleeping: {} of thread time is timer waits that it asked for, half of it in those of {length} and more.",
             pct(share)
         ),
     };
     let mut evidence = facts.top_places(Reason::Timer);
-    evidence.push(format!("{count} waits sampled, varying {:.0} %", variation * 100.0));
-    finding(
-        share,
-        claim,
-        evidence,
-        vec![],
-        "wait for the event itself (poll, condition variable), not for time",
-    )
+    if variation.is_finite() {
+        evidence.push(format!("{count} waits sampled, varying {:.0} %", variation * 100.0));
+    }
+    let against = vec![
+        format!("running: {}", pct(facts.on())),
+        format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
+    ];
+    let next = format!(
+        "tally flame --off-cpu{INPUT} -o wait.svg (from where); wait for the event itself, not for time"
+    );
+    finding(share, claim, evidence, against, &next)
 }
 
 /// 20: nearly all time of nearly all threads is idle.
@@ -360,11 +422,16 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let claim = format!("Idle: threads wait for work {} of their time; nothing holds them up.", pct(share));
-    finding(
-        share,
-        claim,
-        vec![],
-        vec![format!("CPUs used: {:.2}", facts.cpus_used)],
-        "put load on it, then look again",
-    )
+    let share_of = |ns: u64| ns as f64 * 100.0 / total as f64;
+    let places = facts.idle_places.iter().filter(|(_, ns)| share_of(*ns) >= 0.5).take(3);
+    let evidence = places.map(|(place, ns)| format!("{:.1} %  {place}", share_of(*ns))).collect();
+    let against = vec![
+        format!("CPUs used: {:.2}", facts.cpus_used),
+        format!("locks: {}", pct(facts.blocked(Reason::Futex))),
+        format!("disk: {}", pct(facts.blocked(Reason::Disk))),
+    ];
+    let next = format!(
+        "put load on it, then look again; tally report --wall --idle --stdio{INPUT} counts its waits"
+    );
+    finding(share, claim, evidence, against, &next)
 }

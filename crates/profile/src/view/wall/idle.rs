@@ -2,7 +2,8 @@
 
 use super::classes::Reasons;
 use super::{Part, is_kernel, name_of};
-use crate::off_cpu::Reason;
+use crate::off_cpu::futex::{expected, is_lock_value};
+use crate::off_cpu::{Reason, Wait};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use rustc_hash::FxHashMap;
@@ -40,8 +41,6 @@ const IDLE_FUNCTIONS: &[&str] = &[
     "waitpid",
     "__waitpid",
     "parking_lot",
-    "std::thread::park",
-    "tokio::",
     "runtime.futexsleep",
     "runtime.stopm",
     "runtime.findRunnable",
@@ -50,6 +49,10 @@ const IDLE_FUNCTIONS: &[&str] = &[
     "io_uring_wait",
     "__io_uring_get_cqe",
 ];
+
+/// The same of Rust, whose names begin in many ways: parts of names.
+const IDLE_PARTS: &[&str] =
+    &["Condvar>::wait", "Condvar::wait", "thread::park", "Thread::park", "Thread>::park"];
 
 /// Functions that workers and servers wait in for what comes next.
 const WAITS_FOR_NEXT: &[&str] = &[
@@ -67,6 +70,9 @@ const WAITS_FOR_NEXT: &[&str] = &[
     "__pthread_clockjoin",
     "__pthread_timedjoin",
 ];
+
+/// libc's way into the kernel for those who ask it themselves.
+const BARE_CALL: &str = "syscall";
 
 /// Where threads begin.
 const STARTS: &[&str] =
@@ -100,7 +106,7 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             *by_place.entry((wait.task, callsite)).or_default() += wait.weight_ns;
         }
     }
-    let mut top_loops: FxHashMap<CallsiteId, bool> = FxHashMap::default();
+    let mut top_loops: FxHashMap<(CallsiteId, bool), bool> = FxHashMap::default();
     for (wait, part) in profile.off_cpu.waits.iter().zip(parts) {
         let (Part::Blocked(_), Some(callsite)) = (*part, wait.callsite) else { continue };
         let reason = reasons.reason(profile, wait);
@@ -112,9 +118,13 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
         let life = lives.get(&wait.task).copied().unwrap_or(u64::MAX);
         let nearly_all = in_place.saturating_mul(100) >= life.saturating_mul(NEARLY_ALL_PCT);
         let may_be_next = matches!(reason, Reason::Futex | Reason::Poll | Reason::Socket | Reason::Signal);
-        let mut at_top =
-            || may_be_next && *top_loops.entry(callsite).or_insert_with(|| is_top_loop(profile, callsite));
-        if (nearly_all && waits_for_work(profile, callsite, reason)) || at_top() {
+        let no_lock = reason == Reason::Futex && is_no_lock(wait);
+        let mut at_top = || {
+            let is = || is_top_loop(profile, callsite, no_lock);
+            may_be_next && *top_loops.entry((callsite, no_lock)).or_insert_with(is)
+        };
+        let for_work = || no_lock && is_bare(profile, callsite) || waits_for_work(profile, callsite, reason);
+        if (nearly_all && for_work()) || at_top() {
             *part = Part::Idle;
         }
     }
@@ -127,18 +137,29 @@ fn waits_for_work(profile: &Profile, callsite: CallsiteId, reason: Reason) -> bo
     let may = matches!(reason, Reason::Futex | Reason::Socket | Reason::Aio | Reason::Ipc);
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
     may && user.take(12).filter_map(|frame| name_of(profile, frame)).any(|name| {
-        IDLE_FUNCTIONS
-            .iter()
-            .any(|idle| name.starts_with(idle) || idle.ends_with("::") && name.contains(idle))
+        IDLE_FUNCTIONS.iter().any(|idle| name.starts_with(idle))
+            || name.contains("tokio::")
+            || IDLE_PARTS.iter().any(|part| name.contains(part))
     })
 }
 
+/// True if the arguments are told, and not those of a lock.
+fn is_no_lock(wait: &Wait) -> bool {
+    wait.args[0] != 0 && !is_lock_value(expected(&wait.args))
+}
+
+/// True if the program asks the kernel itself, or the compiler has put all libraries' code into its own.
+fn is_bare(profile: &Profile, callsite: CallsiteId) -> bool {
+    let mut user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+    user.next().and_then(|frame| name_of(profile, frame)) == Some(BARE_CALL)
+}
+
 /// True if the path is a thread's top loop, waiting for what comes next. A path that does not reach the thread's start
-/// does not tell.
-fn is_top_loop(profile: &Profile, callsite: CallsiteId) -> bool {
+/// does not tell. `no_lock`: a futex whose arguments tell that it is none of a lock.
+fn is_top_loop(profile: &Profile, callsite: CallsiteId, no_lock: bool) -> bool {
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
     let names: Vec<&str> = user.map(|frame| name_of(profile, frame).unwrap_or("")).collect();
-    is_top_loop_of(&names)
+    is_top_loop_of(&names, no_lock)
 }
 
 /// True for functions in which threads and programs begin.
@@ -147,9 +168,14 @@ pub(crate) fn is_thread_start(name: &str) -> bool {
 }
 
 /// The same by the names of the user functions, leaf first.
-fn is_top_loop_of(names: &[&str]) -> bool {
+fn is_top_loop_of(names: &[&str], no_lock: bool) -> bool {
     let begins = |name: &str, with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));
-    let waits = names.iter().rposition(|name| begins(name, WAITS_FOR_NEXT));
+    let waits_for_next = |name: &&str| {
+        begins(name, WAITS_FOR_NEXT)
+            || IDLE_PARTS.iter().any(|part| name.contains(part))
+            || no_lock && **name == *BARE_CALL
+    };
+    let waits = names.iter().rposition(waits_for_next);
     let (Some(waits), Some(outermost)) = (waits, names.last()) else { return false };
     let program = names[waits + 1..].iter().filter(|name| !begins(name, STARTS) && !begins(name, PLUMBING));
     begins(outermost, STARTS) && program.count() <= TOP_LOOP
@@ -161,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_waits_for_its_next_job_is_idle() {
-        let is = |names: &str| is_top_loop_of(&names.split(' ').collect::<Vec<_>>());
+        let is = |names: &str| is_top_loop_of(&names.split(' ').collect::<Vec<_>>(), false);
         assert!(is(
             "__futex_abstimed_wait_common pthread_cond_wait@@GLIBC_2.3.2 take worker start_thread clone3"
         ));
@@ -171,5 +197,9 @@ mod tests {
         assert!(!is("pthread_cond_wait pool_get query answer worker start_thread clone3"));
         assert!(!is("__lll_lock_wait pthread_mutex_lock take worker start_thread clone3"));
         assert!(!is("pthread_cond_wait take"));
+        assert!(is("syscall <std::sys::sync::condvar::futex::Condvar>::wait take start_thread clone3"));
+        // All of Rust's library inside the thread's own function: the futex's value tells.
+        let inlined = ["syscall", "serve", "<std::sys::thread::unix::Thread>::new::thread_start", "clone3"];
+        assert!(is_top_loop_of(&inlined, true) && !is_top_loop_of(&inlined, false));
     }
 }

@@ -191,6 +191,8 @@ pub(crate) struct PlacedWait {
     pub after: Option<Reason>,
     /// Who ended it, or ran instead.
     pub other: Option<Other>,
+    /// The first arguments of its system call.
+    pub args: [u64; 3],
 }
 
 /// All waits with a stack.
@@ -206,6 +208,7 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
             waits: wait.stands_for(),
             after,
             other: wait.other,
+            args: wait.args,
         })
     };
     classes.iter(profile).filter_map(&mut place).collect()
