@@ -4,6 +4,7 @@ use super::{Kind, NameId, NodeId, Tree, Unit};
 use profile::profile::{EventInfo, Profile, TaskId};
 use profile::table::{CallsiteId, DsoKind, FrameId};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// What of a profile, and how it is named. The marks and ids are those of the collapsers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,8 +59,12 @@ pub(super) struct Builder<'a> {
     pub(super) profile: &'a Profile,
     opts: TreeOpts,
     pub(super) tree: Tree,
-    /// By frame: the names of its functions, outermost first, once asked for.
-    frames: Vec<Option<Vec<NameId>>>,
+    /// By frame: where in `names` those of its functions stand, outermost first, once asked for.
+    frames: Vec<Option<Range<usize>>>,
+    pub(super) names: Vec<NameId>,
+    /// The path that was put in last, root first: what the next one shares with it is not looked up again.
+    last: Vec<(FrameId, NodeId)>,
+    last_root: NodeId,
     /// The node of each process or thread.
     tasks: FxHashMap<TaskId, NodeId>,
     nodes: FxHashMap<(NodeId, CallsiteId), NodeId>,
@@ -72,6 +77,9 @@ impl<'a> Builder<'a> {
             opts,
             tree: Tree::new(unit),
             frames: vec![None; profile.frames.len()],
+            names: Vec::new(),
+            last: Vec::new(),
+            last_root: Tree::ROOT,
             tasks: FxHashMap::default(),
             nodes: FxHashMap::default(),
         }
@@ -83,14 +91,25 @@ impl<'a> Builder<'a> {
         if let Some(&known) = self.nodes.get(&(root, callsite)) {
             return known;
         }
-        let profile = self.profile;
-        let mut node = root;
-        for &frame in profile.callsites.path(callsite).iter().rev() {
-            for name in self.frame(frame) {
-                node = self.tree.child(node, name);
-            }
+        let path = self.profile.callsites.path(callsite);
+        let shared =
+            self.last.iter().zip(path.iter().rev()).take_while(|((old, _), new)| old == *new).count();
+        self.last.truncate(if root == self.last_root { shared } else { 0 });
+        self.last_root = root;
+        let mut node = self.last.last().map_or(root, |(_, node)| *node);
+        for &frame in path.iter().rev().skip(self.last.len()) {
+            node = self.below(node, frame);
+            self.last.push((frame, node));
         }
         self.nodes.insert((root, callsite), node);
+        node
+    }
+
+    /// The node of a frame's functions below another's.
+    fn below(&mut self, mut node: NodeId, frame: FrameId) -> NodeId {
+        for at in self.frame(frame) {
+            node = self.tree.child(node, self.names[at]);
+        }
         node
     }
 
@@ -112,14 +131,16 @@ impl<'a> Builder<'a> {
         node
     }
 
-    /// The functions of a frame, outermost first.
-    pub(super) fn frame(&mut self, id: FrameId) -> Vec<NameId> {
-        if let Some(names) = &self.frames[id.index()] {
-            return names.clone();
+    /// Where in `names` the functions of a frame stand, outermost first.
+    pub(super) fn frame(&mut self, id: FrameId) -> Range<usize> {
+        if let Some(range) = &self.frames[id.index()] {
+            return range.clone();
         }
         let names = self.frame_names(id);
-        self.frames[id.index()] = Some(names.clone());
-        names
+        let range = self.names.len()..self.names.len() + names.len();
+        self.names.extend(names);
+        self.frames[id.index()] = Some(range.clone());
+        range
     }
 
     fn frame_names(&mut self, id: FrameId) -> Vec<NameId> {

@@ -66,8 +66,8 @@ fn add(builder: &mut Builder<'_>, which: WallTree, path: &WallPath) {
             _ => Vec::new(),
         };
         for frame in frames {
-            for name in builder.frame(frame).into_iter().rev() {
-                node = builder.tree.child(node, name);
+            for at in builder.frame(frame).rev() {
+                node = builder.tree.child(node, builder.names[at]);
             }
         }
     }

@@ -45,13 +45,17 @@ impl Sandwich {
     pub fn new(tree: &Tree, name: &str) -> Option<Self> {
         let mut sums = Sums::default();
         let totals = tree.totals();
+        let is_named: Vec<bool> = tree.names().map(|(other, _)| other == name).collect();
+        if !is_named.contains(&true) {
+            return None;
+        }
         // Outermost calls only count for the whole: recursion is inside of them.
         let mut inside = vec![false; tree.len()];
         for (id, parent) in tree.nodes_with_parents() {
             let node = tree.node(id);
-            let (value, is_it) = (totals[id.index()].0, tree.name(node.name) == name);
+            let (value, is_it) = (totals[id.index()].0, is_named[node.name.index()]);
             let parent_name = tree.node(parent).name;
-            let under_it = parent != Tree::ROOT && tree.name(parent_name) == name;
+            let under_it = parent != Tree::ROOT && is_named[parent_name.index()];
             inside[id.index()] = inside[parent.index()] || is_it;
             if is_it {
                 sums.own += node.own;
