@@ -143,13 +143,20 @@ fn find_program(name: &OsString) -> anyhow::Result<PathBuf> {
 /// Says what is missing when nothing would be recorded.
 fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<()> {
     let shown = program.display();
-    if rules.any() && found.ruled == 0 {
+    if found.late > 0 {
+        out::note(&format!(
+            "tally calls: of {} functions no arguments are recorded: -pg calls the recorder when they have been moved; \
+             build {shown} with -fpatchable-function-entry=2",
+            found.late
+        ));
+    }
+    if rules.any() && found.ruled == 0 && found.late == 0 {
         bail!(
             "-F, -N, -C, -T, -A and -R mean no function of {shown} that can be patched (`-pg`, `-mfentry`, patchable \
              entry, XRay) and none that it imports; `tally calls` takes -F and -N too, when all is recorded"
         );
     }
-    if rules.any_values() && found.valued == 0 {
+    if rules.any_values() && found.valued == 0 && found.late == 0 {
         out::note(&format!(
             "tally calls: no arguments or results are recorded: {shown} has no debug information for those functions \
              (build it with -g), or they can't be patched; -A FUNC@arg1/s needs none"

@@ -1,7 +1,7 @@
 //! Where a program can be instrumented: compiled-in calls, and sleds (nops) to patch.
 
 use anyhow::Context;
-use dso::{ObjectFile, Svma};
+use dso::{Machine, ObjectFile, Svma};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::imports;
 use super::rules::Rules;
 use super::source_files::SourceFiles;
 use super::starts::{Start, start_of};
-use super::trigger::Trigger;
+use super::trigger::{Arguments, Trigger};
 use super::values::{self, Described};
 use tracer::layout::sleds::{self, Sled};
 
@@ -36,6 +36,8 @@ pub struct Instrumented {
     pub ruled: usize,
     /// Of those whose values are recorded, how many have any that is known.
     pub valued: usize,
+    /// Of those, how many are seen too late for their arguments.
+    pub late: usize,
     /// Functions that no pattern means.
     pub left: usize,
     /// Statically linked: nothing can be preloaded.
@@ -53,6 +55,15 @@ impl Instrumented {
     #[must_use]
     pub fn is_instrumented(&self) -> bool {
         !self.calls.is_empty() || self.wanted_sleds > 0 || self.left > 0
+    }
+
+    /// What can be done at a call of `mcount`: on aarch64 the compiler has moved the arguments before it.
+    fn at_call(&mut self, machine: Machine, mut trigger: Trigger) -> Trigger {
+        if machine == Machine::Aarch64 && trigger.arguments != Arguments::None {
+            trigger.arguments = Arguments::None;
+            self.late += 1;
+        }
+        trigger
     }
 
     fn add(&mut self, svma: Svma, start: Svma, trigger: &Trigger, (rules, described): (u32, &Described)) {
@@ -107,7 +118,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
         // A function of a source file is not known by its name alone.
         Described::read(&object, &|name| rules.any_file() || rules.of(name, None).has_values())
     } else {
-        Described::nothing()
+        Described::nothing(object.machine())
     };
     if may_have {
         look_at_functions(&object, rules, &described, &mut found);
@@ -171,7 +182,10 @@ fn look_at_functions(object: &ObjectFile, rules: &Rules, described: &Described, 
                 found.wanted_sleds += 1;
                 found.add(at, symbol.start, &trigger, (0, described));
             }
-            Start::Call(at) if is_wanted => found.add(at, symbol.start, &trigger, (sleds::CALL, described)),
+            Start::Call(at) if is_wanted => {
+                let trigger = found.at_call(object.machine(), trigger);
+                found.add(at, symbol.start, &trigger, (sleds::CALL, described));
+            }
             // A nop stays one, a call becomes one.
             Start::Sled(at) | Start::Call(at) => {
                 found.sleds.push(Sled { svma: at.0, rules: sleds::OFF, ..Sled::default() });

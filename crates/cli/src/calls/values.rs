@@ -1,9 +1,10 @@
 //! Arguments and results: which a function has, where the recorder finds them, and how they are shown.
 
-use dso::dwarf::probe::{Incoming, Parameter, Passed, ProbeInfo, Shape, Signature};
-use dso::{DebugSearch, ObjectFile, Svma, SymbolTable};
+use dso::dwarf::probe::{self, Incoming, Parameter, Passed, ProbeInfo, Shape, Signature};
+use dso::{DebugSearch, Machine, ObjectFile, Svma, SymbolTable};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
+use tracer::layout::sleds::arm;
 use tracer::layout::values::{self as layout, Item, written};
 
 use super::formats::Format;
@@ -27,6 +28,7 @@ pub struct Formats {
 /// What debug information says of an object's functions, by their start.
 pub struct Described {
     by_start: FxHashMap<Svma, Signature>,
+    machine: Machine,
 }
 
 impl Described {
@@ -40,13 +42,15 @@ impl Described {
         let info = ProbeInfo::open(object, &DebugSearch::from_env()).ok().flatten();
         let found = info.map(|mut info| info.signatures(fits, object.machine(), &is_changed));
         let found = found.unwrap_or_default();
-        Self { by_start: found.into_iter().map(|signature| (signature.svma, signature)).collect() }
+        let by_symbol = |signature: Signature| (symbol_start(object, &symbols, signature.svma), signature);
+        let by_start = found.into_iter().map(by_symbol).collect();
+        Self { by_start, machine: object.machine() }
     }
 
-    /// None.
+    /// None: arguments are known by their numbers only.
     #[must_use]
-    pub fn nothing() -> Self {
-        Self { by_start: FxHashMap::default() }
+    pub fn nothing(machine: Machine) -> Self {
+        Self { by_start: FxHashMap::default(), machine }
     }
 
     /// What is to be recorded of the function at `start`, as a spec and the formats; `None` if there is nothing.
@@ -61,7 +65,8 @@ impl Described {
                 arguments.extend(parameters.into_iter().flatten().map(of_parameter));
             }
             Arguments::Listed(list) => {
-                arguments.extend(list.iter().map(|argument| listed(argument, signature)))
+                let registers = probe::argument_registers(self.machine);
+                arguments.extend(list.iter().map(|argument| listed(argument, signature, registers)));
             }
         }
         let told = signature.and_then(|signature| signature.result.as_ref());
@@ -83,16 +88,28 @@ impl Described {
     }
 }
 
-/// An argument that was named by its number: as debug information has it, unless a format was given.
-fn listed(argument: &Argument, signature: Option<&Signature>) -> (String, Item, Format) {
+/// Where the symbol of a function begins that debug information has at `entry`: gcc's begins behind the nops of a
+/// patchable entry on aarch64.
+fn symbol_start(object: &ObjectFile, symbols: &SymbolTable, entry: Svma) -> Svma {
+    const NOPS_BYTES_MOST: u64 = 32;
+    let before = symbols.find(entry).map_or(0, |symbol| entry.0 - symbol.start.0);
+    let start = Svma(entry.0 - before);
+    let is_near = object.machine() == Machine::Aarch64 && before <= NOPS_BYTES_MOST;
+    let nops = object.bytes_at(start, before as usize).filter(|_| is_near);
+    if nops.is_some_and(|nops| arm::words(nops).all(|word| word == arm::NOP)) { start } else { entry }
+}
+
+/// An argument that was named by its number: as debug information has it, unless a format was given. So many
+/// `registers` hold the first ones.
+fn listed(argument: &Argument, signature: Option<&Signature>, registers: u8) -> (String, Item, Format) {
     let parameter = signature.and_then(|signature| signature.parameters.get(argument.number));
     if let (Some(parameter), None) = (parameter, &argument.format) {
         return of_parameter(parameter);
     }
     let format = argument.format.clone().unwrap_or(Format::Signed(8));
     let number = argument.number as u8;
-    let stack = u32::from(number.saturating_sub(6)) * 8;
-    let general = if number < 6 { Incoming::General(number) } else { Incoming::Stack(stack) };
+    let stack = u32::from(number.saturating_sub(registers)) * 8;
+    let general = if number < registers { Incoming::General(number) } else { Incoming::Stack(stack) };
     let told = parameter.filter(|_| !argument.is_float).and_then(|parameter| parameter.passed.as_ref());
     let place = told.and_then(|passed| passed.places.first()).copied().unwrap_or(general);
     let (item, format) = of_format(&format, place, Incoming::Vector(number));

@@ -153,6 +153,32 @@ fn libraries_that_the_program_opens_are_recorded_on_aarch64() {
     assert_eq!(got, wanted, "{text}");
 }
 
+/// A call of `_mcount` comes when arguments have been moved: none are told then. Results are told of all.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn values_on_aarch64_are_told_where_they_are_known() {
+    let ways = [
+        ("patchable", "-fpatchable-function-entry=2", "fib(16) {", "fib(1);"),
+        ("pg", "-pg", "fib() {", "fib();"),
+    ];
+    for (name, flag, outer, inner) in ways {
+        let Some(program) = build("calls.c", &format!("valued-{name}"), &["-O2", flag]) else { return };
+        let options = ["--no-libcall", "-A", "fib@arg1", "-R", "fib"];
+        if record(&program, &[], &options).is_none() {
+            return;
+        }
+        let folder = program.with_extension("calls");
+        let replay = tally().args(["calls", "replay", "-i"]).arg(&folder).output().expect("tally starts");
+        let replay = String::from_utf8_lossy(&replay.stdout).into_owned();
+        let shows = |text: &str| replay.lines().any(|line| line.contains(text));
+        assert!(
+            shows(outer) && shows(inner) && shows("} = 5; /* fib() */"),
+            "{name}: {}",
+            &replay[..replay.len().min(2000)]
+        );
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn filters_and_library_calls_on_aarch64_do_what_they_say() {

@@ -71,6 +71,13 @@ const SP: u16 = 31;
 /// DWARF numbers of x86-64's argument registers, in order.
 const GENERAL: [u16; 6] = [5, 4, 1, 2, 8, 9];
 
+/// How many general registers hold a function's first arguments.
+// Source: System V ABI AMD64 3.2.3; ARM IHI 0055 "Procedure Call Standard for the Arm 64-bit Architecture" 6.8.2.
+#[must_use]
+pub fn argument_registers(machine: Machine) -> u8 {
+    if machine == Machine::Aarch64 { 8 } else { 6 }
+}
+
 impl Convention {
     /// The argument register of a DWARF number.
     pub fn register(&self, number: u16) -> Option<Incoming> {
@@ -107,8 +114,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub fn new(machine: Machine) -> Self {
-        let general_end = if machine == Machine::Aarch64 { 8 } else { 6 };
-        Self { general: 0, vector: 0, general_end, stack: 0, known: true }
+        Self { general: 0, vector: 0, general_end: argument_registers(machine), stack: 0, known: true }
     }
 
     /// The next parameter's place.

@@ -22,7 +22,7 @@ use super::resolver::{Reader, debug_file, load_with_alt, section};
 use crate::{DebugSearch, Error, ObjectFile};
 use tree::{Unit, UnitTree};
 
-pub use convention::{Incoming, Passed};
+pub use convention::{Incoming, Passed, argument_registers};
 pub use lines::SourceLines;
 pub use place::Place;
 pub use point::{LineError, Named, Point};
