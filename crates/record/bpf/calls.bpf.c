@@ -20,19 +20,49 @@ struct bpf_pidns_info { u32 pid; u32 tgid; };
 static u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static long (*bpf_get_ns_current_pid_tgid)(u64 dev, u64 ino, struct bpf_pidns_info *info, u32 size) = (void *)120;
 
+/* Numbers of frames are plus 1; 0 = none. */
 struct frame {
 	u64 sp;
 	u64 start_ns;
 	u64 inner_ns;
 	u32 function;
-	u16 inside; /* the same function is open around it */
-	u16 jumps; /* COOKIE_TAIL */
+	u16 around; /* on the same stack; of a free one, the next free one */
+	u16 inner;  /* MODE_SLOW: the one that it called */
+	u8 inside;  /* the same function is open around it */
+	u8 jumps;   /* COOKIE_TAIL */
+	u8 rules;   /* COOKIE_RULES: they are to be taken back */
+	u8 state;   /* FRAME_* */
+	u32 pad;
 };
 
+#define FRAME_USED 1
+#define FRAME_WRITTEN 2 /* by the filters */
+#define FRAME_LEADS 4   /* to a function of COOKIE_CALLER */
+#define FRAME_KEPT 8    /* MODE_TOTALS: it called one that took min_ns */
+
+/* A stack that the thread is, or was, on: its own, a signal's, a coroutine's. */
+struct stack {
+	u64 root;          /* place of its outermost call */
+	u64 from_start_ns; /* the call that was open when it was begun: its start */
+	u16 from;          /* ... and its frame */
+	u16 top;           /* innermost frame; 0: nothing is open there */
+	u16 first;         /* outermost frame */
+	u16 shown;         /* MODE_SLOW: innermost frame whose entry was handed out */
+};
+
+/* Functions of the same low bits of their number, open in this thread: 0 is known without looking. */
+#define KINDS 256
+
 struct thread_calls {
-	u32 depth;
-	u32 shown; /* MODE_SLOW: the entries of so many outer calls were handed out */
-	struct call_event last; /* MODE_TOTALS, MODE_SLOW: to skip doubles */
+	struct call_event last; /* to skip doubles */
+	u32 written;    /* open frames that count */
+	u16 free, used; /* frames once used, from the first on */
+	u16 only, muted;
+	u8 begun, stopped;
+	u8 current, stacks_used, next_dropped;
+	u8 pad[7];
+	struct stack stacks[STACKS];
+	u16 open[KINDS];
 	struct frame frames[FRAMES];
 };
 
@@ -173,7 +203,7 @@ INLINE u64 bucket_of(u64 ns)
 	return ((power - 3) << 4) + ((ns >> ((power - 4 + ((ns - 16) >> 63)) & 63)) & 15);
 }
 
-/* The mask tells the verifier what the callers know: i < FRAMES. */
+/* The masks tell the verifier what the callers know: i < FRAMES, i < STACKS. */
 INLINE struct frame *frame_at(struct thread_calls *t, u64 i)
 {
 	barrier_var(i);
@@ -182,35 +212,102 @@ INLINE struct frame *frame_at(struct thread_calls *t, u64 i)
 	return &t->frames[i & (FRAMES - 1)];
 }
 
-/* Whether the same function is open further down: then its time is counted there. */
-INLINE int is_open(struct thread_calls *t, u32 function)
+INLINE struct stack *stack_at(struct thread_calls *t, u64 i)
 {
+	barrier_var(i);
+	i &= STACKS - 1;
+	barrier_var(i);
+	return &t->stacks[i & (STACKS - 1)];
+}
+
+/*
+ * Not static: the verifier looks at each of these once, instead of at every way through all their callers. Pointers
+ * to them are to be checked.
+ */
+#define APART __attribute__((noinline))
+
+/* Whether the same function is open: then its time is counted there. */
+APART int call_is_open(struct thread_calls *t, u32 function)
+{
+	if (!t || !t->open[function & (KINDS - 1)])
+		return 0;
 	for (u32 i = 0; i < FRAMES; i++) {
-		if (i >= t->depth)
+		struct frame *f = frame_at(t, i);
+
+		if (i >= t->used)
 			return 0;
-		if (frame_at(t, i)->function == function)
+		if (f->function == function && (f->state & FRAME_USED))
 			return 1;
 	}
 	return 0;
 }
 
-/* Hands out the entries of calls that by now are slow. Those around a slow call are as slow. */
-INLINE void show_slow(struct thread_calls *t, struct call_control *c, struct call_event *e)
+/*
+ * The stack that a place lies on: between its outermost and innermost call, or
+ * near. STACKS if on none. `distance`: how near is near.
+ */
+APART int call_find_stack(struct thread_calls *t, u64 sp, u64 distance)
 {
-	struct call_event enter = *e;
+	u32 best = STACKS;
 
-	enter.kind = CALL_ENTER;
-	for (u32 i = t->shown; i < FRAMES; i++) {
-		struct frame *f = frame_at(t, i);
+	if (!t)
+		return STACKS;
+	for (u32 i = 0; i < STACKS; i++) {
+		struct stack *s = stack_at(t, i);
+		u64 top_sp, away = 0;
 
-		if (i >= t->depth || e->time_ns - f->start_ns < c->min_ns)
+		if (i >= t->stacks_used)
 			break;
-		enter.time_ns = f->start_ns;
-		enter.sp = f->sp;
-		enter.function = f->function;
-		put(&enter);
-		t->shown = i + 1;
+		if (!s->top)
+			continue;
+		top_sp = frame_at(t, s->top - 1)->sp;
+		if (sp < top_sp)
+			away = top_sp - sp;
+		else if (sp > s->root)
+			away = sp - s->root;
+		if (away == 0)
+			return i;
+		if (away <= distance) {
+			best = i;
+			distance = away - 1;
+		}
 	}
+	return best;
+}
+
+/* Hands out the entry of the outermost call not shown yet, if by now it is slow; 0 if it is not. */
+APART int call_show_one(struct thread_calls *t, struct call_event *e, u32 stack)
+{
+	struct call_control *c = control();
+	struct call_event enter = { .kind = CALL_ENTER };
+	struct stack *s;
+	struct frame *f;
+	u32 next;
+
+	if (!t || !e || !c)
+		return 0;
+	s = stack_at(t, stack);
+	next = s->shown ? frame_at(t, s->shown - 1)->inner : s->first;
+	f = frame_at(t, next - 1);
+	if (!next || e->time_ns - f->start_ns < c->min_ns)
+		return 0;
+	enter.tid = e->tid;
+	enter.tgid = e->tgid;
+	enter.time_ns = f->start_ns;
+	enter.sp = f->sp;
+	enter.function = f->function;
+	put(&enter);
+	s->shown = next;
+	return 1;
+}
+
+/* Those around a slow call are as slow. */
+APART int call_show_slow(struct thread_calls *t, struct call_event *e, u32 stack)
+{
+	for (u32 i = 0; i < FRAMES; i++)
+		if (!call_show_one(t, e, stack))
+			break;
+	return 0;
 }
 
 INLINE void add_up(struct frame *f, u64 ns, u32 kind)
@@ -221,13 +318,17 @@ INLINE void add_up(struct frame *f, u64 ns, u32 kind)
 
 	if (!sum)
 		return;
-	__sync_fetch_and_add(&sum->count, 1);
-	__sync_fetch_and_add(&sum->finished_ns, ns);
 	__sync_fetch_and_add(&sum->self_ns, ns > f->inner_ns ? ns - f->inner_ns : 0);
-	if (kind == CALL_UNWOUND)
-		__sync_fetch_and_add(&sum->unwound, 1);
 	if (!f->inside)
 		__sync_fetch_and_add(&sum->total_ns, ns);
+	if (kind == CALL_OPEN) {
+		__sync_fetch_and_add(&sum->open, 1);
+		return;
+	}
+	__sync_fetch_and_add(&sum->count, 1);
+	__sync_fetch_and_add(&sum->finished_ns, ns);
+	if (kind == CALL_UNWOUND)
+		__sync_fetch_and_add(&sum->unwound, 1);
 	if (sum->min_ns == 0 || ns + 1 < sum->min_ns)
 		sum->min_ns = ns + 1;
 	if (ns > sum->max_ns)
@@ -237,40 +338,91 @@ INLINE void add_up(struct frame *f, u64 ns, u32 kind)
 		__sync_fetch_and_add(&sum->buckets[bucket], 1);
 }
 
-/* The call at the top of the stack ended. */
-INLINE void finish(struct thread_calls *t, struct call_control *c, struct call_event *e, u32 kind)
+/* Whether a call counts, as far as that is known at its end only. */
+INLINE int is_kept(struct frame *f, struct call_control *c, u64 ns)
 {
-	u32 at = t->depth - 1;
-	struct frame *f = frame_at(t, at);
-	u64 ns = e->time_ns - f->start_ns;
+	if (!(f->state & FRAME_WRITTEN) || (c->callers && !(f->state & FRAME_LEADS)))
+		return 0;
+	return ns >= c->min_ns || (f->state & FRAME_KEPT);
+}
 
-	t->depth = at;
-	if (at > 0)
-		frame_at(t, at - 1)->inner_ns += ns;
-	if (c->mode == MODE_TOTALS) {
+/* The innermost frame of a stack is free again. */
+INLINE void drop_frame(struct thread_calls *t, struct stack *s)
+{
+	u32 top = s->top;
+	struct frame *f = frame_at(t, top - 1);
+
+	t->written -= (f->state & FRAME_WRITTEN) != 0;
+	t->only -= (f->rules & COOKIE_RULES(COOKIE_ONLY)) != 0;
+	t->muted -= (f->rules & COOKIE_RULES(COOKIE_NOT)) != 0;
+	t->open[f->function & (KINDS - 1)]--;
+	s->top = f->around;
+	if (f->around)
+		frame_at(t, f->around - 1)->inner = 0;
+	else
+		s->first = 0;
+	f->state = 0;
+	f->around = t->free;
+	t->free = top;
+}
+
+/* Forgets the innermost call of a stack; 0 if there is none. */
+APART int call_forget_one(struct thread_calls *t, u32 stack)
+{
+	if (!t || !stack_at(t, stack)->top)
+		return 0;
+	drop_frame(t, stack_at(t, stack));
+	return 1;
+}
+
+/* The innermost call of a stack ended. */
+APART int call_finish(struct thread_calls *t, struct call_event *e, u32 stack, u32 kind)
+{
+	struct call_control *c = control();
+	struct frame *f, *outer;
+	struct stack *s;
+	u64 ns;
+
+	if (!t || !e || !c)
+		return 0;
+	s = stack_at(t, stack);
+	f = frame_at(t, s->top - 1);
+	ns = e->time_ns - f->start_ns;
+	if (c->mode == MODE_TOTALS && is_kept(f, c, ns)) {
+		outer = frame_at(t, (f->around ? f->around : s->from) - 1);
+		if (f->around || (s->from && outer->start_ns == s->from_start_ns)) {
+			outer->inner_ns += ns;
+			outer->state |= FRAME_KEPT;
+		}
 		add_up(f, ns, kind);
-	} else if (at < t->shown) {
-		struct call_event end = *e;
+	} else if (c->mode == MODE_SLOW && s->shown == s->top) {
+		struct call_event end = { .kind = kind };
 
-		end.kind = kind;
+		end.time_ns = e->time_ns;
+		end.tid = e->tid;
+		end.tgid = e->tgid;
 		end.sp = f->sp;
 		end.function = f->function;
 		put(&end);
-		t->shown = at;
+		s->shown = f->around;
 	}
+	drop_frame(t, s);
+	return 0;
 }
 
-/* Most calls ended at once by a longjmp or an exception; more wait for the next event. */
-#define MOST_AT_ONCE 32
-
-/* Ends the calls that lie below a place on the stack: they were left without returning. */
-INLINE void leave_below(struct thread_calls *t, struct call_control *c, struct call_event *e)
+/* Ends the calls that lie below a place on their stack: they were left without returning. */
+APART int call_leave_below(struct thread_calls *t, struct call_event *e, u32 stack)
 {
-	for (u32 i = 0; i < MOST_AT_ONCE; i++) {
-		if (t->depth == 0 || frame_at(t, t->depth - 1)->sp >= e->sp)
+	if (!t || !e)
+		return 0;
+	for (u32 i = 0; i < FRAMES; i++) {
+		struct stack *s = stack_at(t, stack);
+
+		if (!s->top || frame_at(t, s->top - 1)->sp >= e->sp)
 			break;
-		finish(t, c, e, CALL_UNWOUND);
+		call_finish(t, e, stack, CALL_UNWOUND);
 	}
+	return 0;
 }
 
 /* The same moment seen through the old and the new link, while links are exchanged. */
@@ -283,11 +435,133 @@ INLINE int is_double(struct thread_calls *t, struct call_event *e)
 	return same;
 }
 
+/* A place in the table for a stack on which a call begins; of the one that had it, the open calls are forgotten. */
+APART int call_begin_stack(struct thread_calls *t)
+{
+	struct stack *from, *s;
+	u32 at = STACKS;
+
+	if (!t)
+		return 0;
+	from = stack_at(t, t->current);
+	for (u32 i = 0; i < STACKS; i++) {
+		if (i >= t->stacks_used || !stack_at(t, i)->top) {
+			at = i;
+			break;
+		}
+	}
+	if (at >= STACKS) {
+		at = t->next_dropped++ & (STACKS - 1);
+		count(COUNT_STACKS);
+		for (u32 i = 0; i < FRAMES; i++)
+			if (!call_forget_one(t, at))
+				break;
+	}
+	if (at >= t->stacks_used)
+		t->stacks_used = at + 1;
+	s = stack_at(t, at);
+	s->from = from->top;
+	s->from_start_ns = from->top ? frame_at(t, from->top - 1)->start_ns : 0;
+	s->shown = 0;
+	t->current = at;
+	return at;
+}
+
+/* What the filters say of a call that begins. */
+INLINE u32 filter(struct thread_calls *t, struct call_control *c, u64 cookie)
+{
+	if (!t->begun) {
+		t->begun = 1;
+		t->stopped = c->starts_off != 0;
+	}
+	if (cookie & COOKIE_START)
+		t->stopped = 0;
+	if (cookie & COOKIE_STOP)
+		t->stopped = 1;
+	t->muted += (cookie & COOKIE_NOT) != 0;
+	t->only += (cookie & COOKIE_ONLY) != 0;
+	if (t->stopped || t->muted || (c->any_only && !t->only) || (c->depth && t->written >= c->depth))
+		return 0;
+	t->written++;
+	return FRAME_WRITTEN;
+}
+
+/* All that is open now around a function whose callers are asked for leads to it. */
+APART int call_mark_callers(struct thread_calls *t, u32 stack)
+{
+	u32 at;
+
+	if (!t)
+		return 0;
+	at = stack_at(t, stack)->top;
+	for (u32 i = 0; i < FRAMES; i++) {
+		struct frame *f = frame_at(t, at - 1);
+
+		if (!at || (f->state & FRAME_LEADS))
+			break;
+		f->state |= FRAME_LEADS;
+		at = f->around;
+	}
+	return 0;
+}
+
+/* A frame for a call that begins on a stack; 0: there is none left. */
+INLINE u32 take_frame(struct thread_calls *t, u32 stack, struct call_event *e)
+{
+	struct stack *s = stack_at(t, stack);
+	u32 number;
+
+	if (t->free) {
+		number = t->free;
+		t->free = frame_at(t, number - 1)->around;
+	} else if (t->used < FRAMES) {
+		number = ++t->used;
+	} else {
+		return 0;
+	}
+	if (s->top) {
+		frame_at(t, s->top - 1)->inner = number;
+	} else {
+		s->root = e->sp;
+		s->first = number;
+	}
+	frame_at(t, number - 1)->around = s->top;
+	s->top = number;
+	return number;
+}
+
+/* The stack of a call that begins, what lies below or at its place being over; STACKS if the call is no new one. */
+INLINE u32 make_room(struct thread_calls *t, struct call_control *c, struct call_event *e, u64 cookie)
+{
+	u32 at = call_find_stack(t, e->sp, STACK_STEP);
+	struct stack *s;
+	struct frame *f;
+
+	if (at >= STACKS)
+		return call_begin_stack(t);
+	t->current = at;
+	s = stack_at(t, at);
+	f = frame_at(t, s->top - 1);
+	if (f->sp > e->sp)
+		return at;
+	if ((cookie & COOKIE_LOOPS) && f->sp == e->sp && f->function == e->function)
+		return STACKS;
+	if (c->mode == MODE_SLOW)
+		call_show_slow(t, e, at);
+	call_leave_below(t, e, at);
+	f = frame_at(t, s->top - 1);
+	/* The same place: the one before jumped here at its end, or was left by longjmp. */
+	if (s->top && f->sp == e->sp)
+		call_finish(t, e, at, f->jumps ? CALL_EXIT : CALL_UNWOUND);
+	return at;
+}
+
 INLINE void enter_tracked(struct call_control *c, struct call_event *e, u64 cookie)
 {
 	struct thread_calls *t = bpf_task_storage_get(&call_threads, bpf_get_current_task_btf(), 0,
 						      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct frame *f;
+	u32 stack, number;
 
 	if (!t) {
 		count(COUNT_NO_STORAGE);
@@ -295,50 +569,57 @@ INLINE void enter_tracked(struct call_control *c, struct call_event *e, u64 cook
 	}
 	if (is_double(t, e))
 		return;
-	if (t->depth > 0 && (cookie & COOKIE_LOOPS)) {
-		f = frame_at(t, t->depth - 1);
-		if (f->sp == e->sp && f->function == e->function)
-			return;
-	}
-	if (t->depth > 0 && frame_at(t, t->depth - 1)->sp <= e->sp) {
-		if (c->mode == MODE_SLOW)
-			show_slow(t, c, e);
-		leave_below(t, c, e);
-		if (t->depth > 0 && frame_at(t, t->depth - 1)->sp == e->sp) {
-			/* The same place: the one before jumped here at its end, or was left by longjmp. */
-			finish(t, c, e, frame_at(t, t->depth - 1)->jumps ? CALL_EXIT : CALL_UNWOUND);
-		}
-	}
-	if (t->depth >= FRAMES) {
+	stack = make_room(t, c, e, cookie);
+	if (stack >= STACKS)
+		return;
+	number = take_frame(t, stack, e);
+	if (!number) {
 		count(COUNT_TOO_DEEP);
 		return;
 	}
-	f = frame_at(t, t->depth);
-	f->inside = c->mode == MODE_TOTALS && is_open(t, e->function);
+	f = frame_at(t, number - 1);
+	f->inner = 0;
 	f->sp = e->sp;
-	f->jumps = cookie & COOKIE_TAIL;
 	f->inner_ns = 0;
+	f->jumps = cookie & COOKIE_TAIL;
+	f->rules = COOKIE_RULES(cookie);
+	f->inside = c->mode == MODE_TOTALS && call_is_open(t, e->function);
 	f->function = e->function;
-	if (t->shown > t->depth)
-		t->shown = t->depth;
-	t->depth++;
+	f->state = FRAME_USED;
+	t->open[e->function & (KINDS - 1)]++;
+	if (c->mode == MODE_TOTALS) {
+		u32 function = e->function;
+		struct call_totals *sum = bpf_map_lookup_elem(&call_sums, &function);
+
+		f->state |= filter(t, c, cookie);
+		if (cookie & COOKIE_CALLER)
+			call_mark_callers(t, stack);
+		/* Of others it is known at their end only whether they count. */
+		if (sum && (f->state & FRAME_WRITTEN) && !c->callers && !c->min_ns)
+			__sync_fetch_and_add(&sum->entered, 1);
+	}
 	f->start_ns = bpf_ktime_get_ns();
 }
 
 INLINE void exit_tracked(struct call_control *c, struct call_event *e)
 {
 	struct thread_calls *t = bpf_task_storage_get(&call_threads, bpf_get_current_task_btf(), 0, 0);
+	struct stack *s;
 	struct frame *f;
+	u32 at;
 
 	if (!t || is_double(t, e))
 		return;
-	if (c->mode == MODE_SLOW)
-		show_slow(t, c, e);
-	leave_below(t, c, e);
-	if (t->depth > 0) {
-		f = frame_at(t, t->depth - 1);
-		if (f->sp == e->sp && f->function == e->function) {
-			finish(t, c, e, CALL_EXIT);
+	at = call_find_stack(t, e->sp, 0);
+	if (at < STACKS) {
+		t->current = at;
+		s = stack_at(t, at);
+		if (c->mode == MODE_SLOW)
+			call_show_slow(t, e, at);
+		call_leave_below(t, e, at);
+		f = frame_at(t, s->top - 1);
+		if (s->top && f->sp == e->sp && f->function == e->function) {
+			call_finish(t, e, at, CALL_EXIT);
 			return;
 		}
 	}
@@ -346,6 +627,36 @@ INLINE void exit_tracked(struct call_control *c, struct call_event *e)
 	if (e->kind & (COOKIE_MAYBE << 7))
 		return;
 	count(COUNT_STRAY);
+}
+
+/* Ends one of the calls that are open on any stack; 0 if there is none. */
+APART int call_close_one(struct thread_calls *t, struct call_event *e)
+{
+	struct call_control *c = control();
+
+	if (!t || !e || !c)
+		return 0;
+	for (u32 i = 0; i < STACKS; i++) {
+		if (i >= t->stacks_used)
+			break;
+		if (stack_at(t, i)->top) {
+			call_finish(t, e, i, c->mode == MODE_SLOW ? CALL_UNWOUND : CALL_OPEN);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* The thread ends, or becomes another program: what is open does not end any more. */
+INLINE void close_all(struct call_event *e)
+{
+	struct thread_calls *t = bpf_task_storage_get(&call_threads, bpf_get_current_task_btf(), 0, 0);
+
+	if (!t)
+		return;
+	for (u32 i = 0; i < FRAMES; i++)
+		if (!call_close_one(t, e))
+			break;
 }
 
 INLINE void seen(void *ctx, u32 kind, s64 above, int tracked)
@@ -383,7 +694,7 @@ INLINE s64 popped(void)
 	return field_exists(x86->orig_ax) ? 8 : 0;
 }
 
-/* Two of each: the verifier walks long through what MODE_EVENTS does not need. */
+/* Two of each: most of the code is of no use in MODE_EVENTS. */
 SEC("uprobe")
 int on_enter(void *ctx)
 {
@@ -502,8 +813,22 @@ int call_exec(u64 *ctx)
 {
 	struct call_event e = {};
 
-	if (begin(&e, CALL_EXEC))
+	if (begin(&e, CALL_EXEC)) {
+		close_all(&e);
 		put(&e);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int call_exit(u64 *ctx)
+{
+	struct call_control *c = control();
+	struct call_event e = {};
+
+	/* In the other modes what has no end is open at the end of the recording. */
+	if (c && c->mode == MODE_TOTALS && begin(&e, CALL_OPEN))
+		close_all(&e);
 	return 0;
 }
 

@@ -27,6 +27,7 @@
 #define CALL_BLOCK 10   /* a block request was issued; function: its bytes */
 #define CALL_KERNEL 11  /* entry of a kernel function; function: its number */
 #define CALL_KERNEL_END 12
+#define CALL_OPEN 13 /* within the kernel: open when its thread ended */
 
 /* One record of the ring. */
 struct call_event {
@@ -45,6 +46,13 @@ struct call_event {
 #define COOKIE_MAYBE 8 /* a jump that leaves only if the stack pointer is as at entry */
 #define COOKIE_CONDITION 16 /* a jump that leaves only if x86's condition of the four bits at 8 holds */
 #define COOKIE_CONDITION_SHIFT 8
+/* MODE_TOTALS: what the filters do at the function. */
+#define COOKIE_CALLER 32  /* only calls that lead to it count */
+#define COOKIE_NOT 4096   /* calls in it do not count */
+#define COOKIE_ONLY 8192  /* only calls in it count */
+#define COOKIE_START 16384 /* from its call on, the thread's calls count */
+#define COOKIE_STOP 32768 /* ... do not */
+#define COOKIE_RULES(cookie) ((cookie) >> 12 & 3) /* of those, NOT and ONLY */
 
 /* Buckets of durations: 16 to each power of two, as profile's histogram. */
 #define BUCKETS 704
@@ -58,6 +66,8 @@ struct call_totals {
 	unsigned long long min_ns;   /* plus 1; 0 = none yet */
 	unsigned long long max_ns;
 	unsigned long long unwound;  /* of the finished, left without returning */
+	unsigned long long entered;  /* calls begun that count; 0 where that is known at their end only */
+	unsigned long long open;     /* calls open when their thread ended; their time is in total_ns and self_ns */
 	unsigned long long buckets[BUCKETS];
 };
 
@@ -68,6 +78,10 @@ struct call_control {
 	unsigned long long ns_ino;
 	unsigned long long mode; /* MODE_* */
 	unsigned long long any;  /* not 0: every process, not only `targets` */
+	unsigned long long any_only;   /* MODE_TOTALS: some function has COOKIE_ONLY */
+	unsigned long long starts_off; /* nothing counts before a function of COOKIE_START */
+	unsigned long long depth;      /* calls nested deeper do not count; 0: all do */
+	unsigned long long callers;    /* some function has COOKIE_CALLER */
 };
 
 /* Index of the per-CPU counters. */
@@ -75,9 +89,14 @@ struct call_control {
 #define COUNT_TOO_DEEP 1  /* calls nested deeper than FRAMES: not timed */
 #define COUNT_NO_STORAGE 2 /* events of threads that could not be followed */
 #define COUNT_STRAY 3     /* exits of calls whose entry was not seen */
+#define COUNT_STACKS 4    /* stacks whose open calls were forgotten: more than STACKS */
 #define COUNT_SLOTS 8
 
 /* Open calls kept per thread in the kernel. */
 #define FRAMES 512
+/* Of those, on so many stacks. */
+#define STACKS 16
+/* A call further away on the stack than this is on another stack. */
+#define STACK_STEP 16384
 
 #endif

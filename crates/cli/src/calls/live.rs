@@ -76,11 +76,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { interval, sort, lines, mut record } = args;
     anyhow::ensure!(interval > 0.0, "--interval {interval}: more than 0 seconds");
     anyhow::ensure!(
-        record.min_ns.is_none() && record.max_bytes.is_none(),
-        "-t and --max-bytes choose which single calls are kept, and `live` keeps none; they are of `tally calls record`"
+        record.max_bytes.is_none(),
+        "--max-bytes chooses which single calls are kept, and `live` keeps none; it is of `tally calls record`"
     );
-    let drops = record.trace.trigger.iter().any(|text| text.contains("slow="));
-    anyhow::ensure!(!drops, "slow= drops calls that were read already; it is of `tally calls record`");
     let keep = record.output != Path::new(super::folder::DEFAULT);
     if !keep {
         record.output = temporary();
@@ -105,6 +103,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let code = ended?;
     live.print_last()?;
     Ok(code)
+}
+
+/// Whether an instrumented program can be looked at while these flags are followed.
+///
+/// # Errors
+/// If the recorder in it would take back calls that were read already.
+pub fn check_recorder(args: &recording::Args) -> anyhow::Result<()> {
+    let drops = args.min_ns.is_some() || args.trace.trigger.iter().any(|text| text.contains("slow="));
+    anyhow::ensure!(
+        !drops,
+        "-t and slow= take back calls that were read already; with --uprobes `live` takes -t, `tally calls record` both"
+    );
+    Ok(())
 }
 
 /// A folder of our own among the temporary files.

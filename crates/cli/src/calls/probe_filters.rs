@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use dso::{FileOffset, ObjectFile};
-use record::calls::{Filters, Mode};
+use record::calls::{Counted, Filters, Mode};
 use tracer::layout::sleds;
 
 use super::choose::Chosen;
@@ -14,7 +14,7 @@ use super::trace_args::TraceArgs;
 use super::trigger::Trigger;
 
 /// What can be done at a function that is probed.
-const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP;
+const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds::CALLER;
 
 /// From the flags, for the functions chosen.
 ///
@@ -26,22 +26,34 @@ pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Re
     }
     let trace = &args.trace;
     let only: Vec<String> = trace.only.iter().filter(|text| !kernel::is_of_kernel(text)).cloned().collect();
-    let (not, trigger) = (trace.not.clone(), trace.trigger.clone());
-    let rules = Rules::new(&[], &TraceArgs { only, not, trigger, ..TraceArgs::default() })?;
+    let (not, trigger, callers) = (trace.not.clone(), trace.trigger.clone(), trace.callers.clone());
+    let rules = Rules::new(&[], &TraceArgs { only, not, trigger, callers, ..TraceArgs::default() })?;
     let filters = Filters {
         rules: by_function(&rules, chosen)?,
+        callers: rules.has(sleds::CALLER),
         starts_off: trace.disable,
         depth: args.depth.unwrap_or(0) as usize,
         keep_bytes: args.max_bytes.unwrap_or(0),
     };
-    let is_any = rules.any() || filters.starts_off || filters.depth > 0 || filters.keep_bytes > 0;
-    if is_any && mode == Mode::Totals {
+    if filters.keep_bytes > 0 && mode == Mode::Totals {
         bail!(
-            "{why}: what is summed up in the kernel can't be filtered by -F, -N, -T, -D, --disable or --max-bytes; choose \
-             functions with -P, or leave --counts out"
+            "{why}: --max-bytes keeps the last single calls, and --counts keeps none; leave one of them out"
         );
     }
     Ok(filters)
+}
+
+/// The same, and `-t`, for what is summed up in the kernel.
+#[must_use]
+pub fn counted(args: &Args, filters: &Filters) -> Counted {
+    Counted {
+        any_only: filters.rules.iter().any(|rules| rules & sleds::ONLY != 0),
+        rules: filters.rules.clone(),
+        starts_off: filters.starts_off,
+        depth: filters.depth as u64,
+        callers: filters.callers,
+        min_ns: args.min_ns.unwrap_or(0),
+    }
 }
 
 fn by_function(rules: &Rules, chosen: &Chosen) -> anyhow::Result<Vec<u32>> {
@@ -63,7 +75,7 @@ fn by_function(rules: &Rules, chosen: &Chosen) -> anyhow::Result<Vec<u32>> {
         all.push(trigger.rules);
     }
     if all.iter().all(|rules| *rules == 0) {
-        bail!("-F, -N and -T mean none of the functions that are probed; name them with -P, too");
+        bail!("-F, -N, -C and -T mean none of the functions that are probed; name them with -P, too");
     }
     Ok(all)
 }

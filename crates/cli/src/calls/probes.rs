@@ -1,7 +1,7 @@
 //! `tally calls record` on any binary: uprobes put in by the kernel, nothing loaded into the program.
 
 use anyhow::{Context, bail};
-use record::calls::{Exits, Mode, Options};
+use record::calls::{Counted, Exits, Mode, Options};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -70,7 +70,9 @@ fn start(
     let filters = probe_filters::of(args, &chosen, (mode, why))?;
     super::record::prepare_folder(&args.output)?;
     let (kernel, kernel_wish) = kernel::wanted(args)?;
-    let options = Options { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish };
+    let counted =
+        if mode == Mode::Totals { probe_filters::counted(args, &filters) } else { Counted::default() };
+    let options = Options { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish, counted };
     let mut session = Session::start(args, chosen, options, became)?;
     if !args.quiet {
         session.tell_before(why);

@@ -114,6 +114,9 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
         return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
+    if live.is_some() {
+        super::live::check_recorder(args)?;
+    }
     prepare(&args.output, &program, &found)?;
     let is_live = live.is_some();
     let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;

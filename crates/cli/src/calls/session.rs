@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use record::calls::{
-    Addresses, CallEvent, Exits, Filters, Folder, KernelParts, KernelWish, Mode, Opened, Options,
+    Addresses, CallEvent, Counted, Exits, Filters, Folder, KernelParts, KernelWish, Mode, Opened, Options,
 };
 use record::sys::signal::{SIGINT, SIGTERM};
 use record::sys::time::Clock;
@@ -110,6 +110,7 @@ impl Session {
             ring_bytes: 1 << 20,
             kernel: KernelParts::default(),
             kernel_wish: KernelWish::default(),
+            counted: Counted::default(),
         };
         let opened = record::calls::open(&self.chosen.objects, &entries_only, &options);
         let mut look = opened.map_err(|why| refusal(&why))?.source;

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Its name in the folder.
 pub const NAME: &str = "totals";
 
-/// Writes the sums: a line a function, `address count finished total self min max unwound bucket:count …`, times in ns.
+/// Writes the sums: a line a function, `address count finished total self min max unwound open bucket:count …`, times in ns.
 ///
 /// # Errors
 /// If the file can't be written.
@@ -18,12 +18,12 @@ pub fn write(dir: &Path, addresses: &Addresses, sums: &[(u32, Sums)], start_ns: 
     let mut text = String::new();
     for (function, sums) in sums {
         let address = addresses.functions.get(*function as usize).copied().unwrap_or(0);
-        let Sums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, buckets } = sums;
+        let Sums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets } = sums;
         let min_ns = min_ns.unwrap_or(0);
         // Writing to a String does not fail.
         let _ = write!(
             text,
-            "{address:x} {count} {finished_ns} {total_ns} {self_ns} {min_ns} {max_ns} {unwound}"
+            "{address:x} {count} {finished_ns} {total_ns} {self_ns} {min_ns} {max_ns} {unwound} {open}"
         );
         for (bucket, calls) in buckets {
             let _ = write!(text, " {bucket}:{calls}");
@@ -38,10 +38,11 @@ pub fn write(dir: &Path, addresses: &Addresses, sums: &[(u32, Sums)], start_ns: 
 /// The sums as the views have them; `None` when a bucket is no bucket.
 #[must_use]
 pub fn stats_of(sums: Sums) -> Option<CallStats> {
-    let Sums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, buckets } = sums;
+    let Sums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets } = sums;
     let buckets = buckets.into_iter().map(|(bucket, calls)| (bucket as usize, calls)).collect();
     let min_ns = min_ns.unwrap_or(0);
-    FunctionTotals { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, buckets }.into_stats()
+    FunctionTotals { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets }
+        .into_stats()
 }
 
 /// Reads them: address and stats of each function. `None` if the recording has none.
@@ -69,12 +70,13 @@ fn parse_line(line: &str) -> Option<(u64, CallStats)> {
     let address = u64::from_str_radix(words.next()?, 16).ok()?;
     let mut number = || words.next()?.parse::<u64>().ok();
     let (count, finished_ns, total_ns, self_ns) = (number()?, number()?, number()?, number()?);
-    let (min_ns, max_ns, unwound) = (number()?, number()?, number()?);
+    let (min_ns, max_ns, unwound, open) = (number()?, number()?, number()?, number()?);
     let bucket = |word: &str| {
         let (bucket, calls) = word.split_once(':')?;
         Some((bucket.parse().ok()?, calls.parse().ok()?))
     };
     let buckets = words.map(bucket).collect::<Option<Vec<(usize, u64)>>>()?;
-    let totals = FunctionTotals { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, buckets };
+    let totals =
+        FunctionTotals { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets };
     Some((address, totals.into_stats()?))
 }

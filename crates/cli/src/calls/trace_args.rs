@@ -3,7 +3,7 @@
 /// What functions are recorded how, where the program records itself.
 #[derive(clap::Args, Default)]
 #[command(
-    next_help_heading = "Filters (those without -F, -N, -T trace_on|trace_off|filter|notrace, --disable: instrumented programs)"
+    next_help_heading = "Filters (those other than -F, -N, -C, -T trace_on|trace_off|filter|notrace, --disable: instrumented programs only)"
 )]
 pub struct TraceArgs {
     /// Only calls of this function and what they call (can be repeated). As -P, -N, -C and -T it takes a name, a
@@ -52,7 +52,6 @@ impl TraceArgs {
     #[must_use]
     pub fn first_for_recorder(&self) -> Option<&'static str> {
         let given = [
-            (!self.callers.is_empty(), "-C"),
             (!self.signal.is_empty(), "--signal"),
             (!self.arguments.is_empty(), "-A"),
             (!self.results.is_empty(), "-R"),

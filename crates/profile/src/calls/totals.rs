@@ -19,6 +19,8 @@ pub struct FunctionTotals {
     pub max_ns: u64,
     /// Finished without returning.
     pub unwound: u64,
+    /// Begun and not finished.
+    pub open: u64,
     /// Calls by duration, as [`Histogram`] numbers its buckets: (bucket, calls).
     pub buckets: Vec<(usize, u64)>,
 }
@@ -35,6 +37,7 @@ impl FunctionTotals {
         Some(CallStats {
             count: self.count,
             unwound: self.unwound,
+            open: self.open,
             total_ns: self.total_ns,
             self_ns: self.self_ns,
             finished_ns: self.finished_ns,

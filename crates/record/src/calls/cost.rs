@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use dso::{Avma, FileOffset, ObjectFile, Svma};
 
-use super::{Error, Exits, Function, KernelParts, KernelWish, Leave, Mode, Object, Opened, Options, source};
+use super::{
+    Counted, Error, Exits, Function, KernelParts, KernelWish, Leave, Mode, Object, Opened, Options, source,
+};
 use crate::proc;
 use crate::sys::mem;
 
@@ -40,7 +42,8 @@ pub fn cost_per_call(mode: Mode, exits: Exits) -> Result<Option<Cost>, Error> {
     let Some((path, function)) = own_function() else { return Ok(None) };
     let pid = std::process::id();
     let (kernel, kernel_wish) = (KernelParts::default(), KernelWish::default());
-    let options = Options { mode, exits, ring_bytes: 1 << 20, kernel, kernel_wish };
+    let options =
+        Options { mode, exits, ring_bytes: 1 << 20, kernel, kernel_wish, counted: Counted::default() };
     let objects = [Object { path, pid }];
     let Opened { source: mut engine, why_no_bpf } = source::open(&objects, &[function], &options)?;
     engine.add_process(pid)?;

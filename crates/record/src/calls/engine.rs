@@ -3,14 +3,14 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
+use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf};
 use aya_obj::btf::BtfKind;
 
-use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, SUM_WORDS, Sums};
+use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, Mode, SUM_WORDS, Sums};
 use super::perf;
-use super::plan::{Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
+use super::plan::{Counted, Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
 use super::program::{self, Code, Programs};
 use super::{Error, Source};
 use crate::bpf_error::{self, chain, load_error, map_error, missing};
@@ -22,7 +22,6 @@ pub struct Engine {
     ebpf: Ebpf,
     programs: Programs,
     code: Code,
-    btf: Btf,
     ring: RingBuf<MapData>,
     options: Options,
     objects: Vec<Object>,
@@ -52,7 +51,11 @@ struct Links {
 /// File offsets, and the cookie of each.
 type Places = (Vec<u64>, Vec<u64>);
 
-const FORKS: [(&str, &str); 2] = [("call_fork", "sched_process_fork"), ("call_exec", "sched_process_exec")];
+const LIVES: [(&str, &str); 3] = [
+    ("call_fork", "sched_process_fork"),
+    ("call_exec", "sched_process_exec"),
+    ("call_exit", "sched_process_exit"),
+];
 
 impl Engine {
     /// Loads the programs; nothing is attached yet.
@@ -60,7 +63,7 @@ impl Engine {
     /// # Errors
     /// If the kernel refuses them.
     pub fn load(objects: Vec<Object>, functions: Vec<Function>, options: Options) -> Result<Self, Error> {
-        let (mut ebpf, programs, code, btf) = program::load(functions.len() as u32, &options)?;
+        let (mut ebpf, programs, code) = program::load(functions.len() as u32, &options)?;
         let ring = ebpf.take_map("call_ring").ok_or_else(|| missing("call_ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| map_error("call_ring", &error))?;
         let attached = vec![true; functions.len()];
@@ -68,7 +71,6 @@ impl Engine {
             ebpf,
             programs,
             code,
-            btf,
             ring,
             options,
             objects,
@@ -81,7 +83,7 @@ impl Engine {
             missing: Vec::new(),
         };
         engine.set_control()?;
-        for (program, tracepoint) in FORKS {
+        for (program, tracepoint) in LIVES {
             engine.attach_tracepoint(program, tracepoint)?;
         }
         engine.attach_kernel();
@@ -118,7 +120,8 @@ impl Engine {
         let cookie = |number: &u32| {
             let tail = if function(number).jumps_out { layout::COOKIE_TAIL } else { 0 };
             let loops = if function(number).loops { layout::COOKIE_LOOPS } else { 0 };
-            u64::from(*number) << layout::COOKIE_SHIFT | self.generation << 1 | tail | loops
+            let rules = self.options.counted.cookie_of(*number);
+            u64::from(*number) << layout::COOKIE_SHIFT | self.generation << 1 | tail | loops | rules
         };
         let enters: Places = numbers.iter().map(|number| (function(number).offset, cookie(number))).unzip();
         let exits = if self.options.exits == Exits::Return {
@@ -166,7 +169,7 @@ impl Engine {
     fn attach_tracepoint(&mut self, name: &'static str, tracepoint: &str) -> Result<(), Error> {
         let program = self.ebpf.program_mut(name).ok_or_else(|| missing(name))?;
         let program: &mut BtfTracePoint = program.try_into().map_err(|error| load_error(name, &error))?;
-        program.load(tracepoint, &self.btf).map_err(|error| load_error(name, &error))?;
+        program.load(tracepoint, program::kernel_types()?).map_err(|error| load_error(name, &error))?;
         let attached = program.attach();
         attached.map_err(|error| bpf_error::Error::Attach { program: name, reason: chain(&error) })?;
         Ok(())
@@ -193,7 +196,19 @@ impl Engine {
         let (mode, min_ns) = self.options.mode.to_words();
         let own = std::fs::metadata("/proc/self/ns/pid");
         let (dev, ino) = own.map_or((0, 0), |meta| (meta.dev(), meta.ino()));
-        let words: [u64; CONTROL_WORDS] = [min_ns, dev, ino, u64::from(mode), 0];
+        let Counted { any_only, starts_off, depth, callers, min_ns: least_ns, .. } = &self.options.counted;
+        let flag = u64::from;
+        let words: [u64; CONTROL_WORDS] = [
+            min_ns.max(*least_ns),
+            dev,
+            ino,
+            u64::from(mode),
+            0,
+            flag(*any_only),
+            flag(*starts_off),
+            *depth,
+            flag(*callers),
+        ];
         let map = self.ebpf.map_mut("call_controls").ok_or_else(|| missing("call_controls"))?;
         let mut map =
             Array::<_, [u64; CONTROL_WORDS]>::try_from(map).map_err(|e| map_error("call_controls", &e))?;
@@ -257,24 +272,22 @@ impl Source for Engine {
     }
 
     fn entries(&self) -> Vec<Watched> {
-        let Some(map) = self.ebpf.map("call_rates") else { return Vec::new() };
-        let Ok(map) = Array::<_, u64>::try_from(map) else { return Vec::new() };
-        let on = (0u32..).zip(&self.attached).filter(|(_, on)| **on);
-        on.map(|(function, _)| Watched { function, entries: map.get(&function, 0).unwrap_or(0) }).collect()
+        let on = (0u32..).zip(&self.attached).zip(self.rates()).filter(|((_, on), _)| **on);
+        on.map(|((function, _), entries)| Watched { function, entries }).collect()
     }
 
     fn all_entries(&self) -> u64 {
-        let Some(map) = self.ebpf.map("call_rates") else { return 0 };
-        let Ok(map) = Array::<_, u64>::try_from(map) else { return 0 };
-        map.iter().filter_map(Result::ok).sum()
+        self.rates().iter().sum()
     }
 
     fn sums(&self) -> Vec<(u32, Sums)> {
-        let Some(map) = self.ebpf.map("call_sums") else { return Vec::new() };
-        let Ok(map) = Array::<_, [u64; SUM_WORDS]>::try_from(map) else { return Vec::new() };
-        let all = (0..self.functions.len() as u32)
-            .filter_map(|function| Some((function, Sums::from_words(&map.get(&function, 0).ok()?))));
-        all.filter(|(_, sums)| sums.count > 0).collect()
+        if self.options.mode != Mode::Totals {
+            return Vec::new();
+        }
+        let words: Vec<u64> = self.array("call_sums", SUM_WORDS);
+        let all = (0u32..).zip(words.chunks_exact(SUM_WORDS)).filter(|(_, words)| Sums::any(words));
+        all.filter_map(|(function, words)| Some((function, Sums::from_words(words.try_into().ok()?))))
+            .collect()
     }
 
     fn losses(&self) -> Vec<(u64, &'static str)> {
@@ -312,6 +325,19 @@ impl Source for Engine {
 }
 
 impl Engine {
+    /// Entries by function.
+    fn rates(&self) -> Vec<u64> {
+        self.array("call_rates", 1)
+    }
+
+    /// The words of a map with a value of so many for each function; empty if it can't be read.
+    fn array(&self, name: &str, words: usize) -> Vec<u64> {
+        let Some(map) = self.ebpf.map(name) else { return Vec::new() };
+        let Some(fd) = program::fd_of(map) else { return Vec::new() };
+        let bytes = bpf::read_array(fd, self.functions.len(), words * size_of::<u64>()).unwrap_or_default();
+        layout::words_of(&bytes)
+    }
+
     /// Returns first: of an entry that is seen, the return is.
     fn link_kernel_functions(&mut self, wish: &KernelWish) -> Result<(), Error> {
         let addresses: Vec<u64> = wish.functions.iter().map(|function| function.address).collect();
@@ -328,7 +354,7 @@ impl Engine {
     fn link_fentries(&mut self, wish: &KernelWish) -> Result<(), Error> {
         let mut links = Vec::new();
         for (number, function) in (0u64..).zip(&wish.functions) {
-            let id = self.btf.id_by_type_name_kind(&function.name, BtfKind::Func);
+            let id = program::kernel_types()?.id_by_type_name_kind(&function.name, BtfKind::Func);
             let id = id.map_err(|error| load_error("fentry", &error))?;
             for (program, attach) in
                 [("on_kernel_leave", Attach::Return(id)), ("on_kernel_enter", Attach::Entry(id))]

@@ -5,8 +5,10 @@ use tracer::layout::sleds;
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
-    /// Of each function, by its number: `sleds::NOT`, `ONLY`, `START`, `STOP`. May be shorter than there are functions.
+    /// Of each function, by its number: `sleds::NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May be shorter than there are functions.
     pub rules: Vec<u32>,
+    /// Only calls that lead to functions of `CALLER` are written.
+    pub callers: bool,
     /// Nothing is written until a function of `START` is called.
     pub starts_off: bool,
     /// Calls nested deeper are not written; 0: all are.

@@ -7,15 +7,18 @@ pub const EVENT_BYTES: usize = 32;
 /// Buckets of durations; see `profile`'s histogram, which has the same.
 pub const BUCKETS: usize = 704;
 /// Words of one function's sums, buckets included.
-pub const SUM_WORDS: usize = 7 + BUCKETS;
+pub const SUM_WORDS: usize = FIRST_BUCKET + BUCKETS;
+/// Words before the buckets.
+pub const FIRST_BUCKET: usize = 9;
 /// Words of `struct call_control`.
-pub const CONTROL_WORDS: usize = 5;
+pub const CONTROL_WORDS: usize = 9;
 /// Slots of the per-CPU counters that are in use.
-pub const COUNT_NAMES: [&str; 4] = [
+pub const COUNT_NAMES: [&str; 5] = [
     "entries and exits lost: the ring was full",
     "calls nested too deep to be timed in the kernel",
     "entries and exits of threads that could not be followed",
     "returns from calls whose entry was not seen",
+    "stacks forgotten with their open calls: more than 16 in a thread",
 ];
 
 /// An attach cookie's bits below the function's number.
@@ -30,6 +33,16 @@ pub const COOKIE_MAYBE: u64 = 8;
 pub const COOKIE_CONDITION: u64 = 16;
 /// Place of the condition's four bits.
 pub const COOKIE_CONDITION_SHIFT: u32 = 8;
+/// Cookie bit: only calls that lead to the function count.
+pub const COOKIE_CALLER: u64 = 32;
+/// Cookie bit: calls in it do not count.
+pub const COOKIE_NOT: u64 = 4096;
+/// Cookie bit: only calls in it count.
+pub const COOKIE_ONLY: u64 = 8192;
+/// Cookie bit: from its call on, the thread's calls count.
+pub const COOKIE_START: u64 = 16384;
+/// Cookie bit: from its call on, they do not.
+pub const COOKIE_STOP: u64 = 32768;
 
 /// What is to come out of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +154,13 @@ pub fn parse_call_event(bytes: &[u8]) -> Option<CallEvent> {
     })
 }
 
+/// Bytes as words, in this machine's order: as BPF maps have them.
+#[must_use]
+pub fn words_of(bytes: &[u8]) -> Vec<u64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+}
+
 /// Sums of one function, made in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
@@ -158,16 +178,26 @@ pub struct Sums {
     pub max_ns: u64,
     /// Finished without returning.
     pub unwound: u64,
+    /// Begun and not finished; of those whose thread has ended, the time is in the total and in itself.
+    pub open: u64,
     /// Calls by duration: (bucket, count), ascending, none empty.
     pub buckets: Vec<(u32, u64)>,
 }
 
 impl Sums {
+    /// Whether any call was seen, by the words of `struct call_totals`.
+    #[must_use]
+    pub fn any(words: &[u64]) -> bool {
+        words[..FIRST_BUCKET].iter().any(|word| *word > 0)
+    }
+
     /// From the words of `struct call_totals`.
     #[must_use]
     pub fn from_words(words: &[u64; SUM_WORDS]) -> Self {
-        let buckets =
-            (0u32..).zip(&words[7..]).filter(|(_, count)| **count > 0).map(|(at, count)| (at, *count));
+        let buckets = (0u32..)
+            .zip(&words[FIRST_BUCKET..])
+            .filter(|(_, count)| **count > 0)
+            .map(|(at, count)| (at, *count));
         Self {
             count: words[0],
             finished_ns: words[1],
@@ -176,6 +206,8 @@ impl Sums {
             min_ns: words[4].checked_sub(1),
             max_ns: words[5],
             unwound: words[6],
+            // Of threads that still run no more is known than what began.
+            open: words[8].max(words[7].saturating_sub(words[0])),
             buckets: buckets.collect(),
         }
     }
@@ -214,6 +246,16 @@ mod tests {
         assert_eq!(constant("COOKIE_MAYBE"), COOKIE_MAYBE as usize);
         assert_eq!(constant("COOKIE_CONDITION"), COOKIE_CONDITION as usize);
         assert_eq!(constant("COOKIE_CONDITION_SHIFT"), COOKIE_CONDITION_SHIFT as usize);
+        for (name, bit) in [
+            ("COOKIE_CALLER", COOKIE_CALLER),
+            ("COOKIE_NOT", COOKIE_NOT),
+            ("COOKIE_ONLY", COOKIE_ONLY),
+            ("COOKIE_START", COOKIE_START),
+            ("COOKIE_STOP", COOKIE_STOP),
+        ] {
+            assert_eq!(constant(name), bit as usize);
+        }
+        assert_eq!(constant("STACK_STEP"), super::super::stacks::STEP_BYTES as usize);
         for (name, mode) in
             [("MODE_EVENTS", Mode::Events), ("MODE_SLOW", Mode::Slow(0)), ("MODE_TOTALS", Mode::Totals)]
         {

@@ -15,6 +15,7 @@ mod perf;
 mod plan;
 mod program;
 mod source;
+mod stacks;
 mod thread_file;
 mod threads;
 mod tracked;
@@ -24,7 +25,9 @@ pub use cost::{Cost, cost_per_call};
 pub use engine::Engine;
 pub use gate::Filters;
 pub use layout::{CallEvent, Kind, Mode, Sums};
-pub use plan::{Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched};
+pub use plan::{
+    Counted, Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched,
+};
 pub use source::{Opened, Source, open};
 pub use threads::{Addresses, Folder, Written};
 pub use with_kernel::kernel_functions_by;

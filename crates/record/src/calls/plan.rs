@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tracer::layout::sleds;
+
 use super::layout::{self, Mode};
 
 /// How the end of a call is seen.
@@ -96,6 +98,39 @@ pub struct KernelWish {
     pub depth: u32,
 }
 
+/// Which calls the sums of [`Mode::Totals`] are of.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// Of each function, by its number: `tracer::layout::sleds`' `NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May be shorter
+    /// than there are functions.
+    pub rules: Vec<u32>,
+    /// Only calls inside functions of `ONLY`.
+    pub any_only: bool,
+    /// None before a function of `START` is called.
+    pub starts_off: bool,
+    /// None nested deeper; 0: all.
+    pub depth: u64,
+    /// Only those that lead to functions of `CALLER`.
+    pub callers: bool,
+    /// Only those that lasted so long, and those around them.
+    pub min_ns: u64,
+}
+
+impl Counted {
+    /// What the attach cookie of a function's entry says of it.
+    pub(super) fn cookie_of(&self, function: u32) -> u64 {
+        let rules = self.rules.get(function as usize).copied().unwrap_or(0);
+        let bits = [
+            (sleds::NOT, layout::COOKIE_NOT),
+            (sleds::ONLY, layout::COOKIE_ONLY),
+            (sleds::START, layout::COOKIE_START),
+            (sleds::STOP, layout::COOKIE_STOP),
+            (sleds::CALLER, layout::COOKIE_CALLER),
+        ];
+        bits.iter().filter(|(rule, _)| rules & rule != 0).map(|(_, bit)| bit).sum()
+    }
+}
+
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -109,6 +144,8 @@ pub struct Options {
     pub kernel: KernelParts,
     /// Functions of the kernel.
     pub kernel_wish: KernelWish,
+    /// Which calls are summed up.
+    pub counted: Counted,
 }
 
 /// A function whose rate was looked at.

@@ -4,7 +4,8 @@
 //! `aya`, and the same object is parsed once more by `aya_obj`, relocated against those maps and the kernel's types.
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
 use aya::maps::{Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -30,42 +31,68 @@ pub(super) struct Programs {
 
 /// The object, relocated: programs can still be loaded from it.
 #[derive(Debug)]
-pub(super) struct Code(Object);
+pub(super) struct Code {
+    object: Object,
+    /// What its functions take, as the kernel has it.
+    types: Option<OwnedFd>,
+}
 
 impl Code {
     /// Loads one of its programs.
     pub fn load(&self, name: &'static str, attach: Attach) -> Result<OwnedFd, Error> {
-        load_program(&self.0, name, attach)
+        let function = self.object.programs.get(name);
+        let function = function.and_then(|program| self.object.functions.get(&program.function_key()));
+        let function = function.ok_or_else(|| missing(name))?;
+        let instructions: Vec<u8> = function.instructions.iter().flat_map(encoded).collect();
+        let infos = function.func_info.func_info_bytes();
+        let types = self.types.as_ref().map(|types| (types.as_fd(), infos.as_slice()));
+        let code = bpf::Code { name, instructions: &instructions, types };
+        bpf::load_program(&code, attach).map_err(|error| load_error(name, &error).into())
     }
 }
 
+/// The kernel's types: reading them lasts, and they stay the same.
+pub(super) fn kernel_types() -> Result<&'static Btf, Error> {
+    static TYPES: OnceLock<Result<Btf, String>> = OnceLock::new();
+    let types = TYPES.get_or_init(|| Btf::from_sys_fs().map_err(|error| error.to_string()));
+    types.as_ref().map_err(|reason| bpf_error::Error::NoBtf { reason: reason.clone() }.into())
+}
+
 /// Loads the maps, sized for `functions` functions, and the uprobe programs.
-pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs, Code, Btf), Error> {
+pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs, Code), Error> {
     let sums = options.mode == Mode::Totals;
-    let btf = Btf::from_sys_fs().map_err(|error| bpf_error::Error::NoBtf { reason: error.to_string() })?;
+    let btf = kernel_types()?;
     let ebpf = EbpfLoader::new()
-        .btf(Some(&btf))
+        .btf(Some(btf))
         .allow_unsupported_maps()
         .map_max_entries("call_rates", functions.max(1))
         .map_max_entries("call_sums", if sums { functions.max(1) } else { 1 })
         .map_max_entries("call_ring", options.ring_bytes)
         .load(OBJECT)
         .map_err(|error| load_error("object", &error))?;
-    let code = relocated(&ebpf, &btf)?;
+    let code = relocated(&ebpf, btf)?;
     let programs = load_programs(&code, options)?;
-    Ok((ebpf, programs, code, btf))
+    Ok((ebpf, programs, code))
 }
 
 fn relocated(ebpf: &Ebpf, btf: &Btf) -> Result<Code, Error> {
     let mut object = Object::parse(OBJECT).map_err(|error| load_error("object", &error))?;
+    let types = match aya::features().btf() {
+        Some(known) => object.fixup_and_sanitize_btf(known).map_err(|error| load_error("object", &error))?,
+        None => None,
+    };
+    let types = types.map(|types| bpf::load_types(&types.to_bytes())).transpose();
+    let types = types.map_err(|error| load_error("types", &error))?;
     object.relocate_btf(btf).map_err(|error| load_error("object", &error))?;
     let texts: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
     let maps = std::mem::take(&mut object.maps);
-    let fds: Vec<(&str, RawFd, &aya_obj::Map)> =
-        maps.iter().filter_map(|(name, map)| Some((name.as_str(), fd_of(ebpf.map(name)?)?, map))).collect();
+    let fds: Vec<(&str, RawFd, &aya_obj::Map)> = maps
+        .iter()
+        .filter_map(|(name, map)| Some((name.as_str(), fd_of(ebpf.map(name)?)?.as_raw_fd(), map)))
+        .collect();
     object.relocate_maps(fds.into_iter(), &texts).map_err(|error| load_error("object", &error))?;
     object.relocate_calls(&texts).map_err(|error| load_error("object", &error))?;
-    Ok(Code(object))
+    Ok(Code { object, types })
 }
 
 fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
@@ -86,7 +113,8 @@ fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
     }
 }
 
-fn fd_of(map: &Map) -> Option<RawFd> {
+/// The descriptor of a map of the kinds used here.
+pub(super) fn fd_of(map: &Map) -> Option<BorrowedFd<'_>> {
     let data: &MapData = match map {
         Map::Array(data)
         | Map::HashMap(data)
@@ -95,15 +123,7 @@ fn fd_of(map: &Map) -> Option<RawFd> {
         | Map::Unsupported(data) => data,
         _ => return None,
     };
-    Some(data.fd().as_fd().as_raw_fd())
-}
-
-fn load_program(object: &Object, name: &'static str, attach: Attach) -> Result<OwnedFd, Error> {
-    let function =
-        object.programs.get(name).and_then(|program| object.functions.get(&program.function_key()));
-    let function = function.ok_or_else(|| missing(name))?;
-    let code: Vec<u8> = function.instructions.iter().flat_map(encoded).collect();
-    bpf::load_program(name, &code, attach).map_err(|error| load_error(name, &error).into())
+    Some(data.fd().as_fd())
 }
 
 /// An instruction as the kernel reads it.

@@ -1,21 +1,20 @@
 //! Entries and exits → calls, thread by thread, in the files of `tracer::layout`.
 //!
 //! A call is known by the place of its return address on the stack. What lies below a place that the thread is at
-//! again was left without returning, unless the thread went to another stack meanwhile (a signal's, a coroutine's).
+//! again, on the same stack ([`super::stacks`]), was left without returning.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tracer::layout::{self as file, ThreadHeader};
+use tracer::layout::{self as file, ThreadHeader, sleds};
 
 use super::gate::{Filters, Gate};
+use super::stacks::{STEP_BYTES, Stacks};
 use super::thread_file::ThreadFile;
 use super::{CallEvent, Kind};
 
-/// A jump upwards on the stack by more than this is taken for another stack, unless older calls lie above.
-const OTHER_STACK_BYTES: u64 = 256 << 10;
 /// Events of a thread are written when they are this many bytes.
 const FLUSH_BYTES: usize = 64 << 10;
 /// System calls by which the kernel's own uprobes come back: not the program's (x86-64, Linux 6.11, 6.18).
@@ -46,14 +45,21 @@ pub struct Addresses {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Open {
     sp: u64,
+    /// As [`Stacks`] has it.
+    stack: u64,
     function: u32,
     in_kernel: bool,
     written: bool,
+    /// To be written once a function is called to which only callers are asked for.
+    held: bool,
     rules: u32,
+    address: u64,
+    entered_ns: u64,
 }
 
 struct Thread {
     open: Vec<Open>,
+    stacks: Stacks,
     gate: Gate,
     bytes: Vec<u8>,
     file: ThreadFile,
@@ -161,15 +167,11 @@ fn flush(dir: &Path, (pid, tid): (u32, u32), thread: &mut Thread, keep_bytes: u6
     Ok(())
 }
 
-/// Whether going from `from` up to `to` is no unwinding but a change of stacks; `above`: older calls lie there.
-pub(super) fn is_other_stack(from: u64, to: u64, above: impl FnOnce() -> bool) -> bool {
-    to.saturating_sub(from) > OTHER_STACK_BYTES && !above()
-}
-
 impl Thread {
     fn new(filters: &Filters) -> Self {
         Self {
             open: Vec::new(),
+            stacks: Stacks::default(),
             gate: Gate::new(filters),
             bytes: Vec::new(),
             file: ThreadFile::default(),
@@ -201,21 +203,27 @@ impl Thread {
         match event.kind {
             Kind::Enter if event.loops && self.is_on_top(event) => {}
             Kind::Enter => {
-                self.make_room(event.sp, time_ns, addresses);
-                let is_written = self.gate.enter(filters.of(event.function));
-                written.calls += u64::from(is_written);
+                let stack = self.make_room(event.sp, time_ns, addresses);
+                let stack = self.stacks.push(stack, event.sp);
+                let rules = filters.of(event.function);
+                let is_written = self.gate.enter(rules);
+                let leads = !filters.callers || rules & sleds::CALLER != 0;
+                if is_written && filters.callers && leads {
+                    written.calls += self.write_held();
+                }
+                written.calls += u64::from(is_written && leads);
                 let address = addresses.functions.get(event.function as usize).copied().unwrap_or(0);
-                self.enter(
-                    Open {
-                        sp: event.sp,
-                        function: event.function,
-                        in_kernel: false,
-                        written: is_written,
-                        rules: filters.of(event.function),
-                    },
+                self.enter(Open {
+                    sp: event.sp,
+                    stack,
+                    function: event.function,
+                    in_kernel: false,
+                    written: is_written && leads,
+                    held: is_written && !leads,
+                    rules,
                     address,
-                    time_ns,
-                );
+                    entered_ns: time_ns,
+                });
             }
             Kind::Exit => self.exit(event, written),
             Kind::Unwound => {
@@ -246,40 +254,63 @@ impl Thread {
             return;
         }
         let is_written = self.open.last().is_some_and(|open| open.written);
-        let here = Open { sp: 0, function: event.function, in_kernel: true, written: is_written, rules: 0 };
+        let here = Open {
+            sp: 0,
+            stack: 0,
+            function: event.function,
+            in_kernel: true,
+            written: is_written,
+            held: false,
+            rules: 0,
+            address: 0,
+            entered_ns: time_ns,
+        };
         match event.kind {
             Kind::System => {
                 self.leave_kernel(time_ns);
-                self.enter(here, addresses.system_calls + u64::from(event.function), time_ns);
+                self.enter(Open { address: addresses.system_calls + u64::from(event.function), ..here });
             }
             Kind::SystemEnd => self.leave_kernel(time_ns),
             Kind::Fault | Kind::Block => {
                 let address = if event.kind == Kind::Fault { addresses.fault } else { addresses.block };
-                self.enter(here, address, time_ns);
+                self.enter(Open { address, ..here });
                 self.leave_kernel(time_ns);
             }
             Kind::Kernel => {
                 let function = event.function | KERNEL_FUNCTION;
                 let address = addresses.kernel_functions + u64::from(event.function);
-                self.enter(Open { function, ..here }, address, time_ns);
+                self.enter(Open { function, address, ..here });
             }
             Kind::KernelEnd => self.leave_kernel_function(event.function | KERNEL_FUNCTION, time_ns),
             _ => self.off_cpu(event.sp),
         }
     }
 
-    /// Ends what an entry at `sp` shows to be over.
-    fn make_room(&mut self, sp: u64, time_ns: u64, addresses: &Addresses) {
+    /// Ends what an entry at `sp` shows to be over; the stack that it is on, `None` for a new one.
+    fn make_room(&mut self, sp: u64, time_ns: u64, addresses: &Addresses) -> Option<u64> {
         self.leave_kernel(time_ns);
-        while let Some(top) = self.open.last().copied() {
-            let above = || self.open.iter().any(|open| !open.in_kernel && open.sp >= sp);
-            if top.sp > sp || (top.sp < sp && is_other_stack(top.sp, sp, above)) {
-                return;
-            }
+        let stack = self.stacks.find(sp, STEP_BYTES)?;
+        self.leave_below(stack, sp, time_ns);
+        while let Some(at) = self.top_of(stack).filter(|at| self.open[*at].sp == sp) {
             // At the same place it may have jumped here instead of returning.
-            let may_jump = addresses.jumps_out.get(top.function as usize).copied().unwrap_or(false);
-            self.close_at(self.open.len() - 1, time_ns, top.sp == sp && may_jump);
+            let function = self.open[at].function as usize;
+            let may_jump = addresses.jumps_out.get(function).copied().unwrap_or(false);
+            self.close_at(at, time_ns, may_jump);
         }
+        Some(stack)
+    }
+
+    /// What lies below this place on its stack can't come back.
+    fn leave_below(&mut self, stack: u64, sp: u64, time_ns: u64) {
+        while let Some(at) = self.top_of(stack).filter(|at| self.open[*at].sp < sp) {
+            self.close_at(at, time_ns, false);
+        }
+    }
+
+    /// The innermost call of a stack.
+    fn top_of(&self, stack: u64) -> Option<usize> {
+        self.stacks.top(stack)?;
+        self.open.iter().rposition(|open| !open.in_kernel && open.stack == stack)
     }
 
     fn exit(&mut self, event: &CallEvent, written: &mut Written) {
@@ -292,12 +323,7 @@ impl Thread {
             }
             return;
         };
-        // What lies below this place on the same stack can't come back.
-        for inner in (at + 1..self.open.len()).rev() {
-            if self.open[inner].sp < event.sp && event.sp - self.open[inner].sp <= OTHER_STACK_BYTES {
-                self.close_at(inner, event.time_ns, false);
-            }
-        }
+        self.leave_below(self.open[at].stack, event.sp, event.time_ns);
         self.close_at(at, event.time_ns, true);
         self.left_at = event.sp;
     }
@@ -333,12 +359,28 @@ impl Thread {
         }
     }
 
-    fn enter(&mut self, open: Open, address: u64, time_ns: u64) {
+    fn enter(&mut self, open: Open) {
         self.left_at = 0;
         self.open.push(open);
-        if !open.written {
-            return;
+        if open.written {
+            self.write_entry(open);
         }
+    }
+
+    /// Writes the entries of all that is open and held; how many.
+    fn write_held(&mut self) -> u64 {
+        let mut calls = 0;
+        for at in 0..self.open.len() {
+            if std::mem::take(&mut self.open[at].held) {
+                self.open[at].written = true;
+                self.write_entry(self.open[at]);
+                calls += 1;
+            }
+        }
+        calls
+    }
+
+    fn write_entry(&mut self, Open { address, entered_ns: time_ns, .. }: Open) {
         self.set_time(time_ns);
         if address >> file::ADDR_BITS != self.addr_high {
             self.addr_high = address >> file::ADDR_BITS;
@@ -350,7 +392,8 @@ impl Thread {
     fn close_at(&mut self, at: usize, time_ns: u64, returned: bool) {
         let open = self.open.remove(at);
         if !open.in_kernel {
-            self.gate.leave(open.rules, open.written);
+            self.stacks.remove(open.stack, open.sp);
+            self.gate.leave(open.rules, open.written || open.held);
         }
         if !open.written {
             return;

@@ -1,14 +1,20 @@
 //! Calls matched here, where BPF can't do it in the kernel: sums by function, or only slow calls.
+//!
+//! What counts is decided as by `bpf/calls.bpf.c`.
 
 use rustc_hash::FxHashMap;
+use tracer::layout::sleds;
 
-use super::layout::{BUCKETS, CallEvent, Kind, Mode, SUM_WORDS, Sums};
-use super::threads::is_other_stack;
+use super::gate::{Filters, Gate};
+use super::layout::{BUCKETS, CallEvent, FIRST_BUCKET, Kind, Mode, SUM_WORDS, Sums};
+use super::plan::Counted;
+use super::stacks::{STEP_BYTES, Stacks};
 
 /// An open call.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     sp: u64,
+    stack: u64,
     start_ns: u64,
     inner_ns: u64,
     function: u32,
@@ -18,12 +24,27 @@ struct Frame {
     jumps: bool,
     /// Its entry was handed out.
     shown: bool,
+    /// By the filters.
+    written: bool,
+    /// To a function whose callers are asked for.
+    leads: bool,
+    /// It called one that counted.
+    kept: bool,
+}
+
+/// A thread's open calls.
+struct Thread {
+    open: Vec<Frame>,
+    stacks: Stacks,
+    gate: Gate,
 }
 
 /// All threads' open calls, and what came of those that ended.
 pub struct Tracked {
     mode: Mode,
-    threads: FxHashMap<u32, Vec<Frame>>,
+    counted: Counted,
+    filters: Filters,
+    threads: FxHashMap<u32, Thread>,
     words: Vec<Option<Box<[u64; SUM_WORDS]>>>,
     /// Returns from calls whose entry was not seen.
     pub strays: u64,
@@ -32,30 +53,37 @@ pub struct Tracked {
 impl Tracked {
     /// Of so many functions.
     #[must_use]
-    pub fn new(mode: Mode, functions: usize) -> Self {
-        Self { mode, threads: FxHashMap::default(), words: vec![None; functions], strays: 0 }
+    pub fn new(mode: Mode, counted: Counted, functions: usize) -> Self {
+        let filters = Filters {
+            rules: counted.rules.clone(),
+            callers: counted.callers,
+            starts_off: counted.starts_off,
+            depth: counted.depth as usize,
+            keep_bytes: 0,
+        };
+        let (threads, words) = (FxHashMap::default(), vec![None; functions]);
+        Self { mode, counted, filters, threads, words, strays: 0 }
     }
 
     /// Takes a thread's next event; `jumps`: its function may end by a jump that is not seen.
     pub fn take(&mut self, event: &CallEvent, jumps: bool, sink: &mut dyn FnMut(CallEvent)) {
-        let mut open = self.threads.remove(&event.tid).unwrap_or_default();
+        let new = || Thread { open: Vec::new(), stacks: Stacks::default(), gate: Gate::new(&self.filters) };
+        let mut thread = self.threads.remove(&event.tid).unwrap_or_else(new);
         match event.kind {
-            Kind::Enter => self.enter(&mut open, event, jumps, sink),
-            Kind::Exit => self.exit(&mut open, event, sink),
+            Kind::Enter => self.enter(&mut thread, event, jumps, sink),
+            Kind::Exit => self.exit(&mut thread, event, sink),
             Kind::Exec => {
-                while !open.is_empty() {
-                    self.close(&mut open, event, Kind::Unwound, sink);
+                while let Some(top) = thread.open.len().checked_sub(1) {
+                    self.close(&mut thread, top, (event, Kind::Unwound), sink);
                 }
                 sink(*event);
             }
             Kind::Fork => sink(*event),
             // The kernel's part stands only under calls that were handed out.
-            _ if open.last().is_some_and(|frame| frame.shown) => sink(*event),
+            _ if thread.open.last().is_some_and(|frame| frame.shown) => sink(*event),
             _ => {}
         }
-        if !open.is_empty() {
-            self.threads.insert(event.tid, open);
-        }
+        self.threads.insert(event.tid, thread);
     }
 
     /// The sums, of functions that were called.
@@ -67,85 +95,103 @@ impl Tracked {
 
     fn enter(
         &mut self,
-        open: &mut Vec<Frame>,
+        thread: &mut Thread,
         event: &CallEvent,
         jumps: bool,
         sink: &mut dyn FnMut(CallEvent),
     ) {
-        let top = open.last().map(|frame| (frame.sp, frame.function));
+        let top = thread.open.last().map(|frame| (frame.sp, frame.function));
         if event.loops && top == Some((event.sp, event.function)) {
             return;
         }
-        while let Some(top) = open.last().copied() {
-            let above = || open.iter().any(|frame| frame.sp >= event.sp);
-            if top.sp > event.sp || top.sp < event.sp && is_other_stack(top.sp, event.sp, above) {
+        let stack = thread.stacks.find(event.sp, STEP_BYTES);
+        while let Some(at) = stack.and_then(|stack| thread.top_of(stack)) {
+            let top = thread.open[at];
+            if top.sp > event.sp {
                 break;
             }
             let jumped = top.sp == event.sp && top.jumps;
-            self.close(open, event, if jumped { Kind::Exit } else { Kind::Unwound }, sink);
+            self.close(thread, at, (event, if jumped { Kind::Exit } else { Kind::Unwound }), sink);
         }
-        let inside = open.iter().any(|frame| frame.function == event.function);
-        open.push(Frame {
+        let stack = thread.stacks.push(stack, event.sp);
+        let inside = thread.open.iter().any(|frame| frame.function == event.function);
+        let rules = self.filters.of(event.function);
+        let written = thread.gate.enter(rules);
+        if rules & sleds::CALLER != 0 {
+            thread.open.iter_mut().for_each(|frame| frame.leads |= frame.stack == stack);
+        }
+        thread.open.push(Frame {
             sp: event.sp,
+            stack,
             start_ns: event.time_ns,
             inner_ns: 0,
             function: event.function,
             inside,
             jumps,
             shown: false,
+            written,
+            leads: rules & sleds::CALLER != 0,
+            kept: false,
         });
+        if written && self.mode == Mode::Totals && !self.counted.callers && self.counted.min_ns == 0 {
+            self.words_of(event.function).into_iter().for_each(|words| words[7] += 1);
+        }
     }
 
-    fn exit(&mut self, open: &mut Vec<Frame>, event: &CallEvent, sink: &mut dyn FnMut(CallEvent)) {
+    fn exit(&mut self, thread: &mut Thread, event: &CallEvent, sink: &mut dyn FnMut(CallEvent)) {
         let is_it = |frame: &Frame| frame.sp == event.sp && frame.function == event.function;
-        let Some(at) = open.iter().rposition(is_it) else {
+        let Some(at) = thread.open.iter().rposition(is_it) else {
             self.strays += u64::from(!event.maybe);
             return;
         };
-        // Calls of another stack stay open above it; they are set aside meanwhile.
-        let others: Vec<Frame> = open[at + 1..]
-            .iter()
-            .filter(|frame| frame.sp > event.sp || is_other_stack(frame.sp, event.sp, || false))
-            .copied()
-            .collect();
-        let mut below: Vec<Frame> = open[..=at].to_vec();
-        below.extend(open[at + 1..].iter().filter(|frame| !others.iter().any(|other| other.sp == frame.sp)));
-        while below.len() > at + 1 {
-            self.close(&mut below, event, Kind::Unwound, sink);
+        let stack = thread.open[at].stack;
+        while let Some(inner) = thread.top_of(stack).filter(|inner| thread.open[*inner].sp < event.sp) {
+            self.close(thread, inner, (event, Kind::Unwound), sink);
         }
-        self.close(&mut below, event, Kind::Exit, sink);
-        below.extend(others);
-        *open = below;
+        self.close(thread, at, (event, Kind::Exit), sink);
     }
 
-    /// The innermost call ended.
+    /// The call at this place of the list ended.
     fn close(
         &mut self,
-        open: &mut Vec<Frame>,
-        event: &CallEvent,
-        kind: Kind,
+        thread: &mut Thread,
+        at: usize,
+        (event, kind): (&CallEvent, Kind),
         sink: &mut dyn FnMut(CallEvent),
     ) {
-        let Some(frame) = open.last().copied() else { return };
+        let frame = thread.open[at];
         let ns = event.time_ns.saturating_sub(frame.start_ns);
         if let Mode::Slow(min_ns) = self.mode
             && ns >= min_ns
         {
-            show(open, event, sink);
+            show(&mut thread.open[..=at], event, sink);
             sink(CallEvent { kind, sp: frame.sp, function: frame.function, ..*event });
         }
-        open.pop();
-        if let Some(around) = open.last_mut() {
-            around.inner_ns += ns;
-        }
-        if self.mode == Mode::Totals {
+        thread.open.remove(at);
+        thread.stacks.remove(frame.stack, frame.sp);
+        thread.gate.leave(self.filters.of(frame.function), frame.written);
+        if self.mode == Mode::Totals && self.counts(&frame, ns) {
+            let around = thread.open[..at].iter().rposition(|around| around.stack == frame.stack);
+            if let Some(around) = around.or(at.checked_sub(1)) {
+                thread.open[around].inner_ns += ns;
+                thread.open[around].kept = true;
+            }
             self.add_up(&frame, ns, kind);
         }
     }
 
+    fn counts(&self, frame: &Frame, ns: u64) -> bool {
+        let by_callers = !self.counted.callers || frame.leads;
+        frame.written && by_callers && (ns >= self.counted.min_ns || frame.kept)
+    }
+
+    fn words_of(&mut self, function: u32) -> Option<&mut [u64; SUM_WORDS]> {
+        let place = self.words.get_mut(function as usize)?;
+        Some(place.get_or_insert_with(|| Box::new([0; SUM_WORDS])))
+    }
+
     fn add_up(&mut self, frame: &Frame, ns: u64, kind: Kind) {
-        let Some(place) = self.words.get_mut(frame.function as usize) else { return };
-        let words = place.get_or_insert_with(|| Box::new([0; SUM_WORDS]));
+        let Some(words) = self.words_of(frame.function) else { return };
         words[0] += 1;
         words[1] += ns;
         words[2] += if frame.inside { 0 } else { ns };
@@ -153,7 +199,15 @@ impl Tracked {
         words[4] = if words[4] == 0 { ns + 1 } else { words[4].min(ns + 1) };
         words[5] = words[5].max(ns);
         words[6] += u64::from(kind == Kind::Unwound);
-        words[7 + bucket_of(ns).min(BUCKETS - 1)] += 1;
+        words[FIRST_BUCKET + bucket_of(ns).min(BUCKETS - 1)] += 1;
+    }
+}
+
+impl Thread {
+    /// The innermost call of a stack.
+    fn top_of(&self, stack: u64) -> Option<usize> {
+        self.stacks.top(stack)?;
+        self.open.iter().rposition(|frame| frame.stack == stack)
     }
 }
 
@@ -181,7 +235,14 @@ mod tests {
 
     /// `+A@90 5` enters function A at stack place 90 at 5 ns; `-` leaves it.
     fn run(mode: Mode, script: &[(char, u32, u64, u64)]) -> (Tracked, Vec<CallEvent>) {
-        let mut tracked = Tracked::new(mode, 4);
+        run_counted((mode, Counted::default()), script)
+    }
+
+    fn run_counted(
+        (mode, counted): (Mode, Counted),
+        script: &[(char, u32, u64, u64)],
+    ) -> (Tracked, Vec<CallEvent>) {
+        let mut tracked = Tracked::new(mode, counted, 4);
         let mut out = Vec::new();
         for &(what, function, sp, time_ns) in script {
             let kind = if what == '+' { Kind::Enter } else { Kind::Exit };
@@ -234,6 +295,66 @@ mod tests {
         let ends: Vec<_> =
             tracked.sums().iter().map(|(number, sums)| (*number, sums.count, sums.unwound)).collect();
         assert_eq!((ends, tracked.strays), (vec![(0, 1, 0), (1, 1, 0), (2, 1, 0)], 0));
+    }
+
+    #[test]
+    fn two_coroutines_whose_stacks_are_near_keep_their_calls_open() {
+        const OWN: u64 = 1 << 40;
+        const NEAR: u64 = 64 << 10;
+        // main; 1 on the lower stack, 2 on the higher, in turns 3 within them; both return at last.
+        let script = [
+            ('+', 0, OWN, 0),
+            ('+', 1, 2 * NEAR, 10),
+            ('+', 2, 3 * NEAR, 20),
+            ('+', 3, 2 * NEAR - 64, 30),
+            ('-', 3, 2 * NEAR - 64, 40),
+            ('+', 3, 3 * NEAR - 64, 50),
+            ('-', 3, 3 * NEAR - 64, 60),
+            ('-', 1, 2 * NEAR, 70),
+            ('-', 2, 3 * NEAR, 80),
+            ('-', 0, OWN, 90),
+        ];
+        let tracked = run(Mode::Totals, &script).0;
+        let seen: Vec<_> =
+            tracked.sums().iter().map(|(_, sums)| (sums.count, sums.total_ns, sums.unwound)).collect();
+        assert_eq!(seen, [(1, 90, 0), (1, 60, 0), (1, 60, 0), (2, 20, 0)]);
+        assert_eq!(tracked.strays, 0);
+    }
+
+    #[test]
+    fn sums_are_of_the_calls_that_the_filters_mean() {
+        // 0 calls 1, which calls 2; 0 calls 2.
+        let script = [
+            ('+', 0, 90, 0),
+            ('+', 1, 80, 10),
+            ('+', 2, 70, 20),
+            ('-', 2, 70, 60),
+            ('-', 1, 80, 70),
+            ('+', 2, 80, 80),
+            ('-', 2, 80, 85),
+            ('-', 0, 90, 100),
+        ];
+        let of = |rule: u32, counted: Counted| {
+            let rules = vec![0, rule, 0];
+            let counted = Counted { rules, ..counted };
+            let sums = run_counted((Mode::Totals, counted), &script).0.sums();
+            sums.iter().map(|(number, sums)| (*number, sums.count, sums.self_ns)).collect::<Vec<_>>()
+        };
+        let default = Counted::default;
+        assert_eq!(of(0, default()), [(0, 1, 35), (1, 1, 20), (2, 2, 45)]);
+        assert_eq!(of(sleds::NOT, default()), [(0, 1, 95), (2, 1, 5)]);
+        assert_eq!(of(sleds::ONLY, Counted { any_only: true, ..default() }), [(1, 1, 20), (2, 1, 40)]);
+        assert_eq!(of(sleds::CALLER, Counted { callers: true, ..default() }), [(0, 1, 40), (1, 1, 60)]);
+        assert_eq!(of(0, Counted { depth: 2, ..default() }), [(0, 1, 35), (1, 1, 60), (2, 1, 5)]);
+        assert_eq!(of(0, Counted { min_ns: 40, ..default() }), [(0, 1, 40), (1, 1, 20), (2, 1, 40)]);
+        assert_eq!(of(sleds::START, Counted { starts_off: true, ..default() }), [(1, 1, 20), (2, 2, 45)]);
+    }
+
+    #[test]
+    fn calls_that_never_end_are_counted_as_open() {
+        let sums = run(Mode::Totals, &[('+', 0, 90, 10), ('+', 1, 80, 20), ('-', 1, 80, 30)]).0.sums();
+        let open: Vec<_> = sums.iter().map(|(number, sums)| (*number, sums.count, sums.open)).collect();
+        assert_eq!(open, [(0, 0, 1), (1, 1, 0)]);
     }
 
     #[test]

@@ -98,6 +98,7 @@ pub fn kernel_functions_by() -> Result<&'static str, String> {
         ring_bytes: 1 << 16,
         kernel: super::KernelParts::default(),
         kernel_wish: wish,
+        counted: super::Counted::default(),
     };
     let mut source = super::open(&[], &[], &options).map_err(|error| error.to_string())?.source;
     source

@@ -10,6 +10,8 @@ use super::Counter;
 
 // Source: include/uapi/linux/bpf.h (enum bpf_cmd, bpf_prog_type, bpf_attach_type).
 const BPF_PROG_LOAD: i32 = 5;
+const BPF_MAP_LOOKUP_BATCH: i32 = 24;
+const BPF_BTF_LOAD: i32 = 18;
 const BPF_LINK_CREATE: i32 = 28;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_PROG_TYPE_TRACING: u32 = 26;
@@ -132,36 +134,122 @@ fn bpf<T>(command: i32, attr: &T) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both commands return a new descriptor that nobody else owns.
+    // SAFETY: these commands return a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Loads a program. `instructions`: [`INSTRUCTION_BYTES`] each.
+/// Layout: `union bpf_attr`, the struct of BPF_BTF_LOAD. Source: include/uapi/linux/bpf.h.
+#[repr(C)]
+struct BtfLoad {
+    btf: u64,
+    btf_log_buf: u64,
+    btf_size: u32,
+    btf_log_size: u32,
+    btf_log_level: u32,
+    btf_flags: u32,
+}
+
+/// Layout: `union bpf_attr`, the struct `batch` of BPF_MAP_LOOKUP_BATCH. Source: include/uapi/linux/bpf.h.
+#[repr(C)]
+struct LookupBatch {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    elem_flags: u64,
+    flags: u64,
+}
+
+/// Loads type information of programs (BTF, as an object file has it).
+///
+/// # Errors
+/// The kernel's errno.
+pub fn load_types(btf: &[u8]) -> io::Result<OwnedFd> {
+    let (btf_log_buf, btf_log_size, btf_log_level, btf_flags) = (0, 0, 0, 0);
+    let (btf, btf_size) = (btf.as_ptr() as u64, btf.len() as u32);
+    bpf(BPF_BTF_LOAD, &BtfLoad { btf, btf_log_buf, btf_size, btf_log_size, btf_log_level, btf_flags })
+}
+
+/// The values of an array map from the first on, `bytes` each, at most `count` of them: one system call (Linux 5.6).
+///
+/// # Errors
+/// The kernel's errno.
+pub fn read_array(map: BorrowedFd<'_>, count: usize, bytes: usize) -> io::Result<Vec<u8>> {
+    let (mut keys, mut values) = (vec![0u32; count], vec![0u8; count * bytes]);
+    let mut next = 0u32;
+    let mut attr = LookupBatch {
+        in_batch: 0,
+        out_batch: std::ptr::from_mut(&mut next) as u64,
+        keys: keys.as_mut_ptr() as u64,
+        values: values.as_mut_ptr() as u64,
+        count: count as u32,
+        map_fd: map.as_raw_fd() as u32,
+        elem_flags: 0,
+        flags: 0,
+    };
+    // SAFETY: `attr` is a live, initialized repr(C) value of the size we give. The kernel writes at most `count` keys
+    // and values to where it says, which are that long, the next key to `next`, and how many they were to `attr.count`.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_MAP_LOOKUP_BATCH,
+            std::ptr::from_mut(&mut attr),
+            size_of::<LookupBatch>(),
+        )
+    };
+    let error = io::Error::last_os_error();
+    // ENOENT: no more than these are there.
+    if done < 0 && error.raw_os_error() != Some(libc::ENOENT) {
+        return Err(error);
+    }
+    values.truncate(attr.count as usize * bytes);
+    Ok(values)
+}
+
+/// A program to be loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Code<'a> {
+    /// Its name, of which the kernel keeps 15 bytes.
+    pub name: &'a str,
+    /// [`INSTRUCTION_BYTES`] each.
+    pub instructions: &'a [u8],
+    /// Type information ([`load_types`]), and the `struct bpf_func_info` of each of its functions: needed where it has
+    /// functions that the verifier looks at by themselves.
+    pub types: Option<(BorrowedFd<'a>, &'a [u8])>,
+}
+
+/// Bytes of a `struct bpf_func_info`: instruction and type, u32 each.
+const FUNC_INFO_BYTES: usize = 8;
+
+/// Loads a program.
 ///
 /// # Errors
 /// The kernel's errno, with the end of the verifier's log in the message.
-pub fn load_program(name: &str, instructions: &[u8], attach: Attach) -> io::Result<OwnedFd> {
-    let first = load_with_log(name, instructions, attach, &mut []);
+pub fn load_program(code: &Code<'_>, attach: Attach) -> io::Result<OwnedFd> {
+    let first = load_with_log(code, attach, &mut []);
     let Err(error) = first else { return first };
     let mut log = vec![0; 1 << 20];
-    let again = load_with_log(name, instructions, attach, &mut log);
+    let again = load_with_log(code, attach, &mut log);
     let text = String::from_utf8_lossy(&log);
     let lines: Vec<&str> = text.trim_end_matches('\0').lines().collect();
     let tail = lines[lines.len().saturating_sub(6)..].join(" | ");
     again.map_err(|_| io::Error::new(error.kind(), format!("{error}: {tail}")))
 }
 
-fn load_with_log(name: &str, instructions: &[u8], attach: Attach, log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_with_log(code: &Code<'_>, attach: Attach, log: &mut [u8]) -> io::Result<OwnedFd> {
     let license = c"GPL";
     let mut prog_name = [0; 16];
-    name.bytes().take(15).zip(&mut prog_name).for_each(|(byte, place)| *place = byte);
+    code.name.bytes().take(15).zip(&mut prog_name).for_each(|(byte, place)| *place = byte);
     let (prog_type, expected_attach_type, attach_btf_id) = attach.words();
+    let (types, functions) = code.types.map_or((0, &[][..]), |(fd, infos)| (fd.as_raw_fd() as u32, infos));
     bpf(
         BPF_PROG_LOAD,
         &ProgLoad {
             prog_type,
-            insn_cnt: (instructions.len() / INSTRUCTION_BYTES) as u32,
-            insns: instructions.as_ptr() as u64,
+            insn_cnt: (code.instructions.len() / INSTRUCTION_BYTES) as u32,
+            insns: code.instructions.as_ptr() as u64,
             license: license.as_ptr() as u64,
             log_level: u32::from(!log.is_empty()),
             log_size: log.len() as u32,
@@ -171,10 +259,10 @@ fn load_with_log(name: &str, instructions: &[u8], attach: Attach, log: &mut [u8]
             prog_name,
             prog_ifindex: 0,
             expected_attach_type,
-            prog_btf_fd: 0,
-            func_info_rec_size: 0,
-            func_info: 0,
-            func_info_cnt: 0,
+            prog_btf_fd: types,
+            func_info_rec_size: FUNC_INFO_BYTES as u32,
+            func_info: if functions.is_empty() { 0 } else { functions.as_ptr() as u64 },
+            func_info_cnt: (functions.len() / FUNC_INFO_BYTES) as u32,
             line_info_rec_size: 0,
             line_info: 0,
             line_info_cnt: 0,

@@ -57,7 +57,7 @@ impl Plain {
             places::allowed(uprobe_type, &object.path, function.offset)?;
         }
         let count = functions.len();
-        let tracked = Tracked::new(options.mode, count);
+        let tracked = Tracked::new(options.mode, options.counted.clone(), count);
         Ok(Self {
             objects,
             functions,
