@@ -384,3 +384,17 @@ macro_rules! restore_registers {
         )
     };
 }
+
+/// Puts the registers aside that an entry's fast half uses, all but r11.
+macro_rules! save_used {
+    () => {
+        "push rax\npush rcx\npush rdx\npush r10\npush r9\n"
+    };
+}
+
+/// Takes them back, and r11, which was put aside last.
+macro_rules! restore_used {
+    () => {
+        "pop r11\npop r9\npop r10\npop rdx\npop rcx\npop rax\n"
+    };
+}

@@ -80,23 +80,16 @@ global_asm!(
     .hidden tally_sled
     .type tally_sled, @function
 tally_sled:
-    push rax
-    push rcx
-    push rdx
-    push r10
-    push r9
+"#,
+    save_used!(),
+    r#"
     mov rcx, r11
     push r11
     lea r10, [rsp + 48]
 "#,
     open_call!("tally_sled_slow", "tally_sled_tail", "", "mov rax, [r10]\n"),
+    restore_used!(),
     r#"
-    pop r11
-    pop r9
-    pop r10
-    pop rdx
-    pop rcx
-    pop rax
     .hidden tally_sled_call
     .globl tally_sled_call
 tally_sled_call:
@@ -116,12 +109,9 @@ tally_sled_tail:
     .hidden tally_sled_end
     .globl tally_sled_end
 tally_sled_end:
-    pop r11
-    pop r9
-    pop r10
-    pop rdx
-    pop rcx
-    pop rax
+"#,
+    restore_used!(),
+    r#"
     jnz tally_sled_call
     jmp r11
 "#,
@@ -137,23 +127,16 @@ global_asm!(
     .hidden tally_import
     .type tally_import, @function
 tally_import:
-    push rax
-    push rcx
-    push rdx
-    push r10
-    push r9
+"#,
+    save_used!(),
+    r#"
     mov rcx, [r11 + 8]
     push r11
     lea r10, [rsp + 48]
 "#,
     open_call!("tally_import_slow", "tally_import_tail", "", "mov rax, [r10]\n"),
+    restore_used!(),
     r#"
-    pop r11
-    pop r9
-    pop r10
-    pop rdx
-    pop rcx
-    pop rax
     mov r11, [r11]
     jmp tally_sled_call
 tally_import_slow:
@@ -167,12 +150,9 @@ tally_import_tail:
     r#"
     cmp eax, eax
 tally_import_end:
-    pop r11
-    pop r9
-    pop r10
-    pop rdx
-    pop rcx
-    pop rax
+"#,
+    restore_used!(),
+    r#"
     mov r11, [r11]
     jnz tally_sled_call
     jmp r11
