@@ -15,6 +15,7 @@ pub mod event_args;
 pub mod export;
 pub mod flags;
 pub mod flame;
+pub mod header_args;
 pub mod html;
 pub mod input;
 pub mod io;

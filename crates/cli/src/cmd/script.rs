@@ -43,10 +43,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.names.check()?;
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
-    if args.header || args.header_only {
-        out::text(&text::header::of_file(&args.input, &file, args.show_info))?;
+    if args.header.header || args.header.header_only {
+        out::text(&text::header::of_file(&args.input, &file, args.header.show_info))?;
     }
-    if args.header_only {
+    if args.header.header_only {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(letters) = &args.itrace {

@@ -1,6 +1,7 @@
 //! The flags of `tally report`, in perf's spelling.
 
 use super::perf_flags::ReportFlags;
+use crate::header_args::HeaderArgs;
 use crate::name_args::NameArgs;
 use crate::perf_only::PerfOnly;
 use crate::switch_args::SwitchArgs;
@@ -179,15 +180,9 @@ pub struct Args {
     /// perf's flag for its browser: samples kept for each row
     #[arg(long, value_name = "N", hide = true)]
     pub samples: Option<u32>,
-    /// The file's header before the report
-    #[arg(long)]
-    pub header: bool,
-    /// The file's header only
-    #[arg(long)]
-    pub header_only: bool,
-    /// With the header: machine layout as well
-    #[arg(short = 'I', long)]
-    pub show_info: bool,
+    /// Of the file's header.
+    #[command(flatten)]
+    pub header: HeaderArgs,
     /// Separate columns by this character
     #[arg(short = 't', long, value_name = "CHAR")]
     pub field_separator: Option<char>,

@@ -54,13 +54,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.wall {
         return crate::wall::report(&path, &map, &file, &args.wall_args);
     }
-    if args.header_only {
-        out::text(&header::of_file(&path, &file, args.show_info))?;
+    if args.header.header_only {
+        out::text(&header::of_file(&path, &file, args.header.show_info))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut plan = Plan::new(&args, &file)?;
-    if args.header {
-        plan.header = Some(header::of_file(&path, &file, args.show_info));
+    if args.header.header {
+        plan.header = Some(header::of_file(&path, &file, args.header.show_info));
     }
     let browses = browses(&args);
     if browses && !args.inline {
@@ -114,7 +114,7 @@ fn has_no_samples(path: &Path, recording: &Recording) -> bool {
 
 /// On a terminal a report is browsed, unless text is asked for.
 fn browses(args: &Args) -> bool {
-    let text = args.html.is_some() || args.threads || args.stdio || args.quiet || args.header || args.hierarchy || args.field_separator.is_some();
+    let text = args.html.is_some() || args.threads || args.stdio || args.quiet || args.header.header || args.hierarchy || args.field_separator.is_some();
     let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
 }

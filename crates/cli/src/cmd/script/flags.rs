@@ -1,6 +1,7 @@
 //! The flags of `tally script`.
 
 use super::perf_flags::ScriptFlags;
+use crate::header_args::HeaderArgs;
 use crate::name_args::NameArgs;
 use crate::perf_only::PerfOnly;
 use crate::script::Shown;
@@ -94,15 +95,9 @@ pub struct Args {
     /// Source files with their folders
     #[arg(long)]
     pub full_source_path: bool,
-    /// The file's header first
-    #[arg(long)]
-    pub header: bool,
-    /// The file's header only
-    #[arg(long)]
-    pub header_only: bool,
-    /// More of the header: processors, memory nodes
-    #[arg(short = 'I', long)]
-    pub show_info: bool,
+    /// Of the file's header.
+    #[command(flatten)]
+    pub header: HeaderArgs,
     /// Names, beginnings and ends of tasks, too
     #[arg(long)]
     pub show_task_events: bool,

@@ -1,0 +1,15 @@
+//! `--header`, `--header-only` and `-I`: what the file says of its recording.
+
+/// For commands that read a file.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct HeaderArgs {
+    /// The file's header first
+    #[arg(long)]
+    pub header: bool,
+    /// The file's header only
+    #[arg(long)]
+    pub header_only: bool,
+    /// More of the header: processors, memory nodes
+    #[arg(short = 'I', long)]
+    pub show_info: bool,
+}
