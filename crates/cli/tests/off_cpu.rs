@@ -1,5 +1,8 @@
 //! Time off the CPU against programs that know how they spent theirs. What this machine can't do is skipped, visibly.
 
+#[path = "off_cpu/luck.rs"]
+mod luck;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -236,4 +239,31 @@ fn nothing_stays_attached_when_tally_is_killed() {
         assert!(Instant::now() < deadline, "still loaded: {programs:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Runs tally where the kernel denies these calls to it; what it said on both streams.
+fn denied(denier: &Path, calls: &str, args: &[&str]) -> (bool, String) {
+    let output = Command::new(denier).args([calls, TALLY]).args(args).output().expect("it starts");
+    let texts = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (output.status.success(), texts.concat())
+}
+
+#[test]
+fn where_a_filter_denies_calls_it_is_named_before_any_right() {
+    const FILTERS: [&str; 2] =
+        ["a seccomp filter forbids perf_event_open(2)", "a seccomp filter forbids bpf(2)"];
+    let folder = folder("denied");
+    let Some(denier) = program("deny_calls", &folder) else { return };
+    let file = folder.join("perf.data");
+    let record = ["record", "--off-cpu", "-o", file.to_str().expect("a plain path"), "--", "true"];
+    for calls in ["perf", "both"] {
+        let (works, told) = denied(&denier, calls, &record);
+        assert!(!works && told.contains(FILTERS[0]) && !told.contains("run as root"), "{calls}: {told}");
+        let (works, told) = denied(&denier, calls, &["stat", "--", "true"]);
+        assert!(!works && told.contains(FILTERS[0]) && !told.contains("run as root"), "{calls}: {told}");
+    }
+    let (_, told) = denied(&denier, "bpf", &record);
+    assert!(told.contains(FILTERS[1]) && !told.contains("run as root"), "{told}");
+    let (works, told) = denied(&denier, "both", &["doctor"]);
+    assert!(works && FILTERS.iter().all(|filter| told.contains(&format!("remedy: {filter}"))), "{told}");
 }

@@ -1,5 +1,7 @@
 //! Why BPF can't be had: what the kernel said of programs, maps and links.
 
+use crate::rights::{self, Rights};
+
 /// Why the BPF engine does not run here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,14 +16,14 @@ pub enum Error {
         reason: String,
     },
     /// A program was refused.
-    #[error("BPF load of {what}: {reason}{}", if *denied { "; run as root or with CAP_BPF and CAP_PERFMON" } else { "" })]
+    #[error("BPF load of {what}: {reason}{denied}")]
     Load {
         /// The program.
         what: &'static str,
         /// What the kernel said.
         reason: String,
-        /// It was a matter of rights.
-        denied: bool,
+        /// Whether it was a matter of rights.
+        denied: Denied,
     },
     /// A program was loaded but could not be hooked in.
     #[error("BPF attach of {program}: {reason}")]
@@ -41,6 +43,27 @@ pub enum Error {
     },
 }
 
+/// Who denies a system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// Nobody: it was refused for another cause.
+    No,
+    /// The kernel: rights are missing.
+    ForRights,
+    /// A seccomp filter, to whomever.
+    ByFilter,
+}
+
+impl std::fmt::Display for Denied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::No => Ok(()),
+            Self::ForRights => f.write_str("; run as root or with CAP_BPF and CAP_PERFMON"),
+            Self::ByFilter => write!(f, "; {}", rights::of_filter("bpf")),
+        }
+    }
+}
+
 impl Error {
     /// In one line, without the verifier's log.
     #[must_use]
@@ -58,7 +81,7 @@ pub fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
 
 /// Of a program or map that should be in the object.
 pub fn missing(what: &'static str) -> Error {
-    Error::Load { what, reason: "not in the object".to_owned(), denied: false }
+    Error::Load { what, reason: "not in the object".to_owned(), denied: Denied::No }
 }
 
 /// Of a program or the whole object; of a refusal for want of rights without the log.
@@ -70,6 +93,11 @@ pub fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
     // The verifier says "permission denied" too, of a program that it does not understand.
     let denied = reason.contains("os error 1)")
         || reason.contains("os error 13)") && !reason.contains("Verifier output");
+    let denied = match denied {
+        false => Denied::No,
+        true if Rights::own().filters_bpf => Denied::ByFilter,
+        true => Denied::ForRights,
+    };
     Error::Load { what, reason, denied }
 }
 

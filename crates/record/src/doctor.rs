@@ -1,7 +1,5 @@
 //! What works here, what does not, why, and what to do about it: every feature is tried, none is guessed.
 
-mod rights;
-
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -15,6 +13,7 @@ use crate::calls;
 use crate::event::SystemSource;
 use crate::off_cpu;
 use crate::proc;
+use crate::rights::{self, Rights};
 use crate::sys::{Counter, CounterPlace, mem};
 
 /// How well a feature works.
@@ -46,6 +45,13 @@ pub struct Check {
 impl Check {
     fn good(feature: &'static str, found: impl Into<String>) -> Self {
         Self { feature, health: Health::Good, found: found.into(), why: String::new(), remedy: String::new() }
+    }
+
+    /// Of an event that may be had at kernel.perf_event_paranoid `enough`; `instead` is what there is without it.
+    fn refused(feature: &'static str, instead: &str, error: &io::Error, enough: i64) -> Self {
+        let (why, remedy) = perf_refused(error, enough);
+        let instead = if Rights::own().filters_perf { "" } else { instead };
+        Self::bad(feature, Health::No, instead, why, remedy)
     }
 
     fn bad(feature: &'static str, health: Health, found: &str, why: String, remedy: String) -> Self {
@@ -91,10 +97,18 @@ fn paranoid() -> String {
         .map_or_else(|| "unreadable".to_owned(), |level| level.to_string())
 }
 
-/// What opens the door for perf events.
+/// Why an event was refused, and what opens the door for it.
+fn perf_refused(error: &io::Error, enough: i64) -> (String, String) {
+    let level = proc::sysctl("kernel/perf_event_paranoid");
+    if let Some(remedy) = Rights::own().of_filtered_perf(level, enough) {
+        return (format!("perf_event_open: {error}, by a seccomp filter"), remedy);
+    }
+    (format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()), perf_remedy(enough))
+}
+
 fn perf_remedy(enough: i64) -> String {
     let sysctl = format!("as root: sysctl kernel.perf_event_paranoid={enough}");
-    rights::Rights::own().remedy(&["cap_perfmon", "cap_bpf", "cap_sys_ptrace", "cap_syslog"], Some(&sysctl))
+    Rights::own().remedy(&["cap_perfmon", "cap_bpf", "cap_sys_ptrace", "cap_syslog"], Some(&sysctl))
 }
 
 fn hardware() -> Check {
@@ -102,6 +116,9 @@ fn hardware() -> Check {
     (attr.type_, attr.config) = (PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
     match open(&attr, CounterPlace::task(0)) {
         Ok(_) => Check::good("hardware counters", "cycles"),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
+            Check::refused("hardware counters", "", &error, 2)
+        }
         Err(error) => Check::bad(
             "hardware counters",
             Health::Partly,
@@ -115,39 +132,21 @@ fn hardware() -> Check {
 fn user_samples() -> Check {
     match open(&clock(true), CounterPlace::task(0)) {
         Ok(_) => Check::good("samples of user code", "own processes"),
-        Err(error) => Check::bad(
-            "samples of user code",
-            Health::No,
-            "",
-            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
-            perf_remedy(2) + "; a container's seccomp profile must allow perf_event_open",
-        ),
+        Err(error) => Check::refused("samples of user code", "", &error, 2),
     }
 }
 
 fn kernel_samples() -> Check {
     match open(&clock(false), CounterPlace::task(0)) {
         Ok(_) => Check::good("samples of the kernel", "in callchains"),
-        Err(error) => Check::bad(
-            "samples of the kernel",
-            Health::No,
-            "user space only",
-            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
-            perf_remedy(1),
-        ),
+        Err(error) => Check::refused("samples of the kernel", "user space only", &error, 1),
     }
 }
 
 fn system_wide() -> Check {
     match open(&clock(false), CounterPlace::cpu(proc::online_cpus().first().copied().unwrap_or(0))) {
         Ok(_) => Check::good("whole system (-a)", "all processes"),
-        Err(error) => Check::bad(
-            "whole system (-a)",
-            Health::No,
-            "own processes only",
-            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
-            perf_remedy(0),
-        ),
+        Err(error) => Check::refused("whole system (-a)", "own processes only", &error, 0),
     }
 }
 
@@ -182,10 +181,7 @@ fn tracepoints() -> Check {
                  kernel.perf_event_paranoid=-1 (or: setcap cap_perfmon=ep tally)"
             ),
         ),
-        (Some(_), Ok(_)) => (
-            format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()),
-            perf_remedy(-1),
-        ),
+        (Some(_), Ok(_)) => perf_refused(&error, -1),
     };
     Check::bad("tracepoints", Health::No, "", why, remedy)
 }
@@ -208,10 +204,10 @@ fn off_cpu_tier() -> Check {
         Err(error) => error,
     };
     let why = short(&error.to_string());
-    let remedy = rights::of_bpf(&error, &rights::Rights::own());
+    let remedy = rights::of_bpf(&error, &Rights::own());
     if points_on_a_cpu() {
         let found = "tier B: the scheduler's tracepoints on all CPUs: exact times unless records are lost, wakers, \
-                     stacks of up to 1000 switches a second of each thread; about 5 µs a switch";
+                     stacks of up to 200 switches a second of each thread; about 3 µs a switch";
         return Check::bad(NAME, Health::Partly, found, why, remedy);
     }
     let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_DUMMY, ..clock(true) };
@@ -222,7 +218,11 @@ fn off_cpu_tier() -> Check {
             let remedy = format!("{remedy}; for tier B: {}", tracepoints().remedy);
             Check::bad(NAME, Health::Partly, found, why, remedy)
         }
-        Err(_) => Check::bad(NAME, Health::No, "", why, remedy),
+        Err(error) => {
+            let (no_perf, perf_remedy) = perf_refused(&error, 2);
+            let (why, remedy) = (format!("{why}; {no_perf}"), format!("{remedy}; for tier C: {perf_remedy}"));
+            Check::bad(NAME, Health::No, "", why, remedy)
+        }
     }
 }
 
@@ -277,18 +277,27 @@ fn processor_trace() -> Check {
 
 fn call_probes() -> Check {
     const NAME: &str = "calls of any program";
-    const REMEDY: &str = "run as root, or: setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker: --cap-add \
-                          BPF --cap-add PERFMON --cap-add SYS_PTRACE, and a seccomp profile that allows bpf";
     let why = match calls::cost_per_call(calls::Mode::Events, calls::Exits::Sites) {
         Ok(Some(calls::Cost { ns, way, why_no_bpf })) => {
             let found = format!("{way}, {:.1} µs a call", ns / 1e3);
             let Some(why) = why_no_bpf else { return Check::good(NAME, found) };
-            return Check::bad(NAME, Health::Partly, &found, short(&why.to_string()), REMEDY.to_owned());
+            return Check::bad(NAME, Health::Partly, &found, short(&why.to_string()), probes_remedy());
         }
         Ok(None) => "a probe in tally's own code was not hit".to_owned(),
         Err(error) => short(&error.to_string()),
     };
-    Check::bad(NAME, Health::Partly, "programs built with -pg or the like", why, REMEDY.to_owned())
+    Check::bad(NAME, Health::Partly, "programs built with -pg or the like", why, probes_remedy())
+}
+
+/// What opens the door for probes of calls.
+fn probes_remedy() -> String {
+    let rights = Rights::own();
+    let mut filters = vec![rights.filters_bpf.then(|| rights::of_filter("bpf"))];
+    filters.push(rights.of_filtered_perf(None, -1));
+    match filters.into_iter().flatten().collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => rights.remedy(&["cap_perfmon", "cap_bpf", "cap_sys_ptrace"], None),
+        filters => filters,
+    }
 }
 
 /// Kernel functions are really asked for, of a process that makes none of the calls meant.
@@ -371,9 +380,10 @@ fn other_processes() -> Check {
     Check::bad("processes of others", Health::Partly, "own processes only", why, remedy)
 }
 
-/// Without the verifier's log.
+/// Without the verifier's log, and without the remedy, which stands apart.
 fn short(text: &str) -> String {
     let line = text.split(" | ").next().unwrap_or(text);
+    let line = line.split(": in docker").next().unwrap_or(line);
     line.chars().take(200).collect()
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::rights::Rights;
+
 /// A failure of recording. Each message names the call or file, the cause and the remedy, in one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -145,10 +147,14 @@ fn remedy_of_exec(error: &io::Error) -> &'static str {
 
 /// What to do about an event that `perf_event_open` refused; starts with "; " or is empty.
 pub fn remedy_of_open(error: &io::Error, paranoid: Option<i64>, system_wide: bool) -> String {
+    let enough = if system_wide { 0 } else { 2 };
+    let refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOSYS));
+    if let Some(remedy) = refused.then(|| Rights::own().of_filtered_perf(paranoid, enough)).flatten() {
+        return format!("; {remedy}");
+    }
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
             let level = paranoid.map_or_else(|| "?".to_owned(), |p| p.to_string());
-            let enough = if system_wide { 0 } else { 2 };
             if paranoid.is_some_and(|level| level <= enough) {
                 return "; the process or event is not yours to watch: run as root, or give the program CAP_PERFMON and \
                         CAP_SYS_PTRACE"

@@ -37,6 +37,7 @@ pub mod proc;
 pub mod processes;
 pub mod pt;
 pub mod queue;
+pub mod rights;
 pub mod session;
 pub mod setup;
 pub mod stacks;

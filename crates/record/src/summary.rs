@@ -319,7 +319,7 @@ impl std::fmt::Display for Notice {
             Self::ByTracepoints(why) => write!(
                 f,
                 "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact unless records are \
-                 lost, each switch costs the machine about 5 µs, and of each thread's switches up to 1000 a second have \
+                 lost, each switch costs the machine about 3 µs, and of each thread's switches up to 200 a second have \
                  stacks: {why}"
             ),
             Self::CpusWent(cpus) => {

@@ -115,12 +115,12 @@ fn a_script_is_followed_to_the_program_that_it_becomes() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn where_bpf_is_denied_plain_perf_events_count_the_same() {
-    let Some(denier) = build("deny_bpf.c", "deny_bpf", "gcc", &["-O2"]) else { return };
+    let Some(denier) = build("deny_calls.c", "deny_calls", "gcc", &["-O2"]) else { return };
     let Some(program) = build("calls.c", "uprobes-plain", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
     for options in [&[][..], &["--return-probes"], &["--counts"], &["-t", "1ns"]] {
         let mut command = Command::new(&denier);
-        command.arg(env!("CARGO_BIN_EXE_tally")).args(["calls", "record", "--uprobes", "--max-rate", "0"]);
+        command.args(["bpf", env!("CARGO_BIN_EXE_tally"), "calls", "record", "--uprobes", "--max-rate", "0"]);
         command.args(options).args(["-P", "/^(leaf|fib|jumper|compare|handler|work)$/", "-o"]);
         let ran = command.arg(&folder).arg("--").arg(&program).output().expect("it starts");
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();

@@ -12,7 +12,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::Object;
 
 use super::{Error, Exits, Mode, Options};
-use crate::bpf_error::{self, load_error, missing};
+use crate::bpf_error::{self, Denied, load_error, missing};
 use crate::sys::bpf::{self, Attach};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
@@ -108,7 +108,11 @@ fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
         Ok((enter, exit)) if bpf::has_uprobe_links(enter.as_fd()) => {
             Ok(Programs { enter, exit, multi: true })
         }
-        Err(error @ Error::Bpf(bpf_error::Error::Load { denied: true, .. })) => Err(error),
+        Err(
+            error @ Error::Bpf(bpf_error::Error::Load {
+                denied: Denied::ForRights | Denied::ByFilter, ..
+            }),
+        ) => Err(error),
         _ => of(Attach::Event).map(|(enter, exit)| Programs { enter, exit, multi: false }),
     }
 }

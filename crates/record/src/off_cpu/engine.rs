@@ -15,7 +15,7 @@ use super::later;
 use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
 use super::pace::{Pace, Spent};
 use super::{Error, Options, Scope};
-use crate::bpf_error::{chain, load_error, map_error};
+use crate::bpf_error::{Denied, chain, load_error, map_error};
 use crate::sys::time::Clock;
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
@@ -45,6 +45,9 @@ pub struct Engine {
     follows_list: bool,
     copies_in_iterators: bool,
     pace: Pace,
+    /// Found in the rings at the last look.
+    polled_bytes: usize,
+    ring_bytes: usize,
 }
 
 impl std::fmt::Debug for Engine {
@@ -88,7 +91,18 @@ impl Engine {
         let (ring, ends) = (take_ring(&mut ebpf, "ring")?, take_ring(&mut ebpf, "ends")?);
         let pace = Pace::new(options.period_ns, Clock::Monotonic.now_ns());
         let follows_list = !matches!(scope, Scope::System | Scope::Cgroup(_));
-        Ok(Self { ebpf, ring, ends, control, follows_list, copies_in_iterators, pace })
+        let ring_bytes = options.ring_bytes as usize;
+        Ok(Self {
+            ebpf,
+            ring,
+            ends,
+            control,
+            follows_list,
+            copies_in_iterators,
+            pace,
+            polled_bytes: 0,
+            ring_bytes,
+        })
     }
 
     /// Starts the clocks: of the threads in the scope that exist, now; of a command, with its exec.
@@ -100,8 +114,10 @@ impl Engine {
 
     /// Hands out what waits in the rings; never blocks.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
+        self.polled_bytes = 0;
         for ring in [&mut self.ring, &mut self.ends] {
             while let Some(item) = ring.next() {
+                self.polled_bytes += item.len();
                 if let Some(record) = layout::parse(&item) {
                     sink(record);
                 }
@@ -109,11 +125,17 @@ impl Engine {
         }
     }
 
+    /// True if the ring would have been full soon: it should be looked at again at once.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.polled_bytes > self.ring_bytes / 8
+    }
+
     /// Makes the period longer while samples come too often or take too much time, and shorter again. Call now and then;
     /// `own_cpu_ns` is all the CPU time that the samples took of us so far, but for what the kernel takes for them.
     pub fn adapt(&mut self, own_cpu_ns: u64) {
         let at_ns = Clock::Monotonic.now_ns();
-        if !self.pace.is_due(at_ns) {
+        if !self.pace.is_due(at_ns, self.is_pressed()) {
             return;
         }
         // Those that found the ring full were too many as well.
@@ -283,7 +305,11 @@ fn load_any<'a>(
             Err(error) => return Err(error),
         }
     }
-    Err(refused.unwrap_or(Error::Load { what: "object", reason: "no form fits".to_owned(), denied: false }))
+    Err(refused.unwrap_or(Error::Load {
+        what: "object",
+        reason: "no form fits".to_owned(),
+        denied: Denied::No,
+    }))
 }
 
 fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<bool, Error> {
@@ -333,7 +359,7 @@ fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P
 where
     &'a mut P: TryFrom<&'a mut aya::programs::Program>,
 {
-    let missing = || Error::Load { what: name, reason: "not in the object".to_owned(), denied: false };
+    let missing = || Error::Load { what: name, reason: "not in the object".to_owned(), denied: Denied::No };
     ebpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|_| missing())
 }
 

@@ -42,6 +42,9 @@ pub struct OffCpu {
     spent_ns: u64,
 }
 
+/// Looks at a ring that fills quickly, until the period has grown.
+const PRESSED_INTERVAL: Duration = Duration::from_millis(4);
+
 /// What the unwinding thread has to say to the source.
 #[derive(Debug, Default)]
 pub struct Feedback {
@@ -99,7 +102,7 @@ impl OffCpu {
     #[must_use]
     pub fn interval(&self) -> Option<Duration> {
         match &self.source {
-            Source::Engine(_) => None,
+            Source::Engine(engine) => engine.is_pressed().then_some(PRESSED_INTERVAL),
             // Rings fill quickly: hundreds of bytes a switch, whoever switches.
             Source::Tracepoints(_) => Some(Duration::from_millis(10)),
             Source::Looker(looker) => Some(looker.interval()),

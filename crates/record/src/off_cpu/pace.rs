@@ -16,6 +16,8 @@ const SAVED_NS: i64 = 50_000_000;
 const MAX_PERIOD_NS: u64 = 200_000_000;
 /// Judged so often: at the end of this time a sample more or less does not decide.
 const LOOK_NS: u64 = 50_000_000;
+/// So often while the ring fills faster than it can be emptied: hundreds of threads that all wait.
+const PRESSED_LOOK_NS: u64 = 4_000_000;
 /// Four times as long at the next look, instead of twice, if there is so many times what may be.
 const FAR: u64 = 8;
 /// The period is shortened again when for so many looks less than a quarter was used.
@@ -60,10 +62,10 @@ impl Pace {
         }
     }
 
-    /// True if it is time to tell what was spent.
+    /// True if it is time to tell what was spent; `pressed`: the ring is about to overflow.
     #[must_use]
-    pub fn is_due(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.last.at_ns) >= LOOK_NS
+    pub fn is_due(&self, now_ns: u64, pressed: bool) -> bool {
+        now_ns.saturating_sub(self.last.at_ns) >= if pressed { PRESSED_LOOK_NS } else { LOOK_NS }
     }
 
     /// What was spent up to now; the new period if it changes.
@@ -117,7 +119,7 @@ mod tests {
     fn second(pace: &mut Pace, from_ns: u64, samples: u64, cpu_ns: u64) {
         for i in 1..=20 {
             let (before, at_ns) = (pace.last, from_ns + i * LOOK_NS);
-            assert!(pace.is_due(at_ns));
+            assert!(pace.is_due(at_ns, false));
             pace.look(Spent { at_ns, samples: before.samples + samples, cpu_ns: before.cpu_ns + cpu_ns });
         }
     }
@@ -157,6 +159,19 @@ mod tests {
             pace.look(Spent { at_ns: i * LOOK_NS, samples, cpu_ns: samples * MS / 2 });
         }
         assert!(pace.period_ns >= 8 * MS, "{pace:?}");
+    }
+
+    #[test]
+    fn under_pressure_it_grows_to_its_longest_within_moments() {
+        let mut pace = Pace::new(MS, 0);
+        let periods: Vec<u64> = (1..=5)
+            .filter_map(|i| {
+                let at_ns = i * PRESSED_LOOK_NS;
+                assert!(!pace.is_due(at_ns, false) && pace.is_due(at_ns, true));
+                pace.look(Spent { at_ns, samples: i * 800, cpu_ns: 0 })
+            })
+            .collect();
+        assert_eq!(periods, [4 * MS, 16 * MS, 64 * MS, MAX_PERIOD_NS]);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use perfdata::{Attr, AttrFlags, Endian};
 
 use crate::event::EventSource;
 
-/// Stacks a second of each thread's (or CPU's) switches, and of each CPU's wake-ups: each costs about 20 µs to copy
-/// and unwind.
-const STACKS_HZ: [u64; 2] = [997, 251];
+/// Stacks a second of each thread's (or CPU's) switches, and of each CPU's wake-ups: each costs about 20 µs to take and
+/// as much to unwind. A stack stands for all waits since the last one that had any.
+const STACKS_HZ: [u64; 2] = [199, 97];
 /// Bytes of stack that go with them. Until the kernel knows the rate it takes a stack at each hit: larger ones would
 /// fill the ring. What is deeper is read from the sleeper's memory, which stands still.
 const STACK_BYTES: [u32; 2] = [8192, 4096];

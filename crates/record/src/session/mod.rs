@@ -31,7 +31,7 @@ use crate::setup::Setup;
 use crate::summary::{Notice, RunSummary};
 use crate::sys::process::become_realtime;
 use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
-use crate::sys::{Child, ExitKind, Poller, SignalReader, mem, time};
+use crate::sys::{Child, ExitKind, Poller, Prompt, Rank, SignalReader, mem, time};
 use crate::target::Whom;
 use crate::totals::{Counted, Totals};
 use crate::worker::{Finished, Shared, Worker};
@@ -172,9 +172,13 @@ impl<'o> Recording<'o> {
             shared.queue.push(drain(rings, &layouts, false));
         });
         worker.described();
+        let is_realtime = opts.realtime.is_some();
         let worker = std::thread::Builder::new()
             .name("tally-unwind".to_owned())
-            .spawn(move || worker.run())
+            .spawn(move || {
+                let _prompt = (!is_realtime).then(|| Prompt::begin(Rank::Unwinder));
+                worker.run()
+            })
             .map_err(Error::system("starting a thread"))?;
         let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
         poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
@@ -235,7 +239,9 @@ impl<'o> Recording<'o> {
         {
             return self.not_run(source);
         }
+        let prompt = self.opts.realtime.is_none().then(|| Prompt::begin(Rank::Reader));
         self.wait(begin)?;
+        drop(prompt);
         let wall_ns = begin.elapsed().as_nanos() as u64;
         let time_ns = self.opts.clock.now_ns();
         self.shared.ended_ns.store(time_ns, Ordering::Release);

@@ -138,6 +138,19 @@ fn bpf<T>(command: i32, attr: &T) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// True if calls of `bpf` get to the kernel: it refuses arguments of more than a page for their size, a seccomp filter
+/// does not look at it. Kernels before 5.19 ask for rights first; there it is false without them.
+//
+// Source: linux v6.18 kernel/bpf/syscall.c, __sys_bpf(), bpf_check_uarg_tail_zero(): E2BIG
+#[must_use]
+pub fn reaches_kernel() -> bool {
+    const TOO_MANY_BYTES: u32 = 1 << 24;
+    // SAFETY: arguments of this size are refused before the null pointer is looked at, which would not be followed.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_bpf, libc::c_int::MAX, std::ptr::null::<u8>(), TOO_MANY_BYTES) };
+    answer < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::E2BIG)
+}
+
 /// Layout: `union bpf_attr`, the struct of BPF_BTF_LOAD. Source: include/uapi/linux/bpf.h.
 #[repr(C)]
 struct BtfLoad {

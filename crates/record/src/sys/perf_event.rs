@@ -9,6 +9,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use perf_event_open_sys::bindings;
 use perf_event_open_sys::ioctls;
 
+/// True if calls of `perf_event_open` get to the kernel: it refuses flags that do not exist before it asks for any
+/// right, a seccomp filter does not look at them.
+//
+// Source: linux v6.18 kernel/events/core.c, SYSCALL_DEFINE5(perf_event_open): PERF_FLAG_ALL
+#[must_use]
+pub fn reaches_kernel() -> bool {
+    // SAFETY: with such flags the kernel returns before it looks at the null pointer, which it would not follow.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, c_ulong::MAX) };
+    answer < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
 /// On which CPU an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cpu {

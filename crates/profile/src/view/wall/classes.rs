@@ -82,7 +82,8 @@ impl Reasons {
 
     pub fn reason(&mut self, profile: &Profile, wait: &Wait) -> Reason {
         if wait.flags & flag::REST != 0 {
-            return Reason::NoStack;
+            // What the thread did while records were lost: no wait that anybody saw.
+            return if wait.state == State::Unknown { Reason::Unknown } else { Reason::NoStack };
         }
         let of_path = |callsite| {
             let frames: Vec<FrameId> = kernel_frames(profile, callsite).collect();

@@ -1,9 +1,11 @@
 //! One row per function: the time it and its callees spent, by state.
 //!
 //! On-CPU samples are scaled, per thread, to the exact running time; a thread that ran without a sample has its
-//! running time in the row `[no sample]`, waits without stack in `[short waits]` and `[no stack]`.
+//! running time in the row `[no sample]`, waits without stack in `[short waits]` and `[no stack]`, what lost records hide
+//! in `[unknown]`.
 
 use super::{Classes, Part, ThreadRow, Times, name_of};
+use crate::off_cpu::Reason;
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, FrameId};
 use rustc_hash::FxHashMap;
@@ -40,6 +42,9 @@ pub(super) fn rows(profile: &Profile, classes: &Classes, threads: &[ThreadRow]) 
     for class in classes.named(profile) {
         match class.wait.callsite {
             Some(callsite) => table.add_path(callsite, class.part, class.wait.weight_ns),
+            None if class.part == Part::Blocked(Reason::Unknown) => {
+                table.add_bracket("[unknown]", class.part, class.wait.weight_ns)
+            }
             None if class.wait.length_ns == 0 => {
                 table.add_bracket("[short waits]", class.part, class.wait.weight_ns)
             }

@@ -1,6 +1,7 @@
 //! The wall clock as paths with weights: what a flame graph is drawn from.
 
 use super::{Classes, Classified, Part, WallOpts, functions, other_name, threads};
+use crate::off_cpu::Reason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 
@@ -40,7 +41,7 @@ pub fn paths(profile: &Profile, opts: &WallOpts) -> Vec<WallPath> {
         callsite: wait.callsite,
         part,
         ns: wait.weight_ns,
-        is_rest: wait.length_ns == 0,
+        is_rest: wait.length_ns == 0 && part != Part::Blocked(Reason::Unknown),
         waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
     });
     running.chain(waits).filter(|path| path.ns > 0).collect()
