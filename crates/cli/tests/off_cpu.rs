@@ -125,6 +125,7 @@ fn busy_nap_and_lock_wait_are_within_a_percent_beside_four_rivals() {
 
 #[test]
 fn nobody_gets_reasons_and_stacks_of_long_waits_without_any_rights() {
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("nobody");
     let Some(split) = program("split", &folder) else { return };
     let file = folder.join("perf.data");
@@ -158,6 +159,7 @@ fn nobody_gets_reasons_and_stacks_of_long_waits_without_any_rights() {
 
 #[test]
 fn a_thread_killed_in_the_middle_of_a_wait_has_its_whole_wait() {
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("killed");
     if !has_bpf() {
         return;
@@ -174,6 +176,7 @@ fn a_thread_killed_in_the_middle_of_a_wait_has_its_whole_wait() {
 
 #[test]
 fn in_a_pid_namespace_of_its_own_tally_finds_its_command() {
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("namespace");
     let Some(split) = program("split", &folder).filter(|_| has_bpf()) else { return };
     let file = folder.join("perf.data");

@@ -55,8 +55,10 @@ impl Drop for Prompt {
 
 /// `None` if it is not of the usual scheduling class.
 fn nice_of_thread() -> Option<i32> {
-    // SAFETY: both take plain numbers; 0 is the calling thread.
-    let (policy, nice) = unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+    // SAFETY: takes a plain number; 0 is the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    // SAFETY: the same.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     (policy == libc::SCHED_OTHER).then_some(nice)
 }
 
