@@ -8,8 +8,8 @@ pub enum Rank {
     /// Who empties rings. Beside hundreds of runnable threads one of usual rank waits for half a second at a time; with
     /// this one, for milliseconds. What it takes in all is not more: it sleeps most of the time.
     Reader,
-    /// Who unwinds what was read. It may have work all the time, and must not take a CPU for itself; but where it gets
-    /// one of hundreds of equal shares, stacks pile up.
+    /// Who unwinds what was read. It may have work all the time, and should leave some of a CPU to others; but where it
+    /// gets one of hundreds of equal shares, stacks pile up on disk, which costs more than unwinding them.
     Unwinder,
 }
 
@@ -17,7 +17,7 @@ impl Rank {
     fn nice(self) -> i32 {
         match self {
             Self::Reader => -15,
-            Self::Unwinder => -5,
+            Self::Unwinder => -10,
         }
     }
 }
