@@ -24,6 +24,10 @@ NOINLINE int by_value(struct point p, struct large l, int last) { return p.x + p
 NOINLINE struct large hidden(int n, const char *s) { return (struct large){{n, (long)strlen(s), 0}}; }
 NOINLINE void nothing(void) { __asm__ volatile(""); }
 NOINLINE unsigned length(const char *s) { return s > (char *)4096 ? (unsigned)strlen(s) : 0; }
+NOINLINE long double half(long double x, int n) { return x / n; }
+NOINLINE __int128 wider(int a, __int128 x, long b, long c, unsigned __int128 on_stack, int last) {
+    return x + a + b + c + (__int128)on_stack + last;
+}
 
 PLAIN int main(void) {
     char text[256];
@@ -44,6 +48,20 @@ PLAIN int main(void) {
     printf("nothing();\n");
     printf("length(NULL) = %u;\n", length(NULL));
     printf("length(<unreadable>) = %u;\n", length((char *)16));
+    printf("half(3, 2) = %Lg;\n", half(3, 2));
+    printf("half(-0.25, 4) = %Lg;\n", half(-0.25L, 4));
+    // 2 to the power of 100, and so on.
+    bool is_right = wider(1, (__int128)1 << 100, 2, 3, 7, 4) == ((__int128)1 << 100) + 17;
+    // clang before 18 puts one half in the last register and the other on the stack.
+#if defined __clang__ && __clang_major__ < 18
+    const char *on_stack = "<unreadable>";
+#else
+    const char *on_stack = "7";
+#endif
+    printf("wider(1, 1267650600228229401496703205376, 2, 3, %s, 4) = %s;\n", on_stack,
+           is_right ? "1267650600228229401496703205393" : "?");
+    is_right = wider(0, -((__int128)1 << 64), 0, 0, 0, 0) == -((__int128)1 << 64);
+    printf("wider(0, -18446744073709551616, 0, 0, %s, 0) = %s;\n", on_stack[0] == '7' ? "0" : on_stack, is_right ? "-18446744073709551616" : "?");
     unsigned long_one = length(text);
     text[96] = 0;
     printf("length(\"%s\"...) = %u;\n", text, long_one);

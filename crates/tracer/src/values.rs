@@ -39,6 +39,10 @@ pub trait Source {
     fn vector(&self, number: u8) -> Option<u64>;
     /// The address of what the caller put on the stack, so many bytes on.
     fn stack(&self, offset: u32) -> Option<u64>;
+    /// The top of the stack of x87 registers.
+    fn x87(&self) -> Option<[u8; v::WIDE_BYTES]> {
+        None
+    }
 }
 
 impl Source for Registers {
@@ -69,6 +73,18 @@ impl Source for Results {
     fn stack(&self, _offset: u32) -> Option<u64> {
         None
     }
+
+    #[cfg(target_arch = "x86_64")]
+    fn x87(&self) -> Option<[u8; v::WIDE_BYTES]> {
+        let mut value = [0; v::WIDE_BYTES];
+        // SAFETY: a function that returns such a number has put it there, and nothing here uses these registers; 10
+        // bytes are stored, and loaded again as they were.
+        unsafe {
+            core::arch::asm!("fstp tbyte ptr [{0}]", "fld tbyte ptr [{0}]", in(reg) value.as_mut_ptr(),
+                options(nostack, preserves_flags));
+        }
+        Some(value)
+    }
 }
 
 /// The values of one call, as they are to be written.
@@ -96,6 +112,12 @@ impl Gathered {
 
     /// Reads one value.
     fn add(&mut self, item: Item, from: &impl Source) {
+        if item.how == v::HOW_WIDE {
+            return match wide(item, from) {
+                Some(bytes) => self.push(&bytes),
+                None => self.mark(v::VALUE_UNREADABLE),
+            };
+        }
         let word = match item.from {
             v::FROM_GENERAL => from.general(item.number),
             v::FROM_VECTOR => from.vector(item.number),
@@ -128,6 +150,21 @@ impl Gathered {
         let end = if bytes.is_some() { None } else { text[..read].iter().position(|byte| *byte == 0) };
         self.push(&text[..end.unwrap_or(read)]);
     }
+}
+
+/// A value of two words.
+fn wide(item: Item, from: &impl Source) -> Option<[u8; v::WIDE_BYTES]> {
+    let mut value = [0; v::WIDE_BYTES];
+    match item.from {
+        v::FROM_GENERAL => {
+            value[..8].copy_from_slice(&from.general(item.number)?.to_le_bytes());
+            value[8..].copy_from_slice(&from.general(item.offset as u8)?.to_le_bytes());
+        }
+        v::FROM_STACK if sys::read_memory(from.stack(item.offset)?, &mut value) == value.len() => {}
+        v::FROM_X87 => return from.x87(),
+        _ => return None,
+    }
+    Some(value)
 }
 
 /// A word of memory that may not be there.

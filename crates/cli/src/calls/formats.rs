@@ -155,7 +155,7 @@ impl Format {
             Self::Float(_) => show_float(bytes),
             Self::Text | Self::TextObject => show_text(bytes),
             Self::Enum { signed: has_sign, names, .. } => {
-                let value = if *has_sign { signed(bytes) } else { unsigned as i64 };
+                let value = if *has_sign { signed(bytes) as i64 } else { unsigned as i64 };
                 show_enum(value, names)
             }
             Self::Record(_) => self.show_record(),
@@ -171,17 +171,17 @@ impl Format {
 }
 
 /// Little-endian bytes as a number.
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().take(16).rev().fold(0, |sum, byte| sum << 8 | u128::from(*byte))
 }
 
-fn signed(bytes: &[u8]) -> i64 {
-    let unused = 64 - 8 * bytes.len().clamp(1, 8) as u32;
-    (number(bytes) as i64) << unused >> unused
+fn signed(bytes: &[u8]) -> i128 {
+    let unused = 128 - 8 * bytes.len().clamp(1, 16) as u32;
+    (number(bytes) as i128) << unused >> unused
 }
 
 /// One of C, of a byte whose letter only the locale knows, or one of Unicode.
-fn show_char(value: u64, bytes: u8) -> String {
+fn show_char(value: u128, bytes: u8) -> String {
     match char::from_u32(value as u32) {
         Some('\'') => "'\\''".to_owned(),
         Some(c) if c.is_ascii() || bytes > 1 => format!("'{}'", escape(c)),
@@ -192,7 +192,23 @@ fn show_char(value: u64, bytes: u8) -> String {
 fn show_float(bytes: &[u8]) -> String {
     match bytes.len() {
         4 => f32::from_bits(number(bytes) as u32).to_string(),
-        _ => f64::from_bits(number(bytes)).to_string(),
+        16 => show_x87(number(bytes)),
+        _ => f64::from_bits(number(bytes) as u64).to_string(),
+    }
+}
+
+/// A number of x87's: to the precision of a `double`; beyond its range in hexadecimal digits, as `%La` does.
+// Layout: mantissa u64 with its leading 1, exponent u15 biased by 16,383, sign. Source: Intel SDM Vol. 1, §4.2.2.
+fn show_x87(value: u128) -> String {
+    let (mantissa, exponent) = (value as u64, (value >> 64) as i32 & 0x7fff);
+    let sign = if value >> 79 & 1 != 0 { "-" } else { "" };
+    let power = exponent - 16_383 - 63;
+    match (exponent, mantissa << 1) {
+        (0x7fff, 0) => format!("{sign}inf"),
+        (0x7fff, _) => "NaN".to_owned(),
+        _ if mantissa == 0 => format!("{sign}0"),
+        _ if (-1_000..=960).contains(&power) => format!("{sign}{}", mantissa as f64 * 2f64.powi(power)),
+        _ => format!("{sign}{mantissa:#x}p{power:+}"),
     }
 }
 
@@ -248,6 +264,20 @@ mod tests {
         assert_eq!(shown(&Format::Char(1), b"\n"), "'\\n'");
         assert_eq!(shown(&Format::Char(4), &u32::from('é').to_le_bytes()), "'é'");
         assert_eq!(shown(&Format::Float(8), &0.5f64.to_le_bytes()), "0.5");
+        assert_eq!(
+            shown(&Format::Signed(16), &(-170_141_183_460_469_231_731i128).to_le_bytes()),
+            "-170141183460469231731"
+        );
+        assert_eq!(shown(&Format::Unsigned(16), &u128::MAX.to_le_bytes()), u128::MAX.to_string());
+        let x87 =
+            |sign_and_exponent: u128, mantissa: u128| (sign_and_exponent << 64 | mantissa).to_le_bytes();
+        assert_eq!(shown(&Format::Float(16), &x87(0xbfff, 0xc000_0000_0000_0000)), "-1.5");
+        assert_eq!(shown(&Format::Float(16), &x87(0x3ffb, 0xcccc_cccc_cccc_cccd)), "0.1");
+        assert_eq!(
+            shown(&Format::Float(16), &x87(0x7ffe, 0x8000_0000_0000_0000)),
+            "0x8000000000000000p+16320"
+        );
+        assert_eq!(shown(&Format::Float(16), &x87(0x7fff, 0x8000_0000_0000_0000)), "inf");
         assert_eq!(shown(&Format::Float(4), &1.25f32.to_le_bytes()), "1.25");
         assert_eq!(shown(&Format::Text, b"a\"b\x1b"), "\"a\\\"b\\x1b\"");
         assert!(shown(&Format::Text, &[b'x'; TEXT_BYTES_MAX]).ends_with("x\"..."));

@@ -146,7 +146,10 @@ fn of_parameter(parameter: &Parameter) -> (String, Item, Format) {
 }
 
 fn passed_item(passed: &Passed, how: u8, format: &Format) -> Item {
-    let is_record = matches!(format, Format::Record(_) | Format::Float(16));
+    if format.bytes() > 8 {
+        return wide_item(passed);
+    }
+    let is_record = matches!(format, Format::Record(_));
     let is_string_in_memory =
         how == layout::HOW_TEXT_OBJECT && matches!(passed.places.first(), Some(Incoming::Stack(_)));
     let Some(place) = passed.places.first().filter(|_| !is_record && !is_string_in_memory) else {
@@ -162,11 +165,27 @@ fn passed_item(passed: &Passed, how: u8, format: &Format) -> Item {
     item
 }
 
+/// A value of 16 bytes.
+fn wide_item(passed: &Passed) -> Item {
+    let bytes = layout::WIDE_BYTES as u8;
+    match passed.places.as_slice() {
+        [Incoming::General(low), Incoming::General(high)] => {
+            Item { offset: u32::from(*high), ..item(Incoming::General(*low), layout::HOW_WIDE, bytes) }
+        }
+        // In two pieces, one behind the other (clang before 18).
+        [place @ Incoming::Stack(_), Incoming::Stack(_)] | [place @ (Incoming::Stack(_) | Incoming::X87)] => {
+            item(*place, layout::HOW_WIDE, bytes)
+        }
+        _ => nowhere(),
+    }
+}
+
 fn item(place: Incoming, how: u8, bytes: u8) -> Item {
     let (from, number, offset) = match place {
         Incoming::General(number) => (layout::FROM_GENERAL, number, 0),
         Incoming::Vector(number) => (layout::FROM_VECTOR, number, 0),
         Incoming::Stack(offset) => (layout::FROM_STACK, 0, offset),
+        Incoming::X87 => (layout::FROM_X87, 0, 0),
     };
     Item { from, number, how, bytes, offset }
 }
@@ -178,8 +197,8 @@ fn nowhere() -> Item {
 
 fn format_of(shape: &Shape) -> Format {
     match shape {
-        Shape::Integer { bytes, signed: true } => Format::Signed((*bytes).min(8)),
-        Shape::Integer { bytes, signed: false } => Format::Unsigned((*bytes).min(8)),
+        Shape::Integer { bytes, signed: true } => Format::Signed(*bytes),
+        Shape::Integer { bytes, signed: false } => Format::Unsigned(*bytes),
         Shape::Bool => Format::Bool,
         Shape::Char { bytes } => Format::Char(*bytes),
         Shape::Float { bytes } => Format::Float(*bytes),

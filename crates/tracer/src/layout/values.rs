@@ -14,7 +14,8 @@ pub struct Item {
     pub how: u8,
     /// Bytes of a plain value.
     pub bytes: u8,
-    /// On the stack: bytes above the first argument there. Of a slice: the general register with its length.
+    /// On the stack: bytes above the first argument there. Of a slice: the general register with its length. Of a wide
+    /// value in registers: the general register with its high half.
     pub offset: u32,
 }
 
@@ -27,6 +28,9 @@ pub const FROM_STACK: u8 = 2;
 /// Nowhere that is known.
 pub const FROM_NOWHERE: u8 = 3;
 
+/// On top of the stack of x87 registers (results only).
+pub const FROM_X87: u8 = 4;
+
 /// The value itself.
 pub const HOW_PLAIN: u8 = 0;
 /// A pointer to text that ends in 0.
@@ -35,6 +39,11 @@ pub const HOW_TEXT: u8 = 1;
 pub const HOW_SLICE: u8 = 2;
 /// A pointer to two words: where text begins, and its length.
 pub const HOW_TEXT_OBJECT: u8 = 3;
+
+/// The value itself, of [`WIDE_BYTES`].
+pub const HOW_WIDE: u8 = 4;
+/// Bytes of a wide value; of x87's the upper six mean nothing.
+pub const WIDE_BYTES: usize = 16;
 
 /// In a length's place: it can't be read there.
 pub const VALUE_UNREADABLE: u8 = 255;

@@ -18,6 +18,8 @@ pub enum Incoming {
     Vector(u8),
     /// So many bytes above the first argument that is on the stack.
     Stack(u32),
+    /// On top of the stack of x87 registers (results only).
+    X87,
 }
 
 /// Where a value is: a place for each of its 8 bytes; on the stack only the first is told.
@@ -49,6 +51,10 @@ pub(super) enum Way {
     Registers(Vec<Class>),
     /// On the stack: size and alignment in bytes.
     Memory(u64, u64),
+    /// On the stack, or as a result in a register of its own: a number of x87's.
+    X87,
+    /// In two general registers, or on the stack on a multiple of 16.
+    Wide,
     /// As its address.
     Reference,
     /// Not at all: it is empty.
@@ -62,8 +68,12 @@ pub(super) enum Way {
 pub(super) struct Convention {
     pub machine: Machine,
     pub is_rust: bool,
+    /// Built by a clang before 18, for which an integer of 16 bytes is but two of 8.
+    pub splits_wide: bool,
 }
 
+/// How a number of quadruple precision is called; it takes one vector register.
+const QUADRUPLE: &str = "_Float128";
 /// The stack pointer's DWARF number on x86-64.
 const RSP: u16 = 7;
 /// The stack pointer's DWARF number on aarch64.
@@ -133,6 +143,8 @@ impl Slots {
             Way::Registers(classes) if convention.is_rust => self.one_by_one(&classes),
             Way::Registers(classes) => self.registers(&classes),
             Way::Memory(bytes, align) => Some(Passed::one(self.on_stack(bytes, align))),
+            Way::X87 => Some(Passed::one(self.on_stack(16, 16))),
+            Way::Wide => self.wide(convention),
         }
     }
 
@@ -143,7 +155,12 @@ impl Slots {
             self.general += u8::from(convention.machine != Machine::Aarch64);
             return None;
         }
-        let Way::Registers(classes) = way else { return None };
+        let classes = match way {
+            Way::Registers(classes) => classes.as_slice(),
+            Way::Wide => &[Class::General; 2],
+            Way::X87 => return Some(Passed::one(Incoming::X87)),
+            _ => return None,
+        };
         let (mut general, mut vector) = (0u8..2, 0u8..2);
         let place = |class: &Class| match class {
             Class::General => general.next().map(Incoming::General),
@@ -151,6 +168,24 @@ impl Slots {
         };
         let places = classes.iter().map(place).collect::<Option<Vec<_>>>()?;
         Some(Passed { places, by_reference: false })
+    }
+
+    /// An integer of 16 bytes: in two registers that are left, or aligned on the stack; on aarch64 an even one is the first.
+    fn wide(&mut self, convention: Convention) -> Option<Passed> {
+        const BOTH: [Class; 2] = [Class::General; 2];
+        if convention.is_rust {
+            return self.one_by_one(&BOTH);
+        }
+        if convention.machine == Machine::Aarch64 {
+            self.general = self.general.next_multiple_of(2);
+        }
+        if convention.splits_wide {
+            return self.one_by_one(&BOTH);
+        }
+        if self.general + 2 > self.general_end {
+            return Some(Passed::one(self.on_stack(16, 16)));
+        }
+        self.registers(&BOTH)
     }
 
     /// Rust passes each part of a pair by itself.
@@ -221,12 +256,20 @@ impl Signatures<'_> {
         };
         match encoding {
             dw::DW_ATE_boolean => Shape::Bool,
+            // Quadruple precision is nothing of x87's.
+            dw::DW_ATE_float if bytes == 16 && !self.is_x87(ty) => Shape::Record(QUADRUPLE.to_owned()),
             dw::DW_ATE_float => Shape::Float { bytes },
             dw::DW_ATE_UTF => Shape::Char { bytes },
             dw::DW_ATE_signed_char | dw::DW_ATE_unsigned_char if self.is_text(ty) => Shape::Char { bytes },
             dw::DW_ATE_complex_float => Shape::Record("complex".to_owned()),
             _ => Shape::Integer { bytes, signed: self.tree.is_signed(ty) },
         }
+    }
+
+    /// x86's `long double`.
+    fn is_x87(&self, ty: DieId) -> bool {
+        let name = self.tree.name(self.dwarf, ty);
+        self.convention.machine != Machine::Aarch64 && name.as_deref() == Some("long double")
     }
 
     fn enumeration(&self, ty: DieId, bytes: u8) -> Shape {
@@ -283,7 +326,11 @@ impl Signatures<'_> {
         }
         match self.class_of_scalar(ty) {
             None if self.tree.is_array(ty) => Way::Unknown,
-            None => Way::Memory(16, 16),
+            None => Way::X87,
+            Some(Class::General) if bytes == 16 && !self.is_slice(ty) => Way::Wide,
+            Some(class) if self.shape(ty) == Shape::Record(QUADRUPLE.to_owned()) => {
+                Way::Registers(vec![class])
+            }
             Some(class) => Way::Registers(vec![class; if bytes > 8 { 2 } else { 1 }]),
         }
     }
@@ -294,7 +341,7 @@ impl Signatures<'_> {
             Shape::Float { bytes: 16 } => None,
             Shape::Float { .. } => Some(Class::Vector),
             Shape::Record(_) if !self.tree.is_record(ty) && self.tree.is_array(ty) => None,
-            Shape::Record(name) if name == "complex" => Some(Class::Vector),
+            Shape::Record(name) if name == "complex" || name == QUADRUPLE => Some(Class::Vector),
             _ => Some(Class::General),
         }
     }
@@ -379,6 +426,9 @@ impl Signatures<'_> {
         if !tree.is_array(ty) {
             let Some(class) = self.class_of_scalar(ty) else { return false };
             parts.push((at, class));
+            if tree.byte_size(ty) == Some(16) && class == Class::General {
+                parts.push((at + 8, class));
+            }
             return true;
         }
         // An array's elements are alike: one of each eight bytes tells.

@@ -90,7 +90,11 @@ impl ProbeInfo {
         let mut found = Vec::new();
         for (unit, function) in self.functions_that(fits, None) {
             let Some(tree) = self.trees.get(&unit) else { continue };
-            let convention = Convention { machine, is_rust: is_rust(tree) };
+            let convention = Convention {
+                machine,
+                is_rust: is_rust(tree),
+                splits_wide: machine == Machine::X86_64 && is_old_clang(&self.dwarf, tree),
+            };
             let reader = Signatures { dwarf: &self.dwarf, cfi: &self.cfi, tree, convention };
             found.extend(tree.instances_of(function).filter_map(|id| reader.of(id, is_changed)));
         }
@@ -100,6 +104,16 @@ impl ProbeInfo {
 
 fn is_rust(tree: &UnitTree) -> bool {
     matches!(tree.dies[0].attr_value(dw::DW_AT_language), Some(AttributeValue::Language(dw::DW_LANG_Rust)))
+}
+
+/// Whether a clang before 18 built it.
+fn is_old_clang(dwarf: &gimli::Dwarf<Reader>, tree: &UnitTree) -> bool {
+    let producer = tree.dies[0].attr_value(dw::DW_AT_producer);
+    let producer = producer.and_then(|value| dwarf.attr_string(&tree.unit, value).ok());
+    let text = producer.as_ref().map(|text| text.to_string_lossy()).unwrap_or_default();
+    let version =
+        text.split_once("clang version ").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
+    version.is_some_and(|version: u32| version < 18)
 }
 
 impl UnitTree {
