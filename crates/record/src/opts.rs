@@ -37,6 +37,9 @@ pub struct RecordOpts {
     pub output: Output,
     /// Data pages of each ring; `None` chooses by the memory limits.
     pub ring_pages: Option<usize>,
+    /// Bytes that a snapshot of a stack takes at most in a ring (the kernel keeps them free, however small the stack is):
+    /// at first, and once stacks were cut; `None` for what most programs need.
+    pub snapshot_bytes: Option<[u32; 2]>,
     /// zstd level of the data section; `None` writes it plain.
     pub compression: Option<i32>,
     /// Children don't inherit the events.
@@ -98,6 +101,7 @@ impl Default for RecordOpts {
             without_user_chains: false,
             output: Output::File(PathBuf::from("perf.data")),
             ring_pages: None,
+            snapshot_bytes: None,
             compression: None,
             no_inherit: false,
             exclude_self: false,

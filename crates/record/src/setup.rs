@@ -106,7 +106,7 @@ impl Attempt {
         let offer = Offer {
             unwind_regs: Regs::perf_mask(Machine::host()),
             max_rate_hz,
-            snapshot_steps: snapshot_steps(pages, cpus, opts.target.is_system_wide()),
+            snapshot_steps: steps(opts, pages, cpus),
             kernel: true,
             // The kernel (5.12 to at least 6.18) leaves the flag "has a build-id" in the header of the record when the
             // next event, which did not ask for it, gets the same mapping (perf_event_mmap_output in
@@ -249,7 +249,7 @@ impl Attempt {
         }
         self.pages /= 2;
         let cpus = places.cpus.len().max(1);
-        self.offer.snapshot_steps = snapshot_steps(self.pages, cpus, self.opts.target.is_system_wide());
+        self.offer.snapshot_steps = steps(&self.opts, self.pages, cpus);
         Ok(())
     }
 
@@ -270,6 +270,12 @@ fn default_pages(cpus: usize) -> usize {
     let pages = bytes / mem::page_bytes();
     // Down to a power of two.
     1 << pages.max(2).ilog2()
+}
+
+/// Snapshot sizes for these rings, no larger than was asked for.
+fn steps(opts: &RecordOpts, pages: usize, cpus: usize) -> [u32; 2] {
+    let [small, large] = snapshot_steps(pages, cpus, opts.target.is_system_wide());
+    opts.snapshot_bytes.map_or([small, large], |[first, most]| [small.min(first), large.min(most)])
 }
 
 /// Snapshot sizes so that at least a dozen samples fit a ring.
@@ -326,5 +332,8 @@ mod tests {
         let small = snapshot_steps((128 << 10) / page, 2, false);
         assert!(small[1] as usize * 12 <= 128 << 10 && small[0] == small[1]);
         assert_eq!(snapshot_steps((8 << 20) / page, 64, false), [65_528; 2]);
+        let asked = RecordOpts { snapshot_bytes: Some([4 << 10, 24 << 10]), ..RecordOpts::default() };
+        assert_eq!(steps(&asked, (8 << 20) / page, 2), [4 << 10, 24 << 10]);
+        assert_eq!(steps(&RecordOpts::default(), (8 << 20) / page, 2), [24 << 10, 65_528]);
     }
 }

@@ -11,6 +11,10 @@ use std::path::Path;
 /// takes a while until the recorder has a CPU.
 const ALL_PAGES: usize = 32_768;
 
+/// Who asks for requests does so from shallow stacks, mostly, and by the ten thousand a second: a snapshot as large as
+/// those of samples of the CPU clock would leave room for a few hundred requests.
+const SNAPSHOTS: [u32; 2] = [6 << 10, 24 << 10];
+
 /// Pages of each ring: 2 to 32 MiB.
 fn ring_pages(cpus: usize) -> usize {
     (ALL_PAGES / cpus.next_power_of_two()).clamp(512, 8192)
@@ -29,6 +33,7 @@ pub fn options(target: Target, output: &Path) -> anyhow::Result<RecordOpts> {
         events: events()?,
         call_graph: CallGraph::Live,
         ring_pages: Some(pages),
+        snapshot_bytes: Some(SNAPSHOTS),
         output: Output::File(output.to_path_buf()),
         keep_files: KeepFiles::None,
         command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
