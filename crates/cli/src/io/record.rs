@@ -12,8 +12,9 @@ use std::path::Path;
 const ALL_PAGES: usize = 32_768;
 
 /// Who asks for requests does so from shallow stacks, mostly, and by the ten thousand a second: a snapshot as large as
-/// those of samples of the CPU clock would leave room for a few hundred requests.
-const SNAPSHOTS: [u32; 2] = [6 << 10, 24 << 10];
+/// those of samples of the CPU clock would leave room for a few hundred requests. Nor does it grow when a stack of some
+/// process is cut: the functions nearest to the request are what is shown.
+const SNAPSHOTS: [u32; 2] = [6 << 10; 2];
 
 /// Pages of each ring: 2 to 32 MiB.
 fn ring_pages(cpus: usize) -> usize {
