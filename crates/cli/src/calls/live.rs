@@ -194,7 +194,8 @@ impl Live {
         let ends = if self.on_terminal && !at_end { "; Ctrl-C ends" } else { "" };
         writeln!(to, "after {}: {}{ends}", number::duration_ns(after), table::footer(sum))?;
         let rows = if at_end { self.lines } else { Some(self.lines.unwrap_or(screen)) };
-        table::write(&mut to, sum, &self.functions, (self.key, rows))?;
+        let width = if self.on_terminal { term::width() } else { usize::MAX };
+        table::write_within(&mut to, (sum, &self.functions), (self.key, rows), width)?;
         if !self.on_terminal {
             writeln!(to)?;
         }

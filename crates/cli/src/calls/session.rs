@@ -250,6 +250,10 @@ impl Session {
         }
         let functions = self.engine.kernel_functions();
         kernel::write_names(&args.output, &self.addresses, self.options.kernel, &functions)?;
+        let recorded = match self.options.mode {
+            Mode::Totals => sums.iter().map(|(_, sums)| sums.count + sums.open).sum(),
+            _ => self.watch.written.calls,
+        };
         let notes = self.notes(entries, wall_ns);
         let command = if args.command.is_empty() {
             format!("process {}", args.probes.pid.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
@@ -264,7 +268,7 @@ impl Session {
         if !args.quiet {
             out::note(&format!(
                 "tally calls: {} calls of {} functions recorded by uprobes in {}",
-                number::grouped(entries),
+                number::grouped(recorded),
                 number::grouped(self.chosen.functions.len() as u64),
                 args.output.display()
             ));

@@ -81,6 +81,15 @@ const RIGHT: [Column; 6] = [
 const SPLIT: [Column; 2] =
     [("On CPU", |stats| Some(stats.total_ns - stats.off_ns)), ("Off CPU", |stats| Some(stats.off_ns))];
 
+/// Columns that go first where there is no room for all.
+const LESS_TOLD: [&str; 5] = ["Min", "p90", "p50", "Avg", "Self"];
+/// Least columns of the screen for names.
+const NAME_WIDTH: usize = 16;
+/// Columns of the screen for a time.
+const TIME_WIDTH: usize = 10;
+/// Columns of the screen for the count, with the spaces around it.
+const COUNT_WIDTH: usize = 14;
+
 /// Prints the table; the first `rows` rows where that is told.
 ///
 /// # Errors
@@ -89,24 +98,51 @@ pub fn write(
     out: &mut impl Write,
     sum: &CallProfile,
     functions: &Functions,
+    order: (Key, Option<usize>),
+) -> io::Result<()> {
+    write_within(out, (sum, functions), order, usize::MAX)
+}
+
+/// The columns of times for which this width has room; those that tell least go first.
+fn fitting(mut left: Vec<Column>, width: usize) -> (Vec<Column>, Vec<Column>) {
+    let mut right = RIGHT.to_vec();
+    for name in LESS_TOLD {
+        let taken = (left.len() + right.len()) * TIME_WIDTH + COUNT_WIDTH + NAME_WIDTH;
+        if taken > width {
+            left.retain(|(head, _)| *head != name);
+            right.retain(|(head, _)| *head != name);
+        }
+    }
+    (left, right)
+}
+
+/// The same, no line being longer than `width`: columns that do not fit are left out, names are cut.
+///
+/// # Errors
+/// If writing fails.
+pub fn write_within(
+    out: &mut impl Write,
+    (sum, functions): (&CallProfile, &Functions),
     (key, rows): (Key, Option<usize>),
+    width: usize,
 ) -> io::Result<()> {
     let mut lines: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
     lines.sort_by_cached_key(|(id, stats)| (Reverse(rank(stats, key)), functions.of(*id).name.clone()));
     lines.truncate(rows.unwrap_or(usize::MAX));
     let split: &[Column] = if sum.has_off_cpu() { &SPLIT } else { &[] };
-    let left: Vec<Column> = [&LEFT[..1], split, &LEFT[1..]].concat();
+    let (left, right) = fitting([&LEFT[..1], split, &LEFT[1..]].concat(), width);
+    let name_width = width.saturating_sub((left.len() + right.len()) * TIME_WIDTH + COUNT_WIDTH);
     let heads =
         |columns: &[Column]| columns.iter().map(|(head, _)| format!("{head:>9} ")).collect::<String>();
-    writeln!(out, "{}{:>12} {} Function", heads(&left), "Calls", heads(&RIGHT))?;
+    writeln!(out, "{}{:>12} {} Function", heads(&left), "Calls", heads(&right))?;
     for (id, stats) in lines {
         let cells = |columns: &[Column]| -> String {
             let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), number::duration_ns);
             columns.iter().map(|(_, of)| format!("{:>9} ", time(of(stats)))).collect()
         };
         let count = number::grouped(stats.count + stats.open);
-        let name = harmless(&functions.of(id).name);
-        writeln!(out, "{}{count:>12} {} {name}", cells(&left), cells(&RIGHT))?;
+        let name: String = harmless(&functions.of(id).name).chars().take(name_width).collect();
+        writeln!(out, "{}{count:>12} {} {name}", cells(&left), cells(&right))?;
     }
     Ok(())
 }
@@ -183,4 +219,21 @@ pub fn footer(sum: &CallProfile) -> String {
         text.push_str(&format!("; {} {what}", number::grouped(count)));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_columns_those_that_tell_least_go_first_where_the_screen_is_narrow() {
+        let heads = |width: usize| {
+            let (left, right) = fitting(LEFT.to_vec(), width);
+            [left, right].concat().iter().map(|(head, _)| *head).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(heads(80), "Total Self Avg p99 Max");
+        assert_eq!(heads(100), "Total Self Avg p50 p90 p99 Max");
+        assert_eq!(heads(160), "Total Self Avg Min p50 p90 p99 Max");
+        assert_eq!(heads(10), "Total p99 Max");
+    }
 }

@@ -248,7 +248,9 @@ pub fn load_program(code: &Code<'_>, attach: Attach) -> io::Result<OwnedFd> {
     let text = String::from_utf8_lossy(&log);
     let lines: Vec<&str> = text.trim_end_matches('\0').lines().collect();
     let tail = lines[lines.len().saturating_sub(6)..].join(" | ");
-    again.map_err(|_| io::Error::new(error.kind(), format!("{error}: {tail}")))
+    // Who is not allowed to load any gets no log.
+    let said = if tail.is_empty() { error.to_string() } else { format!("{error}: {tail}") };
+    again.map_err(|_| io::Error::new(error.kind(), said))
 }
 
 fn load_with_log(code: &Code<'_>, attach: Attach, log: &mut [u8]) -> io::Result<OwnedFd> {
