@@ -198,8 +198,10 @@ fn a_ring_that_is_full_costs_stacks_and_never_time() {
 
 #[test]
 fn without_room_to_keep_stacks_times_stay_whole_and_the_lack_is_counted() {
-    let threads: Vec<Held> =
-        (0..4).map(|_| hold(|| (0..30).for_each(|_| std::thread::sleep(Duration::from_millis(3))))).collect();
+    // So many that some wait at the same time, however they are scheduled: a slot is free again after each sample.
+    let threads: Vec<Held> = (0..32)
+        .map(|_| hold(|| (0..30).for_each(|_| std::thread::sleep(Duration::from_millis(3)))))
+        .collect();
     let tids: Vec<u32> = threads.iter().map(|held| held.tid).collect();
     let one = Options { slots: 1, ..Options::default() };
     let Some(recorded) = record_with(&one, &Scope::Threads(tids.clone()), || run_to_end(threads)) else {
