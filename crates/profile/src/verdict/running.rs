@@ -82,6 +82,8 @@ fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
         "el0_svc",
         "invoke_syscall",
     ];
+    // What is done on the way in and out is no call's.
+    const PASSAGE: [&str; 3] = ["exit_to_user_mode", "syscall_", "do_notify_resume"];
     if names.is_empty() {
         return (Entry::User, None);
     }
@@ -91,7 +93,8 @@ fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
             _ if FAULTS.contains(name) => return (Entry::Fault, None),
             _ if begins(name, &INTERRUPTS) => return (Entry::Interrupt, None),
             _ if begins(name, &GATES) => {
-                let call = at.checked_sub(1).map(|below| call_name(names[below]));
+                let below = at.checked_sub(1).map(|below| names[below]);
+                let call = below.filter(|name| !begins(name, &PASSAGE)).map(call_name);
                 return (Entry::Call, call.filter(|call| !call.is_empty()));
             }
             _ => {}
@@ -153,5 +156,6 @@ mod tests {
         );
         assert_eq!(of("worker_thread kthread ret_from_fork").0, Entry::Other);
         assert_eq!(of("do_syscall_64"), call(""));
+        assert_eq!(of("schedule exit_to_user_mode_loop do_syscall_64"), call(""));
     }
 }
