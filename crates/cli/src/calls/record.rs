@@ -114,6 +114,12 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
         return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
+    if args.min_ns.is_some() && found.valued > 0 {
+        out::note(
+            "tally calls: -t keeps calls whose arguments or results are recorded, however short; \
+             `tally calls replay -t TIME` leaves them out",
+        );
+    }
     if live.is_some() {
         super::live::check_recorder(args)?;
     }
