@@ -42,6 +42,7 @@ pub struct Args {
 /// If there are no calls to write, or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     with_view(&args.view, Need::Steps, |view, notes| {
+        view.check_calls()?;
         let spans = match &args.output {
             Some(path) => {
                 let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
