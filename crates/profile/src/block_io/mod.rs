@@ -117,6 +117,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Bytes that went to or came from the device: none where the request only names a range to forget.
+    #[must_use]
+    pub fn moved_bytes(&self) -> u64 {
+        if self.rwbs.op == Op::Discard { 0 } else { self.bytes }
+    }
+
     /// ns in the queue; `None` if its way through it was not seen whole.
     #[must_use]
     pub fn queue_ns(&self) -> Option<u64> {

@@ -37,14 +37,14 @@ pub struct IoOpts {
 pub struct Amount {
     /// Requests.
     pub requests: u64,
-    /// Bytes.
+    /// Bytes moved ([`Request::moved_bytes`]).
     pub bytes: u64,
 }
 
 impl Amount {
     fn add(&mut self, request: &Request) {
         self.requests += 1;
-        self.bytes += request.bytes;
+        self.bytes += request.moved_bytes();
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Submitter {
     pub functions: Vec<String>,
     /// How many requests.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes they moved ([`Request::moved_bytes`]).
     pub bytes: u64,
     /// How long they took.
     pub latencies: Latencies,
@@ -61,7 +61,7 @@ pub(super) fn submitters(profile: &Profile, requests: &[&Request]) -> Vec<Submit
             rows.len() - 1
         });
         let row = &mut rows[at];
-        (row.requests, row.bytes) = (row.requests + 1, row.bytes + request.bytes);
+        (row.requests, row.bytes) = (row.requests + 1, row.bytes + request.moved_bytes());
         row.latencies.add(request);
     }
     rows.sort_by_key(|row| (Reverse(row.latencies.device_total_ns), Reverse(row.requests), row.pid));

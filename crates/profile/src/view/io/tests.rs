@@ -65,6 +65,21 @@ fn rows_are_by_operation_and_power_of_two() {
 }
 
 #[test]
+fn what_is_discarded_is_a_row_of_its_own_but_no_bytes_moved() {
+    let profile = profile_of(&[
+        (1, "W", 4096, [Some(0), Some(10), Some(110)]),
+        (1, "D", 1 << 30, [Some(0), Some(10), Some(60)]),
+    ]);
+    let all = of(&profile);
+    assert_eq!((all.whole.requests, all.whole.bytes), (2, 4096));
+    assert_eq!(
+        all.rows.iter().map(|row| (row.op, row.bytes)).collect::<Vec<_>>(),
+        [(Op::Write, 4096), (Op::Discard, 1 << 30)]
+    );
+    assert_eq!(all.submitters.iter().map(|row| row.bytes).sum::<u64>(), 4096);
+}
+
+#[test]
 fn requests_in_flight_sum_up_to_their_time_in_the_device() {
     let profile = profile_of(&[
         (1, "R", 512, [None, Some(0), Some(250)]),

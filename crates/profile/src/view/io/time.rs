@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Slice {
     /// Requests done in it.
     pub done: u64,
-    /// Their bytes.
+    /// Bytes they moved ([`Request::moved_bytes`]).
     pub bytes: u64,
     /// ns in which at least one request was in the device.
     pub busy_ns: u64,
@@ -53,7 +53,7 @@ pub(super) fn over_time(requests: &[&Request], span: (u64, u64), slices: usize) 
     for request in requests {
         let (Some(done), Some(ns)) = (request.complete_ns, request.device_ns()) else { continue };
         let slice = &mut time.slices[at(done)];
-        (slice.done, slice.bytes) = (slice.done + 1, slice.bytes + request.bytes);
+        (slice.done, slice.bytes) = (slice.done + 1, slice.bytes + request.moved_bytes());
         heat.entry(ns.max(1).ilog2()).or_insert_with(|| vec![0; count])[at(done)] += 1;
     }
     let (low, high) = (heat.keys().next().copied(), heat.keys().last().copied());
