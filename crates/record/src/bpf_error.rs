@@ -93,10 +93,13 @@ pub fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
     // The verifier says "permission denied" too, of a program that it does not understand.
     let denied = reason.contains("os error 1)")
         || reason.contains("os error 13)") && !reason.contains("Verifier output");
-    let denied = match denied {
-        false => Denied::No,
-        true if Rights::own().filters_bpf => Denied::ByFilter,
-        true => Denied::ForRights,
+    let rights = denied.then(Rights::own);
+    let denied = match rights {
+        None => Denied::No,
+        Some(rights) if rights.filters_bpf => Denied::ByFilter,
+        // All rights are there: the kernel, or a security module, keeps it from everybody.
+        Some(rights) if rights.may_bpf() => Denied::No,
+        Some(_) => Denied::ForRights,
     };
     Error::Load { what, reason, denied }
 }

@@ -375,9 +375,13 @@ fn other_processes() -> Check {
     if fs::read_to_string("/proc/1/maps").is_ok() {
         return Check::good("processes of others", "/proc/PID/maps is readable");
     }
-    let why = "/proc/1/maps can't be read".to_owned();
-    let remedy = "run as root, or: setcap cap_sys_ptrace=ep tally".to_owned();
-    Check::bad("processes of others", Health::Partly, "own processes only", why, remedy)
+    let (instead, why, remedy) = if Rights::own().may_trace() {
+        ("all but those that are protected", "/proc/1/maps can't be read, by whatever right", "")
+    } else {
+        let remedy = "run as root, or: setcap cap_sys_ptrace=ep tally";
+        ("own processes only", "/proc/1/maps can't be read", remedy)
+    };
+    Check::bad("processes of others", Health::Partly, instead, why.to_owned(), remedy.to_owned())
 }
 
 /// Without the verifier's log, and without the remedy, which stands apart.

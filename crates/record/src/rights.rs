@@ -25,6 +25,7 @@ pub struct Rights {
     program: String,
 }
 
+const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
@@ -62,8 +63,15 @@ impl Rights {
         self.capabilities >> capability & 1 == 1
     }
 
+    /// May read what other users' processes have mapped.
+    #[must_use]
+    pub fn may_trace(&self) -> bool {
+        self.has(CAP_SYS_PTRACE)
+    }
+
     /// May load any program that the kernel takes.
-    fn may_bpf(&self) -> bool {
+    #[must_use]
+    pub fn may_bpf(&self) -> bool {
         self.has(CAP_SYS_ADMIN) || self.has(CAP_BPF) && self.has(CAP_PERFMON)
     }
 
