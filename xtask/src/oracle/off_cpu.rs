@@ -2,8 +2,9 @@
 //!
 //! perf decodes the events (`perf script`), this module sums them up, thread by thread; and `perf sched timehist` sums
 //! them up itself, CPU by CPU. The kernel drops events silently now and then: where a CPU's switches do not follow one
-//! another, timehist takes one thread's time for another's, and only the first comparison is made. Compared are threads
-//! that are born and end within the file: there nobody has to guess what was before.
+//! another, timehist takes one thread's time for another's, and only the first comparison is made, of those threads
+//! that miss no switch of their own: of the others the events don't tell. Compared are threads that are born and end
+//! within the file: there nobody has to guess what was before.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +46,9 @@ pub fn compare(pair: &Pair) -> Result<Score> {
         println!("off-cpu: second try, after {}", misses.join("; "));
         misses = once(pair, &pids)?;
     }
+    if misses == [NOTHING_WHOLE] {
+        return Ok(skip("oracle off-cpu", NOTHING_WHOLE));
+    }
     misses.iter().for_each(|miss| println!("off-cpu: {miss}"));
     let score = Score::of(misses.is_empty());
     println!("off-cpu: {score}");
@@ -52,6 +56,7 @@ pub fn compare(pair: &Pair) -> Result<Score> {
 }
 
 const FILE: &str = "off-cpu.data";
+const NOTHING_WHOLE: &str = "every thread misses switches in the file";
 
 /// The programs' process ids; `None` if perf may not record.
 fn record(pair: &Pair, line: &str) -> Result<Option<Vec<u64>>> {
@@ -69,9 +74,17 @@ fn once(pair: &Pair, pids: &[u64]) -> Result<Vec<String>> {
     }
     let events = pair.perf(&["script", "--ns", "-F", "cpu,time,event,trace", "-i", FILE])?;
     let (told, breaks) = of_events(&events.text());
-    let tally = of_tally(&tally.text(), pids)?;
+    let mut tally = of_tally(&tally.text(), pids)?;
     if tally.is_empty() {
         return Ok(vec!["tally shows none of the programs' threads".to_owned()]);
+    }
+    let all = tally.len();
+    tally.retain(|tid, _| told.contains_key(tid));
+    if tally.len() < all {
+        println!("off-cpu: {} of {all} threads miss switches in the file: not compared", all - tally.len());
+    }
+    if tally.is_empty() {
+        return Ok(vec![NOTHING_WHOLE.to_owned()]);
     }
     let mut misses = differences("by the events", &told, &tally);
     match breaks {
@@ -114,9 +127,12 @@ struct Thread {
     came: Option<f64>,
     left: Option<f64>,
     woken: Option<f64>,
+    /// A switch of it is missing.
+    misses: bool,
 }
 
-/// Sums by thread id, and how many switches begin with another thread than the CPU's last one ended with.
+/// Sums by thread id of those that miss no switch, and how many switches begin with another thread than the CPU's last
+/// one ended with.
 fn of_events(text: &str) -> (BTreeMap<u64, Times>, usize) {
     let mut threads: BTreeMap<u64, Thread> = BTreeMap::new();
     let mut on_cpu: BTreeMap<&str, u64> = BTreeMap::new();
@@ -131,7 +147,12 @@ fn of_events(text: &str) -> (BTreeMap<u64, Times>, usize) {
         match event {
             "sched:sched_switch:" => {
                 let (Some(prev), Some(next)) = (number(" prev_pid="), number(" next_pid=")) else { continue };
-                breaks += usize::from(on_cpu.insert(cpu, next).is_some_and(|last| last != prev));
+                if let Some(last) = on_cpu.insert(cpu, next).filter(|last| *last != prev) {
+                    breaks += 1;
+                    for tid in [last, prev] {
+                        threads.entry(tid).or_default().misses = true;
+                    }
+                }
                 threads.entry(prev).or_default().leaves(ms);
                 threads.entry(next).or_default().comes(ms);
             }
@@ -145,7 +166,8 @@ fn of_events(text: &str) -> (BTreeMap<u64, Times>, usize) {
             _ => {}
         }
     }
-    (threads.into_iter().map(|(tid, thread)| (tid, thread.times)).collect(), breaks)
+    let whole = threads.into_iter().filter(|(_, thread)| !thread.misses);
+    (whole.map(|(tid, thread)| (tid, thread.times)).collect(), breaks)
 }
 
 fn number_of(line: &str, name: &str) -> Option<u64> {
@@ -155,11 +177,13 @@ fn number_of(line: &str, name: &str) -> Option<u64> {
 
 impl Thread {
     fn leaves(&mut self, ms: f64) {
+        self.misses |= self.came.is_none() && self.left.is_some();
         self.times.on += self.came.take().map_or(0.0, |came| ms - came);
         (self.left, self.woken) = (Some(ms), None);
     }
 
     fn comes(&mut self, ms: f64) {
+        self.misses |= self.came.is_some();
         let (left, woken) = (self.left.take(), self.woken.take());
         self.times.off += left.or(woken).map_or(0.0, |since| ms - since);
         self.times.delayed += woken.map_or(0.0, |woken| ms - woken);
@@ -223,6 +247,7 @@ mod tests {
         let of = sums[&7];
         assert!(near(of.on, 2.0) && near(of.off, 6.0) && near(of.delayed, 2.0), "{of:?}");
         assert_eq!(breaks, 1, "9 came, 10 left");
+        assert_eq!(sums.keys().copied().collect::<Vec<_>>(), [7], "of 9 and 10 the events don't tell");
     }
 
     #[test]

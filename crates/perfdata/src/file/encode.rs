@@ -22,7 +22,7 @@ pub(super) fn put_attrs(p: &mut Put, events: &[Event], base: u64) -> Section {
     Section { offset, size: base + p.bytes.len() as u64 - offset }
 }
 
-/// The bytes of one record in the layout of `event`, header included: what [`Writer::write_record`] appends.
+/// The bytes of one record in the layout of `event`, header included: what `Writer::write_record` appends.
 /// `None` if it would exceed 65,535 bytes.
 #[must_use]
 pub fn record_to_bytes(event: &Event, record: &Record<'_>, id: &SampleId) -> Option<Vec<u8>> {
