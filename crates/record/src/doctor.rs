@@ -92,18 +92,14 @@ fn open(attr: &Attr, place: CounterPlace<'_>) -> io::Result<Counter> {
     Counter::open(&attr.to_bytes(), place)
 }
 
-fn paranoid() -> String {
-    proc::sysctl("kernel/perf_event_paranoid")
-        .map_or_else(|| "unreadable".to_owned(), |level| level.to_string())
-}
-
 /// Why an event was refused, and what opens the door for it.
 fn perf_refused(error: &io::Error, enough: i64) -> (String, String) {
     let level = proc::sysctl("kernel/perf_event_paranoid");
     if let Some(remedy) = Rights::own().of_filtered_perf(level, enough) {
         return (format!("perf_event_open: {error}, by a seccomp filter"), remedy);
     }
-    (format!("perf_event_open: {error}; kernel.perf_event_paranoid is {}", paranoid()), perf_remedy(enough))
+    let level = level.map_or_else(|| "unreadable".to_owned(), |level| level.to_string());
+    (format!("perf_event_open: {error}; kernel.perf_event_paranoid is {level}"), perf_remedy(enough))
 }
 
 fn perf_remedy(enough: i64) -> String {

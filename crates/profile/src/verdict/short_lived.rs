@@ -1,18 +1,18 @@
 //! Processes that began and ended while the recording went on.
 
 use crate::view::wall::{ThreadRow, Wall};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The target's processes that were not there when the recording began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShortLived {
     /// How many there were.
     pub processes: usize,
-    /// Their running time, ns.
+    /// Running time of their first threads, ns.
     pub on_ns: u64,
-    /// Their active time, ns.
+    /// Active time of their first threads, ns.
     pub active_ns: u64,
-    /// All their lives, ns.
+    /// All lives of their first threads, ns.
     pub life_ns: u64,
     /// By name: how many, most first.
     pub names: Vec<(String, u64)>,
@@ -25,11 +25,10 @@ impl ShortLived {
     pub(super) fn of(wall: &Wall) -> Self {
         let is_first = |row: &&ThreadRow| row.tid == row.pid;
         let came = |row: &&ThreadRow| row.start_ns > wall.begin_ns && row.life_ns < Self::LONGEST_NS;
-        let pids: BTreeSet<(i32, u64)> =
-            wall.threads.iter().filter(is_first).filter(came).map(|row| (row.pid, row.start_ns)).collect();
-        let mut of = Self { processes: pids.len(), ..Self::default() };
+        let mut of = Self::default();
         let mut names: BTreeMap<String, u64> = BTreeMap::new();
-        for row in wall.threads.iter().filter(|row| pids.contains(&(row.pid, row.start_ns))) {
+        for row in wall.threads.iter().filter(is_first).filter(came) {
+            of.processes += 1;
             of.on_ns += row.times.on_ns;
             of.active_ns += row.times.active_ns();
             of.life_ns += row.life_ns;
