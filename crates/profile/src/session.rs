@@ -9,7 +9,9 @@
 mod block_io;
 mod cache;
 mod filter;
+mod frames;
 mod job;
+mod measure;
 mod off_cpu;
 mod opts;
 mod single;
@@ -23,14 +25,15 @@ pub use single::SingleSample;
 pub use switch::EventSwitch;
 
 use self::cache::ResolveCache;
+use self::frames::has_recorded_user_chain;
 use crate::block_io::{Happening, Join};
-use crate::callchain::{Step, has_user_part, steps_of};
-use crate::machine::{LookupAddr, Machine, Mode, ProcessId, TaskSpanId};
+use crate::callchain::{Step, steps_of};
+use crate::machine::{Machine, TaskSpanId};
 use crate::off_cpu::{Contenders, EventKind, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
-use perfdata::{Endian, Event, Item, Record, Sample, Weight};
+use perfdata::{Endian, Event, Item, Record, Sample};
 use rustc_hash::FxHashMap;
 
 /// Takes the records of one recording.
@@ -242,71 +245,6 @@ impl Session {
         task
     }
 
-    /// Resolves what the sample itself carries into `self.frames`, leaf first.
-    fn resolve_steps(&mut self, event: usize, pid: i32, sample: &Sample<'_>) {
-        if self.opts.callchains {
-            steps_of(sample, self.call_stack_lbr[event], &mut self.steps);
-        } else {
-            let bare = Sample { callchain: None, ..*sample };
-            steps_of(&bare, false, &mut self.steps);
-        }
-        self.frames.clear();
-        let process = self.machine.process_of(pid);
-        for at in 0..self.steps.len().min(self.opts.max_frames) {
-            let frame = self.frame_of_step((pid, process), self.steps[at]);
-            self.frames.push(frame);
-        }
-    }
-
-    fn frame_of_step(&mut self, (pid, process): (i32, ProcessId), step: Step) -> FrameId {
-        let Step { mode, addr } = step;
-        let version = self.machine.version_of(process, mode);
-        if let Some(known) = self.cache.find(version, addr) {
-            return self.count_known(known);
-        }
-        let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
-        self.intern_new(version, addr, frame)
-    }
-
-    /// The frame at position `at` (0: the leaf) of an unwound user part.
-    fn frame_of_unwound(&mut self, job: &UnwindJob<'_>, at: usize, avma: u64) -> FrameId {
-        // As perf: the address shown for an unwound caller is the one looked up.
-        let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
-        if let Some(known) = self.cache.find(job.map_version, addr) {
-            return self.count_known(known);
-        }
-        let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
-        self.intern_new(job.map_version, addr, frame)
-    }
-
-    fn count_known(&mut self, known: cache::Known) -> FrameId {
-        self.profile.diagnostics.unmapped_frames += u64::from(known.unmapped);
-        known.frame
-    }
-
-    fn intern_new(&mut self, version: u64, addr: LookupAddr, frame: crate::table::Frame) -> FrameId {
-        let unmapped = self.profile.dsos.of(frame.dso).is_unknown();
-        let frame = self.intern_frame(frame);
-        self.cache.keep(version, addr, cache::Known { frame, unmapped });
-        frame
-    }
-
-    fn intern_frame(&mut self, frame: crate::table::Frame) -> FrameId {
-        let unmapped = self.profile.dsos.of(frame.dso).is_unknown();
-        self.profile.diagnostics.unmapped_frames += u64::from(unmapped);
-        self.profile.frames.intern(frame)
-    }
-
-    fn recorded_end(&self) -> StackEnd {
-        if self.steps.len() > self.opts.max_frames {
-            StackEnd::MaxStack
-        } else if has_user_part(&self.steps) {
-            StackEnd::AsRecorded
-        } else {
-            StackEnd::NoUserStack
-        }
-    }
-
     /// Counts the sample of `ticket` at the path in `self.frames`.
     fn add_path(&mut self, ticket: &job::Ticket, end: StackEnd) {
         let Some(callsite) = self.profile.callsites.intern_leaf_first(&self.frames) else {
@@ -351,73 +289,11 @@ impl Session {
         }
     }
 
-    /// A branch end tells no mode: whoever has it mapped owns it, the process first. What nobody
-    /// has is of no mode (perf shows `H`).
-    fn branch_frame(&mut self, pid: i32, avma: u64) -> FrameId {
-        let mapped = |mappings: &crate::machine::Mappings| mappings.find(avma).is_some();
-        let mode = if mapped(&self.machine.mappings_of(pid).1) {
-            Mode::User
-        } else if mapped(self.machine.kernel()) {
-            Mode::Kernel
-        } else {
-            Mode::Hypervisor
-        };
-        let frame = self.machine.resolve(pid, mode, LookupAddr::exact(avma), &mut self.profile.dsos);
-        self.intern_frame(frame)
-    }
-
-    fn sums_of(&self, event: usize, sample: &Sample<'_>) -> Sums {
-        let period = sample.period.unwrap_or(self.fixed_periods[event]);
-        Sums { count: 1, period, weight: weight_of(sample) }
-    }
-
-    fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> Extra {
-        let wanted = &self.opts.dimensions;
-        let trace = match (&self.opts.trace_text, sample.raw) {
-            (Some(texts), Some(raw)) if wanted.trace => texts.text(event, raw),
-            _ => None,
-        };
-        let mut fields = Vec::new();
-        if let (Some(texts), Some(raw)) = (&self.opts.trace_text, sample.raw) {
-            for name in &wanted.trace_fields {
-                let text = texts.field(event, raw, name).unwrap_or_default();
-                fields.push(self.profile.strings.intern(&text));
-            }
-        }
-        Extra {
-            time_ns: wanted
-                .time_slice_ns
-                .and_then(|slice| Some(sample.time_ns? / slice.max(1) * slice.max(1))),
-            weight: wanted.weight.then(|| weight_of(sample)),
-            data_addr: sample.addr.filter(|_| wanted.data_addr).map(|addr| addr.0),
-            cgroup: sample.cgroup.filter(|_| wanted.cgroup),
-            branch: None,
-            trace: trace.map(|text| self.profile.strings.intern(&text)),
-            fields,
-            transaction: sample.transaction.filter(|_| wanted.transaction),
-            sample: wanted.sample.then_some(self.profile.diagnostics.samples_read),
-            words: wanted.words.iter().map(|word| word.of(sample)).collect(),
-        }
-    }
-
     fn note_time(&mut self, sample: &Sample<'_>) {
         let Some(time) = sample.time_ns else { return };
         let (first, last) = self.profile.time_span_ns.unwrap_or((time, time));
         self.profile.time_span_ns = Some((first.min(time), last.max(time)));
     }
-}
-
-/// A user chain was recorded beside the registers (a live unwinder's file): no need to unwind.
-fn has_recorded_user_chain(sample: &Sample<'_>) -> bool {
-    let Some(chain) = sample.callchain else { return false };
-    let mut in_user = false;
-    chain.iter().any(|entry| match entry {
-        perfdata::ChainEntry::Context(context) => {
-            in_user = context == perfdata::Context::User;
-            false
-        }
-        perfdata::ChainEntry::Address(_) => in_user,
-    })
 }
 
 fn ids_of(sample: &Sample<'_>) -> (i32, i32) {
@@ -427,14 +303,6 @@ fn ids_of(sample: &Sample<'_>) -> (i32, i32) {
 
 fn cpu_of(sample: &Sample<'_>) -> i32 {
     sample.cpu.map_or(-1, u32::cast_signed)
-}
-
-fn weight_of(sample: &Sample<'_>) -> u64 {
-    match sample.weight {
-        None => 0,
-        Some(Weight::Full(weight)) => weight,
-        Some(Weight::Struct { var1, .. }) => u64::from(var1),
-    }
 }
 
 fn is_call_stack_lbr(event: &Event) -> bool {

@@ -1,17 +1,22 @@
 //! Keeps the books while recording: time on and off the CPU per thread, losses, how the stacks ended.
 //!
-//! Pure: records in, numbers out. Conservation: for every thread, on + off = life; for the stacks,
-//! complete + joined + Σ stopped = stacks.
+//! Pure: records in, numbers out. Conservation: for every thread, on + off = life.
+
+mod stack_book;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use perfdata::off_cpu::Totals;
-use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop};
+use perfdata::stack_notes::StackNotes;
 
 use crate::clocks::Clocks;
-use crate::summary::{CounterValue, Loss, StackQuality, StopReason, StoppedStacks, ThreadUse};
+use crate::summary::{CounterValue, Loss, StackQuality, ThreadUse};
+
+pub use stack_book::StackEnding;
+
+use stack_book::StackBook;
 
 /// All that is counted while recording.
 #[derive(Debug, Default)]
@@ -20,12 +25,7 @@ pub struct Account {
     /// Threads that have ended (their tids may be used again).
     ended: Vec<ThreadUse>,
     comms: FxHashMap<u32, Arc<str>>,
-    quality: StackQuality,
-    stops: FxHashMap<Stopped, FxHashMap<u32, u64>>,
-    notes: StackNotes,
-    /// Stacks, and complete ones, that notes have been taken of.
-    noted: (u64, u64),
-    causes: FxHashMap<(StackEnd, Option<Arc<str>>), u32>,
+    stacks: StackBook,
     loss: Loss,
     lost_by: FxHashMap<u32, u64>,
     start_ns: u64,
@@ -35,9 +35,6 @@ pub struct Account {
     /// Of threads whose time the off-CPU engine has told.
     clocks: Clocks,
 }
-
-/// Why a stack ended early, and in which DSO.
-type Stopped = (StopReason, Option<Arc<str>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -185,44 +182,15 @@ impl Account {
         self.clocks.counters()
     }
 
-    /// How a sample's user stack ended; `dso` is where its last frame lies.
+    /// How a sample's user stack ended.
     pub fn stack(&mut self, tid: u32, time_ns: u64, end: StackEnding) {
-        self.quality.stacks += 1;
-        self.note(tid, time_ns, &end);
-        match end {
-            StackEnding::Complete => self.quality.complete += 1,
-            StackEnding::Joined => self.quality.joined += 1,
-            StackEnding::Stopped(reason, dso) => {
-                *self.stops.entry((reason, dso)).or_default().entry(tid).or_default() += 1;
-            }
-        }
-    }
-
-    /// Writes down how a stack that is not complete by itself ended.
-    fn note(&mut self, tid: u32, time_ns: u64, end: &StackEnding) {
-        let (end, dso) = match end {
-            StackEnding::Complete => return,
-            StackEnding::Joined => (StackEnd::Joined, None),
-            StackEnding::Stopped(reason, dso) => ((*reason).into(), dso.clone()),
-        };
-        let causes = &mut self.notes.causes;
-        let cause = *self.causes.entry((end, dso)).or_insert_with_key(|(end, dso)| {
-            let dso = dso.as_ref().map_or_else(Vec::new, |d| d.as_bytes().to_vec());
-            causes.push(StackCause { end: *end, dso });
-            (causes.len() - 1) as u32
-        });
-        self.notes.stops.push(StackStop { time_ns, tid, cause });
+        self.stacks.add(tid, time_ns, end);
     }
 
     /// The notes for the appendix of a file, on all stacks since the last call; `None` if none was unwound.
     #[must_use]
     pub fn notes(&mut self) -> Option<StackNotes> {
-        let (stacks_before, complete_before) = self.noted;
-        self.noted = (self.quality.stacks, self.quality.complete);
-        let (stacks, complete) = (self.noted.0 - stacks_before, self.noted.1 - complete_before);
-        self.causes.clear();
-        let notes = std::mem::take(&mut self.notes);
-        (stacks > 0).then_some(StackNotes { stacks, complete, ..notes })
+        self.stacks.notes()
     }
 
     /// The kernel dropped so many samples and records after it last told of any: nobody knows whose.
@@ -293,9 +261,7 @@ impl Account {
         let mut loss = self.loss;
         loss.by_thread = self.lost_by.into_iter().map(|(tid, n)| (tid, name(tid), n)).collect();
         loss.by_thread.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(&b.0)));
-        let mut quality = self.quality;
-        quality.stopped = self.stops.into_iter().map(|(key, tids)| stopped(key, &tids, name)).collect();
-        quality.stopped.sort_by(|a, b| b.count.cmp(&a.count).then(a.reason.cmp(&b.reason)));
+        let quality = self.stacks.finish(name);
         (threads, loss, quality)
     }
 
@@ -321,17 +287,6 @@ fn is_nobody(tid: u32) -> bool {
     tid == 0 || tid == u32::MAX
 }
 
-/// How a user stack ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StackEnding {
-    /// At the thread's start.
-    Complete,
-    /// At the thread's start, with the outer part taken from another moment.
-    Joined,
-    /// Early: why, and in which DSO the last frame lies.
-    Stopped(StopReason, Option<Arc<str>>),
-}
-
 impl Watched {
     fn charge_until(&mut self, time_ns: u64) {
         let ns = time_ns.saturating_sub(self.since_ns);
@@ -348,134 +303,5 @@ impl Watched {
     }
 }
 
-fn stopped(
-    (reason, dso): Stopped,
-    tids: &FxHashMap<u32, u64>,
-    name: impl Fn(u32) -> String,
-) -> StoppedStacks {
-    let most = tids.iter().max_by_key(|(tid, n)| (**n, u32::MAX - **tid)).map_or(0, |(tid, _)| *tid);
-    StoppedStacks {
-        reason,
-        dso: dso.map(|d| d.to_string()),
-        thread: (most, name(most)),
-        count: tids.values().sum(),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_told_from_before_the_start_lives_from_the_start_on() {
-        let mut account = Account::default();
-        account.fork(7, 7, 1, 0);
-        account.start(1000);
-        account.exec(7, 7, 1010);
-        account.switch(7, 7, true, false, 1100);
-        let (threads, _, _) = account.finish(1300);
-        assert_eq!((threads[0].life_ns, threads[0].on_ns, threads[0].off_ns), (300, 90, 210));
-    }
-
-    #[test]
-    fn what_comes_after_the_end_of_a_thread_is_not_another_thread() {
-        let mut account = Account::default();
-        account.start(100);
-        account.fork(7, 7, 1, 150);
-        account.comm(7, b"sleep");
-        account.switch(7, 7, false, false, 160);
-        account.exit(7, 190);
-        account.sample(7, 7, 195);
-        account.switch(u32::MAX, u32::MAX, true, false, 197);
-        account.fork(7, 7, 1, 300);
-        account.comm(7, b"next");
-        let (threads, _, _) = account.finish(400);
-        let shown: Vec<_> = threads.iter().map(|t| (&*t.comm, t.on_ns, t.life_ns)).collect();
-        assert_eq!(shown, [("sleep", 35, 45), ("next", 0, 100)]);
-    }
-
-    #[test]
-    fn what_happens_before_the_start_tells_the_state_but_counts_no_time() {
-        let mut account = Account::on_hold();
-        account.fork(7, 7, 1, 0);
-        account.fork(7, 8, 7, 40);
-        account.switch(7, 8, false, false, 50);
-        account.start(100);
-        account.switch(7, 8, true, false, 130);
-        account.switch(7, 7, true, false, 150);
-        let (threads, _, _) = account.finish(200);
-        assert_eq!(
-            threads.iter().map(|t| (t.tid, t.on_ns, t.off_ns)).collect::<Vec<_>>(),
-            [(7, 50, 50), (8, 30, 70)]
-        );
-    }
-
-    #[test]
-    fn after_a_loss_a_thread_is_not_taken_to_run_for_ever() {
-        let mut account = Account::default();
-        account.start(100);
-        account.switch(7, 7, false, false, 150);
-        account.switch(8, 8, false, false, 150);
-        account.sample(8, 8, 170);
-        account.lost(7, 12, 200);
-        account.switch(8, 8, true, false, 260);
-        account.switch(9, 9, true, false, 300);
-        let (threads, loss, _) = account.finish(1000);
-        let shown: Vec<_> = threads.iter().map(|t| (t.tid, t.on_ns, t.life_ns)).collect();
-        assert_eq!(shown, [(8, 80, 900), (7, 0, 900), (9, 0, 700)]);
-        assert_eq!(loss.by_thread, [(7, String::new(), 12)]);
-    }
-
-    #[test]
-    fn on_and_off_add_up_to_the_life_of_a_thread() {
-        let mut account = Account::default();
-        account.start(100);
-        account.exec(7, 7, 100);
-        account.comm(7, b"main");
-        account.fork(7, 8, 7, 150);
-        account.switch(7, 7, true, false, 200);
-        account.switch(7, 8, false, false, 210);
-        account.switch(7, 8, true, true, 260);
-        account.switch(7, 8, false, false, 300);
-        account.exit(8, 340);
-        account.switch(7, 7, false, false, 345);
-        let (threads, _, _) = account.finish(400);
-        let by = |tid| threads.iter().find(|t| t.tid == tid).expect("watched");
-        let (main, child) = (by(7), by(8));
-        assert_eq!((main.life_ns, main.on_ns, main.off_ns), (300, 155, 145));
-        assert_eq!((main.voluntary_switches, main.involuntary_switches), (1, 0));
-        assert_eq!((child.life_ns, child.on_ns, child.off_ns, child.preempted_ns), (190, 90, 100, 100));
-        assert_eq!(child.comm, "main");
-    }
-
-    #[test]
-    fn a_thread_first_seen_leaving_was_on_since_the_start() {
-        let mut account = Account::default();
-        account.start(1000);
-        account.switch(3, 3, true, false, 1600);
-        account.switch(4, 4, false, false, 1500);
-        let (threads, _, _) = account.finish(2000);
-        assert_eq!(threads[0].tid, 3);
-        assert_eq!((threads[0].on_ns, threads[0].off_ns), (600, 400));
-        assert_eq!((threads[1].on_ns, threads[1].off_ns), (500, 500));
-    }
-
-    #[test]
-    fn stacks_are_conserved_over_their_endings() {
-        let mut account = Account::default();
-        account.comm(5, b"worker");
-        account.stack(5, 0, StackEnding::Complete);
-        account.stack(5, 0, StackEnding::Joined);
-        let dso: Arc<str> = "/lib/y.so".into();
-        account.stack(6, 0, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
-        account.stack(5, 0, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso.clone())));
-        account.stack(5, 0, StackEnding::Stopped(StopReason::NoUnwindInfo, Some(dso)));
-        let notes = account.notes().expect("there were stacks");
-        assert_eq!(notes.stacks, notes.complete + notes.stops.len() as u64);
-        assert_eq!(notes.causes.len(), 2);
-        let (_, _, quality) = account.finish(0);
-        let stopped: u64 = quality.stopped.iter().map(|s| s.count).sum();
-        assert_eq!(quality.stacks, quality.complete + quality.joined + stopped);
-        assert_eq!(quality.stopped[0].thread, (5, "worker".to_owned()));
-    }
-}
+mod tests;

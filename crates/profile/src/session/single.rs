@@ -1,6 +1,7 @@
 //! Samples one by one, for views that show each of them (`script`): resolved, but not added up.
 
-use super::{Session, UnwindJob, Unwound, has_recorded_user_chain, ids_of, job};
+use super::frames::has_recorded_user_chain;
+use super::{Session, UnwindJob, Unwound, ids_of, job};
 use crate::callchain::steps_of;
 use crate::machine::{LookupAddr, Mode};
 use crate::profile::{Extra, Sums};

@@ -1,0 +1,105 @@
+//! Addresses of samples become frames, looked up once a version of the mappings.
+
+use crate::callchain::{Step, has_user_part, steps_of};
+use crate::machine::{LookupAddr, Mode, ProcessId};
+use crate::reason::StackEnd;
+use crate::table::{Frame, FrameId};
+use perfdata::Sample;
+
+use super::cache::Known;
+use super::{Session, UnwindJob};
+
+impl Session {
+    /// Resolves what the sample itself carries into `self.frames`, leaf first.
+    pub(super) fn resolve_steps(&mut self, event: usize, pid: i32, sample: &Sample<'_>) {
+        if self.opts.callchains {
+            steps_of(sample, self.call_stack_lbr[event], &mut self.steps);
+        } else {
+            let bare = Sample { callchain: None, ..*sample };
+            steps_of(&bare, false, &mut self.steps);
+        }
+        self.frames.clear();
+        let process = self.machine.process_of(pid);
+        for at in 0..self.steps.len().min(self.opts.max_frames) {
+            let frame = self.frame_of_step((pid, process), self.steps[at]);
+            self.frames.push(frame);
+        }
+    }
+
+    pub(super) fn frame_of_step(&mut self, (pid, process): (i32, ProcessId), step: Step) -> FrameId {
+        let Step { mode, addr } = step;
+        let version = self.machine.version_of(process, mode);
+        if let Some(known) = self.cache.find(version, addr) {
+            return self.count_known(known);
+        }
+        let frame = self.machine.resolve(pid, mode, addr, &mut self.profile.dsos);
+        self.intern_new(version, addr, frame)
+    }
+
+    /// The frame at position `at` (0: the leaf) of an unwound user part.
+    pub(super) fn frame_of_unwound(&mut self, job: &UnwindJob<'_>, at: usize, avma: u64) -> FrameId {
+        // As perf: the address shown for an unwound caller is the one looked up.
+        let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
+        if let Some(known) = self.cache.find(job.map_version, addr) {
+            return self.count_known(known);
+        }
+        let frame = self.machine.resolve_in(&job.maps, addr, &mut self.profile.dsos);
+        self.intern_new(job.map_version, addr, frame)
+    }
+
+    pub(super) fn count_known(&mut self, known: Known) -> FrameId {
+        self.profile.diagnostics.unmapped_frames += u64::from(known.unmapped);
+        known.frame
+    }
+
+    pub(super) fn intern_new(&mut self, version: u64, addr: LookupAddr, frame: Frame) -> FrameId {
+        let unmapped = self.profile.dsos.of(frame.dso).is_unknown();
+        let frame = self.intern_frame(frame);
+        self.cache.keep(version, addr, Known { frame, unmapped });
+        frame
+    }
+
+    pub(super) fn intern_frame(&mut self, frame: Frame) -> FrameId {
+        let unmapped = self.profile.dsos.of(frame.dso).is_unknown();
+        self.profile.diagnostics.unmapped_frames += u64::from(unmapped);
+        self.profile.frames.intern(frame)
+    }
+
+    pub(super) fn recorded_end(&self) -> StackEnd {
+        if self.steps.len() > self.opts.max_frames {
+            StackEnd::MaxStack
+        } else if has_user_part(&self.steps) {
+            StackEnd::AsRecorded
+        } else {
+            StackEnd::NoUserStack
+        }
+    }
+
+    /// A branch end tells no mode: whoever has it mapped owns it, the process first. What nobody
+    /// has is of no mode (perf shows `H`).
+    pub(super) fn branch_frame(&mut self, pid: i32, avma: u64) -> FrameId {
+        let mapped = |mappings: &crate::machine::Mappings| mappings.find(avma).is_some();
+        let mode = if mapped(&self.machine.mappings_of(pid).1) {
+            Mode::User
+        } else if mapped(self.machine.kernel()) {
+            Mode::Kernel
+        } else {
+            Mode::Hypervisor
+        };
+        let frame = self.machine.resolve(pid, mode, LookupAddr::exact(avma), &mut self.profile.dsos);
+        self.intern_frame(frame)
+    }
+}
+
+/// A user chain was recorded beside the registers (a live unwinder's file): no need to unwind.
+pub(super) fn has_recorded_user_chain(sample: &Sample<'_>) -> bool {
+    let Some(chain) = sample.callchain else { return false };
+    let mut in_user = false;
+    chain.iter().any(|entry| match entry {
+        perfdata::ChainEntry::Context(context) => {
+            in_user = context == perfdata::Context::User;
+            false
+        }
+        perfdata::ChainEntry::Address(_) => in_user,
+    })
+}

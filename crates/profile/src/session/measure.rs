@@ -1,0 +1,50 @@
+//! What a sample counts for, and what else of it the views asked for.
+
+use crate::profile::{Extra, Sums};
+use perfdata::{Sample, Weight};
+
+use super::Session;
+
+impl Session {
+    pub(super) fn sums_of(&self, event: usize, sample: &Sample<'_>) -> Sums {
+        let period = sample.period.unwrap_or(self.fixed_periods[event]);
+        Sums { count: 1, period, weight: weight_of(sample) }
+    }
+
+    pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> Extra {
+        let wanted = &self.opts.dimensions;
+        let trace = match (&self.opts.trace_text, sample.raw) {
+            (Some(texts), Some(raw)) if wanted.trace => texts.text(event, raw),
+            _ => None,
+        };
+        let mut fields = Vec::new();
+        if let (Some(texts), Some(raw)) = (&self.opts.trace_text, sample.raw) {
+            for name in &wanted.trace_fields {
+                let text = texts.field(event, raw, name).unwrap_or_default();
+                fields.push(self.profile.strings.intern(&text));
+            }
+        }
+        Extra {
+            time_ns: wanted
+                .time_slice_ns
+                .and_then(|slice| Some(sample.time_ns? / slice.max(1) * slice.max(1))),
+            weight: wanted.weight.then(|| weight_of(sample)),
+            data_addr: sample.addr.filter(|_| wanted.data_addr).map(|addr| addr.0),
+            cgroup: sample.cgroup.filter(|_| wanted.cgroup),
+            branch: None,
+            trace: trace.map(|text| self.profile.strings.intern(&text)),
+            fields,
+            transaction: sample.transaction.filter(|_| wanted.transaction),
+            sample: wanted.sample.then_some(self.profile.diagnostics.samples_read),
+            words: wanted.words.iter().map(|word| word.of(sample)).collect(),
+        }
+    }
+}
+
+fn weight_of(sample: &Sample<'_>) -> u64 {
+    match sample.weight {
+        None => 0,
+        Some(Weight::Full(weight)) => weight,
+        Some(Weight::Struct { var1, .. }) => u64::from(var1),
+    }
+}

@@ -1,0 +1,201 @@
+//! What the user should know about how a recording was made, in sentences.
+
+/// Something the user should know about how the recording was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// No hardware counters: this software event (the second) was used in place of the first.
+    NoHardwareCounters(String, &'static str),
+    /// The kernel may not be sampled (`kernel.perf_event_paranoid` is this): user space only.
+    UserOnly(i64),
+    /// Rings were made smaller than asked (asked, got; in KiB per CPU) because of the locked-memory limit.
+    SmallerRings(u64, u64),
+    /// The sampling rate was lowered to the kernel's limit (asked, got; in Hz).
+    LowerFrequency(u64, u64),
+    /// Registers and stacks can't be had for this event: frame pointers are used.
+    FramePointersOnly(&'static str),
+    /// The CPU has no branch records: stacks are unwound while recording instead.
+    NoBranchRecords,
+    /// Writing failed: what was recorded until then is kept.
+    WriteStopped(String),
+    /// So many samples gave way to newer ones, as asked.
+    Overwritten(u64),
+    /// The output has reached this size, as asked.
+    SizeReached(u64),
+    /// An event of several could not be opened and is left out: its name and why.
+    EventLeftOut(String, String),
+    /// Time off the CPU by tracepoints of all CPUs: why not by BPF.
+    ByTracepoints(String),
+    /// These CPUs went offline while events of whole CPUs were recorded.
+    CpusWent(Vec<u32>),
+    /// CPUs that went offline and came back: they have events again.
+    CpusAgain(Vec<u32>),
+    /// CPUs that came online while recording.
+    CpusNew(Vec<u32>),
+    /// The machine was suspended so long while recording, in ns.
+    Suspended(u64),
+    /// Time off the CPU by switch records only: why.
+    NoOffCpu(String),
+    /// Too many waits per second: a sample stands for so many ns off the CPU now.
+    OffCpuPeriod(u64),
+    /// The off-CPU engine lost some of what it should have told: how many, of what.
+    OffCpuLost(u64, &'static str),
+    /// The unwinder was behind: so many bytes of registers and stacks waited for it on disk.
+    Spilled(u64),
+    /// They could not wait there: why, and how many bytes could not be read back.
+    SpillFailed(String, u64),
+    /// AUX areas were made smaller than asked (asked, got; in KiB each): no memory, or the locked-memory limit.
+    SmallerAreas(u64, u64),
+    /// The kernel does not tell how the processor's time stamps relate to the records' times.
+    NoTraceClock,
+    /// So many times the processor had to stop tracing because an AUX area was full.
+    TraceStopped(u64),
+    /// So many times the trace has a hole for another reason (a virtual machine was entered, tracing collided).
+    TraceHoles(u64),
+    /// Snapshots were to be taken on a signal, and none came.
+    NoSnapshot,
+    /// A process of the target could not be described from /proc: pid and why.
+    ProcessUnreadable(u32, String),
+}
+
+impl Notice {
+    /// What the user should hear of a machine that had been suspended for so many ns since its boot, before and after
+    /// the recording; `None` of less than the readings of two clocks may differ.
+    #[must_use]
+    pub fn of_suspension(before_ns: u64, after_ns: u64) -> Option<Self> {
+        const NOISE_NS: u64 = 10_000_000;
+        Some(after_ns.saturating_sub(before_ns)).filter(|&ns| ns > NOISE_NS).map(Self::Suspended)
+    }
+}
+
+fn listed(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoHardwareCounters(asked, event) => {
+                write!(f, "no hardware counters here: sampling {event} instead of {asked}")
+            }
+            Self::UserOnly(paranoid) => write!(
+                f,
+                "user space only: kernel.perf_event_paranoid={paranoid} hides the kernel \
+                 (as root: sysctl kernel.perf_event_paranoid=1)"
+            ),
+            Self::SmallerRings(asked, got) => write!(
+                f,
+                "rings of {got} KiB instead of {asked} KiB per CPU: locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::LowerFrequency(asked, got) => {
+                write!(f, "{got} Hz instead of {asked} Hz: kernel.perf_event_max_sample_rate is {got}")
+            }
+            Self::FramePointersOnly(why) => write!(f, "user stacks by frame pointers: {why}"),
+            Self::NoBranchRecords => {
+                write!(f, "no branch records (LBR) here: stacks are unwound while recording")
+            }
+            Self::WriteStopped(why) => {
+                write!(f, "recording stopped early: {why}; everything until then is kept")
+            }
+            Self::Overwritten(samples) => {
+                write!(
+                    f,
+                    "{samples} older samples gave way to newer ones (--overwrite; -m says how much is kept)"
+                )
+            }
+            Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
+            Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
+            Self::ByTracepoints(why) => write!(
+                f,
+                "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact unless records are \
+                 lost, each switch costs the machine about 3 µs, and of each thread's switches up to 200 a second have \
+                 stacks: {why}"
+            ),
+            Self::CpusWent(cpus) => {
+                write!(
+                    f,
+                    "CPU {} went offline: the kernel closed its events, from then on there are no samples of it",
+                    listed(cpus)
+                )
+            }
+            Self::CpusAgain(cpus) => {
+                write!(
+                    f,
+                    "CPU {} went offline and came back: its events were opened again; what began there in the twentieth \
+                     of a second before is not told",
+                    listed(cpus)
+                )
+            }
+            Self::Suspended(ns) => write!(
+                f,
+                "the machine was suspended for {:.1} s meanwhile: that time is in no thread's clock, for \
+                 CLOCK_MONOTONIC stands still then",
+                *ns as f64 / 1e9
+            ),
+            Self::CpusNew(cpus) => {
+                write!(f, "CPU {} came online while recording: it is recorded from then on", listed(cpus))
+            }
+            Self::NoOffCpu(why) => {
+                write!(
+                    f,
+                    "off the CPU (tier C): when threads ran by switch records, why they waited by looks at /proc; \
+                     short waits and wake-ups are not told: {why}"
+                )
+            }
+            Self::OffCpuPeriod(ns) => {
+                write!(
+                    f,
+                    "very many waits: one off-CPU sample stood for up to {} ms of a thread, for all to cost no more than \
+                     1 % of a CPU (all times stay exact)",
+                    ns / 1_000_000
+                )
+            }
+            Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}"),
+            Self::Spilled(bytes) => write!(
+                f,
+                "unwinding was slower than sampling: {} MiB of stacks waited on disk; none is lost by that",
+                bytes.div_ceil(1 << 20)
+            ),
+            Self::SpillFailed(why, 0) => {
+                write!(f, "unwinding was slower than sampling, and stacks could not wait on disk: {why}")
+            }
+            Self::SpillFailed(why, bytes) => {
+                write!(f, "{bytes} bytes of records that waited on disk could not be read back: {why}")
+            }
+            Self::SmallerAreas(asked, got) => write!(
+                f,
+                "AUX areas of {got} KiB instead of {asked} KiB: no memory, or the locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::NoTraceClock => write!(
+                f,
+                "the kernel does not tell how the trace's time stamps relate to its own times: threads can't be told \
+                 apart on a CPU, nor time off it (--per-thread does not need it)"
+            ),
+            Self::TraceStopped(times) => write!(
+                f,
+                "the trace was lost {times} times because an AUX area was full: give it more, -m,64M, or trace less \
+                 (--filter, -S)"
+            ),
+            Self::TraceHoles(times) => write!(f, "the processor paused the trace {times} times by itself"),
+            Self::NoSnapshot => write!(
+                f,
+                "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
+            ),
+            Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_suspended_while_recording_is_told_and_the_difference_of_two_readings_is_not() {
+        assert_eq!(Notice::of_suspension(7_000_000_000, 7_000_900_000), None);
+        assert_eq!(Notice::of_suspension(7_000_000_000, 6_999_900_000), None);
+        let told = Notice::of_suspension(7_000_000_000, 19_300_000_000).expect("12.3 s").to_string();
+        assert!(told.contains("suspended for 12.3 s"), "{told}");
+    }
+}
