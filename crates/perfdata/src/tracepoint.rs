@@ -10,6 +10,7 @@
 mod eval;
 mod expr;
 mod printf;
+mod token;
 
 use rustc_hash::FxHashMap;
 

@@ -9,6 +9,7 @@ mod code;
 mod flow_replay;
 mod info;
 mod made;
+mod occupancy;
 mod sideband;
 mod switch_samples;
 

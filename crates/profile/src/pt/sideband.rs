@@ -11,26 +11,12 @@ use super::Buffer;
 use super::code::{CodeMapping, CodeSpaces, KERNEL, MadeCode};
 use super::info::{INTEL_PT, PtError, Setup};
 use super::made::{Poke, made_of};
-use super::switch_samples::{Switch, SwitchSamples};
+use super::occupancy::Occupancy;
+use super::switch_samples::SwitchSamples;
 use crate::machine::{KERNEL_PROPER, is_kernel_proper};
 
 /// `PERF_AUX_FLAG_TRUNCATED`: the AUX area was full and tracing stopped.
 const AUX_TRUNCATED: u64 = 1;
-
-/// A thread came onto a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct In {
-    time_ns: u64,
-    pid: i32,
-    tid: i32,
-}
-
-/// A thread's time off the CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct OffCpu {
-    from_ns: u64,
-    to_ns: u64,
-}
 
 /// All of it.
 #[derive(Debug)]
@@ -39,12 +25,9 @@ pub struct Sideband<'a> {
     pub setup: Setup,
     /// The traces, by CPU or thread.
     pub buffers: Vec<Buffer<'a>>,
-    ins: FxHashMap<u32, Vec<In>>,
-    off: FxHashMap<i32, Vec<OffCpu>>,
-    out_since: FxHashMap<i32, u64>,
+    occupancy: Occupancy,
     code: CodeSpaces,
     pokes: Vec<Poke>,
-    process_of: FxHashMap<i32, i32>,
     /// Each thread's names, and from when on.
     names: FxHashMap<i32, Vec<(u64, String)>>,
 }
@@ -58,12 +41,9 @@ impl<'a> Sideband<'a> {
         let mut side = Self {
             setup: Self::setup(file)?,
             buffers: Vec::new(),
-            ins: FxHashMap::default(),
-            off: FxHashMap::default(),
-            out_since: FxHashMap::default(),
+            occupancy: Occupancy::default(),
             code: CodeSpaces::default(),
             pokes: Vec::new(),
-            process_of: FxHashMap::default(),
             names: FxHashMap::default(),
         };
         let mut places: FxHashMap<u32, usize> = FxHashMap::default();
@@ -71,7 +51,7 @@ impl<'a> Sideband<'a> {
         let switches = SwitchSamples::new(file);
         file.visit(Order::Time, |item| {
             if let Some(switch) = switches.of(item) {
-                side.switched(switch, item.time_ns().unwrap_or(0));
+                side.occupancy.switched(switch, item.time_ns().unwrap_or(0));
                 return ControlFlow::Continue(());
             }
             match &item.record {
@@ -104,7 +84,7 @@ impl<'a> Sideband<'a> {
             offsets.into_iter().for_each(|offset| buffer.full(offset));
             buffer.arrange();
         }
-        side.ins.values_mut().for_each(|ins| ins.sort_by_key(|entry| entry.time_ns));
+        side.occupancy.arrange();
         side.identify(file);
         Ok(side)
     }
@@ -139,7 +119,7 @@ impl<'a> Sideband<'a> {
             Record::Mmap(mmap) => self.mapped(mmap, time_ns),
             Record::Fork(fork) => {
                 let (pid, tid, parent) = (fork.pid as i32, fork.tid as i32, fork.ppid as i32);
-                self.process_of.insert(tid, pid);
+                self.occupancy.belongs(tid, pid);
                 let name = self.name_of(fork.ptid as i32, time_ns).unwrap_or_default().to_owned();
                 self.names.entry(tid).or_default().push((time_ns, name));
                 if pid != parent {
@@ -147,7 +127,7 @@ impl<'a> Sideband<'a> {
                 }
             }
             Record::Comm(comm) => {
-                self.process_of.insert(comm.tid as i32, comm.pid as i32);
+                self.occupancy.belongs(comm.tid as i32, comm.pid as i32);
                 let name = String::from_utf8_lossy(comm.comm).into_owned();
                 self.names.entry(comm.tid as i32).or_default().push((time_ns, name));
                 if comm.exec {
@@ -161,41 +141,18 @@ impl<'a> Sideband<'a> {
                 new: poke.new.to_vec(),
             }),
             Record::ItraceStart { pid, tid } => {
-                self.process_of.insert(*tid as i32, *pid as i32);
-                self.came_in(item.cpu(), time_ns, (*pid as i32, *tid as i32));
+                self.occupancy.came_in(item.cpu(), time_ns, (*pid as i32, *tid as i32));
             }
             Record::Switch(switch) => {
                 let Some((pid, tid)) = task else { return };
                 if switch.out {
-                    self.out_since.insert(tid, time_ns);
+                    self.occupancy.went_out(tid, time_ns);
                 } else {
-                    self.came_in(item.cpu(), time_ns, (pid, tid));
-                    self.was_off(tid, time_ns);
+                    self.occupancy.came_in(item.cpu(), time_ns, (pid, tid));
+                    self.occupancy.was_off(tid, time_ns);
                 }
             }
             _ => {}
-        }
-    }
-
-    /// One thread left a CPU, another came.
-    fn switched(&mut self, switch: Switch, time_ns: u64) {
-        self.out_since.insert(switch.prev, time_ns);
-        self.came_in(switch.cpu, time_ns, (self.process_of(switch.next), switch.next));
-        self.was_off(switch.next, time_ns);
-    }
-
-    /// A thread is back on a CPU.
-    fn was_off(&mut self, tid: i32, time_ns: u64) {
-        if let Some(from_ns) = self.out_since.remove(&tid) {
-            self.off.entry(tid).or_default().push(OffCpu { from_ns, to_ns: time_ns });
-        }
-    }
-
-    fn came_in(&mut self, cpu: Option<u32>, time_ns: u64, (pid, tid): (i32, i32)) {
-        self.process_of.insert(tid, pid);
-        let list = self.ins.entry(cpu.unwrap_or(u32::MAX)).or_default();
-        if list.last().is_none_or(|last| (last.pid, last.tid) != (pid, tid)) {
-            list.push(In { time_ns, pid, tid });
         }
     }
 
@@ -226,18 +183,21 @@ impl<'a> Sideband<'a> {
     pub fn running(&self, at: usize, time_ns: u64) -> Option<(i32, i32)> {
         let buffer = self.buffers.get(at)?;
         if let Some(tid) = buffer.tid {
-            return Some((self.process_of.get(&tid).copied().unwrap_or(tid), tid));
+            return Some((self.process_of(tid), tid));
         }
-        let ins = self.ins.get(&buffer.cpu?)?;
-        if !self.setup.joined {
-            // No time tells who it was; it can only have been the one who ever ran there.
-            let first = ins.first()?;
-            return ins.iter().all(|entry| entry.tid == first.tid).then_some((first.pid, first.tid));
-        }
-        let after = ins.partition_point(|entry| entry.time_ns <= time_ns);
-        // The first switch-in may be told a little after the trace begins.
-        let entry = ins.get(after.saturating_sub(1))?;
-        Some((entry.pid, entry.tid))
+        self.occupancy.on_cpu(buffer.cpu?, self.comparable(time_ns))
+    }
+
+    /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns; 0 if no time of the trace can be told.
+    #[must_use]
+    pub fn off_cpu_ns(&self, tid: i32, from_ns: u64, to_ns: u64) -> u64 {
+        if self.setup.joined { self.occupancy.off_cpu_ns(tid, from_ns, to_ns) } else { 0 }
+    }
+
+    /// The process of a thread; of an unknown one, itself.
+    #[must_use]
+    pub fn process_of(&self, tid: i32) -> i32 {
+        self.occupancy.process_of(tid)
     }
 
     /// A thread's name at a time.
@@ -246,12 +206,6 @@ impl<'a> Sideband<'a> {
         let names = self.names.get(&tid)?;
         let after = names.partition_point(|(from_ns, _)| *from_ns <= time_ns);
         Some(names.get(after.saturating_sub(1))?.1.as_str())
-    }
-
-    /// The process of a thread.
-    #[must_use]
-    pub fn process_of(&self, tid: i32) -> i32 {
-        self.process_of.get(&tid).copied().unwrap_or(tid)
     }
 
     /// A time, if times of the trace and of the records can be compared.
@@ -323,115 +277,7 @@ impl<'a> Sideband<'a> {
     pub fn all_code(&self) -> impl Iterator<Item = &CodeMapping> {
         self.code.all()
     }
-
-    /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns.
-    #[must_use]
-    pub fn off_cpu_ns(&self, tid: i32, from_ns: u64, to_ns: u64) -> u64 {
-        let Some(list) = self.off.get(&tid).filter(|_| self.setup.joined) else { return 0 };
-        let first = list.partition_point(|off| off.to_ns <= from_ns);
-        list.iter()
-            .skip(first)
-            .take_while(|off| off.from_ns < to_ns)
-            .map(|off| off.to_ns.min(to_ns).saturating_sub(off.from_ns.max(from_ns)))
-            .sum()
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use perfdata::abi::{
-        PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
-        PERF_TYPE_TRACEPOINT,
-    };
-    use perfdata::file::tracing::TracingData;
-    use perfdata::record::{Auxtrace, AuxtraceInfo};
-    use perfdata::{Attr, AttrFlags, Avma, Event, Features, Sample, SampleId, U64s, Writer, WriterOpts};
-    use std::io::Cursor;
-
-    /// A recording of one CPU whose switches are samples of the tracepoint: (time, prev, next).
-    fn recording(switches: &[(u64, i32, i32)]) -> Vec<u8> {
-        const BITS: u64 =
-            PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW | PERF_SAMPLE_IDENTIFIER;
-        let flags = AttrFlags(0).with(AttrFlags::SAMPLE_ID_ALL);
-        let attr = Attr { sample_type: BITS, flags, ..Attr::default() };
-        let events = [(10, 0x401, "intel_pt//u"), (PERF_TYPE_TRACEPOINT, 316, "sched:sched_switch")];
-        let events = events.iter().enumerate().map(|(n, (type_, config, name))| Event {
-            attr: Attr { type_: *type_, config: *config, ..attr },
-            ids: vec![n as u64 + 1],
-            name: (*name).to_owned(),
-        });
-        let mut bytes = Cursor::new(Vec::new());
-        let opts = WriterOpts { events: events.collect(), ..WriterOpts::default() };
-        let mut writer = Writer::file(&mut bytes, opts).expect("memory");
-        let words = [10, 31, 858_993_459, 0, 1, 0x400, 0x800, 1, 0, 1, 0x200, 0x3c000, 200, 2, 2, 25, 0];
-        let info = Record::AuxtraceInfo(AuxtraceInfo { type_: INTEL_PT, private: U64s::from(&words[..]) });
-        writer.write_record(0, &info, &SampleId::default()).expect("memory");
-        for cpu_mode in [CpuMode::Kernel, CpuMode::GuestKernel] {
-            let filename = format!("{cpu_mode:?}");
-            let kernel = Mmap {
-                pid: KERNEL.cast_unsigned(),
-                tid: 0,
-                addr: Avma(0xffff_ffff_8100_0000),
-                len: 0x100_0000,
-                pgoff: 0,
-                filename: filename.as_bytes(),
-                file_id: FileId::None,
-                prot_flags: None,
-                cpu_mode,
-                is_data: false,
-                parse_timeout: false,
-            };
-            writer.write_record(0, &Record::Mmap(kernel), &SampleId::default()).expect("memory");
-        }
-        for (time_ns, prev, next) in switches {
-            let raw = [&316u32.to_ne_bytes()[..], &[0; 4], &prev.to_ne_bytes(), &next.to_ne_bytes()].concat();
-            let sample = Sample {
-                identifier: Some(2),
-                pid_tid: Some((prev.cast_unsigned(), prev.cast_unsigned())),
-                time_ns: Some(*time_ns),
-                cpu: Some(0),
-                raw: Some(&raw),
-                ..Sample::default()
-            };
-            writer.write_record(1, &Record::Sample(sample), &SampleId::default()).expect("memory");
-        }
-        let nobody = u32::MAX;
-        let aux = Auxtrace { offset: 0, reference: 0, idx: 0, tid: nobody, cpu: 0, size: 8, data: &[0; 8] };
-        writer.write_auxtrace(&aux).expect("memory");
-        let format = "name: sched_switch\nID: 316\nformat:\n\
-            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
-            \tfield:pid_t prev_pid;\toffset:8;\tsize:4;\tsigned:1;\n\
-            \tfield:pid_t next_pid;\toffset:12;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
-        let tracing = TracingData {
-            version: "0.6".to_owned(),
-            long_size: 8,
-            page_size: 4096,
-            formats: vec![("sched".to_owned(), format.as_bytes().to_vec())],
-            ..TracingData::default()
-        };
-        let features = Features { tracing_data: Some(tracing), ..Features::default() };
-        writer.finish(&features, &[]).expect("memory");
-        bytes.into_inner()
-    }
-
-    #[test]
-    fn switches_told_by_the_tracepoint_say_who_runs_and_who_waits() {
-        let bytes = recording(&[(100, 0, 7), (200, 7, 8), (350, 8, 7), (400, 7, 0)]);
-        let file = PerfData::open(&bytes).expect("just written");
-        let side = Sideband::read(&file).expect("it has a trace");
-        let runs = |time_ns| side.running(0, time_ns).map(|(_, tid)| tid);
-        assert_eq!([150, 250, 360, 500].map(runs), [Some(7), Some(8), Some(7), Some(0)]);
-        assert_eq!(side.off_cpu_ns(7, 0, 1000), 150);
-        assert_eq!(side.off_cpu_ns(7, 300, 1000), 50);
-    }
-
-    #[test]
-    fn a_guests_kernel_is_not_this_machines() {
-        let bytes = recording(&[(100, 0, 7)]);
-        let file = PerfData::open(&bytes).expect("just written");
-        let side = Sideband::read(&file).expect("it has a trace");
-        let names: Vec<&str> = side.all_code().map(|mapping| mapping.name.as_str()).collect();
-        assert_eq!(names, ["Kernel"]);
-    }
-}
+mod tests;
