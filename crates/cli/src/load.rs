@@ -7,6 +7,7 @@ use crate::trace_text::FileFormats;
 use crate::unwind::StackUnwinder;
 use anyhow::{Context, bail};
 use dso::Mmap;
+use perfdata::stack_notes::StackNotes;
 use perfdata::{Features, Order, PerfData};
 use profile::profile::Profile;
 use profile::session::{Session, SessionOpts};
@@ -157,6 +158,9 @@ fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
         features.build_ids.iter().map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice()));
     let names: Vec<_> = names.collect();
     session.set_build_ids(names.iter().map(|(path, id)| (path.as_ref(), *id)));
+    if let Some(notes) = file.appendix().and_then(|appendix| StackNotes::read(appendix, file.endian())) {
+        session.set_stack_notes(notes);
+    }
     for group in &features.groups {
         let leader = group.leader as usize;
         for member in 0..group.members as usize {

@@ -42,60 +42,83 @@ pub struct StackStop {
     pub cause: u32,
 }
 
-/// How a chain ended.
+/// How a chain ended that is not complete by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StackEnd {
     /// It reaches the thread's start; its outer part comes from another moment of the same stack.
     Joined,
+    /// Early.
+    Stopped(StopReason),
+}
+
+/// Why a user stack ends before the thread's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StopReason {
     /// The copy of the stack ended, after so many bytes.
     CopyEnd(u32),
-    /// No unwind information.
+    /// The DSO says nothing about its frames and frame pointers led nowhere.
     NoUnwindInfo,
     /// An address outside every mapping.
     NoMapping,
-    /// Damaged unwind information or stack.
+    /// The unwind information or the stack is damaged, or two frames would be the same.
     Bad,
-    /// The object file could not be opened.
+    /// The object file could not be opened while the process lived.
     NoObjectFile,
     /// More frames than a record holds.
     TooDeep,
-    /// The recorder was behind and kept the leaf only.
+    /// The recorder was behind and kept only the leaf.
     Behind,
-    /// No usable registers were sampled.
+    /// The kernel gave no registers (the sample hit a kernel thread, or a 32-bit task).
     NoRegisters,
     /// A code not known here.
     Other(u32),
+}
+
+impl std::fmt::Display for StopReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CopyEnd(bytes) => write!(f, "cut after {bytes} bytes"),
+            Self::NoUnwindInfo => write!(f, "without unwind information"),
+            Self::NoMapping => write!(f, "led outside every mapping"),
+            Self::Bad => write!(f, "with damaged frames"),
+            Self::NoObjectFile => write!(f, "without object file"),
+            Self::TooDeep => write!(f, "with too many frames"),
+            Self::Behind => write!(f, "left out: the unwinder was behind"),
+            Self::NoRegisters => write!(f, "without registers"),
+            Self::Other(code) => write!(f, "for a reason not known here (code {code})"),
+        }
+    }
 }
 
 impl StackEnd {
     fn code(self) -> (u32, u32) {
         match self {
             Self::Joined => (1, 0),
-            Self::CopyEnd(bytes) => (2, bytes),
-            Self::NoUnwindInfo => (3, 0),
-            Self::NoMapping => (4, 0),
-            Self::Bad => (5, 0),
-            Self::NoObjectFile => (6, 0),
-            Self::TooDeep => (7, 0),
-            Self::Behind => (8, 0),
-            Self::NoRegisters => (9, 0),
-            Self::Other(code) => (code, 0),
+            Self::Stopped(StopReason::CopyEnd(bytes)) => (2, bytes),
+            Self::Stopped(StopReason::NoUnwindInfo) => (3, 0),
+            Self::Stopped(StopReason::NoMapping) => (4, 0),
+            Self::Stopped(StopReason::Bad) => (5, 0),
+            Self::Stopped(StopReason::NoObjectFile) => (6, 0),
+            Self::Stopped(StopReason::TooDeep) => (7, 0),
+            Self::Stopped(StopReason::Behind) => (8, 0),
+            Self::Stopped(StopReason::NoRegisters) => (9, 0),
+            Self::Stopped(StopReason::Other(code)) => (code, 0),
         }
     }
 
     fn from_code(code: u32, detail: u32) -> Self {
-        match code {
-            1 => Self::Joined,
-            2 => Self::CopyEnd(detail),
-            3 => Self::NoUnwindInfo,
-            4 => Self::NoMapping,
-            5 => Self::Bad,
-            6 => Self::NoObjectFile,
-            7 => Self::TooDeep,
-            8 => Self::Behind,
-            9 => Self::NoRegisters,
-            other => Self::Other(other),
-        }
+        Self::Stopped(match code {
+            1 => return Self::Joined,
+            2 => StopReason::CopyEnd(detail),
+            3 => StopReason::NoUnwindInfo,
+            4 => StopReason::NoMapping,
+            5 => StopReason::Bad,
+            6 => StopReason::NoObjectFile,
+            7 => StopReason::TooDeep,
+            8 => StopReason::Behind,
+            9 => StopReason::NoRegisters,
+            other => StopReason::Other(other),
+        })
     }
 }
 
@@ -171,7 +194,10 @@ mod tests {
         StackNotes {
             stacks: 10,
             complete: 7,
-            causes: vec![cause(StackEnd::CopyEnd(65_528), b"/bin/x"), cause(StackEnd::Joined, b"")],
+            causes: vec![
+                cause(StackEnd::Stopped(StopReason::CopyEnd(65_528)), b"/bin/x"),
+                cause(StackEnd::Joined, b""),
+            ],
             stops: vec![
                 StackStop { time_ns: 5, tid: 1, cause: 0 },
                 StackStop { time_ns: 9, tid: 1, cause: 1 },
@@ -197,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_found_by_time_and_thread() {
-        assert_eq!(notes().end_of(9, 2).map(|c| c.end), Some(StackEnd::CopyEnd(65_528)));
+        assert_eq!(notes().end_of(9, 2).map(|c| c.end), Some(StackEnd::Stopped(StopReason::CopyEnd(65_528))));
         assert_eq!(notes().end_of(9, 3), None);
         assert_eq!(notes().end_of(6, 1), None);
     }

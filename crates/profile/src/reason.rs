@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use perfdata::stack_notes::{self, StopReason};
+
 /// Why a sample was not attributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -42,6 +44,10 @@ pub enum StackEnd {
     AsRecorded,
     /// Unwinding reached the thread's start.
     ReachedRoot,
+    /// Unwound while recording: it reaches the thread's start with a part taken at another moment.
+    Joined,
+    /// Unwound while recording: it ends early.
+    Stopped(StopReason),
     /// The copied bytes of the stack ended first.
     StackCut,
     /// No unwind information for a frame.
@@ -58,7 +64,16 @@ impl StackEnd {
     /// True when the path is whole as far as can be known.
     #[must_use]
     pub fn is_complete(self) -> bool {
-        matches!(self, Self::NoUserStack | Self::AsRecorded | Self::ReachedRoot)
+        matches!(self, Self::NoUserStack | Self::AsRecorded | Self::ReachedRoot | Self::Joined)
+    }
+}
+
+impl From<stack_notes::StackEnd> for StackEnd {
+    fn from(noted: stack_notes::StackEnd) -> Self {
+        match noted {
+            stack_notes::StackEnd::Joined => Self::Joined,
+            stack_notes::StackEnd::Stopped(reason) => Self::Stopped(reason),
+        }
     }
 }
 
@@ -68,6 +83,8 @@ impl fmt::Display for StackEnd {
             Self::NoUserStack => "no user stack",
             Self::AsRecorded => "as recorded",
             Self::ReachedRoot => "complete",
+            Self::Joined => "complete with a part of another moment",
+            Self::Stopped(reason) => return reason.fmt(f),
             Self::StackCut => "cut at the end of the copied stack",
             Self::NoUnwindInfo => "no unwind information",
             Self::BadUnwind => "unwind information unusable",

@@ -33,6 +33,7 @@ use crate::off_cpu::{Contenders, EventKind, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
+use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Event, Item, Record, Sample};
 use rustc_hash::FxHashMap;
 
@@ -58,6 +59,7 @@ pub struct Session {
     steps: Vec<Step>,
     frames: Vec<FrameId>,
     cache: ResolveCache,
+    stack_notes: Option<StackNotes>,
 }
 
 impl Session {
@@ -91,6 +93,7 @@ impl Session {
             steps: Vec::new(),
             frames: Vec::new(),
             cache: ResolveCache::default(),
+            stack_notes: None,
             opts,
         }
     }
@@ -100,6 +103,11 @@ impl Session {
         for (path, build_id) in build_ids {
             self.machine.set_build_id(path, build_id, &mut self.profile.dsos);
         }
+    }
+
+    /// Makes known how the chains ended that were unwound while recording.
+    pub fn set_stack_notes(&mut self, notes: StackNotes) {
+        self.stack_notes = Some(notes);
     }
 
     /// Names the group leader of each event (as `GROUP_DESC` tells them).
@@ -162,8 +170,11 @@ impl Session {
                 Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
             }
             (_, stack) => {
-                let end =
-                    if stack.is_some() && pid != 0 { StackEnd::NoRegisters } else { self.recorded_end() };
+                let end = if stack.is_some() && pid != 0 {
+                    StackEnd::NoRegisters
+                } else {
+                    self.recorded_end(sample)
+                };
                 self.add_path(&ticket, end);
                 None
             }

@@ -1,6 +1,7 @@
 //! The model, fed with a few records each: what belongs to whom, and the laws of sums.
 
 use perfdata::record::{Comm, FileId, Mmap, Task};
+use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop, StopReason};
 use perfdata::{Avma, Callchain, CpuMode, Endian, Event, Item, Record, Sample};
 use profile::Profile;
 use profile::machine::file_name;
@@ -38,12 +39,16 @@ fn profile_with(text: &str, dimensions: Dimensions) -> Profile {
     let event = |name: &str| Event { name: name.to_owned(), ..Event::default() };
     let opts = SessionOpts { dimensions, ..SessionOpts::default() };
     let mut session = Session::new(&[event("cpu-clock"), event("requests")], Endian::Little, opts);
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        push(&mut session, line);
-    }
+    fed(&mut session, text);
     let mut profile = session.finish();
     profile.symbolize(&Functions, Want::Names);
     profile
+}
+
+fn fed(session: &mut Session, text: &str) {
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        push(session, line);
+    }
 }
 
 fn number(text: &str) -> u64 {
@@ -120,6 +125,40 @@ fn rows(profile: &Profile, opts: &ReportOpts) -> Vec<String> {
 
 fn by(keys: &[SortKey]) -> ReportOpts {
     ReportOpts { sort: keys.to_vec(), ..ReportOpts::default() }
+}
+
+#[test]
+fn chains_that_the_recorder_noted_as_cut_are_told_as_cut() {
+    let stop = |time_ns, cause| StackStop { time_ns, tid: 8, cause };
+    let cut = StopReason::CopyEnd(8192);
+    let ends = [StackEnd::Stopped(cut), StackEnd::Joined];
+    let notes = StackNotes {
+        stacks: 3,
+        complete: 1,
+        causes: ends.map(|end| StackCause { end, dso: Vec::new() }).to_vec(),
+        stops: vec![stop(20, 0), stop(30, 1)],
+    };
+    let mut session = Session::new(&[Event::default()], Endian::Little, SessionOpts::default());
+    session.set_stack_notes(notes);
+    fed(
+        &mut session,
+        "mmap 7/7 0x1000 0x1000 /bin/sh
+         sample 7/8 t=10 chain=0xfffffffffffffe00,0x1010
+         sample 7/8 t=20 chain=0xfffffffffffffe00,0x1010
+         sample 7/8 t=30 chain=0xfffffffffffffe00,0x1010
+         sample 7/9 t=20 chain=0xfffffffffffffe00,0x1010",
+    );
+    let found = session.finish().diagnostics.stack_ends;
+    let told: Vec<_> =
+        found.iter().map(|(end, count)| (end.to_string(), *count, end.is_complete())).collect();
+    assert_eq!(
+        told,
+        [
+            ("as recorded".to_owned(), 2, true),
+            ("complete with a part of another moment".to_owned(), 1, true),
+            ("cut after 8192 bytes".to_owned(), 1, false),
+        ]
+    );
 }
 
 #[test]

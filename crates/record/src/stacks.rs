@@ -208,7 +208,7 @@ impl Stacks {
         let copied_bytes = self.full_copy(copied).unwrap_or(copied.bytes.len() as u32);
         let reason = match stop {
             Stop::ReachedRoot => return StackEnding::Complete,
-            Stop::StackEnd { .. } => StopReason::StackEnd(copied_bytes),
+            Stop::StackEnd { .. } => StopReason::CopyEnd(copied_bytes),
             Stop::NoUnwindInfo { .. } => StopReason::NoUnwindInfo,
             Stop::NoModule { .. } => StopReason::NoMapping,
             Stop::BadCfa { .. } | Stop::Loop => StopReason::Bad,

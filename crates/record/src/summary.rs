@@ -8,7 +8,8 @@ mod notice;
 mod stack_quality;
 
 pub use notice::Notice;
-pub use stack_quality::{StackQuality, StopReason, StoppedStacks};
+pub use perfdata::stack_notes::StopReason;
+pub use stack_quality::{StackQuality, StoppedStacks};
 
 use crate::sys::ExitKind;
 

@@ -415,7 +415,7 @@ impl Rest {
         let StackEnding::Stopped(reason, _) = ending else { return ending };
         let left_out = sample.stack_user.is_some_and(|s| s.reserved == LEFT_OUT_BYTES as u64);
         let reason = match reason {
-            StopReason::StackEnd(_) if left_out => StopReason::Behind,
+            StopReason::CopyEnd(_) if left_out => StopReason::Behind,
             other => other,
         };
         let dso = self.stacks.last_frame().and_then(|address| self.processes.name_at(pid, address));

@@ -325,7 +325,7 @@ fn stop_text(stopped: &StoppedStacks) -> String {
     let dso = stopped.dso.as_deref().map_or("unknown code", short_path);
     let thread = harmless(&stopped.thread.1).into_owned();
     match stopped.reason {
-        StopReason::StackEnd(size) => format!("cut at {} KB in thread {thread}", size.div_ceil(1024)),
+        StopReason::CopyEnd(size) => format!("cut at {} KB in thread {thread}", size.div_ceil(1024)),
         StopReason::NoUnwindInfo => format!("no unwind info in {}", harmless(dso)),
         StopReason::NoMapping => format!("left all mappings in thread {thread}"),
         StopReason::Bad => format!("unwind info or stack unusable in {}", harmless(dso)),
@@ -333,6 +333,7 @@ fn stop_text(stopped: &StoppedStacks) -> String {
         StopReason::TooDeep => format!("deeper than a record holds in thread {thread}"),
         StopReason::Behind => "kept short, the recorder was behind".to_owned(),
         StopReason::NoRegisters => format!("no registers in thread {thread}"),
+        StopReason::Other(_) => stopped.reason.to_string(),
     }
 }
 

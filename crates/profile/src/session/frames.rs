@@ -65,14 +65,23 @@ impl Session {
         self.profile.frames.intern(frame)
     }
 
-    pub(super) fn recorded_end(&self) -> StackEnd {
+    /// How the chain in `self.steps` ended: as the recording's notes tell, where it has some.
+    pub(super) fn recorded_end(&self, sample: &Sample<'_>) -> StackEnd {
         if self.steps.len() > self.opts.max_frames {
             StackEnd::MaxStack
+        } else if let Some(end) = self.noted_end(sample) {
+            end
         } else if has_user_part(&self.steps) {
             StackEnd::AsRecorded
         } else {
             StackEnd::NoUserStack
         }
+    }
+
+    /// `None` of a chain that the notes do not tell of: it is complete, or was not unwound while recording.
+    fn noted_end(&self, sample: &Sample<'_>) -> Option<StackEnd> {
+        let (_, tid) = sample.pid_tid.filter(|_| sample.callchain.is_some())?;
+        Some(self.stack_notes.as_ref()?.end_of(sample.time_ns?, tid)?.end.into())
     }
 
     /// A branch end tells no mode: whoever has it mapped owns it, the process first. What nobody

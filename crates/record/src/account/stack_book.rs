@@ -54,7 +54,7 @@ impl StackBook {
         let (end, dso) = match end {
             StackEnding::Complete => return,
             StackEnding::Joined => (StackEnd::Joined, None),
-            StackEnding::Stopped(reason, dso) => ((*reason).into(), dso.clone()),
+            StackEnding::Stopped(reason, dso) => (StackEnd::Stopped(*reason), dso.clone()),
         };
         let causes = &mut self.notes.causes;
         let cause = *self.causes.entry((end, dso)).or_insert_with_key(|(end, dso)| {

@@ -19,7 +19,7 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
     }
     if let Some(stopped) = worst {
         return match stopped.reason {
-            StopReason::StackEnd(_) if args.sampling.call_graph.is_some_and(|how| how != CallGraph::Live) => {
+            StopReason::CopyEnd(_) if args.sampling.call_graph.is_some_and(|how| how != CallGraph::Live) => {
                 Some(format!("stacks joined while recording: {}", again(args, "--call-graph live")))
             }
             StopReason::Behind => Some(format!("fewer samples: {}", again(args, "-F 499"))),

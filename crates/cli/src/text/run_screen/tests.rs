@@ -40,7 +40,7 @@ fn summary() -> RunSummary {
             joined: 0,
             stopped: vec![
                 StoppedStacks {
-                    reason: StopReason::StackEnd(65_528),
+                    reason: StopReason::CopyEnd(65_528),
                     dso: None,
                     thread: (101, "deep".to_owned()),
                     count: 62,
