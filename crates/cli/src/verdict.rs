@@ -6,7 +6,7 @@ use crate::out::harmless;
 use crate::term::{Paint, paint};
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
-use profile::verdict::{Facts, Finding, INPUT, SystemFacts, TARGET, verdict};
+use profile::verdict::{Facts, Finding, INPUT, Stacks, SystemFacts, TARGET, verdict};
 use profile::view::io::Latencies;
 use profile::view::wall::{Wall, WallOpts, wall};
 use record::disk_watch::Seen;
@@ -142,16 +142,32 @@ pub fn draw(judgement: &Judgement, width: usize, colour: bool) -> String {
     }
     for (i, finding) in judgement.findings.iter().enumerate() {
         wrapped(&mut text, &bold(if i == 0 { "verdict" } else { "" }), &finding.claim, width);
-        for evidence in &finding.evidence {
-            wrapped(&mut text, &" ".repeat(10), &format!("  · {evidence}"), width);
-        }
-        if !finding.against.is_empty() {
-            let checked = format!("  checked against: {}", finding.against.join("; "));
-            wrapped(&mut text, &" ".repeat(10), &checked, width);
-        }
-        wrapped(&mut text, &" ".repeat(10), &format!("  next: {}", finding.next), width);
+        draw_evidence(&mut text, finding, width);
     }
     text
+}
+
+/// All that stands below a claim. The next command is one line, however long: it is there to be copied.
+fn draw_evidence(text: &mut String, finding: &Finding, width: usize) {
+    let label = " ".repeat(10);
+    for evidence in &finding.evidence {
+        wrapped(text, &label, &format!("  · {evidence}"), width);
+    }
+    let stacks = &finding.stacks;
+    match stacks.top.is_empty() {
+        true => wrapped(text, &label, &format!("  · no stack: {}", stacks.missing), width),
+        false => {
+            wrapped(text, &label, &format!("  · {}, share of {}:", stacks.what, stacks.of.name()), width)
+        }
+    }
+    for (share, place) in &stacks.top {
+        wrapped(text, &label, &format!("    {:>5.1} %  {place}", share * 100.0), width);
+    }
+    if !finding.against.is_empty() {
+        wrapped(text, &label, &format!("  checked against: {}", finding.against.join("; ")), width);
+    }
+    let _ = writeln!(text, "{label}   next: {}", harmless(&finding.next));
+    wrapped(text, &label, &format!("        {}", finding.advice), width);
 }
 
 fn wrapped(text: &mut String, label: &str, line: &str, width: usize) {
@@ -173,6 +189,13 @@ fn wrapped(text: &mut String, label: &str, line: &str, width: usize) {
     let _ = writeln!(text, "{label} {current}");
 }
 
+fn stacks(finding: &Finding) -> Vec<Value> {
+    let Stacks { what, of, top, .. } = &finding.stacks;
+    top.iter()
+        .map(|(share, stack)| json!({ "share": share, "of": of.name(), "what": what, "stack": stack }))
+        .collect()
+}
+
 /// The same for scripts: ns and shares.
 #[must_use]
 pub fn to_json(judgement: &Judgement) -> Value {
@@ -182,7 +205,8 @@ pub fn to_json(judgement: &Judgement) -> Value {
     let finding = |f: &Finding| {
         json!({
             "rule": f.rule, "name": f.name, "share": f.share, "claim": f.claim, "evidence": f.evidence,
-            "checked_against": f.against, "next": f.next,
+            "stacks": stacks(f), "no_stacks": (!f.stacks.missing.is_empty()).then_some(f.stacks.missing),
+            "checked_against": f.against, "next": f.next, "advice": f.advice,
         })
     };
     json!({
@@ -195,3 +219,6 @@ pub fn to_json(judgement: &Judgement) -> Value {
         "verdict": judgement.findings.iter().map(finding).collect::<Vec<_>>(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ pub struct SystemCounters {
     listen_drops: Option<u64>,
     /// Soft interrupts by name: how many on each CPU.
     soft_interrupts: Vec<(String, Vec<u64>)>,
-    /// Where the cgroup's limit stands.
+    /// The file in which the cgroup's limit stands.
     throttled_by: Option<String>,
     /// Name, requests done, ms of all requests, ms busy.
     disks: Vec<(String, [u64; 3])>,
@@ -51,7 +51,7 @@ pub struct SystemChange {
     pub swapped_pages: Option<u64>,
     /// Share of cgroup periods throttled, and ns.
     pub throttled: Option<(f64, u64)>,
-    /// The folder of the cgroup's CPU limit.
+    /// The file in which the cgroup's CPU limit stands.
     pub throttled_by: Option<String>,
     /// Share of TCP segments sent again.
     pub tcp_retransmitted: Option<f64>,
@@ -69,7 +69,8 @@ impl SystemCounters {
     }
 
     /// The same of a folder that looks like /proc.
-    fn read_in(proc: &Path, pid: Option<u32>) -> Self {
+    #[must_use]
+    pub fn read_in(proc: &Path, pid: Option<u32>) -> Self {
         let text = |file: &str| fs::read_to_string(proc.join(file)).unwrap_or_default();
         let (stat, vmstat) = (text("stat"), text("vmstat"));
         let (throttled_by, throttling) = throttling(proc, pid).unzip();
@@ -177,14 +178,16 @@ fn soft_interrupts(text: &str) -> Vec<(String, Vec<u64>)> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// The folder of the cgroup's CPU limit, and what it counts.
+/// The file of the cgroup's CPU limit, and what it counts.
 fn throttling(proc: &Path, pid: Option<u32>) -> Option<(String, [u64; 3])> {
     let of = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let cgroups = fs::read_to_string(proc.join(of).join("cgroup")).ok()?;
     let mounts = fs::read_to_string(proc.join("self/mounts")).ok()?;
     let counts = |folder: String| {
         let stat = fs::read_to_string(format!("{folder}/cpu.stat")).ok()?;
-        Some((folder, parse_throttling(&stat)?))
+        let limits = ["cpu.max", "cpu.cfs_quota_us", "cpu.stat"].map(|file| format!("{folder}/{file}"));
+        let limit = limits.into_iter().find(|file| Path::new(file).exists())?;
+        Some((limit, parse_throttling(&stat)?))
     };
     cpu_folders(&cgroups, &mounts).into_iter().find_map(counts)
 }

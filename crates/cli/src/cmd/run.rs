@@ -13,6 +13,7 @@ use crate::verdict::{Commands, Machine};
 use crate::{out, term, verdict, wall};
 use anyhow::{Context, bail};
 use crate::recording::{self, SamplingArgs, TargetArgs};
+use profile::verdict::quoted;
 use record::Whom;
 use record::opts::{KeepFiles, Output, RecordOpts};
 use record::disk_watch::DiskWatch;
@@ -157,7 +158,7 @@ fn title(args: &Args) -> String {
 
 /// The option that names the recording; none for where commands look anyway.
 fn input(path: &Path) -> String {
-    if path == Path::new("perf.data") { String::new() } else { format!(" -i {}", path.display()) }
+    if path == Path::new("perf.data") { String::new() } else { format!(" -i {}", quoted(&path.to_string_lossy())) }
 }
 
 fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)> {

@@ -1,10 +1,11 @@
 //! What the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
 use super::locks::{self, LockSite};
-use super::running::{Entry, Running, place_of};
+use super::places::{Places, most_first};
+use super::running::{Entry, Running};
 use super::short_lived::ShortLived;
 use crate::off_cpu::Reason;
-use crate::profile::Profile;
+use crate::profile::{Profile, TaskId};
 use crate::view::io::Latencies;
 use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, kernel_frames, name_of, other_name, placed_waits, running_paths,
@@ -37,7 +38,7 @@ pub struct SystemFacts {
     pub throttled: Option<f64>,
     /// Time throttled, ns.
     pub throttled_ns: Option<u64>,
-    /// The folder that says how much CPU time the cgroup may have.
+    /// The file that says how much CPU time the cgroup may have.
     pub throttled_by: Option<String>,
     /// Share of one CPU's time stolen, of the CPU with most.
     pub steal_of_one_cpu: Option<f64>,
@@ -84,10 +85,8 @@ pub struct Facts {
     pub running: Running,
     /// Processes that came while recording.
     pub short_lived: ShortLived,
-    /// By reason: places (function < caller) with ns, most first.
-    pub places: BTreeMap<Reason, Vec<(String, u64)>>,
-    /// Places of idle waits, the same.
-    pub idle_places: Vec<(String, u64)>,
+    /// Where threads stand.
+    pub places: Places,
     /// By reason: ns of waits that threads of the target itself ended.
     pub ended_by_own: BTreeMap<Reason, u64>,
     /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. Of futexes only those that
@@ -144,8 +143,9 @@ impl Facts {
         facts.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
         facts.add_running(wall);
         facts.running = Running::of(profile, wall);
-        facts.short_lived = ShortLived::of(wall);
-        facts.add_waits(profile, wall);
+        let (short_lived, its_tasks) = ShortLived::of(profile, wall);
+        facts.short_lived = short_lived;
+        facts.add_waits(profile, wall, &its_tasks);
         facts.preempted_by_others = preempted_by_others(profile, wall);
         facts.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
         facts
@@ -172,9 +172,9 @@ impl Facts {
         self.functions = wall.functions.iter().map(|row| (row.name.clone(), row.children.clone())).collect();
     }
 
-    fn add_waits(&mut self, profile: &Profile, wall: &Wall) {
+    fn add_waits(&mut self, profile: &Profile, wall: &Wall, short_lived: &BTreeSet<TaskId>) {
         let waits = placed_waits(profile, &WallOpts::default());
-        self.add_places(profile, &waits);
+        self.places = Places::of(profile, wall, &waits, short_lived);
         let own = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
         self.add_enders(profile, &waits, &own);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -192,21 +192,6 @@ impl Facts {
         self.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         self.timers = timers(profile);
         self.locks = locks::sites(profile, &waits, &running_paths(profile, wall));
-    }
-
-    fn add_places(&mut self, profile: &Profile, waits: &[PlacedWait]) {
-        let mut by_place: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
-        let mut idle: BTreeMap<String, u64> = BTreeMap::new();
-        for wait in waits {
-            let places = match wait.part {
-                Part::Blocked(reason) => by_place.entry(reason).or_default(),
-                Part::Idle => &mut idle,
-                _ => continue,
-            };
-            *places.entry(place_of(profile, wait.callsite)).or_default() += wait.ns;
-        }
-        self.places = by_place.into_iter().map(|(reason, places)| (reason, most_first(places))).collect();
-        self.idle_places = most_first(idle);
     }
 
     fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait], own: &BTreeSet<u32>) {
@@ -342,35 +327,11 @@ impl Facts {
         ratio(of.map(|(_, ns)| ns).sum(), self.times.on_ns)
     }
 
-    /// The first three places where threads run in this way, with their share of running time.
-    #[must_use]
-    pub fn top_running(&self, entry: Entry) -> Vec<String> {
-        let places = self.running.places.get(&entry).map_or(&[][..], Vec::as_slice);
-        let share = |ns: u64| ratio(ns, self.times.on_ns);
-        let line =
-            |(place, ns): &(String, u64)| format!("{:.1} % of running time  {place}", share(*ns) * 100.0);
-        places.iter().filter(|(_, ns)| share(*ns) >= 0.005).take(3).map(line).collect()
-    }
-
     /// ns of waits for other threads' work: conditions, joins, semaphores.
     #[must_use]
     pub fn for_work_ns(&self) -> u64 {
         self.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).sum()
     }
-
-    /// The first three places of a reason that matter, with their share of active time.
-    #[must_use]
-    pub fn top_places(&self, reason: Reason) -> Vec<String> {
-        let places = self.places.get(&reason).map_or(&[][..], Vec::as_slice);
-        let line = |(place, ns): &(String, u64)| format!("{:.1} %  {place}", self.share(*ns) * 100.0);
-        places.iter().filter(|(_, ns)| self.share(*ns) >= 0.002).take(3).map(line).collect()
-    }
-}
-
-pub(super) fn most_first(by_name: BTreeMap<String, u64>) -> Vec<(String, u64)> {
-    let mut list: Vec<(String, u64)> = by_name.into_iter().collect();
-    list.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    list
 }
 
 /// Lengths of the waits that were asked for by length.
@@ -429,7 +390,7 @@ fn half_of_time(sorted: &[f64]) -> f64 {
     sorted.iter().rev().find(reaches).copied().unwrap_or(0.0)
 }
 
-fn ratio(part: u64, whole: u64) -> f64 {
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 

@@ -5,18 +5,22 @@
 
 mod facts;
 mod locks;
+mod places;
 mod rules;
 mod running;
 mod short_lived;
+mod stacks;
 
 pub use facts::{Facts, SystemFacts};
 pub use locks::{KnownLock, LockSite};
-pub use rules::{RULES, Rule};
+pub use places::{PlaceList, Places};
+pub use rules::{RULES, Rule, examples};
 pub use running::{Entry, Running};
 pub use short_lived::ShortLived;
+pub use stacks::{Stacks, Whole};
 
 /// One thing found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
     /// The rule's number, as in docs/verdict.md.
     pub rule: u8,
@@ -26,18 +30,30 @@ pub struct Finding {
     pub share: f64,
     /// The claim, a sentence.
     pub claim: String,
-    /// Numbers and places that show it.
+    /// Numbers that show it.
     pub evidence: Vec<String>,
+    /// Up to three stacks that show it, or why there is none.
+    pub stacks: Stacks,
     /// What was looked at that could have spoken against it.
     pub against: Vec<String>,
-    /// What to run or do next; [`INPUT`] and [`TARGET`] stand for what only the caller knows.
+    /// The command to run next, as a shell takes it; [`INPUT`] and [`TARGET`] stand for what only the caller knows.
     pub next: String,
+    /// What that command tells, and what may help.
+    pub advice: String,
 }
 
 /// In a command: where the option for the recording stands, ` -i FILE` or nothing.
 pub const INPUT: &str = "{input}";
 /// In a command: where its target stands, `-p 123 -- sleep 5` or `-- ./app`.
 pub const TARGET: &str = "{target}";
+
+/// `arg` as a shell takes it.
+#[must_use]
+pub fn quoted(arg: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    let is_plain = !arg.is_empty() && arg.chars().all(plain);
+    if is_plain { arg.to_owned() } else { format!("'{}'", arg.replace('\'', "'\\''")) }
+}
 
 /// A function's name no longer than a line has room for.
 fn brief(name: &str) -> String {

@@ -21,6 +21,11 @@ pub enum Entry {
     Other,
 }
 
+impl Entry {
+    /// All of them.
+    pub(super) const ALL: [Self; 5] = [Self::User, Self::Call, Self::Fault, Self::Interrupt, Self::Other];
+}
+
 /// Running time by place. Places are user functions, leaf first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
@@ -45,8 +50,8 @@ impl Running {
             }
         }
         let places =
-            places.into_iter().map(|(entry, list)| (entry, super::facts::most_first(list))).collect();
-        Self { places, calls: super::facts::most_first(calls) }
+            places.into_iter().map(|(entry, list)| (entry, super::places::most_first(list))).collect();
+        Self { places, calls: super::places::most_first(calls) }
     }
 
     /// All ns of this kind.
@@ -56,13 +61,21 @@ impl Running {
     }
 }
 
-/// The innermost user functions of a path, `pread < load < main`; `[kernel]` without any.
+/// The innermost user functions of a path, `pread < load < main`; without any the kernel's: `[kernel] pipe_read < vfs_read`.
 pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
     const SHOWN: usize = 4;
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
     let names = user.filter_map(|frame| name_of(profile, frame)).take_while(|name| !is_thread_start(name));
     let names: Vec<String> = names.take(SHOWN).map(brief).collect();
-    if names.is_empty() { "[kernel]".to_owned() } else { names.join(" < ") }
+    if !names.is_empty() {
+        return names.join(" < ");
+    }
+    // How a thread goes to sleep is the same for all.
+    let is_sleep =
+        |name: &&str| ["schedule", "__schedule", "io_schedule"].iter().any(|begin| name.starts_with(begin));
+    let kernel = kernel_frames(profile, callsite).filter_map(|frame| name_of(profile, frame));
+    let names: Vec<&str> = kernel.skip_while(is_sleep).take(SHOWN - 1).collect();
+    format!("[kernel] {}", names.join(" < ")).trim_end().to_owned()
 }
 
 /// What brought a thread into the kernel, by its kernel functions (leaf first), and for system calls which.

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::{self, EndRecord, Kind, OffRecord, Record};
 use super::look::Look;
+use super::others::Others;
 
 /// The events of off-CPU samples, in the file's order.
 pub const FILE_EVENTS: [&str; 4] =
@@ -66,6 +67,7 @@ pub fn snapshot_attr(common: &Attr, regs_mask: u64) -> Attr {
 pub struct Encoder {
     event: Event,
     regs_mask: u64,
+    others: Others,
 }
 
 /// One sample before it becomes bytes.
@@ -83,7 +85,11 @@ impl Encoder {
     /// For samples in the layout of [`snapshot_attr`].
     #[must_use]
     pub fn new(attr: Attr) -> Self {
-        Self { regs_mask: attr.sample_regs_user, event: Event { attr, ..Event::default() } }
+        Self {
+            regs_mask: attr.sample_regs_user,
+            event: Event { attr, ..Event::default() },
+            others: Others::default(),
+        }
     }
 
     /// Appends the sample records of one ring record.
@@ -125,12 +131,21 @@ impl Encoder {
         );
     }
 
+    /// The name of who ran instead; empty for the process's own threads, which the file names anyway.
+    fn name_of_other(&self, sample: &OffRecord<'_>) -> String {
+        let is_preempted = State::from_code(sample.kind() as u8) == State::Preempted;
+        if !is_preempted || sample.other_pid() == sample.pid() {
+            return String::new();
+        }
+        self.others.name(sample.other_pid(), sample.other_tid(), sample.time_ns())
+    }
+
     fn encode_sample(&self, sample: &OffRecord<'_>, out: &mut Vec<u8>) {
         let (syscall, args) = syscall_of(sample.regs());
         let other = Other {
             pid: sample.other_pid(),
             tid: sample.other_tid(),
-            comm: String::new(),
+            comm: self.name_of_other(sample),
             chain: Vec::new(),
         };
         let put = |state, since_ns, length_ns, period, out: &mut Vec<u8>| {

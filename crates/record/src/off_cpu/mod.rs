@@ -10,6 +10,7 @@ mod engine;
 pub mod later;
 pub mod layout;
 pub mod look;
+mod others;
 mod pace;
 pub mod switches;
 pub mod tracepoints;

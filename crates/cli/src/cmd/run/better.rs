@@ -2,6 +2,7 @@
 
 use super::Args;
 use crate::recording::TargetArgs;
+use profile::verdict::quoted;
 use record::opts::CallGraph;
 use record::summary::{Notice, RunSummary, StopReason};
 
@@ -55,8 +56,11 @@ pub fn target_words(args: &Args) -> Vec<String> {
         TargetArgs { all_cpus: true, .. } => words.push("-a".to_owned()),
         TargetArgs { pid, .. } if !pid.is_empty() => words.push(format!("-p {}", list(pid))),
         TargetArgs { tid, .. } if !tid.is_empty() => words.push(format!("-t {}", list(tid))),
+        TargetArgs { uid: Some(user), .. } => words.push(format!("-u {}", quoted(user))),
         _ => {}
     }
+    words.extend(target.cpu.as_ref().map(|cpus| format!("-C {}", quoted(cpus))));
+    words.extend(target.cgroup.as_ref().map(|path| format!("-G {}", quoted(path))));
     if !target.command.is_empty() {
         words.push("--".to_owned());
         words.extend(target.command.iter().map(|arg| quoted(&arg.to_string_lossy())));
@@ -67,10 +71,4 @@ pub fn target_words(args: &Args) -> Vec<String> {
 /// `1,2,3`.
 pub fn list(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// `arg` as a shell takes it.
-fn quoted(arg: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !arg.is_empty() && arg.chars().all(plain) { arg.to_owned() } else { format!("'{}'", arg.replace('\'', "'\\''")) }
 }

@@ -1,8 +1,8 @@
 //! Rules about the machine: what takes time from everybody.
 
-use super::{finding, list, pct, time};
+use super::{claim, list, pct, time};
 use crate::off_cpu::Reason;
-use crate::verdict::{Facts, Finding, INPUT};
+use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, Whole, quoted};
 
 /// 4: interrupts take > 10 % of all CPU time, or > 50 % of one CPU.
 pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
@@ -13,7 +13,7 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
     }
     let most = facts.system.soft_interrupts.first().filter(|(.., rate, _)| *rate >= 1000.0);
     let most = most.map_or_else(String::new, |(name, ..)| format!(", mostly {}", kind_of(name)));
-    let claim =
+    let text =
         format!("Interrupts take {} of all CPU time, {} of the CPU with most{most}.", pct(all), pct(one));
     let told = facts.system.soft_interrupts.iter().filter(|(.., rate, _)| *rate >= 100.0).take(3);
     let mut evidence: Vec<String> = told
@@ -26,7 +26,15 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("of the target's own running time {} is such work", pct(soft)));
     }
     let against = vec![format!("time taken by the hypervisor: {}", pct(facts.system.steal.unwrap_or(0.0)))];
-    finding(all.max(one / 2.0), claim, evidence, against, "watch -d cat /proc/softirqs /proc/interrupts")
+    let stacks =
+        Stacks::running(facts, "what the target ran when an interrupt came", &[Entry::Interrupt]).or_missing(
+            "no sample of the target's threads fell into an interrupt: they hit other CPUs, or others' threads",
+        );
+    claim(all.max(one / 2.0), text)
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next("watch -d cat /proc/softirqs /proc/interrupts".to_owned(), "which of them, and on which CPU")
 }
 
 /// What /proc/softirqs means by its words.
@@ -45,7 +53,7 @@ fn kind_of(name: &str) -> &str {
 /// 5: the hypervisor took > 5 %.
 pub(super) fn steal(facts: &Facts) -> Option<Finding> {
     let steal = facts.system.steal.filter(|&steal| steal > 0.05)?;
-    let claim = format!(
+    let text = format!(
         "The hypervisor took {} of the CPU time: every other number here is inflated by it.",
         pct(steal)
     );
@@ -55,20 +63,20 @@ pub(super) fn steal(facts: &Facts) -> Option<Finding> {
         "other programs on this machine: threads wait for a CPU {}",
         pct(facts.waiting_for_cpu())
     )];
-    finding(
-        steal,
-        claim,
-        evidence,
-        against,
-        "run again on a quiet or dedicated machine; vmstat 1 shows it as st",
-    )
+    let stacks = Stacks::running(facts, "what ran, slower than it looks", &Entry::ALL);
+    let advice = "its column st, for ten seconds; then run again on a quiet or dedicated machine";
+    claim(steal, text)
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next("vmstat 1 10".to_owned(), advice)
 }
 
 /// 7: > 5 % of the cgroup's periods were throttled.
 pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
     let share = facts.system.throttled.filter(|&share| share > 0.05)?;
     let ns = facts.system.throttled_ns.unwrap_or(0);
-    let claim = format!(
+    let text = format!(
         "The cgroup's CPU quota stopped it: {} of its periods were throttled, {} in all.",
         pct(share),
         time(ns)
@@ -78,13 +86,15 @@ pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
         pct(facts.waiting_for_cpu())
     )];
     let evidence = vec![format!("CPUs used: {:.2} of {}", facts.cpus_used, facts.system.cpus)];
-    let next = match &facts.system.throttled_by {
-        Some(folder) => {
-            format!("grep . {folder}/cpu.max {folder}/cpu.cfs_quota_us; raise the quota or use fewer threads")
-        }
-        None => "raise the quota or use fewer threads".to_owned(),
-    };
-    finding(share, claim, evidence, against, &next)
+    let file = facts.system.throttled_by.as_deref().unwrap_or("/proc/self/cgroup");
+    let stacks = Stacks::of(facts, "where threads were stopped", Whole::Queued, &facts.places.queued)
+        .or_missing("no wait for a CPU was long enough to have been taken with a stack");
+    let advice = "the quota: raise it, or use fewer threads";
+    claim(share, text)
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next(format!("cat {}", quoted(file)), advice)
 }
 
 /// 17: > 1 % of TCP segments sent again, or connections dropped.
@@ -94,18 +104,20 @@ pub(super) fn network(facts: &Facts) -> Option<Finding> {
     if again <= 0.01 && drops == 0 {
         return None;
     }
-    let claim = format!(
+    let text = format!(
         "The network loses: {:.1} % of TCP segments were sent again, {drops} connections refused for a full backlog.",
         again * 100.0
     );
     let waits = facts.blocked(Reason::Socket) + facts.blocked(Reason::Poll);
-    let mut evidence = facts.top_places(Reason::Socket);
-    evidence.extend(facts.top_places(Reason::Poll));
     let against = vec![format!(
         "the counters are the whole machine's; the target waits for sockets and poll {}",
         pct(waits)
     )];
-    finding(waits, claim, evidence, against, "ss -ti; nstat -az | grep -iE 'retrans|listen'")
+    let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::Socket, Reason::Poll]);
+    claim(waits, text).stacks(stacks).against(against).next(
+        "ss -ti; nstat -az | grep -iE 'retrans|listen'".to_owned(),
+        "by connection, and which counters rise",
+    )
 }
 
 /// 19: > 50 processes of the target came and went a second, and running them is > 10 % of its running time.
@@ -117,7 +129,7 @@ pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let each_ns = short.life_ns / (short.processes as u64).max(1);
-    let claim = format!(
+    let text = format!(
         "Short processes: the target starts {rate:.0} a second, which live {} on average; {} of its running time is \
          theirs.",
         time(each_ns),
@@ -130,6 +142,10 @@ pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
     let starting = starting + facts.in_calls(&["kernel_clone"]);
     evidence.push(format!("{} of running time is the kernel starting and ending them", pct(starting)));
     let against = vec![format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu()))];
-    let next = format!("tally report --stdio --sort comm{INPUT}; do it in one process, or start fewer");
-    finding(facts.share(short.active_ns), claim, evidence, against, &next)
+    let stacks = Stacks::of(facts, "where they run", Whole::Running, &facts.places.short_lived)
+        .or_missing("none of them was sampled while it ran: a higher frequency (-F) may");
+    claim(facts.share(short.active_ns), text).evidence(evidence).stacks(stacks).against(against).next(
+        format!("tally report --stdio --sort comm{INPUT}"),
+        "who they are; do it in one process, or start fewer",
+    )
 }

@@ -1,5 +1,6 @@
 //! The twenty rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
 
+pub mod examples;
 mod machine;
 mod running;
 #[cfg(test)]
@@ -8,7 +9,7 @@ mod waiting;
 
 pub(super) use waiting::wait_for_each_other;
 
-use super::{Facts, Finding};
+use super::{Facts, Finding, Stacks};
 
 /// One rule.
 pub struct Rule {
@@ -52,14 +53,28 @@ rules! {
     20 "idle" waiting::idle,
 }
 
-fn finding(
-    share: f64,
-    claim: String,
-    evidence: Vec<String>,
-    against: Vec<String>,
-    next: &str,
-) -> Option<Finding> {
-    Some(Finding { rule: 0, name: "", share, claim, evidence, against, next: next.to_owned() })
+/// A finding with a claim; what shows it follows.
+fn claim(share: f64, claim: String) -> Finding {
+    Finding { share, claim, ..Finding::default() }
+}
+
+impl Finding {
+    fn evidence(self, evidence: Vec<String>) -> Self {
+        Self { evidence, ..self }
+    }
+
+    fn stacks(self, stacks: Stacks) -> Self {
+        Self { stacks, ..self }
+    }
+
+    fn against(self, against: Vec<String>) -> Self {
+        Self { against, ..self }
+    }
+
+    /// The last step: the command and what it tells.
+    fn next(self, command: String, advice: &str) -> Option<Self> {
+        Some(Self { next: command, advice: advice.to_owned(), ..self })
+    }
 }
 
 fn pct(share: f64) -> String {

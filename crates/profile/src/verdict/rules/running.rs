@@ -1,9 +1,10 @@
 //! Rules about threads that run: in which code, on how many CPUs.
 
 use super::waiting::{disk, locks};
-use super::{finding, list, pct};
+use super::{claim, list, pct};
 use crate::off_cpu::Reason;
-use crate::verdict::{Entry, Facts, Finding, INPUT, TARGET};
+use crate::verdict::places::SPINNING;
+use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, TARGET, Whole, quoted};
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
@@ -14,15 +15,17 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     }
     let waiting = facts.waiting_for_cpu();
     let rest = if waiting > 0.1 { format!(" and {} waits to run", pct(waiting)) } else { String::new() };
-    let claim = format!(
+    let text = format!(
         "CPU bound: {} of thread time is running{rest}; {} of the running is in user code.",
         pct(facts.on()),
         pct(user)
     );
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
-    let hottest = facts.hot_user.as_ref().map_or_else(String::new, |name| format!(" -s '{name}'"));
-    let next = format!("tally annotate{INPUT}{hottest}");
-    finding(facts.on(), claim, facts.top_running(Entry::User), against, &next)
+    let hottest = facts.hot_user.as_ref().map_or_else(String::new, |name| format!(" -s {}", quoted(name)));
+    claim(facts.on(), text)
+        .stacks(Stacks::running(facts, "where it runs", &[Entry::User]))
+        .against(against)
+        .next(format!("tally annotate --stdio{INPUT}{hottest}"), "which of its lines take the time")
 }
 
 /// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one
@@ -40,12 +43,16 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         true => format!("others wait for it {} of thread time", pct(awaited)),
         false => format!("the process uses {:.1} of {} CPUs", facts.cpus_used, facts.system.cpus),
     };
-    let claim = format!("One thread does the work: {name} runs {} of its time, {rest}.", pct(*busy));
-    let mut evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
-    evidence.extend(facts.top_running(Entry::User));
+    let text = format!("One thread does the work: {name} runs {} of its time, {rest}.", pct(*busy));
+    let evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
+    let stacks = Stacks::of(facts, "where that thread runs", Whole::Busiest, &facts.places.busiest)
+        .or_missing("none of its samples has a stack");
     let share = if is_awaited { *of_all * facts.on() + awaited } else { *of_all * facts.on().max(0.5) };
     let against = vec![format!("disk: {}", pct(facts.blocked(Reason::Disk)))];
-    finding(share, claim, evidence, against, &format!("tally report --wall --stdio{INPUT} --thread '{name}'"))
+    claim(share, text).evidence(evidence).stacks(stacks).against(against).next(
+        format!("tally report --wall --stdio{INPUT} --thread {}", quoted(name)),
+        "all its time by function; what it does could be given to more threads",
+    )
 }
 
 /// Rules about how code runs want this much of it.
@@ -72,15 +79,19 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     } else {
         "System calls"
     };
-    let claim = format!("{bound}: {} of running time is spent in the kernel{calls}.", pct(kernel));
-    let mut evidence = facts.top_running(Entry::Call);
-    if evidence.is_empty() {
-        evidence = top_kernel(facts);
-    }
+    let text = format!("{bound}: {} of running time is spent in the kernel{calls}.", pct(kernel));
+    let stacks = Stacks::running(facts, "where the calls are made", &[Entry::Call]);
+    let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against =
         vec![format!("page faults, spinning, fought-over locks and disk requests: {}", pct(others))];
-    let next = format!("perf trace -s {TARGET} (which calls, how often); batch small ones");
-    finding(kernel * facts.on(), claim, evidence, against, &next)
+    claim(kernel * facts.on(), text)
+        .evidence(evidence)
+        .stacks(stacks.or_missing("the kernel's frames do not tell which calls these are"))
+        .against(against)
+        .next(
+            format!("tally flame --on-cpu{INPUT} -o calls.svg"),
+            "who makes the calls and what they cost; batch small ones (strace -c counts them)",
+        )
 }
 
 /// Kernel functions by own running time.
@@ -138,29 +149,20 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
     if minor <= 20_000.0 || share <= 0.1 {
         return None;
     }
-    let claim = format!(
+    let text = format!(
         "Page faults: {minor:.0} a second; {} of running time is the kernel handing out memory and taking it back.",
         pct(share)
     );
-    let mut evidence = facts.top_running(Entry::Fault);
-    if evidence.is_empty() {
-        evidence = top_kernel(facts);
-    }
+    let stacks = Stacks::running(facts, "what makes the kernel do it", &[Entry::Fault])
+        .or(|| Stacks::running(facts, "system calls", &[Entry::Call]))
+        .or_missing("the kernel's frames do not tell which page faults these are");
+    let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("major faults: {:.0} a second", facts.faults_per_s.1)];
-    let next = format!(
-        "tally record -e page-faults -c 100 -g {TARGET}; reuse memory (malloc_trim, arenas, huge pages)"
-    );
-    finding(share * facts.on(), claim, evidence, against, &next)
+    claim(share * facts.on(), text).evidence(evidence).stacks(stacks).against(against).next(
+        format!("tally record -e page-faults -c 100 -g -o faults.data {TARGET}"),
+        "then tally report -i faults.data: who touches new memory; reuse it (malloc_trim, arenas, huge pages)",
+    )
 }
-
-pub(super) const SPINNING: &[&str] = &[
-    "queued_spin_lock_slowpath",
-    "native_queued_spin_lock",
-    "osq_lock",
-    "rwsem_spin",
-    "mutex_spin",
-    "rwsem_optimistic",
-];
 
 /// 18: needs hardware counters: fewer than 0.7 instructions per cycle while running most of the time.
 pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
@@ -168,13 +170,16 @@ pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
     if facts.on() < 0.5 || facts.times.on_ns < ENOUGH_NS {
         return None;
     }
-    let claim = format!(
+    let text = format!(
         "Memory bound, it seems: {ipc:.2} instructions per cycle while it runs; the CPU waits for memory (or, less often, for \
          mispredicted branches)."
     );
     let against = vec![format!("time in the kernel: {}", pct(1.0 - facts.user.unwrap_or(1.0)))];
-    let next = format!(
-        "tally stat -e cycles,instructions,cache-misses,branch-misses {TARGET}; smaller or denser data"
-    );
-    finding(facts.on() * 0.5, claim, facts.top_running(Entry::User), against, &next)
+    claim(facts.on() * 0.5, text)
+        .stacks(Stacks::running(facts, "where it runs", &[Entry::User, Entry::Call]))
+        .against(against)
+        .next(
+            format!("tally record -e cache-misses -c 10000 -g -o misses.data {TARGET}"),
+            "then tally report -i misses.data: which code waits for memory; smaller or denser data",
+        )
 }

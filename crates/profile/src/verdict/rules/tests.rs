@@ -1,21 +1,13 @@
 //! Each rule: one set of facts that fires it, one that must not.
 
+use super::examples::{calm, firing};
 use super::*;
 use crate::off_cpu::Reason;
-use crate::verdict::{Entry, LockSite, verdict};
+use crate::verdict::{Entry, LockSite, Places, Running, Whole, verdict};
 use crate::view::io::Latencies;
 use crate::view::wall::{Histogram, Times};
 
 const UNIT: u64 = 1_000_000;
-
-/// 100 units of active time: a program that computes.
-fn calm() -> Facts {
-    let mut facts =
-        Facts { wall_s: 1.0, cpus_used: 1.0, user: Some(0.9), active_threads: 1, ..Facts::default() };
-    facts.times = Times { on_ns: 100 * UNIT, ..Times::default() };
-    facts.system.cpus = 2;
-    facts
-}
 
 fn blocked(facts: &mut Facts, reason: Reason, units: u64) {
     facts.times.blocked_ns.insert(reason, units * UNIT);
@@ -78,7 +70,8 @@ fn running_rules() {
         told[0].claim,
         "CPU bound in system calls: 60 % of running time is spent in the kernel (write 40 %, read 15 %)."
     );
-    assert_eq!(told[0].evidence, ["40.0 % of running time  write < copy < main"]);
+    let stack = |share, place: &str| (share, place.to_owned());
+    assert_eq!(told[0].stacks.top, [stack(0.4, "write < copy < main")]);
     check(3, calls, calm());
     // Futex calls that find nobody waiting are system calls as any.
     let futexes = with(|f| {
@@ -123,7 +116,7 @@ fn running_rules() {
         })
     };
     check(13, faults(90_000.0), faults(100.0));
-    assert_eq!(verdict(&faults(90_000.0))[1].evidence, ["30.0 % of running time  fill < main"]);
+    assert_eq!(verdict(&faults(90_000.0))[1].stacks.top, [stack(0.3, "fill < main")]);
     // The kernel's half of the time is page faults: no system calls to speak of.
     let mut compiler = faults(90_000.0);
     compiler.user = Some(0.5);
@@ -268,11 +261,13 @@ fn waiting_rules() {
         with(|f| {
             f.cpus_used = 0.01;
             f.times.idle_ns = ns * UNIT;
-            f.idle_places = vec![("epoll_wait < serve < main".into(), ns * UNIT)];
+            f.places.idle = vec![("epoll_wait < serve < main".into(), ns * UNIT)];
         })
     };
     check(20, idle(100_000), idle(10));
-    assert_eq!(verdict(&idle(100_000))[0].evidence, ["99.9 %  epoll_wait < serve < main"]);
+    let idle = &verdict(&idle(100_000))[0].stacks;
+    assert_eq!((idle.of, &idle.top[0].1[..]), (Whole::All, "epoll_wait < serve < main"));
+    assert!((0.99..1.0).contains(&idle.top[0].0), "{idle:?}");
     let mapping = |units| {
         with(|f| {
             blocked(f, Reason::KernelLock, units);
@@ -332,6 +327,53 @@ fn a_lock_is_named_with_its_caller() {
         f.locks = vec![LockSite { wait_ns: 500 * UNIT, for_work: true, ..LockSite::default() }];
     });
     assert_eq!(verdict(&for_work).iter().filter(|f| f.rule == 8).count(), 0);
+}
+
+fn ask(number: u8, facts: &Facts) -> Finding {
+    let rule = RULES.iter().find(|rule| rule.number == number).expect("a rule of this number");
+    (rule.ask)(facts).unwrap_or_else(|| panic!("rule {number} stays silent"))
+}
+
+#[test]
+fn every_finding_has_stacks_with_shares_or_says_why_there_are_none() {
+    for number in 1..=20 {
+        let mut facts = firing(number);
+        let found = ask(number, &facts).stacks;
+        assert_eq!((found.top.len(), found.missing), (1, ""), "rule {number}: {found:?}");
+        let (share, place) = &found.top[0];
+        assert!(*share > 0.0 && *share <= 1.0 && place == "inner < outer < main", "rule {number}: {found:?}");
+        assert!(!found.what.is_empty(), "rule {number}");
+        (facts.places, facts.running) = (Places::default(), Running::default());
+        let found = ask(number, &facts).stacks;
+        assert!(found.top.is_empty() && found.missing.len() > 20, "rule {number}: {found:?}");
+    }
+}
+
+#[test]
+fn every_finding_says_what_to_run_next_and_what_for() {
+    for number in 1..=20 {
+        let found = ask(number, &firing(number));
+        assert!(!found.next.is_empty() && !found.advice.is_empty(), "{found:?}");
+        assert!(!found.next.contains(['…', '\n']), "a shell stumbles: {}", found.next);
+    }
+}
+
+#[test]
+fn who_ran_instead_is_told_by_stack_where_it_was_recorded() {
+    let mut facts = firing(6);
+    facts.times.preempted_ns = 40 * UNIT;
+    facts.places.instead =
+        vec![("make: not recorded".into(), 30 * UNIT), ("hog: spin < main".into(), 10 * UNIT)];
+    let told = ask(6, &facts).stacks;
+    assert_eq!((told.of, told.what, told.top.len()), (Whole::Preempted, "who ran instead", 2));
+    facts.places.instead.pop();
+    let told = ask(6, &facts).stacks;
+    assert!(told.of == Whole::Queued && told.what == "where threads wait for a CPU", "{told:?}");
+    assert!(ask(6, &facts).evidence.iter().any(|line| line.contains("tally run -a")));
+    // Its own threads have the CPUs: what they run is what ran meanwhile.
+    (facts.places.instead, facts.times.runnable_ns) = (Vec::new(), 9000 * UNIT);
+    let told = ask(6, &facts).stacks;
+    assert_eq!((told.of, told.what), (Whole::Running, "what ran meanwhile"));
 }
 
 #[test]

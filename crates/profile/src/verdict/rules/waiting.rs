@@ -1,10 +1,10 @@
 //! Rules about threads that do not run: for a CPU, a lock, a disk, others, or nothing at all.
 
-use super::running::SPINNING;
-use super::{finding, list, pct, time};
+use super::{claim, list, pct, time};
 use crate::off_cpu::Reason;
 use crate::verdict::facts::REGULAR;
-use crate::verdict::{Facts, Finding, INPUT, LockSite, TARGET, brief};
+use crate::verdict::places::{NOT_RECORDED, SPINNING};
+use crate::verdict::{Entry, Facts, Finding, INPUT, LockSite, Stacks, TARGET, Whole, brief};
 use crate::view::io::Latencies;
 use crate::view::wall::Histogram;
 
@@ -14,7 +14,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if waiting <= 0.1 {
         return None;
     }
-    let claim = format!(
+    let text = format!(
         "CPU saturation: {} of thread time is spent waiting for a CPU ({}){}.",
         pct(waiting),
         who_has_the_cpus(facts),
@@ -42,10 +42,33 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if after_locks > 0.01 {
         against.push(format!("of it right after a wait for a lock: {}", pct(after_locks)));
     }
-    let next = format!(
-        "tally report --wall --stdio{INPUT} (run queue and who ran instead); fewer threads or more CPUs"
-    );
-    finding(waiting - after_locks, claim, evidence, against, &next)
+    if is_unseen(facts) {
+        evidence.push("what the others ran was not recorded: tally run -a does".to_owned());
+    }
+    claim(waiting - after_locks, text)
+        .evidence(evidence)
+        .stacks(who_ran_instead(facts))
+        .against(against)
+        .next(
+            format!("tally report --wall --stdio{INPUT}"),
+            "the run queue, by thread; fewer threads or more CPUs",
+        )
+}
+
+/// What others had the CPU for: where it was recorded, else where those stand that wait for it.
+fn who_ran_instead(facts: &Facts) -> Stacks {
+    let ran = || Stacks::running(facts, "what ran meanwhile", &Entry::ALL);
+    if !is_unseen(facts) {
+        return Stacks::of(facts, "who ran instead", Whole::Preempted, &facts.places.instead).or(ran);
+    }
+    Stacks::of(facts, "where threads wait for a CPU", Whole::Queued, &facts.places.queued)
+        .or_missing("no wait for a CPU was long enough to have been taken with a stack")
+}
+
+/// True if others have the CPUs and none of them was recorded.
+fn is_unseen(facts: &Facts) -> bool {
+    let recorded = facts.places.instead.iter().any(|(place, _)| !place.ends_with(NOT_RECORDED));
+    !recorded && facts.others_have_the_cpus()
 }
 
 /// True if its threads run whenever they can.
@@ -102,7 +125,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         None if top.taker.starts_with("rand") => "; use a generator per thread".to_owned(),
         None => String::new(),
     };
-    let claim = format!(
+    let text = format!(
         "{}: {} of thread time is spent waiting for or {which}{switches}{cure}.",
         if top.is_bare { "Futex" } else { "Lock contention" },
         pct(share)
@@ -121,8 +144,13 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         ),
         format!("locks inside the kernel: {}", pct(facts.blocked(Reason::KernelLock))),
     ];
-    let next = format!("tally locks{INPUT} (holders and waiters); shorten or split the lock");
-    finding(share, claim, evidence, against, &next)
+    let stacks = Stacks::of(facts, "where threads sleep for it", Whole::Active, &facts.places.locks)
+        .or_missing("no wait for it was long enough to have been taken with a stack");
+    claim(share, text)
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next(format!("tally locks{INPUT}"), "holders and waiters; hold the lock shorter, or split it")
 }
 
 fn lock_line(facts: &Facts, site: &LockSite) -> String {
@@ -145,15 +173,19 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let preempted = facts.share(facts.times.preempted_ns);
-    let claim = format!("Preemption: threads are taken off their CPU {rate:.0} times a second and CPU used.");
+    let text = format!("Preemption: threads are taken off their CPU {rate:.0} times a second and CPU used.");
     let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
     if let Some((share, most)) = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01) {
         evidence.push(format!("{} of that for other programs, most for {most}", pct(*share)));
     }
     let threads = facts.active_threads;
     let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];
-    let next = format!("tally report --wall --stdio{INPUT} (who ran instead); fewer runnable threads");
-    finding(preempted, claim, evidence, against, &next)
+    let stacks = Stacks::of(facts, "where it was taken off", Whole::Preempted, &facts.places.preempted)
+        .or_missing("no preemption was long enough to have been taken with a stack");
+    claim(preempted, text).evidence(evidence).stacks(stacks).against(against).next(
+        format!("tally report --wall --stdio{INPUT}"),
+        "by thread; fewer runnable threads, or longer turns",
+    )
 }
 
 /// 10: > 20 % of active time waits for the disk.
@@ -162,14 +194,13 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     if facts.undisturbed(read + sync) <= 0.2 {
         return None;
     }
-    let claim = format!(
+    let text = format!(
         "Disk: {} of thread time waits for it ({} reading and writing, {} fsync).",
         pct(read + sync),
         pct(read),
         pct(sync)
     );
-    let mut evidence = facts.top_places(Reason::Disk);
-    evidence.extend(facts.top_places(Reason::Fsync));
+    let mut evidence = Vec::new();
     if let (Some((name, busy)), Some(ns)) = (&facts.system.busiest_disk, facts.system.disk_await_ns) {
         evidence.push(format!("{name}: busy {} of the time, {} a request", pct(*busy), time(ns)));
     }
@@ -180,9 +211,11 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
         format!("page faults that read: {}", pct(facts.blocked(Reason::PageFault))),
         format!("running: {}", pct(facts.on())),
     ];
-    let next =
-        format!("tally io {TARGET} (each request's time in the queue and in the device, and who caused it)");
-    finding(read + sync, claim, evidence, against, &next)
+    let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::Disk, Reason::Fsync]);
+    claim(read + sync, text).evidence(evidence).stacks(stacks).against(against).next(
+        format!("tally io -o io.data {TARGET}"),
+        "each request's time in the queue and in the device, and who caused it",
+    )
 }
 
 /// 11: a disk busy > 70 % with > 10 ms a request.
@@ -193,17 +226,18 @@ pub(super) fn disk_saturated(facts: &Facts) -> Option<Finding> {
     if *busy <= 0.7 || ns <= 10_000_000 || waits <= 0.05 {
         return None;
     }
-    let claim =
+    let text =
         format!("The disk {name} is saturated: busy {} of the time, {} a request.", pct(*busy), time(ns));
     let evidence = facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times));
-    let evidence = evidence.into_iter().collect();
-    finding(
-        waits * 0.99,
-        claim,
-        evidence,
-        vec![format!("threads of the target wait for it {}", pct(waits))],
-        "tally io -a -- sleep 10 (queue and device, who causes it)",
-    )
+    const FOR_DISK: [Reason; 3] = [Reason::Disk, Reason::Fsync, Reason::PageFault];
+    claim(waits * 0.99, text)
+        .evidence(evidence.into_iter().collect())
+        .stacks(Stacks::blocked(facts, "where threads wait for it", &FOR_DISK))
+        .against(vec![format!("threads of the target wait for it {}", pct(waits))])
+        .next(
+            "tally io -a -o io.data -- sleep 10".to_owned(),
+            "queue and device, and who causes the requests",
+        )
 }
 
 /// Where requests spent their time: waiting to be given to the device, or in it.
@@ -237,23 +271,38 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let short = pressure > 0.05 || swapped > 0;
-    let claim = match short {
-        true => format!(
-            "Memory is short: {} of thread time waits for pages ({major:.0} major faults a second, {swapped} pages swapped).",
+    let text = match short {
+        true if waits >= 0.01 => format!(
+            "Memory is short: {} of thread time waits for pages ({major:.0} major faults a second, {swapped} pages \
+             swapped).",
             pct(waits)
+        ),
+        true => format!(
+            "Memory is short on this machine: some task waited for it {} of the time, the target's hardly ({swapped} \
+             pages swapped).",
+            pct(pressure)
         ),
         false => format!(
             "Cold files: {} of thread time waits until pages of mapped files and programs are read from the disk.",
             pct(waits)
         ),
     };
-    let mut evidence = facts.top_places(Reason::PageFault);
-    evidence.extend(facts.top_places(Reason::Memory));
-    evidence.push(format!("{major:.0} major faults a second"));
+    let evidence = vec![format!("{major:.0} major faults a second")];
+    let stacks = Stacks::blocked(facts, "where threads wait for pages", &[Reason::PageFault, Reason::Memory])
+        .or(|| Stacks::running(facts, "where threads run in page faults", &[Entry::Fault]))
+        .or_missing(
+            "none of the target's threads was seen in a page fault: the machine is short, not the target",
+        );
     let against = vec![format!("memory pressure: {}", pct(pressure)), format!("pages swapped: {swapped}")];
-    let cure = if short { "more memory, or less of it in use" } else { "read ahead (madvise, readahead)" };
-    let next = format!("tally record -e major-faults -c 1 -g {TARGET}; {cure}");
-    finding(waits.max(if short { pressure } else { 0.0 }), claim, evidence, against, &next)
+    let advice = match short {
+        true => "then tally report -i faults.data: which code waits; more memory, or less of it in use",
+        false => "then tally report -i faults.data: which code waits; read ahead (madvise, readahead)",
+    };
+    claim(waits.max(if short { pressure } else { 0.0 }), text)
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next(format!("tally record -e major-faults -c 1 -g -o faults.data {TARGET}"), advice)
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.
@@ -264,22 +313,31 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
     }
     let queued = facts.queued_after(Reason::KernelLock);
     let share = sleep + queued + spin * facts.on();
-    let (claim, cure) = match facts.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
+    let (text, cure) = match facts.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
         Some(((lock, _), _)) => {
             let told = |((of, _), ns): &&((&str, &str), u64)| of == lock && facts.share(*ns) >= 0.01;
             let by = facts.kernel_locks.iter().filter(told).take(3);
             let by: Vec<String> =
                 by.map(|((_, what), ns)| format!("{what} {}", pct(facts.share(*ns)))).collect();
-            let claim =
+            let text =
                 format!("Kernel lock: {} of thread time waits for {lock}, in {}.", pct(share), by.join(", "));
             let maps = lock.contains("address space");
-            (claim, if maps { "; map once and keep it, or read() into own buffers" } else { "" })
+            (
+                text,
+                if maps {
+                    "from where; map once and keep it, or read() into own buffers"
+                } else {
+                    "from where"
+                },
+            )
         }
         None => {
-            (format!("Kernel lock: {} of thread time waits for locks inside the kernel.", pct(share)), "")
+            let text =
+                format!("Kernel lock: {} of thread time waits for locks inside the kernel.", pct(share));
+            (text, "from where")
         }
     };
-    let mut evidence = facts.top_places(Reason::KernelLock);
+    let mut evidence = Vec::new();
     if queued > 0.01 {
         evidence.push(format!("{} asleep for it, {} woken, waiting for a CPU", pct(sleep), pct(queued)));
     }
@@ -290,7 +348,13 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
         format!("locks in user space: {}", pct(facts.blocked(Reason::Futex))),
         format!("disk: {}", pct(facts.blocked(Reason::Disk))),
     ];
-    finding(share, claim, evidence, against, &format!("tally flame --off-cpu{INPUT} -o wait.svg{cure}"))
+    let spinning = || Stacks::of(facts, "where threads spin", Whole::Running, &facts.places.spinning);
+    let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::KernelLock]).or(spinning);
+    claim(share, text)
+        .evidence(evidence)
+        .stacks(stacks.or_missing("neither a wait for it nor a sample in it was taken with a stack"))
+        .against(against)
+        .next(format!("tally flame --off-cpu{INPUT} -o wait.svg"), cure)
 }
 
 /// What threads wait for that others do.
@@ -326,16 +390,6 @@ pub(in crate::verdict) fn wait_for_each_other(facts: &Facts) -> bool {
     told > 0 && own as f64 > MOST * told as f64
 }
 
-/// The three places with most time of waits for others.
-fn places_of_others(facts: &Facts) -> Vec<String> {
-    let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
-    let mut places: Vec<&(String, u64)> =
-        reasons.filter_map(|reason| facts.places.get(reason)).flatten().collect();
-    places.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let line = |(place, ns): &&(String, u64)| format!("{:.1} %  {place}", facts.share(*ns) * 100.0);
-    places.iter().take(3).map(line).collect()
-}
-
 /// 15: the CPU is used little, and waits are for others: sockets, pipes, poll, children, threads that work.
 pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     let share = for_others(facts);
@@ -351,7 +405,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     let parts = list(&parts, facts.times.active_ns());
     let enders = enders(facts);
     let enders = list(&enders, enders.iter().map(|(_, ns)| ns).sum());
-    let claim = match wait_for_each_other(facts) {
+    let text = match wait_for_each_other(facts) {
         true => format!(
             "Its threads wait for each other: {} of thread time ({parts}); what takes time is what {} meanwhile.",
             pct(share),
@@ -363,19 +417,18 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         ),
         false => format!("Waiting for others: {} of thread time ({parts}).", pct(share)),
     };
-    let mut evidence = places_of_others(facts);
+    let mut evidence = Vec::new();
     if !enders.is_empty() {
         evidence.push(format!("ended by: {enders}"));
     }
     let against =
         vec![format!("disk: {}", pct(facts.blocked(Reason::Disk))), format!("running: {}", pct(facts.on()))];
-    finding(
-        share,
-        claim,
-        evidence,
-        against,
-        &format!("tally flame --wakers{INPUT} -o wakers.svg (who ends the waits)"),
-    )
+    let reasons = [&OF_OTHERS[..], &[Reason::Futex]].concat();
+    claim(share, text)
+        .evidence(evidence)
+        .stacks(Stacks::blocked(facts, "where threads wait", &reasons))
+        .against(against)
+        .next(format!("tally flame --wakers{INPUT} -o wakers.svg"), "who ends the waits")
 }
 
 /// 16: timer waits of nearly one length, > 20 % of active time, or of any, > 50 %.
@@ -387,7 +440,7 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let length = time(length_ns as u64);
-    let claim = match (is_regular, count) {
+    let text = match (is_regular, count) {
         (true, _) => format!(
             "Sleeping in a loop: {} of thread time is timer waits of {length}, again and again.",
             pct(share)
@@ -400,7 +453,7 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
             pct(share)
         ),
     };
-    let mut evidence = facts.top_places(Reason::Timer);
+    let mut evidence = Vec::new();
     if variation.is_finite() {
         evidence.push(format!("{count} waits sampled, varying {:.0} %", variation * 100.0));
     }
@@ -408,10 +461,14 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
         format!("running: {}", pct(facts.on())),
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
-    let next = format!(
-        "tally flame --off-cpu{INPUT} -o wait.svg (from where); wait for the event itself, not for time"
-    );
-    finding(share, claim, evidence, against, &next)
+    claim(share, text)
+        .evidence(evidence)
+        .stacks(Stacks::blocked(facts, "where threads sleep", &[Reason::Timer]))
+        .against(against)
+        .next(
+            format!("tally flame --off-cpu{INPUT} -o wait.svg"),
+            "from where; wait for the event itself, not for time",
+        )
 }
 
 /// 20: nearly all time of nearly all threads is idle.
@@ -421,17 +478,16 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     if share < 0.9 || facts.cpus_used > 0.2 {
         return None;
     }
-    let claim = format!("Idle: threads wait for work {} of their time; nothing holds them up.", pct(share));
-    let share_of = |ns: u64| ns as f64 * 100.0 / total as f64;
-    let places = facts.idle_places.iter().filter(|(_, ns)| share_of(*ns) >= 0.5).take(3);
-    let evidence = places.map(|(place, ns)| format!("{:.1} %  {place}", share_of(*ns))).collect();
+    let text = format!("Idle: threads wait for work {} of their time; nothing holds them up.", pct(share));
+    let stacks = Stacks::of(facts, "where threads wait for work", Whole::All, &facts.places.idle)
+        .or_missing("its waits are told without stacks");
     let against = vec![
         format!("CPUs used: {:.2}", facts.cpus_used),
         format!("locks: {}", pct(facts.blocked(Reason::Futex))),
         format!("disk: {}", pct(facts.blocked(Reason::Disk))),
     ];
-    let next = format!(
-        "put load on it, then look again; tally report --wall --idle --stdio{INPUT} counts its waits"
-    );
-    finding(share, claim, evidence, against, &next)
+    claim(share, text).stacks(stacks).against(against).next(
+        format!("tally report --wall --idle --stdio{INPUT}"),
+        "its waits counted like all others; or put load on it and look again",
+    )
 }

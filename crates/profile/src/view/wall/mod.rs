@@ -31,7 +31,7 @@ pub(crate) use waker::other_name;
 pub use waker::waker_frames;
 
 use crate::off_cpu::{Other, Reason, Source};
-use crate::profile::Profile;
+use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, DsoKind, FrameId};
 use std::collections::BTreeMap;
 
@@ -216,8 +216,13 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
 
 /// Running time by path, as the function rows have it; what no sample stands for is left out.
 pub(crate) fn running_paths(profile: &Profile, wall: &Wall) -> Vec<(CallsiteId, u64)> {
+    running_by_task(profile, wall).into_iter().map(|(_, callsite, ns)| (callsite, ns)).collect()
+}
+
+/// The same with whose it is.
+pub(crate) fn running_by_task(profile: &Profile, wall: &Wall) -> Vec<(TaskId, CallsiteId, u64)> {
     let parts = functions::running(profile, &wall.threads).into_iter();
-    parts.filter_map(|(_, callsite, ns)| Some((callsite?, ns))).collect()
+    parts.filter_map(|(task, callsite, ns)| Some((task, callsite?, ns))).collect()
 }
 
 /// The kernel frames of a path, leaf first.

@@ -1,0 +1,229 @@
+//! From what the kernel writes to findings in words; and that what they say to run next can be run.
+
+use super::*;
+use crate::{flags, load};
+use clap::Parser;
+use perfdata::off_cpu::State;
+use profile::verdict::{RULES, examples};
+use record::summary::CounterValue;
+use record::system::SystemCounters;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program that ran for 100 ms and waited for a lock, a timer and a CPU as long each.
+fn recorded() -> Profile {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/timeline/wait.data");
+    load::load(&file, crate::wall::load_opts()).expect("a recording of ours").profile
+}
+
+/// The same, as if it had done nothing but run.
+fn computing() -> Profile {
+    let mut profile = recorded();
+    profile.off_cpu.waits.clear();
+    let on = usize::from(State::On.code());
+    for totals in &mut profile.off_cpu.totals {
+        totals.total_ns = std::array::from_fn(|state| if state == on { totals.total_ns[on] } else { 0 });
+    }
+    profile
+}
+
+/// A folder that looks like /proc, gone with it.
+struct Proc(PathBuf);
+
+impl Proc {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("tally-verdict-{name}-{}", std::process::id()));
+        for inner in ["self", "net", "pressure", "group/cpu/job"] {
+            fs::create_dir_all(folder.join(inner)).expect("a folder");
+        }
+        let proc = Self(folder);
+        let mounts = format!("cgroup {}/group/cpu cgroup rw,relatime,cpu,cpuacct 0 0\n", proc.0.display());
+        proc.write(&[
+            ("self/cgroup", "5:memory:/\n3:cpu,cpuacct:/job\n"),
+            ("self/mounts", &mounts),
+            ("group/cpu/job/cpu.cfs_quota_us", "20000\n"),
+        ]);
+        proc
+    }
+
+    fn write(&self, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            fs::write(self.0.join(name), text).expect("written");
+        }
+    }
+
+    /// What changes from these files to those.
+    fn change(&self, before: &[(&str, &str)], after: &[(&str, &str)]) -> SystemChange {
+        self.write(before);
+        let first = SystemCounters::read_in(&self.0, None);
+        self.write(after);
+        first.until(&SystemCounters::read_in(&self.0, None))
+    }
+}
+
+impl Drop for Proc {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn counted(counters: &[(&str, u64)]) -> RunSummary {
+    let counter =
+        |&(name, value): &(&str, u64)| CounterValue { name: name.to_owned(), value, running_pct: 100.0 };
+    RunSummary {
+        wall_ns: 400_000_000,
+        counters: counters.iter().map(counter).collect(),
+        ..RunSummary::default()
+    }
+}
+
+fn judged(profile: &Profile, summary: &RunSummary, change: SystemChange) -> String {
+    let commands = Commands { input: " -i a.data".to_owned(), target: "-- ./app".to_owned() };
+    draw(&judge(profile, summary, &Machine { change, disks: None }, &commands), 110, false)
+}
+
+#[track_caller]
+fn tells(text: &str, lines: &[&str]) {
+    // Lines are broken where the screen ends.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for line in lines {
+        assert!(flat.contains(line), "no '{line}' in:\n{text}");
+    }
+}
+
+const STAT: &str = "cpu  1000 0 500 9000 10 0 20 5 0 0\ncpu0 600 0 300 4400 5 0 10 3 0 0\n\
+                    cpu1 400 0 200 4600 5 0 10 2 0 0\nintr 1 2\nctxt 99\nbtime 1\n";
+
+#[test]
+fn interrupts_as_the_kernel_counts_them_are_a_finding() {
+    let softirqs = "                    CPU0       CPU1       \n          HI:          0          1\n       \
+                    TIMER:       1000       1000\n      NET_TX:          5          5\n      NET_RX:        100        100\n";
+    let later = "                    CPU0       CPU1       \n          HI:          0          1\n       \
+                 TIMER:       1010       1010\n      NET_TX:          5          5\n      NET_RX:        200      90100\n";
+    let stat = "cpu  1060 0 500 9000 10 5 55 5 0 0\ncpu0 660 0 300 4400 5 0 10 3 0 0\n\
+                cpu1 400 0 200 4600 5 5 45 2 0 0\nintr 1 2\nctxt 99\nbtime 1\n";
+    let change = Proc::new("irq")
+        .change(&[("stat", STAT), ("softirqs", softirqs)], &[("stat", stat), ("softirqs", later)]);
+    tells(
+        &judged(&computing(), &counted(&[]), change),
+        &[
+            "Interrupts take 40 % of all CPU time, 100 % of the CPU with most, mostly packets that came in (NET_RX).",
+            "100 % of them on one CPU",
+            "no stack: no sample of the target's threads fell into an interrupt",
+            "next: watch -d cat /proc/softirqs /proc/interrupts",
+        ],
+    );
+}
+
+#[test]
+fn time_the_hypervisor_took_is_a_finding() {
+    let stat = "cpu  1075 0 500 9000 10 0 20 30 0 0\ncpu0 635 0 300 4400 5 0 10 23 0 0\n\
+                cpu1 440 0 200 4600 5 0 10 7 0 0\nintr 1 2\nctxt 99\nbtime 1\n";
+    let change = Proc::new("steal").change(&[("stat", STAT)], &[("stat", stat)]);
+    tells(
+        &judged(&computing(), &counted(&[]), change),
+        &[
+            "The hypervisor took 25 % of the CPU time: every other number here is inflated by it.",
+            "of the CPU with most: 36 %",
+            "what ran, slower than it looks, share of running time:",
+            "next: vmstat 1 10",
+        ],
+    );
+}
+
+#[test]
+fn a_quota_that_stopped_the_cgroup_is_a_finding_with_the_file_it_stands_in() {
+    let proc = Proc::new("quota");
+    let before = "nr_periods 100\nnr_throttled 4\nthrottled_time 1000000\n";
+    let after = "nr_periods 120\nnr_throttled 20\nthrottled_time 1201000000\n";
+    let stat = "group/cpu/job/cpu.stat";
+    let change = proc.change(&[("stat", STAT), (stat, before)], &[("stat", STAT), (stat, after)]);
+    let quota = proc.0.join("group/cpu/job/cpu.cfs_quota_us");
+    tells(
+        &judged(&recorded(), &counted(&[]), change),
+        &[
+            "The cgroup's CPU quota stopped it: 80 % of its periods were throttled, 1.2 s in all.",
+            "where threads were stopped, share of the time waiting for a CPU:",
+            &format!("next: cat {}", quota.display()),
+        ],
+    );
+}
+
+#[test]
+fn swapping_and_memory_pressure_are_a_finding() {
+    let pressure = |us: u64| {
+        format!(
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"
+        )
+    };
+    let (before, after) = (pressure(1000), pressure(900_000_000));
+    let vmstat =
+        |pages: u64| format!("nr_free_pages 1000\npswpin {pages}\npswpout {}\npgmajfault 77\n", 3 * pages);
+    let (vm_before, vm_after) = (vmstat(10), vmstat(2010));
+    let change = Proc::new("memory").change(
+        &[("vmstat", &vm_before), ("pressure/memory", &before)],
+        &[("vmstat", &vm_after), ("pressure/memory", &after)],
+    );
+    assert_eq!(change.swapped_pages, Some(8000));
+    tells(
+        &judged(&recorded(), &counted(&[("major-faults", 800)]), change),
+        &[
+            "Memory is short on this machine: some task waited for it 100 % of the time, the target's hardly (8000 pages \
+         swapped).",
+            "2000 major faults a second",
+            "where threads run in page faults, share of running time:",
+            "[kernel]",
+            "next: tally record -e major-faults -c 1 -g -o faults.data -- ./app",
+        ],
+    );
+}
+
+#[test]
+fn few_instructions_per_cycle_are_a_finding_and_many_are_none() {
+    let change = || Proc::new("ipc").change(&[("stat", STAT)], &[("stat", STAT)]);
+    let text = |instructions| {
+        judged(&computing(), &counted(&[("cycles", 1_000_000), ("instructions", instructions)]), change())
+    };
+    tells(
+        &text(310_000),
+        &[
+            "Memory bound, it seems: 0.31 instructions per cycle while it runs",
+            "where it runs, share of running time:",
+            "next: tally record -e cache-misses -c 10000 -g -o misses.data -- ./app",
+        ],
+    );
+    assert!(!text(2_000_000).contains("Memory bound"));
+}
+
+/// The words of a command line as the shell gives them to a program.
+fn words(command: &str) -> Vec<String> {
+    let shell =
+        Command::new("sh").arg("-c").arg(format!("printf '%s\\n' {command}")).output().expect("a shell");
+    assert!(shell.status.success(), "{command}");
+    String::from_utf8(shell.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_findings_say_to_run_next_can_be_run() {
+    let inputs = ["", " -i 'a b.data'"];
+    let targets =
+        ["-- ./app 'two words'", "-p 123", "-t 7 -- sleep 5", "-a -- sleep 5", "-u root", "-a -C 0 -G /job"];
+    for (rule, input) in RULES.iter().flat_map(|rule| inputs.map(|input| (rule, input))) {
+        let finding = (rule.ask)(&examples::firing(rule.number)).expect("the example fires its rule");
+        for target in targets {
+            let next = finding.next.replace(INPUT, input).replace(TARGET, target);
+            assert!(!next.contains(['{', '}', '…', '\n']), "{next}");
+            let is_shell = Command::new("sh").arg("-nc").arg(&next).status().expect("a shell").success();
+            assert!(is_shell, "rule {}: {next}", rule.number);
+            if !next.starts_with("tally ") {
+                continue;
+            }
+            let args = words(&next).into_iter().map(Into::into).collect();
+            let args = crate::cmd::stat::spelled_out(crate::cmd::record::spelled_out(args));
+            if let Err(error) = flags::Flags::try_parse_from(&args) {
+                panic!("rule {}: {next}\n{error}", rule.number);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Where threads stand and run: places (user functions, leaf first) with ns, from which findings take their stacks.
+
+use super::locks::is_for_lock;
+use super::running::place_of;
+use crate::off_cpu::Reason;
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+use crate::view::wall::{Part, PlacedWait, Wall, kernel_frames, name_of, other_name, running_by_task};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Places with ns, most first.
+pub type PlaceList = Vec<(String, u64)>;
+
+/// All places but those of running threads by what brought them there, which are in [`super::Running`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Of blocked threads, by reason.
+    pub blocked: BTreeMap<Reason, PlaceList>,
+    /// Of idle waits.
+    pub idle: PlaceList,
+    /// Of waits for locks in user space, conditions and joins left out.
+    pub locks: PlaceList,
+    /// Of threads that wait for a CPU, woken or preempted: where they go on once they have one.
+    pub queued: PlaceList,
+    /// Of those that were preempted.
+    pub preempted: PlaceList,
+    /// `thread: place` of what ran while threads were preempted, as far as it was recorded; of others the name alone.
+    pub instead: PlaceList,
+    /// Of running threads inside the kernel's functions that spin for locks.
+    pub spinning: PlaceList,
+    /// Of the thread that runs most.
+    pub busiest: PlaceList,
+    /// Of running threads of short-lived processes.
+    pub short_lived: PlaceList,
+}
+
+/// What stands behind the name of a thread that ran instead without being recorded.
+pub(super) const NOT_RECORDED: &str = ": not recorded";
+
+/// Kernel functions that spin for a lock, by how their names begin.
+pub(super) const SPINNING: &[&str] = &[
+    "queued_spin_lock_slowpath",
+    "native_queued_spin_lock",
+    "osq_lock",
+    "rwsem_spin",
+    "mutex_spin",
+    "rwsem_optimistic",
+];
+
+impl Places {
+    /// `short_lived`: tasks of processes that came and went.
+    pub(super) fn of(
+        profile: &Profile,
+        wall: &Wall,
+        waits: &[PlacedWait],
+        short_lived: &BTreeSet<TaskId>,
+    ) -> Self {
+        let mut sums = Sums::default();
+        for wait in waits {
+            sums.add_wait(profile, wait);
+        }
+        let running = running_by_task(profile, wall);
+        let busiest = wall.threads.iter().max_by_key(|row| row.times.on_ns);
+        for &(task, callsite, ns) in &running {
+            let mut lists = Vec::new();
+            if busiest.is_some_and(|row| row.tasks.contains(&task)) {
+                lists.push(&mut sums.busiest);
+            }
+            if short_lived.contains(&task) {
+                lists.push(&mut sums.short_lived);
+            }
+            if spins(profile, callsite) {
+                lists.push(&mut sums.spinning);
+            }
+            for list in lists {
+                *list.entry(place_of(profile, callsite)).or_default() += ns;
+            }
+        }
+        let mut places = sums.finish();
+        places.instead = instead(profile, waits, &running);
+        places
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    blocked: BTreeMap<Reason, BTreeMap<String, u64>>,
+    idle: BTreeMap<String, u64>,
+    locks: BTreeMap<String, u64>,
+    queued: BTreeMap<String, u64>,
+    preempted: BTreeMap<String, u64>,
+    spinning: BTreeMap<String, u64>,
+    busiest: BTreeMap<String, u64>,
+    short_lived: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn add_wait(&mut self, profile: &Profile, wait: &PlacedWait) {
+        let place = place_of(profile, wait.callsite);
+        if is_for_lock(profile, wait) {
+            *self.locks.entry(place.clone()).or_default() += wait.ns;
+        }
+        if wait.part == Part::Preempted {
+            *self.preempted.entry(place.clone()).or_default() += wait.ns;
+        }
+        let list = match wait.part {
+            Part::Blocked(reason) => self.blocked.entry(reason).or_default(),
+            Part::Idle => &mut self.idle,
+            Part::Runnable | Part::Preempted => &mut self.queued,
+            Part::On => return,
+        };
+        *list.entry(place).or_default() += wait.ns;
+    }
+
+    fn finish(self) -> Places {
+        let blocked = self.blocked.into_iter().map(|(reason, places)| (reason, most_first(places)));
+        Places {
+            blocked: blocked.collect(),
+            idle: most_first(self.idle),
+            locks: most_first(self.locks),
+            queued: most_first(self.queued),
+            preempted: most_first(self.preempted),
+            instead: Vec::new(),
+            spinning: most_first(self.spinning),
+            busiest: most_first(self.busiest),
+            short_lived: most_first(self.short_lived),
+        }
+    }
+}
+
+fn spins(profile: &Profile, callsite: CallsiteId) -> bool {
+    let mut names = kernel_frames(profile, callsite).filter_map(|frame| name_of(profile, frame));
+    names.any(|name| SPINNING.iter().any(|begin| name.starts_with(begin)))
+}
+
+/// What the threads that ran while others were preempted run, each in the parts in which it was sampled anywhere: when
+/// exactly is told of no single sample.
+fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, CallsiteId, u64)]) -> PlaceList {
+    let mut of_thread: BTreeMap<u32, (u64, BTreeMap<CallsiteId, u64>)> = BTreeMap::new();
+    for &(task, callsite, ns) in running {
+        let tid = profile.task(task).tid.cast_unsigned();
+        let (whole, paths) = of_thread.entry(tid).or_default();
+        *whole += ns;
+        *paths.entry(callsite).or_default() += ns;
+    }
+    let mut places: BTreeMap<String, u64> = BTreeMap::new();
+    for wait in waits.iter().filter(|wait| wait.part == Part::Preempted) {
+        let Some(other) = wait.other.filter(|other| other.tid != 0) else { continue };
+        let name = match other_name(profile, other) {
+            name if name.is_empty() => "another program".to_owned(),
+            name => name,
+        };
+        match of_thread.get(&other.tid).filter(|(whole, _)| *whole > 0) {
+            Some((whole, paths)) => {
+                for (&callsite, &ns) in paths {
+                    let part = u128::from(wait.ns) * u128::from(ns) / u128::from(*whole);
+                    let place = format!("{name}: {}", place_of(profile, callsite));
+                    *places.entry(place).or_default() += u64::try_from(part).unwrap_or(u64::MAX);
+                }
+            }
+            None => *places.entry(format!("{name}{NOT_RECORDED}")).or_default() += wait.ns,
+        }
+    }
+    most_first(places)
+}
+
+pub(super) fn most_first(by_name: BTreeMap<String, u64>) -> PlaceList {
+    let mut list: PlaceList = by_name.into_iter().collect();
+    list.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    list
+}

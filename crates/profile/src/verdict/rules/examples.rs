@@ -1,0 +1,132 @@
+//! A program for each rule that it has something to say about: for tests, here and of the program that prints findings.
+
+use crate::off_cpu::Reason;
+use crate::verdict::{Entry, Facts, LockSite};
+use crate::view::wall::Times;
+
+const UNIT: u64 = 1_000_000;
+
+/// 100 ms of a program that computes on one of two CPUs.
+#[must_use]
+pub fn calm() -> Facts {
+    let mut facts =
+        Facts { wall_s: 1.0, cpus_used: 1.0, user: Some(0.9), active_threads: 1, ..Facts::default() };
+    facts.times = Times { on_ns: 100 * UNIT, ..Times::default() };
+    facts.system.cpus = 2;
+    facts.hot_user = Some("Grid<'a>::step".into());
+    runs(&mut facts, Entry::User, 90);
+    facts
+}
+
+/// Facts of which the rule of this number makes a finding; those of [`calm`] for others.
+#[must_use]
+pub fn firing(number: u8) -> Facts {
+    let mut facts = calm();
+    running(number, &mut facts);
+    machine(number, &mut facts);
+    waiting(number, &mut facts);
+    facts
+}
+
+fn place(units: u64) -> Vec<(String, u64)> {
+    vec![("inner < outer < main".to_owned(), units * UNIT)]
+}
+
+fn runs(facts: &mut Facts, entry: Entry, units: u64) {
+    facts.running.places.insert(entry, place(units));
+}
+
+fn waits(facts: &mut Facts, reason: Reason, units: u64) {
+    facts.times.blocked_ns.insert(reason, units * UNIT);
+    facts.places.blocked.insert(reason, place(units));
+}
+
+fn running(number: u8, facts: &mut Facts) {
+    match number {
+        2 => {
+            (facts.system.cpus, facts.idle_threads) = (8, 7);
+            facts.busiest = Some(("it's main".into(), 0.99, 0.9));
+            facts.places.busiest = place(90);
+        }
+        3 => {
+            facts.user = Some(0.4);
+            runs(facts, Entry::Call, 60);
+        }
+        13 => {
+            facts.faults_per_s = (90_000.0, 0.0);
+            facts.hot_kernel = vec![("clear_page_erms".into(), 0.3)];
+            runs(facts, Entry::Fault, 30);
+        }
+        14 => {
+            facts.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)];
+            facts.places.spinning = place(20);
+        }
+        18 => facts.ipc = Some(0.3),
+        _ => {}
+    }
+}
+
+fn machine(number: u8, facts: &mut Facts) {
+    match number {
+        4 => {
+            facts.system.interrupts = Some(0.2);
+            runs(facts, Entry::Interrupt, 10);
+        }
+        5 => facts.system.steal = Some(0.2),
+        7 => {
+            facts.times.preempted_ns = 60 * UNIT;
+            facts.places.queued = place(60);
+            facts.system.throttled = Some(0.4);
+            facts.system.throttled_by = Some("/sys/fs/cgroup/one two/cpu.max".into());
+        }
+        11 => {
+            facts.system.busiest_disk = Some(("vda".into(), 0.95));
+            facts.system.disk_await_ns = Some(20_000_000);
+            waits(facts, Reason::Disk, 50);
+        }
+        17 => {
+            facts.system.listen_drops = Some(9);
+            waits(facts, Reason::Socket, 50);
+        }
+        19 => {
+            facts.short_lived.processes = 60;
+            (facts.short_lived.on_ns, facts.short_lived.active_ns) = (50 * UNIT, 50 * UNIT);
+            facts.places.short_lived = place(50);
+        }
+        _ => {}
+    }
+}
+
+fn waiting(number: u8, facts: &mut Facts) {
+    match number {
+        6 => {
+            facts.times.runnable_ns = 50 * UNIT;
+            facts.places.queued = place(50);
+        }
+        8 => {
+            waits(facts, Reason::Futex, 150);
+            facts.places.locks = place(150);
+            let (taker, wait_ns) = ("inner".to_owned(), 150 * UNIT);
+            facts.locks = vec![LockSite { taker, wait_ns, ..LockSite::default() }];
+        }
+        9 => {
+            (facts.preemptions_per_s, facts.times.preempted_ns) = (9000.0, 5 * UNIT);
+            facts.places.preempted = place(5);
+        }
+        10 => waits(facts, Reason::Fsync, 80),
+        12 => {
+            facts.faults_per_s = (0.0, 500.0);
+            waits(facts, Reason::PageFault, 50);
+        }
+        15 => waits(facts, Reason::Socket, 900),
+        16 => {
+            facts.timers = Some((5e6, 0.01, 100));
+            waits(facts, Reason::Timer, 100);
+        }
+        20 => {
+            (facts.cpus_used, facts.times.idle_ns) = (0.01, 100_000 * UNIT);
+            facts.places.idle = place(100_000);
+        }
+        _ => {}
+    }
+}
