@@ -6,6 +6,8 @@
  * return probe: the kernel swaps the return address on the stack, which must
  * not meet an unwinder or a second stack) or by on_leave, which sits on the
  * return instructions themselves and touches nothing of the program.
+ * on_session sees both ends of a call: then calls of others get no return
+ * probe. on_count sits on first instructions only.
  *
  * A call is known by the place of its return address on the stack. A place
  * below the present one belongs to a call that was left without returning.
@@ -19,6 +21,13 @@ struct bpf_pidns_info { u32 pid; u32 tgid; };
 
 static u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static long (*bpf_get_ns_current_pid_tgid)(u64 dev, u64 ino, struct bpf_pidns_info *info, u32 size) = (void *)120;
+
+/*
+ * The kernel's bpf_session_is_return (6.13). No helper but a kernel function:
+ * the loader turns this number into a call of it where the kernel has it.
+ */
+#define KFUNC_IS_RETURN 0x7a12
+static u64 (*bpf_session_is_return)(void *ctx) = (void *)KFUNC_IS_RETURN;
 
 /* Numbers of frames are plus 1; 0 = none. */
 struct frame {
@@ -659,31 +668,36 @@ INLINE void close_all(struct call_event *e)
 			break;
 }
 
-INLINE void seen(void *ctx, u32 kind, s64 above, int tracked)
+INLINE void count_entry(u32 function)
+{
+	u64 *rate = bpf_map_lookup_elem(&call_rates, &function);
+
+	if (rate)
+		__sync_fetch_and_add(rate, 1);
+}
+
+/* Whether it is one of ours. */
+INLINE int seen(void *ctx, u32 kind, s64 above, int tracked)
 {
 	struct call_control *c = control();
 	u64 cookie = bpf_get_attach_cookie(ctx);
 	struct call_event e = { .kind = kind | ((cookie >> 1) & 7) << 8, .function = cookie >> COOKIE_SHIFT };
 
 	if (kind == CALL_EXIT && (cookie & COOKIE_CONDITION) && !is_taken(ctx, cookie))
-		return;
+		return 0;
 	if (!c || !who(c, &e))
-		return;
+		return 0;
 	e.sp = stack_pointer(ctx) - above;
 	e.time_ns = bpf_ktime_get_ns();
-	if (kind == CALL_ENTER) {
-		u32 function = e.function;
-		u64 *rate = bpf_map_lookup_elem(&call_rates, &function);
-
-		if (rate)
-			__sync_fetch_and_add(rate, 1);
-	}
+	if (kind == CALL_ENTER)
+		count_entry(e.function);
 	if (!tracked)
 		put(&e);
 	else if (kind == CALL_ENTER)
 		enter_tracked(c, &e, cookie);
 	else
 		exit_tracked(c, &e);
+	return 1;
 }
 
 /* After the return the stack pointer is above the place of the return address. */
@@ -734,6 +748,41 @@ SEC("uprobe")
 int on_leave_track(void *ctx)
 {
 	seen(ctx, CALL_EXIT, 0, 1);
+	return 0;
+}
+
+/* Not 0 at an entry: no return probe for this call. */
+INLINE int session(void *ctx, int tracked)
+{
+	if (bpf_session_is_return(ctx) & 1) {
+		seen(ctx, CALL_EXIT, popped(), tracked);
+		return 0;
+	}
+	return !seen(ctx, CALL_ENTER, 0, tracked);
+}
+
+SEC("uprobe")
+int on_session(void *ctx)
+{
+	return session(ctx, 0);
+}
+
+SEC("uprobe")
+int on_session_track(void *ctx)
+{
+	return session(ctx, 1);
+}
+
+/* While links are exchanged, of the two that see an entry one counts it. */
+SEC("uprobe")
+int on_count(void *ctx)
+{
+	struct call_control *c = control();
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	struct call_event e = {};
+
+	if (c && ((cookie >> 1) & 1) == c->generation && who(c, &e))
+		count_entry(cookie >> COOKIE_SHIFT);
 	return 0;
 }
 

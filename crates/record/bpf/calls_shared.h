@@ -82,6 +82,7 @@ struct call_control {
 	unsigned long long starts_off; /* nothing counts before a function of COOKIE_START */
 	unsigned long long depth;      /* calls nested deeper do not count; 0: all do */
 	unsigned long long callers;    /* some function has COOKIE_CALLER */
+	unsigned long long generation; /* entries alone are counted by links of this one */
 };
 
 /* Index of the per-CPU counters. */

@@ -53,6 +53,9 @@ pub struct ProbeArgs {
     /// No single calls, only counts and times by function, summed up in the kernel
     #[arg(long)]
     pub counts: bool,
+    /// Only how often functions are called, no times: about half the price, and nothing is done where they end
+    #[arg(long, conflicts_with_all = ["return_probes", "kernel_depth"])]
+    pub entries: bool,
     /// Take the probes off a function called more often per second (0: never)
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub max_rate: u64,

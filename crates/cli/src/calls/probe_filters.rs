@@ -24,6 +24,12 @@ pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Re
     if let Some(flag) = args.trace.first_for_recorder() {
         bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }
+    if args.probes.entries && needs_ends(args) {
+        bail!(
+            "--entries does not see where calls end, which -F, -N, -C, -T, -D, -t and -K need; choose functions with -P, or \
+             take --counts"
+        );
+    }
     let trace = &args.trace;
     let only: Vec<String> = trace.only.iter().filter(|text| !kernel::is_of_kernel(text)).cloned().collect();
     let (not, trigger, callers) = (trace.not.clone(), trace.trigger.clone(), trace.callers.clone());
@@ -41,6 +47,13 @@ pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Re
         );
     }
     Ok(filters)
+}
+
+/// Whether the flags ask which calls lie in others, or how long they took.
+fn needs_ends(args: &Args) -> bool {
+    let TraceArgs { only, not, callers, trigger, disable, .. } = &args.trace;
+    let named = [only, not, callers, trigger].iter().any(|words| !words.is_empty());
+    named || *disable || args.depth.is_some() || args.min_ns.is_some()
 }
 
 /// The same, and `-t`, for what is summed up in the kernel.

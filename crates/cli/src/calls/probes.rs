@@ -62,7 +62,8 @@ fn start(
     became: Option<Became>,
     live: Option<&mut Live>,
 ) -> anyhow::Result<ExitCode> {
-    let mode = match (args.probes.counts || live.is_some(), args.min_ns) {
+    let sums = args.probes.counts || args.probes.entries || live.is_some();
+    let mode = match (sums, args.min_ns) {
         (true, _) => Mode::Totals,
         (false, Some(min_ns)) => Mode::Slow(min_ns),
         (false, None) => Mode::Events,
@@ -84,6 +85,9 @@ fn start(
 
 /// Return probes only where asked for, or where no return instruction can be found.
 fn exits_for(args: &Args, program: Option<&Path>) -> anyhow::Result<Exits> {
+    if args.probes.entries {
+        return Ok(Exits::None);
+    }
     if !args.probes.return_probes {
         return Ok(Exits::Sites);
     }

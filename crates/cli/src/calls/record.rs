@@ -49,6 +49,7 @@ Examples:
   tally calls record -P 'parse_*' -- ./app --fast    only these functions (patchable entries, or uprobes)
   tally calls record -p 4711 -P 'parse_*' -d 5       five seconds of a running process
   tally calls record -p 4711 -P malloc@libc --counts counts and times only, summed up in the kernel
+  tally calls record -p 4711 -P '*' --entries -d 2   only how often each function is called: about half the price
   tally calls record --callees main:2 -- ./app       main, what it calls, and what that calls
   tally calls record --uprobes -F parse -N 'log_*' -- ./app   inside parse(), but not inside log_…()
   tally calls record -p 4711 --max-bytes 16M         a flight recorder: the last 16 MB of each thread's calls
@@ -203,7 +204,12 @@ fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<Stri
     let shown = program.display();
     let kernel =
         args.probes.kernel_depth.is_some() || args.trace.only.iter().any(|name| kernel::is_of_kernel(name));
-    if args.probes.uprobes || args.probes.counts || args.probes.callees.is_some() || kernel {
+    if args.probes.uprobes
+        || args.probes.counts
+        || args.probes.entries
+        || args.probes.callees.is_some()
+        || kernel
+    {
         return Some("as asked for".to_owned());
     }
     if is_privileged(program) {

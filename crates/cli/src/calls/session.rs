@@ -102,17 +102,15 @@ impl Session {
         if args.probes.pid.is_empty() || args.quiet {
             return Ok(());
         }
-        let mut entries_only = self.chosen.functions.clone();
-        entries_only.iter_mut().for_each(|function| function.leaves.clear());
         let options = Options {
-            mode: Mode::Events,
-            exits: Exits::Sites,
+            mode: Mode::Totals,
+            exits: Exits::None,
             ring_bytes: 1 << 20,
             kernel: KernelParts::default(),
             kernel_wish: KernelWish::default(),
             counted: Counted::default(),
         };
-        let opened = record::calls::open(&self.chosen.objects, &entries_only, &options);
+        let opened = record::calls::open(&self.chosen.objects, &self.chosen.functions, &options);
         let mut look = opened.map_err(|why| refusal(&why))?.source;
         args.probes.pid.iter().try_for_each(|pid| look.add_process(*pid))?;
         look.attach().map_err(|why| refusal(&why))?;

@@ -35,10 +35,15 @@ pub enum Key {
     Name,
 }
 
-/// Mean of the finished calls, ns; `None` without one.
+/// Mean of the finished calls, ns; `None` without one, and where they were not timed.
 #[must_use]
 pub fn average(stats: &CallStats) -> Option<u64> {
-    (stats.count > 0).then(|| stats.finished_ns / stats.count)
+    (stats.count > 0 && is_timed(stats)).then(|| stats.finished_ns / stats.count)
+}
+
+/// Whether times are known, not only how often it was called.
+fn is_timed(stats: &CallStats) -> bool {
+    stats.count == 0 || stats.min_ns.is_some()
 }
 
 /// The duration in ns that a share `q` (0 to 1) of the finished calls does not exceed; `None` without one.
@@ -68,7 +73,10 @@ fn rank(stats: &CallStats, key: Key) -> u64 {
 type Column = (&'static str, fn(&CallStats) -> Option<u64>);
 
 /// The columns left and right of the count.
-const LEFT: [Column; 2] = [("Total", |stats| Some(stats.total_ns)), ("Self", |stats| Some(stats.self_ns))];
+const LEFT: [Column; 2] = [
+    ("Total", |stats| is_timed(stats).then_some(stats.total_ns)),
+    ("Self", |stats| is_timed(stats).then_some(stats.self_ns)),
+];
 const RIGHT: [Column; 6] = [
     ("Avg", average),
     ("Min", |stats| stats.min_ns),

@@ -53,6 +53,53 @@ fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen(
     }
 }
 
+/// Entries alone: as many calls as the program counts, and no times.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn entries_alone_are_as_many_as_the_program_counts_and_have_no_times() {
+    let Some(program) = build("calls.c", "uprobes-entries", "gcc", &["-O2"]) else { return };
+    let folder = program.with_extension("calls");
+    let options = ["--entries", "-P", "/^(leaf|fib|jumper|compare|handler|work)$/"];
+    let Some(said) = record_by_uprobes(&options, &program, &folder) else { return };
+    let text = report_of(&folder);
+    assert_eq!(counts_of_report(&text), counts_of_program(&said), "{text}");
+    let fib = text.lines().find(|line| line.ends_with(" fib")).expect("it was called");
+    assert_eq!(fib.split_whitespace().filter(|cell| *cell == "-").count(), 8, "{text}");
+    let refused = tally().args(["calls", "record", "--entries", "-F", "fib", "--"]).arg(&program).output();
+    let refused = refused.expect("tally starts");
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--counts"));
+}
+
+/// A function loses its probes while others are open: these are still seen to end.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn of_a_function_called_too_often_the_probes_go_and_calls_around_it_end_as_they_do() {
+    let Some(program) = build("call-cost.c", "uprobes-hot", "gcc", &["-O2"]) else { return };
+    let folder = program.with_extension("calls");
+    for options in [&[][..], &["--return-probes"], &["--return-probes", "--counts"]] {
+        let mut command = tally();
+        command.args(["calls", "record", "--uprobes", "--max-rate", "2000", "-o"]).arg(&folder);
+        command.args(["-P", "leaf", "-P", "main", "-P", "work"]).args(options).arg("--").arg(&program);
+        let ran = command.arg("20000").output().expect("tally starts");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&said) {
+            return;
+        }
+        let text = report_of(&folder);
+        let counts = counts_of_report(&text);
+        assert!(said.contains("leaf is called too often") && counts["leaf"] < 100_000, "{said}\n{text}");
+        assert_eq!((counts["main"], counts["work"]), (1, 1), "{options:?}: {text}");
+        assert!(
+            !text.contains("left by longjmp") && !said.contains("not seen"),
+            "{options:?}: {said}\n{text}"
+        );
+        for name in [" main", " work"] {
+            let row = text.lines().find(|line| line.ends_with(name)).expect("it was called");
+            assert!(!row.contains(" - "), "{options:?}: {name} has not ended: {text}");
+        }
+    }
+}
+
 /// All functions of the program at once: signals in the middle of everything, exceptions, siglongjmp, coroutines; and tail
 /// calls, direct, through pointers and on conditions, none of which is a longjmp.
 #[cfg(target_arch = "x86_64")]

@@ -21,7 +21,7 @@ pub struct FunctionTotals {
     pub unwound: u64,
     /// Begun and not finished.
     pub open: u64,
-    /// Calls by duration, as [`Histogram`] numbers its buckets: (bucket, calls).
+    /// Calls by duration, as [`Histogram`] numbers its buckets: (bucket, calls); none if no call was timed.
     pub buckets: Vec<(usize, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl FunctionTotals {
         for (bucket, calls) in &self.buckets {
             histogram.add_bucket(*bucket, *calls)?;
         }
-        let called = self.count > 0;
+        let timed = !self.buckets.is_empty();
         Some(CallStats {
             count: self.count,
             unwound: self.unwound,
@@ -41,8 +41,8 @@ impl FunctionTotals {
             total_ns: self.total_ns,
             self_ns: self.self_ns,
             finished_ns: self.finished_ns,
-            min_ns: called.then_some(self.min_ns),
-            max_ns: called.then_some(self.max_ns),
+            min_ns: timed.then_some(self.min_ns),
+            max_ns: timed.then_some(self.max_ns),
             histogram,
             ..CallStats::default()
         })

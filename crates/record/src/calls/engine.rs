@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
@@ -9,6 +10,7 @@ use aya::programs::BtfTracePoint;
 use aya_obj::btf::BtfKind;
 
 use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, Mode, SUM_WORDS, Sums};
+use super::links::Links;
 use super::perf;
 use super::plan::{Counted, Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
 use super::program::{self, Code, Programs};
@@ -38,14 +40,6 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
     }
-}
-
-/// Probes in place. Those of entries are dropped first: taking thousands away lasts, and meanwhile every call that is
-/// seen to begin is to be seen to end.
-#[derive(Default)]
-struct Links {
-    enters: Vec<OwnedFd>,
-    exits: Vec<OwnedFd>,
 }
 
 /// File offsets, and the cookie of each.
@@ -94,8 +88,7 @@ impl Engine {
     fn link_all(&mut self, object: usize, numbers: &[u32], links: &mut Links) -> Result<(), Error> {
         let refusal = match self.link(object, numbers) {
             Ok(new) => {
-                links.enters.extend(new.enters);
-                links.exits.extend(new.exits);
+                links.extend(new);
                 return Ok(());
             }
             Err(error) => error,
@@ -114,28 +107,97 @@ impl Engine {
         self.link_all(object, second, links)
     }
 
+    /// What a probe of the function tells its program.
+    fn cookie(&self, number: u32) -> u64 {
+        let function = &self.functions[number as usize];
+        let tail = if function.jumps_out { layout::COOKIE_TAIL } else { 0 };
+        let loops = if function.loops { layout::COOKIE_LOOPS } else { 0 };
+        let rules = self.options.counted.cookie_of(number);
+        u64::from(number) << layout::COOKIE_SHIFT | self.generation << 1 | tail | loops | rules
+    }
+
     /// Exits first: of an entry that is seen, the exit is.
     fn link(&self, object: usize, numbers: &[u32]) -> Result<Links, Error> {
         let function = |number: &u32| &self.functions[*number as usize];
-        let cookie = |number: &u32| {
-            let tail = if function(number).jumps_out { layout::COOKIE_TAIL } else { 0 };
-            let loops = if function(number).loops { layout::COOKIE_LOOPS } else { 0 };
-            let rules = self.options.counted.cookie_of(*number);
-            u64::from(*number) << layout::COOKIE_SHIFT | self.generation << 1 | tail | loops | rules
-        };
+        let cookie = |number: &u32| self.cookie(*number);
         let enters: Places = numbers.iter().map(|number| (function(number).offset, cookie(number))).unzip();
-        let exits = if self.options.exits == Exits::Return {
-            self.link_one(object, &self.programs.exit, &enters, true)?
-        } else {
-            let sites = |number| {
-                let leaves = function(number).leaves.iter();
-                leaves.map(move |leave| (leave.offset, cookie(number) | leave.cookie()))
-            };
-            let leaves: Places = numbers.iter().flat_map(sites).unzip();
-            self.link_one(object, &self.programs.exit, &leaves, false)?
+        if let Some(session) = self.session() {
+            let enters = self.link_sessions(object, session, &enters)?;
+            return Ok(Links { enters, exits: Vec::new() });
+        }
+        let exits = match (&self.programs.exit, self.options.exits) {
+            (Some(exit), Exits::Return) => self.link_one(object, exit, &enters, true)?,
+            (Some(exit), _) => {
+                let sites = |number| {
+                    let leaves = function(number).leaves.iter();
+                    leaves.map(move |leave| (leave.offset, cookie(number) | leave.cookie()))
+                };
+                let leaves: Places = numbers.iter().flat_map(sites).unzip();
+                self.link_one(object, exit, &leaves, false)?
+            }
+            (None, _) => Vec::new(),
         };
         let enters = self.link_one(object, &self.programs.enter, &enters, false)?;
         Ok(Links { enters, exits })
+    }
+
+    /// The program for entries and returns at once. Not while links are exchanged: of a call that a session saw to begin,
+    /// another session does not see the return, but a link of returns does.
+    fn session(&self) -> Option<&OwnedFd> {
+        self.programs.session.as_ref().filter(|_| self.links.enters.is_empty())
+    }
+
+    /// Links all that is to be attached, and takes away what was; `leaving` goes last.
+    fn replace_links(&mut self, leaving: Vec<OwnedFd>) -> Result<(), Error> {
+        let mut links = Links::default();
+        for object in 0..self.objects.len() {
+            let numbers: Vec<u32> = (0u32..)
+                .zip(&self.functions)
+                .filter(|(number, function)| function.object == object && self.attached[*number as usize])
+                .map(|(number, _)| number)
+                .collect();
+            self.link_all(object, &numbers, &mut links)?;
+        }
+        // What the links now in place bear.
+        self.set_control()?;
+        self.generation ^= 1;
+        // The old links go last: no call is missed meanwhile, and doubles bear another generation.
+        let mut old = std::mem::replace(&mut self.links, links);
+        old.exits.extend(leaving);
+        old.take_away_later();
+        Ok(())
+    }
+
+    /// Of functions whose session will be taken away: the returns of calls that are open then.
+    fn link_leaving(&self, functions: &[u32]) -> Result<Vec<OwnedFd>, Error> {
+        let Some(exit) = self.programs.exit.as_ref().filter(|_| self.programs.session.is_some()) else {
+            return Ok(Vec::new());
+        };
+        let mut links = Vec::new();
+        for object in 0..self.objects.len() {
+            let here = functions.iter().filter(|number| self.functions[**number as usize].object == object);
+            let places = here.map(|number| {
+                // Calls that begin without the session are no loss.
+                (self.functions[*number as usize].offset, self.cookie(*number) | layout::COOKIE_MAYBE)
+            });
+            links.extend(self.link_one(object, exit, &places.unzip(), true)?);
+        }
+        Ok(links)
+    }
+
+    fn link_sessions(
+        &self,
+        object: usize,
+        program: &OwnedFd,
+        (offsets, cookies): &Places,
+    ) -> Result<Vec<OwnedFd>, Error> {
+        if offsets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Object { path, pid } = &self.objects[object];
+        let probes = Probes { path, offsets, cookies, on_return: false, pid: *pid };
+        let link = bpf::link_uprobe_sessions(program.as_fd(), &probes);
+        link.map(|link| vec![link]).map_err(|error| refused(path, offsets.len(), error))
     }
 
     fn link_one(
@@ -154,16 +216,13 @@ impl Engine {
                 let place = if *pid == 0 { CounterPlace::cpu(0) } else { CounterPlace::task(*pid as i32) };
                 let event = perf::open_uprobe(perf::uprobe_type()?, (path, *offset, on_return), place);
                 let linked = event.and_then(|event| bpf::link_event(program.as_fd(), &event, *cookie));
-                linked.map_err(|error| Error::Attach { path: path.display().to_string(), probes: 1, error })
+                linked.map_err(|error| refused(path, 1, error))
             };
             return offsets.iter().zip(cookies).map(one).collect();
         }
         let probes = Probes { path, offsets, cookies, on_return, pid: *pid };
-        bpf::link_uprobes(program.as_fd(), &probes).map(|link| vec![link]).map_err(|error| Error::Attach {
-            path: path.display().to_string(),
-            probes: offsets.len(),
-            error,
-        })
+        let link = bpf::link_uprobes(program.as_fd(), &probes);
+        link.map(|link| vec![link]).map_err(|error| refused(path, offsets.len(), error))
     }
 
     fn attach_tracepoint(&mut self, name: &'static str, tracepoint: &str) -> Result<(), Error> {
@@ -208,6 +267,7 @@ impl Engine {
             flag(*starts_off),
             *depth,
             flag(*callers),
+            self.generation,
         ];
         let map = self.ebpf.map_mut("call_controls").ok_or_else(|| missing("call_controls"))?;
         let mut map =
@@ -224,43 +284,25 @@ impl Source for Engine {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        let mut links = Links::default();
-        for object in 0..self.objects.len() {
-            let numbers: Vec<u32> = (0u32..)
-                .zip(&self.functions)
-                .filter(|(number, function)| function.object == object && self.attached[*number as usize])
-                .map(|(number, _)| number)
-                .collect();
-            self.link_all(object, &numbers, &mut links)?;
-        }
-        self.generation ^= 1;
-        // The old links go last: no call is missed meanwhile, and doubles bear another generation.
-        self.links = links;
-        Ok(())
+        self.replace_links(Vec::new())
     }
 
     fn detach(&mut self, functions: &[u32]) -> Result<(), Error> {
+        let leaving = self.link_leaving(functions)?;
         for &function in functions {
             self.attached[function as usize] = false;
         }
-        self.attach()
+        self.replace_links(leaving)
     }
 
     fn stop(&mut self) {
-        self.links = Links::default();
+        std::mem::take(&mut self.links).take_away();
         self.kernel_links.clear();
     }
 
     fn probes(&self) -> usize {
-        let of = |function: &Function| {
-            1 + if self.options.exits == Exits::Sites { function.leaves.len() } else { 1 }
-        };
-        self.functions
-            .iter()
-            .zip(&self.attached)
-            .filter(|(_, on)| **on)
-            .map(|(function, _)| of(function))
-            .sum()
+        let on = self.functions.iter().zip(&self.attached).filter(|(_, on)| **on);
+        on.map(|(function, _)| self.options.exits.places(function)).sum()
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
@@ -284,6 +326,9 @@ impl Source for Engine {
         if self.options.mode != Mode::Totals {
             return Vec::new();
         }
+        if self.options.exits == Exits::None {
+            return Sums::of_entries(&self.rates());
+        }
         let words: Vec<u64> = self.array("call_sums", SUM_WORDS);
         let all = (0u32..).zip(words.chunks_exact(SUM_WORDS)).filter(|(_, words)| Sums::any(words));
         all.filter_map(|(function, words)| Some((function, Sums::from_words(words.try_into().ok()?))))
@@ -306,7 +351,11 @@ impl Source for Engine {
     }
 
     fn name(&self) -> &'static str {
-        if self.programs.multi { "uprobes" } else { "uprobes (one link each: the kernel is older than 6.6)" }
+        match (self.programs.multi, &self.programs.session) {
+            (true, None) => "uprobes",
+            (true, Some(_)) => "uprobe sessions",
+            (false, _) => "uprobes (one link each: the kernel is older than 6.6)",
+        }
     }
 
     fn trace_kernel(&mut self, wish: &KernelWish) -> Result<&'static str, Vec<String>> {
@@ -373,6 +422,10 @@ impl Engine {
 /// Without the verifier's log.
 fn first_part(why: &Error) -> String {
     why.to_string().split(" | ").next().unwrap_or_default().to_owned()
+}
+
+fn refused(path: &Path, probes: usize, error: std::io::Error) -> Error {
+    Error::Attach { path: path.display().to_string(), probes, error }
 }
 
 /// Whether a refusal is about what stands at a probed place, not about us.

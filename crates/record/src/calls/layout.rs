@@ -11,7 +11,7 @@ pub const SUM_WORDS: usize = FIRST_BUCKET + BUCKETS;
 /// Words before the buckets.
 pub const FIRST_BUCKET: usize = 9;
 /// Words of `struct call_control`.
-pub const CONTROL_WORDS: usize = 9;
+pub const CONTROL_WORDS: usize = 10;
 /// Slots of the per-CPU counters that are in use.
 pub const COUNT_NAMES: [&str; 5] = [
     "entries and exits lost: the ring was full",
@@ -189,6 +189,13 @@ impl Sums {
     #[must_use]
     pub fn any(words: &[u64]) -> bool {
         words[..FIRST_BUCKET].iter().any(|word| *word > 0)
+    }
+
+    /// Of functions of which only entries were counted, by their number: no times are known, so there is no shortest call.
+    #[must_use]
+    pub fn of_entries(entries: &[u64]) -> Vec<(u32, Self)> {
+        let called = (0u32..).zip(entries).filter(|(_, count)| **count > 0);
+        called.map(|(number, count)| (number, Self { count: *count, ..Self::default() })).collect()
     }
 
     /// From the words of `struct call_totals`.

@@ -10,6 +10,7 @@ mod engine;
 pub(crate) mod ftrace;
 mod gate;
 pub mod layout;
+mod links;
 mod merge;
 mod perf;
 mod plan;

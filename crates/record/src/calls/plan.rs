@@ -14,6 +14,20 @@ pub enum Exits {
     /// By a return probe: the kernel swaps the return address. Sees every return, but an unwinder (C++ exceptions,
     /// Rust panics) or a change of stacks meanwhile would end the program.
     Return,
+    /// Not at all: entries are counted, which is all that can be told. Only with [`Mode::Totals`].
+    None,
+}
+
+impl Exits {
+    /// How many places are probed of a function.
+    #[must_use]
+    pub const fn places(self, function: &Function) -> usize {
+        match self {
+            Self::Sites => 1 + function.leaves.len(),
+            Self::Return => 2,
+            Self::None => 1,
+        }
+    }
 }
 
 /// A file whose functions are probed.

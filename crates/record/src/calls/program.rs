@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 use aya::maps::{Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::Object;
+use aya_obj::btf::BtfKind;
+use aya_obj::generated::bpf_insn;
 
 use super::{Error, Exits, Mode, Options};
 use crate::bpf_error::{self, Denied, load_error, missing};
@@ -23,8 +25,11 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
 pub(super) struct Programs {
     /// On first instructions.
     pub enter: OwnedFd,
-    /// When a function returns, or on its return instructions and jumps out, as [`Exits`] has it.
-    pub exit: OwnedFd,
+    /// When a function returns, or on its return instructions and jumps out, as [`Exits`] has it; `None` if ends are
+    /// not seen.
+    pub exit: Option<OwnedFd>,
+    /// Does what both do, for [`Exits::Return`] (Linux 6.13).
+    pub session: Option<OwnedFd>,
     /// One link holds many probes (Linux 6.6).
     pub multi: bool,
 }
@@ -43,7 +48,9 @@ impl Code {
         let function = self.object.programs.get(name);
         let function = function.and_then(|program| self.object.functions.get(&program.function_key()));
         let function = function.ok_or_else(|| missing(name))?;
-        let instructions: Vec<u8> = function.instructions.iter().flat_map(encoded).collect();
+        let instructions =
+            function.instructions.iter().map(with_kernel_call).collect::<Result<Vec<_>, _>>()?;
+        let instructions: Vec<u8> = instructions.iter().flat_map(encoded).collect();
         let infos = function.func_info.func_info_bytes();
         let types = self.types.as_ref().map(|types| (types.as_fd(), infos.as_slice()));
         let code = bpf::Code { name, instructions: &instructions, types };
@@ -96,25 +103,63 @@ fn relocated(ebpf: &Ebpf, btf: &Btf) -> Result<Code, Error> {
 }
 
 fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
-    let (enter, exit) = match (options.mode, options.exits) {
-        (Mode::Events, Exits::Sites) => ("on_enter", "on_leave"),
-        (Mode::Events, Exits::Return) => ("on_enter", "on_return"),
-        (_, Exits::Sites) => ("on_enter_track", "on_leave_track"),
-        (_, Exits::Return) => ("on_enter_track", "on_return_track"),
-    };
-    let of = |attach| Ok::<_, Error>((code.load(enter, attach)?, code.load(exit, attach)?));
-    let many = of(Attach::Uprobes);
-    match many {
+    let of = |attach| load_pair(code, options, attach);
+    match of(Attach::Uprobes) {
         Ok((enter, exit)) if bpf::has_uprobe_links(enter.as_fd()) => {
-            Ok(Programs { enter, exit, multi: true })
+            let session = load_session(code, options);
+            Ok(Programs { enter, exit, session, multi: true })
         }
         Err(
             error @ Error::Bpf(bpf_error::Error::Load {
                 denied: Denied::ForRights | Denied::ByFilter, ..
             }),
         ) => Err(error),
-        _ => of(Attach::Event).map(|(enter, exit)| Programs { enter, exit, multi: false }),
+        _ => {
+            let (enter, exit) = of(Attach::Event)?;
+            Ok(Programs { enter, exit, session: None, multi: false })
+        }
     }
+}
+
+fn load_pair(code: &Code, options: &Options, attach: Attach) -> Result<(OwnedFd, Option<OwnedFd>), Error> {
+    let (enter, exit) = match (options.mode, options.exits) {
+        (_, Exits::None) => ("on_count", None),
+        (Mode::Events, Exits::Sites) => ("on_enter", Some("on_leave")),
+        (Mode::Events, Exits::Return) => ("on_enter", Some("on_return")),
+        (_, Exits::Sites) => ("on_enter_track", Some("on_leave_track")),
+        (_, Exits::Return) => ("on_enter_track", Some("on_return_track")),
+    };
+    let exit = exit.map(|exit| code.load(exit, attach)).transpose()?;
+    Ok((code.load(enter, attach)?, exit))
+}
+
+/// `None` where the kernel has no sessions: then two links do it.
+fn load_session(code: &Code, options: &Options) -> Option<OwnedFd> {
+    if options.exits != Exits::Return {
+        return None;
+    }
+    let name = if options.mode == Mode::Events { "on_session" } else { "on_session_track" };
+    let program = code.load(name, Attach::Sessions).ok()?;
+    bpf::has_uprobe_sessions(program.as_fd()).then_some(program)
+}
+
+/// The instruction, or the call of the kernel's function for which `KFUNC_IS_RETURN` of `bpf/calls.bpf.c` stands.
+///
+/// # Errors
+/// If the kernel has no such function.
+//
+// Source: linux v6.18 include/uapi/linux/bpf.h: BPF_PSEUDO_KFUNC_CALL; `imm` is the function's number in the kernel's BTF
+fn with_kernel_call(instruction: &bpf_insn) -> Result<bpf_insn, Error> {
+    const CALL: u8 = 0x85;
+    const PSEUDO_KFUNC_CALL: u8 = 2;
+    const PLACEHOLDER: i32 = 0x7a12;
+    let mut instruction = *instruction;
+    if (instruction.code, instruction.src_reg(), instruction.imm) == (CALL, 0, PLACEHOLDER) {
+        let id = kernel_types()?.id_by_type_name_kind("bpf_session_is_return", BtfKind::Func);
+        instruction.imm = id.map_err(|error| load_error("bpf_session_is_return", &error))? as i32;
+        instruction.set_src_reg(PSEUDO_KFUNC_CALL);
+    }
+    Ok(instruction)
 }
 
 /// The descriptor of a map of the kinds used here.
@@ -133,7 +178,7 @@ pub(super) fn fd_of(map: &Map) -> Option<BorrowedFd<'_>> {
 /// An instruction as the kernel reads it.
 ///
 /// Layout: `struct bpf_insn`: code u8, dst_reg:4 src_reg:4, off s16, imm s32. Source: include/uapi/linux/bpf.h.
-fn encoded(instruction: &aya_obj::generated::bpf_insn) -> [u8; bpf::INSTRUCTION_BYTES] {
+fn encoded(instruction: &bpf_insn) -> [u8; bpf::INSTRUCTION_BYTES] {
     let [off0, off1] = instruction.off.to_le_bytes();
     let [imm0, imm1, imm2, imm3] = instruction.imm.to_le_bytes();
     let registers = instruction.dst_reg() | instruction.src_reg() << 4;

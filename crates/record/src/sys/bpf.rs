@@ -20,6 +20,7 @@ const BPF_TRACE_FEXIT: u32 = 25;
 const BPF_PERF_EVENT: u32 = 41;
 const BPF_TRACE_KPROBE_MULTI: u32 = 42;
 const BPF_TRACE_UPROBE_MULTI: u32 = 48;
+const BPF_TRACE_UPROBE_SESSION: u32 = 57;
 const BPF_F_MULTI_RETURN: u32 = 1;
 
 /// Bytes of one instruction.
@@ -30,6 +31,8 @@ pub const INSTRUCTION_BYTES: usize = 8;
 pub enum Attach {
     /// Many uprobes at once ([`link_uprobes`], Linux 6.6).
     Uprobes,
+    /// Many at once, each of which sees the function's entry and its return ([`link_uprobe_sessions`], Linux 6.13).
+    Sessions,
     /// One uprobe event ([`link_event`], Linux 5.15).
     Event,
     /// Many kernel functions at once ([`link_kernel_functions`], Linux 5.18).
@@ -45,6 +48,7 @@ impl Attach {
     const fn words(self) -> (u32, u32, u32) {
         match self {
             Self::Uprobes => (BPF_PROG_TYPE_KPROBE, BPF_TRACE_UPROBE_MULTI, 0),
+            Self::Sessions => (BPF_PROG_TYPE_KPROBE, BPF_TRACE_UPROBE_SESSION, 0),
             Self::Event => (BPF_PROG_TYPE_KPROBE, 0, 0),
             Self::KernelFunctions => (BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI, 0),
             Self::Entry(id) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, id),
@@ -311,6 +315,18 @@ pub struct Probes<'a> {
 /// # Errors
 /// The kernel's errno (`EINVAL` before Linux 6.6).
 pub fn link_uprobes(program: BorrowedFd<'_>, probes: &Probes<'_>) -> io::Result<OwnedFd> {
+    link_places(program, BPF_TRACE_UPROBE_MULTI, probes)
+}
+
+/// The same for a program loaded for [`Attach::Sessions`]; `probes.on_return` has no meaning.
+///
+/// # Errors
+/// The kernel's errno (`EINVAL` before Linux 6.13).
+pub fn link_uprobe_sessions(program: BorrowedFd<'_>, probes: &Probes<'_>) -> io::Result<OwnedFd> {
+    link_places(program, BPF_TRACE_UPROBE_SESSION, probes)
+}
+
+fn link_places(program: BorrowedFd<'_>, attach_type: u32, probes: &Probes<'_>) -> io::Result<OwnedFd> {
     let path = CString::new(OsStr::new(probes.path).as_bytes())?;
     if probes.offsets.len() != probes.cookies.len() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -325,14 +341,26 @@ pub fn link_uprobes(program: BorrowedFd<'_>, probes: &Probes<'_>) -> io::Result<
         pid: probes.pid,
         pad: 0,
     };
-    link(program, 0, BPF_TRACE_UPROBE_MULTI, what)
+    link(program, 0, attach_type, what)
 }
 
-/// Whether the kernel links many uprobes at once: asked for one in a folder, such a kernel says `EBADF`.
+/// Whether the kernel links many uprobes at once.
 #[must_use]
 pub fn has_uprobe_links(program: BorrowedFd<'_>) -> bool {
+    has_links(program, BPF_TRACE_UPROBE_MULTI)
+}
+
+/// Whether the kernel links many uprobe sessions at once.
+#[must_use]
+pub fn has_uprobe_sessions(program: BorrowedFd<'_>) -> bool {
+    has_links(program, BPF_TRACE_UPROBE_SESSION)
+}
+
+/// Asked for a link in a folder, a kernel that has such links says `EBADF`.
+fn has_links(program: BorrowedFd<'_>, attach_type: u32) -> bool {
     let probes = Probes { path: Path::new("/"), offsets: &[0], cookies: &[0], on_return: false, pid: 0 };
-    link_uprobes(program, &probes).err().and_then(|error| error.raw_os_error()) == Some(libc::EBADF)
+    let refused = link_places(program, attach_type, &probes).err();
+    refused.and_then(|error| error.raw_os_error()) == Some(libc::EBADF)
 }
 
 /// Attaches a program to one event; closing the descriptor detaches it and ends the event.

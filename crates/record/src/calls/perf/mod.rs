@@ -102,6 +102,7 @@ impl Plain {
         let exits: Vec<(Leave, bool, Kind)> = match self.options.exits {
             Exits::Return => vec![(Leave::always(function.offset), true, Kind::Exit)],
             Exits::Sites => function.leaves.iter().map(|leave| (*leave, false, Kind::Exit)).collect(),
+            Exits::None => Vec::new(),
         };
         let mut opened = Vec::new();
         for (Leave { offset, condition, maybe }, on_return, kind) in exits.into_iter().chain(enter) {
@@ -154,7 +155,7 @@ impl Plain {
             }
             if self.options.mode == Mode::Events {
                 sink(event);
-            } else {
+            } else if self.options.exits != Exits::None {
                 self.tracked.take(&event, jumps(&self.functions, event.function), sink);
             }
         }
@@ -169,7 +170,7 @@ impl Source for Plain {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        let probes = self.functions.iter().map(|function| function.leaves.len() + 1).sum();
+        let probes = self.functions.iter().map(|function| self.options.exits.places(function)).sum();
         let mut places = Places::new(&self.processes, probes)?;
         self.open_rings(&mut places)?;
         self.attach_kernel(&places);
@@ -218,12 +219,8 @@ impl Source for Plain {
     }
 
     fn probes(&self) -> usize {
-        let of = |function: &Function| match self.options.exits {
-            Exits::Sites => 1 + function.leaves.len(),
-            Exits::Return => 2,
-        };
         let on = self.functions.iter().zip(&self.counters).filter(|(_, counters)| !counters.is_empty());
-        on.map(|(function, _)| of(function)).sum()
+        on.map(|(function, _)| self.options.exits.places(function)).sum()
     }
 
     fn entries(&self) -> Vec<Watched> {
@@ -236,7 +233,10 @@ impl Source for Plain {
     }
 
     fn sums(&self) -> Vec<(u32, Sums)> {
-        self.tracked.sums()
+        match self.options.exits {
+            Exits::None => Sums::of_entries(&self.entries),
+            _ => self.tracked.sums(),
+        }
     }
 
     fn losses(&self) -> Vec<(u64, &'static str)> {
