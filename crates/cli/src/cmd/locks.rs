@@ -1,7 +1,7 @@
 //! `tally locks`: which locks threads wait for, how long, and who holds them.
 
 use crate::text::number::{duration_ns, grouped};
-use crate::text::run_screen::cut;
+use crate::text::fit::cut;
 use crate::text::wall::place;
 use crate::wall::{self, WaitArgs};
 use crate::data_symbols::DataSymbols;

@@ -1,7 +1,7 @@
 //! Block I/O as text: sums, latencies, histograms, a heat map, and who caused it.
 
+use super::fit::cut;
 use super::number::{brief_ns, bytes, duration_ns, grouped, size_1024};
-use super::run_screen::cut;
 use crate::io::device;
 use crate::out::harmless;
 use crate::term::{Paint, paint};

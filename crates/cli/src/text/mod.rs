@@ -3,6 +3,7 @@
 pub mod annotate;
 pub mod callgraph;
 pub mod diff;
+pub mod fit;
 pub mod header;
 pub mod io;
 pub mod number;

@@ -2,12 +2,17 @@
 //!
 //! Values in, text out; at most 80 columns unless the terminal is wider.
 
-use super::number::{bytes, duration_ns, grouped};
+mod words;
+
+pub use words::signal_name;
+
+use super::fit::{cut, wrap};
+use super::number::{duration_ns, grouped};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
-use record::summary::{RunSummary, StackQuality, StopReason, StoppedStacks, ThreadUse};
-use record::sys::ExitKind;
+use record::summary::{RunSummary, ThreadUse};
 use std::fmt::Write as _;
+use words::{counters_text, loss_text, quality_text, recorder_text, share, time_text};
 
 /// A function with its share.
 #[derive(Clone, Debug, PartialEq)]
@@ -205,167 +210,6 @@ impl Pen {
     }
 }
 
-fn time_text(summary: &RunSummary) -> String {
-    let wall = duration_ns(summary.wall_ns);
-    let cpu = duration_ns(summary.cpu_ns());
-    let ended = summary.exit.map(exit_text).unwrap_or_default();
-    format!("{wall} wall · {cpu} CPU · {:.2} CPUs used{ended}", summary.cpus_used())
-}
-
-/// How the command ended, if it is worth a word.
-fn exit_text(exit: ExitKind) -> String {
-    match exit {
-        ExitKind::Code(0) => String::new(),
-        ExitKind::Code(code) => format!(" · exit status {code}"),
-        ExitKind::Signal(number) => format!(" · killed by signal {number}{}", signal_name(number)),
-    }
-}
-
-/// What a signal's number means, in parentheses; nothing for one that programs seldom end by.
-#[must_use]
-pub fn signal_name(number: i32) -> &'static str {
-    match number {
-        2 => " (interrupt)",
-        4 => " (illegal instruction)",
-        6 => " (abort)",
-        7 => " (bus error)",
-        8 => " (arithmetic error)",
-        9 => " (kill)",
-        11 => " (segmentation fault)",
-        13 => " (broken pipe)",
-        15 => " (terminate)",
-        _ => "",
-    }
-}
-
-/// Counters that were counted, those of the time line left out.
-fn counters_text(summary: &RunSummary) -> String {
-    let value = |name: &str| summary.counter(name).map(|counter| counter.value);
-    let mut parts = Vec::new();
-    if let (Some(cycles), Some(task)) = (value("cycles"), value("task-clock")) {
-        parts.push(format!("{} cycles ({:.2} GHz)", short(cycles), cycles as f64 / task.max(1) as f64));
-    }
-    if let Some(instructions) = value("instructions") {
-        let ipc = value("cycles").filter(|&cycles| cycles > 0);
-        let ipc = ipc.map(|cycles| format!(" ({:.2} a cycle)", instructions as f64 / cycles as f64));
-        parts.push(format!("{} instructions{}", short(instructions), ipc.unwrap_or_default()));
-    }
-    if let Some(switches) = value("context-switches") {
-        parts.push(format!("{} switches{}", grouped(switches), switch_kinds(summary)));
-    }
-    const OTHERS: [(&str, &str); 3] =
-        [("cpu-migrations", "migration"), ("minor-faults", "minor fault"), ("major-faults", "major fault")];
-    for (name, word) in OTHERS {
-        if let Some(count) = value(name) {
-            parts.push(format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" }));
-        }
-    }
-    joined(&parts)
-}
-
-/// The parts with ` · ` between them, to be broken there only.
-fn joined(parts: &[String]) -> String {
-    let whole: Vec<String> = parts.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
-    whole.join("\u{a0}· ")
-}
-
-fn switch_kinds(summary: &RunSummary) -> String {
-    let sum = |count: fn(&ThreadUse) -> u64| summary.threads.iter().map(count).sum::<u64>();
-    let (own, forced) = (sum(|t| t.voluntary_switches), sum(|t| t.involuntary_switches));
-    if own + forced == 0 {
-        return String::new();
-    }
-    format!(" ({} waiting, {} preempted)", grouped(own), grouped(forced))
-}
-
-fn quality_text(quality: &StackQuality) -> String {
-    if quality.stacks == 0 {
-        return "no user stacks were taken".to_owned();
-    }
-    let whole = quality.complete + quality.joined;
-    let mut text = format!(
-        "{} of {} reach the thread's start",
-        exact_percent(whole, quality.stacks),
-        grouped(quality.stacks)
-    );
-    if quality.joined > 0 {
-        let _ = write!(text, " ({} joined to earlier ones)", exact_percent(quality.joined, quality.stacks));
-    }
-    // Some causes read the same for several places.
-    let mut causes: Vec<(String, u64)> = Vec::new();
-    for stopped in &quality.stopped {
-        let cause = stop_text(stopped);
-        match causes.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, count)) => *count += stopped.count,
-            None => causes.push((cause, stopped.count)),
-        }
-    }
-    for (cause, count) in causes.iter().take(4) {
-        let _ = write!(text, "; {} {cause}", exact_percent(*count, quality.stacks));
-    }
-    if let Some(rest) = causes.get(4..).filter(|rest| !rest.is_empty()) {
-        let rest: u64 = rest.iter().map(|(_, count)| count).sum();
-        let _ = write!(text, "; {} for other reasons", exact_percent(rest, quality.stacks));
-    }
-    text
-}
-
-/// Percent with one digit, but never 100 when something is missing nor 0 when there is something.
-fn exact_percent(part: u64, whole: u64) -> String {
-    let percent = share(part, whole);
-    match percent {
-        _ if part == whole => "100%".to_owned(),
-        p if p > 99.9 => "> 99.9%".to_owned(),
-        p if p < 0.1 && part > 0 => "< 0.1%".to_owned(),
-        p => format!("{p:.1}%"),
-    }
-}
-
-fn stop_text(stopped: &StoppedStacks) -> String {
-    let dso = stopped.dso.as_deref().map_or("unknown code", short_path);
-    let thread = harmless(&stopped.thread.1).into_owned();
-    match stopped.reason {
-        StopReason::CopyEnd(size) => format!("cut at {} KB in thread {thread}", size.div_ceil(1024)),
-        StopReason::NoUnwindInfo => format!("no unwind info in {}", harmless(dso)),
-        StopReason::NoMapping => format!("left all mappings in thread {thread}"),
-        StopReason::Bad => format!("unwind info or stack unusable in {}", harmless(dso)),
-        StopReason::NoObjectFile => format!("{} could not be opened", harmless(dso)),
-        StopReason::TooDeep => format!("deeper than a record holds in thread {thread}"),
-        StopReason::Behind => "kept short, the recorder was behind".to_owned(),
-        StopReason::NoRegisters => format!("no registers in thread {thread}"),
-        StopReason::Other(_) => stopped.reason.to_string(),
-    }
-}
-
-fn loss_text(summary: &RunSummary) -> String {
-    let loss = &summary.lost;
-    let lost = loss.lost_records + loss.lost_samples;
-    let mut text = format!("{} of {} samples", grouped(lost), grouped(loss.samples + lost));
-    for (_, comm, records) in loss.by_thread.iter().take(3) {
-        let _ = write!(text, "; {} in {}", grouped(*records), harmless(comm));
-    }
-    if loss.throttled > 0 {
-        let _ = write!(text, "; throttled {} times by the kernel", grouped(loss.throttled));
-    }
-    text
-}
-
-fn recorder_text(summary: &RunSummary) -> String {
-    let used = &summary.recorder;
-    let cpu = used.user_ns + used.system_ns;
-    let rate = summary.frequency_hz.map_or(String::new(), |hz| format!(" at {hz} Hz"));
-    let event = if summary.event.is_empty() { String::new() } else { format!("{}{rate} · ", summary.event) };
-    let per_sample = Some(used.sample_bytes).filter(|&bytes| bytes > 0);
-    let per_sample = per_sample.and_then(|bytes| bytes.checked_div(summary.lost.samples));
-    let per_sample = per_sample.map_or(String::new(), |each| format!(" ({each} bytes a sample)"));
-    let parts = [
-        format!("{event}{} CPU ({:.1}% of the wall time)", duration_ns(cpu), share(cpu, summary.wall_ns)),
-        format!("{} memory", bytes(used.peak_memory_bytes)),
-        format!("{} written{per_sample}", bytes(used.file_bytes)),
-    ];
-    joined(&parts)
-}
-
 /// Names along a path; equal neighbours become one with `×N`.
 fn folded_names(path: &[FunctionShare]) -> Vec<String> {
     let mut names: Vec<(String, usize)> = Vec::new();
@@ -378,10 +222,6 @@ fn folded_names(path: &[FunctionShare]) -> Vec<String> {
     }
     let with_count = |(name, count)| if count > 1 { format!("{name} ×{count}") } else { name };
     names.into_iter().map(with_count).collect()
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
 fn heat(percent: f64) -> Paint {
@@ -398,45 +238,6 @@ fn bar(percent: f64) -> String {
     let eighths = (percent.clamp(0.0, 100.0) / 100.0 * (BAR * 8) as f64).round() as usize;
     let bar = format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8]);
     format!("{bar:<BAR$}")
-}
-
-fn short(value: u64) -> String {
-    match value {
-        0..10_000 => grouped(value),
-        10_000..1_000_000 => format!("{:.1} k", value as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.2} M", value as f64 / 1e6),
-        _ => format!("{:.2} G", value as f64 / 1e9),
-    }
-}
-
-fn short_path(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, file)| file)
-}
-
-/// The first `width` characters of `text`, the last of them `…` if more follow.
-pub fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// `text` in lines of at most `width` characters, broken at blanks where there are any.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("invariant: there is always a line");
-        let (have, more) = (line.chars().count(), word.chars().count());
-        if have == 0 {
-            line.push_str(word);
-        } else if have + 1 + more <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines.into_iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Threads over time as strips of letters.
 
+use super::fit::cut;
 use super::number::duration_ns;
-use super::run_screen::cut;
 use super::wall::part_name;
 use crate::out::harmless;
 use crate::term::{Paint, paint};

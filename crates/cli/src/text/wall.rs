@@ -1,7 +1,7 @@
 //! The wall-clock view as text: where all threads' time went, on the CPU and off it.
 
+use super::fit::cut;
 use super::number::{brief_ns, duration_ns, grouped};
-use super::run_screen::cut;
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use perfdata::off_cpu::flag;

@@ -9,7 +9,7 @@ use super::table::Table;
 use super::{News, Source, Theme, help};
 use crate::load::Recording;
 use crate::out::harmless;
-use crate::text::run_screen::cut;
+use crate::text::fit::cut;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::view::report::{SortKey, Value};
 use ratatui::Frame;

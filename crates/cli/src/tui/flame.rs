@@ -3,8 +3,8 @@
 use super::Theme;
 use crate::flame::{Cell, Layout, LayoutOpts, NodeId, Tree, Unit};
 use crate::out::harmless;
+use crate::text::fit::cut;
 use crate::text::number;
-use crate::text::run_screen::cut;
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

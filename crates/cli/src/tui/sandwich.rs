@@ -3,7 +3,7 @@
 use super::Theme;
 use crate::flame::{NameId, Tree};
 use crate::out::harmless;
-use crate::text::run_screen::cut;
+use crate::text::fit::cut;
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -4,7 +4,7 @@ use super::Theme;
 use super::data::{Data, period};
 use super::tree::{self, OpenPlaces, TreeLine};
 use crate::out::harmless;
-use crate::text::run_screen::cut;
+use crate::text::fit::cut;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::view::report::{ReportRow, SortKey};
 use ratatui::buffer::Buffer;

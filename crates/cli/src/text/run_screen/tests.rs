@@ -1,5 +1,8 @@
+use super::words::exact_percent;
 use super::*;
 use record::summary::{CounterValue, Loss, RecorderUse};
+use record::summary::{StackQuality, StopReason, StoppedStacks};
+use record::sys::ExitKind;
 
 fn thread(comm: &str, tid: u32, on_ns: u64, off_ns: u64) -> ThreadUse {
     ThreadUse {
