@@ -12,7 +12,7 @@
 #define PLAIN __attribute__((no_instrument_function))
 
 static jmp_buf back;
-static long n_leaf, n_fib, n_jumper, n_compare, n_handler, n_work;
+static long n_leaf, n_fib, n_jumper, n_compare, n_handler, n_work, n_sink;
 
 __attribute__((noinline, noipa)) long leaf(long x) {
     __atomic_fetch_add(&n_leaf, 1, __ATOMIC_RELAXED);
@@ -34,6 +34,16 @@ __attribute__((noinline, noipa)) long jumper(long depth) {
     if (depth == 0)
         longjmp(back, 1);
     return jumper(depth - 1) + leaf(depth);
+}
+
+// Has no result: instrumented, it may jump to what reports its exit.
+__attribute__((noinline, noipa)) void sink(long depth) {
+    n_sink++;
+    if (depth > 0) {
+        sink(depth - 1);
+        sink(depth - 1);
+    }
+    __asm__ volatile("");
 }
 
 __attribute__((noinline, noipa)) int compare(const void *a, const void *b) {
@@ -59,6 +69,7 @@ PLAIN int main(void) {
     if (setjmp(back) == 0)
         sum += jumper(7);
     sum += leaf(1);
+    sink(8);
     int numbers[200];
     for (int i = 0; i < 200; i++)
         numbers[i] = (i * 7919) % 211;
@@ -79,7 +90,7 @@ PLAIN int main(void) {
         _exit(0);
     }
     waitpid(child, NULL, 0);
-    printf("leaf %ld\nfib %ld\njumper %ld\ncompare %ld\nhandler %ld\nwork %ld\n", n_leaf + 11, n_fib, n_jumper,
-           n_compare, n_handler, n_work);
+    printf("leaf %ld\nfib %ld\njumper %ld\ncompare %ld\nhandler %ld\nwork %ld\nsink %ld\n", n_leaf + 11, n_fib, n_jumper,
+           n_compare, n_handler, n_work, n_sink);
     return sum == 0;
 }

@@ -199,9 +199,6 @@ fn calls_that_wait_on_other_stacks_are_counted_and_return() {
 #[test]
 fn functions_that_are_not_chosen_are_not_recorded_and_those_chosen_are_exact() {
     for (name, compiler, flags) in builds(false) {
-        if name.starts_with("instrument") {
-            continue;
-        }
         let Some(program) = build("calls.c", &format!("some-{name}"), compiler, &flags) else { continue };
         let (mut wanted, got, text) = record(&program, &["-P", "fib", "-P", "comp*"]);
         wanted.retain(|function, _| ["fib", "compare"].contains(&function.as_str()));
@@ -212,20 +209,30 @@ fn functions_that_are_not_chosen_are_not_recorded_and_those_chosen_are_exact() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn filters_while_recording_leave_out_what_they_say() {
-    let Some(program) = build("calls.c", "filtered", "gcc", &["-fpatchable-function-entry=5"]) else {
-        return;
-    };
-    let (wanted, got, text) = record(&program, &["-N", "fib"]);
+    for (name, compiler, flags) in builds(false) {
+        if let Some(program) = build("calls.c", &format!("filtered-{name}"), compiler, &flags) {
+            assert_filters(&program);
+        }
+    }
+}
+
+fn assert_filters(program: &Path) {
+    let record = |options: &[&str]| record(program, options);
+    let (wanted, got, text) = record(&["-N", "fib"]);
     let without_fib: u64 = wanted["leaf"] - wanted["fib"].div_ceil(2);
     assert_eq!((got.get("fib"), got["leaf"]), (None, without_fib), "{text}");
-    let (_, got, text) = record(&program, &["-F", "jumper"]);
+    let (_, got, text) = record(&["-F", "jumper"]);
     assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 8)]), "{text}");
-    let (_, got, text) = record(&program, &["-T", "jumper@trace_on", "--disable"]);
+    let (_, got, text) = record(&["-F", "jumper", "-D", "3"]);
+    assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 3)]), "{text}");
+    let (_, got, text) = record(&["-A", "sink@arg1"]);
+    assert!(got["sink"] == wanted["sink"] && text.contains("; 8 left by"), "{text}");
+    let (_, got, text) = record(&["-T", "jumper@trace_on", "--disable"]);
     assert!(!got.contains_key("fib") && got["compare"] == wanted["compare"], "{text}");
-    let (_, got, text) = record(&program, &["-T", "jumper@trace_off"]);
+    let (_, got, text) = record(&["-T", "jumper@trace_off"]);
     assert!(got["fib"] == wanted["fib"] && !got.contains_key("compare"), "{text}");
     // No call is shorter than the shortest kept, and what holds long calls is there.
-    let (_, got, text) = record(&program, &["-t", "5us"]);
+    let (_, got, text) = record(&["-t", "5us"]);
     assert!(got["fib"] > 0 && got["fib"] < wanted["fib"] / 4, "{text}");
 }
 

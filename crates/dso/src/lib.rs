@@ -26,6 +26,7 @@ mod missing;
 pub mod mmap;
 pub mod perf_map;
 pub mod plt;
+pub mod reported;
 pub mod sdt;
 pub mod symtab;
 pub mod unwind;

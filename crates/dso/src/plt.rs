@@ -61,6 +61,17 @@ pub fn referenced(object: &ObjectFile) -> FxHashSet<String> {
     slots.into_values().map(name).collect()
 }
 
+/// What slots of a file's table of addresses hold, by name: functions and variables of others, and its own that others may
+/// replace.
+pub fn slot_names(object: &ObjectFile) -> FxHashMap<Svma, String> {
+    let slots = match object::File::parse(&**object.bytes()) {
+        Ok(object::File::Elf64(file)) => slots(&file),
+        _ => Slots::default(),
+    };
+    let name = |name: String| name.strip_suffix("@plt").unwrap_or(&name).to_owned();
+    slots.into_iter().map(|(slot, stub)| (Svma(slot), name(stub))).collect()
+}
+
 /// The functions an x86-64 or aarch64 file imports by jump slots, in the order of their relocations.
 pub fn imports(object: &ObjectFile) -> Vec<Import> {
     match object::File::parse(&**object.bytes()) {

@@ -64,7 +64,8 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
     // SAFETY: within a segment that was just made readable and writable, SLED_BYTES_MAX before its end.
     let code = unsafe { &mut *(at as *mut [u8; SLED_BYTES_MAX]) };
     let Some(bytes) = sled_bytes(code, at) else { return };
-    if sled.rules & sleds::OFF != 0 {
+    let is_call = sled.rules & (sleds::CALL | sleds::REPORTED) != 0;
+    if sled.is_nop() {
         match bytes {
             5 => code[..5].copy_from_slice(&NOPS[1]),
             6 => code[..6].copy_from_slice(&NOP_6),
@@ -73,15 +74,20 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
         return;
     }
     let body = at + bytes;
+    let function = (at as u64).wrapping_sub(sled.svma).wrapping_add(sled.function);
     let stub = match sled.rules {
         0 => stubs.add(body as u64),
-        _ => stubs.add_site(body as u64, body as u64, sled).map(|(stub, _)| stub),
+        _ => {
+            // What reports itself is known by its own address.
+            let addr = if sled.rules & sleds::REPORTED != 0 { function } else { body as u64 };
+            stubs.add_site(body as u64, addr, sled).map(|(stub, _)| stub)
+        }
     };
     let Some(stub) = stub else { return };
     let Ok(distance) = i32::try_from((stub as i64) - (at as i64 + 5)) else { return };
-    code[0] = if sled.rules & sleds::CALL != 0 { CALL } else { JUMP };
+    code[0] = if is_call { CALL } else { JUMP };
     code[1..5].copy_from_slice(&distance.to_le_bytes());
-    if sled.rules & sleds::CALL != 0 && bytes == 6 {
+    if is_call && bytes == 6 {
         code[5] = NOP;
     }
 }

@@ -191,11 +191,12 @@ unsafe extern "C" fn __cyg_profile_func_enter() {
     naked_asm!("mov x1, sp", "b tally_cyg_enter")
 }
 
-/// `-finstrument-functions`, exit.
+/// `-finstrument-functions`, exit. A function may branch here as its last deed: then this returns to the function's caller,
+/// whose address is in x1.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __cyg_profile_func_exit() {
-    naked_asm!("mov x1, sp", "b tally_cyg_exit")
+    naked_asm!("cmp x1, x30", "cset x2, eq", "mov x1, sp", "b tally_cyg_exit")
 }
 
 /// Goes on with the catching function's stack pointer as second argument.

@@ -18,6 +18,7 @@
 use core::arch::{asm, global_asm, naked_asm};
 
 use crate::frame::Frame;
+use crate::reported::Inside;
 use crate::site::Site;
 use crate::thread::Thread;
 use crate::values::Registers;
@@ -35,6 +36,7 @@ const _: () = assert!(core::mem::offset_of!(Frame, back) == 0 && core::mem::offs
 const _: () = assert!(core::mem::offset_of!(Frame, at) == 16 && core::mem::offset_of!(Frame, before) == 24);
 const _: () = assert!(size_of::<Frame>() == 32);
 const _: () = assert!(core::mem::offset_of!(Site, target) == 0 && core::mem::offset_of!(Site, addr) == 8);
+const _: () = assert!(core::mem::offset_of!(Inside, site) == 384 && size_of::<Inside>() == 392);
 const _: () =
     assert!(core::mem::offset_of!(Registers, slot) == 48 && core::mem::offset_of!(Registers, site) == 56);
 
@@ -178,6 +180,54 @@ global_asm!(
     "ret\n",
 );
 
+// The same for a call of `__cyg_profile_func_enter`: all registers are shown, and those that a call may change are free.
+global_asm!(
+    r#"
+    .text
+    .globl tally_site_reported
+    .hidden tally_site_reported
+tally_site_reported:
+    sub rsp, 392
+    mov [rsp], rax
+    lea rax, [rsp + 400]
+    mov [rsp + 8], rcx
+    mov [rsp + 16], rdx
+    mov [rsp + 24], rbx
+    mov [rsp + 32], rax
+    mov [rsp + 40], rbp
+    mov [rsp + 48], rsi
+    mov [rsp + 56], rdi
+    mov [rsp + 64], r8
+    mov [rsp + 72], r9
+    mov [rsp + 80], r10
+    mov [rsp + 96], r12
+    mov [rsp + 104], r13
+    mov [rsp + 112], r14
+    mov [rsp + 120], r15
+    movups [rsp + 128], xmm0
+    movups [rsp + 144], xmm1
+    movups [rsp + 160], xmm2
+    movups [rsp + 176], xmm3
+    movups [rsp + 192], xmm4
+    movups [rsp + 208], xmm5
+    movups [rsp + 224], xmm6
+    movups [rsp + 240], xmm7
+    movups [rsp + 256], xmm8
+    movups [rsp + 272], xmm9
+    movups [rsp + 288], xmm10
+    movups [rsp + 304], xmm11
+    movups [rsp + 320], xmm12
+    movups [rsp + 336], xmm13
+    movups [rsp + 352], xmm14
+    movups [rsp + 368], xmm15
+    mov [rsp + 384], r11
+    mov rdi, rsp
+    call tally_slow_reported
+    add rsp, 392
+    ret
+"#
+);
+
 global_asm!(
     r#"
     .hidden rust_eh_personality
@@ -223,25 +273,32 @@ unsafe extern "C" fn __cyg_profile_func_enter() {
     )
 }
 
-/// `-finstrument-functions`, exit: the innermost call's, when that is this function's and recording goes on.
+/// `-finstrument-functions`, exit: the innermost call's, when that is this function's and recording goes on. A function
+/// may jump here as its last deed: then this returns to the function's caller, whose address is in rsi.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __cyg_profile_func_exit() {
     naked_asm!(
         "mov r9, rdi",
+        "mov r8, rsi",
         "mov r11, [rip + tally_thread@GOTTPOFF]",
         "mov r10, fs:[r11 + 16]",
         "cmp r10, fs:[r11 + 24]",
         "jae tally_cyg_exit_slow",
         "cmp [r10 - 32], rdi",
         "jne tally_cyg_exit_slow",
-        "test byte ptr [r10 - 24], 1",
-        "jz tally_cyg_exit_slow",
+        "mov al, [r10 - 24]",
+        "and al, 7",
+        "cmp al, 1",
+        "jne tally_cyg_exit_slow",
         close_call!("tally_cyg_exit_slow"),
         "ret",
         "tally_cyg_exit_slow:",
         "mov rdi, r9",
         "lea rsi, [rsp + 8]",
+        "xor edx, edx",
+        "cmp r8, [rsp]",
+        "sete dl",
         "jmp tally_cyg_exit",
     )
 }
@@ -357,9 +414,9 @@ macro_rules! before_system_call {
 before_system_call!(prctl, "0");
 before_system_call!(syscall, "1");
 
-/// What compiled-in calls of `-mfentry` and of plain `-pg` call.
-pub fn compiled_in() -> [u64; 3] {
-    [__fentry__ as *const () as u64, mcount as *const () as u64, _mcount as *const () as u64]
+/// What compiled-in calls of `-mfentry`, of plain `-pg` and of `-finstrument-functions` at entries call.
+pub fn compiled_in() -> [u64; 4] {
+    [__fentry__ as *const () as u64, mcount as *const () as u64, _mcount as *const () as u64, __cyg_profile_func_enter as *const () as u64]
 }
 
 /// This thread's state; all zero before its first call.

@@ -165,7 +165,7 @@ impl Thread {
 
     /// Writes an entry and opens the call.
     pub fn push(&mut self, addr: u64, frame: Frame) -> bool {
-        if self.top >= self.depth_limit || !self.room() {
+        if self.top >= self.depth_limit || self.top >= self.last_frame() || !self.room() {
             return false;
         }
         self.tell_lost();

@@ -22,6 +22,8 @@ pub struct Frame {
 pub const UNHOOKED: u64 = 1 << 63;
 /// The function keeps its return address signed (aarch64).
 pub const SIGNED: u64 = 1 << 62;
+/// It will never be written, and does not count as one of those that others are nested in.
+pub const UNCOUNTED: u64 = 1 << 61;
 /// The function reports its own exit: `back` is its address and nothing on the stack is hooked.
 /// (Stack slots are multiples of 8, so the lowest bits are free.)
 pub const REPORTED: u64 = 1;
@@ -63,7 +65,7 @@ impl Frame {
 
     /// Where its return address stands; of one that reports itself, with that mark.
     pub const fn place(&self) -> u64 {
-        self.slot & !(UNHOOKED | SIGNED | SITED | SILENT)
+        self.slot & !(UNHOOKED | SIGNED | UNCOUNTED | SITED | SILENT)
     }
 
     /// Whether it keeps its return address signed.
@@ -75,6 +77,11 @@ impl Frame {
     /// Whether its entry was not written.
     pub const fn is_silent(&self) -> bool {
         self.slot & SILENT != 0
+    }
+
+    /// Whether it does not count as one of those that others are nested in.
+    pub const fn is_uncounted(&self) -> bool {
+        self.slot & UNCOUNTED != 0
     }
 
     /// What more is done at its end.

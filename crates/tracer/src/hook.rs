@@ -5,6 +5,8 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use crate::entry;
 use crate::frame::ReturnAddress;
 #[cfg(target_arch = "x86_64")]
+use crate::reported::Inside;
+#[cfg(target_arch = "x86_64")]
 use crate::site::Site;
 use crate::thread::Thread;
 use crate::values::{Registers, Results};
@@ -98,16 +100,29 @@ pub unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64, results
 /// Called by the assembly only.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tally_cyg_enter(addr: u64, sp: u64) {
-    alone(entry::thread(), (), |thread| thread.enter_reported(addr, sp));
+    alone(entry::thread(), (), |thread| thread.enter_reported(addr, sp, None));
 }
 
-/// `-finstrument-functions`: a function is about to return. `sp` is put there by the assembly.
+/// The same for a function at which more is done, whose site the stub handed over.
+///
+/// # Safety
+/// Called by the assembly only, with the registers as they are at the call.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_slow_reported(inside: *const Inside) {
+    // SAFETY: the assembly put them on the stack, and the site is never unmapped.
+    let (inside, site) = unsafe { (&*inside, &*((*inside).site as *const Site)) };
+    alone(entry::thread(), (), |thread| thread.enter_inside(inside, site));
+}
+
+/// `-finstrument-functions`: a function is about to return. `sp` is put there by the assembly; if the function has jumped
+/// here (`is_last` not 0), it is what it was in its caller.
 ///
 /// # Safety
 /// Called by the assembly only; takes no pointer.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_cyg_exit(addr: u64, sp: u64) {
-    alone(entry::thread(), (), |thread| thread.exit_reported(addr, sp));
+unsafe extern "C" fn tally_cyg_exit(addr: u64, sp: u64, is_last: u32) {
+    alone(entry::thread(), (), |thread| thread.exit_reported(addr, sp, is_last != 0));
 }
 
 /// An exception was caught by the function whose stack pointer is `sp`.

@@ -25,6 +25,7 @@
 //! is one inside the function's first bytes: the return address of its call to the recorder, or the
 //! function's own when the compiler passes it.
 
+pub mod moved;
 pub mod sleds;
 #[cfg(not(tally_preload))]
 pub mod uftrace;

@@ -44,6 +44,8 @@ mod import;
 mod object;
 #[cfg(tally_preload)]
 mod opened;
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
+mod reported;
 #[cfg(tally_preload)]
 mod site;
 #[cfg(tally_preload)]

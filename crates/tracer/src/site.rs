@@ -1,5 +1,7 @@
 //! Functions at which more is done than recording the call: what, and where they go on.
 
+#[cfg(target_arch = "x86_64")]
+use crate::layout::moved::Moved;
 use crate::layout::sleds;
 use crate::layout::values::{HEAD_BYTES, ITEM_BYTES, Item, counts};
 
@@ -38,14 +40,29 @@ impl Site {
         self.rules & rules != 0
     }
 
-    /// What to record of `which`.
-    pub fn items(&self, which: Values) -> impl Iterator<Item = Item> + use<> {
-        let bytes: &'static [u8] = if self.has(sleds::VALUES) && !self.spec.is_null() {
+    /// Its spec, and what follows.
+    fn spec(&self) -> &'static [u8] {
+        if self.has(sleds::VALUES) && !self.spec.is_null() {
             // SAFETY: the list that holds the specs is never unmapped, and so long.
             unsafe { core::slice::from_raw_parts(self.spec, self.spec_bytes) }
         } else {
             &[]
-        };
+        }
+    }
+
+    /// Where its arguments are when it reports itself; `None` without values.
+    #[cfg(target_arch = "x86_64")]
+    pub fn moved(&self) -> Option<Moved> {
+        let bytes = self.spec();
+        let (arguments, results) = counts(bytes);
+        let items = bytes.get(HEAD_BYTES..)?.get((arguments + results) * ITEM_BYTES..)?;
+        self.has(sleds::REPORTED).then_some(())?;
+        items.first_chunk().map(Moved::from_bytes)
+    }
+
+    /// What to record of `which`.
+    pub fn items(&self, which: Values) -> impl Iterator<Item = Item> + use<> {
+        let bytes = self.spec();
         let (arguments, results) = counts(bytes);
         let (skip, take) = match which {
             Values::Arguments => (0, arguments),

@@ -42,8 +42,8 @@ fn read_list(path: &[u8]) -> Option<&'static [u8]> {
 }
 
 fn patch(object: &Object, listed: Listed<'static>) {
-    let sites = listed.sleds().filter(|sled| sled.rules != 0 && sled.rules & sleds::OFF == 0).count();
-    let count = listed.sleds().filter(|sled| sled.rules & sleds::OFF == 0).count();
+    let sites = listed.sleds().filter(|sled| sled.rules != 0 && !sled.is_nop()).count();
+    let count = listed.sleds().filter(|sled| !sled.is_nop()).count();
     let Some(mut stubs) = Stubs::new(object.end(), count, sites, listed.specs) else { return };
     for part in object.code() {
         let (from, to) = part.pages(object.bias);

@@ -24,12 +24,12 @@ impl Thread {
 
     /// A call opens; false when it is too deep.
     pub fn push_frame(&mut self, frame: Frame) -> bool {
-        if self.top >= self.depth_limit {
+        if self.top >= self.depth_limit || self.top >= self.last_frame() {
             return false;
         }
-        // SAFETY: top < depth_limit, so the frame is ours.
+        // SAFETY: top < last_frame, so the frame is ours.
         unsafe { *self.top = frame };
-        // SAFETY: at most `depth_limit`.
+        // SAFETY: at most `last_frame`.
         self.top = unsafe { self.top.add(1) };
         true
     }
@@ -169,6 +169,9 @@ impl Thread {
             let at = self.top.sub(below + 1);
             core::ptr::copy(at.add(1), at, below);
             self.top = self.top.sub(1);
+        }
+        if frame.is_uncounted() {
+            self.depth_limit = self.depth_limit.wrapping_sub(1);
         }
         if !self.unwritten.is_null() && below > 0 {
             let depth = self.depth();

@@ -4,14 +4,14 @@
 //! Stubs and sites lie near the object's code, sites first.
 
 use crate::code::{self, REACH_BYTES, STUB_BYTES};
-use crate::entry::stub_targets;
-use crate::layout::sleds::{CALL, DEPTH, IMPORT, SLOW, Sled, TIME};
+use crate::entry::{STUB_TARGETS, stub_targets};
+use crate::layout::sleds::{CALL, DEPTH, IMPORT, REPORTED, SLOW, Sled, TIME};
 use crate::object::Object;
 use crate::site::Site;
 use crate::{start, sys};
 
 /// Bytes before the first stub: the recorder's addresses.
-const HEAD_BYTES: usize = 32;
+const HEAD_BYTES: usize = 48;
 const PAGE_BYTES: usize = 4096;
 
 /// Where a stub leads.
@@ -50,7 +50,7 @@ impl Stubs {
                 // SAFETY: fresh memory of ours, so long.
                 let memory = unsafe { all.add(site_bytes) };
                 // SAFETY: at least a page.
-                unsafe { memory.cast::<[u64; 4]>().write(targets) };
+                unsafe { memory.cast::<[u64; STUB_TARGETS]>().write(targets) };
                 let sites = all.cast();
                 let sites_end = site_bytes / size_of::<Site>();
                 return Some(Self {
@@ -90,6 +90,7 @@ impl Stubs {
         // SAFETY: as above.
         unsafe { at.write(Site { target, addr, spec, spec_bytes, rules, depth, min_ticks }) };
         let which = match rules & !(IMPORT | CALL) {
+            _ if rules & REPORTED != 0 => 4,
             0 if rules & IMPORT != 0 => 1,
             _ if rules & CALL != 0 => 3,
             _ => 2,

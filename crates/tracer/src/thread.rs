@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::apart::Apart;
-use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SILENT};
+use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SILENT, UNCOUNTED};
 use crate::gate::Gate;
 use crate::hook;
 use crate::layout as l;
@@ -28,6 +28,17 @@ const FRESH: u32 = 0;
 pub const LIVE: u32 = 1;
 /// Given up: no file could be made, or recording is not asked for.
 const OFF: u32 = 2;
+
+/// What became of an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// It was written.
+    Written,
+    /// It was not, but the call's end is looked at.
+    Silent,
+    /// It was not, and the call is not known.
+    Refused,
+}
 
 /// A thread's state. The first nine fields are known to the assembly by their offsets.
 #[repr(C, align(64))]
@@ -119,7 +130,7 @@ impl Thread {
         self.tell_lost();
         // While the rules record nothing, every entry comes here and is looked at.
         if self.gate.is_open() && !self.callers_only {
-            self.limit = self.depth_limit;
+            self.limit = self.depth_limit.min(self.last_frame());
         }
         if switch::is_news(self.seen) {
             self.limit = core::ptr::null_mut();
@@ -162,7 +173,7 @@ impl Thread {
         } else {
             self.close_left(slot);
         }
-        let recorded = self.open(addr, Frame::new(back, marked), more);
+        let recorded = self.open(addr, Frame::new(back, marked), None, more) != Opened::Refused;
         if recorded && !is_tail && is_sled {
             return true;
         }
@@ -173,8 +184,15 @@ impl Thread {
         false
     }
 
-    /// Opens a call as the rules say; false when its return need not be seen.
-    fn open(&mut self, addr: u64, frame: Frame, more: Option<&Registers>) -> bool {
+    /// Opens a call as the rules say. `unseen` is its frame if it reports its end: that must be known of a call that is
+    /// not written, too, or it would be taken for another's of the same function.
+    pub fn open(
+        &mut self,
+        addr: u64,
+        frame: Frame,
+        unseen: Option<Frame>,
+        more: Option<&Registers>,
+    ) -> Opened {
         // SAFETY: the assembly put the site of the stub there, and sites are never unmapped.
         let site = more.map(|registers| unsafe { &*(registers.site as *const Site) });
         let rules = site.map_or(0, |site| site.rules);
@@ -185,7 +203,8 @@ impl Thread {
         self.gate.enter(rules);
         let frame = frame.with_site(site);
         let is_open = self.gate.is_open();
-        let writes = is_open && (!self.callers_only || rules & sleds::CALLER != 0);
+        let may_be_written = is_open && rules & sleds::OFF == 0;
+        let writes = may_be_written && (!self.callers_only || rules & sleds::CALLER != 0);
         // Muted by this very call: its end must be seen, to go on. Others are kept for what may be asked of them.
         let stays = was_open && rules & sleds::NOT != 0 || !self.unwritten.is_null();
         let mut offset = 0;
@@ -194,12 +213,14 @@ impl Thread {
             // Room is made now, so that the entry stands in the same chunk as what was looked at.
             offset = if self.room() { self.offset() } else { 0 };
             self.push(addr, frame)
+        } else if let Some(unseen) = unseen {
+            self.push_silent(addr, unseen.with_site(site), may_be_written)
         } else {
-            stays && self.push_silent(addr, frame, is_open)
+            stays && self.push_silent(addr, frame, may_be_written)
         };
         if !opened {
             self.gate.leave(rules);
-            return false;
+            return Opened::Refused;
         }
         if let (Some(site), Some(registers)) = (site, more) {
             if writes && site.has(sleds::SLOW) {
@@ -207,7 +228,7 @@ impl Thread {
             }
             self.apply(site, writes, registers);
         }
-        true
+        if writes { Opened::Written } else { Opened::Silent }
     }
 
     /// Does what a site wants of a call just opened.
@@ -229,15 +250,18 @@ impl Thread {
     /// Depth and least duration as the innermost open call says that has any.
     pub fn find_limits(&mut self) {
         let Some(options) = start::options() else { return };
-        let end = self.base.wrapping_add(MAX_FRAMES);
-        self.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES)).min(end);
+        self.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES));
         self.min_ticks = options.min_ticks;
         let mut at = self.base;
         while at < self.top {
             // SAFETY: frames from base to top are ours and initialised.
-            let site = unsafe { &*at }.site();
+            let frame = unsafe { &*at };
+            let site = frame.site();
             if let Some(site) = site.filter(|site| site.has(sleds::DEPTH)) {
-                self.depth_limit = at.wrapping_add(site.depth as usize).min(end);
+                self.depth_limit = at.wrapping_add((site.depth as usize).min(MAX_FRAMES));
+            }
+            if frame.is_uncounted() {
+                self.depth_limit = self.depth_limit.wrapping_add(1);
             }
             if let Some(site) = site.filter(|site| site.has(sleds::TIME)) {
                 self.min_ticks = site.min_ticks;
@@ -246,11 +270,23 @@ impl Thread {
         }
     }
 
+    /// Behind the last frame that there is room for.
+    pub fn last_frame(&self) -> *mut Frame {
+        self.base.wrapping_add(MAX_FRAMES)
+    }
+
     fn push_silent(&mut self, addr: u64, mut frame: Frame, may_be_written: bool) -> bool {
+        if self.top >= self.last_frame() {
+            return false;
+        }
         frame.slot |= SILENT;
+        if frame.slot & REPORTED != 0 && !may_be_written {
+            frame.slot |= UNCOUNTED;
+            self.depth_limit = self.depth_limit.wrapping_add(1);
+        }
         if !self.unwritten.is_null() {
             let written = if may_be_written { [addr, sys::ticks()] } else { [addr, 0] };
-            // SAFETY: as many as frames, and top is below their end or `push_frame` refuses.
+            // SAFETY: as many as frames, and top is below their end.
             unsafe { *self.unwritten.add(self.depth()) = written };
         }
         self.push_frame(frame)
@@ -298,16 +334,23 @@ impl Thread {
     }
 
     /// A function reported its own entry; `sp` is its stack pointer.
-    pub fn enter_reported(&mut self, addr: u64, sp: u64) {
+    pub fn enter_reported(&mut self, addr: u64, sp: u64, more: Option<&Registers>) {
         if self.ready() {
             self.close_left(sp);
-            let recorded = self.open(addr, Frame::new(addr, sp | REPORTED), None);
-            self.refused += u32::from(!recorded);
+            let frame = Frame::new(addr, sp | REPORTED);
+            if self.open(addr, frame, Some(frame), more) == Opened::Refused {
+                self.refuse();
+            }
         }
     }
 
-    /// A function reported its own exit; `sp` is its stack pointer, or what it was in its caller.
-    pub fn exit_reported(&mut self, addr: u64, sp: u64) {
+    /// A reported entry is too deep to be recorded.
+    pub fn refuse(&mut self) {
+        self.refused += 1;
+    }
+
+    /// A function reported its own exit; `sp` is its stack pointer, or if that `is_last` what it was in its caller.
+    pub fn exit_reported(&mut self, addr: u64, sp: u64, is_last: bool) {
         if self.state != LIVE {
             return;
         }
@@ -318,12 +361,19 @@ impl Thread {
         }
         let slot = sp | REPORTED;
         let is_it = |frame: &Frame| frame.back == addr && frame.slot & REPORTED != 0;
-        // The one whose stack pointer it is, if there is one: another may be of a call around this one.
-        let exact = self.find(|frame| is_it(frame) && frame.place() == slot);
+        // The one whose stack pointer it is, if there is one: another may be of a call around this one. The caller's, which
+        // may be of the same function, tells nothing.
+        let exact = self.find(|frame| is_it(frame) && frame.place() == slot).filter(|_| !is_last);
         if exact.is_none() && self.take_left(slot) == Some(addr) {
             return;
         }
-        if let Some(below) = exact.or_else(|| self.find(is_it)) {
+        // One whose return address is hooked ends there.
+        let is_hooked = |frame: &Frame| {
+            let of_function = |site: &Site| site.addr == addr && site.has(sleds::REPORTED);
+            frame.slot & REPORTED == 0 && frame.place() + 8 >= sp && frame.site().is_some_and(of_function)
+        };
+        let innermost = exact.or_else(|| self.find(|frame| is_it(frame) || is_hooked(frame)));
+        if let Some(below) = innermost.filter(|below| self.frame(*below).is_some_and(|frame| is_it(&frame))) {
             self.pop_to(below, None);
         }
     }
@@ -345,7 +395,7 @@ impl Thread {
     }
 
     /// Closes the call that another function's, of this slot, returns in the place of; its return address.
-    fn replaced(&mut self, slot: u64) -> u64 {
+    pub fn replaced(&mut self, slot: u64) -> u64 {
         self.exit(self.replaced_slot(slot), None)
     }
 
@@ -376,7 +426,8 @@ impl Thread {
         self.refused = 0;
     }
 
-    fn ready(&mut self) -> bool {
+    /// Whether this thread records.
+    pub fn ready(&mut self) -> bool {
         if self.state == FRESH {
             self.hold_signals();
             self.begin();

@@ -166,6 +166,13 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
              entry, XRay) and none that it imports; `tally calls` takes -F and -N too, when all is recorded"
         );
     }
+    if found.untold > 0 {
+        out::note(&format!(
+            "tally calls: at {} calls of __cyg_profile_func_enter no arguments or results are recorded: of functions inlined \
+             there, or behind code that is not understood",
+            found.untold
+        ));
+    }
     if rules.any_values() && found.valued == 0 && found.late == 0 {
         out::note(&format!(
             "tally calls: no arguments or results are recorded: {shown} has no debug information for those functions \

@@ -96,6 +96,16 @@ impl Rules {
         self.wanted.is_empty() || self.wanted.iter().any(|pattern| pattern.is_of(name, file))
     }
 
+    /// What is done at such a function, and whether it is recorded: one named by a rule is, and without `-P` one whose
+    /// values are wanted.
+    #[must_use]
+    pub fn chosen(&self, name: &str, file: Option<&Path>) -> (Trigger, bool) {
+        let trigger = self.of(name, file);
+        let is_named = trigger.rules != 0 || self.wanted.is_empty() && trigger.has_values();
+        let is_wanted = is_named || self.wants(name, file);
+        (trigger, is_wanted)
+    }
+
     /// Whether functions are named by their source file.
     #[must_use]
     pub fn any_file(&self) -> bool {

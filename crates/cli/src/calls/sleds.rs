@@ -6,11 +6,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::imports;
+use super::reported;
 use super::rules::Rules;
 use super::source_files::SourceFiles;
 use super::starts::{Start, start_of};
 use super::trigger::{Arguments, Trigger};
-use super::values::{self, Described};
+use super::values::{self, Described, Formats};
 use tracer::layout::sleds::{self, Sled};
 
 /// What was found in an object file.
@@ -38,6 +39,9 @@ pub struct Instrumented {
     pub valued: usize,
     /// Of those, how many are seen too late for their arguments.
     pub late: usize,
+    /// Calls that report functions whose values are wanted, and can't tell them: of inlined ones, or in code that is not
+    /// understood.
+    pub untold: usize,
     /// Functions that no pattern means.
     pub left: usize,
     /// Statically linked: nothing can be preloaded.
@@ -66,6 +70,15 @@ impl Instrumented {
         trigger
     }
 
+    /// Values are recorded there of the function at `start`.
+    pub fn add_values(&mut self, sled: &mut Sled, start: Svma, (spec, formats): (Vec<u8>, &Formats)) {
+        sled.rules |= sleds::VALUES;
+        sled.spec = self.specs.len() as u32;
+        self.specs.extend(spec);
+        self.formats.push_str(&values::line(start, formats));
+        self.valued += 1;
+    }
+
     fn add(&mut self, svma: Svma, start: Svma, trigger: &Trigger, (rules, described): (u32, &Described)) {
         let mut sled = Sled {
             svma: svma.0,
@@ -74,12 +87,8 @@ impl Instrumented {
             min_ns: trigger.min_ns,
             ..Sled::default()
         };
-        if let Some((spec, formats)) = described.wanted(start, trigger) {
-            sled.rules |= sleds::VALUES;
-            sled.spec = self.specs.len() as u32;
-            self.specs.extend(spec);
-            self.formats.push_str(&values::line(start, &formats));
-            self.valued += 1;
+        if let Some(values) = described.wanted(start, trigger) {
+            self.add_values(&mut sled, start, (values.spec(), &values.formats));
         }
         self.ruled += usize::from(*trigger != Trigger::default());
         // A call of mcount at which nothing more is done stays as it is.
@@ -91,12 +100,14 @@ impl Instrumented {
     }
 }
 
+/// The option by which functions report their entries and exits themselves.
+const REPORTS: &str = "-finstrument-functions";
 /// The functions that compiled-in calls go to, with what the compiler calls the option.
 const CALLS: [(&str, &str); 4] = [
     ("__fentry__", "-mfentry"),
     ("mcount", "-pg"),
     ("_mcount", "-pg"),
-    ("__cyg_profile_func_enter", "-finstrument-functions"),
+    ("__cyg_profile_func_enter", REPORTS),
 ];
 
 /// Looks through an object file; `rules` choose among its functions, `with_imports` also those that it imports.
@@ -122,6 +133,10 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
     };
     if may_have {
         look_at_functions(&object, rules, &described, &mut found);
+    }
+    let chooses = rules.any() || rules.any_values() || !rules.wanted.is_empty();
+    if chooses && found.calls.contains(&REPORTS) {
+        reported::look(&object, rules, &described, &mut found);
     }
     if with_imports && (found.is_instrumented() || rules.imports_anyway) {
         let sleds = std::mem::take(&mut found.sleds);
@@ -170,9 +185,7 @@ fn look_at_functions(object: &ObjectFile, rules: &Rules, described: &Described, 
         }
         let name = dso::demangle(symbol.name);
         let file = if rules.any_file() { files.of(symbol.start) } else { None };
-        let trigger = rules.of(&name, file.as_deref());
-        let is_named = trigger.rules != 0 || rules.wanted.is_empty() && trigger.has_values();
-        let is_wanted = is_named || rules.wants(&name, file.as_deref());
+        let (trigger, is_wanted) = rules.chosen(&name, file.as_deref());
         found.left += usize::from(!is_wanted);
         if is_wanted {
             found.names.insert(symbol.name.to_owned());

@@ -25,6 +25,25 @@ pub struct Formats {
     pub result: Option<Format>,
 }
 
+/// What is to be recorded of a function.
+#[derive(Clone, Debug)]
+pub struct WantedValues {
+    /// Its arguments, where they are at its entry.
+    pub arguments: Vec<Item>,
+    /// Its result.
+    pub results: Vec<Item>,
+    /// How they are shown.
+    pub formats: Formats,
+}
+
+impl WantedValues {
+    /// As the recorder reads it.
+    #[must_use]
+    pub fn spec(&self) -> Vec<u8> {
+        layout::spec(&self.arguments, &self.results)
+    }
+}
+
 /// What debug information says of an object's functions, by their start.
 pub struct Described {
     by_start: FxHashMap<Svma, Signature>,
@@ -53,9 +72,9 @@ impl Described {
         Self { by_start: FxHashMap::default(), machine }
     }
 
-    /// What is to be recorded of the function at `start`, as a spec and the formats; `None` if there is nothing.
+    /// What is to be recorded of the function at `start`; `None` if there is nothing.
     #[must_use]
-    pub fn wanted(&self, start: Svma, trigger: &Trigger) -> Option<(Vec<u8>, Formats)> {
+    pub fn wanted(&self, start: Svma, trigger: &Trigger) -> Option<WantedValues> {
         let signature = self.by_start.get(&start);
         let mut arguments = Vec::new();
         match &trigger.arguments {
@@ -78,13 +97,13 @@ impl Described {
         if arguments.is_empty() && result.is_none() {
             return None;
         }
-        let items: Vec<Item> = arguments.iter().map(|(_, item, _)| *item).collect();
-        let results: Vec<Item> = result.iter().map(|(item, _)| *item).collect();
+        let items = arguments.iter().map(|(_, item, _)| *item).collect();
+        let results = result.iter().map(|(item, _)| *item).collect();
         let formats = Formats {
             arguments: arguments.into_iter().map(|(name, _, format)| (name, format)).collect(),
             result: result.map(|(_, format)| format),
         };
-        Some((layout::spec(&items, &results), formats))
+        Some(WantedValues { arguments: items, results, formats })
     }
 }
 
@@ -191,7 +210,8 @@ fn item(place: Incoming, how: u8, bytes: u8) -> Item {
 }
 
 /// Of a value that is not recorded.
-fn nowhere() -> Item {
+#[must_use]
+pub fn nowhere() -> Item {
     Item { from: layout::FROM_NOWHERE, number: 0, how: layout::HOW_PLAIN, bytes: 0, offset: 0 }
 }
 

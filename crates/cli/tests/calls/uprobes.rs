@@ -44,7 +44,7 @@ fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen(
         let Some(program) = build("calls.c", &format!("uprobes-{name}"), "gcc", flags) else { continue };
         let folder = program.with_extension("calls");
         for options in [&[][..], &["--return-probes"], &["--counts"], &["--counts", "--return-probes"]] {
-            let options = [options, &["-P", "/^(leaf|fib|jumper|compare|handler|work)$/"]].concat();
+            let options = [options, &["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"]].concat();
             let Some(said) = record_by_uprobes(&options, &program, &folder) else { return };
             let text = report_of(&folder);
             assert_eq!(counts_of_report(&text), counts_of_program(&said), "{name} {options:?}:\n{text}");
@@ -151,7 +151,7 @@ fn a_script_is_followed_to_the_program_that_it_becomes() {
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let folder = program.with_extension("calls");
     let Some(said) =
-        record_by_uprobes(&["-P", "/^(leaf|fib|jumper|compare|handler|work)$/"], &script, &folder)
+        record_by_uprobes(&["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"], &script, &folder)
     else {
         return;
     };
@@ -168,7 +168,7 @@ fn where_bpf_is_denied_plain_perf_events_count_the_same() {
     for options in [&[][..], &["--return-probes"], &["--counts"], &["-t", "1ns"]] {
         let mut command = Command::new(&denier);
         command.args(["bpf", env!("CARGO_BIN_EXE_tally"), "calls", "record", "--uprobes", "--max-rate", "0"]);
-        command.args(options).args(["-P", "/^(leaf|fib|jumper|compare|handler|work)$/", "-o"]);
+        command.args(options).args(["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/", "-o"]);
         let ran = command.arg(&folder).arg("--").arg(&program).output().expect("it starts");
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
         if no_uprobes(&said) {
@@ -194,7 +194,7 @@ fn the_table_while_it_runs_ends_with_the_counts_of_the_program() {
             "--interval",
             "0.1",
             "-P",
-            "/^(leaf|fib|jumper|compare|handler|work)$/",
+            "/^(leaf|fib|jumper|compare|handler|work|sink)$/",
         ]);
         let ran = command.args(["--max-rate", "0", "--"]).arg(&program).output().expect("it starts");
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
@@ -344,7 +344,7 @@ fn filters_by_uprobes_leave_out_what_they_say() {
     let Some(program) = build("calls.c", "uprobes-filtered", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
     let record = |options: &[&str]| {
-        let options = [&["-P", "/^(leaf|fib|jumper|compare|handler|work)$/"], options].concat();
+        let options = [&["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"], options].concat();
         let said = record_by_uprobes(&options, &program, &folder)?;
         let text = report_of(&folder);
         Some((counts_of_program(&said), counts_of_report(&text), text))
@@ -376,7 +376,7 @@ fn filters_by_uprobes_leave_out_what_they_say() {
 fn sums_by_uprobes_follow_the_filters_as_single_calls_do() {
     let Some(program) = build("calls.c", "uprobes-summed", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
-    let functions = ["-P", "/^(leaf|fib|jumper|compare|handler|work)$/"];
+    let functions = ["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"];
     for filter in [
         &["-N", "fib"][..],
         &["-F", "jumper"],

@@ -53,11 +53,13 @@ fn check(program: &Path, options: &[&str], strip: &str) {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn arguments_and_results_of_c_and_cpp_are_those_the_program_prints() {
-    let ways: [(&str, &str, &[&str]); 4] = [
+    let ways: [(&str, &str, &[&str]); 6] = [
         ("patchable", "gcc", &["-fpatchable-function-entry=5"]),
         ("pg", "gcc", &["-pg"]),
         ("fentry", "gcc", &["-pg", "-mfentry"]),
         ("xray", "clang-14", XRAY),
+        ("instrument", "gcc", &["-finstrument-functions"]),
+        ("instrument-clang", "clang-14", &["-finstrument-functions"]),
     ];
     for (way, compiler, flags) in ways {
         for level in ["-O0", "-O2"] {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! 0 path bytes u32   4 sleds u32   8 spec bytes u32   12 reserved u32   16 start u64
-//! path, then the sleds of 24 bytes ([`Sled`]), then the specs of values ([`super::values`])
+//! path, then the sleds of 32 bytes ([`Sled`]), then the specs of values ([`super::values`])
 //! ```
 
 pub mod arm;
@@ -12,12 +12,12 @@ pub mod arm;
 /// Name of the sled list in the recording's folder.
 pub const NAME: &str = "sleds";
 /// Its first bytes.
-pub const MAGIC: [u8; 8] = *b"tallysl2";
+pub const MAGIC: [u8; 8] = *b"tallysl3";
 /// Name of the pipe on which the recorder tells of objects that were opened later: lines `PID N`, `PID-N.maps` being
 /// the maps that hold them. The answer is a list of the same form, `PID-N.sleds`.
 pub const PIPE_NAME: &str = "opened";
 
-/// The compiled-in call there becomes a nop, its function is not traced.
+/// The compiled-in call there becomes a nop, its function is not traced. (One of [`REPORTED`] goes on, unseen.)
 pub const OFF: u32 = 1;
 /// Neither this function nor what it calls is recorded.
 pub const NOT: u32 = 2;
@@ -45,6 +45,10 @@ pub const BACKTRACE: u32 = 2048;
 /// A call of it is dropped with all in it, unless it took as long as [`Sled::min_ns`].
 pub const SLOW: u32 = 4096;
 
+/// What stands there is a call of `__cyg_profile_func_enter`, by which a function reports itself: the spec of its values
+/// ends with a [`super::moved::Moved`].
+pub const REPORTED: u32 = 8192;
+
 /// One place to patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sled {
@@ -58,22 +62,32 @@ pub struct Sled {
     pub depth: u32,
     /// Of [`TIME`] or [`SLOW`], ns.
     pub min_ns: u32,
+    /// Of [`REPORTED`]: the function's stated address.
+    pub function: u64,
 }
 
 /// Bytes of a [`Sled`] in the list.
-pub const SLED_BYTES: usize = 24;
+pub const SLED_BYTES: usize = 32;
 
 impl Sled {
+    /// Whether nothing is to be there.
+    #[must_use]
+    pub const fn is_nop(&self) -> bool {
+        self.rules & OFF != 0 && self.rules & REPORTED == 0
+    }
+
     /// As it stands in the list.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; SLED_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         Self {
-            svma: u64::from(word(0)) | u64::from(word(4)) << 32,
+            svma: long(0),
             rules: word(8),
             spec: word(12),
             depth: word(16),
             min_ns: word(20),
+            function: long(24),
         }
     }
 
@@ -85,6 +99,7 @@ impl Sled {
         for (at, word) in [(8, self.rules), (12, self.spec), (16, self.depth), (20, self.min_ns)] {
             bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
         }
+        bytes[24..].copy_from_slice(&self.function.to_le_bytes());
         bytes
     }
 }
@@ -175,7 +190,7 @@ mod tests {
     fn a_sled_list_cut_anywhere_is_no_panic() {
         let sleds = [
             Sled { svma: 0x1000, ..Sled::default() },
-            Sled { svma: 0x2000, rules: VALUES | TIME, spec: 8, depth: 3, min_ns: 7 },
+            Sled { svma: 0x2000, rules: VALUES | TIME, spec: 8, depth: 3, min_ns: 7, function: 1 << 40 },
         ];
         let mut list = Vec::new();
         add_object(&mut list, (b"/bin/app", 1 << 40), &sleds, b"spec");

@@ -1,0 +1,172 @@
+//! Calls by which functions report their own entries (`-finstrument-functions`), and where the arguments are then (x86-64).
+//!
+//! Such a call comes behind the prologue, which has moved the arguments: the call's own take the first two registers, and
+//! what the function needs later is put where calls leave it alone. Where to is read off the code, so that no debug
+//! information is needed and what was thrown away is known to be gone.
+
+mod facts;
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind};
+use rustc_hash::FxHashMap;
+
+use crate::dwarf::probe::Incoming;
+use crate::{Machine, ObjectFile, Svma, SymbolTable, plt};
+use facts::Facts;
+
+/// The function called.
+pub const ENTRY_REPORTER: &str = "__cyg_profile_func_enter";
+
+/// One call that reports an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The call instruction.
+    pub at: Svma,
+    /// The function that it reports: that of which it is part, or one inlined there.
+    pub function: Svma,
+    /// Where that function's arguments are at the call; `None` for an inlined one, and where the code is not understood.
+    pub moved: Option<Moved>,
+}
+
+/// Where the arguments are that came in registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Where the return address stands: x86's number of a general register, and what is to be added to it.
+    pub return_address: (u8, i32),
+    /// Those of rdi, rsi, rdx, rcx, r8, r9; `None`: nowhere any more.
+    pub general: [Option<Copy>; 6],
+    /// Those of xmm0 to xmm7.
+    pub vector: [Option<Copy>; 8],
+}
+
+/// The copy of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// Where it is.
+    pub place: Held,
+    /// How many of its low bytes are there.
+    pub bytes: u8,
+}
+
+/// A place of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// x86's number of a general register.
+    General(u8),
+    /// A vector register.
+    Vector(u8),
+    /// So many bytes above the return address.
+    Stack(i32),
+}
+
+impl Moved {
+    /// The copy of what came in a register; `None` if there is none, or it came elsewhere.
+    #[must_use]
+    pub fn of(&self, incoming: Incoming) -> Option<Copy> {
+        match incoming {
+            Incoming::General(number) => self.general.get(usize::from(number)).copied().flatten(),
+            Incoming::Vector(number) => self.vector.get(usize::from(number)).copied().flatten(),
+            _ => None,
+        }
+    }
+}
+
+/// Finds the calls of an object.
+pub struct Reports<'a> {
+    object: &'a ObjectFile,
+    symbols: &'a SymbolTable,
+    /// Names of what the object's table of addresses holds, by slot.
+    slots: FxHashMap<Svma, String>,
+}
+
+impl<'a> Reports<'a> {
+    /// Of this object.
+    #[must_use]
+    pub fn new(object: &'a ObjectFile, symbols: &'a SymbolTable) -> Self {
+        Self { object, symbols, slots: plt::slot_names(object) }
+    }
+
+    /// The calls in the code `[start, end)` of a function, ascending; none for a machine other than x86-64.
+    #[must_use]
+    pub fn of(&self, start: Svma, end: Svma) -> Vec<Report> {
+        let bytes = end.0.checked_sub(start.0).and_then(|bytes| usize::try_from(bytes).ok());
+        let code = bytes.and_then(|bytes| self.object.bytes_at(start, bytes));
+        match code.filter(|_| self.object.machine() == Machine::X86_64 && self.object.is_code(start)) {
+            Some(code) => reports_of(code, start.0, &|call| self.is_reporter(call)),
+            None => Vec::new(),
+        }
+    }
+
+    fn is_reporter(&self, call: &Instruction) -> bool {
+        if call.op0_kind() == OpKind::Memory {
+            let slot = Svma(call.memory_displacement64());
+            return call.is_ip_rel_memory_operand()
+                && self.slots.get(&slot).is_some_and(|name| name == ENTRY_REPORTER);
+        }
+        let target = self.symbols.find(Svma(call.near_branch_target()));
+        target.is_some_and(|stub| stub.name.strip_suffix("@plt") == Some(ENTRY_REPORTER))
+    }
+}
+
+/// What is known at the target of a jump that was passed.
+type Waiting = Vec<(u64, Facts)>;
+
+fn reports_of(code: &[u8], start: u64, is_reporter: &dyn Fn(&Instruction) -> bool) -> Vec<Report> {
+    let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let (mut facts, mut waiting, mut found) = (Facts::at_entry(), Waiting::new(), Vec::new());
+    let mut instruction = Instruction::default();
+    let mut info = InstructionInfoFactory::new();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        if instruction.code() == Code::INVALID {
+            break;
+        }
+        join(&mut facts, &mut waiting, instruction.ip());
+        let is_call = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        if is_call && is_reporter(&instruction) {
+            found.extend(report(&facts, instruction.ip(), start, found.is_empty()));
+        }
+        facts.take(&instruction, &mut info);
+        branch(&mut facts, &mut waiting, &instruction);
+    }
+    found
+}
+
+fn report(facts: &Facts, at: u64, start: u64, is_first: bool) -> Option<Report> {
+    // The first one is the function's own, also where its address comes out of a table.
+    let function = facts.reported().or(is_first.then_some(start))?;
+    let moved = if function == start && is_first { facts.moved() } else { None };
+    Some(Report { at: Svma(at), function: Svma(function), moved })
+}
+
+/// Only what holds on every way to `at` is known there.
+fn join(facts: &mut Facts, waiting: &mut Waiting, at: u64) {
+    waiting.retain(|(target, other)| {
+        if *target == at {
+            facts.join(other);
+        }
+        *target != at
+    });
+}
+
+fn branch(facts: &mut Facts, waiting: &mut Waiting, instruction: &Instruction) {
+    let is_jump = matches!(
+        instruction.flow_control(),
+        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+    );
+    let target = instruction.near_branch_target();
+    if is_jump && target > instruction.ip() {
+        waiting.push((target, facts.clone()));
+    } else if is_jump {
+        // A loop's begin was passed without knowing what its end says of it.
+        facts.is_exact = false;
+    }
+    let goes_on = matches!(
+        instruction.flow_control(),
+        FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::Call | FlowControl::IndirectCall
+    );
+    // What follows is reached from elsewhere: what was known last most often holds there, too.
+    facts.is_exact &= goes_on;
+}
+
+#[cfg(test)]
+mod tests;

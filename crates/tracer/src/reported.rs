@@ -1,0 +1,115 @@
+//! Functions that report their own entry behind their prologue, and at which more is done than recording the call.
+//!
+//! Their arguments have been moved by then, and a table says where to. A result is nowhere to be seen when the exit is
+//! reported: so where one is wanted, the return address is hooked, and what is reported of that call's end is passed over.
+
+use crate::frame::{Frame, REPORTED, ReturnAddress};
+use crate::hook;
+use crate::layout::moved::{Moved, PLACES, STACK};
+use crate::site::{Site, Values};
+use crate::thread::{Opened, Thread};
+use crate::values::Registers;
+
+/// All registers as a call of the reporter found them.
+// Layout: known to the assembly by its offsets.
+#[repr(C)]
+pub struct Inside {
+    /// By x86's numbers.
+    pub general: [u64; 16],
+    /// xmm0 to xmm15.
+    pub vector: [[u64; 2]; 16],
+    /// The function's [`Site`].
+    pub site: u64,
+}
+
+const RSP: usize = 4;
+const RDI: usize = 7;
+
+impl Inside {
+    /// The function reported.
+    pub const fn function(&self) -> u64 {
+        self.general[RDI]
+    }
+
+    /// Its stack pointer.
+    pub const fn stack_pointer(&self) -> u64 {
+        self.general[RSP]
+    }
+
+    /// The registers as the function's entry found them, so far as they are known; without a table none is.
+    fn as_entered(&self, moved: Option<&Moved>) -> Registers {
+        let mut registers =
+            Registers { general: [0; 6], slot: 0, site: self.site, more: [0; 2], vector: [[0; 2]; 8] };
+        let Some(moved) = moved else { return registers };
+        let base = self.general.get(moved.register as usize).copied().unwrap_or(0);
+        registers.slot = base.wrapping_add_signed(i64::from(moved.add));
+        let (general, vector) = moved.places.split_at(PLACES - registers.vector.len());
+        for (to, place) in registers.general.iter_mut().zip(general) {
+            *to = self.value(*place, registers.slot)[0];
+        }
+        for (to, place) in registers.vector.iter_mut().zip(vector) {
+            *to = self.value(*place, registers.slot);
+        }
+        registers
+    }
+
+    /// What a place holds; 0 if there is none: nothing asks for that.
+    fn value(&self, place: u32, slot: u64) -> [u64; 2] {
+        const FAR_BYTES: u32 = 1 << 28;
+        match place {
+            0..16 => [self.general[place as usize], 0],
+            16..32 => self.vector[place as usize - 16],
+            _ if place.abs_diff(STACK) < FAR_BYTES => {
+                let at = slot.wrapping_add_signed(i64::from(place) - i64::from(STACK)) as *const [u64; 2];
+                // SAFETY: in the function's own frame, where its code has just put the value; what lies above a frame is
+                // another's, on the same stack.
+                unsafe { at.read_unaligned() }
+            }
+            _ => [0; 2],
+        }
+    }
+}
+
+impl Thread {
+    /// A function with a site reported its own entry.
+    pub fn enter_inside(&mut self, inside: &Inside, site: &'static Site) {
+        let (addr, sp) = (inside.function(), inside.stack_pointer());
+        if addr != site.addr {
+            // The code was taken for a call of another function's.
+            return self.enter_reported(addr, sp, None);
+        }
+        let moved = site.moved();
+        let registers = inside.as_entered(moved.as_ref());
+        if moved.is_none() || site.items(Values::Results).next().is_none() {
+            return self.enter_reported(addr, sp, Some(&registers));
+        }
+        self.enter_hooked(addr, sp, &registers);
+    }
+
+    fn enter_hooked(&mut self, addr: u64, sp: u64, registers: &Registers) {
+        if !self.ready() {
+            return;
+        }
+        let place = ReturnAddress::on_stack(registers.slot).place;
+        // SAFETY: the return address stands there, as the function's code says.
+        let mut back = unsafe { *place };
+        // A tail call: the function returns in the place of one that jumped to it.
+        let is_tail = hook::is_ours(back);
+        if is_tail {
+            back = self.replaced(registers.slot);
+        } else {
+            self.close_left(registers.slot);
+        }
+        let unseen = Frame::new(addr, sp | REPORTED);
+        let to = match self.open(addr, Frame::new(back, registers.slot), Some(unseen), Some(registers)) {
+            Opened::Written => hook::trampoline(),
+            Opened::Silent => back,
+            Opened::Refused => {
+                self.refuse();
+                back
+            }
+        };
+        // SAFETY: as above.
+        unsafe { *place = to };
+    }
+}
