@@ -177,6 +177,7 @@ fn assert_storms(name: &str, (wanted, mut got, text): (Counts, Counts, String)) 
         let seen = got.get(function).copied().unwrap_or_default();
         assert!(seen == *count || by_handler(function) && seen < *count, "{name}: {function}\n{text}");
     }
+    assert!(!text.contains("backwards"), "{name}\n{text}");
     let sum = |counts: &Counts| counts.values().sum::<u64>();
     assert!(sum(&got) + lost >= sum(&wanted), "{name}: {wanted:?}\n{text}");
 }
@@ -232,8 +233,10 @@ fn assert_filters(program: &Path) {
     let (_, got, text) = record(&["-T", "jumper@trace_off"]);
     assert!(got["fib"] == wanted["fib"] && !got.contains_key("compare"), "{text}");
     // No call is shorter than the shortest kept, and what holds long calls is there.
-    let (_, got, text) = record(&["-t", "5us"]);
-    assert!(got["fib"] > 0 && got["fib"] < wanted["fib"] / 4, "{text}");
+    for values in [&[][..], &["-A", "fib", "-A", "leaf", "-R", "leaf"]] {
+        let (_, got, text) = record(&[&["-t", "5us"], values].concat());
+        assert!(got["fib"] > 0 && got["fib"] < wanted["fib"] / 4, "{values:?} {text}");
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -58,7 +58,7 @@ pub fn stub_targets() -> [u64; STUB_TARGETS] {
         #[cfg(target_arch = "x86_64")]
         tally_site_reported,
     ]
-        .map(|function: unsafe extern "C" fn()| function as *const () as u64)
+    .map(|function: unsafe extern "C" fn()| function as *const () as u64)
 }
 
 /// What a hooked return address is replaced by.

@@ -7,9 +7,12 @@
 macro_rules! latest {
     () => {
         concat!(
-            "xor r9d, r9d\n",
+            // The time first: a handler that changes it later changes also where it ends.
+            "mov r9, fs:[r11 + 40]\n",
             "cmp rax, fs:[r11 + 48]\n",
-            "cmove r9, fs:[r11 + 40]\n",
+            "je 9f\n",
+            "xor r9d, r9d\n",
+            "9:\n",
             "cmp r9, rdx\n",
             "cmova rdx, r9\n",
             "mov fs:[r11 + 40], rdx\n",
@@ -22,6 +25,11 @@ macro_rules! latest {
 macro_rules! tail_call {
     ($slow:literal) => {
         concat!(
+            // What may be dropped for its short time is the slow half's.
+            "cmp qword ptr fs:[r11 + 56], 0\n",
+            "jne ",
+            $slow,
+            "\n",
             "lea rdx, [rip + tally_return]\n",
             "cmp [r10], rdx\n",
             "je 7f\n",
@@ -135,6 +143,7 @@ macro_rules! open_call {
 macro_rules! close_call {
     ($($slow:literal),+) => {
         concat!(
+            "2:\n",
             "rdtsc\n",
             "cmp edx, fs:[r11 + 32]\n",
             "jne ", $($slow,)+ "\n",
@@ -169,9 +178,10 @@ macro_rules! close_call {
             "jz 5f\n",
             "mov qword ptr fs:[r11 + 48], 0\n",
             "mov [rcx - 8], rdx\n",
-            "mov fs:[r11 + 40], rax\n",
+            // Of a handler that wrote since, the time is the last one: it must stay, and ours is to be later.
             "cmp fs:[r11], rcx\n",
             "jne 6f\n",
+            "mov fs:[r11 + 40], rax\n",
             "mov fs:[r11 + 48], rcx\n",
             "jmp 4f\n",
             // Too short to keep: the entry is taken back, unless a handler wrote behind it meanwhile.
@@ -193,15 +203,16 @@ macro_rules! close_call {
             "jmp 4f\n",
             "6:\n",
             "mov [rcx - 8], rdi\n",
+            "jmp 2b\n",
             "5:\n",
             "mov rcx, fs:[r11]\n",
             "cmp rcx, fs:[r11 + 8]\n",
             "jae ", $($slow,)+ "\n",
             "mov edx, 8\n",
             "xadd fs:[r11], rdx\n",
-            "mov rdi, rax\n",
+            "mov rdi, fs:[r11 + 40]\n",
             "cmp rdx, fs:[r11 + 48]\n",
-            "cmove rdi, fs:[r11 + 40]\n",
+            "cmovne rdi, rax\n",
             "cmp rdi, rax\n",
             "cmova rax, rdi\n",
             "mov edi, eax\n",

@@ -416,7 +416,12 @@ before_system_call!(syscall, "1");
 
 /// What compiled-in calls of `-mfentry`, of plain `-pg` and of `-finstrument-functions` at entries call.
 pub fn compiled_in() -> [u64; 4] {
-    [__fentry__ as *const () as u64, mcount as *const () as u64, _mcount as *const () as u64, __cyg_profile_func_enter as *const () as u64]
+    [
+        __fentry__ as *const () as u64,
+        mcount as *const () as u64,
+        _mcount as *const () as u64,
+        __cyg_profile_func_enter as *const () as u64,
+    ]
 }
 
 /// This thread's state; all zero before its first call.

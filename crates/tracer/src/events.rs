@@ -37,6 +37,7 @@ impl Thread {
     /// Lets go of the file: it is another process's.
     pub fn drop_file(&mut self) {
         sys::unmap(self.chunk, self.chunk_bytes);
+        self.unmap_old();
         sys::close(self.fd);
         (self.pos, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
     }
@@ -70,8 +71,11 @@ impl Thread {
         let Some(chunk) = sys::map_file(self.fd, chunk_bytes, self.file_bytes) else { return false };
         if !self.chunk.is_null() {
             self.fill_chunk();
-            sys::unmap(self.chunk, self.chunk_bytes);
+            // The fast half may have been interrupted between taking a place there and writing it.
+            self.unmap_old();
+            (self.old, self.old_bytes) = (self.chunk, self.chunk_bytes);
         }
+        self.forget_entries();
         (self.chunk, self.chunk_bytes) = (chunk, chunk_bytes);
         self.file_bytes = bytes;
         self.drop_oldest();
@@ -81,6 +85,13 @@ impl Thread {
             self.end = chunk.add(chunk_bytes).cast::<u64>().sub(SLACK_EVENTS);
         }
         true
+    }
+
+    fn unmap_old(&mut self) {
+        if !self.old.is_null() {
+            sys::unmap(self.old, self.old_bytes);
+            self.old = core::ptr::null_mut();
+        }
     }
 
     /// An eighth of what is kept, so that no more than that is kept beyond what was asked for.
@@ -132,13 +143,30 @@ impl Thread {
         false
     }
 
-    /// Writes an event.
+    /// Writes an event, or what belongs to one: the time of the last one stays known if it was.
     pub fn word(&mut self, word: u64) {
-        self.last_pos = 0;
+        let is_known = self.last_pos == self.pos as u64;
         // SAFETY: `room` was asked first and SLACK_EVENTS lie behind `end`.
         unsafe { *self.pos = word };
         // SAFETY: as above.
         self.pos = unsafe { self.pos.add(1) };
+        self.last_pos = if is_known { self.pos as u64 } else { 0 };
+    }
+
+    /// The event just written has this time.
+    pub fn was_at(&mut self, tsc: u64) {
+        (self.last, self.last_pos) = (tsc, self.pos as u64);
+    }
+
+    /// The time of the last event, if that is known; else 0.
+    pub fn last_time(&self) -> u64 {
+        if self.last_pos == self.pos as u64 { self.last } else { 0 }
+    }
+
+    /// The time now, which is never before the last event's: the fast half may have been interrupted by a handler between
+    /// reading its time and writing it.
+    pub fn now(&self) -> u64 {
+        sys::ticks().max(self.last_time())
     }
 
     /// Writes a control event, if there is room.
@@ -150,7 +178,7 @@ impl Thread {
 
     /// The time, whose high part is written if it is another.
     pub fn time(&mut self) -> u64 {
-        let tsc = sys::ticks();
+        let tsc = self.now();
         self.write_time_high(tsc);
         tsc
     }
@@ -164,24 +192,28 @@ impl Thread {
     }
 
     /// Writes an entry and opens the call.
-    pub fn push(&mut self, addr: u64, frame: Frame) -> bool {
+    pub fn push(&mut self, addr: u64, mut frame: Frame) -> bool {
         if self.top >= self.depth_limit || self.top >= self.last_frame() || !self.room() {
             return false;
         }
         self.tell_lost();
-        let tsc = sys::ticks();
-        self.write_entry(addr, tsc);
+        let (tsc, before) = (self.now(), self.last_time());
+        let entry = self.write_entry(addr, tsc);
+        frame.set_written(entry as u64, before);
         self.push_frame(frame)
     }
 
-    /// Writes an entry at a time; `room` was asked.
-    pub fn write_entry(&mut self, addr: u64, tsc: u64) {
+    /// Writes an entry at a time, and where it is then; `room` was asked.
+    pub fn write_entry(&mut self, addr: u64, tsc: u64) -> *mut u64 {
         let high = (addr >> l::ADDR_BITS) as u32;
         if high != self.addr_high {
             self.addr_high = high;
             self.word(l::control_word(l::CONTROL_ADDR_HIGH, u64::from(high)));
         }
         self.write_time_high(tsc);
+        let entry = self.pos;
         self.word(l::entry_word(addr, tsc));
+        self.was_at(tsc);
+        entry
     }
 }

@@ -11,8 +11,8 @@ pub struct Frame {
     /// Where on the stack the return address stands, and marks: [`UNHOOKED`] and the others. On aarch64 that of a
     /// function that has not put it there yet: where a call of x86-64 would have, below the stack pointer.
     pub slot: u64,
-    /// Where its entry was written; 0 when it can't become a leaf. On aarch64, where no call does: where the hook
-    /// stood that was taken out, and a 1 if it was signed.
+    /// Where its entry was written; 0 when that is not known. On aarch64, while the hook is taken out: where that stood, and
+    /// a 1 if it was signed.
     pub at: u64,
     /// Time of the event before its entry, ticks; 0 when not known. Of one that is [`SITED`]: its site.
     pub before: u64,
@@ -60,6 +60,14 @@ impl Frame {
         match site {
             Some(site) => Self { slot: self.slot | SITED, before: &raw const *site as u64, ..self },
             None => self,
+        }
+    }
+
+    /// Its entry was written there, after an event of this time (0: not known).
+    pub fn set_written(&mut self, entry: u64, before: u64) {
+        self.at = entry;
+        if self.slot & SITED == 0 {
+            self.before = before;
         }
     }
 

@@ -1,6 +1,8 @@
 //! Calls that are kept only if they were slow: where each began, to go back there when it was not.
 
+use crate::frame::{Frame, SITED};
 use crate::layout::sleds::SLOW;
+use crate::layout::{self as l, Event};
 use crate::site::Site;
 use crate::sys;
 use crate::thread::Thread;
@@ -67,14 +69,72 @@ impl Thread {
         if sys::ticks().wrapping_sub(began.tsc) >= site.min_ticks || began.offset < first {
             return false;
         }
-        let start = self.chunk.wrapping_add((began.offset - first) as usize).cast::<u64>();
+        self.take_back(self.chunk.wrapping_add((began.offset - first) as usize).cast());
+        // The high parts may have been told in what was dropped.
+        (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
+        true
+    }
+
+    /// Events from `start` on were not written: it lies in the mapped chunk.
+    fn take_back(&mut self, start: *mut u64) {
         while self.pos > start {
             self.pos = self.pos.wrapping_sub(1);
-            // SAFETY: from the entry to where the next event would have gone, all within the mapped chunk.
+            // SAFETY: from `start` to where the next event would have gone, all within the mapped chunk.
             unsafe { *self.pos = 0 };
         }
-        // The high parts may have been told in what was dropped.
-        (self.tsc_high, self.addr_high, self.last_pos) = (u32::MAX, u32::MAX, 0);
+        self.last_pos = 0;
+    }
+
+    /// Where entries of open calls were written is not known any more: that chunk is full.
+    pub fn forget_entries(&mut self) {
+        for at in 0..self.depth() {
+            // SAFETY: frames from base to top are ours and initialised.
+            unsafe { (*self.base.add(at)).at = 0 };
+        }
+    }
+
+    /// When the call of a frame was entered, if nothing was written since but what belongs to its entry.
+    fn entered_last(&self, frame: &Frame) -> Option<u64> {
+        let start = frame.at as *mut u64;
+        if (start as u64) < self.chunk as u64 || start >= self.pos {
+            return None;
+        }
+        // SAFETY: within what was written of the mapped chunk.
+        let word = |at: *mut u64| Event::from_word(unsafe { *at });
+        let Event::Entry { tsc_low, .. } = word(start) else { return None };
+        let mut at = start.wrapping_add(1);
+        while at < self.pos {
+            let Event::Control { code, argument } = word(at) else { return None };
+            if ![l::CONTROL_ARGUMENTS, l::CONTROL_BACKTRACE].contains(&u64::from(code)) {
+                return None;
+            }
+            at = at.wrapping_add(1 + l::words_after(u64::from(code), argument));
+        }
+        // Were its high part another by now, that would have been written.
+        (at == self.pos).then(|| u64::from(self.tsc_high) << 32 | u64::from(tsc_low))
+    }
+
+    /// The innermost call ends. True if it is dropped, because it took less than is to be kept and holds no call that is.
+    pub fn drop_if_short(&mut self, frame: &Frame) -> bool {
+        if self.min_ticks == 0 || frame.is_silent() {
+            return false;
+        }
+        let Some(entered) = self.entered_last(frame) else { return false };
+        if self.now().wrapping_sub(entered) >= self.min_ticks {
+            return false;
+        }
+        self.take_back(frame.at as *mut u64);
+        self.find_last(frame);
         true
+    }
+
+    /// The last event's time, now that the entry of `dropped` is gone: it may be the entry of the call around.
+    fn find_last(&mut self, dropped: &Frame) {
+        let around = self.frame(1).and_then(|around| self.entered_last(&around));
+        let before = if dropped.slot & SITED == 0 { dropped.before } else { 0 };
+        match around.unwrap_or(before) {
+            0 => {}
+            known => self.was_at(known),
+        }
     }
 }

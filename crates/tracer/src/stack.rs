@@ -159,8 +159,8 @@ impl Thread {
     fn remove(&mut self, below: usize, code: u64, results: Option<&Results>) {
         let Some(frame) = self.frame(below) else { return };
         let depth = self.depth() - 1 - below;
-        let is_dropped =
-            below == 0 && code == 0 && frame.site().is_some_and(|site| self.drop_if_quick(site, depth));
+        let is_quick = |thread: &mut Self| frame.site().is_some_and(|site| thread.drop_if_quick(site, depth));
+        let is_dropped = below == 0 && code == 0 && (is_quick(self) || self.drop_if_short(&frame));
         if frame.slot & SILENT == 0 && !is_dropped {
             self.write_end(frame, below, code, results);
         }
@@ -199,5 +199,6 @@ impl Thread {
         }
         let tsc = self.time();
         self.word(if code == 0 { l::exit_word(tsc) } else { l::control_word(code, tsc) });
+        self.was_at(tsc);
     }
 }

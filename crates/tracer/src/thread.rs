@@ -69,6 +69,10 @@ pub struct Thread {
     pub chunk: *mut u8,
     /// … and its bytes.
     pub chunk_bytes: usize,
+    /// The one before, mapped yet; null: none.
+    pub old: *mut u8,
+    /// Its bytes.
+    pub old_bytes: usize,
     /// Bytes of the file so far.
     pub file_bytes: u64,
     /// The file.

@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(short = 'D', long, value_name = "N")]
     pub depth: Option<u32>,
     /// Only functions of this name or pattern, /REGEX/, file:SOURCE.c, @LIST (a file of such words); by uprobes also
-    /// FUNC@LIBRARY (not with -finstrument-functions; can be repeated)
+    /// FUNC@LIBRARY (can be repeated)
     #[arg(short = 'P', long = "patch", value_name = "FUNC")]
     pub patch: Vec<String>,
     /// Drop calls that took less, unless one in them was kept: 10us, 1ms (without a unit: ns)
@@ -115,12 +115,6 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
         return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
-    if args.min_ns.is_some() && found.valued > 0 {
-        out::note(
-            "tally calls: -t keeps calls whose arguments or results are recorded, however short; \
-             `tally calls replay -t TIME` leaves them out",
-        );
-    }
     if live.is_some() {
         super::live::check_recorder(args)?;
     }

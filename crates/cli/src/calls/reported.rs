@@ -1,7 +1,7 @@
 //! Functions that report themselves (`-finstrument-functions`): the calls at which more is done than recording them.
 
-use dso::reported::{Copy, Held, Moved, Report, Reports};
 use dso::dwarf::probe::Incoming;
+use dso::reported::{Copy, Held, Moved, Report, Reports};
 use dso::{ObjectFile, Svma, SymbolTable};
 use std::collections::HashMap;
 use tracer::layout::moved::{self, PLACES, STACK};
@@ -58,7 +58,12 @@ impl Look<'_, '_> {
 
 impl Instrumented {
     /// A call that reports a function, which is recorded or not.
-    fn add_reported(&mut self, report: &Report, trigger: &Trigger, (is_wanted, described): (bool, &Described)) {
+    fn add_reported(
+        &mut self,
+        report: &Report,
+        trigger: &Trigger,
+        (is_wanted, described): (bool, &Described),
+    ) {
         let mut sled = Sled {
             svma: report.at.0,
             function: report.function.0,
@@ -93,7 +98,8 @@ fn kept(item: Item, moved: &Moved) -> Item {
         layout::FROM_VECTOR => has(Incoming::Vector(item.number), bytes),
         _ => return item,
     };
-    let is_pair = item.from == layout::FROM_GENERAL && [layout::HOW_SLICE, layout::HOW_WIDE].contains(&item.how);
+    let is_pair =
+        item.from == layout::FROM_GENERAL && [layout::HOW_SLICE, layout::HOW_WIDE].contains(&item.how);
     let second = !is_pair || has(Incoming::General(item.offset as u8), 8);
     if first && second { item } else { nowhere() }
 }

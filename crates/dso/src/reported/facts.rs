@@ -1,8 +1,6 @@
 //! What is known of registers and the stack while a function's code is read from its start on.
 
-use iced_x86::{
-    Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
-};
+use iced_x86::{Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register};
 use std::collections::BTreeMap;
 
 use super::{Copy, Held, Moved};
@@ -88,7 +86,8 @@ impl Facts {
     fn all(&self) -> impl Iterator<Item = (Held, &Fact)> {
         let general = self.general.iter().enumerate().map(|(at, fact)| (Held::General(at as u8), fact));
         let vector = self.vector.iter().enumerate().map(|(at, fact)| (Held::Vector(at as u8), fact));
-        let stack = self.stack.iter().filter_map(|(at, fact)| Some((Held::Stack(i32::try_from(*at).ok()?), fact)));
+        let stack =
+            self.stack.iter().filter_map(|(at, fact)| Some((Held::Stack(i32::try_from(*at).ok()?), fact)));
         general.chain(vector).chain(stack)
     }
 
@@ -163,7 +162,11 @@ impl Facts {
         match self.operand(instruction, 0, 8) {
             Fact::Stack(at) if is_number && instruction.op0_kind() == OpKind::Register => {
                 let by = instruction.immediate(1).cast_signed();
-                let sum = if instruction.mnemonic() == Mnemonic::Add { at.checked_add(by) } else { at.checked_sub(by) };
+                let sum = if instruction.mnemonic() == Mnemonic::Add {
+                    at.checked_add(by)
+                } else {
+                    at.checked_sub(by)
+                };
                 sum.map_or(Fact::Unknown, Fact::Stack)
             }
             _ => Fact::Unknown,
@@ -188,9 +191,7 @@ impl Facts {
             || instruction.segment_prefix() != Register::None
             || instruction.is_ip_rel_memory_operand();
         match self.register(instruction.memory_base()) {
-            Fact::Stack(at) if !has_more => {
-                at.checked_add(instruction.memory_displacement64().cast_signed())
-            }
+            Fact::Stack(at) if !has_more => at.checked_add(instruction.memory_displacement64().cast_signed()),
             _ => None,
         }
     }
