@@ -6,6 +6,7 @@
 mod calls;
 mod files;
 mod live;
+mod off_cpu;
 mod pt;
 mod tui;
 
@@ -46,7 +47,7 @@ const ENTRIES: &[Entry] = &[
     ("bytes", live::bytes),
     ("slowdown", live::slowdown),
     ("complete", live::complete),
-    ("off-cpu", live::off_cpu),
+    ("off-cpu", off_cpu::off_cpu),
     ("report", files::report),
     ("script", files::script),
     ("tui", tui::tui),

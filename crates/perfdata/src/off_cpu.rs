@@ -3,6 +3,10 @@
 //! Parse and write stand side by side. Always little-endian, whatever the file is: the payload is ours, not the
 //! kernel's. The layout is documented in docs/formats/off-cpu.md.
 
+mod queue;
+
+pub use queue::QueueLengths;
+
 /// Names of the events that carry these payloads.
 pub mod event_name {
     /// Blocked: the period is ns from switch-out to wake-up.
@@ -157,6 +161,8 @@ pub struct Totals {
     pub migrations: u64,
     /// Page faults without and with a wait for a disk.
     pub faults: [u64; 2],
+    /// Waits for a CPU that have ended, by length: once woken, and preempted; `None` in files of before this was told.
+    pub queue: Option<Box<[QueueLengths; 2]>>,
 }
 
 /// Either payload.
@@ -217,7 +223,8 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
 }
 
 // Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16];
-//         in later files also u32 preemptions; u64 migrations; u64 minor_faults; u64 major_faults
+//         in later files also u32 preemptions; u64 migrations; u64 minor_faults; u64 major_faults;
+//         in still later ones QueueLengths of waits once woken; QueueLengths of preemptions
 fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
     let flags = read.u32()?;
     let (start_ns, end_ns, switches) = (read.u64()?, read.u64()?, read.u64()?);
@@ -231,7 +238,10 @@ fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
         return Some(totals);
     }
     let (preemptions, migrations, faults) = (read.u32()?, read.u64()?, [read.u64()?, read.u64()?]);
-    Some(Totals { preemptions, migrations, faults, ..totals })
+    let both =
+        |read: &mut Bytes<'_>| Some(Box::new([QueueLengths::parse(read)?, QueueLengths::parse(read)?]));
+    let queue = both(&mut read);
+    Some(Totals { preemptions, migrations, faults, queue, ..totals })
 }
 
 impl Interval {
@@ -274,6 +284,7 @@ impl Totals {
         out.extend(comm_bytes(&self.comm));
         out.extend(self.preemptions.to_le_bytes());
         [self.migrations, self.faults[0], self.faults[1]].iter().for_each(|n| out.extend(n.to_le_bytes()));
+        self.queue.iter().flat_map(|of| of.iter()).for_each(|lengths| lengths.write(&mut out));
         pad(out)
     }
 
@@ -358,10 +369,16 @@ mod tests {
             preemptions: 4,
             migrations: 2,
             faults: [70, 1],
+            queue: None,
         };
-        let raw = totals.to_bytes();
-        assert_eq!((raw.len() + 4) % 8, 0);
-        assert_eq!(Payload::parse(&raw), Some(Payload::Totals(totals)));
+        let mut lengths = QueueLengths::default();
+        lengths.add(5000);
+        for queue in [None, Some(Box::new([QueueLengths::default(), lengths]))] {
+            let totals = Totals { queue, ..totals.clone() };
+            let raw = totals.to_bytes();
+            assert_eq!((raw.len() + 4) % 8, 0);
+            assert_eq!(Payload::parse(&raw), Some(Payload::Totals(totals)));
+        }
     }
 
     #[test]

@@ -73,6 +73,8 @@ struct thread_state {
 	u32 slot; /* index + 1; 0 = none yet */
 	u32 copy_bytes;
 	u32 preemptions;
+	u32 longest_us[2];
+	u32 queue[QUEUE_WORDS];
 };
 
 /* A slot's sample waits for the return to user mode, or is at it. */
@@ -327,6 +329,39 @@ INLINE u32 kind_of(u32 state)
 }
 
 /* --- weights ----------------------------------------------------------- */
+
+/* Counts a wait for a CPU: once woken (0), or preempted (1). */
+INLINE void count_wait(struct thread_state *t, u32 which, u64 ns)
+{
+	u64 us = (ns + 999) / 1000, left = ns >> QUEUE_FIRST_LOG2;
+	u32 bucket = 0;
+
+	if (us > 0xffffffff)
+		us = 0xffffffff;
+	if (t->longest_us[which] < us)
+		t->longest_us[which] = us;
+	if (left >> QUEUE_BUCKETS)
+		left = 1 << (QUEUE_BUCKETS - 1);
+	if (left >> 16) {
+		bucket += 16;
+		left >>= 16;
+	}
+	if (left >> 8) {
+		bucket += 8;
+		left >>= 8;
+	}
+	if (left >> 4) {
+		bucket += 4;
+		left >>= 4;
+	}
+	if (left >> 2) {
+		bucket += 2;
+		left >>= 2;
+	}
+	bucket += left >> 1;
+	if (bucket < QUEUE_BUCKETS)
+		t->queue[which * QUEUE_BUCKETS + bucket] += 1;
+}
 
 /* Adds an interval to its total; answers the weight of the sample it makes. */
 INLINE u64 weigh(struct thread_state *t, u32 kind, u64 ns, u64 period)
@@ -680,30 +715,34 @@ INLINE void send_later(struct thread_state *t, struct task_struct *task, u64 now
 	send_sample(t, rec);
 }
 
+/* Written where it is to be read: with its counts it is large for a stack. */
 INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, u32 flags)
 {
-	struct end_record end = {};
-	long err;
+	struct end_record *end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
 
-	end.type = REC_END;
-	end.size = sizeof(end);
-	end.start_ns = t->start_ns;
-	end.end_ns = now;
-	__builtin_memcpy(end.total, t->total, sizeof(end.total));
-	__builtin_memcpy(end.carry, t->carry, sizeof(end.carry));
-	end.switches = t->switches;
-	end.tid = t->tid;
-	end.tgid = t->tgid;
-	end.flags = t->flags | flags;
-	end.preemptions = t->preemptions;
-	end.migrations = t->migrations;
-	end.minor_faults = task->min_flt - t->minor_before;
-	end.major_faults = task->maj_flt - t->major_before;
-	bpf_probe_read_kernel(end.comm, COMM_BYTES, task->comm);
-	err = bpf_ringbuf_output(&ends, &end, sizeof(end), BPF_RB_NO_WAKEUP);
-	if (err)
+	if (!end) {
 		count(COUNT_LOST_ENDS);
-	return err;
+		return -1;
+	}
+	end->type = REC_END;
+	end->size = sizeof(*end);
+	end->start_ns = t->start_ns;
+	end->end_ns = now;
+	__builtin_memcpy(end->total, t->total, sizeof(end->total));
+	__builtin_memcpy(end->carry, t->carry, sizeof(end->carry));
+	end->switches = t->switches;
+	end->tid = t->tid;
+	end->tgid = t->tgid;
+	end->flags = t->flags | flags;
+	end->preemptions = t->preemptions;
+	end->migrations = t->migrations;
+	end->minor_faults = task->min_flt - t->minor_before;
+	end->major_faults = task->maj_flt - t->major_before;
+	bpf_probe_read_kernel(end->comm, COMM_BYTES, task->comm);
+	__builtin_memcpy(end->longest_us, t->longest_us, sizeof(end->longest_us));
+	__builtin_memcpy(end->queue, t->queue, sizeof(end->queue));
+	bpf_ringbuf_submit(end, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 /* --- the clock ----------------------------------------------------------- */
@@ -777,8 +816,12 @@ INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, s
 	} else {
 		wait_weight = weigh(t, kind, wait_end - t->since_ns, period_of(t, c));
 	}
-	if (in > wait_end)
+	if (in > wait_end) {
 		runnable_weight = weigh(t, KIND_RUNNABLE, in - wait_end, period_of(t, c));
+		count_wait(t, 0, in - wait_end);
+	}
+	if (kind == KIND_PREEMPTED)
+		count_wait(t, 1, wait_end - t->since_ns);
 	if (wait_weight | runnable_weight)
 		send_without_stack(t, in > wait_end ? in : wait_end, wait_weight, runnable_weight);
 	open_interval(t, KIND_ON, in > wait_end ? in : wait_end);
@@ -867,8 +910,12 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 		wait_weight = t->wait_weight_ns;
 	else
 		wait_weight = weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period_of(t, c));
-	if (t->wake_ns)
+	if (t->wake_ns) {
 		runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, period_of(t, c));
+		count_wait(t, 0, now - t->wake_ns);
+	}
+	if (t->kind == KIND_PREEMPTED)
+		count_wait(t, 1, now - t->since_ns);
 	t->last_wait_ns = now - t->since_ns;
 	if (later && (wait_weight | runnable_weight) && !(t->flags & FLAG_KTHREAD)) {
 		send_later(t, next, now, wait_weight, runnable_weight);
@@ -1176,8 +1223,12 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 		if (t->kind != KIND_RUNNABLE)
 			wait_weight = t->weighed ? t->wait_weight_ns
 				: weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns);
-		if (t->wake_ns)
+		if (t->wake_ns) {
 			runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, c->period_ns);
+			count_wait(t, 0, now - t->wake_ns);
+		}
+		if (t->kind == KIND_PREEMPTED)
+			count_wait(t, 1, now - t->since_ns);
 		rec = sleepable ? 0 : thread_slot(t);
 		if (!rec)
 			rec = bpf_map_lookup_elem(&flush_room, &zero);

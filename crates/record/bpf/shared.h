@@ -41,6 +41,14 @@
 #define WAKER_STACK_BYTES 8192  /* most user stack copied of a waker */
 #define COMM_BYTES 16
 
+/*
+ * Waits for a CPU by length: bucket i counts those of 2^(10+i) up to 2^(11+i)
+ * ns, the first all shorter ones too, the last all longer ones.
+ */
+#define QUEUE_BUCKETS 20
+#define QUEUE_FIRST_LOG2 10
+#define QUEUE_WORDS 40 /* QUEUE_BUCKETS once woken, then QUEUE_BUCKETS preempted */
+
 /* A sleeper or a waker: header, kernel stack, registers, then stack bytes. */
 struct off_record {
 	unsigned int type;
@@ -84,6 +92,8 @@ struct end_record {
 	unsigned long long minor_faults;
 	unsigned long long major_faults;
 	char comm[COMM_BYTES];
+	unsigned int longest_us[2]; /* wait for a CPU: once woken, preempted */
+	unsigned int queue[QUEUE_WORDS];
 };
 
 /* Whom `whom` follows. */

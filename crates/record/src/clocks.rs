@@ -81,6 +81,7 @@ mod tests {
             preemptions: 3,
             migrations: 2,
             faults: [7, 1],
+            queue: None,
             flags: flag::EXITED,
             comm: "worker".into(),
         };

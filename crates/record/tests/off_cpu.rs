@@ -35,7 +35,7 @@ impl Recorded {
             }
             Record::Waker(waker) => self.sums.entry(waker.tid()).or_default().wakers += 1,
             Record::End(end) => {
-                self.ends.insert(end.tid, end);
+                self.ends.insert(end.tid, *end);
             }
         }
     }

@@ -112,39 +112,3 @@ pub fn stat(bench: &Bench) -> Result<()> {
     tell("stat true", perf, tally);
     Ok(())
 }
-
-/// Pipe ping-pong pinned to one CPU, alone and while recorded; each the best of five, in turn.
-pub fn off_cpu(bench: &Bench) -> Result<()> {
-    const SWITCHES: f64 = 400_000.0;
-    let pipe = ["taskset", "-c", "1", "perf", "bench", "sched", "pipe", "-l", "200000"];
-    let perf: (&std::path::Path, &str) = ("perf".as_ref(), "off-perf.data");
-    let tally = |file| (bench.tally.as_path(), file);
-    let recorders: [(&str, (&std::path::Path, &str), &[&str]); 4] = [
-        ("perf record -e sched:sched_switch -g", perf, &["record", "-q", "-e", "sched:sched_switch", "-g"]),
-        ("tally record --off-cpu", tally("off-tally.data"), &["record", "-q", "--off-cpu"]),
-        // Takes no samples of the CPU: what time off the CPU costs alone.
-        ("without samples of the CPU", tally("off-only.data"), &["record", "-q", "--off-cpu", "-e", "dummy"]),
-        ("tally run", tally("off-run.data"), &["run"]),
-    ];
-    let (mut alone, mut best) = (f64::MAX, [f64::MAX; 4]);
-    for _ in 0..5 {
-        alone = alone.min(us_per_operation(bench, pipe[0].as_ref(), &pipe[1..])?);
-        for (best, (_, (program, file), options)) in best.iter_mut().zip(recorders) {
-            let args: Vec<&str> = options.iter().chain(&["-o", file, "--"]).chain(&pipe).copied().collect();
-            *best = best.min(us_per_operation(bench, program, &args)?);
-        }
-    }
-    println!("  alone {alone:.2} us an operation of two switches; goals 1.15x, 1 byte a switch");
-    for (best, (name, (_, file), _)) in best.into_iter().zip(recorders) {
-        let bytes = std::fs::metadata(bench.dir.join(file))?.len() as f64 / SWITCHES;
-        println!("  {name}: {best:.2} us ({:.2}x), {bytes:.2} bytes a switch", best / alone);
-    }
-    Ok(())
-}
-
-fn us_per_operation(bench: &Bench, program: &std::path::Path, args: &[&str]) -> Result<f64> {
-    let run = process::capture(&mut bench.command(program, args), LIMIT)?;
-    let text = run.text();
-    let line = text.lines().find(|line| line.contains("usecs/op")).context("perf bench tells no time")?;
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).context("a number of us")
-}

@@ -1,6 +1,7 @@
 //! Block I/O as text: sums, latencies, histograms, a heat map, and who caused it.
 
 use super::fit::cut;
+use super::histogram::{range, write_pair};
 use super::number::{brief_ns, bytes, duration_ns, grouped, size_1024};
 use crate::io::device;
 use crate::out::harmless;
@@ -151,25 +152,8 @@ impl Printer<'_> {
         }
         let heading = format!("{:<12} how many requests took how long", op.name().to_uppercase());
         writeln!(out, "\n{}", self.bold(&heading))?;
-        let width = (self.opts.width.clamp(60, 120) - 36) / 2;
-        writeln!(out, "{:>16} {:>8} {:<width$} {:>8}", "", "queue", "", "device")?;
-        let (queue, device): (Vec<_>, Vec<_>) = (of.queue.rows().collect(), of.device.rows().collect());
-        let filled =
-            |rows: &[(u64, u64)], from: u64| rows.iter().find(|(f, _)| *f == from).map_or(0, |(_, n)| *n);
-        let all = || queue.iter().chain(&device).filter(|(_, n)| *n > 0).map(|(from, _)| *from);
-        let (Some(low), Some(high)) = (all().min(), all().max()) else { return Ok(()) };
-        let most = queue.iter().chain(&device).map(|(_, n)| *n).max().unwrap_or(1);
-        let mut from = low;
-        while from <= high {
-            let (in_queue, in_device) = (filled(&queue, from), filled(&device, from));
-            let range = format!("{}–{}", brief(from), brief(from.saturating_mul(2)));
-            let (left, right) = (bar(in_queue, most, width), bar(in_device, most, width));
-            let line =
-                format!("{range:>16} {:>8} {left:<width$} {:>8} {right}", count(in_queue), count(in_device));
-            writeln!(out, "{}", line.trim_end())?;
-            from = from.saturating_mul(2);
-        }
-        Ok(())
+        let width = (self.opts.width.clamp(60, 120) - 38) / 2;
+        write_pair(out, ["queue", "device"], [&of.queue, &of.device], width)
     }
 
     fn over_time(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -185,7 +169,7 @@ impl Printer<'_> {
         let most = time.heat.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(1);
         for row in time.heat.iter().rev() {
             let cells: String = row.counts.iter().map(|&n| shade(n, most)).collect();
-            let range = format!("{}–{}", brief(row.from_ns), brief(row.from_ns.saturating_mul(2)));
+            let range = range(row.from_ns);
             writeln!(out, "{range:>LABEL$} │{cells}│")?;
         }
         let flying: Vec<f64> = time.slices.iter().map(|slice| slice.in_flight).collect();
@@ -253,26 +237,6 @@ fn four(histogram: &Histogram) -> String {
     let cell = |ns: u64| format!("{:>7}", brief_ns(ns));
     let cells = [50.0, 90.0, 99.0].map(|pct| cell(histogram.percentile_ns(pct)));
     cells.concat() + &cell(histogram.max_ns())
-}
-
-/// A power of two of ns in few characters: `64µs` for 65,536 ns.
-fn brief(ns: u64) -> String {
-    const UNITS: [(&str, u32); 3] = [("s", 30), ("ms", 20), ("µs", 10)];
-    let unit = UNITS.into_iter().find(|(_, shift)| ns >= 1 << shift);
-    unit.map_or_else(|| format!("{ns}ns"), |(unit, shift)| format!("{}{unit}", ns >> shift))
-}
-
-fn count(n: u64) -> String {
-    if n == 0 { "·".to_owned() } else { grouped(n) }
-}
-
-/// A bar of `n` of `most` in `width` columns, in eighths of a column.
-fn bar(n: u64, most: u64, width: usize) -> String {
-    const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-    let eighths = (n as f64 * width as f64 * 8.0 / most.max(1) as f64).ceil() as usize;
-    let mut text = "█".repeat(eighths / 8);
-    text.extend((!eighths.is_multiple_of(8)).then(|| EIGHTHS[eighths % 8 - 1]));
-    text
 }
 
 /// A cell of the heat map; anything at all is visible.

@@ -5,6 +5,7 @@ pub mod callgraph;
 pub mod diff;
 pub mod fit;
 pub mod header;
+pub mod histogram;
 pub mod io;
 pub mod number;
 pub mod report;

@@ -1,6 +1,7 @@
 //! The wall-clock view as text: where all threads' time went, on the CPU and off it.
 
 use super::fit::cut;
+use super::histogram::write_pair;
 use super::number::{brief_ns, duration_ns, grouped};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
@@ -34,6 +35,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, wall: &Wall, opts: WallText
     printer.threads(out)?;
     printer.functions(out)?;
     printer.histograms(out)?;
+    printer.run_queue(out)?;
     printer.places(out)?;
     printer.longest(out)
 }
@@ -225,6 +227,17 @@ impl Printer<'_> {
         };
         row("run queue (woken, no CPU yet)", &self.wall.run_queue)?;
         self.wall.waits.iter().try_for_each(|(reason, histogram)| row(reason.name(), histogram))
+    }
+
+    /// The waits for a CPU again, in powers of two.
+    fn run_queue(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (woken, preempted) = (&self.wall.run_queue, &self.wall.preempted);
+        if woken.count() + preempted.count() == 0 {
+            return Ok(());
+        }
+        self.heading(out, "RUN QUEUE    how long threads waited for a CPU: once woken, and preempted")?;
+        let width = (self.opts.width.clamp(60, 120) - 38) / 2;
+        write_pair(out, ["woken", "preempted"], [woken, preempted], width)
     }
 
     /// The same by stack, with the time each makes up.

@@ -19,7 +19,7 @@ pub(crate) use tracker::{Look, Out, Tracker, is_last_switch, state_of_text};
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
-use perfdata::off_cpu::{State, event_name};
+use perfdata::off_cpu::{QueueLengths, State, event_name};
 
 /// One interval off the CPU, or the sum of short ones nobody kept apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,8 @@ pub struct OffCpu {
     pub waits: Vec<Wait>,
     /// One per thread and life.
     pub totals: Vec<ThreadTotals>,
+    /// Of those whose every wait for a CPU was counted: once woken, and preempted.
+    pub queues: Vec<(TaskId, Box<[QueueLengths; 2]>)>,
     /// Waits for kernel locks as the `lock:contention_*` events tell them, in the order of their ends.
     pub contentions: Vec<Contention>,
     /// Of these, ends without begin and begins without end.

@@ -79,6 +79,7 @@ impl Session {
                 let off_cpu = &mut self.profile.off_cpu;
                 off_cpu.source = Some(Source::Tally);
                 off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
+                off_cpu.queues.extend(of.queue.map(|queue| (task, queue)));
             }
             // perf's own, which ends at the switch-in and does not tell the state.
             None => {

@@ -2,7 +2,7 @@
 //!
 //! Conservation: the totals by state add up to the thread's life; of each state, weights of samples + carry = total.
 
-use perfdata::off_cpu::{Interval, Other, State, flag};
+use perfdata::off_cpu::{Interval, Other, QueueLengths, State, flag};
 
 use super::layout::EndRecord;
 
@@ -38,6 +38,7 @@ pub struct Clock {
     preemptions: u32,
     migrations: u64,
     cpu: Option<u32>,
+    queue: [QueueLengths; 2],
     flags: u32,
 }
 
@@ -72,6 +73,7 @@ impl Clock {
             preemptions: 0,
             migrations: 0,
             cpu: None,
+            queue: <[QueueLengths; 2]>::default(),
             flags,
         }
     }
@@ -153,6 +155,7 @@ impl Clock {
             migrations: self.migrations,
             faults: [0; 2],
             comm: Vec::new(),
+            queue: Box::new(self.queue),
         };
         (ended, end)
     }
@@ -201,6 +204,11 @@ impl Clock {
         let length_ns = end_ns.saturating_sub(since_ns);
         let at = usize::from(state.code());
         self.total[at] += length_ns;
+        match state {
+            State::Runnable => self.queue[0].add(length_ns),
+            State::Preempted => self.queue[1].add(length_ns),
+            _ => {}
+        }
         if state == State::Idle {
             return None;
         }

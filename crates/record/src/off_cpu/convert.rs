@@ -286,6 +286,7 @@ pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
         preemptions: end.preemptions,
         migrations: end.migrations,
         faults: end.faults,
+        queue: Some(end.queue.clone()),
     };
     let totals = (event_of(State::On), end.total_ns[Kind::On as usize], totals.to_bytes());
     rests.chain([totals]).collect()

@@ -5,6 +5,8 @@
 //
 // Source: crates/record/bpf/shared.h (struct off_record, struct end_record, struct control).
 
+use perfdata::off_cpu::QueueLengths;
+
 /// Where a part of a thread's wall clock goes; the numbers are `KIND_*` of `shared.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -57,7 +59,9 @@ pub const STACK_MAX_BYTES: usize = 24576;
 /// Bytes of an [`OffRecord`] before its stack.
 pub const HEAD_BYTES: usize = 112 + KSTACK_FRAMES * 8 + REGS_BYTES;
 /// Bytes of an [`EndRecord`].
-pub const END_BYTES: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 24 + 16;
+pub const END_BYTES: usize = QUEUE_AT + 8 + 2 * QueueLengths::BUCKETS * 4;
+/// Where the lengths of waits for a CPU begin in it.
+const QUEUE_AT: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 24 + 16;
 /// Per-CPU counters, in the order of `COUNT_*`.
 pub const COUNT_NAMES: [&str; 10] = [
     "switch-ins not shown by the kernel: those waits count, without stack",
@@ -84,7 +88,7 @@ pub enum Record<'a> {
     /// Who ended the interval of the same thread that began at `since_ns`; comes before its sample.
     Waker(OffRecord<'a>),
     /// A thread's totals.
-    End(EndRecord),
+    End(Box<EndRecord>),
 }
 
 /// `struct off_record`; ids are as seen in our pid namespace, 0 = none.
@@ -225,6 +229,8 @@ pub struct EndRecord {
     pub faults: [u64; 2],
     /// Its kernel name at the end.
     pub comm: Vec<u8>,
+    /// Its waits for a CPU: once woken, and preempted.
+    pub queue: Box<[QueueLengths; 2]>,
 }
 
 /// Reads one ring record; `None` for a type or a length this build does not know.
@@ -235,7 +241,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     match u32_at(bytes, 0) {
         REC_SAMPLE if size >= HEAD_BYTES => Some(Record::Sample(OffRecord { bytes })),
         REC_WAKER if size >= HEAD_BYTES => Some(Record::Waker(OffRecord { bytes })),
-        REC_END if size >= END_BYTES => Some(Record::End(parse_end(bytes))),
+        REC_END if size >= END_BYTES => Some(Record::End(Box::new(parse_end(bytes)))),
         _ => None,
     }
 }
@@ -276,7 +282,13 @@ fn parse_end(bytes: &[u8]) -> EndRecord {
         preemptions: u32_at(bytes, 44 + KIND_COUNT * 16),
         migrations: u64_at(bytes, 48 + KIND_COUNT * 16),
         faults: [u64_at(bytes, 56 + KIND_COUNT * 16), u64_at(bytes, 64 + KIND_COUNT * 16)],
-        comm: until_nul(&bytes[72 + KIND_COUNT * 16..88 + KIND_COUNT * 16]).to_vec(),
+        comm: until_nul(&bytes[72 + KIND_COUNT * 16..QUEUE_AT]).to_vec(),
+        queue: Box::new(std::array::from_fn(|which| QueueLengths {
+            longest_us: u32_at(bytes, QUEUE_AT + which * 4),
+            counts: std::array::from_fn(|i| {
+                u32_at(bytes, QUEUE_AT + 8 + (which * QueueLengths::BUCKETS + i) * 4)
+            }),
+        })),
     }
 }
 
@@ -423,6 +435,8 @@ mod tests {
             ("minor_faults", 56 + KIND_COUNT * 16),
             ("major_faults", 64 + KIND_COUNT * 16),
             ("comm", 72 + KIND_COUNT * 16),
+            ("longest_us", QUEUE_AT),
+            ("queue", QUEUE_AT + 8),
             ("", END_BYTES),
         ] {
             assert_eq!(offset(&end, field), at, "end_record.{field}");
@@ -440,6 +454,9 @@ mod tests {
             ("KIND_STOPPED", Kind::Stopped as usize),
             ("KIND_IDLE", Kind::Idle as usize),
             ("KIND_COUNT", KIND_COUNT),
+            ("QUEUE_BUCKETS", QueueLengths::BUCKETS),
+            ("QUEUE_FIRST_LOG2", QueueLengths::FIRST_LOG2 as usize),
+            ("QUEUE_WORDS", 2 * QueueLengths::BUCKETS),
             ("KSTACK_FRAMES", KSTACK_FRAMES),
             ("REGS_BYTES", REGS_BYTES),
             ("STACK_MAX_BYTES", STACK_MAX_BYTES),

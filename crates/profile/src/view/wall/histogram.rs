@@ -1,5 +1,7 @@
 //! Lengths of waits in powers of two.
 
+use perfdata::off_cpu::QueueLengths;
+
 /// Counts by power of two of ns: bucket `i` holds lengths from 2^i up to 2^(i+1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
@@ -22,6 +24,20 @@ impl Histogram {
         self.count += many;
         self.max_ns = self.max_ns.max(length_ns);
         self.total_ns += u128::from(length_ns) * u128::from(many);
+    }
+
+    /// All lengths of these threads, which were counted one by one and add up to `total_ns`.
+    #[must_use]
+    pub(super) fn of_counts<'a>(of: impl Iterator<Item = &'a QueueLengths>, total_ns: u64) -> Self {
+        let mut sum = Self { total_ns: total_ns.into(), ..Self::default() };
+        for lengths in of {
+            for (bucket, &many) in (QueueLengths::FIRST_LOG2 as usize..).zip(&lengths.counts) {
+                sum.buckets[bucket] += u64::from(many);
+                sum.count += u64::from(many);
+            }
+            sum.max_ns = sum.max_ns.max(u64::from(lengths.longest_us) * 1000);
+        }
+        sum
     }
 
     /// How many.
@@ -81,5 +97,19 @@ mod tests {
         assert_eq!((histogram.count(), histogram.max_ns(), histogram.mean_ns()), (100, 1_000_000, 10_990));
         assert_eq!(histogram.rows().map(|(_, n)| n).sum::<u64>(), 100);
         assert_eq!(Histogram::default().percentile_ns(99.0), 0);
+    }
+
+    #[test]
+    fn counts_of_threads_are_added_up() {
+        let mut threads = [QueueLengths::default(); 2];
+        threads[0].add(3000);
+        threads[0].add(100);
+        threads[1].add(5_000_000);
+        let sum = Histogram::of_counts(threads.iter(), 5_003_100);
+        assert_eq!((sum.count(), sum.max_ns(), sum.mean_ns()), (3, 5_000_000, 1_667_700));
+        assert_eq!(
+            sum.rows().filter(|(_, n)| *n > 0).collect::<Vec<_>>(),
+            [(1024, 1), (2048, 1), (4 << 20, 1)]
+        );
     }
 }

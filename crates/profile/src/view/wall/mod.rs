@@ -33,6 +33,7 @@ pub use waker::waker_frames;
 use crate::off_cpu::{Other, Reason, Source};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, DsoKind, FrameId};
+use perfdata::off_cpu::State;
 use std::collections::BTreeMap;
 
 /// What to show.
@@ -133,6 +134,8 @@ pub struct Wall {
     pub functions: Vec<FunctionRow>,
     /// Lengths of run-queue waits (wake-up to running).
     pub run_queue: Histogram,
+    /// Lengths of the times another thread ran instead of one that could.
+    pub preempted: Histogram,
     /// Lengths of waits by reason.
     pub waits: BTreeMap<Reason, Histogram>,
     /// Waits by stack, most time first.
@@ -167,13 +170,29 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
         match part {
             _ if wait.length_ns == 0 => {}
             Part::Runnable => wall.run_queue.add(wait.length_ns, many),
+            Part::Preempted => wall.preempted.add(wait.length_ns, many),
             Part::Blocked(reason) => wall.waits.entry(reason).or_default().add(wait.length_ns, many),
             _ => {}
         }
     }
+    exact_queues(&mut wall, profile);
     wall.places = places::places(profile, &classes, opts);
     wall.longest = longest::longest(profile, &classes, wall.begin_ns, opts);
     wall
+}
+
+/// Where every thread's waits for a CPU were counted one by one, these counts stand in for what samples tell.
+fn exact_queues(wall: &mut Wall, profile: &Profile) {
+    let off_cpu = &profile.off_cpu;
+    if off_cpu.queues.is_empty() || off_cpu.queues.len() < off_cpu.totals.len() {
+        return;
+    }
+    let sum = |which: usize, state: State| {
+        let total_ns = off_cpu.totals.iter().map(|totals| totals.of(state)).sum();
+        Histogram::of_counts(off_cpu.queues.iter().map(|(_, of)| &of[which]), total_ns)
+    };
+    wall.run_queue = sum(0, State::Runnable);
+    wall.preempted = sum(1, State::Preempted);
 }
 
 /// A wait with a stack, as it counts.
