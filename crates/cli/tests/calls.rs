@@ -6,6 +6,8 @@ mod aarch64;
 mod endings;
 #[path = "calls/imports.rs"]
 mod imports;
+#[path = "calls/return_probes.rs"]
+mod return_probes;
 #[path = "calls/uprobes.rs"]
 mod uprobes;
 #[path = "calls/values.rs"]

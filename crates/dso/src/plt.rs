@@ -72,6 +72,26 @@ pub fn slot_names(object: &ObjectFile) -> FxHashMap<Svma, String> {
     slots.into_iter().map(|(slot, stub)| (Svma(slot), name(stub))).collect()
 }
 
+/// Names of the libraries that the file is linked to, in the order of its dynamic section.
+pub fn needed(object: &ObjectFile) -> Vec<String> {
+    match object::File::parse(&**object.bytes()) {
+        Ok(object::File::Elf64(file)) => needed_of(&file),
+        Ok(object::File::Elf32(file)) => needed_of(&file),
+        _ => Vec::new(),
+    }
+}
+
+fn needed_of<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Vec<String> {
+    let (endian, data) = (file.endian(), file.data());
+    let sections = file.elf_section_table();
+    let Ok(table) = sections.dynamic_table(endian, data) else { return Vec::new() };
+    let names = table.iter().filter(|entry| entry.tag == elf::DT_NEEDED);
+    names
+        .filter_map(|entry| table.string(entry).ok())
+        .map(|name| String::from_utf8_lossy(name).into())
+        .collect()
+}
+
 /// The functions an x86-64 or aarch64 file imports by jump slots, in the order of their relocations.
 pub fn imports(object: &ObjectFile) -> Vec<Import> {
     match object::File::parse(&**object.bytes()) {

@@ -29,6 +29,7 @@ pub mod pt;
 pub mod pt_packets;
 pub mod record;
 pub mod reported;
+mod return_probes;
 mod rules;
 pub mod scripts;
 pub mod session;

@@ -38,7 +38,7 @@ pub fn sources(args: &Args, program: Option<&Path>, wish: &Wish) -> anyhow::Resu
 }
 
 /// The file as the process has it: in its own root where that is another.
-fn rooted(pid: u32, path: &Path) -> PathBuf {
+pub fn rooted(pid: u32, path: &Path) -> PathBuf {
     let through = PathBuf::from(format!("/proc/{pid}/root{}", path.display()));
     let same = |a: &Path, b: &Path| {
         use std::os::unix::fs::MetadataExt;
@@ -55,7 +55,7 @@ fn is_named(path: &Path, library: &str) -> bool {
 }
 
 /// Where the loader would find a library of the program, or its installer would put it.
-fn find_library(library: &str, program: &Path) -> anyhow::Result<PathBuf> {
+pub fn find_library(library: &str, program: &Path) -> anyhow::Result<PathBuf> {
     if library.contains('/') {
         return Ok(PathBuf::from(library));
     }

@@ -1,8 +1,7 @@
 //! `tally calls record` on any binary: uprobes put in by the kernel, nothing loaded into the program.
 
-use anyhow::{Context, bail};
 use record::calls::{Counted, Exits, Mode, Options};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::choose::{Chosen, Wish};
@@ -11,9 +10,9 @@ use super::live::Live;
 use super::objects::sources;
 use super::probe_filters;
 use super::record::Args;
+use super::return_probes;
 use super::scripts::{self, Became};
 use super::session::Session;
-use dso::ObjectFile;
 
 /// Bytes of the ring between kernel and tally.
 const RING_BYTES: u32 = 16 << 20;
@@ -91,40 +90,8 @@ fn exits_for(args: &Args, program: Option<&Path>) -> anyhow::Result<Exits> {
     if !args.probes.return_probes {
         return Ok(Exits::Sites);
     }
-    let path = match (program, args.probes.pid.first()) {
-        (Some(path), _) => path.to_owned(),
-        (None, Some(pid)) => PathBuf::from(format!("/proc/{pid}/exe")),
-        (None, None) => return Ok(Exits::Return),
-    };
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    if kills_in_seccomp(&release) {
-        bail!(
-            "--return-probes: on Linux {} a return goes through a system call that seccomp may end the program for \
-             (6.11 to 6.13); leave it out (return instructions are probed instead)",
-            release.trim()
-        );
-    }
-    let object = ObjectFile::open(&path).with_context(|| format!("can't read {}", path.display()))?;
-    let strings = object.section_bytes(".dynstr").ok().flatten();
-    let names = strings.as_deref().unwrap_or_default();
-    let danger = ["__cxa_throw", "_Unwind_RaiseException", "swapcontext", "sigaltstack"];
-    let found = danger.iter().find(|name| names.split(|byte| *byte == 0).any(|text| text == name.as_bytes()));
-    if let Some(name) = found.copied().or_else(|| object.section(".gopclntab").map(|_| "Go's stacks")) {
-        bail!(
-            "{} uses {name}: return probes would end it; leave --return-probes out (return instructions are \
-             probed instead)",
-            path.display()
-        );
-    }
+    return_probes::check(program, &args.probes.pid, args.quiet)?;
     Ok(Exits::Return)
-}
-
-/// Whether returns go through uretprobe(2) there and seccomp does not know to let it pass.
-//
-// Source: linux commits ff474a78cef5 (v6.11) and cf6cb56ef244 (v6.14).
-fn kills_in_seccomp(release: &str) -> bool {
-    let mut numbers = release.split('.').map(|part| part.parse::<u32>().ok());
-    numbers.next().flatten() == Some(6) && matches!(numbers.next().flatten(), Some(11..=13))
 }
 
 /// What the kernel said, and what can be done instead.
@@ -141,17 +108,4 @@ pub fn refusal(why: &record::calls::Error) -> anyhow::Error {
 pub fn short(why: &record::calls::Error) -> String {
     let text = why.to_string();
     text.split(" | ").next().unwrap_or(&text).to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kills_in_seccomp;
-
-    #[test]
-    fn only_three_kernels_end_programs_for_return_probes() {
-        assert!(["6.11.0", "6.12.9-amd64", "6.13.1"].iter().all(|release| kills_in_seccomp(release)));
-        assert!(
-            ["6.1.0-18", "6.14.0", "5.12.1", "7.11.0", "x"].iter().all(|release| !kills_in_seccomp(release))
-        );
-    }
 }
