@@ -63,3 +63,12 @@ pub struct Event {
     /// The name as recorded (`EVENT_DESC`, `EVENT_UPDATE`), else one derived from type and config.
     pub name: String,
 }
+
+impl Event {
+    /// True if its samples have call chains; so have perf's own `offcpu-time` samples since 6.15, whose attribute does
+    /// not say so.
+    #[must_use]
+    pub fn has_callchain(&self) -> bool {
+        self.attr.samples(abi::PERF_SAMPLE_CALLCHAIN) || off_cpu::is_embedded(self)
+    }
+}

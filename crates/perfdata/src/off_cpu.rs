@@ -3,8 +3,11 @@
 //! Parse and write stand side by side. Always little-endian, whatever the file is: the payload is ours, not the
 //! kernel's. The layout is documented in docs/formats/off-cpu.md.
 
+mod embedded;
 mod queue;
 
+pub use embedded::NO_TIME_NS;
+pub(crate) use embedded::{is_embedded, unfold};
 pub use queue::QueueLengths;
 
 /// Names of the events that carry these payloads.

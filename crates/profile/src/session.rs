@@ -33,6 +33,7 @@ use crate::off_cpu::{Contenders, EventKind, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
+use perfdata::off_cpu::NO_TIME_NS;
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Event, Item, Record, Sample};
 use rustc_hash::FxHashMap;
@@ -301,7 +302,7 @@ impl Session {
     }
 
     fn note_time(&mut self, sample: &Sample<'_>) {
-        let Some(time) = sample.time_ns else { return };
+        let Some(time) = sample.time_ns.filter(|&time| time < NO_TIME_NS) else { return };
         let (first, last) = self.profile.time_span_ns.unwrap_or((time, time));
         self.profile.time_span_ns = Some((first.min(time), last.max(time)));
     }
@@ -321,7 +322,7 @@ fn is_call_stack_lbr(event: &Event) -> bool {
 }
 
 fn event_infos(events: &[Event]) -> Vec<EventInfo> {
-    use perfdata::abi::{PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN};
+    use perfdata::abi::PERF_SAMPLE_BRANCH_STACK;
     let infos = events.iter().enumerate().map(|(index, event)| EventInfo {
         name: event.name.clone(),
         kind: event.attr.type_,
@@ -330,7 +331,7 @@ fn event_infos(events: &[Event]) -> Vec<EventInfo> {
         by_frequency: event.attr.flags.has(perfdata::AttrFlags::FREQ),
         period_or_hz: event.attr.sample_period,
         leader: index,
-        has_callchain: event.attr.sample_type & PERF_SAMPLE_CALLCHAIN != 0,
+        has_callchain: event.has_callchain(),
         has_branches: event.attr.sample_type & PERF_SAMPLE_BRANCH_STACK != 0 && !is_call_stack_lbr(event),
     });
     infos.collect()

@@ -18,7 +18,7 @@ use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
 use crate::{out, text};
 use dso::Mmap;
-use perfdata::abi::{PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_STACK_USER};
+use perfdata::abi::PERF_SAMPLE_STACK_USER;
 use perfdata::tracepoint::Formats;
 use perfdata::{Order, PerfData, Sample};
 use profile::machine::Mappings;
@@ -53,7 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return branches::print(&args, &file, letters);
     }
     let callchains =
-        !args.hide_call_graph && file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_CALLCHAIN));
+        !args.hide_call_graph && file.events().iter().any(perfdata::Event::has_callchain);
     let mut fields = Fields::default();
     for text in &args.fields {
         fields.apply(text)?;

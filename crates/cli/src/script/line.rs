@@ -106,7 +106,7 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
     let (fields, event) = (style.fields[row.event], &style.events[row.event]);
     if fields.has(Field::Comm) {
         let comm = harmless(profile.strings.of(row.comm));
-        let has_chain = style.callchains && event.attr.samples(PERF_SAMPLE_CALLCHAIN);
+        let has_chain = style.callchains && event.has_callchain();
         digits::right(out, &comm, if fields.has(Field::Ip) && has_chain { 0 } else { 16 });
         out.push(' ');
     }

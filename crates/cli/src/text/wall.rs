@@ -119,7 +119,8 @@ impl Printer<'_> {
             Some(Source::Tally) | None => "",
             Some(Source::Tracepoints) => "from sched tracepoints: exact as far as no event was lost",
             Some(Source::PerfOffCpu) => {
-                "from perf's offcpu-time: waits include the wait for a CPU; states and lives are not recorded"
+                "from perf's offcpu-time: waits include the wait for a CPU; states are not recorded, and a thread lives as \
+                 long as its samples of the CPU's clock and its waits add up to"
             }
             Some(Source::Looks) => {
                 "from switch records; reasons and stacks by looks at /proc: short waits have none, and waits include the \

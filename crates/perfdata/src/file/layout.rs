@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::attr::AttrFlags;
 use crate::file::frames::Frame;
 use crate::record::{Context, Header};
-use crate::{Attr, Endian, Error, Event, Item, Record, Sample, SampleFormat, SampleId};
+use crate::{Endian, Error, Event, Item, Record, Sample, SampleFormat, SampleId, off_cpu};
 
 /// What is needed to read one event's records.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +19,8 @@ struct EventLayout {
     /// Unknown bits that change the layout: its samples cannot be read.
     unknown: bool,
     sample_id_all: bool,
+    /// Its samples are in the raw data of its samples.
+    embedded: bool,
     /// Place of the id in a sample's payload, in words.
     id_pos: Option<usize>,
     /// Place of the time in a sample's payload, in words.
@@ -52,7 +54,8 @@ const TRAILER: [u64; 6] = [
 ];
 
 impl EventLayout {
-    fn new(attr: &Attr, endian: Endian) -> Self {
+    fn new(event: &Event, endian: Endian) -> Self {
+        let attr = &event.attr;
         let format = SampleFormat::new(attr, endian);
         let t = attr.sample_type;
         let sample_id_all = attr.flags.has(AttrFlags::SAMPLE_ID_ALL);
@@ -72,6 +75,7 @@ impl EventLayout {
             format,
             unknown: format.unknown_bits().is_some(),
             sample_id_all,
+            embedded: off_cpu::is_embedded(event),
             id_pos,
             time_pos: (t & PERF_SAMPLE_TIME != 0).then(|| bits(before_time)),
             id_back: back(PERF_SAMPLE_IDENTIFIER).or(back(PERF_SAMPLE_ID)),
@@ -85,7 +89,7 @@ impl Layouts {
     pub(crate) fn new(events: &[Event], endian: Endian) -> Self {
         let mut this = Layouts { endian, ..Layouts::default() };
         for (index, event) in events.iter().enumerate() {
-            let layout = EventLayout::new(&event.attr, endian);
+            let layout = EventLayout::new(event, endian);
             this.events.push(layout);
             for id in &event.ids {
                 this.by_id.entry(*id).or_insert(index);
@@ -206,6 +210,7 @@ impl Layouts {
             return Err(Error::UnknownBits { event, field, bits });
         }
         let sample = Sample::parse(header.misc, payload, &layout.format);
+        let sample = sample.map(|s| if layout.embedded { off_cpu::unfold(s, self.endian) } else { s });
         sample.map(|s| (event, s)).ok_or(Error::ShortRecord { offset, type_: PERF_RECORD_SAMPLE })
     }
 }

@@ -7,15 +7,19 @@
 
 mod contention;
 pub(crate) mod futex;
+mod lives;
 mod reason;
 mod stats;
 mod tracker;
+mod user_reason;
 
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
+pub(crate) use lives::of_samples;
 pub use reason::Reason;
 pub(crate) use stats::{Stat, Stats};
 pub(crate) use tracker::{Look, Out, Tracker, is_last_switch, state_of_text};
+pub(crate) use user_reason::of_user_frames;
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -67,11 +71,11 @@ impl Wait {
     }
 
     /// So many waits of this length a sample stands for. None is taken to be shorter than a switch to another thread
-    /// and back can be: that would make one odd sample a million waits.
+    /// and back can be: that would make one odd sample a million waits. 0 of a sum, where no single length is known.
     #[must_use]
     pub fn stands_for(&self) -> u64 {
         const SHORTEST_NS: u64 = 2000;
-        (self.weight_ns / self.length_ns.max(SHORTEST_NS)).max(1)
+        if self.length_ns == 0 { 0 } else { (self.weight_ns / self.length_ns.max(SHORTEST_NS)).max(1) }
     }
 }
 

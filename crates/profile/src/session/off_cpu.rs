@@ -3,11 +3,11 @@
 use super::{Session, ids_of, steps_of};
 use crate::off_cpu::{
     Contention, EventKind, Look, Other, Out, Reason, Source, Stat, ThreadTotals, Wait, is_last_switch,
-    state_of_text,
+    of_samples, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
-use perfdata::off_cpu::{Payload, State, flag};
+use perfdata::off_cpu::{NO_TIME_NS, Payload, State, flag};
 use perfdata::{Item, Record, Sample};
 use rustc_hash::FxHashMap;
 
@@ -81,16 +81,19 @@ impl Session {
                 off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
                 off_cpu.queues.extend(of.queue.map(|queue| (task, queue)));
             }
-            // perf's own, which ends at the switch-in and does not tell the state.
+            // perf's own, which ends at the switch-in and does not tell the state: one wait, or a sum of many.
             None => {
+                let is_sum = time_ns >= NO_TIME_NS;
+                let (since_ns, length_ns) =
+                    if is_sum { (0, 0) } else { (time_ns.saturating_sub(weight_ns), weight_ns) };
                 let off_cpu = &mut self.profile.off_cpu;
                 off_cpu.source = off_cpu.source.max(Some(Source::PerfOffCpu));
                 off_cpu.waits.push(Wait {
                     task,
                     callsite,
                     state: State::Unknown,
-                    since_ns: time_ns.saturating_sub(weight_ns),
-                    length_ns: weight_ns,
+                    since_ns,
+                    length_ns,
                     weight_ns,
                     syscall: None,
                     args: [0; 3],
@@ -247,6 +250,9 @@ impl Session {
                 std::mem::take(&mut self.stats).finish(off_cpu);
             }
             name_switches(&mut off_cpu.waits, &self.switch_sites);
+        }
+        if self.profile.off_cpu.source == Some(Source::PerfOffCpu) {
+            self.profile.off_cpu.totals = of_samples(&self.profile);
         }
     }
 

@@ -153,7 +153,7 @@ impl Plan {
 const MEMORY_KEYS: &str = "local_weight,mem,sym,dso,symbol_daddr,snoop,tlb,locked,blocked,local_ins_lat";
 
 fn has_chain(event: &perfdata::Event) -> bool {
-    event.attr.sample_type & perfdata::abi::PERF_SAMPLE_CALLCHAIN != 0
+    event.has_callchain()
 }
 
 fn has_branches(event: &perfdata::Event) -> bool {

@@ -2,7 +2,7 @@
 
 use super::idle::mark_idle;
 use super::{Part, WallOpts, kernel_frames, name_of};
-use crate::off_cpu::{Reason, Wait};
+use crate::off_cpu::{Reason, Wait, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use perfdata::off_cpu::{State, flag};
@@ -102,12 +102,17 @@ impl Reasons {
         }
         let by_path = wait.callsite.and_then(|id| *self.by_callsite.entry(id).or_insert_with(|| of_path(id)));
         let by_call = || wait.syscall.and_then(|nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")));
+        let by_user = || {
+            let callsite =
+                wait.callsite.filter(|_| wait.state == State::Unknown && wait.syscall.is_none())?;
+            of_user_frames(profile.callsites.leaf_first(callsite).filter_map(|frame| name_of(profile, frame)))
+        };
         let fallback = match (wait.state, wait.callsite, wait.syscall) {
             (State::Disk, ..) => Reason::Disk,
             (State::Unknown, None, None) if wait.flags & flag::OPEN_LEFT != 0 => Reason::Earlier,
             (State::Unknown, None, None) => Reason::Unknown,
             _ => Reason::Other,
         };
-        by_path.or_else(by_call).unwrap_or(fallback)
+        by_path.or_else(by_call).or_else(by_user).unwrap_or(fallback)
     }
 }
