@@ -9,6 +9,7 @@
 
 pub mod addr;
 pub mod build_id;
+pub mod called_slots;
 pub mod demangle;
 pub mod disasm;
 pub mod dwarf;

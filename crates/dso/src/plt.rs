@@ -94,25 +94,33 @@ fn needed_of<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Vec<S
 
 /// The functions an x86-64 or aarch64 file imports by jump slots, in the order of their relocations.
 pub fn imports(object: &ObjectFile) -> Vec<Import> {
-    match object::File::parse(&**object.bytes()) {
-        Ok(object::File::Elf64(file)) => imports_of(&file, object.machine()),
+    match (object::File::parse(&**object.bytes()), object.machine()) {
+        (Ok(object::File::Elf64(file)), Machine::X86_64) => imports_of(&file, elf::R_X86_64_JUMP_SLOT),
+        (Ok(object::File::Elf64(file)), Machine::Aarch64) => imports_of(&file, elf::R_AARCH64_JUMP_SLOT),
         _ => Vec::new(),
     }
 }
 
-fn imports_of<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>, machine: Machine) -> Vec<Import> {
-    let jump_slot = match machine {
-        Machine::X86_64 => elf::R_X86_64_JUMP_SLOT,
-        Machine::Aarch64 => elf::R_AARCH64_JUMP_SLOT,
-        _ => return Vec::new(),
-    };
+/// What an x86-64 file reads from slots that are filled when it is loaded and may be of others: functions and variables.
+pub fn loaded_imports(object: &ObjectFile) -> Vec<Import> {
+    match (object::File::parse(&**object.bytes()), object.machine()) {
+        (Ok(object::File::Elf64(file)), Machine::X86_64) => imports_of(&file, elf::R_X86_64_GLOB_DAT),
+        _ => Vec::new(),
+    }
+}
+
+/// What relocations of this kind refer to.
+fn imports_of<H: FileHeader<Endian = Endianness>>(
+    file: &ElfFile<'_, H>,
+    kind: elf::RelocationType,
+) -> Vec<Import> {
     let (endian, data) = (file.endian(), file.data());
     let sections = file.elf_section_table();
     let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return Vec::new() };
     let mut found = Vec::new();
     for section in sections.iter() {
         let Ok(Some((relocations, _))) = section.rela(endian, data) else { continue };
-        for relocation in relocations.iter().filter(|r| r.r_type(endian, false) == jump_slot) {
+        for relocation in relocations.iter().filter(|r| r.r_type(endian, false) == kind) {
             let symbol = symbols.symbol(object::SymbolIndex(relocation.r_sym(endian, false) as usize));
             let name = symbol.ok().and_then(|symbol| symbols.symbol_name(endian, symbol).ok());
             if let Some(name) = name.filter(|name| !name.is_empty()) {

@@ -1,8 +1,9 @@
 //! Calls of library functions: which of those that an object imports can be recorded.
 
+use dso::called_slots::{SlotUse, slot_uses};
 use dso::plt::{self, Import};
 use dso::{ObjectFile, Svma};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 
 /// Functions that must find their own caller's frame: they return twice, leave or walk the stack, or look who calls
@@ -59,9 +60,39 @@ fn is_recordable(name: &str) -> bool {
     !LEFT_ALONE.iter().any(|alone| is_it(alone))
 }
 
-/// The imports of an object that can be recorded.
-pub fn recordable(object: &ObjectFile) -> impl Iterator<Item = Import> {
-    plt::imports(object).into_iter().filter(|import| is_recordable(&import.name))
+/// The imports of an object.
+#[derive(Debug, Default)]
+pub struct Imports {
+    /// That can be recorded.
+    pub recordable: Vec<Import>,
+    /// Names of those that can't, because the object takes their addresses from the slots that it calls them through.
+    pub read: Vec<String>,
+}
+
+impl Imports {
+    /// Looks through an object.
+    #[must_use]
+    pub fn of(object: &ObjectFile) -> Self {
+        let mut imports = Self { recordable: plt::imports(object), read: Vec::new() };
+        let loaded = plt::loaded_imports(object);
+        let slots: FxHashSet<Svma> = loaded.iter().map(|import| import.slot).collect();
+        let uses = if slots.is_empty() {
+            FxHashMap::default()
+        } else {
+            slot_uses(object, &|slot| slots.contains(&slot))
+        };
+        for import in loaded {
+            match uses.get(&import.slot) {
+                Some(SlotUse { calls: true, reads: false }) => imports.recordable.push(import),
+                Some(SlotUse { calls: true, reads: true }) if is_recordable(&import.name) => {
+                    imports.read.push(import.name);
+                }
+                _ => {}
+            }
+        }
+        imports.recordable.retain(|import| is_recordable(&import.name));
+        imports
+    }
 }
 
 /// Names of imported functions by slot, object by object.
@@ -75,8 +106,8 @@ impl ImportNames {
     pub fn find(&mut self, path: &Path, object: Option<&ObjectFile>, svma: Svma) -> Option<&str> {
         use std::os::unix::ffi::OsStrExt;
         let read = || {
-            let imports = object.map(plt::imports).unwrap_or_default();
-            imports.into_iter().map(|import| (import.slot, import.name)).collect()
+            let both = |object| plt::imports(object).into_iter().chain(plt::loaded_imports(object));
+            object.into_iter().flat_map(both).map(|import| (import.slot, import.name)).collect()
         };
         let slots = self.objects.entry(path.as_os_str().as_bytes().to_vec()).or_insert_with(read);
         slots.get(&svma).map(String::as_str)

@@ -160,6 +160,17 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
              entry, XRay) and none that it imports; `tally calls` takes -F and -N too, when all is recorded"
         );
     }
+    if !found.read_imports.is_empty() {
+        const SHOWN: usize = 8;
+        let names = &found.read_imports;
+        let more = if names.len() > SHOWN { ", …" } else { "" };
+        out::note(&format!(
+            "tally calls: calls of {} library functions are not recorded, because {shown} also takes their addresses from where it \
+             calls them through: {}{more}",
+            names.len(),
+            names[..names.len().min(SHOWN)].join(", ")
+        ));
+    }
     if found.untold > 0 {
         out::note(&format!(
             "tally calls: at {} calls of __cyg_profile_func_enter no arguments or results are recorded: of functions inlined \

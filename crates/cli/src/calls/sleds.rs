@@ -5,7 +5,7 @@ use dso::{Machine, ObjectFile, Svma};
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::imports;
+use super::imports::Imports;
 use super::reported;
 use super::rules::Rules;
 use super::source_files::SourceFiles;
@@ -31,6 +31,8 @@ pub struct Instrumented {
     pub wanted_calls: usize,
     /// Imported functions wanted, by name.
     pub imports: Vec<(String, Sled)>,
+    /// Of imported functions wanted, those that can't be recorded, because their addresses are taken, too.
+    pub read_imports: Vec<String>,
     /// Symbols of the functions that are recorded by their own sleds or calls.
     pub names: HashSet<String>,
     /// Functions at which something more is done.
@@ -44,7 +46,7 @@ pub struct Instrumented {
     pub untold: usize,
     /// Functions that no pattern means.
     pub left: usize,
-    /// Statically linked: nothing can be preloaded.
+    /// No loader starts it, as it is statically linked (in a library this says nothing): nothing can be preloaded.
     pub is_static: bool,
 }
 
@@ -117,7 +119,7 @@ const CALLS: [(&str, &str); 4] = [
 pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<Instrumented> {
     let object = ObjectFile::open(path).with_context(|| format!("can't read {}", path.display()))?;
     let mut found =
-        Instrumented { is_static: object.section(".dynamic").is_none(), ..Instrumented::default() };
+        Instrumented { is_static: object.section(".interp").is_none(), ..Instrumented::default() };
     found.calls = compiled_in(&object);
     // Most libraries have nothing to patch: nothing more is read of them.
     let may_have = !found.calls.is_empty() || has_sleds(&object);
@@ -140,7 +142,10 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
     }
     if with_imports && (found.is_instrumented() || rules.imports_anyway) {
         let sleds = std::mem::take(&mut found.sleds);
-        for import in imports::recordable(&object).filter(|import| rules.wants(&import.name, None)) {
+        let imports = Imports::of(&object);
+        found.read_imports = imports.read;
+        found.read_imports.retain(|name| rules.wants(name, None));
+        for import in imports.recordable.into_iter().filter(|import| rules.wants(&import.name, None)) {
             found.add(import.slot, import.slot, &rules.of(&import.name, None), (sleds::IMPORT, &described));
             let sled = found.sleds.pop().expect("invariant: an import is always added");
             found.imports.push((import.name, sled));

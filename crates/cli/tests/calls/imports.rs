@@ -3,7 +3,9 @@
 use super::{build, build_plugin, counts_of_program, counts_of_report, record, root, tally};
 
 /// The flags that say when the table is filled.
-const BINDINGS: [(&str, &[&str]); 3] = [
+const BINDINGS: [(&str, &[&str]); 5] = [
+    ("noplt", &["-fno-plt"]),
+    ("noplt-static", &["-fno-plt", "-no-pie", "-fno-pie"]),
     ("lazy", &["-Wl,-z,lazy"]),
     ("now", &["-Wl,-z,now"]),
     ("fixed", &["-no-pie", "-fno-pie", "-Wl,-z,lazy"]),

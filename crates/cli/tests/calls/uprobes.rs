@@ -414,3 +414,21 @@ fn a_flight_recorder_by_uprobes_keeps_the_last_calls_in_the_space_given() {
         assert!(bytes <= 2 * (24 << 10) + 4096, "{bytes}");
     }
 }
+
+/// Built with sleds, they have none that loads the recorder.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn statically_linked_programs_are_told_to_need_uprobes_wherever_they_are_loaded() {
+    for link in ["-static", "-static-pie"] {
+        let flags = ["-O2", "-fpatchable-function-entry=5", link];
+        let Some(program) = build("calls.c", &format!("sleds{link}"), "gcc", &flags) else { continue };
+        let folder = program.with_extension("calls");
+        let ran = tally().args(["calls", "record", "-P", "sink", "-o"]).arg(&folder).arg(&program).output();
+        let said = String::from_utf8_lossy(&ran.expect("tally starts").stderr).into_owned();
+        if no_uprobes(&said) {
+            return;
+        }
+        assert!(said.contains("statically linked"), "{link}: {said}");
+        assert_eq!(counts_of_report(&report_of(&folder)).get("sink"), Some(&511), "{link}");
+    }
+}
