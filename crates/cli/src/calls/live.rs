@@ -192,9 +192,14 @@ impl Live {
             write!(to, "{CLEAR}")?;
         }
         let ends = if self.on_terminal && !at_end { "; Ctrl-C ends" } else { "" };
-        writeln!(to, "after {}: {}{ends}", number::duration_ns(after), table::footer(sum))?;
         let rows = if at_end { self.lines } else { Some(self.lines.unwrap_or(screen)) };
         let width = if self.on_terminal { term::width() } else { usize::MAX };
+        let begin = format!("after {}: ", number::duration_ns(after));
+        let told = match at_end {
+            true => table::footer(sum),
+            false => table::footer_within(sum, width.saturating_sub(begin.chars().count() + ends.len())),
+        };
+        writeln!(to, "{begin}{told}{ends}")?;
         table::write_within(&mut to, (sum, &self.functions), (self.key, rows), width)?;
         if !self.on_terminal {
             writeln!(to)?;

@@ -14,7 +14,7 @@ use super::trace_args::TraceArgs;
 use super::trigger::Trigger;
 
 /// What can be done at a function that is probed.
-const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds::CALLER;
+const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds::CALLER | sleds::SLOW;
 
 /// From the flags, for the functions chosen.
 ///
@@ -34,13 +34,20 @@ pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Re
     let only: Vec<String> = trace.only.iter().filter(|text| !kernel::is_of_kernel(text)).cloned().collect();
     let (not, trigger, callers) = (trace.not.clone(), trace.trigger.clone(), trace.callers.clone());
     let rules = Rules::new(&[], &TraceArgs { only, not, trigger, callers, ..TraceArgs::default() })?;
+    let (rules_of, slow_ns) = by_function(&rules, chosen)?;
     let filters = Filters {
-        rules: by_function(&rules, chosen)?,
+        rules: rules_of,
+        slow_ns,
         callers: rules.has(sleds::CALLER),
         starts_off: trace.disable,
         depth: args.depth.unwrap_or(0) as usize,
         keep_bytes: args.max_bytes.unwrap_or(0),
     };
+    if filters.rules.iter().any(|rules| rules & sleds::SLOW != 0) && mode == Mode::Totals {
+        bail!(
+            "{why}: slow= chooses which single calls are kept, and --counts keeps none; leave one of them out"
+        );
+    }
     if filters.keep_bytes > 0 && mode == Mode::Totals {
         bail!(
             "{why}: --max-bytes keeps the last single calls, and --counts keeps none; leave one of them out"
@@ -69,26 +76,30 @@ pub fn counted(args: &Args, filters: &Filters) -> Counted {
     }
 }
 
-fn by_function(rules: &Rules, chosen: &Chosen) -> anyhow::Result<Vec<u32>> {
+/// The rules of each function, and the time of `slow=` in ns.
+fn by_function(rules: &Rules, chosen: &Chosen) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
     if !rules.any() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let objects: Vec<Option<ObjectFile>> =
         chosen.objects.iter().map(|object| ObjectFile::open(&object.path).ok()).collect();
     let mut files: Vec<_> = objects.iter().map(|object| object.as_ref().map(SourceFiles::new)).collect();
-    let mut all = Vec::new();
+    let (mut all, mut slow_ns) = (Vec::new(), Vec::new());
     for (function, name) in chosen.functions.iter().zip(&chosen.names) {
         let start = |object: &ObjectFile| object.svma_of(FileOffset(function.offset));
         let start = objects[function.object].as_ref().filter(|_| rules.any_file()).and_then(start);
         let file = start.and_then(|start| files[function.object].as_mut()?.of(start));
         let trigger = rules.of(name, file.as_deref());
-        if trigger != Trigger::of(trigger.rules & RULES) {
-            bail!("-T {name}@…: by uprobes there are only trace_on, trace_off, filter and notrace");
+        if trigger != (Trigger { min_ns: trigger.min_ns, ..Trigger::of(trigger.rules & RULES) }) {
+            bail!(
+                "-T {name}@…: by uprobes there are only trace_on, trace_off, filter, notrace, caller and slow=TIME"
+            );
         }
         all.push(trigger.rules);
+        slow_ns.push(trigger.min_ns);
     }
     if all.iter().all(|rules| *rules == 0) {
         bail!("-F, -N, -C and -T mean none of the functions that are probed; name them with -P, too");
     }
-    Ok(all)
+    Ok((all, slow_ns))
 }

@@ -285,7 +285,8 @@ impl Session {
         let each_ns = used.system_ns.checked_div(entries)?;
         (used.user_ns + used.system_ns > 0).then(|| {
             format!(
-                "measured: the program used {} of CPU by itself and {} in the kernel, where the probes run: at most {} a call",
+                "measured: the program used {} of CPU by itself and {} in the kernel, where the probes run: {} a call, its own \
+                 system calls included",
                 number::duration_ns(used.user_ns),
                 number::duration_ns(used.system_ns),
                 number::duration_ns(each_ns)

@@ -207,6 +207,25 @@ pub fn write_histogram(out: &mut impl Write, name: &str, histogram: &Histogram) 
 
 /// Says what the numbers do not hold: lost, open and damaged.
 pub fn footer(sum: &CallProfile) -> String {
+    let (calls, parts) = footer_parts(sum, "still open at the end (not in avg, p50, p99, max)");
+    std::iter::once(calls).chain(parts).collect::<Vec<_>>().join("; ")
+}
+
+/// The same while it runs, no longer than `width`: what does not fit is left out, what is lost least of all.
+pub fn footer_within(sum: &CallProfile, width: usize) -> String {
+    let (mut text, mut parts) = footer_parts(sum, "open");
+    parts.reverse();
+    for part in parts {
+        if text.chars().count() + part.chars().count() + 2 <= width {
+            text += "; ";
+            text += &part;
+        }
+    }
+    text
+}
+
+/// The count of calls, and what it does not hold, the usual first; `open`: what is said of calls that have not ended.
+fn footer_parts(sum: &CallProfile, open_words: &str) -> (String, Vec<String>) {
     let mut calls = 0;
     let (mut unwound, mut open) = (0, 0);
     for (_, stats) in sum.functions() {
@@ -214,24 +233,37 @@ pub fn footer(sum: &CallProfile) -> String {
         unwound += stats.unwound;
         open += stats.open;
     }
-    let mut text = format!("{} calls", number::grouped(calls));
     let parts = [
         (unwound, "left by longjmp or exception"),
-        (open, "still open at the end (not in avg, p50, p99, max)"),
+        (open, open_words),
         (sum.lost, "lost"),
         (sum.returns_without_call, "returns from calls before the start"),
         (sum.backwards, "times ran backwards"),
         (sum.gaps, "holes in the trace"),
     ];
-    for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
-        text.push_str(&format!("; {} {what}", number::grouped(count)));
-    }
-    text
+    let some = parts.into_iter().filter(|(count, _)| *count > 0);
+    let some = some.map(|(count, what)| format!("{} {what}", number::grouped(count)));
+    (format!("{} calls", number::grouped(calls)), some.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_head_of_a_table_that_changes_says_as_much_as_fits_and_losses_first() {
+        let mut sum = CallProfile::new(0, 0);
+        let stats = CallStats { count: 5220, unwound: 5220, open: 3, ..CallStats::default() };
+        sum.add_function(FunctionId(0), &stats);
+        sum.lost = 7;
+        assert_eq!(
+            footer_within(&sum, 79),
+            "5,223 calls; 7 lost; 3 open; 5,220 left by longjmp or exception"
+        );
+        assert_eq!(footer_within(&sum, 30), "5,223 calls; 7 lost; 3 open");
+        assert_eq!(footer_within(&sum, 5), "5,223 calls");
+        assert!(footer(&sum).ends_with("; 7 lost"));
+    }
 
     #[test]
     fn of_the_columns_those_that_tell_least_go_first_where_the_screen_is_narrow() {

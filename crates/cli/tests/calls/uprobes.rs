@@ -361,6 +361,9 @@ fn filters_by_uprobes_leave_out_what_they_say() {
     assert!(got["fib"] == wanted["fib"] && !got.contains_key("compare"), "{text}");
     let Some((_, got, text)) = record(&["-D", "2"]) else { return };
     assert_eq!((got["fib"], got["jumper"], got["compare"]), (3, 2, wanted["compare"]), "{text}");
+    // Calls of fib are too quick, the last one of jumper is not; what is in them goes or stays with them.
+    let Some((_, got, text)) = record(&["-T", "fib@slow=3s", "-T", "jumper@slow=1ns"]) else { return };
+    assert_eq!((got.get("fib"), got["leaf"], got["jumper"]), (None, without_fib, 8), "{text}");
     // The functions of a source file, of a list.
     let list = program.with_extension("list");
     std::fs::write(&list, "# what is left out\nfib\nfile:nothing.c\n").expect("target is writable");

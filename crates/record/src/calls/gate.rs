@@ -7,6 +7,8 @@ use tracer::layout::sleds;
 pub struct Filters {
     /// Of each function, by its number: `sleds::NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May be shorter than there are functions.
     pub rules: Vec<u32>,
+    /// Of functions of `sleds::SLOW`, by their number: calls that took fewer ns are not kept, nor what was in them.
+    pub slow_ns: Vec<u32>,
     /// Only calls that lead to functions of `CALLER` are written.
     pub callers: bool,
     /// Nothing is written until a function of `START` is called.

@@ -17,6 +17,8 @@ use super::{CallEvent, Kind};
 
 /// Events of a thread are written when they are this many bytes.
 const FLUSH_BYTES: usize = 64 << 10;
+/// Unless a call in them may have to be taken back: then so many are held.
+const HELD_BYTES: usize = 8 << 20;
 /// System calls by which the kernel's own uprobes come back: not the program's (x86-64, Linux 6.11, 6.18).
 const PROBE_SYSTEM_CALLS: [u32; 2] = [335, 336];
 
@@ -55,6 +57,20 @@ struct Open {
     rules: u32,
     address: u64,
     entered_ns: u64,
+    /// To be taken back from there on if it takes less.
+    unless_slow: Option<Mark>,
+}
+
+/// What was written when a call began that is kept only if it is slow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    least_ns: u64,
+    /// Bytes of the block.
+    at: usize,
+    /// Which block: what was handed to the file stays there.
+    block: u64,
+    /// Calls of the thread.
+    calls: u64,
 }
 
 struct Thread {
@@ -68,6 +84,10 @@ struct Thread {
     addr_high: u64,
     last: Option<CallEvent>,
     left_at: u64,
+    /// Blocks written.
+    blocks: u64,
+    /// Calls written that were not taken back.
+    calls: u64,
 }
 
 /// Sums over what was written.
@@ -116,13 +136,15 @@ impl Folder {
         if thread.is_double(event) {
             return Ok(());
         }
+        let before = thread.calls;
         thread.take(event, (&self.addresses, &self.filters), &mut self.written);
+        self.written.calls = self.written.calls + thread.calls - before;
         // Blocks are dropped whole, so they are short where few bytes are kept.
         let block = match self.filters.keep_bytes {
             0 => FLUSH_BYTES,
             keep => FLUSH_BYTES.min(keep as usize / 8),
         };
-        if thread.bytes.len() >= block {
+        if thread.bytes.len() >= block && !thread.holds_back() {
             flush(&self.dir, key, thread, self.filters.keep_bytes)?;
         }
         if self.processes.insert(event.pid) {
@@ -138,7 +160,8 @@ impl Folder {
     /// If a file can't be written.
     pub fn flush(&mut self) -> io::Result<()> {
         let keep_bytes = self.filters.keep_bytes;
-        self.threads.iter_mut().try_for_each(|(key, thread)| flush(&self.dir, *key, thread, keep_bytes))
+        let mut ready = self.threads.iter_mut().filter(|(_, thread)| !thread.holds_back());
+        ready.try_for_each(|(key, thread)| flush(&self.dir, *key, thread, keep_bytes))
     }
 
     /// Writes what is left.
@@ -146,7 +169,8 @@ impl Folder {
     /// # Errors
     /// If a file can't be written.
     pub fn finish(mut self) -> io::Result<Written> {
-        self.flush()?;
+        let keep_bytes = self.filters.keep_bytes;
+        self.threads.iter_mut().try_for_each(|(key, thread)| flush(&self.dir, *key, thread, keep_bytes))?;
         Ok(self.written)
     }
 }
@@ -160,6 +184,7 @@ fn flush(dir: &Path, (pid, tid): (u32, u32), thread: &mut Thread, keep_bytes: u6
     let header = ThreadHeader { pid, tid, tsc: first, monotonic_ns: first, first: 0 };
     thread.file.append(&dir.join(format!("{pid}-{tid}-0.calls")), &header, &thread.bytes, keep_bytes)?;
     thread.bytes.clear();
+    thread.blocks += 1;
     if keep_bytes > 0 {
         // What was told of times and addresses may be dropped: the next block tells it anew.
         (thread.time_high, thread.addr_high) = (u64::MAX, u64::MAX);
@@ -180,6 +205,8 @@ impl Thread {
             addr_high: 0,
             last: None,
             left_at: 0,
+            blocks: 0,
+            calls: 0,
         }
     }
 
@@ -209,9 +236,10 @@ impl Thread {
                 let is_written = self.gate.enter(rules);
                 let leads = !filters.callers || rules & sleds::CALLER != 0;
                 if is_written && filters.callers && leads {
-                    written.calls += self.write_held();
+                    self.calls += self.write_held();
                 }
-                written.calls += u64::from(is_written && leads);
+                let unless_slow = self.mark(filters, event.function).filter(|_| is_written && leads);
+                self.calls += u64::from(is_written && leads);
                 let address = addresses.functions.get(event.function as usize).copied().unwrap_or(0);
                 self.enter(Open {
                     sp: event.sp,
@@ -223,6 +251,7 @@ impl Thread {
                     rules,
                     address,
                     entered_ns: time_ns,
+                    unless_slow,
                 });
             }
             Kind::Exit => self.exit(event, written),
@@ -264,6 +293,7 @@ impl Thread {
             rules: 0,
             address: 0,
             entered_ns: time_ns,
+            unless_slow: None,
         };
         match event.kind {
             Kind::System => {
@@ -395,7 +425,7 @@ impl Thread {
             self.stacks.remove(open.stack, open.sp);
             self.gate.leave(open.rules, open.written || open.held);
         }
-        if !open.written {
+        if !open.written || self.takes_back(&open, at, time_ns) {
             return;
         }
         self.set_time(time_ns);
@@ -408,6 +438,36 @@ impl Thread {
         } else {
             file::control_word(file::CONTROL_UNWOUND, time_ns)
         });
+    }
+
+    /// Where to go back to if a call of the function that begins now is not slow.
+    fn mark(&self, filters: &Filters, function: u32) -> Option<Mark> {
+        if filters.of(function) & sleds::SLOW == 0 {
+            return None;
+        }
+        let least_ns = filters.slow_ns.get(function as usize).copied().unwrap_or(0).into();
+        Some(Mark { least_ns, at: self.bytes.len(), block: self.blocks, calls: self.calls })
+    }
+
+    /// Whether a call is open that may have to be taken back, and that can be.
+    fn holds_back(&self) -> bool {
+        let may_go = |open: &Open| open.unless_slow.is_some_and(|mark| mark.block == self.blocks);
+        self.bytes.len() < HELD_BYTES && self.open.iter().any(may_go)
+    }
+
+    /// Takes back the call that stood at this place among the open ones and all in it, if it was quick.
+    fn takes_back(&mut self, open: &Open, at: usize, time_ns: u64) -> bool {
+        let Some(mark) = open.unless_slow else { return false };
+        let is_slow = time_ns.saturating_sub(open.entered_ns) >= mark.least_ns;
+        // What is open on another stack was begun in it.
+        if is_slow || mark.block != self.blocks || at < self.open.len() {
+            return false;
+        }
+        self.bytes.truncate(mark.at);
+        self.calls = mark.calls;
+        // The high parts may have been told in what is gone.
+        (self.time_high, self.addr_high) = (u64::MAX, u64::MAX);
+        true
     }
 
     fn off_cpu(&mut self, mut ns: u64) {

@@ -59,7 +59,7 @@ impl Tracked {
             callers: counted.callers,
             starts_off: counted.starts_off,
             depth: counted.depth as usize,
-            keep_bytes: 0,
+            ..Filters::default()
         };
         let (threads, words) = (FxHashMap::default(), vec![None; functions]);
         Self { mode, counted, filters, threads, words, strays: 0 }
