@@ -320,6 +320,18 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_the_kernel_counts_has_no_period_in_its_samples_if_it_is_to_wait_for_a_hundred() {
+        let of = |config, rate| {
+            let attr = plan(&RecordOpts { rate, ..live() }, &[event(config)], &offer()).file[0].attr;
+            (attr.sample_period, attr.samples(PERF_SAMPLE_PERIOD))
+        };
+        assert_eq!(of(PERF_COUNT_SW_PAGE_FAULTS, Rate::Period(100)), (100, false));
+        assert_eq!(of(PERF_COUNT_SW_PAGE_FAULTS, Rate::Period(1)), (1, true));
+        assert_eq!(of(PERF_COUNT_SW_CPU_CLOCK, Rate::Period(100)), (100, true));
+        assert!(of(PERF_COUNT_SW_PAGE_FAULTS, Rate::Hz(99)).1);
+    }
+
+    #[test]
     fn without_samples_events_only_tell_of_processes() {
         let plan = plan(&RecordOpts { no_samples: true, ..live() }, &[event(0)], &offer());
         assert!(plan.opened.iter().all(|e| e.attr.sample_period == 0 && e.attr.sample_stack_user == 0));

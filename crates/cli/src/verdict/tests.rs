@@ -143,7 +143,8 @@ fn a_quota_that_stopped_the_cgroup_is_a_finding_with_the_file_it_stands_in() {
     tells(
         &judged(&recorded(), &counted(&[]), change),
         &[
-            "The cgroup's CPU quota stopped it: 80 % of its periods were throttled, 1.2 s in all.",
+            "The cgroup's CPU quota stops it: it used that up in 80 % of its periods; threads wait for a CPU 29 % of their time.",
+            "stopped for 1.2 s, all CPUs together",
             "where threads were stopped, share of the time waiting for a CPU:",
             &format!("next: cat {}", quota.display()),
         ],

@@ -133,9 +133,23 @@ fn set_rate(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Of
         return;
     }
     attr.sample_type |= PERF_SAMPLE_PERIOD;
-    if event.own_rate && attr.sample_period != 0 {
-        return;
+    if !(event.own_rate && attr.sample_period != 0) {
+        set_period(attr, opts, offer);
     }
+    if is_counted_by_kernel(attr) && !attr.flags.has(AttrFlags::FREQ) && attr.sample_period > 1 {
+        attr.sample_type &= !PERF_SAMPLE_PERIOD;
+    }
+}
+
+/// True for events that the kernel itself counts: if their samples hold a period, it takes one each time and does not wait
+/// for the period to be full.
+// Source: linux v6.18 kernel/events/core.c: perf_swevent_event()
+fn is_counted_by_kernel(attr: &Attr) -> bool {
+    let is_clock = [PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK].contains(&attr.config);
+    attr.type_ == PERF_TYPE_TRACEPOINT || attr.type_ == PERF_TYPE_SOFTWARE && !is_clock
+}
+
+fn set_period(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
     let usual_hz = Rate::usual_hz(opts.off_cpu.is_some()).min(offer.max_rate_hz.max(1));
     let (period, is_frequency) = match opts.rate {
         Rate::Usual if attr.type_ == PERF_TYPE_TRACEPOINT => (1, false),

@@ -74,27 +74,35 @@ pub(super) fn steal(facts: &Facts) -> Option<Finding> {
 
 /// 7: > 5 % of the cgroup's periods were throttled.
 pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
-    let share = facts.system.throttled.filter(|&share| share > 0.05)?;
-    let ns = facts.system.throttled_ns.unwrap_or(0);
+    let periods = facts.system.throttled.filter(|&share| share > 0.05)?;
     let text = format!(
-        "The cgroup's CPU quota stopped it: {} of its periods were throttled, {} in all.",
-        pct(share),
-        time(ns)
-    );
-    let against = vec![format!(
-        "waiting for a CPU: {} (of it, what the quota makes it wait)",
+        "The cgroup's CPU quota stops it: it used that up in {} of its periods; threads wait for a CPU {} of their time.",
+        pct(periods),
         pct(facts.waiting_for_cpu())
-    )];
-    let evidence = vec![format!("CPUs used: {:.2} of {}", facts.cpus_used, facts.system.cpus)];
+    );
+    let pressure = facts.system.pressure_cpu;
+    let against = pressure
+        .map(|share| format!("other programs: some task waited for a CPU {} of the time", pct(share)));
+    let ns = facts.system.throttled_ns.unwrap_or(0);
+    let evidence = vec![
+        format!("stopped for {}, all CPUs together", time(ns)),
+        format!("CPUs used: {:.2} of {}", facts.cpus_used, facts.system.cpus),
+    ];
     let file = facts.system.throttled_by.as_deref().unwrap_or("/proc/self/cgroup");
     let stacks = Stacks::of(facts, "where threads were stopped", Whole::Queued, &facts.places.queued)
         .or_missing("no wait for a CPU was long enough to have been taken with a stack");
     let advice = "the quota: raise it, or use fewer threads";
-    claim(share, text)
+    claim(queued_by_quota(facts), text)
         .evidence(evidence)
         .stacks(stacks)
-        .against(against)
+        .against(against.into_iter().collect())
         .next(format!("cat {}", quoted(file)), advice)
+}
+
+/// Share of active time waiting for a CPU that the cgroup's quota explains, if there is such a finding: as much of it as
+/// periods were throttled. Which wait was whose is not told.
+pub(super) fn queued_by_quota(facts: &Facts) -> f64 {
+    facts.system.throttled.filter(|&share| share > 0.05).unwrap_or(0.0) * facts.waiting_for_cpu()
 }
 
 /// 17: > 1 % of TCP segments sent again, or connections dropped.

@@ -139,7 +139,17 @@ fn machine_rules() {
     assert_eq!(told.evidence[0], "NET_RX: 90000 a second, 98 % of them on one CPU");
     check(4, flood, with(|f| f.system.interrupts = Some(0.02)));
     check(5, with(|f| f.system.steal = Some(0.2)), with(|f| f.system.steal = Some(0.01)));
-    check(7, with(|f| f.system.throttled = Some(0.4)), with(|f| f.system.throttled = Some(0.0)));
+    let quota = |periods| {
+        with(|f| {
+            f.system.throttled = Some(periods);
+            f.times.preempted_ns = 300 * UNIT;
+        })
+    };
+    check(7, quota(0.4), quota(0.0));
+    // What the quota makes it wait is not told again as others that have the CPUs; but the rest is.
+    let told = |periods| verdict(&quota(periods)).iter().map(|f| f.name).collect::<Vec<_>>();
+    assert_eq!(told(0.95), ["cgroup-throttled", "cpu-bound"]);
+    assert_eq!(told(0.4), ["cgroup-throttled", "cpu-saturation", "cpu-bound"]);
     let network = |drops| {
         with(|f| {
             f.system.listen_drops = Some(drops);

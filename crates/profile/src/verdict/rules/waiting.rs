@@ -1,5 +1,6 @@
 //! Rules about threads that do not run: for a CPU, a lock, a disk, others, or nothing at all.
 
+use super::machine::queued_by_quota;
 use super::{claim, list, pct, time};
 use crate::off_cpu::Reason;
 use crate::verdict::facts::REGULAR;
@@ -8,9 +9,10 @@ use crate::verdict::{Entry, Facts, Finding, INPUT, LockSite, Stacks, TARGET, Who
 use crate::view::io::Latencies;
 use crate::view::wall::Histogram;
 
-/// 6: > 10 % of active time waits for a CPU. What a lock's waiters wait on after it was let go is the lock's.
+/// 6: > 10 % of active time waits for a CPU. What a lock's waiters wait on after it was let go is the lock's,
+/// what a quota makes them wait the quota's.
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
-    let waiting = facts.waiting_for_cpu();
+    let waiting = facts.waiting_for_cpu() - queued_by_quota(facts);
     if waiting <= 0.1 {
         return None;
     }
