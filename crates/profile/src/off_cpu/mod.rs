@@ -6,6 +6,7 @@
 //! Conservation: for each thread the weights of its waits by state are its totals by state.
 
 mod contention;
+pub(crate) mod for_work;
 pub(crate) mod futex;
 mod lives;
 mod reason;

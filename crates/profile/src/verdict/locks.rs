@@ -2,6 +2,7 @@
 //! running threads spend on it: asking the kernel, taking it, passing it on.
 
 use crate::off_cpu::Reason;
+use crate::off_cpu::for_work::{is_locking, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
@@ -64,69 +65,6 @@ impl LockSite {
         self.wait_ns + self.queued_ns + self.run_ns
     }
 }
-
-/// Parts of locking libraries, by how their names begin.
-const LOCKING: &[&str] = &[
-    "__lll_lock",
-    "__GI___lll_lock",
-    "lll_",
-    "pthread_mutex_",
-    "__pthread_mutex_",
-    "___pthread_mutex_",
-    "__GI___pthread_mutex",
-    "pthread_rwlock_",
-    "__pthread_rwlock_",
-    "___pthread_rwlock_",
-    "pthread_spin_",
-    "pthread_cond_",
-    "__pthread_cond_",
-    "___pthread_cond_",
-    "__futex_abstimed",
-    "__GI___futex_abstimed",
-    "futex_wait",
-    "__internal_syscall",
-    "syscall",
-    "std::sys::sync::",
-    "std::sys::pal::",
-    "std::sys::futex",
-    "std::sys_common::",
-    "std::sync::",
-    "std::thread::park",
-    "std::thread::Thread::park",
-    "std::thread::current::",
-    "core::sync::",
-    "parking_lot",
-    "lock_api::",
-    "std::mutex::",
-    "std::lock_guard",
-    "std::unique_lock",
-    "__gthread_",
-    "sem_wait",
-    "__new_sem_wait",
-    "pthread_join",
-    "__pthread_clockjoin",
-    "runtime.futex",
-    "runtime.lock",
-    "sync.(*Mutex)",
-];
-
-/// Of the locking libraries, what waits for another thread's work, by parts of names.
-const FOR_WORK: &[&str] = &[
-    "cond_wait",
-    "cond_timedwait",
-    "cond_clockwait",
-    "clockjoin",
-    "pthread_join",
-    "sem_wait",
-    "Condvar",
-    "mpsc::",
-    "mpmc::",
-    "Barrier",
-    "thread::park",
-    "Thread::park",
-    "Thread>::park",
-    "Parker",
-];
 
 /// Lock sites, those that take most time first. `running` is running time by path.
 pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(CallsiteId, u64)]) -> Vec<LockSite> {
@@ -237,7 +175,7 @@ impl<'p> Names<'p> {
     fn place(&self, expects: Option<u32>) -> Place {
         let names = &self.0;
         let locking = || names.iter().take_while(|(name, _)| is_locking(name));
-        let named = locking().any(|(name, _)| FOR_WORK.iter().any(|part| name.contains(part)));
+        let named = waits_for_work(names.iter().map(|(name, _)| *name)).is_some();
         // Of locking code that the compiler has put inside its caller only the system call is left.
         let is_bare =
             !names.is_empty() && locking().count() > 0 && locking().all(|(name, _)| *name == "syscall");
@@ -274,12 +212,6 @@ impl<'p> Names<'p> {
         own.filter(|(name, _)| !is_thread_start(name))
             .map_or_else(String::new, |(name, _)| (*name).to_owned())
     }
-}
-
-/// Rust says `<std::sync::Mutex>::lock` or `std::sync::Mutex::lock`, by how it was built.
-fn is_locking(name: &str) -> bool {
-    let name = name.trim_start_matches('<');
-    LOCKING.iter().any(|part| name.starts_with(part))
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 use super::classes::Reasons;
 use super::{Part, is_kernel, name_of};
+use crate::off_cpu::for_work::{waits_for_all, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::{Reason, Wait};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use rustc_hash::FxHashMap;
 
-/// User functions in which a thread waits for work to come.
+/// User functions in which a thread waits for work to come, beside those of locking libraries.
 const IDLE_FUNCTIONS: &[&str] = &[
     "epoll_wait",
     "epoll_pwait",
@@ -19,14 +20,6 @@ const IDLE_FUNCTIONS: &[&str] = &[
     "__select",
     "accept",
     "accept4",
-    "pthread_cond_",
-    "__pthread_cond_",
-    "pthread_join",
-    "__pthread_clockjoin",
-    "__pthread_timedjoin",
-    "sem_wait",
-    "sem_timedwait",
-    "__new_sem_wait",
     "sigwait",
     "sigtimedwait",
     "pause",
@@ -40,8 +33,6 @@ const IDLE_FUNCTIONS: &[&str] = &[
     "__wait4",
     "waitpid",
     "__waitpid",
-    "parking_lot",
-    "runtime.futexsleep",
     "runtime.stopm",
     "runtime.findRunnable",
     "runtime.netpoll",
@@ -50,33 +41,24 @@ const IDLE_FUNCTIONS: &[&str] = &[
     "__io_uring_get_cqe",
 ];
 
-/// The same of Rust, whose names begin in many ways: parts of names.
-const IDLE_PARTS: &[&str] =
-    &["Condvar>::wait", "Condvar::wait", "thread::park", "Thread::park", "Thread>::park"];
-
-/// Functions that workers and servers wait in for what comes next.
-const WAITS_FOR_NEXT: &[&str] = &[
-    "pthread_cond_",
-    "__pthread_cond_",
-    "___pthread_cond_",
-    "epoll_wait",
-    "epoll_pwait",
-    "accept",
-    "accept4",
-    "sem_wait",
-    "__new_sem_wait",
-    "sigwait",
-    "pthread_join",
-    "__pthread_clockjoin",
-    "__pthread_timedjoin",
-];
+/// The same, of those that workers and servers wait in for what comes next.
+const WAITS_FOR_NEXT: &[&str] = &["epoll_wait", "epoll_pwait", "accept", "accept4", "sigwait"];
 
 /// libc's way into the kernel for those who ask it themselves.
 const BARE_CALL: &str = "syscall";
 
 /// Where threads begin.
-const STARTS: &[&str] =
-    &["clone3", "clone", "__clone", "__GI___clone", "start_thread", "_start", "__libc_start"];
+const STARTS: &[&str] = &[
+    "clone3",
+    "clone",
+    "__clone",
+    "__GI___clone",
+    "start_thread",
+    "_start",
+    "__libc_start",
+    "std::sys::backtrace::__rust_begin_short",
+    "std::sys_common::backtrace::__rust_begin_short",
+];
 
 /// What lies between a thread's start and the program's own functions.
 const PLUMBING: &[&str] = &[
@@ -123,24 +105,24 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             let is = || is_top_loop(profile, callsite, no_lock);
             may_be_next && *top_loops.entry((callsite, no_lock)).or_insert_with(is)
         };
-        let for_work = || no_lock && is_bare(profile, callsite) || waits_for_work(profile, callsite, reason);
+        let for_work = || no_lock && is_bare(profile, callsite) || is_for_work(profile, callsite, reason);
         if (nearly_all && for_work()) || at_top() {
             *part = Part::Idle;
         }
     }
 }
 
-fn waits_for_work(profile: &Profile, callsite: CallsiteId, reason: Reason) -> bool {
+fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: Reason) -> bool {
     if matches!(reason, Reason::Poll | Reason::Timer | Reason::Child | Reason::Signal) {
         return true;
     }
     let may = matches!(reason, Reason::Futex | Reason::Socket | Reason::Aio | Reason::Ipc);
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-    may && user.take(12).filter_map(|frame| name_of(profile, frame)).any(|name| {
-        IDLE_FUNCTIONS.iter().any(|idle| name.starts_with(idle))
-            || name.contains("tokio::")
-            || IDLE_PARTS.iter().any(|part| name.contains(part))
-    })
+    let names: Vec<&str> = user.take(12).map(|frame| name_of(profile, frame).unwrap_or("")).collect();
+    let is_idle =
+        |name: &&str| IDLE_FUNCTIONS.iter().any(|idle| name.starts_with(idle)) || name.contains("tokio::");
+    may && !waits_for_all(names.iter().copied())
+        && (waits_for_work(names.iter().copied()).is_some() || names.iter().any(is_idle))
 }
 
 /// True if the arguments are told, and not those of a lock.
@@ -170,12 +152,12 @@ pub(crate) fn is_thread_start(name: &str) -> bool {
 /// The same by the names of the user functions, leaf first.
 fn is_top_loop_of(names: &[&str], no_lock: bool) -> bool {
     let begins = |name: &str, with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));
-    let waits_for_next = |name: &&str| {
-        begins(name, WAITS_FOR_NEXT)
-            || IDLE_PARTS.iter().any(|part| name.contains(part))
-            || no_lock && **name == *BARE_CALL
-    };
-    let waits = names.iter().rposition(waits_for_next);
+    if waits_for_all(names.iter().copied()) {
+        return false;
+    }
+    let waits_for_next = |name: &&str| begins(name, WAITS_FOR_NEXT) || no_lock && **name == *BARE_CALL;
+    let of_library = waits_for_work(names.iter().copied());
+    let waits = of_library.max(names.iter().rposition(waits_for_next));
     let (Some(waits), Some(outermost)) = (waits, names.last()) else { return false };
     let program = names[waits + 1..].iter().filter(|name| !begins(name, STARTS) && !begins(name, PLUMBING));
     begins(outermost, STARTS) && program.count() <= TOP_LOOP
@@ -197,6 +179,10 @@ mod tests {
         assert!(!is("pthread_cond_wait pool_get query answer worker start_thread clone3"));
         assert!(!is("__lll_lock_wait pthread_mutex_lock take worker start_thread clone3"));
         assert!(!is("pthread_cond_wait take"));
+        // Threads that wait for the slowest of them, or for a lock of any library, have work.
+        assert!(!is("futex_wait pthread_barrier_wait@GLIBC_2.2.5 work start_thread clone3"));
+        assert!(!is("syscall parking_lot::raw_mutex::RawMutex::lock_slow work start_thread clone3"));
+        assert!(is("syscall <std::sync::mpmc::list::Channel<Job>>::recv work start_thread clone3"));
         assert!(is("syscall <std::sys::sync::condvar::futex::Condvar>::wait take start_thread clone3"));
         // All of Rust's library inside the thread's own function: the futex's value tells.
         let inlined = ["syscall", "serve", "<std::sys::thread::unix::Thread>::new::thread_start", "clone3"];

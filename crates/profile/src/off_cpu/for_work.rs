@@ -1,0 +1,137 @@
+//! What a futex is waited for: a lock, or another thread's work (a condition, a join, a job from a channel), told by the
+//! functions of locking libraries. The one list for all who ask: idle threads, locks, verdict.
+
+/// Parts of locking libraries, by how their names begin.
+const LOCKING: &[&str] = &[
+    "__lll_lock",
+    "__GI___lll_lock",
+    "lll_",
+    "pthread_mutex_",
+    "__pthread_mutex_",
+    "___pthread_mutex_",
+    "__GI___pthread_mutex",
+    "pthread_rwlock_",
+    "__pthread_rwlock_",
+    "___pthread_rwlock_",
+    "pthread_spin_",
+    "pthread_cond_",
+    "__pthread_cond_",
+    "___pthread_cond_",
+    "pthread_barrier_",
+    "__pthread_barrier_",
+    "___pthread_barrier_",
+    "__futex_abstimed",
+    "__GI___futex_abstimed",
+    "futex_wait",
+    "do_futex_wait",
+    "__internal_syscall",
+    "syscall",
+    "std::sys::sync::",
+    "std::sys::pal::",
+    "std::sys::futex",
+    "std::sys_common::",
+    "std::sync::",
+    "std::thread::park",
+    "std::thread::Thread::park",
+    "std::thread::current::",
+    "core::sync::",
+    "parking_lot",
+    "lock_api::",
+    "crossbeam_channel::",
+    "std::mutex::",
+    "std::lock_guard",
+    "std::unique_lock",
+    "std::condition_variable",
+    "std::__atomic_wait",
+    "__gthread_",
+    "sem_wait",
+    "sem_timedwait",
+    "sem_clockwait",
+    "__new_sem_wait",
+    "pthread_join",
+    "__pthread_clockjoin",
+    "__pthread_timedjoin",
+    "runtime.futex",
+    "runtime.lock",
+    "runtime.note",
+    "sync.(*Mutex)",
+];
+
+/// Of these, what waits for another thread's work, by parts of names.
+const FOR_WORK: &[&str] = &[
+    "cond_wait",
+    "cond_timedwait",
+    "cond_clockwait",
+    "condition_variable",
+    "clockjoin",
+    "timedjoin",
+    "pthread_join",
+    "sem_wait",
+    "sem_timedwait",
+    "sem_clockwait",
+    "Condvar",
+    "mpsc::",
+    "mpmc::",
+    "crossbeam_channel::",
+    "barrier_wait",
+    "Barrier",
+    "thread::park",
+    "Thread::park",
+    "Thread>::park",
+    "Parker",
+    "runtime.note",
+];
+
+/// Of these, where threads wait until all have come: their share is not done yet, which is no want of work.
+const FOR_ALL: &[&str] = &["barrier_wait", "Barrier"];
+
+/// True for functions of locking libraries. Rust says `<std::sync::Mutex>::lock` or `std::sync::Mutex::lock`, by how it
+/// was built.
+pub(crate) fn is_locking(name: &str) -> bool {
+    let name = name.trim_start_matches('<');
+    LOCKING.iter().any(|part| name.starts_with(part))
+}
+
+/// Which of the functions, innermost first, the wait for another thread's work begins in: the outermost of the locking
+/// libraries' that the program called. `None` if it is for a lock, or for what these functions do not tell.
+pub(crate) fn waits_for_work<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<usize> {
+    let locking: Vec<&str> = names.into_iter().take_while(|name| is_locking(name)).collect();
+    has_part(&locking, FOR_WORK).then(|| locking.len() - 1)
+}
+
+/// True if it is all others that are waited for.
+pub(crate) fn waits_for_all<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
+    has_part(&names.into_iter().take_while(|name| is_locking(name)).collect::<Vec<_>>(), FOR_ALL)
+}
+
+fn has_part(names: &[&str], parts: &[&str]) -> bool {
+    names.iter().any(|name| parts.iter().any(|part| name.contains(part)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(names: &str) -> Option<usize> {
+        waits_for_work(names.split('|'))
+    }
+
+    #[test]
+    fn conditions_joins_and_channels_are_waits_for_work_and_locks_are_none() {
+        assert_eq!(work("__futex_abstimed_wait_common|pthread_cond_wait@@GLIBC_2.3.2|take|worker"), Some(1));
+        let condvar =
+            "pthread_cond_wait|std::condition_variable::wait(std::unique_lock<std::mutex>&)|Pool::take";
+        assert_eq!(work(condvar), Some(1));
+        assert_eq!(work("syscall|<std::sync::mpmc::list::Channel<Job>>::recv::{closure#1}|serve"), Some(1));
+        assert_eq!(work("runtime.futex.abi0|runtime.futexsleep|runtime.notesleep|runtime.mPark"), Some(2));
+        assert_eq!(work("__lll_lock_wait|pthread_mutex_lock|take|worker"), None);
+        assert_eq!(work("syscall|parking_lot::raw_mutex::RawMutex::lock_slow|put"), None);
+        // The lock inside a channel of the program's own, or of one that was only called on the way.
+        assert_eq!(
+            work("syscall|<std::sys::sync::mutex::futex::Mutex>::lock_contended|tokio::sync::mpsc::send"),
+            None
+        );
+        assert!(waits_for_all("futex_wait|pthread_barrier_wait@GLIBC_2.2.5|step".split('|')));
+        assert!(!waits_for_all("futex_wait|pthread_cond_wait|Barrier_user".split('|')));
+    }
+}
