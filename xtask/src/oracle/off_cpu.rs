@@ -2,9 +2,11 @@
 //!
 //! perf decodes the events (`perf script`), this module sums them up, thread by thread; and `perf sched timehist` sums
 //! them up itself, CPU by CPU. The kernel drops events silently now and then: where a CPU's switches do not follow one
-//! another, timehist takes one thread's time for another's, and only the first comparison is made, of those threads
-//! that miss no switch of their own: of the others the events don't tell. Compared are threads that are born and end
-//! within the file: there nobody has to guess what was before.
+//! another, timehist takes one thread's time for another's. So only those threads are compared that miss no switch of
+//! their own: of the others the events don't tell. Compared are threads that are born and end within the file: there
+//! nobody has to guess what was before. timehist leaves out the run that a thread ends with, and the
+//! wait before it: those are samples of nobody (thread id −1), but for the last thread of a process. They are left out
+//! of ours.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +75,7 @@ fn once(pair: &Pair, pids: &[u64]) -> Result<Vec<String>> {
         bail!("off-cpu: perf {}, tally {}", perf.how(), tally.how());
     }
     let events = pair.perf(&["script", "--ns", "-F", "cpu,time,event,trace", "-i", FILE])?;
-    let (told, breaks) = of_events(&events.text());
+    let told = of_events(&events.text());
     let mut tally = of_tally(&tally.text(), pids)?;
     if tally.is_empty() {
         return Ok(vec!["tally shows none of the programs' threads".to_owned()]);
@@ -86,13 +88,16 @@ fn once(pair: &Pair, pids: &[u64]) -> Result<Vec<String>> {
     if tally.is_empty() {
         return Ok(vec![NOTHING_WHOLE.to_owned()]);
     }
-    let mut misses = differences("by the events", &told, &tally);
-    match breaks {
-        0 => misses.extend(differences("timehist", &of_timehist(&perf.text()), &tally)),
-        _ => println!(
-            "off-cpu: {breaks} switches are missing in the file: perf sched timehist is not compared"
-        ),
+    let sums = told.iter().map(|(&tid, (sums, _))| (tid, *sums)).collect();
+    let mut misses = differences("by the events", &sums, &tally);
+    for (tid, (_, _, times)) in &mut tally {
+        let last = told.get(tid).map_or_else(Times::default, |(_, last)| *last);
+        times.on -= last.on;
+        times.delayed -= last.delayed;
+        times.off -= last.off;
     }
+    misses.extend(differences("timehist", &of_timehist(&perf.text()), &tally));
+    println!("off-cpu: {} threads compared with their events, and with timehist", tally.len());
     Ok(misses)
 }
 
@@ -127,16 +132,17 @@ struct Thread {
     came: Option<f64>,
     left: Option<f64>,
     woken: Option<f64>,
+    /// Its last wait and run, and whether it ended with them.
+    last: Times,
+    ends: bool,
     /// A switch of it is missing.
     misses: bool,
 }
 
-/// Sums by thread id of those that miss no switch, and how many switches begin with another thread than the CPU's last
-/// one ended with.
-fn of_events(text: &str) -> (BTreeMap<u64, Times>, usize) {
+/// Sums by thread id of those that miss no switch, each with the wait and the run it ended with.
+fn of_events(text: &str) -> BTreeMap<u64, (Times, Times)> {
     let mut threads: BTreeMap<u64, Thread> = BTreeMap::new();
     let mut on_cpu: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut breaks = 0;
     for line in text.lines() {
         let mut words = line.split_whitespace();
         let (Some(cpu), Some(time), Some(event)) = (words.next(), words.next(), words.next()) else {
@@ -148,12 +154,12 @@ fn of_events(text: &str) -> (BTreeMap<u64, Times>, usize) {
             "sched:sched_switch:" => {
                 let (Some(prev), Some(next)) = (number(" prev_pid="), number(" next_pid=")) else { continue };
                 if let Some(last) = on_cpu.insert(cpu, next).filter(|last| *last != prev) {
-                    breaks += 1;
                     for tid in [last, prev] {
                         threads.entry(tid).or_default().misses = true;
                     }
                 }
-                threads.entry(prev).or_default().leaves(ms);
+                let ends = line.contains(" prev_state=X ");
+                threads.entry(prev).or_default().leaves(ms, ends);
                 threads.entry(next).or_default().comes(ms);
             }
             "sched:sched_waking:" | "sched:sched_wakeup_new:" => {
@@ -167,7 +173,8 @@ fn of_events(text: &str) -> (BTreeMap<u64, Times>, usize) {
         }
     }
     let whole = threads.into_iter().filter(|(_, thread)| !thread.misses);
-    (whole.map(|(tid, thread)| (tid, thread.times)).collect(), breaks)
+    let last = |of: &Thread| if of.ends { of.last } else { Times::default() };
+    whole.map(|(tid, thread)| (tid, (thread.times, last(&thread)))).collect()
 }
 
 fn number_of(line: &str, name: &str) -> Option<u64> {
@@ -176,17 +183,21 @@ fn number_of(line: &str, name: &str) -> Option<u64> {
 }
 
 impl Thread {
-    fn leaves(&mut self, ms: f64) {
+    fn leaves(&mut self, ms: f64, ends: bool) {
         self.misses |= self.came.is_none() && self.left.is_some();
-        self.times.on += self.came.take().map_or(0.0, |came| ms - came);
+        self.last.on = self.came.take().map_or(0.0, |came| ms - came);
+        self.times.on += self.last.on;
+        self.ends = ends;
         (self.left, self.woken) = (Some(ms), None);
     }
 
     fn comes(&mut self, ms: f64) {
         self.misses |= self.came.is_some();
         let (left, woken) = (self.left.take(), self.woken.take());
-        self.times.off += left.or(woken).map_or(0.0, |since| ms - since);
-        self.times.delayed += woken.map_or(0.0, |woken| ms - woken);
+        self.last.off = left.or(woken).map_or(0.0, |since| ms - since);
+        self.last.delayed = woken.map_or(0.0, |woken| ms - woken);
+        self.times.off += self.last.off;
+        self.times.delayed += self.last.delayed;
         self.came = Some(ms);
     }
 }
@@ -242,12 +253,20 @@ mod tests {
                     [000]  1.003000000: sched:sched_switch: prev_comm=a b prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid=9 next_prio=1\n\
                     [001]  1.007000000: sched:sched_waking: comm=a b pid=7 prio=120 target_cpu=000\n\
                     [000]  1.008000000: sched:sched_switch: prev_comm=y prev_pid=10 prev_prio=1 prev_state=R ==> next_comm=a b next_pid=7 next_prio=120\n";
-        let (sums, breaks) = of_events(text);
+        let sums = of_events(text);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
-        let of = sums[&7];
+        let (of, last) = sums[&7];
         assert!(near(of.on, 2.0) && near(of.off, 6.0) && near(of.delayed, 2.0), "{of:?}");
-        assert_eq!(breaks, 1, "9 came, 10 left");
-        assert_eq!(sums.keys().copied().collect::<Vec<_>>(), [7], "of 9 and 10 the events don't tell");
+        assert!(near(last.on + last.off, 0.0), "it did not end");
+        assert_eq!(
+            sums.keys().copied().collect::<Vec<_>>(),
+            [7],
+            "9 came, 10 left: of both the events don't tell"
+        );
+        let ended = of_events(
+            &text.replace("prev_pid=7 prev_prio=120 prev_state=S", "prev_pid=7 prev_prio=120 prev_state=X"),
+        );
+        assert!(near(ended[&7].1.on, 2.0), "{ended:?}");
     }
 
     #[test]
