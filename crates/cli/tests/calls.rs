@@ -8,6 +8,8 @@ mod endings;
 mod imports;
 #[path = "calls/return_probes.rs"]
 mod return_probes;
+#[path = "calls/uftrace.rs"]
+mod uftrace;
 #[path = "calls/uprobes.rs"]
 mod uprobes;
 #[path = "calls/values.rs"]

@@ -46,13 +46,14 @@ pub fn open(args: &ViewArgs) -> anyhow::Result<(View<'_>, Notes)> {
     let mut functions = Functions::new();
     let mut notes = Notes { title: command(dir), lines: Vec::new() };
     let mut tracks = Vec::new();
-    let (mut skipped, mut unread) = (0, 0);
+    let (mut skipped, mut unread, mut with_values) = (0, 0, 0);
     for (tid, pid) in threads(&task) {
         let path = dir.join(format!("{tid}.dat"));
         let Ok(bytes) = fs::read(&path) else { continue };
         let parsed = parse_uftrace(&bytes);
         skipped += parsed.skipped;
         unread += parsed.unread_bytes;
+        with_values += parsed.with_values;
         let mut numbers: FxHashMap<u64, FunctionId> = FxHashMap::default();
         let mut number =
             |at: u64| *numbers.entry(at).or_insert_with(|| functions.number(function(&objects, at)));
@@ -64,14 +65,28 @@ pub fn open(args: &ViewArgs) -> anyhow::Result<(View<'_>, Notes)> {
             steps: parsed.steps.into_iter().filter_map(numbered).collect(),
         });
     }
-    for (count, what) in
-        [(skipped, "records passed over (events, ends of earlier calls)"), (unread as u64, "bytes not read")]
-    {
+    for (count, what) in [
+        (skipped, "records passed over (events, ends of earlier calls)"),
+        (with_values, "entries and exits with arguments or results, which are not shown"),
+        (
+            events_bytes(dir),
+            "bytes of uftrace's events (context switches, kernel functions), which are not shown",
+        ),
+        (unread as u64, "bytes not read"),
+    ] {
         if count > 0 {
             notes.lines.push(format!("{} {what}", number::grouped(count)));
         }
     }
     Ok((View::of_decoded(tracks, functions, args)?, notes))
+}
+
+/// Bytes of what uftrace recorded beside the calls of threads: of each CPU.
+fn events_bytes(dir: &Path) -> u64 {
+    let is_event = |name: &str| name.starts_with("perf-cpu") || name.starts_with("kernel-cpu");
+    let files = fs::read_dir(dir).into_iter().flatten().flatten();
+    let files = files.filter(|file| is_event(&file.file_name().to_string_lossy()));
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

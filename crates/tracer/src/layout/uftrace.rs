@@ -1,7 +1,7 @@
 //! The records of uftrace's own data folders (`TID.dat`), so that its recordings can be read too.
 //
 // Layout: u64 time in ns; u64 with type in bits 0-1, more in bit 2, magic (5) in bits 3-5, depth in bits 6-15, address
-// in bits 16-63; little-endian. With `more`, arguments of a length follow that only the folder's options tell.
+// in bits 16-63; little-endian. With `more`, values follow, padded to 8 bytes, of a length that only the folder's options tell.
 // Source: uftrace doc/uftrace-record.md and the records that `uftrace record` writes (struct uftrace_record).
 
 /// Bytes of one record.
