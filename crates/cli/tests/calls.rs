@@ -80,15 +80,22 @@ fn build(source: &str, name: &str, compiler: &str, flags: &[&str]) -> Option<Pat
 
 /// Builds the library that the program opens into a folder; false (and said) where that is not possible.
 fn build_plugin(compiler: &str, sleds: &str, folder: &Path) -> bool {
-    std::fs::create_dir_all(folder).expect("target is writable");
+    build_library(compiler, &[sleds], "plugin.c", &folder.join("libplugin.so"))
+}
+
+/// Builds a library; false (and said) where that is not possible.
+fn build_library(compiler: &str, flags: &[&str], source: &str, to: &Path) -> bool {
+    std::fs::create_dir_all(to.parent().expect("it is in a folder")).expect("target is writable");
     let built = Command::new(compiler)
-        .args(["-O2", "-g", "-shared", "-fPIC", sleds, "-o"])
-        .arg(folder.join("libplugin.so"))
-        .arg(root().join("tests/programs/plugin.c"))
+        .args(["-O2", "-g", "-shared", "-fPIC", "-DLIBRARY"])
+        .args(flags)
+        .arg("-o")
+        .arg(to)
+        .arg(root().join("tests/programs").join(source))
         .status();
     let is_built = built.is_ok_and(|status| status.success());
     if !is_built {
-        println!("skipped: {compiler} can't build the plugin");
+        println!("skipped: {compiler} can't build {source} as a library");
     }
     is_built
 }

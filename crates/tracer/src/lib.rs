@@ -40,6 +40,8 @@ mod hook;
 mod hooked;
 #[cfg(tally_preload)]
 mod import;
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
+mod loading;
 #[cfg(tally_preload)]
 mod object;
 #[cfg(tally_preload)]

@@ -6,15 +6,16 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::layout::sleds as list;
-use crate::{sled, start, sys};
+use crate::sled::{self, Stage};
+use crate::{start, sys};
 
 /// How long an answer is waited for.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// An answer was waited for in vain: it is not asked again.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// Maps were written under `number`: patches what was loaded since.
-pub fn patch(number: u64) {
+/// Maps were written under `number`: patches what was loaded since, so far as can be at this stage.
+pub fn patch(number: u64, stage: Stage) {
     if sys::is_restricted() || GIVEN_UP.load(Ordering::Relaxed) {
         return;
     }
@@ -26,18 +27,30 @@ pub fn patch(number: u64) {
     let told = sys::write(to, line.bytes()) == line.bytes().len();
     sys::close(to);
     if told {
-        wait(number);
+        wait(number, stage);
     }
 }
 
-fn wait(number: u64) {
-    const PAUSE_NS: u64 = 200_000;
+/// The answer that was got for `number` is gone through once more, now that its objects are loaded. Whether there was one.
+#[cfg(target_arch = "x86_64")]
+pub fn patch_again(number: u64) -> bool {
+    sled::patch_listed(answer(number).bytes(), Stage::Loaded)
+}
+
+/// The path of the answer for `number`.
+fn answer(number: u64) -> sys::Text<{ start::PATH_MAX }> {
     let mut path = start::path();
     path.number(u64::from(sys::pid())).push(b"-").number(number).push(b".").push(list::NAME.as_bytes());
     path.push(b"\0");
+    path
+}
+
+fn wait(number: u64, stage: Stage) {
+    const PAUSE_NS: u64 = 200_000;
+    let path = answer(number);
     let until = sys::monotonic_ns() + PATIENCE_NS;
     while sys::monotonic_ns() < until {
-        if sled::patch_listed(path.bytes()) {
+        if sled::patch_listed(path.bytes(), stage) {
             return;
         }
         sys::pause(PAUSE_NS);

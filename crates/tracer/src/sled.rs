@@ -10,10 +10,27 @@ use crate::object::{Object, each_listed};
 use crate::stubs::Stubs;
 use crate::{import, sys};
 
-/// Patches every sled listed in a file (a NUL-terminated path); false when there is none.
-pub fn patch_listed(path: &[u8]) -> bool {
+/// How far the loader is with an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It is mapped; tables are not filled.
+    #[cfg(target_arch = "x86_64")]
+    Mapped,
+    /// All is done.
+    Loaded,
+}
+
+/// Patches every sled listed in a file (a NUL-terminated path) that can be at this stage; false when there is no file.
+pub fn patch_listed(path: &[u8], stage: Stage) -> bool {
     let Some(list) = read_list(path) else { return false };
-    each_listed(list, patch);
+    each_listed(
+        list,
+        match stage {
+            #[cfg(target_arch = "x86_64")]
+            Stage::Mapped => |object, listed| patch(object, listed, Stage::Mapped),
+            Stage::Loaded => |object, listed| patch(object, listed, Stage::Loaded),
+        },
+    );
     true
 }
 
@@ -41,7 +58,7 @@ fn read_list(path: &[u8]) -> Option<&'static [u8]> {
     list.strip_prefix(&sleds::MAGIC)
 }
 
-fn patch(object: &Object, listed: Listed<'static>) {
+fn patch(object: &Object, listed: Listed<'static>, stage: Stage) {
     let sites = listed.sleds().filter(|sled| sled.rules != 0 && !sled.is_nop()).count();
     let count = listed.sleds().filter(|sled| !sled.is_nop()).count();
     let Some(mut stubs) = Stubs::new(object.end(), count, sites, listed.specs) else { return };
@@ -59,7 +76,9 @@ fn patch(object: &Object, listed: Listed<'static>) {
         code::written(from, to);
         sys::protect(from, to - from, sys::PROT.0 | sys::PROT.2);
     }
-    import::hook(object, listed.sleds().filter(|sled| sled.rules & sleds::IMPORT != 0), &mut stubs);
+    if stage == Stage::Loaded {
+        import::hook(object, listed.sleds().filter(|sled| sled.rules & sleds::IMPORT != 0), &mut stubs);
+    }
     stubs.finish();
 }
 

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crate::sled::Stage;
 use crate::{ending, entry, hook, layout, opened, sled, switch, sys};
 
 /// What the environment asks for.
@@ -38,6 +39,8 @@ static FILES_MADE: AtomicU64 = AtomicU64::new(0);
 static DIR_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 const DIR_MAX: usize = 512;
+/// Bytes of the path of a file in the folder.
+pub const PATH_MAX: usize = DIR_MAX + 64;
 /// The folder's path. Written once, before `ACTIVE` is set; read only after it.
 static DIR: [core::sync::atomic::AtomicU8; DIR_MAX] =
     [const { core::sync::atomic::AtomicU8::new(0) }; DIR_MAX];
@@ -56,7 +59,7 @@ pub fn options() -> Option<Options> {
 }
 
 /// The folder's path and a slash.
-pub fn path() -> sys::Text<{ DIR_MAX + 64 }> {
+pub fn path() -> sys::Text<PATH_MAX> {
     let mut text = sys::Text::new();
     for byte in DIR.iter().take(DIR_BYTES.load(Ordering::Relaxed)) {
         text.push(&[byte.load(Ordering::Relaxed)]);
@@ -78,12 +81,28 @@ pub fn new_file(tid: u32) -> Option<i32> {
 
 /// Objects were loaded: writes what is mapped now, and patches what is new.
 pub fn loaded() {
-    if ACTIVE.load(Ordering::Acquire)
-        && !sys::is_restricted()
-        && let Some(number) = write_maps()
-    {
-        opened::patch(number);
+    if !ACTIVE.load(Ordering::Acquire) || sys::is_restricted() {
+        return;
     }
+    #[cfg(target_arch = "x86_64")]
+    if crate::loading::take_pending().fold(false, |_, number| opened::patch_again(number)) {
+        return;
+    }
+    if let Some(number) = write_maps() {
+        opened::patch(number, Stage::Loaded);
+    }
+}
+
+/// Objects were mapped, and are to be relocated and begun: writes what is mapped now, and patches the code of what is new.
+/// The number of the maps; `None` without.
+#[cfg(target_arch = "x86_64")]
+pub fn mapped() -> Option<u64> {
+    if !ACTIVE.load(Ordering::Acquire) || sys::is_restricted() {
+        return None;
+    }
+    let number = write_maps()?;
+    opened::patch(number, Stage::Mapped);
+    Some(number)
 }
 
 /// Writes what is mapped now, headed by the time it was so; the file's number.
@@ -228,8 +247,10 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     ACTIVE.store(true, Ordering::Release);
     let mut list = path();
     list.push(layout::sleds::NAME.as_bytes()).push(b"\0");
-    sled::patch_listed(list.bytes());
+    sled::patch_listed(list.bytes(), Stage::Loaded);
     loaded();
+    #[cfg(target_arch = "x86_64")]
+    crate::loading::prepare();
     ending::prepare();
     register_fork();
 }

@@ -155,10 +155,14 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
         ));
     }
     if rules.any() && found.ruled == 0 && found.late == 0 {
-        bail!(
+        let none = format!(
             "-F, -N, -C, -T, -A and -R mean no function of {shown} that can be patched (`-pg`, `-mfentry`, patchable \
-             entry, XRay) and none that it imports; `tally calls` takes -F and -N too, when all is recorded"
+             entry, XRay, -finstrument-functions) and none that it imports"
         );
+        if !found.opens_libraries {
+            bail!("{none}; `tally calls` takes -F and -N too, when all is recorded");
+        }
+        out::note(&format!("tally calls: {none}; they may mean some of the libraries that it opens"));
     }
     if !found.read_imports.is_empty() {
         const SHOWN: usize = 8;

@@ -44,6 +44,8 @@ pub struct Instrumented {
     /// Calls that report functions whose values are wanted, and can't tell them: of inlined ones, or in code that is not
     /// understood.
     pub untold: usize,
+    /// It opens libraries while it runs, which may have functions that are meant.
+    pub opens_libraries: bool,
     /// Functions that no pattern means.
     pub left: usize,
     /// No loader starts it, as it is statically linked (in a library this says nothing): nothing can be preloaded.
@@ -133,6 +135,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
     } else {
         Described::nothing(object.machine())
     };
+    found.opens_libraries = with_imports && dso::plt::referenced(&object).contains("dlopen");
     if may_have {
         look_at_functions(&object, rules, &described, &mut found);
     }

@@ -1,6 +1,6 @@
 //! Library calls through the table of imports, however the loader fills it.
 
-use super::{build, build_plugin, counts_of_program, counts_of_report, record, root, tally};
+use super::{build, build_library, build_plugin, counts_of_program, counts_of_report, record, root, tally};
 
 /// The flags that say when the table is filled.
 const BINDINGS: [(&str, &[&str]); 5] = [
@@ -76,6 +76,32 @@ fn libraries_are_recorded_that_the_program_opens_and_are_found_where_it_wants_th
     let (wanted, mut got, text) = record(&program, &["--libcall"]);
     got.retain(|function, _| wanted.contains_key(function));
     assert_eq!(got, wanted, "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn constructors_of_libraries_that_the_program_opens_are_recorded() {
+    let ways: [(&str, &[&str]); 4] = [
+        ("patchable", &["-fpatchable-function-entry=5"]),
+        ("pg", &["-pg"]),
+        ("fentry-noplt", &["-pg", "-mfentry", "-fno-plt"]),
+        ("instrument", &["-finstrument-functions"]),
+    ];
+    for (way, flags) in ways {
+        let folder = format!("opened/{way}");
+        let library = root().join("target/tmp/calls").join(&folder).join("libearly.so");
+        if !build_library("gcc", flags, "early.c", &library) {
+            continue;
+        }
+        let path = format!("-Wl,-rpath,$ORIGIN/{folder}");
+        let flags = [flags, &["-O2", &path]].concat();
+        let Some(program) = build("early.c", &format!("early-{way}"), "gcc", &flags) else { continue };
+        for options in [&[][..], &["-A", "early_step@arg1", "--libcall", "--nest-libcall"]] {
+            let (wanted, mut got, text) = record(&program, options);
+            got.retain(|function, _| wanted.contains_key(function));
+            assert_eq!(got, wanted, "{way} {options:?}\n{text}");
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
