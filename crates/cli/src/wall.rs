@@ -73,6 +73,7 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
         colour: term::colours_stdout(),
         rows: args.rows,
         with_idle: args.waits.idle,
+        min_block_ns: args.waits.min_block.unwrap_or(0),
     };
     text::write(&mut out, &recording.profile, &view, opts)?;
     out.flush()?;

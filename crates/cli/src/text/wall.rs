@@ -23,6 +23,8 @@ pub struct WallTextOpts {
     pub rows: usize,
     /// Idle counts in percentages.
     pub with_idle: bool,
+    /// Shorter waits stand in no list; 0: all do.
+    pub min_block_ns: u64,
 }
 
 /// Prints the view.
@@ -108,11 +110,17 @@ impl Printer<'_> {
             ns if self.opts.with_idle => format!(", of it idle {}", duration_ns(ns)),
             ns => format!("\n  and idle {}, left out below (--idle counts it)", duration_ns(ns)),
         };
+        let short = match self.opts.min_block_ns {
+            0 => String::new(),
+            ns => {
+                format!("\n  waits under {} count here and by thread, but stand in no list", duration_ns(ns))
+            }
+        };
         let active = duration_ns(self.base_ns(&wall.whole));
         let threads = wall.threads.len();
         writeln!(
             out,
-            "WALL CLOCK   {active} of thread time in {} ({threads} threads){idle}",
+            "WALL CLOCK   {active} of thread time in {} ({threads} threads){idle}{short}",
             duration_ns(wall.wall_ns)
         )?;
         let source = match wall.source {

@@ -228,3 +228,27 @@ fn what_findings_say_to_run_next_can_be_run() {
         }
     }
 }
+
+#[test]
+fn numbers_for_scripts_agree_with_each_other() {
+    let profile = recorded();
+    let machine = Machine { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
+    let commands = Commands { input: String::new(), target: "-p 1".to_owned() };
+    let value = to_json(&judge(&profile, &counted(&[]), &machine, &commands));
+    let ns = |key: &str| value[key].as_u64().expect("ns");
+    let blocked: u64 =
+        value["blocked_ns"].as_object().expect("reasons").values().filter_map(Value::as_u64).sum();
+    let whole = ns("on_ns") + ns("runnable_ns") + ns("preempted_ns") + blocked + ns("idle_ns");
+    let lives: u64 = profile.off_cpu.totals.iter().map(profile::off_cpu::ThreadTotals::life_ns).sum();
+    assert!(whole.abs_diff(lives) * 100 <= lives, "{whole} of {lives}");
+    let findings = value["verdict"].as_array().expect("findings");
+    assert!(!findings.is_empty() && findings.len() <= 3);
+    for finding in findings {
+        assert!(RULES.iter().any(|rule| finding["rule"] == rule.number && finding["name"] == rule.name));
+        assert!((0.0..=1.0).contains(&finding["share"].as_f64().expect("a share")));
+        let stacks = finding["stacks"].as_array().expect("stacks");
+        assert_eq!(stacks.is_empty(), !finding["no_stacks"].is_null(), "{finding}");
+        let shares: Vec<f64> = stacks.iter().filter_map(|stack| stack["share"].as_f64()).collect();
+        assert!(shares.is_sorted_by(|a, b| a >= b) && shares.iter().sum::<f64>() <= 1.0 + 1e-9, "{finding}");
+    }
+}

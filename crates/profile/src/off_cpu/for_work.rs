@@ -48,6 +48,7 @@ const LOCKING: &[&str] = &[
     "sem_timedwait",
     "sem_clockwait",
     "__new_sem_wait",
+    "PGSemaphoreLock",
     "pthread_join",
     "__pthread_clockjoin",
     "__pthread_timedjoin",

@@ -50,12 +50,15 @@ const KNOWN: &[(&str, KnownLock)] = &[
     ("gvl_acquire", RUBY),
     ("thread_sched_to_running", RUBY),
     ("st_masterlock_acquire", OCAML),
+    ("LWLockAcquire", POSTGRES),
 ];
 const PYTHON: KnownLock = KnownLock {
     name: "Python's global interpreter lock (GIL)",
     cure: "use processes, or code that gives the lock back while it computes",
 };
 const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
+const POSTGRES: KnownLock =
+    KnownLock { name: "PostgreSQL's lightweight locks", cure: "pg_stat_activity.wait_event names them" };
 const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
 
 impl LockSite {
@@ -248,6 +251,8 @@ mod tests {
         // Only the value in the futex tells a lock from a condition where the compiler has put all into the caller.
         let bare = |expects| Names(vec![("syscall", true), ("work", false)]).place(Some(expects)).for_work;
         assert!(bare(7) && bare(u32::MAX) && !bare(2));
+        let postgres = place("__new_sem_wait_slow64* PGSemaphoreLock LWLockAcquireOrWait XLogFlush main");
+        assert_eq!((postgres.for_work, postgres.known), (false, Some(POSTGRES)));
         let gil = place("__futex_abstimed_wait_common* pthread_cond_timedwait* take_gil* eval* main");
         assert_eq!((gil.for_work, gil.known), (false, Some(PYTHON)));
     }
