@@ -41,8 +41,10 @@ pub struct Chosen {
 const KEEPS: &str = "that keep their return address";
 /// Begin of the name of a function without a symbol; its address follows.
 const NAMELESS: &str = "function 0x";
-/// Steps in which code without a function is passed over.
+/// Code without a function is passed over in such steps, to places that functions are aligned to.
 const GAP_BYTES: u64 = 16;
+/// But byte by byte so far behind a function: what fills up to the next, however that is aligned.
+const FILL_BYTES: u64 = 32;
 
 /// Never with return probes: their return address is kept or moved by themselves.
 const KEEP_RETURN_ADDRESS: &[&str] = &[
@@ -157,14 +159,14 @@ impl Chosen {
     /// Functions of a stripped file, as its unwind table has them.
     fn add_nameless(&mut self, finder: &Finder<'_>, object: usize) {
         let code = finder.file.section(".text").map_or(0..0, |text| text.svma.clone());
-        let mut at = code.start;
+        let (mut at, mut behind) = (code.start, code.start);
         while at < code.end {
             let Some((start, end)) = finder.unwind.function_range(Svma(at)).filter(|(_, end)| end.0 > at)
             else {
-                at += GAP_BYTES;
+                at = if at < behind + FILL_BYTES { at + 1 } else { (at / GAP_BYTES + 1) * GAP_BYTES };
                 continue;
             };
-            at = end.0;
+            (at, behind) = (end.0, end.0);
             // What has a name was looked at by its name.
             let named = finder.symbols.find(start).is_some();
             if !named && (finder.wish.is_all() || finder.wish.means(&nameless(start), finder.library())) {

@@ -2,11 +2,13 @@
 
 use anyhow::Context;
 use record::calls::{
-    Addresses, CallEvent, Counted, Exits, Filters, Folder, KernelParts, KernelWish, Mode, Opened, Options,
+    Addresses, CallEvent, Counted, Exits, Filters, Folder, KernelParts, KernelWish, Kind, Mode, Object,
+    Opened, Options,
 };
 use record::sys::signal::{SIGINT, SIGTERM};
 use record::sys::time::Clock;
 use record::sys::{Child, SignalReader};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -43,6 +45,10 @@ pub struct Session {
     stopped_ns: u64,
     attach: Duration,
     watch: Watch,
+    /// What recorded processes became, of which nothing is probed.
+    became: BTreeSet<String>,
+    /// The command was seen to start.
+    started: bool,
 }
 
 impl Session {
@@ -61,6 +67,7 @@ impl Session {
         let cost_ns = cost_ns.map(|cost| cost.ns);
         let Opened { source: mut engine, why_no_bpf } =
             record::calls::open(&chosen.objects, &chosen.functions, &options).map_err(|why| refusal(&why))?;
+        let is_script = became.is_some();
         let (signals, child) = match became {
             Some(Became { signals, child }) => (signals, Some(child)),
             None => {
@@ -73,6 +80,8 @@ impl Session {
             engine.add_process(pid)?;
         }
         let watch = Watch::new(args.probes.max_rate);
+        // A script's starts were seen before.
+        let started = !args.command.is_empty() && is_script;
         let addresses = super::addresses::of(&chosen, options.kernel);
         let start_ns = Clock::Monotonic.now_ns();
         let mut session = Self {
@@ -88,6 +97,8 @@ impl Session {
             stopped_ns: u64::MAX,
             attach: Duration::ZERO,
             watch,
+            became: BTreeSet::new(),
+            started,
         };
         session.look_first(args)?;
         let begin = Instant::now();
@@ -202,7 +213,14 @@ impl Session {
 
     fn poll(&mut self, folder: &mut Folder) -> anyhow::Result<()> {
         let (mut failed, stopped_ns) = (None, self.stopped_ns);
+        let (objects, became, started) = (&self.chosen.objects, &mut self.became, &mut self.started);
+        let child = self.child.as_ref().map(Child::pid);
         self.engine.poll(&mut |event: CallEvent| {
+            // Of the command, the first is its start.
+            let mut starts = || Some(event.pid) == child && !std::mem::replace(started, true);
+            if event.kind == Kind::Exec && !starts() {
+                became.extend(other_program(event.pid, objects));
+            }
             // While probes are taken away one after the other, some ends of calls are not seen any more.
             if failed.is_none() && event.time_ns <= stopped_ns {
                 failed = folder.take(&event).err();
@@ -308,6 +326,11 @@ impl Session {
             ));
         }
         notes.extend(self.measured(entries));
+        notes.extend(self.became.iter().map(|program| {
+            format!(
+                "a process became {program}, whose functions are not probed; record it under its own name"
+            )
+        }));
         let losses = self.engine.losses();
         let losses = losses.iter().filter(|(count, _)| *count > 0);
         notes.extend(losses.map(|(count, name)| format!("{} {name}", number::grouped(*count))));
@@ -319,4 +342,13 @@ impl Session {
         }
         notes
     }
+}
+
+/// The program that a process runs now, if none of its functions is probed.
+fn other_program(pid: u32, objects: &[Object]) -> Option<String> {
+    let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else {
+        return Some("another program (it ended too soon to tell which)".to_owned());
+    };
+    let is_probed = |object: &Object| object.path.canonicalize().is_ok_and(|path| path == program);
+    (!objects.iter().any(is_probed)).then(|| program.display().to_string())
 }

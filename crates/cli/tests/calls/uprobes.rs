@@ -158,6 +158,32 @@ fn a_script_is_followed_to_the_program_that_it_becomes() {
     assert_eq!(counts_of_report(&report_of(&folder)), counts_of_program(&said));
 }
 
+/// What it becomes is said, and that nothing of it is recorded; what was recorded before is there.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_program_that_becomes_another_is_told_to() {
+    let Some(program) = build("crash.c", "uprobes-becomes", "gcc", &["-O2"]) else { return };
+    let folder = program.with_extension("calls");
+    let mut command = tally();
+    command.args(["calls", "record", "--uprobes", "-o"]).arg(&folder).args([
+        Path::new("--"),
+        &program,
+        Path::new("exec"),
+        Path::new("/bin/sleep"),
+        Path::new("0.3"),
+    ]);
+    let ran = command.output().expect("tally starts");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if no_uprobes(&said) {
+        return;
+    }
+    assert!(said.contains("a process became ") && said.contains("whose functions are not probed"), "{said}");
+    let own = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
+    let (text, got) = (report_of(&folder), counts_of_report(&report_of(&folder)));
+    assert!(!own.is_empty());
+    own.iter().for_each(|(name, count)| assert_eq!(got.get(name), Some(count), "{name}: {text}"));
+}
+
 /// Of 13 places, with threads and a fork; the same three ways of recording as where BPF is allowed.
 #[cfg(target_arch = "x86_64")]
 #[test]
