@@ -27,6 +27,7 @@ mod missing;
 pub mod mmap;
 pub mod perf_map;
 pub mod plt;
+pub mod property;
 pub mod reported;
 pub mod sdt;
 pub mod symtab;

@@ -33,6 +33,7 @@ mod return_probes;
 mod rules;
 pub mod scripts;
 pub mod session;
+mod shadow_stack;
 pub mod sleds;
 mod source_files;
 pub mod spans;

@@ -19,6 +19,7 @@ use super::probe_args::ProbeArgs;
 use super::probes;
 use super::rules::{Imports, Rules};
 use super::scripts;
+use super::shadow_stack;
 use super::sleds::{self, Instrumented};
 use super::switch::Switch;
 use super::switches;
@@ -235,6 +236,12 @@ fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<Stri
     }
     if found.is_static {
         return Some(format!("{shown} is statically linked, no recorder can be loaded into it"));
+    }
+    if shadow_stack::is_expected(found.allows_shadow_stack) {
+        return Some(format!(
+            "{shown} runs with a shadow stack (CET), under which no return can be hooked (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off \
+             turns it off)"
+        ));
     }
     let none = !found.is_instrumented() && !args.trace.libcall;
     none.then(|| format!("{shown} is not instrumented (-pg, -fpatchable-function-entry=5 …)"))

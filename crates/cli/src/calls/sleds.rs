@@ -46,6 +46,8 @@ pub struct Instrumented {
     pub untold: usize,
     /// It opens libraries while it runs, which may have functions that are meant.
     pub opens_libraries: bool,
+    /// Its code was built to run with a shadow stack, too.
+    pub allows_shadow_stack: bool,
     /// Functions that no pattern means.
     pub left: usize,
     /// No loader starts it, as it is statically linked (in a library this says nothing): nothing can be preloaded.
@@ -122,6 +124,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
     let object = ObjectFile::open(path).with_context(|| format!("can't read {}", path.display()))?;
     let mut found =
         Instrumented { is_static: object.section(".interp").is_none(), ..Instrumented::default() };
+    found.allows_shadow_stack = dso::property::allows_shadow_stack(&object);
     found.calls = compiled_in(&object);
     // Most libraries have nothing to patch: nothing more is read of them.
     let may_have = !found.calls.is_empty() || has_sleds(&object);
