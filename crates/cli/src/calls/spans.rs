@@ -99,7 +99,9 @@ pub fn of_track(view: &View<'_>, track: &Track<'_>) -> Vec<Span> {
         let (start_ns, length_ns, depth) = (call.start_ns, call.total_ns, call.depth);
         spans.push(Span { what: What::Call(call.function), start_ns, length_ns, depth, extras });
     };
-    for (time_ns, step) in track.steps() {
+    // What the thread waited for before its first call is no part of the timeline, which begins with that.
+    let is_wait = |step: &(u64, Step)| matches!(step.1, Step::OffCpu(_));
+    for (time_ns, step) in track.steps().skip_while(is_wait) {
         if let Step::OffCpu(length_ns) = step {
             let start_ns = time_ns.saturating_sub(length_ns);
             if view.window().contains(&start_ns) && length_ns >= view.min_ns() {
