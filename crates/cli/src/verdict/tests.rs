@@ -174,7 +174,7 @@ fn swapping_and_memory_pressure_are_a_finding() {
          swapped).",
             "2000 major faults a second",
             "where threads run in page faults, share of running time:",
-            "[kernel]",
+            "3.0 % [app]",
             "next: tally record -e major-faults -c 1 -g -o faults.data -- ./app",
         ],
     );
@@ -251,4 +251,21 @@ fn numbers_for_scripts_agree_with_each_other() {
         let shares: Vec<f64> = stacks.iter().filter_map(|stack| stack["share"].as_f64()).collect();
         assert!(shares.is_sorted_by(|a, b| a >= b) && shares.iter().sum::<f64>() <= 1.0 + 1e-9, "{finding}");
     }
+}
+
+#[test]
+fn a_real_recording_tells_where_its_threads_stood_in_each_state() {
+    let change = SystemChange { cpus: 2, ..SystemChange::default() };
+    tells(
+        &judged(&recorded(), &counted(&[]), change),
+        &[
+            // The program itself is gone, and its names with it.
+            "fighting over the lock taken in a function without a name.",
+            "where threads sleep for it, share of thread time:",
+            "23.5 % __GI___lll_lock_wait < pthread_mutex_lock@@GLIBC_2.2.5 < [app]",
+            "what the others ran was not recorded: tally run -a does",
+            "where threads wait for a CPU, share of the time waiting for a CPU:",
+            "__vdso_clock_gettime < clock_gettime@@GLIBC_2.17 < [app]",
+        ],
+    );
 }

@@ -141,6 +141,9 @@ impl Sites {
     }
 }
 
+/// A function of a stripped file, or of one that is gone.
+const UNNAMED: &str = "[no name]";
+
 /// What sites are kept apart by.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Place {
@@ -158,11 +161,13 @@ struct Names<'p>(Vec<(&'p str, bool)>);
 impl<'p> Names<'p> {
     fn of(profile: &'p Profile, callsite: CallsiteId) -> Self {
         let frames = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-        let named = frames.filter_map(|frame| {
+        let named = frames.map(|frame| {
             let library = profile.dsos.of(profile.frames.of(frame).dso).short_name.contains(".so");
-            name_of(profile, frame).map(|name| (name, library))
+            (name_of(profile, frame).unwrap_or(UNNAMED), library)
         });
-        Self(named.collect())
+        let mut named: Vec<(&str, bool)> = named.collect();
+        named.dedup();
+        Self(named)
     }
 
     fn begin_in_locking(&self) -> bool {
@@ -211,7 +216,7 @@ impl<'p> Names<'p> {
     /// Who called that function: from the program itself where there is one; empty at a thread's start.
     fn caller_of(&self, taker: usize) -> String {
         let outer = &self.0[taker + 1..];
-        let own = outer.iter().find(|(_, library)| !library).or_else(|| outer.first());
+        let own = outer.iter().find(|(name, library)| !library && *name != UNNAMED).or_else(|| outer.first());
         own.filter(|(name, _)| !is_thread_start(name))
             .map_or_else(String::new, |(name, _)| (*name).to_owned())
     }
@@ -234,6 +239,8 @@ mod tests {
         let own = place("__lll_lock_wait* pthread_mutex_lock@@GLIBC_2.2.5* work start_thread* clone3*");
         assert_eq!((&own.taker[..], &own.caller[..], own.in_library), ("work", "", false));
         assert!(!rand.is_bare && !own.is_bare && place("syscall* spin work start_thread*").is_bare);
+        let stripped = place("__lll_lock_wait* pthread_mutex_lock* [no] __libc_start_call_main* _start");
+        assert_eq!((&stripped.taker[..], stripped.in_library), ("[no]", false));
         // A thread all in libraries: not the function that started it.
         let library = place("__lll_lock_wait* pthread_mutex_lock* put* run* start_thread* clone3*");
         assert_eq!((&library.taker[..], library.in_library), ("run", true));

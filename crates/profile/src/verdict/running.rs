@@ -61,12 +61,15 @@ impl Running {
     }
 }
 
-/// The innermost user functions of a path, `pread < load < main`; without any the kernel's: `[kernel] pipe_read < vfs_read`.
+/// The innermost user functions of a path, files in brackets where they have no names, `pread < load < main`; without any the kernel's: `[kernel] pipe_read < vfs_read`.
 pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
     const SHOWN: usize = 4;
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-    let names = user.filter_map(|frame| name_of(profile, frame)).take_while(|name| !is_thread_start(name));
-    let names: Vec<String> = names.take(SHOWN).map(brief).collect();
+    let file = |frame| format!("[{}]", profile.dsos.of(profile.frames.of(frame).dso).short_name);
+    let names = user.map(|frame| name_of(profile, frame).map_or_else(|| file(frame), brief));
+    let mut names: Vec<String> = names.take_while(|name| !is_thread_start(name)).collect();
+    names.dedup_by(|a, b| a == b && a.starts_with('['));
+    names.truncate(SHOWN);
     if !names.is_empty() {
         return names.join(" < ");
     }

@@ -105,15 +105,15 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let share = facts.share(top.total_ns());
-    let (taker, caller) = (brief(&top.taker), brief(&top.caller));
+    let (taker, caller) = (called(&top.taker), brief(&top.caller));
     let caller = if caller.is_empty() { caller } else { format!(", called from {caller}") };
     let which = match (top.known, top.in_library) {
         (Some(known), _) => format!("fighting over {}", known.name),
         _ if top.is_bare => {
-            format!("fighting over a futex of {taker}(){caller} (a lock of its own, or a signal)")
+            format!("fighting over a futex of {taker}{caller} (a lock of its own, or a signal)")
         }
-        (None, true) => format!("fighting over the lock inside {taker}(){caller}"),
-        (None, false) => format!("fighting over the lock taken in {taker}(){caller}"),
+        (None, true) => format!("fighting over the lock inside {taker}{caller}"),
+        (None, false) => format!("fighting over the lock taken in {taker}{caller}"),
     };
     let (now, calm) = (facts.switches_per_s, facts.calm_switches_per_s(top));
     let times = now / calm;
@@ -153,6 +153,11 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         .stacks(stacks)
         .against(against)
         .next(format!("tally locks{INPUT}"), "holders and waiters; hold the lock shorter, or split it")
+}
+
+/// A function as one says it; of those without a name that they have none.
+fn called(name: &str) -> String {
+    if name.starts_with('[') { "a function without a name".to_owned() } else { format!("{}()", brief(name)) }
 }
 
 fn lock_line(facts: &Facts, site: &LockSite) -> String {
