@@ -150,6 +150,8 @@ pub struct Finished {
     pub sample_bytes: u64,
     /// The processor's trace.
     pub traced: Traced,
+    /// Switches of whomever that were gone through one by one; `None` where the kernel kept the clocks.
+    pub switches: Option<u64>,
 }
 
 impl Worker {
@@ -252,8 +254,9 @@ impl Worker {
         rest.finish_clocks();
         rest.tell_dropped();
         rest.sink.finish_round();
-        let Rest { account, sink, processes, sample_times, sample_bytes, traced, .. } = rest;
-        Finished { account, sink, processes, sample_times, sample_bytes, traced }
+        let Rest { account, sink, processes, sample_times, sample_bytes, traced, switches, .. } = rest;
+        let switches = switches.map(|(switches, _)| switches.seen());
+        Finished { account, sink, processes, sample_times, sample_bytes, traced, switches }
     }
 }
 

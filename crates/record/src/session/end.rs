@@ -23,6 +23,8 @@ pub(super) struct Ending {
     pub wall_ns: u64,
     /// The end, in ns of the recording's clock.
     pub time_ns: u64,
+    /// Our own CPU time before it began, in ns.
+    pub cpu_ns: u64,
     /// The counters at that moment.
     pub counters: Vec<CounterValue>,
 }
@@ -62,6 +64,8 @@ impl Recording<'_> {
         let sample_bytes = finished.sample_bytes;
         let trace_bytes = finished.traced.bytes;
         notices.extend(of_trace(opts, &finished));
+        let own_ns = mem::own_use().cpu_ns().saturating_sub(end.cpu_ns);
+        notices.extend(finished.switches.and_then(|of| Notice::of_switches(of, own_ns, end.wall_ns)));
         notices.extend(finished.sink.must_stop());
         let seen = finished.processes.objects().seen();
         let events = (finished.sink.events(), setup.kernel);

@@ -227,6 +227,7 @@ impl<'o> Recording<'o> {
     fn run(mut self, start: Start) -> Result<RunSummary, Error> {
         let begin = Instant::now();
         let suspended_ns = time::suspended_ns();
+        let cpu_ns = mem::own_use().cpu_ns();
         if start == Start::ByHand && self.opts.delay == Delay::None {
             self.enable()?;
         } else if start == Start::OnExec {
@@ -259,7 +260,7 @@ impl<'o> Recording<'o> {
             self.shared.queue.push(off_cpu.finish(&mut self.setup.notices));
         }
         self.drain(true);
-        self.finish(end::Ending { wall_ns, time_ns, counters })
+        self.finish(end::Ending { wall_ns, time_ns, cpu_ns, counters })
     }
 
     /// From this moment on, time counts.

@@ -25,6 +25,8 @@ pub enum Notice {
     EventLeftOut(String, String),
     /// Time off the CPU by tracepoints of all CPUs: why not by BPF.
     ByTracepoints(String),
+    /// What going through each switch took of us, in thousandths of a CPU, and how many switches there were a second.
+    SwitchesCost(u64, u64),
     /// These CPUs went offline while events of whole CPUs were recorded.
     CpusWent(Vec<u32>),
     /// CPUs that went offline and came back: they have events again.
@@ -64,6 +66,15 @@ impl Notice {
     pub fn of_suspension(before_ns: u64, after_ns: u64) -> Option<Self> {
         const NOISE_NS: u64 = 10_000_000;
         Some(after_ns.saturating_sub(before_ns)).filter(|&ns| ns > NOISE_NS).map(Self::Suspended)
+    }
+
+    /// Of so many switches in `wall_ns`, gone through in `own_ns` of CPU time; `None` up to 1 % of a CPU.
+    #[must_use]
+    pub fn of_switches(switches: u64, own_ns: u64, wall_ns: u64) -> Option<Self> {
+        let per_wall = |amount: u64, of: u128| u128::from(amount) * of / u128::from(wall_ns.max(1));
+        let [thousandths, per_second] = [per_wall(own_ns, 1000), per_wall(switches, 1_000_000_000)]
+            .map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+        (thousandths > 10).then_some(Self::SwitchesCost(thousandths, per_second))
     }
 }
 
@@ -110,6 +121,12 @@ impl std::fmt::Display for Notice {
                 "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact unless records are \
                  lost, each switch costs the machine about 3 µs, and of each thread's switches up to 200 a second have \
                  stacks: {why}"
+            ),
+            Self::SwitchesCost(thousandths, per_second) => write!(
+                f,
+                "off the CPU (tier B): {per_second} switches a second, each of them a record, took tally itself {:.1} % of a \
+                 CPU; no longer period would spare it, BPF (tier A) does",
+                *thousandths as f64 / 10.0
             ),
             Self::CpusWent(cpus) => {
                 write!(
@@ -197,5 +214,14 @@ mod tests {
         assert_eq!(Notice::of_suspension(7_000_000_000, 6_999_900_000), None);
         let told = Notice::of_suspension(7_000_000_000, 19_300_000_000).expect("12.3 s").to_string();
         assert!(told.contains("suspended for 12.3 s"), "{told}");
+    }
+
+    #[test]
+    fn what_each_switch_costs_is_told_where_it_is_more_than_a_hundredth_of_a_cpu() {
+        assert_eq!(Notice::of_switches(5000, 20_000_000, 2_000_000_000), None);
+        let told = Notice::of_switches(150_000, 186_000_000, 2_000_000_000);
+        assert_eq!(told, Some(Notice::SwitchesCost(93, 75_000)));
+        let text = told.map(|told| told.to_string()).unwrap_or_default();
+        assert!(text.contains("75000 switches a second") && text.contains("9.3 % of a CPU"), "{text}");
     }
 }

@@ -46,6 +46,14 @@ pub struct OwnUse {
     pub peak_memory_bytes: u64,
 }
 
+impl OwnUse {
+    /// In user mode and in the kernel, ns.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+}
+
 /// Our own CPU time and memory (all threads, without children).
 #[must_use]
 pub fn own_use() -> OwnUse {
