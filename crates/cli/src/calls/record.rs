@@ -165,17 +165,7 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
         }
         out::note(&format!("tally calls: {none}; they may mean some of the libraries that it opens"));
     }
-    if !found.read_imports.is_empty() {
-        const SHOWN: usize = 8;
-        let names = &found.read_imports;
-        let more = if names.len() > SHOWN { ", …" } else { "" };
-        out::note(&format!(
-            "tally calls: calls of {} library functions are not recorded, because {shown} also takes their addresses from where it \
-             calls them through: {}{more}",
-            names.len(),
-            names[..names.len().min(SHOWN)].join(", ")
-        ));
-    }
+    tell_read_imports(&found.read_imports, program);
     if found.untold > 0 {
         out::note(&format!(
             "tally calls: at {} calls of __cyg_profile_func_enter no arguments or results are recorded: of functions inlined \
@@ -204,6 +194,26 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
         out::note("tally calls: -P has no effect on -finstrument-functions: all its calls are recorded");
     }
     Ok(())
+}
+
+/// Says which imported functions are not recorded, because pointers to them are taken.
+fn tell_read_imports(names: &[String], program: &Path) {
+    const SHOWN: usize = 8;
+    if names.is_empty() {
+        return;
+    }
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| dso::demangle(name)).collect();
+    out::note(&format!(
+        "tally calls: calls of {} are not recorded, because {} also takes their addresses from where it calls them through: {}{}",
+        if names.len() == 1 {
+            "a library function".to_owned()
+        } else {
+            format!("{} library functions", names.len())
+        },
+        program.display(),
+        shown.join(", "),
+        if names.len() > SHOWN { ", …" } else { "" }
+    ));
 }
 
 /// Whether the program runs as another user or group than the one that starts it: then `LD_PRELOAD` is ignored.
