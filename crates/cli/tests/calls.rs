@@ -4,6 +4,8 @@
 mod aarch64;
 #[path = "calls/endings.rs"]
 mod endings;
+#[path = "calls/export.rs"]
+mod export;
 #[path = "calls/imports.rs"]
 mod imports;
 #[path = "calls/return_probes.rs"]

@@ -50,8 +50,15 @@ impl Track<'_> {
         if let Source::Traced(indexed) = &self.source {
             return indexed.span_ns(self.tid as i32);
         }
-        let (first, _) = self.steps().next()?;
-        Some((first, self.steps().last()?.0))
+        Some((self.first_ns()?, self.steps().last()?.0))
+    }
+
+    /// When its first step is, ns; what it waited for before its first call counts for nothing.
+    pub(super) fn first_ns(&self) -> Option<u64> {
+        if let Source::Traced(indexed) = &self.source {
+            return Some(indexed.span_ns(self.tid as i32)?.0);
+        }
+        Some(self.steps().find(|(_, step)| !matches!(step, Step::OffCpu(_)))?.0)
     }
 
     /// The bytes of what was recorded beside times.

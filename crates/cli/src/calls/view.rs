@@ -232,11 +232,7 @@ impl<'a> View<'a> {
 }
 
 fn start_ns(tracks: &[Track<'_>]) -> u64 {
-    let first = |track: &Track<'_>| match &track.source {
-        Source::Traced(_) => Some(track.span_ns()?.0),
-        _ => Some(track.steps().next()?.0),
-    };
-    tracks.iter().filter_map(first).min().unwrap_or(0)
+    tracks.iter().filter_map(Track::first_ns).min().unwrap_or(0)
 }
 
 /// The span of `--time`, on the recording's clock.
