@@ -4,6 +4,8 @@
 //! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
 //! or address, a frame that was left without returning, a function with a rule.
 
+mod ruled;
+
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::apart::Apart;
@@ -12,7 +14,7 @@ use crate::gate::Gate;
 use crate::hook;
 use crate::layout as l;
 use crate::layout::sleds;
-use crate::site::{Site, Values};
+use crate::site::Site;
 use crate::slow::Slow;
 use crate::values::{Registers, Results};
 use crate::{ending, start, switch, sys};
@@ -235,45 +237,6 @@ impl Thread {
         if writes { Opened::Written } else { Opened::Silent }
     }
 
-    /// Does what a site wants of a call just opened.
-    fn apply(&mut self, site: &'static Site, is_written: bool, registers: &Registers) {
-        if site.has(sleds::DEPTH | sleds::TIME) {
-            self.find_limits();
-        }
-        if !is_written {
-            return;
-        }
-        if site.has(sleds::BACKTRACE) {
-            self.write_backtrace();
-        }
-        if site.has(sleds::VALUES) {
-            self.write_values(l::CONTROL_ARGUMENTS, site.items(Values::Arguments), registers);
-        }
-    }
-
-    /// Depth and least duration as the innermost open call says that has any.
-    pub fn find_limits(&mut self) {
-        let Some(options) = start::options() else { return };
-        self.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES));
-        self.min_ticks = options.min_ticks;
-        let mut at = self.base;
-        while at < self.top {
-            // SAFETY: frames from base to top are ours and initialised.
-            let frame = unsafe { &*at };
-            let site = frame.site();
-            if let Some(site) = site.filter(|site| site.has(sleds::DEPTH)) {
-                self.depth_limit = at.wrapping_add((site.depth as usize).min(MAX_FRAMES));
-            }
-            if frame.is_uncounted() {
-                self.depth_limit = self.depth_limit.wrapping_add(1);
-            }
-            if let Some(site) = site.filter(|site| site.has(sleds::TIME)) {
-                self.min_ticks = site.min_ticks;
-            }
-            at = at.wrapping_add(1);
-        }
-    }
-
     /// Behind the last frame that there is room for.
     pub fn last_frame(&self) -> *mut Frame {
         self.base.wrapping_add(MAX_FRAMES)
@@ -294,47 +257,6 @@ impl Thread {
             unsafe { *self.unwritten.add(self.depth()) = written };
         }
         self.push_frame(frame)
-    }
-
-    /// Writes the entries of open calls that wait for one that they lead to.
-    fn write_open(&mut self, rules: u32) {
-        if rules & sleds::CALLER == 0 || self.unwritten.is_null() {
-            return;
-        }
-        for at in 0..self.depth() {
-            // SAFETY: within base..top, and `unwritten` has as many.
-            let (frame, [addr, tsc]) = unsafe { (&mut *self.base.add(at), *self.unwritten.add(at)) };
-            // Those without a time were muted: they are never written.
-            if frame.is_silent() && tsc != 0 && self.room() {
-                self.write_entry(addr, tsc);
-                frame.slot &= !SILENT;
-            }
-        }
-    }
-
-    /// Writes which calls around this one are not recorded.
-    fn write_backtrace(&mut self) {
-        const MOST: usize = 32;
-        if self.unwritten.is_null() || !self.room() {
-            return;
-        }
-        let silent = |at: &usize| {
-            // SAFETY: within base..top.
-            unsafe { &*self.base.add(*at) }.is_silent()
-        };
-        let depth = self.depth();
-        let count = (0..depth).filter(silent).count();
-        let skip = count.saturating_sub(MOST);
-        let mut addresses = [0; MOST];
-        for (to, at) in addresses.iter_mut().zip((0..depth).filter(silent).skip(skip)) {
-            // SAFETY: as many as frames.
-            *to = unsafe { (*self.unwritten.add(at))[0] };
-        }
-        let count = count - skip;
-        if count > 0 {
-            self.word(l::control_word(l::CONTROL_BACKTRACE, count as u64));
-            addresses[..count].iter().for_each(|address| self.word(*address));
-        }
     }
 
     /// A function reported its own entry; `sp` is its stack pointer.
@@ -414,14 +336,6 @@ impl Thread {
         let open = open.count();
         if self.make_file() {
             self.control(l::CONTROL_FORKED, open as u64);
-        }
-    }
-
-    /// A rule of a call that ended no longer holds.
-    pub fn leave_site(&mut self, site: &Site) {
-        self.gate.leave(site.rules);
-        if site.has(sleds::DEPTH | sleds::TIME) {
-            self.find_limits();
         }
     }
 

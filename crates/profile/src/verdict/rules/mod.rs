@@ -1,7 +1,10 @@
 //! The twenty rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
 
+mod disk;
 pub mod examples;
+mod locks;
 mod machine;
+mod queue;
 mod running;
 #[cfg(test)]
 mod tests;
@@ -36,15 +39,15 @@ rules! {
     3 "system-calls" running::system_calls,
     4 "interrupts" machine::interrupts,
     5 "steal" machine::steal,
-    6 "cpu-saturation" waiting::saturation,
+    6 "cpu-saturation" queue::saturation,
     7 "cgroup-throttled" machine::throttled,
-    8 "lock-contention" waiting::locks,
-    9 "preemption" waiting::preemption,
-    10 "disk" waiting::disk,
-    11 "disk-saturated" waiting::disk_saturated,
-    12 "memory-pressure" waiting::memory_pressure,
+    8 "lock-contention" locks::locks,
+    9 "preemption" queue::preemption,
+    10 "disk" disk::disk,
+    11 "disk-saturated" disk::disk_saturated,
+    12 "memory-pressure" disk::memory_pressure,
     13 "page-faults" running::page_faults,
-    14 "kernel-lock" waiting::kernel_lock,
+    14 "kernel-lock" locks::kernel_lock,
     15 "waiting-for-others" waiting::waiting_for_others,
     16 "polling" waiting::polling,
     17 "network-loss" machine::network,

@@ -1,6 +1,7 @@
 //! Rules about threads that run: in which code, on how many CPUs.
 
-use super::waiting::{disk, locks};
+use super::disk::disk;
+use super::locks::locks;
 use super::{claim, list, pct};
 use crate::off_cpu::Reason;
 use crate::verdict::places::SPINNING;

@@ -1,0 +1,124 @@
+//! Rules about waits for a disk, and for pages that come from one.
+
+use super::{claim, pct, time};
+use crate::off_cpu::Reason;
+use crate::verdict::{Entry, Facts, Finding, Stacks, TARGET};
+use crate::view::io::Latencies;
+use crate::view::wall::Histogram;
+
+/// 10: > 20 % of active time waits for the disk.
+pub(super) fn disk(facts: &Facts) -> Option<Finding> {
+    let (read, sync) = (facts.blocked(Reason::Disk), facts.blocked(Reason::Fsync));
+    if facts.undisturbed(read + sync) <= 0.2 {
+        return None;
+    }
+    let text = format!(
+        "Disk: {} of thread time waits for it ({} reading and writing, {} fsync).",
+        pct(read + sync),
+        pct(read),
+        pct(sync)
+    );
+    let mut evidence = Vec::new();
+    if let (Some((name, busy)), Some(ns)) = (&facts.system.busiest_disk, facts.system.disk_await_ns) {
+        evidence.push(format!("{name}: busy {} of the time, {} a request", pct(*busy), time(ns)));
+    }
+    evidence.extend(facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times)));
+    let refused = facts.system.disk_times_refused.as_ref();
+    evidence.extend(refused.map(|why| format!("time in the queue and in the device is not known: {why}")));
+    let against = vec![
+        format!("page faults that read: {}", pct(facts.blocked(Reason::PageFault))),
+        format!("running: {}", pct(facts.on())),
+    ];
+    let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::Disk, Reason::Fsync]);
+    claim(read + sync, text).evidence(evidence).stacks(stacks).against(against).next(
+        format!("tally io -o io.data {TARGET}"),
+        "each request's time in the queue and in the device, and who caused it",
+    )
+}
+
+/// 11: a disk busy > 70 % with > 10 ms a request.
+pub(super) fn disk_saturated(facts: &Facts) -> Option<Finding> {
+    let (name, busy) = facts.system.busiest_disk.as_ref()?;
+    let ns = facts.system.disk_await_ns.unwrap_or(0);
+    let waits = facts.blocked(Reason::Disk) + facts.blocked(Reason::Fsync) + facts.blocked(Reason::PageFault);
+    if *busy <= 0.7 || ns <= 10_000_000 || waits <= 0.05 {
+        return None;
+    }
+    let text =
+        format!("The disk {name} is saturated: busy {} of the time, {} a request.", pct(*busy), time(ns));
+    let evidence = facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times));
+    const FOR_DISK: [Reason; 3] = [Reason::Disk, Reason::Fsync, Reason::PageFault];
+    claim(waits * 0.99, text)
+        .evidence(evidence.into_iter().collect())
+        .stacks(Stacks::blocked(facts, "where threads wait for it", &FOR_DISK))
+        .against(vec![format!("threads of the target wait for it {}", pct(waits))])
+        .next(
+            "tally io -a -o io.data -- sleep 10".to_owned(),
+            "queue and device, and who causes the requests",
+        )
+}
+
+/// Where requests spent their time: waiting to be given to the device, or in it.
+fn queue_and_device(name: &str, times: &Latencies) -> String {
+    let part = |of: &Histogram| {
+        format!("p50 {}, p99 {}", time(of.percentile_ns(50.0)), time(of.percentile_ns(99.0)))
+    };
+    let device = format!("in the device {}", part(&times.device));
+    let requests = times.device.count();
+    if times.queue.count() == 0 {
+        return format!(
+            "{name}: {requests} requests went straight to the device, none waited in a queue; {device}"
+        );
+    }
+    let queue_share =
+        times.queue_total_ns as f64 / (times.queue_total_ns + times.device_total_ns).max(1) as f64;
+    let most = match queue_share > 0.5 {
+        true => format!("{} of their time was in the queue", pct(queue_share)),
+        false => format!("{} of their time was in the device", pct(1.0 - queue_share)),
+    };
+    format!("{name}: {requests} requests; in the queue {}, {device}: {most}", part(&times.queue))
+}
+
+/// 12: > 50 major faults a second, memory pressure > 5 %, or swapping.
+pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
+    let major = facts.faults_per_s.1;
+    let pressure = facts.system.pressure_memory.unwrap_or(0.0);
+    let swapped = facts.system.swapped_pages.unwrap_or(0);
+    let waits = facts.blocked(Reason::PageFault) + facts.blocked(Reason::Memory);
+    if (major <= 50.0 && pressure <= 0.05 && swapped == 0) || waits.max(pressure) < 0.02 {
+        return None;
+    }
+    let short = pressure > 0.05 || swapped > 0;
+    let text = match short {
+        true if waits >= 0.01 => format!(
+            "Memory is short: {} of thread time waits for pages ({major:.0} major faults a second, {swapped} pages \
+             swapped).",
+            pct(waits)
+        ),
+        true => format!(
+            "Memory is short on this machine: some task waited for it {} of the time, the target's hardly ({swapped} \
+             pages swapped).",
+            pct(pressure)
+        ),
+        false => format!(
+            "Cold files: {} of thread time waits until pages of mapped files and programs are read from the disk.",
+            pct(waits)
+        ),
+    };
+    let evidence = vec![format!("{major:.0} major faults a second")];
+    let stacks = Stacks::blocked(facts, "where threads wait for pages", &[Reason::PageFault, Reason::Memory])
+        .or(|| Stacks::running(facts, "where threads run in page faults", &[Entry::Fault]))
+        .or_missing(
+            "none of the target's threads was seen in a page fault: the machine is short, not the target",
+        );
+    let against = vec![format!("memory pressure: {}", pct(pressure)), format!("pages swapped: {swapped}")];
+    let advice = match short {
+        true => "then tally report -i faults.data: which code waits; more memory, or less of it in use",
+        false => "then tally report -i faults.data: which code waits; read ahead (madvise, readahead)",
+    };
+    claim(waits.max(if short { pressure } else { 0.0 }), text)
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next(format!("tally record -e major-faults -c 1 -g -o faults.data {TARGET}"), advice)
+}

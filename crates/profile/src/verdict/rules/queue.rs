@@ -1,0 +1,118 @@
+//! Rules about threads that could run and do not: others have the CPU.
+
+use super::locks::{kernel_lock, locks};
+use super::machine::queued_by_quota;
+use super::{claim, pct, time};
+use crate::off_cpu::Reason;
+use crate::verdict::places::NOT_RECORDED;
+use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, Whole};
+
+/// 6: > 10 % of active time waits for a CPU. What a lock's waiters wait on after it was let go is the lock's,
+/// what a quota makes them wait the quota's.
+pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
+    let waiting = facts.waiting_for_cpu() - queued_by_quota(facts);
+    if waiting <= 0.1 {
+        return None;
+    }
+    let text = format!(
+        "CPU saturation: {} of thread time is spent waiting for a CPU ({}){}.",
+        pct(waiting),
+        who_has_the_cpus(facts),
+        if wants_nothing_else(facts) { "; the program is CPU bound" } else { "" }
+    );
+    let mut evidence = Vec::new();
+    let (p50, p99, max) = facts.run_queue_ns;
+    if max > 0 {
+        let (p50, p99, max) = (time(p50), time(p99), time(max));
+        evidence.push(format!("wait for a CPU after wake-up: p50 {p50}, p99 {p99}, longest {max}"));
+    }
+    if facts.share(facts.times.preempted_ns) > 0.02 {
+        let by = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01);
+        let by = by.map_or_else(String::new, |(share, most)| {
+            let most = if most.is_empty() { String::new() } else { format!(" (most for {most})") };
+            format!("; {} of that for other programs{most}", pct(*share))
+        });
+        evidence.push(format!("preempted while running: {}{by}", pct(facts.share(facts.times.preempted_ns))));
+    }
+    if let Some(pressure) = facts.system.pressure_cpu {
+        evidence.push(format!("the machine: some task waited for a CPU {} of the time", pct(pressure)));
+    }
+    let mut against = vec![format!("cgroup throttling: {}", pct(facts.system.throttled.unwrap_or(0.0)))];
+    let after_locks = queued_after_locks(facts);
+    if after_locks > 0.01 {
+        against.push(format!("of it right after a wait for a lock: {}", pct(after_locks)));
+    }
+    if is_unseen(facts) {
+        evidence.push("what the others ran was not recorded: tally run -a does".to_owned());
+    }
+    claim(waiting - after_locks, text)
+        .evidence(evidence)
+        .stacks(who_ran_instead(facts))
+        .against(against)
+        .next(
+            format!("tally report --wall --stdio{INPUT}"),
+            "the run queue, by thread; fewer threads or more CPUs",
+        )
+}
+
+/// What others had the CPU for: where it was recorded, else where those stand that wait for it.
+fn who_ran_instead(facts: &Facts) -> Stacks {
+    let ran = || Stacks::running(facts, "what ran meanwhile", &Entry::ALL);
+    if !is_unseen(facts) {
+        return Stacks::of(facts, "who ran instead", Whole::Preempted, &facts.places.instead).or(ran);
+    }
+    Stacks::of(facts, "where threads wait for a CPU", Whole::Queued, &facts.places.queued)
+        .or_missing("no wait for a CPU was long enough to have been taken with a stack")
+}
+
+/// True if others have the CPUs and none of them was recorded.
+fn is_unseen(facts: &Facts) -> bool {
+    let recorded = facts.places.instead.iter().any(|(place, _)| !place.ends_with(NOT_RECORDED));
+    !recorded && facts.others_have_the_cpus()
+}
+
+/// True if its threads run whenever they can.
+fn wants_nothing_else(facts: &Facts) -> bool {
+    facts.on() > 0.0 && facts.undisturbed(facts.on()) >= 0.85 && !facts.others_have_the_cpus()
+}
+
+fn who_has_the_cpus(facts: &Facts) -> String {
+    let (wants, cpus) = (facts.wants_cpus(), facts.system.cpus);
+    match (wants > f64::from(cpus), facts.others_have_the_cpus()) {
+        (true, false) => format!("{wants:.0} of its threads at a time want one of {cpus}"),
+        (true, true) => {
+            format!("{wants:.0} of its threads at a time want one of {cpus}, and other programs run on them")
+        }
+        (false, _) => "other programs have the CPUs".to_owned(),
+    }
+}
+
+/// Share of active time waiting for a CPU that the findings about locks, if they are made, count as theirs.
+fn queued_after_locks(facts: &Facts) -> f64 {
+    let user = locks(facts).and_then(|_| facts.contended().next());
+    let user = user.map_or(0.0, |site| facts.share(site.queued_ns));
+    let kernel = kernel_lock(facts).map_or(0.0, |_| facts.queued_after(Reason::KernelLock));
+    user + kernel
+}
+
+/// 9: > 1,000 preemptions a second and core used.
+pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
+    let rate = facts.preemptions_per_s / facts.cpus_used.max(0.1);
+    if rate <= 1000.0 {
+        return None;
+    }
+    let preempted = facts.share(facts.times.preempted_ns);
+    let text = format!("Preemption: threads are taken off their CPU {rate:.0} times a second and CPU used.");
+    let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
+    if let Some((share, most)) = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01) {
+        evidence.push(format!("{} of that for other programs, most for {most}", pct(*share)));
+    }
+    let threads = facts.active_threads;
+    let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];
+    let stacks = Stacks::of(facts, "where it was taken off", Whole::Preempted, &facts.places.preempted)
+        .or_missing("no preemption was long enough to have been taken with a stack");
+    claim(preempted, text).evidence(evidence).stacks(stacks).against(against).next(
+        format!("tally report --wall --stdio{INPUT}"),
+        "by thread; fewer runnable threads, or longer turns",
+    )
+}
