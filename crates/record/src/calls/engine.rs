@@ -1,8 +1,11 @@
 //! Attaches, hands out events, watches rates, takes probes away again.
 
+mod attach;
+
+pub(super) use attach::is_about_code;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
@@ -11,13 +14,11 @@ use aya_obj::btf::BtfKind;
 
 use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, Mode, SUM_WORDS, Sums};
 use super::links::Links;
-use super::perf;
 use super::plan::{Counted, Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
 use super::program::{self, Code, Programs};
 use super::{Error, Source};
 use crate::bpf_error::{self, chain, load_error, map_error, missing};
-use crate::sys::CounterPlace;
-use crate::sys::bpf::{self, Attach, Probes};
+use crate::sys::bpf::{self, Attach};
 
 /// Attached probes. Dropping it takes them away.
 pub struct Engine {
@@ -41,9 +42,6 @@ impl std::fmt::Debug for Engine {
         f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
     }
 }
-
-/// File offsets, and the cookie of each.
-type Places = (Vec<u64>, Vec<u64>);
 
 const LIVES: [(&str, &str); 3] = [
     ("call_fork", "sched_process_fork"),
@@ -82,147 +80,6 @@ impl Engine {
         }
         engine.attach_kernel();
         Ok(engine)
-    }
-
-    /// Links these functions; where the kernel refuses, halves them until the culprits are alone.
-    fn link_all(&mut self, object: usize, numbers: &[u32], links: &mut Links) -> Result<(), Error> {
-        let refusal = match self.link(object, numbers) {
-            Ok(new) => {
-                links.extend(new);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
-        let about_code = matches!(&refusal, Error::Attach { error, .. } if is_about_code(error));
-        if !about_code {
-            return Err(refusal);
-        }
-        if let [number] = numbers {
-            self.attached[*number as usize] = false;
-            self.refused.push(*number);
-            return Ok(());
-        }
-        let (first, second) = numbers.split_at(numbers.len() / 2);
-        self.link_all(object, first, links)?;
-        self.link_all(object, second, links)
-    }
-
-    /// What a probe of the function tells its program.
-    fn cookie(&self, number: u32) -> u64 {
-        let function = &self.functions[number as usize];
-        let tail = if function.jumps_out { layout::COOKIE_TAIL } else { 0 };
-        let loops = if function.loops { layout::COOKIE_LOOPS } else { 0 };
-        let rules = self.options.counted.cookie_of(number);
-        u64::from(number) << layout::COOKIE_SHIFT | self.generation << 1 | tail | loops | rules
-    }
-
-    /// Exits first: of an entry that is seen, the exit is.
-    fn link(&self, object: usize, numbers: &[u32]) -> Result<Links, Error> {
-        let function = |number: &u32| &self.functions[*number as usize];
-        let cookie = |number: &u32| self.cookie(*number);
-        let enters: Places = numbers.iter().map(|number| (function(number).offset, cookie(number))).unzip();
-        if let Some(session) = self.session() {
-            let enters = self.link_sessions(object, session, &enters)?;
-            return Ok(Links { enters, exits: Vec::new() });
-        }
-        let exits = match (&self.programs.exit, self.options.exits) {
-            (Some(exit), Exits::Return) => self.link_one(object, exit, &enters, true)?,
-            (Some(exit), _) => {
-                let sites = |number| {
-                    let leaves = function(number).leaves.iter();
-                    leaves.map(move |leave| (leave.offset, cookie(number) | leave.cookie()))
-                };
-                let leaves: Places = numbers.iter().flat_map(sites).unzip();
-                self.link_one(object, exit, &leaves, false)?
-            }
-            (None, _) => Vec::new(),
-        };
-        let enters = self.link_one(object, &self.programs.enter, &enters, false)?;
-        Ok(Links { enters, exits })
-    }
-
-    /// The program for entries and returns at once. Not while links are exchanged: of a call that a session saw to begin,
-    /// another session does not see the return, but a link of returns does.
-    fn session(&self) -> Option<&OwnedFd> {
-        self.programs.session.as_ref().filter(|_| self.links.enters.is_empty())
-    }
-
-    /// Links all that is to be attached, and takes away what was; `leaving` goes last.
-    fn replace_links(&mut self, leaving: Vec<OwnedFd>) -> Result<(), Error> {
-        let mut links = Links::default();
-        for object in 0..self.objects.len() {
-            let numbers: Vec<u32> = (0u32..)
-                .zip(&self.functions)
-                .filter(|(number, function)| function.object == object && self.attached[*number as usize])
-                .map(|(number, _)| number)
-                .collect();
-            self.link_all(object, &numbers, &mut links)?;
-        }
-        // What the links now in place bear.
-        self.set_control()?;
-        self.generation ^= 1;
-        // The old links go last: no call is missed meanwhile, and doubles bear another generation.
-        let mut old = std::mem::replace(&mut self.links, links);
-        old.exits.extend(leaving);
-        old.take_away_later();
-        Ok(())
-    }
-
-    /// Of functions whose session will be taken away: the returns of calls that are open then.
-    fn link_leaving(&self, functions: &[u32]) -> Result<Vec<OwnedFd>, Error> {
-        let Some(exit) = self.programs.exit.as_ref().filter(|_| self.programs.session.is_some()) else {
-            return Ok(Vec::new());
-        };
-        let mut links = Vec::new();
-        for object in 0..self.objects.len() {
-            let here = functions.iter().filter(|number| self.functions[**number as usize].object == object);
-            let places = here.map(|number| {
-                // Calls that begin without the session are no loss.
-                (self.functions[*number as usize].offset, self.cookie(*number) | layout::COOKIE_MAYBE)
-            });
-            links.extend(self.link_one(object, exit, &places.unzip(), true)?);
-        }
-        Ok(links)
-    }
-
-    fn link_sessions(
-        &self,
-        object: usize,
-        program: &OwnedFd,
-        (offsets, cookies): &Places,
-    ) -> Result<Vec<OwnedFd>, Error> {
-        if offsets.is_empty() {
-            return Ok(Vec::new());
-        }
-        let Object { path, pid } = &self.objects[object];
-        let probes = Probes { path, offsets, cookies, on_return: false, pid: *pid };
-        let link = bpf::link_uprobe_sessions(program.as_fd(), &probes);
-        link.map(|link| vec![link]).map_err(|error| refused(path, offsets.len(), error))
-    }
-
-    fn link_one(
-        &self,
-        object: usize,
-        program: &OwnedFd,
-        (offsets, cookies): &Places,
-        on_return: bool,
-    ) -> Result<Vec<OwnedFd>, Error> {
-        if offsets.is_empty() {
-            return Ok(Vec::new());
-        }
-        let Object { path, pid } = &self.objects[object];
-        if !self.programs.multi {
-            let one = |(offset, cookie): (&u64, &u64)| {
-                let place = if *pid == 0 { CounterPlace::cpu(0) } else { CounterPlace::task(*pid as i32) };
-                let event = perf::open_uprobe(perf::uprobe_type()?, (path, *offset, on_return), place);
-                let linked = event.and_then(|event| bpf::link_event(program.as_fd(), &event, *cookie));
-                linked.map_err(|error| refused(path, 1, error))
-            };
-            return offsets.iter().zip(cookies).map(one).collect();
-        }
-        let probes = Probes { path, offsets, cookies, on_return, pid: *pid };
-        let link = bpf::link_uprobes(program.as_fd(), &probes);
-        link.map(|link| vec![link]).map_err(|error| refused(path, offsets.len(), error))
     }
 
     fn attach_tracepoint(&mut self, name: &'static str, tracepoint: &str) -> Result<(), Error> {
@@ -422,18 +279,4 @@ impl Engine {
 /// Without the verifier's log.
 fn first_part(why: &Error) -> String {
     why.to_string().split(" | ").next().unwrap_or_default().to_owned()
-}
-
-fn refused(path: &Path, probes: usize, error: std::io::Error) -> Error {
-    Error::Attach { path: path.display().to_string(), probes, error }
-}
-
-/// Whether a refusal is about what stands at a probed place, not about us.
-pub(super) fn is_about_code(error: &std::io::Error) -> bool {
-    /// The kernel's internal "not supported", which uprobes let through to user space.
-    const ENOTSUPP: i32 = 524;
-    matches!(
-        error.raw_os_error(),
-        Some(ENOTSUPP | libc::EOPNOTSUPP | libc::EINVAL | libc::EIO | libc::ENOEXEC)
-    )
 }

@@ -1,0 +1,389 @@
+//! One thread's events → its calls, as the words of its file.
+
+use std::io;
+use std::path::Path;
+
+use tracer::layout::{self as file, ThreadHeader, sleds};
+
+use super::{Addresses, Written};
+use crate::calls::gate::{Filters, Gate};
+use crate::calls::stacks::{STEP_BYTES, Stacks};
+use crate::calls::thread_file::ThreadFile;
+use crate::calls::{CallEvent, Kind};
+
+/// Bytes held at most while a call in them may have to be taken back.
+const HELD_BYTES: usize = 8 << 20;
+/// System calls by which the kernel's own uprobes come back: not the program's (x86-64, Linux 6.11, 6.18).
+const PROBE_SYSTEM_CALLS: [u32; 2] = [335, 336];
+
+/// Marks the numbers of kernel functions among those of system calls.
+const KERNEL_FUNCTION: u32 = 1 << 31;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Open {
+    sp: u64,
+    /// As [`Stacks`] has it.
+    stack: u64,
+    function: u32,
+    in_kernel: bool,
+    written: bool,
+    /// To be written once a function is called to which only callers are asked for.
+    held: bool,
+    rules: u32,
+    address: u64,
+    entered_ns: u64,
+    /// To be taken back from there on if it takes less.
+    unless_slow: Option<Mark>,
+}
+
+/// What was written when a call began that is kept only if it is slow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    least_ns: u64,
+    /// Bytes of the block.
+    at: usize,
+    /// Which block: what was handed to the file stays there.
+    block: u64,
+    /// Calls of the thread.
+    calls: u64,
+}
+
+/// One thread: its open calls, and the words of its file.
+pub(super) struct Thread {
+    open: Vec<Open>,
+    stacks: Stacks,
+    gate: Gate,
+    /// Not yet handed to the file.
+    pub bytes: Vec<u8>,
+    file: ThreadFile,
+    first_ns: u64,
+    time_high: u64,
+    addr_high: u64,
+    last: Option<CallEvent>,
+    left_at: u64,
+    /// Blocks written.
+    blocks: u64,
+    /// Calls written that were not taken back.
+    pub calls: u64,
+}
+
+impl Thread {
+    /// Nothing has happened yet.
+    pub fn new(filters: &Filters) -> Self {
+        Self {
+            open: Vec::new(),
+            stacks: Stacks::default(),
+            gate: Gate::new(filters),
+            bytes: Vec::new(),
+            file: ThreadFile::default(),
+            first_ns: 0,
+            time_high: 0,
+            addr_high: 0,
+            last: None,
+            left_at: 0,
+            blocks: 0,
+            calls: 0,
+        }
+    }
+
+    /// Whether two links, of which one replaces the other, saw the same moment.
+    pub fn is_double(&mut self, event: &CallEvent) -> bool {
+        let same = self.last.is_some_and(|last| {
+            (last.kind, last.function, last.sp) == (event.kind, event.function, event.sp)
+                && last.generation != event.generation
+        });
+        self.last = Some(*event);
+        same
+    }
+
+    /// Takes the next event, in the order of time.
+    pub fn take(
+        &mut self,
+        event: &CallEvent,
+        (addresses, filters): (&Addresses, &Filters),
+        written: &mut Written,
+    ) {
+        let time_ns = event.time_ns;
+        match event.kind {
+            Kind::Enter if event.loops && self.is_on_top(event) => {}
+            Kind::Enter => {
+                let stack = self.make_room(event.sp, time_ns, addresses);
+                let stack = self.stacks.push(stack, event.sp);
+                let rules = filters.of(event.function);
+                let is_written = self.gate.enter(rules);
+                let leads = !filters.callers || rules & sleds::CALLER != 0;
+                if is_written && filters.callers && leads {
+                    self.calls += self.write_held();
+                }
+                let unless_slow = self.mark(filters, event.function).filter(|_| is_written && leads);
+                self.calls += u64::from(is_written && leads);
+                let address = addresses.functions.get(event.function as usize).copied().unwrap_or(0);
+                self.enter(Open {
+                    sp: event.sp,
+                    stack,
+                    function: event.function,
+                    in_kernel: false,
+                    written: is_written && leads,
+                    held: is_written && !leads,
+                    rules,
+                    address,
+                    entered_ns: time_ns,
+                    unless_slow,
+                });
+            }
+            Kind::Exit => self.exit(event, written),
+            Kind::Unwound => {
+                if let Some(at) = self.find(event) {
+                    self.close_at(at, time_ns, false);
+                }
+            }
+            Kind::Exec => self.close_all(time_ns),
+            Kind::Fork => {}
+            Kind::System
+            | Kind::SystemEnd
+            | Kind::Fault
+            | Kind::Off
+            | Kind::Block
+            | Kind::Kernel
+            | Kind::KernelEnd => {
+                self.take_kernel(event, addresses);
+            }
+        }
+    }
+
+    /// What the kernel did counts where a probed function is open.
+    fn take_kernel(&mut self, event: &CallEvent, addresses: &Addresses) {
+        let time_ns = event.time_ns;
+        if !self.gate.any_written()
+            || PROBE_SYSTEM_CALLS.contains(&event.function) && event.kind == Kind::System
+        {
+            return;
+        }
+        let is_written = self.open.last().is_some_and(|open| open.written);
+        let here = Open {
+            sp: 0,
+            stack: 0,
+            function: event.function,
+            in_kernel: true,
+            written: is_written,
+            held: false,
+            rules: 0,
+            address: 0,
+            entered_ns: time_ns,
+            unless_slow: None,
+        };
+        match event.kind {
+            Kind::System => {
+                self.leave_kernel(time_ns);
+                self.enter(Open { address: addresses.system_calls + u64::from(event.function), ..here });
+            }
+            Kind::SystemEnd => self.leave_kernel(time_ns),
+            Kind::Fault | Kind::Block => {
+                let address = if event.kind == Kind::Fault { addresses.fault } else { addresses.block };
+                self.enter(Open { address, ..here });
+                self.leave_kernel(time_ns);
+            }
+            Kind::Kernel => {
+                let function = event.function | KERNEL_FUNCTION;
+                let address = addresses.kernel_functions + u64::from(event.function);
+                self.enter(Open { function, address, ..here });
+            }
+            Kind::KernelEnd => self.leave_kernel_function(event.function | KERNEL_FUNCTION, time_ns),
+            _ => self.off_cpu(event.sp),
+        }
+    }
+
+    /// Ends what an entry at `sp` shows to be over; the stack that it is on, `None` for a new one.
+    fn make_room(&mut self, sp: u64, time_ns: u64, addresses: &Addresses) -> Option<u64> {
+        self.leave_kernel(time_ns);
+        let stack = self.stacks.find(sp, STEP_BYTES)?;
+        self.leave_below(stack, sp, time_ns);
+        while let Some(at) = self.top_of(stack).filter(|at| self.open[*at].sp == sp) {
+            // At the same place it may have jumped here instead of returning.
+            let function = self.open[at].function as usize;
+            let may_jump = addresses.jumps_out.get(function).copied().unwrap_or(false);
+            self.close_at(at, time_ns, may_jump);
+        }
+        Some(stack)
+    }
+
+    /// What lies below this place on its stack can't come back.
+    fn leave_below(&mut self, stack: u64, sp: u64, time_ns: u64) {
+        while let Some(at) = self.top_of(stack).filter(|at| self.open[*at].sp < sp) {
+            self.close_at(at, time_ns, false);
+        }
+    }
+
+    /// The innermost call of a stack.
+    fn top_of(&self, stack: u64) -> Option<usize> {
+        self.stacks.top(stack)?;
+        self.open.iter().rposition(|open| !open.in_kernel && open.stack == stack)
+    }
+
+    fn exit(&mut self, event: &CallEvent, written: &mut Written) {
+        self.leave_kernel(event.time_ns);
+        let Some(at) = self.find(event) else {
+            // After a jump the return is seen once more for the function that jumped.
+            // A computed jump within the function is no end of it.
+            if self.left_at != event.sp && !event.maybe {
+                written.strays += 1;
+            }
+            return;
+        };
+        self.leave_below(self.open[at].stack, event.sp, event.time_ns);
+        self.close_at(at, event.time_ns, true);
+        self.left_at = event.sp;
+    }
+
+    fn is_on_top(&self, event: &CallEvent) -> bool {
+        self.open.last().is_some_and(|open| (open.sp, open.function) == (event.sp, event.function))
+    }
+
+    fn find(&self, event: &CallEvent) -> Option<usize> {
+        self.open
+            .iter()
+            .rposition(|open| !open.in_kernel && open.sp == event.sp && open.function == event.function)
+    }
+
+    /// Ends this function of the kernel, and what was left open in it.
+    fn leave_kernel_function(&mut self, function: u32, time_ns: u64) {
+        let kernel = self.open.iter().rev().take_while(|open| open.in_kernel);
+        let Some(inner) = kernel.into_iter().position(|open| open.function == function) else { return };
+        for _ in 0..=inner {
+            self.close_at(self.open.len() - 1, time_ns, true);
+        }
+    }
+
+    fn leave_kernel(&mut self, time_ns: u64) {
+        while self.open.last().is_some_and(|open| open.in_kernel) {
+            self.close_at(self.open.len() - 1, time_ns, true);
+        }
+    }
+
+    fn close_all(&mut self, time_ns: u64) {
+        while !self.open.is_empty() {
+            self.close_at(self.open.len() - 1, time_ns, false);
+        }
+    }
+
+    fn enter(&mut self, open: Open) {
+        self.left_at = 0;
+        self.open.push(open);
+        if open.written {
+            self.write_entry(open);
+        }
+    }
+
+    /// Writes the entries of all that is open and held; how many.
+    fn write_held(&mut self) -> u64 {
+        let mut calls = 0;
+        for at in 0..self.open.len() {
+            if std::mem::take(&mut self.open[at].held) {
+                self.open[at].written = true;
+                self.write_entry(self.open[at]);
+                calls += 1;
+            }
+        }
+        calls
+    }
+
+    fn write_entry(&mut self, Open { address, entered_ns: time_ns, .. }: Open) {
+        self.set_time(time_ns);
+        if address >> file::ADDR_BITS != self.addr_high {
+            self.addr_high = address >> file::ADDR_BITS;
+            self.push(file::control_word(file::CONTROL_ADDR_HIGH, self.addr_high));
+        }
+        self.push(file::entry_word(address, time_ns));
+    }
+
+    fn close_at(&mut self, at: usize, time_ns: u64, returned: bool) {
+        let open = self.open.remove(at);
+        if !open.in_kernel {
+            self.stacks.remove(open.stack, open.sp);
+            self.gate.leave(open.rules, open.written || open.held);
+        }
+        if !open.written || self.takes_back(&open, at, time_ns) {
+            return;
+        }
+        self.set_time(time_ns);
+        let below = self.open[at..].iter().filter(|inner| inner.written).count();
+        if below > 0 {
+            self.push(file::control_word(file::CONTROL_BELOW, below as u64));
+        }
+        self.push(if returned {
+            file::exit_word(time_ns)
+        } else {
+            file::control_word(file::CONTROL_UNWOUND, time_ns)
+        });
+    }
+
+    /// Where to go back to if a call of the function that begins now is not slow.
+    fn mark(&self, filters: &Filters, function: u32) -> Option<Mark> {
+        if filters.of(function) & sleds::SLOW == 0 {
+            return None;
+        }
+        let least_ns = filters.slow_ns.get(function as usize).copied().unwrap_or(0).into();
+        Some(Mark { least_ns, at: self.bytes.len(), block: self.blocks, calls: self.calls })
+    }
+
+    /// Whether a call is open that may have to be taken back, and that can be.
+    pub fn holds_back(&self) -> bool {
+        let may_go = |open: &Open| open.unless_slow.is_some_and(|mark| mark.block == self.blocks);
+        self.bytes.len() < HELD_BYTES && self.open.iter().any(may_go)
+    }
+
+    /// Takes back the call that stood at this place among the open ones and all in it, if it was quick.
+    fn takes_back(&mut self, open: &Open, at: usize, time_ns: u64) -> bool {
+        let Some(mark) = open.unless_slow else { return false };
+        let is_slow = time_ns.saturating_sub(open.entered_ns) >= mark.least_ns;
+        // What is open on another stack was begun in it.
+        if is_slow || mark.block != self.blocks || at < self.open.len() {
+            return false;
+        }
+        self.bytes.truncate(mark.at);
+        self.calls = mark.calls;
+        // The high parts may have been told in what is gone.
+        (self.time_high, self.addr_high) = (u64::MAX, u64::MAX);
+        true
+    }
+
+    fn off_cpu(&mut self, mut ns: u64) {
+        while ns > 0 {
+            let part = ns.min(u64::from(u32::MAX));
+            self.push(file::control_word(file::CONTROL_OFF_CPU, part));
+            ns -= part;
+        }
+    }
+
+    fn set_time(&mut self, time_ns: u64) {
+        if self.bytes.is_empty() && self.file.is_new() {
+            (self.first_ns, self.time_high) = (time_ns, time_ns >> 32);
+        }
+        if time_ns >> 32 != self.time_high {
+            self.time_high = time_ns >> 32;
+            self.push(file::control_word(file::CONTROL_TIME_HIGH, self.time_high));
+        }
+    }
+
+    fn push(&mut self, word: u64) {
+        self.bytes.extend(word.to_le_bytes());
+    }
+
+    /// Hands what is held to the file of this process and thread in `dir`; 0 bytes: all of it is kept there.
+    pub fn flush(&mut self, dir: &Path, (pid, tid): (u32, u32), keep_bytes: u64) -> io::Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        // Times are ns already: counter and clock are one.
+        let first = self.first_ns;
+        let header = ThreadHeader { pid, tid, tsc: first, monotonic_ns: first, first: 0 };
+        self.file.append(&dir.join(format!("{pid}-{tid}-0.calls")), &header, &self.bytes, keep_bytes)?;
+        self.bytes.clear();
+        self.blocks += 1;
+        if keep_bytes > 0 {
+            // What was told of times and addresses may be dropped: the next block tells it anew.
+            (self.time_high, self.addr_high) = (u64::MAX, u64::MAX);
+        }
+        Ok(())
+    }
+}
