@@ -125,7 +125,9 @@ impl Printer<'_> {
         )?;
         let source = match wall.source {
             Some(Source::Tally) | None => "",
-            Some(Source::Tracepoints) => "from sched tracepoints: what they tell is exact as far as no event was lost",
+            Some(Source::Tracepoints) => {
+                "from sched tracepoints: what they tell is exact as far as no event was lost"
+            }
             Some(Source::PerfOffCpu) => {
                 "from perf's offcpu-time: waits include the wait for a CPU; states are not recorded, and a thread lives as \
                  long as its samples of the CPU's clock and its waits add up to"
