@@ -59,7 +59,7 @@ fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen(
 fn entries_alone_are_as_many_as_the_program_counts_and_have_no_times() {
     let Some(program) = build("calls.c", "uprobes-entries", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
-    let options = ["--entries", "-P", "/^(leaf|fib|jumper|compare|handler|work)$/"];
+    let options = ["--entries", "-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"];
     let Some(said) = record_by_uprobes(&options, &program, &folder) else { return };
     let text = report_of(&folder);
     assert_eq!(counts_of_report(&text), counts_of_program(&said), "{text}");
