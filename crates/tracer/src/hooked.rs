@@ -29,14 +29,12 @@ impl Thread {
 impl Thread {
     /// Puts every return address back, before an unwinder walks this stack.
     pub fn unhook(&mut self, _above: u64) {
-        // What the unwinder walks lies above; what does not is another stack's, which may be gone.
         let here = 0u8;
         let here = &raw const here as u64;
         self.each_hooked(|thread, frame| {
             let slot = frame.place();
-            if slot >= here && frame.slot & UNHOOKED == 0 && thread.holds(slot, hook::is_ours) {
-                // SAFETY: it holds our trampoline's address, so the frame is there yet.
-                unsafe { *(slot as *mut u64) = frame.back };
+            let is_hooked = frame.slot & UNHOOKED == 0 && thread.may_be_walked(slot, here);
+            if is_hooked && thread.holds(slot, hook::is_ours) && thread.put(slot, frame.back) {
                 frame.slot |= UNHOOKED;
             }
         });
@@ -51,10 +49,29 @@ impl Thread {
             frame.slot &= !UNHOOKED;
             let (slot, back) = (frame.place(), frame.back);
             if thread.holds(slot, |word| word == back) {
-                // SAFETY: it holds what was put back, so the frame is there yet.
-                unsafe { *(slot as *mut u64) = hook::trampoline() };
+                thread.put(slot, hook::trampoline());
             }
         });
+    }
+
+    /// Whether an unwinder that begins `here` may come by a place. From the thread's own stack it leads to no other, whose
+    /// frames may be gone, or another thread's by now; from another it may (handlers of signals).
+    fn may_be_walked(&self, slot: u64, here: u64) -> bool {
+        match (self.is_own(here), self.is_own(slot)) {
+            (true, own) => own && slot >= here,
+            (false, own) => own || slot >= here,
+        }
+    }
+
+    /// Writes a word of a stack; whether it could. Another stack than the thread's own may be unmapped at any time.
+    fn put(&self, slot: u64, word: u64) -> bool {
+        let with_care = || crate::sys::write_memory(slot, &word.to_le_bytes());
+        let written = if self.is_own(slot) || crate::sys::is_restricted() { None } else { with_care() };
+        written.unwrap_or_else(|| {
+            // SAFETY: it was just seen to hold what an open call left there, so the frame is there yet.
+            unsafe { *(slot as *mut u64) = word };
+            true
+        })
     }
 
     /// Whether the word there is the one. On the thread's own stack frames that are open are there, others are looked at
