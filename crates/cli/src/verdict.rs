@@ -4,9 +4,10 @@ use crate::io::device;
 use crate::io::live_events::BlockEvents;
 use crate::out::harmless;
 use crate::term::{Paint, paint};
+use crate::text::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
-use profile::verdict::{Facts, Finding, INPUT, Stacks, SystemFacts, TARGET, verdict};
+use profile::verdict::{Facts, Finding, INPUT, LEAST_RUNNING_NS, Stacks, SystemFacts, TARGET, verdict};
 use profile::view::io::Latencies;
 use profile::view::wall::{Wall, WallOpts, wall};
 use record::disk_watch::Seen;
@@ -138,7 +139,10 @@ pub fn draw(judgement: &Judgement, width: usize, colour: bool) -> String {
     wrapped(&mut text, &bold("wall clock"), &(parts.join(" · ") + &left_out), width);
     let _ = writeln!(text);
     if judgement.findings.is_empty() {
-        wrapped(&mut text, &bold("verdict"), "nothing stands out", width);
+        let is_short = whole.on_ns < LEAST_RUNNING_NS;
+        let ran = || format!("; it ran for {} only: too little to say where", duration_ns(whole.on_ns));
+        let short = if is_short { ran() } else { String::new() };
+        wrapped(&mut text, &bold("verdict"), &format!("nothing stands out{short}"), width);
     }
     for (i, finding) in judgement.findings.iter().enumerate() {
         wrapped(&mut text, &bold(if i == 0 { "verdict" } else { "" }), &finding.claim, width);

@@ -70,6 +70,9 @@ pub const MOST: usize = 3;
 /// What explains less of the time is no finding; of the running time, for rules about code that runs.
 pub const LEAST: f64 = 0.03;
 
+/// Where a program runs is said of no less running time than this, ns: less is a handful of samples.
+pub const LEAST_RUNNING_NS: u64 = 20_000_000;
+
 /// Rules about code that runs.
 const ABOUT_RUNNING: [u8; 5] = [1, 2, 3, 13, 18];
 
@@ -82,6 +85,8 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
         return vec![found.swap_remove(idle)];
     }
     let least = |rule: u8| if ABOUT_RUNNING.contains(&rule) { LEAST * facts.on() } else { LEAST };
+    let is_short = facts.times.on_ns < LEAST_RUNNING_NS;
+    found.retain(|finding| !(is_short && ABOUT_RUNNING.contains(&finding.rule)));
     found.retain(|finding| finding.share >= least(finding.rule));
     // Saturation tells of preemptions itself.
     if found.iter().any(|finding| finding.name == "cpu-saturation") {

@@ -3,7 +3,7 @@
 use super::examples::{calm, firing};
 use super::*;
 use crate::off_cpu::Reason;
-use crate::verdict::{Entry, LockSite, Places, Running, Whole, verdict};
+use crate::verdict::{Entry, LEAST_RUNNING_NS, LockSite, Places, Running, Whole, verdict};
 use crate::view::io::Latencies;
 use crate::view::wall::{Histogram, Times};
 
@@ -389,4 +389,12 @@ fn who_ran_instead_is_told_by_stack_where_it_was_recorded() {
 #[test]
 fn there_is_one_rule_of_each_number() {
     assert_eq!(RULES.iter().map(|rule| rule.number).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_a_handful_of_samples_it_is_not_said_where_a_program_runs() {
+    let mut facts = firing(13);
+    assert!(verdict(&facts).iter().any(|finding| finding.rule == 13));
+    facts.times.on_ns = LEAST_RUNNING_NS - 1;
+    assert!(verdict(&facts).iter().all(|finding| finding.rule != 13));
 }
