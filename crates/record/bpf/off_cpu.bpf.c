@@ -363,6 +363,15 @@ INLINE void count_wait(struct thread_state *t, u32 which, u64 ns)
 		t->queue[which * QUEUE_BUCKETS + bucket] += 1;
 }
 
+/* Counts the wait for a CPU that ends now, if there was one. */
+INLINE void count_ended(struct thread_state *t, u64 now)
+{
+	if (t->wake_ns)
+		count_wait(t, 0, now - t->wake_ns);
+	if (t->kind == KIND_PREEMPTED)
+		count_wait(t, 1, now - t->since_ns);
+}
+
 /* Adds an interval to its total; answers the weight of the sample it makes. */
 INLINE u64 weigh(struct thread_state *t, u32 kind, u64 ns, u64 period)
 {
@@ -910,12 +919,9 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 		wait_weight = t->wait_weight_ns;
 	else
 		wait_weight = weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period_of(t, c));
-	if (t->wake_ns) {
+	if (t->wake_ns)
 		runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, period_of(t, c));
-		count_wait(t, 0, now - t->wake_ns);
-	}
-	if (t->kind == KIND_PREEMPTED)
-		count_wait(t, 1, now - t->since_ns);
+	count_ended(t, now);
 	t->last_wait_ns = now - t->since_ns;
 	if (later && (wait_weight | runnable_weight) && !(t->flags & FLAG_KTHREAD)) {
 		send_later(t, next, now, wait_weight, runnable_weight);
@@ -1223,12 +1229,9 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 		if (t->kind != KIND_RUNNABLE)
 			wait_weight = t->weighed ? t->wait_weight_ns
 				: weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns);
-		if (t->wake_ns) {
+		if (t->wake_ns)
 			runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, c->period_ns);
-			count_wait(t, 0, now - t->wake_ns);
-		}
-		if (t->kind == KIND_PREEMPTED)
-			count_wait(t, 1, now - t->since_ns);
+		count_ended(t, now);
 		rec = sleepable ? 0 : thread_slot(t);
 		if (!rec)
 			rec = bpf_map_lookup_elem(&flush_room, &zero);
