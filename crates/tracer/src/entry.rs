@@ -48,7 +48,8 @@ unsafe extern "C" {
 pub const STUB_TARGETS: usize = if cfg!(target_arch = "x86_64") { 5 } else { 4 };
 
 /// Where stubs go: of sleds, of imported functions, of functions with rules, of calls of `mcount` with rules, of
-/// functions that report themselves, with rules. What each is told stands in r11 (x86-64) or where x16 points (aarch64): the function's body, else its site.
+/// functions that report themselves, with rules. What each is told stands in r11 (x86-64) or where x16 points (aarch64):
+/// the function's body, else its site.
 pub fn stub_targets() -> [u64; STUB_TARGETS] {
     [
         tally_sled,

@@ -61,7 +61,8 @@ impl Running {
     }
 }
 
-/// The innermost user functions of a path, files in brackets where they have no names, `pread < load < main`; without any the kernel's: `[kernel] pipe_read < vfs_read`.
+/// The innermost user functions of a path, files in brackets where they have no names, `pread < load < main`; without any
+/// the kernel's: `[kernel] pipe_read < vfs_read`.
 pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
     const SHOWN: usize = 4;
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
