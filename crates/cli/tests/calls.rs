@@ -8,10 +8,14 @@ mod endings;
 mod export;
 #[path = "calls/imports.rs"]
 mod imports;
+#[path = "calls/live.rs"]
+mod live;
 #[path = "calls/return_probes.rs"]
 mod return_probes;
 #[path = "calls/uftrace.rs"]
 mod uftrace;
+#[path = "calls/uprobe_filters.rs"]
+mod uprobe_filters;
 #[path = "calls/uprobes.rs"]
 mod uprobes;
 #[path = "calls/values.rs"]

@@ -154,7 +154,7 @@ impl Folder {
             .collect();
         if !moments.is_empty() && moments.iter().all(|(counter, ns)| counter == ns) {
             // By uprobes the counter is the clock.
-            return Ok(Clock { tsc: 0, ns: 0, ns_per_tick: 1.0 });
+            return Ok(Clock::OF_NS);
         }
         let first = moments.iter().min().copied().unwrap_or_default();
         let last = moments.iter().max().copied().unwrap_or_default();

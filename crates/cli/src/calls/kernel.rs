@@ -134,7 +134,8 @@ pub fn write_names(
     }
     let _ = writeln!(text, "{:x} page fault", addresses.fault);
     let _ = writeln!(text, "{:x} block request", addresses.block);
-    let symbols = fs::read_to_string(KALLSYMS).unwrap_or_default();
+    let read = || fs::read_to_string(KALLSYMS).unwrap_or_default();
+    let symbols = if functions.is_empty() { String::new() } else { read() };
     let mut by_address: FxHashMap<u64, &str> = FxHashMap::default();
     symbols.lines().filter_map(symbol).for_each(|(address, name)| {
         by_address.entry(address).or_insert(name);

@@ -4,6 +4,7 @@
 //! that are read as they grow ([`super::tail`]); what was read is given back to the file system.
 
 use ::record::calls::Source;
+use ::record::sys::time::Clock;
 use anyhow::Context;
 use profile::calls::CallProfile;
 use std::io::{self, IsTerminal, Write};
@@ -12,10 +13,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::choose::Chosen;
+use super::folder::Folder;
 use super::names::{Function, Functions};
 use super::record as recording;
-use super::table;
+use super::rules::Rules;
+use super::slow_call::SlowWish;
 use super::tail::Tail;
+use super::{slow_folder, slow_pane, table};
 use crate::text::number;
 use crate::{out, term};
 
@@ -23,6 +27,8 @@ use crate::{out, term};
 const FRAME_LINES: usize = 4;
 /// Lines of a table that is not on a terminal, unless told.
 const LINES: usize = 20;
+/// Lines of the last slow call that are printed at the end.
+const SLOW_LINES_AT_END: usize = 100;
 /// Puts the cursor into the first corner and clears what is below it.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
@@ -32,12 +38,14 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 #[command(after_help = "\
 On a terminal the table is drawn in place, elsewhere one follows the other. Ctrl-C prints the last one and ends.
 What chooses functions and programs is as in `tally calls record`. By uprobes only sums are made, in the kernel.
-A call is counted when it ends; the outermost of a recursion brings the total.
+A call is counted when it ends; the outermost of a recursion brings the total. -T FUNC@slow=TIME also shows the last
+call of FUNC that took so long, and what it did; -o DIR then keeps that one call, with all in it, as a recording.
 
 Examples:
   tally calls live ./app                          a program built with -pg or the like: all its functions
   tally calls live -p 4711 -P 'parse_*'           a running process, these functions
   tally calls live -P malloc@libc -- ./app        how often and how long it allocates
+  tally calls live -p 4711 -P 'parse*' -T parse@slow=10ms -o slow    and the last call of parse() that took 10 ms
   tally calls live -i 5 --sort p99 -n 10 ./app    the ten of the longest p99, every 5 seconds")]
 pub struct Args {
     /// Seconds between two tables
@@ -61,11 +69,19 @@ pub struct Live {
     on_terminal: bool,
     /// When it was first looked.
     begun: Option<Instant>,
+    /// The same, ns of `CLOCK_MONOTONIC`.
+    begun_ns: u64,
     shown: Instant,
     tail: Tail,
     functions: Functions,
     /// What the last table showed, to be printed whole at the end.
     last: Option<CallProfile>,
+    /// Where the last slow call is kept.
+    keep_slow: Option<PathBuf>,
+    /// What is told of it beside its calls.
+    command: String,
+    /// How many there were when it was kept.
+    kept: u64,
 }
 
 /// Runs the command.
@@ -79,7 +95,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         record.max_bytes.is_none(),
         "--max-bytes chooses which single calls are kept, and `live` keeps none; it is of `tally calls record`"
     );
-    let keep = record.output != Path::new(super::folder::DEFAULT);
+    let wish = SlowWish(Rules::new(&[], &record.trace)?.take_slow());
+    check_slow(&wish, &record)?;
+    let named = (record.output != Path::new(super::folder::DEFAULT)).then(|| record.output.clone());
+    let (keep_slow, keep) = if wish.is_any() { (named, false) } else { (None, named.is_some()) };
+    if let Some(dir) = &keep_slow {
+        // Not found out when the first slow call is over.
+        recording::prepare_folder(dir)?;
+    }
     if !keep {
         record.output = temporary();
     }
@@ -90,10 +113,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         lines,
         on_terminal: io::stdout().is_terminal(),
         begun: None,
+        begun_ns: 0,
         shown: Instant::now(),
-        tail: Tail::new(!keep),
+        tail: Tail::new(!keep, record.min_ns.unwrap_or(0), wish),
         functions: Functions::new(),
         last: None,
+        keep_slow,
+        command: recording::told_command(&record),
+        kept: 0,
     };
     let ended = recording::run_with(&record, Some(&mut live));
     if !keep {
@@ -105,15 +132,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Whether an instrumented program can be looked at while these flags are followed.
-///
-/// # Errors
-/// If the recorder in it would take back calls that were read already.
-pub fn check_recorder(args: &recording::Args) -> anyhow::Result<()> {
-    let drops = args.min_ns.is_some() || args.trace.trigger.iter().any(|text| text.contains("slow="));
+/// Whether slow calls of these functions can be told apart here.
+fn check_slow(wish: &SlowWish, record: &recording::Args) -> anyhow::Result<()> {
+    let by_file = wish.0.iter().find(|(pattern, _)| pattern.file().is_some());
+    if let Some((pattern, _)) = by_file {
+        anyhow::bail!("-T {}@slow=: `live` takes functions by name, pattern or /REGEX/", pattern.text());
+    }
+    let sums_only = record.probes.counts || record.probes.entries;
     anyhow::ensure!(
-        !drops,
-        "-t and slow= take back calls that were read already; with --uprobes `live` takes -t, `tally calls record` both"
+        !(wish.is_any() && sums_only),
+        "slow= keeps a single call, and --counts and --entries keep none; leave one of them out"
     );
     Ok(())
 }
@@ -133,7 +161,29 @@ impl Live {
             return Ok(());
         }
         let sum = self.tail.read(dir, &mut self.functions, at_end)?;
+        self.keep_slow(dir)?;
         self.show(sum, at_end)
+    }
+
+    /// Whether single calls are looked at, not only sums.
+    #[must_use]
+    pub fn wants_calls(&self) -> bool {
+        self.tail.slow.wish().is_any()
+    }
+
+    /// Writes the last slow call where it is to be kept, if it is a new one.
+    fn keep_slow(&mut self, from: &Path) -> anyhow::Result<()> {
+        let seen = self.tail.slow.seen;
+        let (Some(to), Some(call), Some(clock)) = (&self.keep_slow, &self.tail.slow.last, self.tail.clock())
+        else {
+            return Ok(());
+        };
+        if std::mem::replace(&mut self.kept, seen) == seen {
+            return Ok(());
+        }
+        let told = slow_pane::head(&self.tail.slow, &self.functions, None);
+        let info = format!("command {}\nwall_ns {}\nnote0 {told}\n", self.command, call.total_ns);
+        slow_folder::write(to, call, (&Folder::open(from)?, clock), &info)
     }
 
     /// The probes have summed up more.
@@ -166,6 +216,7 @@ impl Live {
     fn is_time(&mut self) -> bool {
         if self.begun.is_none() {
             self.begun = Some(Instant::now());
+            self.begun_ns = Clock::Monotonic.now_ns();
             self.shown = Instant::now();
         }
         let due = self.shown.elapsed() >= self.every;
@@ -185,15 +236,17 @@ impl Live {
 
     fn print(&self, sum: &CallProfile, at_end: bool) -> anyhow::Result<()> {
         let mut to = out::stdout();
-        let screen =
-            if self.on_terminal && !at_end { term::height().saturating_sub(FRAME_LINES) } else { LINES };
+        let width = if self.on_terminal { term::width() } else { usize::MAX };
+        let on_screen = self.on_terminal && !at_end;
+        let slow = self.slow_lines((on_screen, at_end), width);
+        let room = term::height().saturating_sub(FRAME_LINES + slow.len());
+        let screen = if on_screen { room } else { LINES };
         let after = self.begun.map_or(0, |begun| begun.elapsed().as_nanos() as u64);
-        if self.on_terminal && !at_end {
+        if on_screen {
             write!(to, "{CLEAR}")?;
         }
-        let ends = if self.on_terminal && !at_end { "; Ctrl-C ends" } else { "" };
+        let ends = if on_screen { "; Ctrl-C ends" } else { "" };
         let rows = if at_end { self.lines } else { Some(self.lines.unwrap_or(screen)) };
-        let width = if self.on_terminal { term::width() } else { usize::MAX };
         let begin = format!("after {}: ", number::duration_ns(after));
         let told = match at_end {
             true => table::footer(sum),
@@ -201,10 +254,33 @@ impl Live {
         };
         writeln!(to, "{begin}{told}{ends}")?;
         table::write_within(&mut to, (sum, &self.functions), (self.key, rows), width)?;
+        slow.iter().try_for_each(|line| writeln!(to, "{line}"))?;
         if !self.on_terminal {
             writeln!(to)?;
         }
         to.flush().context("can't print")
+    }
+
+    /// What is shown of the last slow call, an empty line before it: at most half of a screen.
+    fn slow_lines(&self, (on_screen, at_end): (bool, bool), width: usize) -> Vec<String> {
+        if !self.wants_calls() {
+            return Vec::new();
+        }
+        let most = match (on_screen, at_end) {
+            (true, _) => term::height() / 2,
+            (false, false) => LINES,
+            (false, true) => SLOW_LINES_AT_END,
+        };
+        let since = self.begun_ns;
+        let mut lines = slow_pane::lines(&self.tail.slow, &self.functions, (since, most.saturating_sub(1)));
+        if let (true, Some(dir), Some(_)) = (at_end, &self.keep_slow, &self.tail.slow.last) {
+            lines.push(format!(
+                "kept in {0}: `tally calls replay -i {0}` prints it call by call",
+                dir.display()
+            ));
+        }
+        lines.insert(0, String::new());
+        lines.iter().map(|line| line.chars().take(width).collect()).collect()
     }
 
     fn print_last(&self) -> anyhow::Result<()> {

@@ -61,13 +61,17 @@ fn start(
     became: Option<Became>,
     live: Option<&mut Live>,
 ) -> anyhow::Result<ExitCode> {
-    let sums = args.probes.counts || args.probes.entries || live.is_some();
+    let wants_calls = live.as_ref().is_some_and(|live| live.wants_calls());
+    let sums = args.probes.counts || args.probes.entries || live.is_some() && !wants_calls;
     let mode = match (sums, args.min_ns) {
         (true, _) => Mode::Totals,
         (false, Some(min_ns)) => Mode::Slow(min_ns),
         (false, None) => Mode::Events,
     };
-    let filters = probe_filters::of(args, &chosen, (mode, why))?;
+    let mut filters = probe_filters::of(args, &chosen, (mode, why))?;
+    if live.is_some() {
+        filters.forget_slow();
+    }
     super::record::prepare_folder(&args.output)?;
     let (kernel, kernel_wish) = kernel::wanted(args)?;
     let counted =

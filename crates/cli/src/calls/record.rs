@@ -110,15 +110,16 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
     if scripts::is_one(&program) {
         return probes::run_script(args, live);
     }
-    let rules = Rules::new(&args.patch, &args.trace)?;
+    let mut rules = Rules::new(&args.patch, &args.trace)?;
+    if live.is_some() {
+        // Who looks while it runs finds the slow ones by itself: what was read can't be taken back.
+        rules.take_slow();
+    }
     let found = sleds::look(&program, &rules, rules.imports != Imports::None)?;
     if let Some(why) = why_uprobes(args, &program, &found) {
         return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
-    if live.is_some() {
-        super::live::check_recorder(args)?;
-    }
     prepare(&args.output, &program, &found)?;
     let is_live = live.is_some();
     let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;
@@ -292,7 +293,7 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<(
 fn run_command(args: &Args, mut opened: Opened<'_>, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
     let dir = args.output.canonicalize()?;
     let started_ns = Clock::Monotonic.now_ns();
-    let mut command = command(args, opened.rules(), &dir);
+    let mut command = command(args, (opened.rules(), live.is_some()), &dir);
     let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
     // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program
     // does not begin with these signals blocked.
@@ -304,10 +305,11 @@ fn run_command(args: &Args, mut opened: Opened<'_>, mut live: Option<&mut Live>)
     };
     let end = wait(&mut child, &signals, &mut each)?;
     look(true)?;
+    signals.forget_waiting();
     let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
     let info = format!(
         "command {}\nstatus {end}\nwall_ns {}\nend tsc {tsc} monotonic_ns {ns}\n",
-        args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
+        told_command(args),
         Clock::Monotonic.now_ns() - started_ns
     );
     fs::write(dir.join("info"), info).context("can't write the recording's info")?;
@@ -315,9 +317,11 @@ fn run_command(args: &Args, mut opened: Opened<'_>, mut live: Option<&mut Live>)
 }
 
 /// The program with the recorder in it; where that is allowed, below a recording of its context switches.
-fn command(args: &Args, rules: &Rules, dir: &Path) -> Command {
+fn command(args: &Args, (rules, is_live): (&Rules, bool), dir: &Path) -> Command {
     let (program, rest) = args.command.split_first().expect("invariant: clap asks for a command");
     let mut options = options(args, rules);
+    // Who looks while it runs leaves short calls out by itself.
+    options.retain(|(name, _)| !(is_live && *name == layout::MIN_VARIABLE));
     options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
     options.push(("LD_PRELOAD", preload(dir)));
     if let Some(mut recorder) = (!args.no_switches).then(|| switches::recorder(dir)).flatten() {
@@ -412,6 +416,16 @@ pub fn tell_end(status: u8) {
         ""
     };
     out::note(&format!("tally calls: the program was ended by signal {number}{}{why}", signal_name(number)));
+}
+
+/// What was recorded: the command line, or the processes.
+#[must_use]
+pub fn told_command(args: &Args) -> String {
+    if args.command.is_empty() {
+        let pids: Vec<String> = args.probes.pid.iter().map(u32::to_string).collect();
+        return format!("process {}", pids.join(", "));
+    }
+    args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 fn closing_line(dir: &Path, summary: &Summary) -> String {

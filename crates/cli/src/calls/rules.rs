@@ -75,6 +75,20 @@ impl Rules {
         Ok(Self { wanted, at, every_value: args.auto_args, imports, imports_anyway: args.libcall, signals })
     }
 
+    /// Takes the times of `slow=` out: functions, which are recorded all the same, and ns.
+    pub fn take_slow(&mut self) -> Vec<(Pattern, u64)> {
+        let mut slow = Vec::new();
+        for (pattern, trigger) in self.at.iter_mut().filter(|(_, trigger)| trigger.rules & sleds::SLOW != 0) {
+            trigger.rules &= !sleds::SLOW;
+            slow.push((pattern.clone(), trigger.min_ns.into()));
+        }
+        self.at.retain(|(_, trigger)| trigger.rules != 0 || trigger.has_values());
+        if !self.wanted.is_empty() {
+            self.wanted.extend(slow.iter().map(|(pattern, _)| pattern.clone()));
+        }
+        slow
+    }
+
     /// What is done at a function of this name and source file, which is asked for only where [`Rules::any_file`].
     #[must_use]
     pub fn of(&self, name: &str, file: Option<&Path>) -> Trigger {

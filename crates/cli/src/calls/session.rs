@@ -182,6 +182,7 @@ impl Session {
             child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
         }
         super::named::write(&args.output, &self.addresses, &self.chosen)?;
+        self.name_kernel(args)?;
         let mut flushed = Instant::now();
         let end_at = args.probes.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         let end = loop {
@@ -190,7 +191,7 @@ impl Session {
                 out::note(&line);
             }
             if let Some(live) = &mut live {
-                live.look_at_probes(&*self.engine, &self.chosen, false)?;
+                self.look(live, args, false)?;
             }
             if let Some(end) = self.ended(args, end_at)? {
                 break end;
@@ -204,11 +205,19 @@ impl Session {
         self.stopped_ns = Clock::Monotonic.now_ns();
         self.engine.stop();
         self.poll(&mut folder)?;
-        if let Some(live) = &mut live {
-            live.look_at_probes(&*self.engine, &self.chosen, true)?;
-        }
         self.watch.written = folder.finish().context("can't write the recording")?;
+        if let Some(live) = &mut live {
+            self.look(live, args, true)?;
+        }
         Ok(end)
+    }
+
+    /// Shows what there is so far: sums, or what was written.
+    fn look(&self, live: &mut Live, args: &Args, at_end: bool) -> anyhow::Result<()> {
+        match self.options.mode {
+            Mode::Totals => live.look_at_probes(&*self.engine, &self.chosen, at_end),
+            _ => live.look_at_folder(&args.output, at_end),
+        }
     }
 
     fn poll(&mut self, folder: &mut Folder) -> anyhow::Result<()> {
@@ -264,18 +273,13 @@ impl Session {
         if self.options.mode == Mode::Totals {
             totals::write(&args.output, &self.addresses, &sums, self.start_ns)?;
         }
-        let functions = self.engine.kernel_functions();
-        kernel::write_names(&args.output, &self.addresses, self.options.kernel, &functions)?;
+        self.name_kernel(args)?;
         let recorded = match self.options.mode {
             Mode::Totals => sums.iter().map(|(_, sums)| sums.count + sums.open).sum(),
             _ => self.watch.written.calls,
         };
         let notes = self.notes(entries, wall_ns);
-        let command = if args.command.is_empty() {
-            format!("process {}", args.probes.pid.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
-        } else {
-            args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-        };
+        let command = super::record::told_command(args);
         let mut info = format!("command {command}\nstatus {status}\nwall_ns {wall_ns}\nback_end uprobes\n");
         for (at, note) in notes.iter().enumerate() {
             info += &format!("note{at} {note}\n");
@@ -293,7 +297,14 @@ impl Session {
             new.for_each(|note| out::note(&format!("tally calls: {note}")));
             super::record::tell_end(status);
         }
+        self.signals.forget_waiting();
         Ok(())
+    }
+
+    /// Names the kernel's parts, as far as they are known: some of its functions are met only while it runs.
+    fn name_kernel(&self, args: &Args) -> anyhow::Result<()> {
+        let functions = self.engine.kernel_functions();
+        kernel::write_names(&args.output, &self.addresses, self.options.kernel, &functions)
     }
 
     /// What the calls really cost a command that was run: its time in the kernel, where the probes are; it made system

@@ -8,6 +8,7 @@ use tracer::layout;
 
 use super::folder::{Folder, Thread};
 use super::names::Functions;
+use super::slow_call::{Holder, LastSlow, SlowWish};
 
 /// A thread's file, as far as it was read.
 struct Growing {
@@ -15,6 +16,7 @@ struct Growing {
     replay: Replay<'static>,
     numbers: FxHashMap<u64, FunctionId>,
     given_back: u64,
+    holder: Holder,
 }
 
 /// The threads of a growing recording.
@@ -23,13 +25,24 @@ pub struct Tail {
     clock: Option<Clock>,
     /// The room of what was read is given back.
     gives_back: bool,
+    /// Calls that took less are left out, ns.
+    min_ns: u64,
+    /// The last slow call, where one is asked for.
+    pub slow: LastSlow,
 }
 
 impl Tail {
-    /// Nothing read yet; `gives_back`: what was read can't be read again.
+    /// Nothing read yet; `gives_back`: what was read can't be read again. Calls that took less than `min_ns` are left
+    /// out; of those of `wish` the last is kept.
     #[must_use]
-    pub fn new(gives_back: bool) -> Self {
-        Self { threads: FxHashMap::default(), clock: None, gives_back }
+    pub fn new(gives_back: bool, min_ns: u64, wish: SlowWish) -> Self {
+        Self { threads: FxHashMap::default(), clock: None, gives_back, min_ns, slow: LastSlow::new(wish) }
+    }
+
+    /// How the recording's counter values become times; `None` before its first call.
+    #[must_use]
+    pub const fn clock(&self) -> Option<Clock> {
+        self.clock
     }
 
     /// Reads on; all calls finished so far, added up. `at_end`: nothing more will be written, and calls still open are
@@ -72,20 +85,35 @@ impl Tail {
         let Some(file) = thread.file() else { return };
         let growing = self.threads.entry(thread.path.clone()).or_insert_with(|| Growing {
             place: None,
-            replay: Replay::new(CallProfile::new(thread.tid, 0), Gate::new(None, false, usize::MAX), 0),
+            replay: Replay::new(
+                CallProfile::new(thread.tid, 0),
+                Gate::new(None, false, usize::MAX),
+                self.min_ns,
+            ),
             numbers: FxHashMap::default(),
             given_back: layout::PAGE_BYTES,
+            holder: Holder::default(),
         });
-        let Growing { place, replay, numbers, given_back } = growing;
-        let mut number = |address: u64| {
-            let known = || functions.at(folder, (thread.pid, file.header.tsc), address);
-            *numbers.entry(address).or_insert_with(known)
-        };
-        let next = file.read_since(*place, at_end, &mut |tsc, step| {
-            let step: Option<Step> = RawStep::numbered(step, &mut number);
-            if let Some(step) = step {
-                replay.step(clock.ns_at(tsc), step, &mut |_| {});
+        let Growing { place, replay, numbers, given_back, holder } = growing;
+        let slow = &mut self.slow;
+        let next = file.read_since(*place, at_end, &mut |tsc, raw| {
+            let number = |address: u64| {
+                let known = || functions.at(folder, (thread.pid, file.header.tsc), address);
+                *numbers.entry(address).or_insert_with(known)
+            };
+            let time_ns = clock.ns_at(tsc);
+            let Some(step) = RawStep::numbered(raw, number) else { return };
+            match (raw, step) {
+                (RawStep::Enter(address), Step::Enter(function)) => {
+                    holder.enter(time_ns, (function, address), slow.least_ns(function, functions));
+                }
+                (_, Step::Extra(extra)) => drop(holder.step(time_ns, step, file.extra(extra))),
+                _ => {
+                    let ended = holder.step(time_ns, step, &[]);
+                    ended.into_iter().for_each(|call| slow.take((thread.pid, thread.tid), call));
+                }
             }
+            replay.step(time_ns, step, &mut |_| {});
         });
         *place = Some(next);
         let read_to = (layout::HEADER_BYTES + next.bytes()) as u64 / layout::PAGE_BYTES * layout::PAGE_BYTES;
@@ -102,6 +130,9 @@ impl Tail {
 /// From the first thread's start to now.
 fn clock_of(folder: &Folder) -> Option<Clock> {
     let headers = folder.threads.iter().filter_map(|thread| Some(thread.file()?.header));
-    let first = headers.map(|header| (header.tsc, header.monotonic_ns)).min()?;
-    Clock::between(first, record::sys::time::ticks_and_ns()?)
+    let (tsc, monotonic_ns) = headers.map(|header| (header.tsc, header.monotonic_ns)).min()?;
+    if tsc == monotonic_ns {
+        return Some(Clock::OF_NS);
+    }
+    Clock::between((tsc, monotonic_ns), record::sys::time::ticks_and_ns()?)
 }

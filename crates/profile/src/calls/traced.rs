@@ -25,6 +25,9 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// Where the counter is the clock.
+    pub const OF_NS: Self = Self { tsc: 0, ns: 0, ns_per_tick: 1.0 };
+
     /// From two moments; `None` when they are not apart.
     #[must_use]
     pub fn between(first: (u64, u64), last: (u64, u64)) -> Option<Self> {

@@ -26,6 +26,12 @@ impl Filters {
         self.rules.get(function as usize).copied().unwrap_or(0)
     }
 
+    /// Calls are kept however long they take.
+    pub fn forget_slow(&mut self) {
+        self.rules.iter_mut().for_each(|rules| *rules &= !sleds::SLOW);
+        self.slow_ns.clear();
+    }
+
     fn any_only(&self) -> bool {
         self.rules.iter().any(|rules| rules & sleds::ONLY != 0)
     }

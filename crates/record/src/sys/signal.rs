@@ -77,6 +77,12 @@ impl SignalReader {
         Ok(Some(Signal { number: info.ssi_signo as i32, sender: by_process.then_some(info.ssi_pid) }))
     }
 
+    /// Takes what waits and forgets it: the command that it was meant for, too, is over. Else it would end this process
+    /// when the reader is dropped.
+    pub fn forget_waiting(&self) {
+        while let Ok(Some(_)) = self.next() {}
+    }
+
     /// The signal mask as it was before, for a child to restore.
     pub(super) fn mask_before(&self) -> &libc::sigset_t {
         &self.before
