@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 
+use crate::frame::{SIGNED, SIGNED_B};
 use crate::layout::sleds::{self, Sled, arm};
 use crate::stubs::{Stubs, Way};
 
@@ -13,6 +14,11 @@ pub const STUB_BACK: u64 = 4;
 pub const REACH_BYTES: u64 = 96 << 20;
 /// Bytes that are looked at where a sled is.
 pub const SLED_BYTES_MAX: usize = 4;
+
+/// In a stub's data, whose addresses are multiples of 4: the function signs its return address before it makes a call …
+const DATA_SIGNS: u64 = 1;
+/// … with the other key.
+const DATA_SIGNS_B: u64 = 2;
 
 const LDR_X17_RECORDER: u32 = 0x5800_00d1;
 const ADR_X16_DATA: u32 = 0x1000_0070;
@@ -28,9 +34,24 @@ pub fn stub(at: u64, way: &Way) -> Option<[u8; STUB_BYTES]> {
     for (to, word) in [LDR_X17_RECORDER, ADR_X16_DATA, BR_X17, go_on].into_iter().enumerate() {
         bytes[to * 4..to * 4 + 4].copy_from_slice(&word.to_le_bytes());
     }
-    bytes[16..24].copy_from_slice(&way.what.to_le_bytes());
+    let signs = match way.body.map_or(0, marks) {
+        0 => 0,
+        SIGNED => DATA_SIGNS,
+        _ => DATA_SIGNS_B,
+    };
+    bytes[16..24].copy_from_slice(&(way.what | signs).to_le_bytes());
     bytes[24..].copy_from_slice(&way.recorder.to_le_bytes());
     Some(bytes)
+}
+
+/// What a stub tells in its data: the function's body or its site's address, and the marks of its frame.
+pub const fn told(data: u64) -> (u64, u64) {
+    let marks = match data & 3 {
+        0 => 0,
+        DATA_SIGNS => SIGNED,
+        _ => SIGNED | SIGNED_B,
+    };
+    (data & !3, marks)
 }
 
 /// Whether these bytes are a stub.
@@ -99,44 +120,52 @@ pub fn stripped(address: u64) -> u64 {
     plain
 }
 
-/// A return address signed as a function does that was entered with this stack pointer.
-pub fn signed(address: u64, sp: u64) -> u64 {
+/// A return address signed as a function does that was entered with this stack pointer, with the key of these marks.
+pub fn signed(address: u64, sp: u64, marks: u64) -> u64 {
     let signed: u64;
-    // SAFETY: `pacia1716`, which does nothing on processors without signatures.
+    // SAFETY: `pacib1716` or `pacia1716`, which do nothing on processors without signatures.
     unsafe {
-        asm!("hint #8", inlateout("x17") address => signed, in("x16") sp, options(nostack, nomem));
+        if marks & SIGNED_B != 0 {
+            asm!("hint #10", inlateout("x17") address => signed, in("x16") sp, options(nostack, nomem));
+        } else {
+            asm!("hint #8", inlateout("x17") address => signed, in("x16") sp, options(nostack, nomem));
+        }
     }
     signed
 }
 
+/// How an instruction signs the return address; `None` if it does not.
+const fn signs(word: u32) -> Option<u64> {
+    match word {
+        arm::PACIASP => Some(SIGNED),
+        arm::PACIBSP => Some(SIGNED | SIGNED_B),
+        _ => None,
+    }
+}
+
 /// The stack pointer at the entry of the function whose prologue signs the return address and sets up the frame record
-/// at `frame`, and that goes on at `address` behind its first call; `None` where its prologue is another.
-pub fn entry_stack_pointer(address: u64, frame: u64) -> Option<u64> {
+/// at `frame`, and that goes on at `address` behind its first call, and the marks of how it signs; `None` where its prologue is
+/// another.
+pub fn entry_stack_pointer(address: u64, frame: u64) -> Option<(u64, u64)> {
     const MOST_WORDS: usize = 64;
     // SAFETY: code of the function, or of what stands before it.
     let word = |back: usize| unsafe { *((address - 4 * back as u64) as *const u32) };
     let prologue = (2..MOST_WORDS).take_while(|back| !arm::is_branch(word(*back)));
-    let first = prologue.filter(|back| word(*back) == arm::PACIASP).last()?;
+    let (first, marks) = prologue.filter_map(|back| Some((back, signs(word(back))?))).last()?;
     let mut below = 0;
     for code in (2..first).rev().map(word) {
         if let Some(bytes) = arm::frame_offset(code) {
-            return Some((frame - bytes).wrapping_add(below));
+            return Some(((frame - bytes).wrapping_add(below), marks));
         }
         below += arm::pushed(code);
     }
     None
 }
 
-/// Whether the function whose body a stub's branch leads to signs its return address before it makes a call.
-///
-/// # Safety
-/// `branch` is the branch in a stub.
-pub unsafe fn signs(branch: *const u32) -> bool {
-    // SAFETY: as the caller says.
-    let Some(body) = arm::branch_target(unsafe { *branch }, branch as u64) else { return false };
+/// The marks of how the function whose body stands at `body` signs its return address before it makes a call; 0: it does not.
+fn marks(body: u64) -> u64 {
     // SAFETY: code of a loaded object, up to where the function is left.
     let words = (0..).map(|at| unsafe { *(body as *const u32).add(at) });
-    words
-        .take_while(|word| !arm::is_branch(*word) || arm::is_conditional(*word))
-        .any(|word| word == arm::PACIASP)
+    let mut before = words.take_while(|word| !arm::is_branch(*word) || arm::is_conditional(*word));
+    before.find_map(signs).unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! The hooks on aarch64: registers are set aside, the rest is the slow half's, which is written in Rust.
+//! The hooks on aarch64: registers are set aside, the rest is written in Rust: [`fast`], and the slow half where anything is
+//! out of the ordinary.
 //!
 //! A return address is in x30 when a function is entered, so a frame is known by the place where x86-64 would have
 //! pushed it: 8 below the stack pointer ([`Thread`]'s slots mean the same on both). Two ways back to the recorder.
@@ -11,11 +12,11 @@
 use core::arch::{asm, global_asm, naked_asm};
 
 use crate::code_aarch64::{self as code, STUB_BACK};
-use crate::frame::{ReturnAddress, SIGNED};
-use crate::hook;
+use crate::frame::{Frame, REPORTED, ReturnAddress};
 use crate::site::Site;
 use crate::thread::Thread;
 use crate::values::{Registers, Results};
+use crate::{fast, hook};
 
 const _: () = assert!(core::mem::offset_of!(Entered, x8) == 208);
 const _: () = assert!(core::mem::offset_of!(Entered, data) == 216);
@@ -188,7 +189,7 @@ unsafe extern "C" fn _mcount() {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __cyg_profile_func_enter() {
-    naked_asm!("mov x1, sp", "b tally_cyg_enter")
+    naked_asm!("mov x1, sp", "b tally_reported_enter")
 }
 
 /// `-finstrument-functions`, exit. A function may branch here as its last deed: then this returns to the function's caller,
@@ -196,7 +197,7 @@ unsafe extern "C" fn __cyg_profile_func_enter() {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __cyg_profile_func_exit() {
-    naked_asm!("cmp x1, x30", "cset x2, eq", "mov x1, sp", "b tally_cyg_exit")
+    naked_asm!("cmp x1, x30", "cset x2, eq", "mov x1, sp", "b tally_reported_exit")
 }
 
 /// Goes on with the catching function's stack pointer as second argument.
@@ -207,7 +208,8 @@ unsafe extern "C" fn __cxa_begin_catch() {
 }
 
 /// A function that is looked at before it runs, its first eight registers of arguments being kept: `$before` gets
-/// `$number`, the first two arguments and the stack pointer, and answers where the real one is.
+/// `$number`, the first two arguments and where a frame record stands, below which only what is kept; it answers where the
+/// real one is.
 macro_rules! before {
     ($before:literal: $($name:ident = $number:literal),*) => {$(
         #[doc = "Looked at first; then the real function of this name goes on, without a frame of ours."]
@@ -224,7 +226,7 @@ macro_rules! before {
                 "mov x2, x1",
                 "mov x1, x0",
                 concat!("mov w0, #", $number),
-                "add x3, sp, #80",
+                "mov x3, x29",
                 concat!("bl ", $before),
                 "mov x16, x0",
                 "ldp x0, x1, [sp, #16]",
@@ -319,7 +321,7 @@ unsafe extern "C" fn tally_entered(entered: *mut Entered, kind: u32) -> u32 {
     entered.registers.slot = slot;
     entered.target = entered.data as u64 - STUB_BACK;
     // SAFETY: a stub's data is an address, or that of its site, which is never unmapped.
-    let word = unsafe { *entered.data };
+    let (word, marks) = code::told(unsafe { *entered.data });
     let (mut addr, mut more) = (word, None);
     if kind != PLAIN {
         // SAFETY: as above.
@@ -335,9 +337,10 @@ unsafe extern "C" fn tally_entered(entered: *mut Entered, kind: u32) -> u32 {
         }
     }
     debug_assert!(kind <= RULED && IMPORT < RULED);
-    // SAFETY: the stub's branch to the body; behind it the function's code.
-    let is_signed = kind != IMPORT && unsafe { code::signs(entered.target as *const u32) };
-    let slot = if is_signed { slot | SIGNED } else { slot };
+    let slot = slot | marks;
+    if more.is_none() && !hook::is_ours(entered.back) && fast::enter(addr, Frame::new(entered.back, slot)) {
+        return 1;
+    }
     let address = ReturnAddress { place: &raw mut entered.back, slot };
     u32::from(hook::entered(addr, address, true, more))
 }
@@ -356,8 +359,9 @@ unsafe extern "C" fn tally_called(addr: u64, place: *mut u64) {
 /// # Safety
 /// Called by the assembly only, with the stub's site.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_called_ruled(site: *const Site, place: *mut u64) {
-    let site_at = site as u64;
+unsafe extern "C" fn tally_called_ruled(data: u64, place: *mut u64) {
+    let (site_at, _) = code::told(data);
+    let site = site_at as *const Site;
     // Its arguments have been moved already: no spec asks for them.
     let registers =
         Registers { general: [0; 6], slot: place as u64, site: site_at, more: [0; 2], vector: [[0; 2]; 8] };
@@ -368,19 +372,53 @@ unsafe extern "C" fn tally_called_ruled(site: *const Site, place: *mut u64) {
 fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
     // SAFETY: the function's frame record, which its prologue has written.
     let found = unsafe { *place };
-    let Some(sp) = code::entry_stack_pointer(addr, place as u64 - 8) else {
+    let Some((sp, marks)) = code::entry_stack_pointer(addr, place as u64 - 8) else {
+        let frame = Frame::new(found, place as u64);
+        if more.is_none() && !hook::is_ours(found) && fast::enter(addr, frame) {
+            // SAFETY: as above.
+            unsafe { *place = hook::trampoline() };
+            return;
+        }
         let _ = hook::entered(addr, ReturnAddress { place, slot: place as u64 }, false, more);
         return;
     };
     // It was signed with the stack pointer at the entry; what replaces it must be, too.
     let mut plain = code::stripped(found);
-    if code::signed(plain, sp) != found {
+    if code::signed(plain, sp, marks) != found {
         return hook::refused();
     }
-    let address = ReturnAddress { place: &raw mut plain, slot: (sp - 8) | SIGNED };
-    let _ = hook::entered(addr, address, false, more);
+    let slot = (sp - 8) | marks;
+    if more.is_none() && !hook::is_ours(plain) && fast::enter(addr, Frame::new(plain, slot)) {
+        plain = hook::trampoline();
+    } else {
+        let _ = hook::entered(addr, ReturnAddress { place: &raw mut plain, slot }, false, more);
+    }
     // SAFETY: as above.
-    unsafe { *place = code::signed(plain, sp) };
+    unsafe { *place = code::signed(plain, sp, marks) };
+}
+
+/// `-finstrument-functions`: a function was entered, with the stack pointer `sp`.
+///
+/// # Safety
+/// Called by the assembly only; takes no pointer.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_reported_enter(addr: u64, sp: u64) {
+    if !fast::enter(addr, Frame::new(addr, sp | REPORTED)) {
+        // SAFETY: as the caller says.
+        unsafe { hook::tally_cyg_enter(addr, sp) };
+    }
+}
+
+/// The same: it is about to return; if it has branched here (`is_last` not 0), `sp` is its caller's.
+///
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_reported_exit(addr: u64, sp: u64, is_last: u32) {
+    if !fast::reported(addr, sp, is_last != 0) {
+        // SAFETY: as the caller says.
+        unsafe { hook::tally_cyg_exit(addr, sp, is_last) };
+    }
 }
 
 /// A hooked call has returned with the stack pointer `sp`: where to go on.
@@ -389,6 +427,9 @@ fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
 /// Called by the assembly only, with the registers as the function left them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tally_returned(sp: u64, results: *const Results) -> u64 {
+    if let Some(back) = fast::returned(sp) {
+        return back;
+    }
     // SAFETY: the assembly put them on the stack; the thread's state is its own.
     unsafe {
         let slot = (*thread()).returning(sp);

@@ -22,6 +22,8 @@ pub struct Frame {
 pub const UNHOOKED: u64 = 1 << 63;
 /// The function keeps its return address signed (aarch64).
 pub const SIGNED: u64 = 1 << 62;
+/// It does so with the other key.
+pub const SIGNED_B: u64 = 1 << 60;
 /// It will never be written, and does not count as one of those that others are nested in.
 pub const UNCOUNTED: u64 = 1 << 61;
 /// The function reports its own exit: `back` is its address and nothing on the stack is hooked.
@@ -37,7 +39,7 @@ pub const SILENT: u64 = 4;
 pub struct ReturnAddress {
     /// Where it stands: on the stack, or where a register was set aside.
     pub place: *mut u64,
-    /// [`Frame::slot`], of marks at most [`SIGNED`].
+    /// [`Frame::slot`], of marks at most [`SIGNED`] and [`SIGNED_B`].
     pub slot: u64,
 }
 
@@ -73,7 +75,7 @@ impl Frame {
 
     /// Where its return address stands; of one that reports itself, with that mark.
     pub const fn place(&self) -> u64 {
-        self.slot & !(UNHOOKED | SIGNED | UNCOUNTED | SITED | SILENT)
+        self.slot & !(UNHOOKED | SIGNED | SIGNED_B | UNCOUNTED | SITED | SILENT)
     }
 
     /// Whether it keeps its return address signed.

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64, results
 /// # Safety
 /// Called by the assembly only.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_cyg_enter(addr: u64, sp: u64) {
+pub unsafe extern "C" fn tally_cyg_enter(addr: u64, sp: u64) {
     alone(entry::thread(), (), |thread| thread.enter_reported(addr, sp, None));
 }
 
@@ -121,7 +121,7 @@ unsafe extern "C" fn tally_slow_reported(inside: *const Inside) {
 /// # Safety
 /// Called by the assembly only; takes no pointer.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_cyg_exit(addr: u64, sp: u64, is_last: u32) {
+pub unsafe extern "C" fn tally_cyg_exit(addr: u64, sp: u64, is_last: u32) {
     alone(entry::thread(), (), |thread| thread.exit_reported(addr, sp, is_last != 0));
 }
 

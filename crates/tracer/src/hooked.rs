@@ -89,20 +89,39 @@ impl Thread {
     /// Puts every return address back, before an unwinder walks this stack; what it walks lies at or above `above`.
     ///
     /// A function that a sled's stub called has put the hook where only it knows: it is looked for between the frames
-    /// around. What else is the hook's address there is left of calls long gone.
+    /// around. What else is the hook's address there is left of calls long gone. At `above` stands a frame record.
     pub fn unhook(&mut self, above: u64) {
-        let mut from = above & !7;
+        let (mut from, mut record) = (above & !7, above);
         self.each_hooked(|thread, frame| {
             let slot = frame.place();
             if !thread.same_stack(slot, above) {
                 return;
             }
             if frame.slot & UNHOOKED == 0 {
-                frame.at = put_back(from, frame);
+                let known = thread.hook_of_record(&mut record, from, frame);
+                let lowest = put_back(from, frame);
+                frame.at = known.unwrap_or(lowest);
                 frame.slot |= UNHOOKED;
             }
             from = from.max(slot + 8);
         });
+    }
+
+    /// Goes along the frame records from `record` on, up to a frame's place: where a hook is kept in one, from `from` on, and a
+    /// 1 if it is signed. `record` is then the one to go on at; 0 where there are none any more.
+    fn hook_of_record(&self, record: &mut u64, from: u64, frame: &Frame) -> Option<u64> {
+        let mut found = None;
+        while *record != 0 && *record + 8 <= frame.place() {
+            // SAFETY: on the stack, above what is in use of it: the next record's address, and the return address.
+            let [next, word] = unsafe { *(*record as *const [u64; 2]) };
+            let place = *record + 8;
+            if found.is_none() && place >= from && hook::is_ours(code::stripped(word)) {
+                found = Some(place | u64::from(!hook::is_ours(word) || frame.is_signed()));
+            }
+            let goes_on = next > *record && next % 8 == 0 && self.same_stack(*record, next);
+            *record = if goes_on { next } else { 0 };
+        }
+        found
     }
 
     /// Hooks the return addresses again that `unhook` put back.
@@ -115,7 +134,7 @@ impl Thread {
             frame.at = 0;
             frame.slot &= !UNHOOKED;
             let hook = hook::trampoline();
-            let hook = if is_signed { code::signed(hook, frame.place() + 8) } else { hook };
+            let hook = if is_signed { code::signed(hook, frame.place() + 8, frame.slot) } else { hook };
             if place != 0 {
                 // SAFETY: the frame is open and above the catching one, what it saved is intact.
                 unsafe { *(place as *mut u64) = hook };
@@ -140,7 +159,7 @@ fn put_back(from: u64, frame: &Frame) -> u64 {
         if !hook::is_ours(*word) && !hook::is_ours(code::stripped(*word)) {
             continue;
         }
-        *word = if is_signed { code::signed(frame.back, slot + 8) } else { frame.back };
+        *word = if is_signed { code::signed(frame.back, slot + 8, frame.slot) } else { frame.back };
         if first == 0 {
             first = at | u64::from(is_signed);
         }

@@ -32,6 +32,8 @@ mod entry_aarch64;
 mod entry_x86_64;
 #[cfg(tally_preload)]
 mod events;
+#[cfg(all(tally_preload, target_arch = "aarch64"))]
+mod fast;
 #[cfg(tally_preload)]
 mod frame;
 #[cfg(tally_preload)]

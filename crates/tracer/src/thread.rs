@@ -9,7 +9,7 @@ mod ruled;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::apart::Apart;
-use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SILENT, UNCOUNTED};
+use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SIGNED_B, SILENT, UNCOUNTED};
 use crate::gate::Gate;
 use crate::hook;
 use crate::layout as l;
@@ -166,7 +166,7 @@ impl Thread {
         is_sled: bool,
         more: Option<&Registers>,
     ) -> bool {
-        let slot = marked & !SIGNED;
+        let slot = marked & !(SIGNED | SIGNED_B);
         if !self.ready() {
             return false;
         }

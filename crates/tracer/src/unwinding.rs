@@ -99,15 +99,20 @@ static UNWINDING: [Real; 9] = [
 const FIRST_JUMP: u32 = 5;
 
 /// Before an unwinder: puts the return addresses back. Before a longjmp: closes the calls it leaves.
-/// The answer is the address of the real function to go on to; `first` is its first argument, and on aarch64 `sp` the
-/// stack pointer that it is called with.
+/// The answer is the address of the real function to go on to; `first` is its first argument, and on aarch64
+/// `record` the frame record made before.
 ///
 /// # Safety
 /// Called by the assembly only, with the program's own argument.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_before_unwinding(which: u32, first: *const u64, _second: usize, sp: u64) -> usize {
+unsafe extern "C" fn tally_before_unwinding(
+    which: u32,
+    first: *const u64,
+    _second: usize,
+    record: u64,
+) -> usize {
     if which < FIRST_JUMP {
-        hook::unhook(sp);
+        hook::unhook(record);
     } else {
         // SAFETY: a jmp_buf that the program filled by setjmp.
         hook::left_below(unsafe { stack_pointer_of(first) });

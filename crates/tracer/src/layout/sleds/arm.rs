@@ -14,6 +14,8 @@ pub const XRAY_BYTES: usize = 32;
 
 /// `paciasp`, by which a function signs its return address.
 pub const PACIASP: u32 = 0xd503_233f;
+/// `pacibsp`, the same with the other key (`-mbranch-protection=pac-ret+b-key`).
+pub const PACIBSP: u32 = 0xd503_237f;
 
 const BRANCH: u32 = 0x1400_0000;
 const CALL: u32 = 0x9400_0000;
