@@ -247,7 +247,7 @@ impl Thread {
             return false;
         }
         frame.slot |= SILENT;
-        if frame.slot & REPORTED != 0 && !may_be_written {
+        if !may_be_written {
             frame.slot |= UNCOUNTED;
             self.depth_limit = self.depth_limit.wrapping_add(1);
         }
