@@ -35,12 +35,12 @@ pub fn fuzz_profile(bytes: &[u8]) {
 
 /// A thread's call file of these bytes, behind a good header, replayed; every call entered is accounted for.
 pub fn fuzz_thread_file(bytes: &[u8]) {
-    use crate::calls::{CallProfile, FunctionId, Gate, RawStep, Replay, ThreadFile};
+    use crate::calls::{Asked, CallProfile, FunctionId, Gate, RawStep, Replay, ThreadFile};
     let header = tracer::layout::ThreadHeader { pid: 1, tid: 1, tsc: 1 << 40, monotonic_ns: 0, first: 0 };
     let mut file = header.to_bytes().to_vec();
     file.extend(bytes);
     let Ok(file) = ThreadFile::parse(&file) else { return };
-    let mut replay = Replay::new(CallProfile::new(0, 3), Gate::new(None, false, usize::MAX), 0);
+    let mut replay = Replay::new(CallProfile::new(0, 3), Gate::new(None, Asked::default()));
     let mut entered = 0;
     for (tsc, raw) in file.steps() {
         entered += u64::from(matches!(raw, RawStep::Enter(_)));

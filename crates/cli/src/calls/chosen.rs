@@ -1,65 +1,81 @@
 //! Which functions the flags of a view choose.
 
-use profile::calls::Filters;
+use profile::calls::{Asked, Filters};
+use tracer::layout::sleds;
 
 use super::names::Function;
 use super::pattern::{self, Pattern};
+use super::rules::{self, Rules};
 use super::view_args::ViewArgs;
 
-/// The patterns of the flags.
-#[derive(Clone, Debug)]
+/// Rules of which some function must have been meant, or nothing is shown of what was asked for.
+const NAMES: [u32; 6] =
+    [sleds::ONLY, sleds::CALLER, sleds::START, sleds::DEPTH, sleds::TIME, sleds::BACKTRACE];
+
+/// The flags that concern functions.
+#[derive(Debug)]
 pub struct Chosen {
-    only: Vec<Pattern>,
-    not: Vec<Pattern>,
+    rules: Rules,
     hide: Vec<Pattern>,
     files: Vec<Pattern>,
     no_libcall: bool,
+    starts_off: bool,
+    max_depth: usize,
+    min_ns: u64,
 }
 
 impl Chosen {
     /// From the flags.
     ///
     /// # Errors
-    /// If a list can't be read, or functions are named by their source file, which a recording does not have.
+    /// If a list can't be read, a trigger is none, or functions are named by their source file, which a recording does not
+    /// have.
     pub fn new(args: &ViewArgs) -> anyhow::Result<Self> {
-        let patterns = |texts: &[String]| {
-            let patterns = Pattern::of_words(texts)?;
-            if let Some(file) = patterns.iter().find_map(Pattern::file) {
-                anyhow::bail!(
-                    "file:{file}: the functions of a source file can be chosen while recording (`tally calls record -F \
-                     file:{file}`), not afterwards"
-                );
-            }
-            Ok(patterns)
-        };
+        let hide = Pattern::of_words(&args.hide)?;
+        rules::check_files(hide.iter())?;
+        let rules = Rules::of_view(args)?;
+        anyhow::ensure!(
+            !args.disable || rules.has(sleds::START),
+            "--disable shows nothing before a trigger: add -T FUNC@trace_on"
+        );
         Ok(Self {
-            only: patterns(&args.only)?,
-            not: patterns(&args.not)?,
-            hide: patterns(&args.hide)?,
+            rules,
+            hide,
             files: Pattern::of_words(&args.dso)?,
             no_libcall: args.no_libcall,
+            starts_off: args.disable,
+            max_depth: args.depth.unwrap_or(usize::MAX),
+            min_ns: args.min_ns.unwrap_or(0),
         })
     }
 
-    /// Whether anything is filtered at all.
+    /// Whether anything is done about some functions.
     #[must_use]
     pub fn is_any(&self) -> bool {
-        self.no_libcall
-            || [&self.only, &self.not, &self.hide, &self.files].iter().any(|patterns| !patterns.is_empty())
+        self.no_libcall || self.rules.any() || !self.hide.is_empty() || !self.files.is_empty()
     }
 
-    /// Some function is an "only".
+    /// What is asked for beside what is done about functions, at any time.
     #[must_use]
-    pub fn any_only(&self) -> bool {
-        !self.only.is_empty()
+    pub fn asked(&self) -> Asked {
+        Asked {
+            any_only: self.rules.has(sleds::ONLY),
+            callers_only: self.rules.has(sleds::CALLER),
+            starts_off: self.starts_off,
+            max_depth: self.max_depth,
+            min_ns: self.min_ns,
+            ..Asked::default()
+        }
     }
 
     /// What is to be done about calls of a function.
     #[must_use]
     pub fn of(&self, function: &Function) -> Filters {
+        let trigger = self.rules.of(&function.name, None);
         Filters {
-            only: pattern::any(&self.only, &function.name),
-            not: pattern::any(&self.not, &function.name),
+            rules: trigger.rules,
+            depth: trigger.depth,
+            min_ns: trigger.min_ns,
             hide: pattern::any(&self.hide, &function.name)
                 || self.no_libcall && function.imported
                 || !self.files.is_empty() && !pattern::any(&self.files, &function.dso),
@@ -71,13 +87,14 @@ impl Chosen {
     /// # Errors
     /// If none was.
     pub fn check(&self, all: &[Filters]) -> anyhow::Result<()> {
-        let named =
-            |patterns: &[Pattern]| patterns.iter().map(Pattern::text).collect::<Vec<_>>().join(" or ");
         if !self.files.is_empty() && all.iter().all(|filters| filters.hide) {
-            anyhow::bail!("no function called here is in a file {}", named(&self.files));
+            let files: Vec<&str> = self.files.iter().map(Pattern::text).collect();
+            anyhow::bail!("no function called here is in a file {}", files.join(" or "));
         }
-        if !self.only.is_empty() && !all.iter().any(|filters| filters.only) {
-            anyhow::bail!("no function called here is named {}", named(&self.only));
+        for rule in NAMES {
+            if self.rules.has(rule) && !all.iter().any(|filters| filters.rules & rule != 0) {
+                anyhow::bail!("no function called here is named {}", self.rules.named(rule).join(" or "));
+            }
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Which functions of a recording are shown.
 
-use profile::calls::{Filter, Filters, FunctionId};
+use profile::calls::{Asked, Filter, Filters, FunctionId};
 
 use super::chosen::Chosen;
 use super::names::Functions;
@@ -10,8 +10,9 @@ use super::view_args::ViewArgs;
 #[derive(Default)]
 pub struct FunctionFilter {
     of: Vec<Filters>,
-    /// Some function is an "only".
-    pub any_only: bool,
+    is_any: bool,
+    /// What is asked for beside that, at any time.
+    pub asked: Asked,
 }
 
 impl FunctionFilter {
@@ -23,12 +24,12 @@ impl FunctionFilter {
         let chosen = Chosen::new(args)?;
         let of: Vec<Filters> = functions.all().iter().map(|function| chosen.of(function)).collect();
         chosen.check(&of)?;
-        Ok(Self { of, any_only: chosen.any_only() })
+        Ok(Self { of, is_any: chosen.is_any(), asked: chosen.asked() })
     }
 
     /// Whether anything is filtered at all.
-    pub fn is_any(&self) -> bool {
-        self.of.iter().any(|filters| filters.only || filters.not || filters.hide)
+    pub const fn is_any(&self) -> bool {
+        self.is_any
     }
 }
 

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use super::names::Functions;
-use super::pattern::{self, Pattern};
 use crate::out::harmless;
 use crate::text::number;
 
@@ -16,12 +15,9 @@ struct Children {
 }
 
 impl Children {
-    fn new(sum: &CallProfile, shown: &[bool]) -> Self {
+    fn new(sum: &CallProfile) -> Self {
         let mut children = Self { of: vec![Vec::new(); sum.nodes().len()], roots: Vec::new() };
         for (id, node) in (0..).map(NodeId).zip(sum.nodes()) {
-            if !shown[id.0 as usize] {
-                continue;
-            }
             match node.parent {
                 Some(NodeId(parent)) => children.of[parent as usize].push(id),
                 None => children.roots.push(id),
@@ -34,18 +30,12 @@ impl Children {
     }
 }
 
-/// Prints the tree. With `callers`, only the paths that lead to functions of these names.
+/// Prints the tree.
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(
-    out: &mut impl Write,
-    sum: &CallProfile,
-    functions: &Functions,
-    callers: &[Pattern],
-) -> io::Result<()> {
-    let shown = leading_to(sum, functions, callers);
-    let children = Children::new(sum, &shown);
+pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> io::Result<()> {
+    let children = Children::new(sum);
     let whole: u64 = children.roots.iter().map(|id| sum.nodes()[id.0 as usize].stats.total_ns).sum();
     // The part of the total off the CPU, where that was recorded.
     let split = sum.has_off_cpu();
@@ -78,20 +68,4 @@ pub fn write(
         }
     }
     Ok(())
-}
-
-/// Which nodes lie on a path to the functions meant; all when none is.
-fn leading_to(sum: &CallProfile, functions: &Functions, callers: &[Pattern]) -> Vec<bool> {
-    if callers.is_empty() {
-        return vec![true; sum.nodes().len()];
-    }
-    let mut shown = vec![false; sum.nodes().len()];
-    for at in (0..shown.len()).rev() {
-        let node = &sum.nodes()[at];
-        shown[at] |= pattern::any(callers, &functions.of(node.function).name);
-        if let (true, Some(NodeId(parent))) = (shown[at], node.parent) {
-            shown[parent as usize] = true;
-        }
-    }
-    shown
 }

@@ -49,7 +49,7 @@ impl Plan {
 
     /// The same of one that has no end to be shown at: so its beginning is shown.
     fn keep_open(&mut self, call: &Open, outer: &[Open]) {
-        if call.passage.counted {
+        if call.passage.counted && call.passage.leads {
             self.keep(call, outer);
             self.has_inner.set(call.number);
         }
@@ -68,7 +68,7 @@ enum What {
     /// A call ends: how long it took if that is known, whether it held others, its result, how it ended.
     End { named: Named, ns: Option<u64>, has_inner: bool, result: Option<Extra>, end: End },
     /// What was open around the next call, but is not recorded.
-    Around(Extra),
+    Around(Vec<FunctionId>),
     /// This many calls are missing.
     Lost(u64),
 }
@@ -106,6 +106,10 @@ impl<'a> Walk<'a> {
     /// A call begins; its number and what the filters say.
     fn enter(&mut self, function: FunctionId) -> (usize, Passage) {
         let (number, passage) = (self.entered, self.gate.enter(self.now_ns, function));
+        if self.gate.callers_only() && passage.leads {
+            let unaware = self.open.iter_mut().rev().take_while(|open| !open.passage.leads);
+            unaware.for_each(|open| open.passage.leads = true);
+        }
         self.entered += 1;
         let named = Named { function, arguments: None };
         self.open.push(Open { number, named, start_ns: self.now_ns, passage });
@@ -117,12 +121,14 @@ impl<'a> Walk<'a> {
         self.gate.is_over(self.now_ns)
     }
 
-    /// The call `below` the innermost ends; `None` when it began before the recording.
-    fn leave(&mut self, below: usize) -> Option<Open> {
+    /// The call `below` the innermost ends; `None` when it began before the recording. Whether it is shown beside.
+    fn leave(&mut self, below: usize) -> Option<(Open, bool)> {
         let at = self.open.len().checked_sub(below + 1)?;
         let call = self.open.remove(at);
+        let is_long = self.now_ns - call.start_ns >= self.gate.min_ns();
         self.gate.leave(call.passage);
-        Some(call)
+        let is_shown = is_long && call.passage.counted && call.passage.leads;
+        Some((call, is_shown))
     }
 }
 
@@ -130,8 +136,8 @@ impl<'a> Walk<'a> {
 fn plan(view: &View<'_>, track: &Track<'_>) -> Plan {
     let (mut walk, mut plan) = (Walk::new(view), Plan::default());
     let ended = |walk: &mut Walk<'_>, plan: &mut Plan, below| {
-        let Some(call) = walk.leave(below) else { return };
-        if call.passage.counted && walk.now_ns - call.start_ns >= view.min_ns() {
+        let Some((call, is_shown)) = walk.leave(below) else { return };
+        if is_shown {
             plan.keep(&call, &walk.open);
         }
     };
@@ -145,7 +151,7 @@ fn plan(view: &View<'_>, track: &Track<'_>) -> Plan {
             }
             Step::Exit(below) | Step::Unwound(below) => ended(&mut walk, &mut plan, below),
             Step::Abandon(below) => {
-                if let Some(call) = walk.leave(below) {
+                if let Some((call, _)) = walk.leave(below) {
                     plan.keep_open(&call, &walk.open);
                 }
             }
@@ -155,7 +161,7 @@ fn plan(view: &View<'_>, track: &Track<'_>) -> Plan {
             break;
         }
     }
-    while let Some(call) = walk.leave(0) {
+    while let Some((call, _)) = walk.leave(0) {
         plan.keep_open(&call, &walk.open);
     }
     plan
@@ -164,6 +170,7 @@ fn plan(view: &View<'_>, track: &Track<'_>) -> Plan {
 /// The lines of one thread in time order.
 struct Lines<'a> {
     steps: Peekable<Box<dyn Iterator<Item = (u64, Step)> + 'a>>,
+    track: &'a Track<'a>,
     plan: &'a Plan,
     walk: Walk<'a>,
     /// Lines to come before any other.
@@ -172,7 +179,7 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(view: &'a View<'_>, track: &'a Track<'_>, plan: &'a Plan) -> Self {
-        Self { steps: track.steps().peekable(), plan, walk: Walk::new(view), ready: VecDeque::new() }
+        Self { steps: track.steps().peekable(), track, plan, walk: Walk::new(view), ready: VecDeque::new() }
     }
 
     fn line(&mut self, step: Step) -> Option<Line> {
@@ -198,7 +205,7 @@ impl<'a> Lines<'a> {
     /// The call `below` the innermost ends.
     fn end(&mut self, below: usize, end: End) -> Option<Line> {
         let result = self.walk.result.take();
-        let call = self.walk.leave(below)?;
+        let (call, _) = self.walk.leave(below)?;
         let what = What::End {
             named: call.named,
             ns: (end != End::Open).then_some(self.walk.now_ns - call.start_ns),
@@ -206,7 +213,23 @@ impl<'a> Lines<'a> {
             result,
             end,
         };
-        self.plan.kept.is_set(call.number).then_some(Line { depth: call.passage.depth, what })
+        self.plan.kept.is_set(call.number).then_some(Line { depth: call.passage.depth(), what })
+    }
+
+    /// Names what is open around the call that begins.
+    fn around(&mut self, passage: Passage, functions: Vec<FunctionId>) {
+        if !functions.is_empty() {
+            self.ready.push_back(Line { depth: passage.depth(), what: What::Around(functions) });
+        }
+    }
+
+    /// The open calls that are not shown, outermost first; of many the innermost.
+    fn not_shown(&self) -> Vec<FunctionId> {
+        const MOST: usize = 32;
+        let hidden = |open: &&Open| !self.plan.kept.is_set(open.number);
+        let names: Vec<FunctionId> =
+            self.walk.open.iter().filter(hidden).map(|open| open.named.function).collect();
+        names[names.len().saturating_sub(MOST)..].to_vec()
     }
 
     /// A call begins; what was recorded of its entry follows at once.
@@ -220,11 +243,14 @@ impl<'a> Lines<'a> {
             if extra.kind == ExtraKind::Arguments {
                 self.walk.open.last_mut()?.named.arguments = Some(extra);
             } else if kept {
-                self.ready.push_back(Line { depth: passage.depth, what: What::Around(extra) });
+                self.around(passage, self.track.backtrace(extra));
             }
         }
+        if kept && passage.tells_callers() {
+            self.around(passage, self.not_shown());
+        }
         let named = self.walk.open.last()?.named;
-        let line = Line { depth: passage.depth, what: What::Begin(named) };
+        let line = Line { depth: passage.depth(), what: What::Begin(named) };
         self.ready.extend((kept && has_inner).then_some(line));
         self.ready.pop_front()
     }
@@ -286,9 +312,9 @@ fn advance(
 }
 
 fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &Line) -> io::Result<()> {
-    let (took, text) = match line.what {
-        What::Begin(named) => (String::new(), format!("{} {{", call(view, track, named))),
-        What::End { named, ns, has_inner, result, end } => {
+    let (took, text) = match &line.what {
+        What::Begin(named) => (String::new(), format!("{} {{", call(view, track, *named))),
+        &What::End { named, ns, has_inner, result, end } => {
             let left = match end {
                 End::Returned => "",
                 End::Unwound => " /* left without returning */",
@@ -305,13 +331,12 @@ fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &L
             };
             (ns.map(number::duration_ns).unwrap_or_default(), text)
         }
-        What::Around(extra) => {
-            let names = track.backtrace(extra);
+        What::Around(functions) => {
             let names: Vec<_> =
-                names.iter().map(|id| harmless(&view.functions.of(*id).name).into_owned()).collect();
+                functions.iter().map(|id| harmless(&view.functions.of(*id).name).into_owned()).collect();
             (String::new(), format!("/* inside {} */", names.join(" > ")))
         }
-        What::Lost(calls) => (String::new(), format!("/* {} calls lost */", number::grouped(calls))),
+        What::Lost(calls) => (String::new(), format!("/* {} calls lost */", number::grouped(*calls))),
     };
     writeln!(out, "{took:>10} [{:>7}] | {:indent$}{text}", track.tid, "", indent = line.depth * 2)
 }

@@ -55,8 +55,10 @@ pub fn with_view<R>(
     let title = file.features().cmdline.as_deref().unwrap_or_default().join(" ");
     let indexed;
     let (view, lines) = match need {
-        // A span of time is one of the steps, which are to be known for that.
-        Need::Sum { slowest } if args.time.is_none() => View::of_sum(trace, args, slowest)?,
+        // A span of time is one of the steps, which are to be known for that; whose thread one is, is known at the end.
+        Need::Sum { slowest } if args.time.is_none() && args.pid.is_empty() => {
+            View::of_sum(trace, args, slowest)?
+        }
         _ => {
             let functions;
             let outcome;

@@ -8,6 +8,7 @@ use super::pattern::Pattern;
 use super::switch::Switch;
 use super::trace_args::TraceArgs;
 use super::trigger::{Arguments, Trigger};
+use super::view_args::ViewArgs;
 
 /// Of which objects the imported functions are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,18 +45,9 @@ impl Rules {
     /// # Errors
     /// If a trigger, an argument or a format is none.
     pub fn new(patch: &[String], args: &TraceArgs) -> anyhow::Result<Self> {
-        let mut at = Vec::new();
-        for (texts, rule) in
-            [(&args.not, sleds::NOT), (&args.only, sleds::ONLY), (&args.callers, sleds::CALLER)]
-        {
-            at.extend(Pattern::of_words(texts)?.into_iter().map(|pattern| (pattern, Trigger::of(rule))));
-        }
+        let mut at = filters(&args.only, &args.not, &args.callers)?;
         for text in &args.trigger {
-            let (function, what) = text.rsplit_once('@').with_context(|| {
-                format!("-T {text}: it is FUNC@WHAT, such as main@trace_on or parse@depth=2,backtrace")
-            })?;
-            let trigger = Trigger::parse(what).with_context(|| format!("-T {text}"))?;
-            at.push((Pattern::new(function), trigger));
+            at.push(trigger(text)?);
         }
         for text in &args.arguments {
             let all = Trigger { arguments: Arguments::All, ..Trigger::default() };
@@ -87,6 +79,33 @@ impl Rules {
             self.wanted.extend(slow.iter().map(|(pattern, _)| pattern.clone()));
         }
         slow
+    }
+
+    /// From the flags of a view. What can only be recorded is refused.
+    ///
+    /// # Errors
+    /// If a trigger is none that holds afterwards, or functions are named by their source file, which a recording does
+    /// not have.
+    pub fn of_view(args: &ViewArgs) -> anyhow::Result<Self> {
+        let mut at = filters(&args.only, &args.not, &args.callers)?;
+        for text in &args.trigger {
+            let (pattern, trigger) = trigger(text)?;
+            anyhow::ensure!(
+                !trigger.has_values() && trigger.rules & sleds::SLOW == 0,
+                "-T {text}: arguments, results and slow= are for recording (`tally calls record -T {text}`); afterwards \
+                 trace_on, trace_off, depth=N, time=10us, filter, notrace, caller and backtrace hold"
+            );
+            at.push((pattern, trigger));
+        }
+        check_files(at.iter().map(|(pattern, _)| pattern))?;
+        Ok(Self { at, ..Self::default() })
+    }
+
+    /// The functions that one of these rules names, as the flags have it.
+    #[must_use]
+    pub fn named(&self, rules: u32) -> Vec<&str> {
+        let with = self.at.iter().filter(|(_, trigger)| trigger.rules & rules != 0);
+        with.map(|(pattern, _)| pattern.text()).collect()
     }
 
     /// What is done at a function of this name and source file, which is asked for only where [`Rules::any_file`].
@@ -144,6 +163,33 @@ impl Rules {
     pub fn has(&self, rule: u32) -> bool {
         self.at.iter().any(|(_, trigger)| trigger.rules & rule != 0)
     }
+}
+
+/// What `-F`, `-N` and `-C` say.
+fn filters(only: &[String], not: &[String], callers: &[String]) -> anyhow::Result<Vec<(Pattern, Trigger)>> {
+    let mut at = Vec::new();
+    for (texts, rule) in [(not, sleds::NOT), (only, sleds::ONLY), (callers, sleds::CALLER)] {
+        at.extend(Pattern::of_words(texts)?.into_iter().map(|pattern| (pattern, Trigger::of(rule))));
+    }
+    Ok(at)
+}
+
+/// `FUNC@WHAT` of `-T`.
+fn trigger(text: &str) -> anyhow::Result<(Pattern, Trigger)> {
+    let (function, what) = text.rsplit_once('@').with_context(|| {
+        format!("-T {text}: it is FUNC@WHAT, such as main@trace_on or parse@depth=2,backtrace")
+    })?;
+    let trigger = Trigger::parse(what).with_context(|| format!("-T {text}"))?;
+    Ok((Pattern::new(function), trigger))
+}
+
+/// A recording does not have the names of source files.
+pub(super) fn check_files<'a>(mut patterns: impl Iterator<Item = &'a Pattern>) -> anyhow::Result<()> {
+    let Some(file) = patterns.find_map(Pattern::file) else { return Ok(()) };
+    anyhow::bail!(
+        "file:{file}: the functions of a source file can be chosen while recording (`tally calls record -F file:{file}`), \
+         not afterwards"
+    )
 }
 
 /// `FUNC` with what holds without more, or `FUNC@WHAT`.

@@ -2,7 +2,7 @@
 //!
 //! Only what is open in such a call, and the last one that ended late enough, are held: nothing grows with the run.
 
-use profile::calls::{CallProfile, Extra, FunctionId, Gate, Replay, Step};
+use profile::calls::{Asked, CallProfile, Extra, FunctionId, Gate, Replay, Step};
 
 use super::names::Functions;
 use super::pattern::Pattern;
@@ -71,7 +71,7 @@ impl SlowCall {
     /// It and what was called in it, summed up.
     #[must_use]
     pub fn sum(&self) -> CallProfile {
-        let mut replay = Replay::new(CallProfile::new(self.tid, 0), Gate::new(None, false, usize::MAX), 0);
+        let mut replay = Replay::new(CallProfile::new(self.tid, 0), Gate::new(None, Asked::default()));
         self.steps.iter().for_each(|kept| replay.step(kept.time_ns, kept.step, &mut |_| {}));
         replay.finish(&mut |_| {})
     }

@@ -14,7 +14,7 @@ pub fn lines(slow: &LastSlow, functions: &Functions, (since_ns, most): (u64, usi
     let Some(call) = &slow.last else { return lines };
     let mut tree = Vec::new();
     // Writing to a Vec does not fail.
-    let _ = graph::write(&mut tree, &call.sum(), functions, &[]);
+    let _ = graph::write(&mut tree, &call.sum(), functions);
     let tree = String::from_utf8_lossy(&tree);
     let left_out = (call.left_out > 0).then(|| {
         format!("{} calls in it, its last ones, are not held: too many", number::grouped(call.left_out))

@@ -93,7 +93,7 @@ impl Span {
 #[must_use]
 pub fn of_track(view: &View<'_>, track: &Track<'_>) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
-    let mut replay = Replay::new(CallProfile::new(track.tid, 0), view.gate(), view.min_ns());
+    let mut replay = Replay::new(CallProfile::new(track.tid, 0), view.gate());
     let mut open = Open::default();
     let take = |spans: &mut Vec<Span>, call: &Call, extras: Extras| {
         let (start_ns, length_ns, depth) = (call.start_ns, call.total_ns, call.depth);

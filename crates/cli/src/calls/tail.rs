@@ -1,6 +1,6 @@
 //! Reads a recording of calls while it is being written.
 
-use profile::calls::{CallProfile, Clock, FunctionId, Gate, Place, RawStep, Replay, Step};
+use profile::calls::{Asked, CallProfile, Clock, FunctionId, Gate, Place, RawStep, Replay, Step};
 use rustc_hash::FxHashMap;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -87,8 +87,7 @@ impl Tail {
             place: None,
             replay: Replay::new(
                 CallProfile::new(thread.tid, 0),
-                Gate::new(None, false, usize::MAX),
-                self.min_ns,
+                Gate::new(None, Asked { min_ns: self.min_ns, ..Asked::default() }),
             ),
             numbers: FxHashMap::default(),
             given_back: layout::PAGE_BYTES,

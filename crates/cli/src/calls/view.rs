@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use profile::calls::{
-    CallProfile, CallStats, ExtraKind, Filter, FunctionId, Gate, RawStep, Replay, Step, Window,
+    Asked, CallProfile, CallStats, ExtraKind, Filter, FunctionId, Gate, RawStep, Replay, Step, Window,
 };
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -44,7 +44,8 @@ impl<'a> View<'a> {
         }
         anyhow::ensure!(!folder.threads.is_empty(), "{}: no call was recorded", folder.path.display());
         let clock = folder.clock()?;
-        let threads: Vec<&Thread> = folder.threads.iter().filter(|thread| args.means(thread.tid)).collect();
+        let threads: Vec<&Thread> =
+            folder.threads.iter().filter(|thread| args.means(thread.tid, Some(thread.pid))).collect();
         let called: Vec<Vec<u64>> = threads.par_iter().map(|thread| addresses(thread)).collect();
         let mut functions = Functions::new();
         let mut tracks = Vec::new();
@@ -66,10 +67,8 @@ impl<'a> View<'a> {
         totals: &[(u64, CallStats)],
         args: &'a ViewArgs,
     ) -> anyhow::Result<Self> {
-        let calls_asked =
-            !args.only.is_empty() || !args.not.is_empty() || args.min_ns.is_some() || !args.tid.is_empty();
         anyhow::ensure!(
-            !calls_asked,
+            !args.chooses_calls(),
             "{}: only sums by function were recorded (--counts), which can't be filtered; record without --counts",
             folder.path.display()
         );
@@ -90,12 +89,12 @@ impl<'a> View<'a> {
         args: &'a ViewArgs,
     ) -> anyhow::Result<Self> {
         let all: Vec<String> = indexed.tids().map(|tid| tid.to_string()).collect();
-        let chosen = indexed.tids().map(|tid| tid as u32).filter(|tid| args.means(*tid));
-        let track = |tid: u32| {
-            let (pid, name) = indexed.names(tid.cast_signed());
-            Track { tid, pid: Some(pid.cast_unsigned()), name, source: Source::Traced(indexed) }
+        let track = |tid: i32| {
+            let (pid, name) = indexed.names(tid);
+            let (tid, pid) = (tid.cast_unsigned(), Some(pid.cast_unsigned()));
+            Track { tid, pid, name, source: Source::Traced(indexed) }
         };
-        let tracks = chosen.map(track).collect();
+        let tracks = indexed.tids().map(track).filter(|track| args.means(track.tid, track.pid)).collect();
         Self::new(functions, tracks, args, &all)
     }
 
@@ -112,7 +111,7 @@ impl<'a> View<'a> {
         let tracks = threads
             .into_iter()
             .map(|Decoded { tid, pid, name, steps }| Track { tid, pid, name, source: Source::Decoded(steps) })
-            .filter(|track| args.means(track.tid))
+            .filter(|track| args.means(track.tid, track.pid))
             .collect();
         Self::new(functions, tracks, args, &all)
     }
@@ -127,13 +126,8 @@ impl<'a> View<'a> {
         args: &'a ViewArgs,
         slowest: usize,
     ) -> anyhow::Result<(Self, Vec<String>)> {
-        let Summed { profile, functions, start_ns, tids, outcome } = trace.sum(&Wanted {
-            chosen: Chosen::new(args)?,
-            tids: args.tid.clone(),
-            max_depth: args.depth.unwrap_or(usize::MAX),
-            min_ns: args.min_ns.unwrap_or(0),
-            slowest,
-        })?;
+        let Summed { profile, functions, start_ns, tids, outcome } =
+            trace.sum(&Wanted { chosen: Chosen::new(args)?, tids: args.tid.clone(), slowest })?;
         anyhow::ensure!(!tids.is_empty(), "no thread to show");
         let filter = FunctionFilter::default();
         let view = Self {
@@ -186,8 +180,7 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn gate(&self) -> Gate<'_> {
         let filter = self.filter.is_any().then_some(&self.filter as &dyn Filter);
-        Gate::new(filter, self.filter.any_only, self.args.depth.unwrap_or(usize::MAX))
-            .within(self.window.clone())
+        Gate::new(filter, Asked { window: self.window.clone(), ..self.filter.asked.clone() })
     }
 
     /// Calls that begin outside are left out.
@@ -214,7 +207,7 @@ impl<'a> View<'a> {
             .par_iter()
             .map(|track| {
                 let profile = CallProfile::new(track.tid, slowest);
-                let mut replay = Replay::new(profile, self.gate(), self.min_ns());
+                let mut replay = Replay::new(profile, self.gate());
                 for (time_ns, step) in track.steps() {
                     replay.step(time_ns, step, &mut |_| {});
                     if replay.is_over() {

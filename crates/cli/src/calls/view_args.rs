@@ -16,6 +16,16 @@ pub struct ViewArgs {
     /// Not calls of this function nor what they call (can be repeated)
     #[arg(short = 'N', long = "notrace", value_name = "FUNC")]
     pub not: Vec<String>,
+    /// Only calls that lead to this function (can be repeated)
+    #[arg(short = 'C', long = "caller-filter", value_name = "FUNC")]
+    pub callers: Vec<String>,
+    /// What holds where FUNC is called: trace_on, trace_off, depth=N, time=10us, filter, notrace, caller, backtrace (in
+    /// the log, which calls around it are not shown); several with commas (can be repeated)
+    #[arg(short = 'T', long = "trigger", value_name = "FUNC@WHAT")]
+    pub trigger: Vec<String>,
+    /// Nothing before a trigger trace_on
+    #[arg(long)]
+    pub disable: bool,
     /// Only this deep
     #[arg(short = 'D', long, value_name = "N")]
     pub depth: Option<usize>,
@@ -25,6 +35,9 @@ pub struct ViewArgs {
     /// Only this thread (can be repeated)
     #[arg(long, visible_alias = "thread", value_name = "TID")]
     pub tid: Vec<u32>,
+    /// Only threads of this process (can be repeated)
+    #[arg(short = 'p', long, value_name = "PID")]
+    pub pid: Vec<u32>,
     /// Not this function, but what it calls: its time becomes its caller's (can be repeated)
     #[arg(short = 'H', long, value_name = "FUNC")]
     pub hide: Vec<String>,
@@ -50,9 +63,13 @@ impl ViewArgs {
             input,
             only: none(),
             not: none(),
+            callers: none(),
+            trigger: none(),
+            disable: false,
             depth: None,
             min_ns: None,
             tid: Vec::new(),
+            pid: Vec::new(),
             hide: none(),
             dso: none(),
             no_libcall: false,
@@ -60,9 +77,20 @@ impl ViewArgs {
         }
     }
 
-    /// Whether a thread is to be shown.
-    pub(super) fn means(&self, tid: u32) -> bool {
-        self.tid.is_empty() || self.tid.contains(&tid)
+    /// Whether a thread of this process is to be shown.
+    pub(super) fn means(&self, tid: u32, pid: Option<u32>) -> bool {
+        let of_process = || pid.is_some_and(|pid| self.pid.contains(&pid));
+        (self.tid.is_empty() || self.tid.contains(&tid)) && (self.pid.is_empty() || of_process())
+    }
+
+    /// Whether single calls are to be chosen, beyond those of whole functions.
+    pub(super) fn chooses_calls(&self) -> bool {
+        let words = [&self.only, &self.not, &self.callers, &self.trigger];
+        words.iter().any(|words| !words.is_empty())
+            || self.min_ns.is_some()
+            || self.disable
+            || !self.tid.is_empty()
+            || !self.pid.is_empty()
     }
 }
 

@@ -46,7 +46,7 @@ impl Args {
         let view = self.report.view.clone();
         match self.what {
             Some(what) => what,
-            None if self.graph => What::Graph(GraphArgs { function: None, view, caller_filter: Vec::new() }),
+            None if self.graph => What::Graph(GraphArgs { function: None, view }),
             None if self.replay => What::Replay(ReplayArgs { view, kernel: false }),
             None => What::Report(self.report),
         }
@@ -62,6 +62,7 @@ enum What {
     Replay(ReplayArgs),
     Flame(FlameArgs),
     Diff(diff::Args),
+    Export(super::export::Args),
     Branches(BranchesArgs),
     Info(InfoArgs),
 }
@@ -97,16 +98,13 @@ pub struct ReportArgs {
 Examples:
   tally calls graph                          from main on
   tally calls graph parse                    what parse() calls, and who calls it
-  tally calls graph -C parse -D 8            only paths that lead to parse(), eight levels")]
+  tally calls graph -C parse -D 8            only calls that lead to parse(), eight levels")]
 pub struct GraphArgs {
     /// The function at the root; without it, all
     #[arg(value_name = "FUNC")]
     function: Option<String>,
     #[command(flatten)]
     view: ViewArgs,
-    /// Only paths that lead to this function (can be repeated)
-    #[arg(short = 'C', long, value_name = "FUNC")]
-    caller_filter: Vec<String>,
 }
 
 /// Print every call in order, nested, with its duration
@@ -116,7 +114,8 @@ Examples:
   tally calls replay -t 1ms                  calls that took 1 ms or longer
   tally calls replay -F parse --tid 4711     parse() and what it calls, of one thread
   tally calls replay --time 10%-11%          of a hundredth of the time
-  tally calls replay -H 'std::*'             without the library's functions, but with what they call")]
+  tally calls replay -H 'std::*'             without the library's functions, but with what they call
+  tally calls replay -C write -T parse@depth=3   what led to write(), and of parse() only three levels")]
 pub struct ReplayArgs {
     #[command(flatten)]
     view: ViewArgs,
@@ -196,6 +195,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             flame::draw(&view, &FlameOpts { output, folded, counts, ..FlameOpts::default() })?;
         }
         What::Diff(args) => diff::run(&args)?,
+        What::Export(args) => return super::export::run(args),
         What::Branches(args) => {
             let map = load::open(&args.input)?;
             let file = load::parse(&args.input, &map)?;
@@ -241,13 +241,12 @@ fn write_footer(to: &mut impl Write, sum: &profile::calls::CallProfile, notes: &
 }
 
 fn print_graph(args: GraphArgs) -> anyhow::Result<()> {
-    let GraphArgs { function, mut view, caller_filter } = args;
+    let GraphArgs { function, mut view } = args;
     view.only.extend(function);
-    let callers: Vec<Pattern> = caller_filter.iter().map(|text| Pattern::new(text)).collect();
     with_view(&view, Need::Sum { slowest: 0 }, |view, notes| {
         let sum = view.sum(0);
         let mut to = out::stdout();
-        graph::write(&mut to, &sum, &view.functions, &callers)?;
+        graph::write(&mut to, &sum, &view.functions)?;
         write_footer(&mut to, &sum, notes)?;
         Ok(to.flush()?)
     })

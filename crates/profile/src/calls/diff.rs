@@ -105,13 +105,13 @@ pub fn diff(baseline: Side<'_>, current: Side<'_>, paths: bool) -> Vec<DiffRow> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Gate, Replay, Step};
+    use super::super::{Asked, Gate, Replay, Step};
     use super::*;
 
     /// `a` calls `b` as often as told, each taking so many ns.
     fn profile(calls: u64, ns: u64, numbers: [u32; 2]) -> CallProfile {
         let [a, b] = numbers.map(FunctionId);
-        let mut replay = Replay::new(CallProfile::new(0, 0), Gate::new(None, false, usize::MAX), 0);
+        let mut replay = Replay::new(CallProfile::new(0, 0), Gate::new(None, Asked::default()));
         let mut steps = vec![(0, Step::Enter(a))];
         for i in 0..calls {
             steps.extend([(i * ns, Step::Enter(b)), ((i + 1) * ns, Step::Exit(0))]);

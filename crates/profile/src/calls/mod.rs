@@ -5,6 +5,7 @@
 //! Knows no addresses and no symbols: functions are numbers given by the caller.
 
 mod diff;
+mod gate;
 mod growing;
 mod histogram;
 mod replay;
@@ -14,8 +15,9 @@ mod tree;
 mod uftrace;
 
 pub use diff::{DiffRow, Sums, diff};
+pub use gate::{Asked, Filter, Filters, Gate, Passage, Window};
 pub use histogram::Histogram;
-pub use replay::{Call, End, Extra, ExtraKind, Filter, Filters, Gate, Passage, Replay, Step, Window};
+pub use replay::{Call, End, Extra, ExtraKind, Replay, Step};
 pub use totals::FunctionTotals;
 pub use traced::{Clock, Place, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, NodeId, SlowCall};

@@ -1,5 +1,6 @@
 //! A thread's entries and exits, replayed into finished calls.
 
+use super::gate::{Gate, Passage};
 use super::growing::{Growing, ROOT};
 use super::{CallProfile, FunctionId, NodeId};
 
@@ -83,104 +84,6 @@ pub struct Call {
     pub end: End,
 }
 
-/// What to leave out. Functions are asked once each.
-pub trait Filter: Sync {
-    /// What is to be done about calls of this function.
-    fn of(&self, function: FunctionId) -> Filters;
-}
-
-/// What is to be done about calls of one function.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filters {
-    /// Count from here on: calls outside are left out if any function says so.
-    pub only: bool,
-    /// Leave this call out, and all inside it.
-    pub not: bool,
-    /// Leave this call out, but not what it calls: its time is its caller's.
-    pub hide: bool,
-}
-
-/// Calls that begin outside this span of time are left out, ns of the recording's clock: from, up to.
-pub type Window = std::ops::Range<u64>;
-
-/// Decides as calls open and close which are counted: the filters and the depth.
-pub struct Gate<'a> {
-    filter: Option<&'a dyn Filter>,
-    any_only: bool,
-    max_depth: usize,
-    window: Window,
-    /// Nothing is left out: the usual case, and the fast one.
-    passes_all: bool,
-    inside: usize,
-    muted: usize,
-    counted: usize,
-}
-
-/// What the gate said of a call; to be handed back when it ends.
-#[derive(Clone, Copy, Debug)]
-pub struct Passage {
-    filters: Filters,
-    /// Whether the call is counted.
-    pub counted: bool,
-    /// Open calls around it that are counted.
-    pub depth: usize,
-}
-
-impl<'a> Gate<'a> {
-    /// `any_only`: some function of `filter` says `only`. Calls nested deeper than `max_depth` are left out.
-    #[must_use]
-    pub fn new(filter: Option<&'a dyn Filter>, any_only: bool, max_depth: usize) -> Self {
-        let passes_all = filter.is_none() && !any_only && max_depth == usize::MAX;
-        let window = 0..u64::MAX;
-        Self { filter, any_only, max_depth, window, passes_all, inside: 0, muted: 0, counted: 0 }
-    }
-
-    /// The same, but only calls that begin in `window` pass.
-    #[must_use]
-    pub fn within(self, window: Window) -> Self {
-        Self { passes_all: self.passes_all && window == (0..u64::MAX), window, ..self }
-    }
-
-    /// Whether nothing that begins at `time_ns` or later passes, nor anything goes on that did.
-    #[must_use]
-    pub const fn is_over(&self, time_ns: u64) -> bool {
-        self.counted == 0 && time_ns >= self.window.end
-    }
-
-    /// A call begins at `time_ns`.
-    #[inline]
-    pub fn enter(&mut self, time_ns: u64, function: FunctionId) -> Passage {
-        if self.passes_all {
-            self.counted += 1;
-            return Passage { filters: Filters::default(), counted: true, depth: self.counted - 1 };
-        }
-        self.pass(time_ns, function)
-    }
-
-    fn pass(&mut self, time_ns: u64, function: FunctionId) -> Passage {
-        let filters = self.filter.map_or(Filters::default(), |filter| filter.of(function));
-        self.inside += usize::from(filters.only);
-        self.muted += usize::from(filters.not);
-        let wanted = self.muted == 0 && (!self.any_only || self.inside > 0) && !filters.hide;
-        let counted = wanted && self.counted < self.max_depth && self.window.contains(&time_ns);
-        let passage = Passage { filters, counted, depth: self.counted };
-        self.counted += usize::from(passage.counted);
-        passage
-    }
-
-    /// It ends.
-    #[inline]
-    pub fn leave(&mut self, passage: Passage) {
-        if self.passes_all {
-            self.counted -= 1;
-            return;
-        }
-        self.inside -= usize::from(passage.filters.only);
-        self.muted -= usize::from(passage.filters.not);
-        self.counted -= usize::from(passage.counted);
-    }
-}
-
 /// An open call. Short, for the innermost ones shall stay in the cache.
 struct Open {
     start_ns: u64,
@@ -199,7 +102,6 @@ pub struct Replay<'a> {
     profile: CallProfile,
     tree: Growing,
     gate: Gate<'a>,
-    min_ns: u64,
     /// Calls as slow as this may be among the slowest, ns.
     slow_from_ns: u64,
     open: Vec<Open>,
@@ -207,11 +109,11 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A thread with no open call; `profile` is empty and says what to keep; calls shorter than `min_ns` are left out.
+    /// A thread with no open call; `profile` is empty and says what to keep, `gate` what to leave out.
     #[must_use]
-    pub fn new(profile: CallProfile, gate: Gate<'a>, min_ns: u64) -> Self {
+    pub fn new(profile: CallProfile, gate: Gate<'a>) -> Self {
         let slow_from_ns = profile.slow_from_ns();
-        Self { profile, tree: Growing::new(), gate, min_ns, slow_from_ns, open: Vec::new(), last_ns: 0 }
+        Self { profile, tree: Growing::new(), gate, slow_from_ns, open: Vec::new(), last_ns: 0 }
     }
 
     /// Number of open calls.
@@ -290,6 +192,11 @@ impl<'a> Replay<'a> {
         } else {
             (ROOT, around)
         };
+        if self.gate.callers_only() && passage.leads {
+            // Those around one that leads there know already.
+            let unaware = self.open.iter_mut().rev().take_while(|open| !open.passage.leads);
+            unaware.for_each(|open| open.passage.leads = true);
+        }
         let start_ns = time_ns;
         self.open.push(Open { start_ns, inner_ns: 0, off_ns: 0, inner_off_ns: 0, place, parent, passage });
     }
@@ -334,9 +241,10 @@ impl<'a> Replay<'a> {
         (time_ns, end): (u64, End),
         each: &mut (impl FnMut(&Call) + ?Sized),
     ) {
-        self.gate.leave(open.passage);
         let total_ns = time_ns - open.start_ns;
-        let kept = open.place != ROOT && (total_ns >= self.min_ns || end == End::Open);
+        let is_long = total_ns >= self.gate.min_ns() || end == End::Open;
+        let kept = open.place != ROOT && open.passage.leads && is_long;
+        self.gate.leave(open.passage);
         if let Some(outer) = outer.checked_sub(1).and_then(|at| self.open.get_mut(at)) {
             outer.off_ns += open.off_ns;
             outer.inner_ns += if kept { total_ns } else { open.inner_ns.min(total_ns) };
@@ -354,7 +262,7 @@ impl<'a> Replay<'a> {
             self_ns,
             off_ns: open.off_ns.min(total_ns),
             self_off_ns: open.off_ns.saturating_sub(open.inner_off_ns).min(self_ns),
-            depth: open.passage.depth,
+            depth: open.passage.depth(),
             end,
         };
         self.tree.closed(open.place, &call);

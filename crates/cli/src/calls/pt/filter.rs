@@ -1,6 +1,6 @@
 //! Filters by function while functions are still being found.
 
-use profile::calls::{Filter, Filters, FunctionId};
+use profile::calls::{Asked, Filter, Filters, FunctionId};
 use std::sync::{PoisonError, RwLock};
 
 use super::image::Code;
@@ -24,9 +24,9 @@ impl<'a> TraceFilter<'a> {
         self.chosen.is_any()
     }
 
-    /// Some function is an "only".
-    pub fn any_only(&self) -> bool {
-        self.chosen.any_only()
+    /// What is asked for beside that.
+    pub fn asked(&self) -> Asked {
+        self.chosen.asked()
     }
 
     /// Decides about the functions found since; before steps that name them are taken.

@@ -36,16 +36,12 @@ use stream::Tally;
 use threads::{Odd, Takes, Threads};
 
 /// What is to be counted of a trace.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Wanted {
-    /// Functions.
+    /// Functions and calls of them.
     pub chosen: Chosen,
     /// Only these threads; all if empty.
     pub tids: Vec<u32>,
-    /// Calls nested deeper are left out.
-    pub max_depth: usize,
-    /// Shorter calls are left out, ns.
-    pub min_ns: u64,
     /// So many of the slowest calls are kept.
     pub slowest: usize,
 }
@@ -195,9 +191,9 @@ impl<'a> Trace<'a> {
             |tid| {
                 let chosen = wanted.tids.is_empty() || wanted.tids.contains(&(tid as u32));
                 let asked = filter.is_any().then_some(&filter as &dyn profile::calls::Filter);
-                let gate = Gate::new(asked, filter.any_only(), wanted.max_depth);
+                let gate = Gate::new(asked, filter.asked());
                 let profile = CallProfile::new(tid as u32, wanted.slowest);
-                chosen.then(|| Replay::new(profile, gate, wanted.min_ns))
+                chosen.then(|| Replay::new(profile, gate))
             },
             || filter.learn(),
         );
