@@ -243,6 +243,8 @@ fn assert_filters(program: &Path) {
     assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 8)]), "{text}");
     let (_, got, text) = record(&["-F", "jumper", "-D", "3"]);
     assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 3)]), "{text}");
+    let (_, got, text) = record(&["-F", "jumper", "-D", "3", "-T", "jumper@backtrace"]);
+    assert_eq!(got, BTreeMap::from([("jumper".to_owned(), 3)]), "{text}");
     let (_, got, text) = record(&["-A", "sink@arg1"]);
     assert!(got["sink"] == wanted["sink"] && text.contains("; 8 left by"), "{text}");
     let (_, got, text) = record(&["-T", "jumper@trace_on", "--disable"]);

@@ -55,9 +55,11 @@ pub fn fuzz_thread_file(bytes: &[u8]) {
 
 /// A thread's file of uftrace; no exit without its entry.
 pub fn fuzz_uftrace(bytes: &[u8]) {
-    use crate::calls::{RawStep, parse_uftrace};
+    use crate::calls::{RawStep, UftraceValue, parse_uftrace};
+    const VALUES: &[UftraceValue] =
+        &[UftraceValue::Text, UftraceValue::Auto, UftraceValue::Record(9), UftraceValue::X87];
     let mut open = 0i64;
-    for (_, step) in parse_uftrace(bytes).steps {
+    for (_, step) in parse_uftrace(bytes, &mut |address, _| VALUES[..address as usize % 5].into()).steps {
         match step {
             RawStep::Enter(_) => open += 1,
             RawStep::Other(crate::calls::Step::Lost(_)) => {}

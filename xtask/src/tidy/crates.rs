@@ -35,6 +35,7 @@ const LISTED: &[&str] = &[
     "object",
     "perf-event-open-sys",
     "proptest",
+    "quick-protobuf",
     "ratatui",
     "rayon",
     "regex-lite",

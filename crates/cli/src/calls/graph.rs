@@ -17,7 +17,11 @@ struct Children {
 impl Children {
     fn new(sum: &CallProfile) -> Self {
         let mut children = Self { of: vec![Vec::new(); sum.nodes().len()], roots: Vec::new() };
+        let shown = shown(sum);
         for (id, node) in (0..).map(NodeId).zip(sum.nodes()) {
+            if !shown[id.0 as usize] {
+                continue;
+            }
             match node.parent {
                 Some(NodeId(parent)) => children.of[parent as usize].push(id),
                 None => children.roots.push(id),
@@ -68,4 +72,16 @@ pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> 
         }
     }
     Ok(())
+}
+
+/// Which nodes have calls, or lead to such: of some all calls were left out, by their time or by where they lead.
+fn shown(sum: &CallProfile) -> Vec<bool> {
+    let mut shown = vec![false; sum.nodes().len()];
+    for (at, node) in sum.nodes().iter().enumerate().rev() {
+        shown[at] |= node.stats.count + node.stats.open > 0;
+        if let (true, Some(NodeId(parent))) = (shown[at], node.parent) {
+            shown[parent as usize] = true;
+        }
+    }
+    shown
 }

@@ -83,7 +83,7 @@ impl Functions {
         let number = self.number(function);
         let object = mapping.map(|line| String::from_utf8_lossy(&line.name)).unwrap_or_default();
         if let Some(formats) = folder.values.get(&*object).and_then(|functions| functions.get(&start)) {
-            self.values.entry(number).or_insert_with(|| formats.clone());
+            self.show_values(number, formats.clone());
         }
         number
     }
@@ -92,6 +92,11 @@ impl Functions {
     #[must_use]
     pub fn values(&self, function: FunctionId) -> Option<&Formats> {
         self.values.get(&function)
+    }
+
+    /// A function's values are recorded, and shown like this.
+    pub fn show_values(&mut self, function: FunctionId, formats: Formats) {
+        self.values.entry(function).or_insert(formats);
     }
 
     /// The number of a function.

@@ -23,7 +23,7 @@ pub(super) enum Source<'a> {
     /// Read from the file that the thread wrote itself.
     File { file: ThreadFile<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
     /// Known already.
-    Decoded(Vec<(u64, Step)>),
+    Decoded { steps: Vec<(u64, Step)>, values: Vec<u8> },
     /// Decoded from a processor's trace whenever asked for.
     Traced(&'a Indexed<'a, 'a>),
 }
@@ -33,7 +33,7 @@ impl Track<'_> {
     #[must_use]
     pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
         match &self.source {
-            Source::Decoded(steps) => Box::new(steps.iter().copied()),
+            Source::Decoded { steps, .. } => Box::new(steps.iter().copied()),
             Source::Traced(indexed) => Box::new(indexed.steps(self.tid as i32)),
             Source::File { file, numbers, clock, off } => {
                 let steps = file.steps().filter_map(|(tsc, raw)| {
@@ -65,7 +65,11 @@ impl Track<'_> {
     #[must_use]
     pub fn extra(&self, extra: Extra) -> &[u8] {
         match &self.source {
-            Source::Decoded(_) | Source::Traced(_) => &[],
+            Source::Traced(_) => &[],
+            Source::Decoded { values, .. } => {
+                let rest = values.get(extra.at as usize..).unwrap_or_default();
+                &rest[..rest.len().min(extra.bytes as usize)]
+            }
             Source::File { file, .. } => file.extra(extra),
         }
     }
@@ -88,4 +92,6 @@ pub struct Decoded {
     pub name: Option<String>,
     /// What it did.
     pub steps: Vec<(u64, Step)>,
+    /// The bytes of what was recorded beside times; [`Extra::at`] counts from their first, in bytes.
+    pub values: Vec<u8>,
 }

@@ -110,7 +110,10 @@ impl<'a> View<'a> {
         let all: Vec<String> = threads.iter().map(|thread| thread.tid.to_string()).collect();
         let tracks = threads
             .into_iter()
-            .map(|Decoded { tid, pid, name, steps }| Track { tid, pid, name, source: Source::Decoded(steps) })
+            .map(|Decoded { tid, pid, name, steps, values }| {
+                let source = Source::Decoded { steps, values };
+                Track { tid, pid, name, source }
+            })
             .filter(|track| args.means(track.tid, track.pid))
             .collect();
         Self::new(functions, tracks, args, &all)

@@ -1,6 +1,6 @@
 //! uftrace's own recordings, replayed by uftrace and by tally: the same calls, line by line.
 //!
-//! What differs by design is made alike first: units and digits of times, arguments and results (not read), events (not
+//! What differs by design is made alike first: units and digits of times, how numbers and text are written, events (not
 //! read), `fork` in a child that is open from before, and a call told in two lines because an event stood in it.
 
 use super::{build, tally};
@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// A line of a replay: how deep, which function, what of it (a call, its begin, its end), and its time in µs, if told.
-type Line = (usize, String, char, Option<f64>);
+/// A line of a replay: how deep, which function, what of it (a call, its begin, its end), its time in µs, if told, and its
+/// values: arguments, a result.
+type Line = (usize, String, char, Option<f64>, Vec<String>);
 
 fn micros(text: &str) -> Option<f64> {
     let (number, unit) = text.trim().split_once(' ')?;
@@ -32,7 +33,41 @@ fn line_of(text: &str) -> Option<(u32, Line)> {
         None if what.starts_with("/*") => return None,
         None => (what.split('(').next()?, if what.ends_with('{') { '{' } else { ';' }),
     };
-    Some((tid.trim().parse().ok()?, (depth, name.to_owned(), kind, micros(took))))
+    Some((tid.trim().parse().ok()?, (depth, name.to_owned(), kind, micros(took), values_of(what))))
+}
+
+/// What stands between a call's parentheses and behind its `=`.
+fn values_of(what: &str) -> Vec<String> {
+    let (call, result) = what.split_once(" = ").map_or((what, None), |(call, result)| (call, Some(result)));
+    let inner = call.split_once('(').and_then(|(_, rest)| Some(rest.rsplit_once(')')?.0));
+    let inner = inner.filter(|inner| !inner.is_empty() && !call.starts_with('}'));
+    let mut values: Vec<String> =
+        inner.into_iter().flat_map(|inner| inner.split(", ")).map(str::to_owned).collect();
+    let result = result.and_then(|result| result.split_once(';'));
+    values.extend(result.map(|(result, _)| format!("= {result}")));
+    values
+}
+
+/// A number, decimal, hexadecimal or with a fraction; the same for all that stand for the same eight bytes.
+fn number_of(text: &str) -> Option<f64> {
+    let hex = text.strip_prefix("0x").map(|hex| u64::from_str_radix(hex, 16));
+    match hex {
+        Some(bits) => Some(bits.ok()?.cast_signed() as f64),
+        None => text.parse().ok(),
+    }
+}
+
+/// Text as uftrace writes it: quotes within are not marked, a null pointer is quoted, what was cut short ends with dots.
+fn is_same_value(their: &str, our: &str) -> bool {
+    let (their, our) = (their.trim_start_matches("= "), our.trim_start_matches("= "));
+    match (number_of(their), number_of(our)) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-5 * a.abs().max(1.0),
+        _ if their.starts_with('&') => our.starts_with("0x"),
+        // Bits beyond those named.
+        _ if their.contains("+0x") => number_of(our).is_some(),
+        _ if our == "NULL" => their == "\"NULL\"",
+        _ => their == our.replace("\\\"", "\"").trim_end_matches("..."),
+    }
 }
 
 /// Lines by thread.
@@ -45,10 +80,10 @@ fn replay(command: &mut Command) -> BTreeMap<u32, Vec<Line>> {
         let whole = lines
             .last()
             .is_some_and(|last| line.2 == '}' && (last.0, &last.1, last.2) == (line.0, &line.1, '{'));
-        if whole {
-            lines.pop();
-        }
-        lines.push(if whole { (line.0, line.1, ';', line.3) } else { line });
+        lines.push(match lines.pop_if(|_| whole) {
+            Some(begin) => (line.0, line.1, ';', line.3, [begin.4, line.4].concat()),
+            None => line,
+        });
     }
     for lines in threads.values_mut() {
         if lines.first().is_some_and(|first| first.2 == '}') {
@@ -72,11 +107,29 @@ fn assert_alike(folder: &Path, filters: &[&str]) {
         for (their, our) in theirs.iter().zip(ours) {
             let time = |line: &Line| line.3.unwrap_or(0.0);
             let off = (time(their) - time(our)).abs();
-            let alike = (their.0, &their.1, their.2) == (our.0, &our.1, our.2);
+            let same_values = their.4.len() == our.4.len()
+                && their.4.iter().zip(&our.4).all(|(their, our)| is_same_value(their, our));
+            let alike = (their.0, &their.1, their.2) == (our.0, &our.1, our.2) && same_values;
             assert!(alike && off <= 0.002 + time(their) * 0.001, "{filters:?} {tid}: {their:?} {our:?}");
         }
     }
 }
+
+/// Arguments and results asked for by name and by pattern, in another order than they have, with widths.
+const VALUES: &[&str] = &[
+    "-A",
+    "add@arg2/x64,arg1/i32",
+    "-A",
+    "^ma@arg1/u,arg7,arg8/i16",
+    "-A",
+    "scale@fparg1/64,fparg2/32,arg1/i32",
+    "-R",
+    "scale@retval/f64",
+    "-A",
+    "pick@arg1/s,arg2/u8",
+    "-R",
+    "pick@retval/s",
+];
 
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -89,6 +142,7 @@ fn what_uftrace_recorded_is_replayed_line_by_line_as_uftrace_replays_it() {
             &[&[][..], &["-F", "fib"], &["-N", "fib"], &["-D", "2"], &["-t", "10us"]][..],
         ),
         ("values.c", &["-pg", "-O1"], &["-a"], &[&[]]),
+        ("values.c", &["-pg", "-O1"], VALUES, &[&[]]),
         ("forks.c", &["-pg", "-pthread"], &[], &[&[]]),
         ("tails.c", &["-pg"], &["-E", "linux:schedule"], &[&[], &["-D", "3"]]),
     ] {

@@ -21,7 +21,7 @@ pub use replay::{Call, End, Extra, ExtraKind, Replay, Step};
 pub use totals::FunctionTotals;
 pub use traced::{Clock, Place, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, NodeId, SlowCall};
-pub use uftrace::{UftraceSteps, parse_uftrace};
+pub use uftrace::{UftraceSteps, UftraceValue, UftraceValues, parse_uftrace};
 
 /// A function, numbered by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

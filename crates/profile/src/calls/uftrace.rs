@@ -1,8 +1,10 @@
 //! A thread's calls as uftrace recorded them: its records tell the depth, not what was left without returning.
 
+use std::rc::Rc;
 use tracer::layout::uftrace::{Kind, RECORD_BYTES, Record, record_from_bytes};
+use tracer::layout::values::{VALUE_NO_ROOM, VALUE_NULL, VALUES_BYTES_MAX, WIDE_BYTES};
 
-use super::{RawStep, Step};
+use super::{Extra, ExtraKind, RawStep, Step};
 
 /// A thread's steps, and what could not be read.
 #[derive(Debug, Default)]
@@ -11,11 +13,32 @@ pub struct UftraceSteps {
     pub steps: Vec<(u64, RawStep)>,
     /// Records passed over: events, and exits of calls that began before.
     pub skipped: u64,
-    /// Records with values behind them (arguments, results), which are not read.
-    pub with_values: u64,
+    /// Arguments and results, as the recorder of tally writes them (`tracer::layout::values`): where [`Extra::at`] counts
+    /// from, in bytes.
+    pub values: Vec<u8>,
+    /// Records with values behind them that are not read: what stands there is not known, or is not what it should be.
+    pub values_passed_over: u64,
     /// Bytes at the end that are no records.
     pub unread_bytes: usize,
 }
+
+/// How a value stands behind a record; padded to 4 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UftraceValue {
+    /// In so many bytes.
+    Bytes(u8),
+    /// A number in 8 bytes that may be a small negative one of 4.
+    Auto,
+    /// A number of x87's in 10 bytes.
+    X87,
+    /// A length in 2 bytes, then text; `NULL` for a null pointer.
+    Text,
+    /// A struct in so many bytes, which are not to be shown.
+    Record(u32),
+}
+
+/// How the values of the function at an address stand behind its entries or, if `true`, its exits; none when not known.
+pub type UftraceValues<'a> = dyn FnMut(u64, bool) -> Rc<[UftraceValue]> + 'a;
 
 /// Values stand in as many bytes, at most: of the arguments or of the result of one call.
 const VALUES_BYTES: usize = 4096;
@@ -24,15 +47,15 @@ const GAP_NS: u64 = 1 << 46;
 
 /// Reads a thread's file. A call deeper than the next entry or exit shows was left by longjmp or an exception.
 #[must_use]
-pub fn parse_uftrace(bytes: &[u8]) -> UftraceSteps {
+pub fn parse_uftrace(bytes: &[u8], values: &mut UftraceValues<'_>) -> UftraceSteps {
     let mut read = UftraceSteps::default();
     let mut open: Vec<u16> = Vec::new();
     let mut at = 0;
     while let Some(record) = record_at(bytes, at) {
         at += RECORD_BYTES;
+        let mut extra = None;
         if record.more {
-            read.with_values += 1;
-            at = behind_values(bytes, at, &record);
+            (at, extra) = read.take_values(bytes, at, &record, values);
         }
         let mut step = |step| read.steps.push((record.time_ns, step));
         let mut leave = |open: &mut Vec<u16>, gone: &dyn Fn(u16) -> bool| {
@@ -45,10 +68,12 @@ pub fn parse_uftrace(bytes: &[u8]) -> UftraceSteps {
                 leave(&mut open, &|depth| depth >= record.depth);
                 open.push(record.depth);
                 step(RawStep::Enter(record.address));
+                extra.into_iter().for_each(|extra| step(RawStep::Other(Step::Extra(extra))));
             }
             Kind::Exit => {
                 leave(&mut open, &|depth| depth > record.depth);
                 if open.pop_if(|depth| *depth == record.depth).is_some() {
+                    extra.into_iter().for_each(|extra| step(RawStep::Other(Step::Extra(extra))));
                     step(RawStep::Other(Step::Exit(0)));
                 } else {
                     read.skipped += 1;
@@ -62,18 +87,83 @@ pub fn parse_uftrace(bytes: &[u8]) -> UftraceSteps {
     read
 }
 
+impl UftraceSteps {
+    /// Reads what stands behind `record`, from `from` on: where it ends, and where it is kept.
+    fn take_values(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        record: &Record,
+        values: &mut UftraceValues<'_>,
+    ) -> (usize, Option<Extra>) {
+        let is_result = record.kind == Kind::Exit;
+        let at = self.values.len();
+        let end = values_end(bytes, from, &values(record.address, is_result), &mut self.values)
+            .filter(|end| ends_values(bytes, *end, record));
+        let (Some(end), Ok(extra_at)) = (end, u32::try_from(at)) else {
+            self.values.truncate(at);
+            self.values_passed_over += 1;
+            return (behind_values(bytes, from, record), None);
+        };
+        let kind = if is_result { ExtraKind::Result } else { ExtraKind::Arguments };
+        (end, Some(Extra { kind, at: extra_at, bytes: (self.values.len() - at) as u32 }))
+    }
+}
+
+/// Copies values as the recorder of tally writes them; where they end. `None`: none are known, or the file ends.
+fn values_end(bytes: &[u8], from: usize, values: &[UftraceValue], to: &mut Vec<u8>) -> Option<usize> {
+    let first = to.len();
+    let mut at = from;
+    for how in values {
+        let rest = bytes.get(at..)?;
+        let (value, taken) = match *how {
+            UftraceValue::Bytes(count) => (rest.get(..usize::from(count))?, usize::from(count)),
+            UftraceValue::Auto => (narrowed(rest.first_chunk()?), 8),
+            UftraceValue::Text => {
+                let count = usize::from(u16::from_le_bytes(*rest.first_chunk()?));
+                (rest.get(2..2 + count)?, 2 + count)
+            }
+            UftraceValue::X87 => (rest.get(..10)?, 10),
+            UftraceValue::Record(count) => (&[][..], count as usize),
+        };
+        let padding = if *how == UftraceValue::X87 { WIDE_BYTES - value.len() } else { 0 };
+        at = at.checked_add(taken.next_multiple_of(4))?;
+        let has_room = to.len() - first + 1 + value.len() + padding <= VALUES_BYTES_MAX;
+        match (value, u8::try_from(value.len() + padding)) {
+            (b"NULL", _) => to.push(VALUE_NULL),
+            (_, Ok(length)) if has_room => {
+                to.push(length);
+                to.extend_from_slice(value);
+                to.resize(to.len() + padding, 0);
+            }
+            _ => to.push(VALUE_NO_ROOM),
+        }
+    }
+    (!values.is_empty()).then(|| from + (at - from).next_multiple_of(8))
+}
+
+/// The lower half of a number that may be an `int`'s: a small negative one.
+fn narrowed(bytes: &[u8; 8]) -> &[u8] {
+    const SMALL: i32 = 100_000;
+    let (low, high) = bytes.split_at(4);
+    let is_small = low.first_chunk().is_some_and(|low| (-SMALL..0).contains(&i32::from_le_bytes(*low)));
+    if high == [0; 4] && is_small { low } else { bytes }
+}
+
 fn record_at(bytes: &[u8], at: usize) -> Option<Record> {
     record_from_bytes(bytes.get(at..)?.first_chunk()?)
 }
 
-/// Where the values end that follow a record: the file does not tell how long they are, but they are padded to 8 bytes, and
+/// Where values end that are not known: the file does not tell how long they are, but they are padded to 8 bytes, and
 /// what follows is a record that can come after that one, or the end.
 fn behind_values(bytes: &[u8], from: usize, before: &Record) -> usize {
-    let ends = |at: &usize| {
-        *at == bytes.len() || record_at(bytes, *at).is_some_and(|record| may_follow(before, &record))
-    };
     let last = bytes.len().min(from + VALUES_BYTES);
-    (from..=last).step_by(8).find(ends).unwrap_or(from)
+    (from..=last).step_by(8).find(|at| ends_values(bytes, *at, before)).unwrap_or(from)
+}
+
+/// Whether the file ends there or goes on with a record that can come after that one.
+fn ends_values(bytes: &[u8], at: usize, before: &Record) -> bool {
+    at == bytes.len() || record_at(bytes, at).is_some_and(|record| may_follow(before, &record))
 }
 
 fn may_follow(before: &Record, record: &Record) -> bool {
@@ -104,13 +194,39 @@ mod tests {
         let values = [b"\x03\0abc\0\0\0".as_slice(), &record(1, 0, 0, 0x99), &7u64.to_le_bytes()].concat();
         let exit = record(20, 1 | MORE, 0, 0x10);
         let bytes = [&entry[..], &values, &record(12, 0, 1, 0x20), &record(13, 1, 1, 0x20), &exit, &[1; 8]];
-        let read = parse_uftrace(&bytes.concat());
+        let read = parse_uftrace(&bytes.concat(), &mut |_, _| Rc::new([]));
         let exits = RawStep::Other(Step::Exit(0));
         let wanted = [(10, RawStep::Enter(0x10)), (12, RawStep::Enter(0x20)), (13, exits), (20, exits)];
-        assert_eq!((read.steps.as_slice(), read.with_values, read.unread_bytes), (&wanted[..], 2, 0));
+        assert_eq!((read.steps.as_slice(), read.values_passed_over, read.unread_bytes), (&wanted[..], 2, 0));
         // Values without an end are not taken for records.
         let endless = [&entry[..], &[0xff; 8000]].concat();
-        assert_eq!(parse_uftrace(&endless).unread_bytes, 8000);
+        assert_eq!(parse_uftrace(&endless, &mut |_, _| Rc::new([])).unread_bytes, 8000);
+    }
+
+    #[test]
+    fn values_that_are_known_are_read_and_those_that_do_not_fit_passed_over() {
+        const MORE: u64 = 4;
+        let known: &[UftraceValue] = &[UftraceValue::Text, UftraceValue::Bytes(1), UftraceValue::Record(12)];
+        let number: &[UftraceValue] = &[UftraceValue::Auto];
+        let mut of = |_: u64, is_result: bool| if is_result { number.into() } else { known.into() };
+        let values = [b"\x03\0abc\0\0\0".as_slice(), b"x\0\0\0", &[9; 12]].concat();
+        let result = [&(-5i32).to_le_bytes()[..], &[0; 4]].concat();
+        let bytes =
+            [&record(10, MORE, 0, 0x10)[..], &values, &record(20, 1 | MORE, 0, 0x10), &result].concat();
+        let read = parse_uftrace(&bytes, &mut of);
+        let extra = |kind, at, bytes| RawStep::Other(Step::Extra(Extra { kind, at, bytes }));
+        let wanted = [
+            (10, RawStep::Enter(0x10)),
+            (10, extra(ExtraKind::Arguments, 0, 7)),
+            (20, extra(ExtraKind::Result, 7, 5)),
+            (20, RawStep::Other(Step::Exit(0))),
+        ];
+        assert_eq!((read.steps.as_slice(), read.values_passed_over), (&wanted[..], 0));
+        assert_eq!(read.values, b"\x03abc\x01x\0\x04\xfb\xff\xff\xff");
+        // The file has other values than are said to be there.
+        let read = parse_uftrace(&bytes, &mut |_, _| number.into());
+        assert_eq!((read.values_passed_over, read.unread_bytes), (1, 0));
+        assert_eq!(read.steps.len(), 3);
     }
 
     #[test]
@@ -124,7 +240,7 @@ mod tests {
             record(6, 1, 0, 0x10),
             record(7, 1, 0, 0x10),
         ];
-        let read = parse_uftrace(&bytes.concat());
+        let read = parse_uftrace(&bytes.concat(), &mut |_, _| Rc::new([]));
         let unwound = RawStep::Other(Step::Unwound(0));
         let exit = RawStep::Other(Step::Exit(0));
         let wanted = [

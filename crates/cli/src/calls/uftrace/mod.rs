@@ -1,10 +1,13 @@
 //! uftrace's own data folders, opened: so that the same run can be looked at with both.
 
+mod specs;
+
 use anyhow::Context;
-use profile::calls::{FunctionId, RawStep, parse_uftrace};
+use profile::calls::{FunctionId, RawStep, Step, UftraceSteps, UftraceValue, parse_uftrace};
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use super::names::{Function, Functions};
 use super::open::Notes;
@@ -12,6 +15,7 @@ use super::track::Decoded;
 use super::view::View;
 use super::view_args::ViewArgs;
 use crate::text::number;
+use specs::{Described, Named, Specs, Values};
 
 /// Whether `path` is such a folder.
 #[must_use]
@@ -25,12 +29,14 @@ struct Object {
     end: u64,
     name: String,
     symbols: Vec<Symbol>,
+    described: Described,
 }
 
 /// A function of it.
 struct Symbol {
     offset: u64,
     name: String,
+    shown: String,
     /// A library's, called through a stub.
     imported: bool,
 }
@@ -42,32 +48,27 @@ struct Symbol {
 pub fn open(args: &ViewArgs) -> anyhow::Result<(View<'_>, Notes)> {
     let dir = &args.input;
     let task = read(&dir.join("task.txt"))?;
-    let objects = objects(dir, &task)?;
-    let mut functions = Functions::new();
-    let mut notes = Notes { title: command(dir), lines: Vec::new() };
+    let info = text_of(&dir.join("info"));
+    let mut reader = Reader {
+        objects: objects(dir, &task)?,
+        specs: Specs::parse(&info),
+        functions: Functions::new(),
+        known: FxHashMap::default(),
+    };
+    let mut notes = Notes { title: command(&info), lines: Vec::new() };
     let mut tracks = Vec::new();
-    let (mut skipped, mut unread, mut with_values) = (0, 0, 0);
+    let (mut skipped, mut unread, mut passed_over) = (0, 0, 0);
     for (tid, pid) in threads(&task) {
-        let path = dir.join(format!("{tid}.dat"));
-        let Ok(bytes) = fs::read(&path) else { continue };
-        let parsed = parse_uftrace(&bytes);
+        let Ok(bytes) = fs::read(dir.join(format!("{tid}.dat"))) else { continue };
+        let (parsed, steps) = reader.read(&bytes);
         skipped += parsed.skipped;
         unread += parsed.unread_bytes;
-        with_values += parsed.with_values;
-        let mut numbers: FxHashMap<u64, FunctionId> = FxHashMap::default();
-        let mut number =
-            |at: u64| *numbers.entry(at).or_insert_with(|| functions.number(function(&objects, at)));
-        let numbered = |(ns, step): (u64, RawStep)| Some((ns, step.numbered(&mut number)?));
-        tracks.push(Decoded {
-            tid,
-            pid: Some(pid),
-            name: None,
-            steps: parsed.steps.into_iter().filter_map(numbered).collect(),
-        });
+        passed_over += parsed.values_passed_over;
+        tracks.push(Decoded { tid, pid: Some(pid), name: None, steps, values: parsed.values });
     }
     for (count, what) in [
         (skipped, "records passed over (events, ends of earlier calls)"),
-        (with_values, "entries and exits with arguments or results, which are not shown"),
+        (passed_over, "entries and exits with arguments or results of a form not known, which are not shown"),
         (
             events_bytes(dir),
             "bytes of uftrace's events (context switches, kernel functions), which are not shown",
@@ -78,7 +79,65 @@ pub fn open(args: &ViewArgs) -> anyhow::Result<(View<'_>, Notes)> {
             notes.lines.push(format!("{} {what}", number::grouped(count)));
         }
     }
-    Ok((View::of_decoded(tracks, functions, args)?, notes))
+    Ok((View::of_decoded(tracks, reader.functions, args)?, notes))
+}
+
+/// What is known of a folder's functions.
+struct Reader {
+    objects: Vec<Object>,
+    specs: Specs,
+    functions: Functions,
+    known: FxHashMap<u64, Known>,
+}
+
+/// A function by its address.
+#[derive(Clone)]
+struct Known {
+    number: FunctionId,
+    arguments: Rc<[UftraceValue]>,
+    result: Rc<[UftraceValue]>,
+}
+
+impl Reader {
+    /// A thread's file: what was read, and its steps with functions numbered.
+    fn read(&mut self, bytes: &[u8]) -> (UftraceSteps, Vec<(u64, Step)>) {
+        let mut parsed = parse_uftrace(bytes, &mut |address, is_result| {
+            let known = self.known(address);
+            if is_result { known.result } else { known.arguments }
+        });
+        let mut number = |address: u64| self.known(address).number;
+        let numbered = |(ns, step): (u64, RawStep)| Some((ns, step.numbered(&mut number)?));
+        let steps = std::mem::take(&mut parsed.steps).into_iter().filter_map(numbered).collect();
+        (parsed, steps)
+    }
+
+    fn known(&mut self, address: u64) -> Known {
+        if let Some(known) = self.known.get(&address) {
+            return known.clone();
+        }
+        let (function, values) = self.find(address);
+        let number = self.functions.number(function);
+        self.functions.show_values(number, values.formats);
+        let known = Known { number, arguments: values.arguments.into(), result: values.result.into() };
+        self.known.insert(address, known.clone());
+        known
+    }
+
+    /// The function at an address, and what was recorded of it beside times.
+    fn find(&self, address: u64) -> (Function, Values) {
+        let is_there = |object: &&Object| object.start <= address && address < object.end;
+        let found = self.objects.iter().find(is_there).and_then(|object| {
+            let at = object.symbols.partition_point(|symbol| symbol.offset <= address - object.start);
+            Some((object, object.symbols.get(at.checked_sub(1)?)?))
+        });
+        let Some((object, symbol)) = found else {
+            return (Function::new(format!("{address:#x}"), String::new()), Values::default());
+        };
+        let named = Named { symbol: &symbol.name, shown: &symbol.shown };
+        let values = self.specs.of(named, symbol.offset, &object.described);
+        let (name, dso) = (symbol.shown.clone(), object.name.clone());
+        (Function { name, dso, imported: symbol.imported }, values)
+    }
 }
 
 /// Bytes of what uftrace recorded beside the calls of threads: of each CPU.
@@ -94,11 +153,14 @@ fn read(path: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// What stands in a file that may be missing.
+fn text_of(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
 /// The command recorded, as far as the folder tells.
-fn command(dir: &Path) -> String {
-    let info = fs::read(dir.join("info")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&info);
-    let name = text.lines().find_map(|line| line.split_once("exename:")).map(|(_, name)| name);
+fn command(info: &str) -> String {
+    let name = info.lines().find_map(|line| line.split_once("exename:")).map(|(_, name)| name);
     name.unwrap_or_default().to_owned()
 }
 
@@ -132,7 +194,9 @@ fn objects(dir: &Path, task: &str) -> anyhow::Result<Vec<Object>> {
             let path = name.split(" build-id:").next().unwrap_or_default();
             let base = path.rsplit('/').next().unwrap_or_default().to_owned();
             let symbols = symbols(&dir.join(format!("{base}.sym")));
-            objects.push(Object { start: map.start, end: map.end, name: base, symbols });
+            let described = text_of(&dir.join(format!("{base}.dbg")));
+            let described = Described::parse(&described);
+            objects.push(Object { start: map.start, end: map.end, name: base, symbols, described });
         }
     }
     Ok(objects)
@@ -140,26 +204,15 @@ fn objects(dir: &Path, task: &str) -> anyhow::Result<Vec<Object>> {
 
 /// `OFFSET TYPE NAME` lines, sorted by offset.
 fn symbols(path: &Path) -> Vec<Symbol> {
-    let text = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let text = text_of(path);
     let symbol = |line: &str| {
         let mut words = line.splitn(3, ' ');
         let offset = u64::from_str_radix(words.next()?, 16).ok()?;
         let (kind, name) = (words.next()?, words.next()?);
-        Some(Symbol { offset, name: dso::demangle(name).into_owned(), imported: kind == "P" })
+        let shown = dso::demangle(name).into_owned();
+        Some(Symbol { offset, name: name.to_owned(), shown, imported: kind == "P" })
     };
     let mut symbols: Vec<Symbol> = text.lines().filter_map(symbol).collect();
     symbols.sort_by(|a, b| (a.offset, &a.name).cmp(&(b.offset, &b.name)));
     symbols
-}
-
-fn function(objects: &[Object], address: u64) -> Function {
-    let unknown = || Function::new(format!("{address:#x}"), String::new());
-    let Some(object) = objects.iter().find(|object| object.start <= address && address < object.end) else {
-        return unknown();
-    };
-    let offset = address - object.start;
-    let at = object.symbols.partition_point(|symbol| symbol.offset <= offset);
-    let Some(symbol) = at.checked_sub(1).and_then(|at| object.symbols.get(at)) else { return unknown() };
-    Function { name: symbol.name.clone(), dso: object.name.clone(), imported: symbol.imported }
 }
