@@ -234,6 +234,42 @@ fn filters_while_recording_leave_out_what_they_say() {
     }
 }
 
+/// Rules of functions, given to the recording or to a view of all calls.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn filters_when_looking_leave_out_the_same_as_while_recording() {
+    let Some(program) = build("calls.c", "looked-at", "gcc", &["-O1", "-pg", "-pthread"]) else { return };
+    let (_, _, all) = record(&program, &[]);
+    let whole = program.with_extension("calls.all");
+    let _ = std::fs::remove_dir_all(&whole);
+    std::fs::rename(program.with_extension("calls"), &whole).expect("a recording");
+    for filters in [
+        &["-F", "jumper", "-D", "3"][..],
+        &["-N", "fib"],
+        &["-C", "leaf"],
+        &["-C", "compare", "-C", "leaf", "-N", "fib"],
+        &["-T", "jumper@trace_on", "--disable"],
+        &["-T", "jumper@trace_off"],
+        &["-T", "work@depth=1"],
+        &["-T", "fib@depth=3,filter"],
+        &["-T", "fib@notrace", "-T", "sink@caller"],
+    ] {
+        let (_, mut recorded, text) = record(&program, filters);
+        let mut looked_at = tally();
+        looked_at.args(["calls", "report", "-i"]).arg(&whole).args(filters);
+        let seen = String::from_utf8_lossy(&looked_at.output().expect("tally starts").stdout).into_owned();
+        let mut counts = counts_of_report(&seen);
+        counts.remove("main");
+        if filters[1].contains("@trace_o") {
+            // A forked process goes on as its parent did while recording; afterwards each thread begins by itself.
+            counts.remove("leaf");
+            recorded.remove("leaf");
+        }
+        assert!(!counts.is_empty() && all.len() > seen.len(), "{filters:?}: nothing was left out of\n{seen}");
+        assert_eq!(counts, recorded, "{filters:?}: as recorded\n{text}\nas looked at\n{seen}");
+    }
+}
+
 fn assert_filters(program: &Path) {
     let record = |options: &[&str]| record(program, options);
     let (wanted, got, text) = record(&["-N", "fib"]);

@@ -23,7 +23,7 @@ pub struct ViewArgs {
     /// the log, which calls around it are not shown); several with commas (can be repeated)
     #[arg(short = 'T', long = "trigger", value_name = "FUNC@WHAT")]
     pub trigger: Vec<String>,
-    /// Nothing before a trigger trace_on
+    /// Of each thread nothing before a trigger trace_on
     #[arg(long)]
     pub disable: bool,
     /// Only this deep

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Times are told in µs with three digits.
 const ROUNDED_US: f64 = 0.0015;
 
-/// The calls of a program with five threads.
+/// The calls of a program with five threads that forks.
 fn recorded(name: &str) -> Option<PathBuf> {
     let program = build("calls.c", name, "gcc", &["-O1", "-pg", "-pthread"])?;
     let folder = program.with_extension("calls");
@@ -168,7 +168,7 @@ fn perfettos_packets_read_by_another_reader_are_nested_in_order_and_all_calls() 
     let mut viewer = Viewer::default();
     packets.iter().for_each(|packet| viewer.packet(packet));
     assert!(viewer.open.values().all(|(open, _)| open.is_empty()), "slices without an end");
-    assert!(viewer.processes.len() == 1 && viewer.threads.len() >= 5, "{:?}", viewer.threads);
+    assert!(viewer.processes.len() == 2 && viewer.threads.len() >= 5, "{:?}", viewer.threads);
     let report = super::report_of(&folder);
     viewer.calls.retain(|_, calls| *calls > 0);
     assert_eq!(viewer.calls, super::counts_of_report(&report), "{report}");

@@ -4,7 +4,7 @@
 //! read), `fork` in a child that is open from before, and a call told in two lines because an event stood in it.
 
 use super::{build, tally};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -65,8 +65,15 @@ fn is_same_value(their: &str, our: &str) -> bool {
         _ if their.starts_with('&') => our.starts_with("0x"),
         // Bits beyond those named.
         _ if their.contains("+0x") => number_of(our).is_some(),
+        _ if their.contains('|') => {
+            let parts = |text: &str| -> BTreeSet<String> { text.split('|').map(str::to_owned).collect() };
+            parts(their) == parts(our)
+        }
         _ if our == "NULL" => their == "\"NULL\"",
-        _ => their == our.replace("\\\"", "\"").trim_end_matches("..."),
+        _ => {
+            their.trim_end_matches("...")
+                == our.replace("\\\"", "\"").replace("\\\\", "\\").trim_end_matches("...")
+        }
     }
 }
 
@@ -80,10 +87,11 @@ fn replay(command: &mut Command) -> BTreeMap<u32, Vec<Line>> {
         let whole = lines
             .last()
             .is_some_and(|last| line.2 == '}' && (last.0, &last.1, last.2) == (line.0, &line.1, '{'));
-        lines.push(match lines.pop_if(|_| whole) {
+        let line = match lines.pop_if(|_| whole) {
             Some(begin) => (line.0, line.1, ';', line.3, [begin.4, line.4].concat()),
             None => line,
-        });
+        };
+        lines.push(line);
     }
     for lines in threads.values_mut() {
         if lines.first().is_some_and(|first| first.2 == '}') {
