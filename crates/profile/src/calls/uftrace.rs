@@ -1,8 +1,9 @@
 //! A thread's calls as uftrace recorded them: its records tell the depth, not what was left without returning.
 
 use std::rc::Rc;
-use tracer::layout::uftrace::{Kind, RECORD_BYTES, Record, record_from_bytes};
-use tracer::layout::values::{VALUE_NO_ROOM, VALUE_NULL, VALUES_BYTES_MAX, WIDE_BYTES};
+use tracer::layout::uftrace::{Kind, RECORD_BYTES, Record, record_from_bytes, values_end};
+
+pub use tracer::layout::uftrace::Value as UftraceValue;
 
 use super::{Extra, ExtraKind, RawStep, Step};
 
@@ -20,21 +21,6 @@ pub struct UftraceSteps {
     pub values_passed_over: u64,
     /// Bytes at the end that are no records.
     pub unread_bytes: usize,
-}
-
-/// How a value stands behind a record; padded to 4 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UftraceValue {
-    /// In so many bytes.
-    Bytes(u8),
-    /// A number in 8 bytes that may be a small negative one of 4.
-    Auto,
-    /// A number of x87's in 10 bytes.
-    X87,
-    /// A length in 2 bytes, then text; `NULL` for a null pointer.
-    Text,
-    /// A struct in so many bytes, which are not to be shown.
-    Record(u32),
 }
 
 /// How the values of the function at an address stand behind its entries or, if `true`, its exits; none when not known.
@@ -108,46 +94,6 @@ impl UftraceSteps {
         let kind = if is_result { ExtraKind::Result } else { ExtraKind::Arguments };
         (end, Some(Extra { kind, at: extra_at, bytes: (self.values.len() - at) as u32 }))
     }
-}
-
-/// Copies values as the recorder of tally writes them; where they end. `None`: none are known, or the file ends.
-fn values_end(bytes: &[u8], from: usize, values: &[UftraceValue], to: &mut Vec<u8>) -> Option<usize> {
-    let first = to.len();
-    let mut at = from;
-    for how in values {
-        let rest = bytes.get(at..)?;
-        let (value, taken) = match *how {
-            UftraceValue::Bytes(count) => (rest.get(..usize::from(count))?, usize::from(count)),
-            UftraceValue::Auto => (narrowed(rest.first_chunk()?), 8),
-            UftraceValue::Text => {
-                let count = usize::from(u16::from_le_bytes(*rest.first_chunk()?));
-                (rest.get(2..2 + count)?, 2 + count)
-            }
-            UftraceValue::X87 => (rest.get(..10)?, 10),
-            UftraceValue::Record(count) => (&[][..], count as usize),
-        };
-        let padding = if *how == UftraceValue::X87 { WIDE_BYTES - value.len() } else { 0 };
-        at = at.checked_add(taken.next_multiple_of(4))?;
-        let has_room = to.len() - first + 1 + value.len() + padding <= VALUES_BYTES_MAX;
-        match (value, u8::try_from(value.len() + padding)) {
-            (b"NULL", _) => to.push(VALUE_NULL),
-            (_, Ok(length)) if has_room => {
-                to.push(length);
-                to.extend_from_slice(value);
-                to.resize(to.len() + padding, 0);
-            }
-            _ => to.push(VALUE_NO_ROOM),
-        }
-    }
-    (!values.is_empty()).then(|| from + (at - from).next_multiple_of(8))
-}
-
-/// The lower half of a number that may be an `int`'s: a small negative one.
-fn narrowed(bytes: &[u8; 8]) -> &[u8] {
-    const SMALL: i32 = 100_000;
-    let (low, high) = bytes.split_at(4);
-    let is_small = low.first_chunk().is_some_and(|low| (-SMALL..0).contains(&i32::from_le_bytes(*low)));
-    if high == [0; 4] && is_small { low } else { bytes }
 }
 
 fn record_at(bytes: &[u8], at: usize) -> Option<Record> {

@@ -1,8 +1,11 @@
-//! The records of uftrace's own data folders (`TID.dat`), so that its recordings can be read too.
+//! The records of uftrace's own data folders (`TID.dat`) and the values behind them, so that its recordings can be read too.
 //
 // Layout: u64 time in ns; u64 with type in bits 0-1, more in bit 2, magic (5) in bits 3-5, depth in bits 6-15, address
 // in bits 16-63; little-endian. With `more`, values follow, padded to 8 bytes, of a length that only the folder's options tell.
+// Each value is padded to 4 bytes.
 // Source: uftrace doc/uftrace-record.md and the records that `uftrace record` writes (struct uftrace_record).
+
+use super::values::{VALUE_NO_ROOM, VALUE_NULL, VALUES_BYTES_MAX, WIDE_BYTES};
 
 /// Bytes of one record.
 pub const RECORD_BYTES: usize = 16;
@@ -59,6 +62,62 @@ pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         address: data >> 16,
         more: data & 4 != 0,
     })
+}
+
+/// How a value stands behind a record; padded to 4 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// In so many bytes.
+    Bytes(u8),
+    /// A number in 8 bytes that may be a small negative one of 4.
+    Auto,
+    /// A number of x87's in 10 bytes.
+    X87,
+    /// A length in 2 bytes, then text; `NULL` for a null pointer.
+    Text,
+    /// A struct in so many bytes, which are not to be shown.
+    Record(u32),
+}
+
+/// Copies values as the recorder of tally writes them; where they end. `None`: none are known, or the file ends.
+#[must_use]
+pub fn values_end(bytes: &[u8], from: usize, values: &[Value], to: &mut Vec<u8>) -> Option<usize> {
+    let first = to.len();
+    let mut at = from;
+    for how in values {
+        let rest = bytes.get(at..)?;
+        let (value, taken) = match *how {
+            Value::Bytes(count) => (rest.get(..usize::from(count))?, usize::from(count)),
+            Value::Auto => (narrowed(rest.first_chunk()?), 8),
+            Value::Text => {
+                let count = usize::from(u16::from_le_bytes(*rest.first_chunk()?));
+                (rest.get(2..2 + count)?, 2 + count)
+            }
+            Value::X87 => (rest.get(..10)?, 10),
+            Value::Record(count) => (&[][..], count as usize),
+        };
+        let padding = if *how == Value::X87 { WIDE_BYTES - value.len() } else { 0 };
+        at = at.checked_add(taken.next_multiple_of(4))?;
+        let has_room = to.len() - first + 1 + value.len() + padding <= VALUES_BYTES_MAX;
+        match (value, u8::try_from(value.len() + padding)) {
+            (b"NULL", _) if *how == Value::Text => to.push(VALUE_NULL),
+            (_, Ok(length)) if has_room => {
+                to.push(length);
+                to.extend_from_slice(value);
+                to.resize(to.len() + padding, 0);
+            }
+            _ => to.push(VALUE_NO_ROOM),
+        }
+    }
+    (!values.is_empty()).then(|| from + (at - from).next_multiple_of(8))
+}
+
+/// The lower half of a number that may be an `int`'s: a small negative one.
+fn narrowed(bytes: &[u8; 8]) -> &[u8] {
+    const SMALL: i32 = 100_000;
+    let (low, high) = bytes.split_at(4);
+    let is_small = low.first_chunk().is_some_and(|low| (-SMALL..0).contains(&i32::from_le_bytes(*low)));
+    if high == [0; 4] && is_small { low } else { bytes }
 }
 
 #[cfg(test)]
