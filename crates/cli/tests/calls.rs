@@ -8,6 +8,8 @@ mod endings;
 mod export;
 #[path = "calls/imports.rs"]
 mod imports;
+#[path = "calls/languages.rs"]
+mod languages;
 #[path = "calls/live.rs"]
 mod live;
 #[path = "calls/return_probes.rs"]

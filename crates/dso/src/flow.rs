@@ -11,6 +11,9 @@ pub struct FunctionFlow {
     pub entry: Option<Svma>,
     /// It jumps back to `entry`: seeing it does not mean a new call.
     pub loops: bool,
+    /// The instruction behind the check that it begins with, if it begins with one and that can be probed: conditional jumps
+    /// to one place before anything is put on the stack. Go's functions come back to `entry` when their stack has grown.
+    pub behind_check: Option<Svma>,
     /// Its return instructions, ascending.
     pub returns: Vec<Svma>,
     /// The unconditional direct jumps out of it and where they go, ascending: calls in the place of a return, or the
@@ -41,6 +44,21 @@ pub fn function_flow(object: &ObjectFile, start: Svma, end: Svma) -> Option<Func
     Some(flow_of(code, start.0))
 }
 
+/// Bytes of the instructions that x86-64 code begins with before one that may go elsewhere, or that is cut short.
+#[must_use]
+pub fn straight_bytes(code: &[u8]) -> usize {
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    let mut bytes = 0;
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        if instruction.flow_control() != FlowControl::Next {
+            break;
+        }
+        bytes = decoder.position();
+    }
+    bytes
+}
+
 fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let inside = start..start + code.len() as u64;
@@ -49,6 +67,7 @@ fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let mut entry = Entry::default();
     let mut targets = Vec::new();
     let mut tables = Tables::default();
+    let mut check = Check::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         if instruction.code() == Code::INVALID {
@@ -62,9 +81,11 @@ fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
         let is_out = !inside.contains(&target);
         let probeable = is_probeable(&code[at..at + instruction.len()]);
         let by_table = tables.take(&instruction);
+        check.take(&instruction, probeable);
         flow.take(&instruction, (is_out, by_table), probeable);
     }
     flow.entry = entry.found.map(Svma);
+    flow.behind_check = check.behind.map(Svma);
     flow.loops = entry.found.is_some_and(|entry| targets.contains(&entry));
     flow
 }
@@ -127,6 +148,36 @@ impl Tables {
     }
 }
 
+/// Looks for the check that a function begins with.
+#[derive(Default)]
+struct Check {
+    target: Option<u64>,
+    behind: Option<u64>,
+    /// The next instruction is the one behind it.
+    follows: bool,
+    over: bool,
+}
+
+impl Check {
+    fn take(&mut self, instruction: &Instruction, probeable: bool) {
+        if self.over {
+            return;
+        }
+        if std::mem::take(&mut self.follows) {
+            self.behind = probeable.then_some(instruction.ip());
+        }
+        let target = instruction.near_branch_target();
+        match instruction.flow_control() {
+            FlowControl::ConditionalBranch if self.target.is_none_or(|known| known == target) => {
+                self.target = Some(target);
+                self.follows = true;
+            }
+            FlowControl::Next if instruction.stack_pointer_increment() == 0 => {}
+            _ => self.over = true,
+        }
+    }
+}
+
 /// Looks for the place of an entry probe.
 #[derive(Default)]
 struct Entry {
@@ -168,6 +219,24 @@ fn is_probeable(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_before_the_first_call_is_counted_off() {
+        // push %rbp; mov %rsp,%rbp; mov %rdi,-0x10(%rbp); call …; and one cut short.
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0x7d, 0xf0, 0xe8, 1, 0, 0, 0, 0x90];
+        assert_eq!(straight_bytes(&code), 8);
+        assert_eq!((straight_bytes(&code[..6]), straight_bytes(&[])), (4, 0));
+    }
+
+    #[test]
+    fn a_go_function_goes_on_behind_its_look_at_the_stack() {
+        // cmp 0x10(%r14),%rsp; jbe 1008; push %rbp; ret; 1008: nop; jmp 1000
+        let code = [0x49, 0x3b, 0x66, 0x10, 0x76, 2, 0x55, 0xc3, 0x90, 0xeb, 0xf5];
+        let flow = flow_of(&code, 0x1000);
+        assert_eq!((flow.behind_check, flow.loops), (Some(Svma(0x1006)), true));
+        // push %rbp; test %al,%al; je: by then the stack pointer is another.
+        assert_eq!(flow_of(&[0x55, 0x84, 0xc0, 0x74, 0, 0xc3], 0x1000).behind_check, None);
+    }
 
     #[test]
     fn returns_and_jumps_out_are_leaves_and_jumps_within_are_not() {

@@ -41,7 +41,7 @@ pub use dwarf::{LineResolver, LineRow, SourceFrame};
 pub use elf::{Machine, ObjectFile, Section, Segment};
 pub use error::Error;
 pub use find::{DebugSearch, KernelNames};
-pub use flow::{FunctionFlow, function_flow};
+pub use flow::{FunctionFlow, function_flow, straight_bytes};
 pub use index::SymbolIndex;
 pub use loader::{Loaded, Loader, Wanted};
 pub use missing::Missing;

@@ -676,6 +676,28 @@ INLINE void count_entry(u32 function)
 		__sync_fetch_and_add(rate, 1);
 }
 
+/*
+ * A goroutine's struct g is in a register of its own wherever Go's functions are entered and left, and begins with its
+ * stack's bounds. What runs on another stack (a signal's) stays the thread's.
+ * Source: go src/cmd/compile/abi-internal.md ("Special-purpose registers": R14, R28); src/runtime/runtime2.go, struct g.
+ */
+INLINE void by_goroutine(void *ctx, struct call_event *e)
+{
+	struct pt_regs___x86 *x86 = ctx;
+	struct pt_regs___arm64 *arm = ctx;
+	u64 bounds[2] = {};
+	u64 g = 0;
+
+	if (field_exists(x86->orig_ax))
+		bpf_probe_read_kernel(&g, sizeof(g), &x86->r14);
+	else
+		bpf_probe_read_kernel(&g, sizeof(g), &arm->regs[28]);
+	if (bpf_probe_read_user(bounds, sizeof(bounds), (void *)g) || e->sp < bounds[0] || e->sp >= bounds[1])
+		return;
+	e->sp += GOROUTINE_STACK - bounds[1];
+	e->tid = GOROUTINE | (u32)(g >> 5);
+}
+
 /* Whether it is one of ours. */
 INLINE int seen(void *ctx, u32 kind, s64 above, int tracked)
 {
@@ -688,6 +710,8 @@ INLINE int seen(void *ctx, u32 kind, s64 above, int tracked)
 	if (!c || !who(c, &e))
 		return 0;
 	e.sp = stack_pointer(ctx) - above;
+	if (!tracked && (cookie & COOKIE_GOROUTINE))
+		by_goroutine(ctx, &e);
 	e.time_ns = bpf_ktime_get_ns();
 	if (kind == CALL_ENTER)
 		count_entry(e.function);

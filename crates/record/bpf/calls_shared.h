@@ -33,11 +33,15 @@
 struct call_event {
 	unsigned long long time_ns;
 	unsigned long long sp; /* address of the return address */
-	unsigned int tid;
+	unsigned int tid; /* GOROUTINE and bits of its address */
 	unsigned int tgid;
 	unsigned int function;
 	unsigned int kind; /* CALL_* | (generation << 1 | COOKIE_LOOPS | COOKIE_MAYBE) << 7 */
 };
+
+#define GOROUTINE 0x80000000
+/* Places on a goroutine's stack are told as if that ended here: wherever it is moved to, they stay the same. */
+#define GOROUTINE_STACK 0x400000000000
 
 /* An attach cookie: function << COOKIE_SHIFT | condition << 8 | COOKIE_* | generation << 1 */
 #define COOKIE_SHIFT 16
@@ -46,6 +50,7 @@ struct call_event {
 #define COOKIE_MAYBE 8 /* a jump that leaves only if the stack pointer is as at entry */
 #define COOKIE_CONDITION 16 /* a jump that leaves only if x86's condition of the four bits at 8 holds */
 #define COOKIE_CONDITION_SHIFT 8
+#define COOKIE_GOROUTINE 64 /* Go's: called by a goroutine, not by a thread */
 /* MODE_TOTALS: what the filters do at the function. */
 #define COOKIE_CALLER 32  /* only calls that lead to it count */
 #define COOKIE_NOT 4096   /* calls in it do not count */

@@ -24,7 +24,7 @@ struct pid_namespace { struct ns_common ns; } CORE;
 struct upid { int nr; struct pid_namespace *ns; } CORE;
 struct pid { unsigned int level; struct upid numbers[1]; } CORE;
 struct signal_struct { struct { int counter; } live; } CORE;
-struct pt_regs___x86 { unsigned long ip, sp, di, orig_ax, flags; } CORE;
+struct pt_regs___x86 { unsigned long r14, ip, sp, di, orig_ax, flags; } CORE;
 struct pt_regs___arm64 { u64 regs[31]; u64 sp; u64 pc; } CORE;
 
 struct kernfs_node { u64 id; } CORE; /* 5.5 */

@@ -6,6 +6,7 @@ use dso::{DebugSearch, FunctionFlow, Loader, ObjectFile, Svma, SymbolTable, Want
 use record::calls::{Exits, Function, Leave, Object};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -203,6 +204,7 @@ impl Chosen {
             lines: SourceFiles::new(file),
             wish,
             source,
+            goroutines: go_code(file, symbols),
         };
         let number = self.objects.len();
         self.objects.push(Object { path: source.path.clone(), pid: source.pid });
@@ -227,6 +229,20 @@ struct Finder<'a> {
     lines: SourceFiles<'a>,
     wish: &'a Wish,
     source: &'a Source,
+    /// Go's code, which goroutines run; empty in a file without.
+    goroutines: Range<u64>,
+}
+
+/// Where Go's functions stand in a file.
+fn go_code(file: &ObjectFile, symbols: &SymbolTable) -> Range<u64> {
+    let at = |name| symbols.by_name(name).next().map(|symbol: dso::Symbol<'_>| symbol.start.0);
+    let is_go = file.section(".gopclntab").is_some();
+    match (at("runtime.text"), at("runtime.etext")) {
+        (Some(start), Some(end)) if is_go => start..end,
+        // Without symbols C's functions can't be told from them.
+        _ if is_go => file.section(".text").map_or(0..0, |text| text.svma.clone()),
+        _ => 0..0,
+    }
 }
 
 /// How a function without a symbol is called, here as in every report.
@@ -306,6 +322,10 @@ impl Finder<'_> {
         if self.wish.exits == Exits::Return && KEEP_RETURN_ADDRESS.contains(&symbol.name) {
             return Err(KEEPS);
         }
+        // Its name is how Go's linker tells the convention of assembly.
+        if self.goroutines.contains(&symbol.start.0) && symbol.name.ends_with(".abi0") {
+            return Err("in Go's assembly, where no register tells the goroutine");
+        }
         let cold = self.cold.get(symbol.name).copied();
         let ranges: Vec<_> = [(symbol.start, symbol.end)].into_iter().chain(cold).collect();
         self.probe(&ranges, dso::demangle(symbol.name).into_owned(), object)
@@ -336,10 +356,14 @@ impl Finder<'_> {
             Some(Leave { offset: offset(at)?, condition, maybe })
         });
         let leaves = leaves.collect();
-        let entry = flows[0].entry.ok_or("whose first instruction can't be probed")?;
+        let by_goroutine = self.goroutines.contains(&ranges[0].0.0);
+        // Go's functions come back to their first instruction when their stack has grown.
+        let behind_check = flows[0].behind_check.filter(|_| by_goroutine && flows[0].loops);
+        let entry = behind_check.or(flows[0].entry).ok_or("whose first instruction can't be probed")?;
         let offset = offset(entry).ok_or("not in the file")?;
         let jumps_out = flows.iter().any(|flow| flow.jumps_out) || by_returns && jumps_at_end;
-        Ok((name, Function { object, offset, leaves, jumps_out, loops: flows[0].loops }))
+        let loops = flows[0].loops && behind_check.is_none();
+        Ok((name, Function { object, offset, leaves, jumps_out, loops, by_goroutine }))
     }
 }
 

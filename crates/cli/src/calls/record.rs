@@ -332,6 +332,10 @@ fn command(args: &Args, (rules, is_live): (&Rules, bool), dir: &Path) -> Command
             setting.push(value);
             setting
         }));
+        if program.as_encoded_bytes().contains(&b'=') {
+            // To `env` such a program would be one more setting.
+            recorder.args(["sh", "-c", "exec \"$0\" \"$@\""]);
+        }
         recorder.arg(program).args(rest);
         return recorder;
     }

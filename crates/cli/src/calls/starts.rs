@@ -6,7 +6,7 @@ use tracer::layout::sleds::{CallForm, NOPS, XRAY, arm, call_form};
 /// `endbr64`, which stands before them with `-fcf-protection`.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// Bytes of a function that are searched for its compiled-in call.
-const LOOK_BYTES: usize = 64;
+const LOOK_BYTES: usize = 96;
 
 /// What stands at a function's start.
 pub enum Start {
@@ -36,7 +36,8 @@ fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opti
     if NOPS.iter().any(|nop| first.starts_with(nop)) || first.starts_with(&XRAY) {
         return at(skip).map(Start::Sled);
     }
-    let offset = prologue_bytes(code);
+    // Behind instructions that set up the frame and put arguments elsewhere.
+    let offset = dso::straight_bytes(code);
     let name = call_target(symbols, at(offset)?, code.get(offset..)?)?;
     match name {
         Target::Named("__fentry__@plt") if offset == skip => at(offset).map(Start::Sled),
@@ -81,22 +82,4 @@ fn call_target<'a>(symbols: &'a SymbolTable, at: Svma, code: &[u8]) -> Option<Ta
             symbols.find(target).map(|symbol| Target::Named(symbol.name))
         }
     }
-}
-
-/// Bytes of instructions at a function's start that set up its frame.
-fn prologue_bytes(code: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(rest) = code.get(at..) {
-        at += match rest {
-            // endbr64; mov rbp, rsp; sub rsp, imm8; sub rsp, imm32; push r8-r15; push.
-            [0xf3, 0x0f, 0x1e, 0xfa, ..] => 4,
-            [0x48, 0x89, 0xe5, ..] => 3,
-            [0x48, 0x83, 0xec, _, ..] => 4,
-            [0x48, 0x81, 0xec, _, _, _, _, ..] => 7,
-            [0x41, 0x50..=0x57, ..] => 2,
-            [0x50..=0x57, ..] => 1,
-            _ => return at,
-        };
-    }
-    at
 }

@@ -85,6 +85,13 @@ fn own_function() -> Option<(PathBuf, Function)> {
     let offset = object.file_offset_of(flow.entry?)?.0;
     Some((
         path,
-        Function { object: 0, offset, leaves: vec![Leave::always(leave.0)], jumps_out: false, loops: false },
+        Function {
+            object: 0,
+            offset,
+            leaves: vec![Leave::always(leave.0)],
+            jumps_out: false,
+            loops: false,
+            by_goroutine: false,
+        },
     ))
 }

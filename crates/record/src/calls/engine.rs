@@ -12,7 +12,8 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya_obj::btf::BtfKind;
 
-use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, CallEvent, Mode, SUM_WORDS, Sums};
+use super::goroutines::Goroutines;
+use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, COUNT_STRAY, CallEvent, Mode, SUM_WORDS, Sums};
 use super::links::Links;
 use super::plan::{Counted, Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
 use super::program::{self, Code, Programs};
@@ -35,6 +36,7 @@ pub struct Engine {
     generation: u64,
     refused: Vec<u32>,
     missing: Vec<String>,
+    goroutines: Option<Goroutines>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -54,7 +56,8 @@ impl Engine {
     ///
     /// # Errors
     /// If the kernel refuses them.
-    pub fn load(objects: Vec<Object>, functions: Vec<Function>, options: Options) -> Result<Self, Error> {
+    pub fn load(objects: Vec<Object>, functions: Vec<Function>, mut options: Options) -> Result<Self, Error> {
+        let goroutines = Goroutines::of(&functions, &mut options);
         let (mut ebpf, programs, code) = program::load(functions.len() as u32, &options)?;
         let ring = ebpf.take_map("call_ring").ok_or_else(|| missing("call_ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| map_error("call_ring", &error))?;
@@ -73,6 +76,7 @@ impl Engine {
             generation: 0,
             refused: Vec::new(),
             missing: Vec::new(),
+            goroutines,
         };
         engine.set_control()?;
         for (program, tracepoint) in LIVES {
@@ -164,8 +168,10 @@ impl Source for Engine {
 
     fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
         while let Some(item) = self.ring.next() {
-            if let Some(event) = layout::parse_call_event(&item) {
-                sink(event);
+            match (layout::parse_call_event(&item), &mut self.goroutines) {
+                (Some(event), Some(goroutines)) => goroutines.take(event, sink),
+                (Some(event), None) => sink(event),
+                (None, _) => {}
             }
         }
     }
@@ -180,6 +186,9 @@ impl Source for Engine {
     }
 
     fn sums(&self) -> Vec<(u32, Sums)> {
+        if let Some(sums) = self.goroutines.as_ref().and_then(Goroutines::sums) {
+            return sums;
+        }
         if self.options.mode != Mode::Totals {
             return Vec::new();
         }
@@ -196,7 +205,8 @@ impl Source for Engine {
         let Some(map) = self.ebpf.map("call_counts") else { return Vec::new() };
         let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return Vec::new() };
         let sum = |slot: u32| map.get(&slot, 0).map_or(0, |values| values.iter().sum());
-        (0u32..).zip(COUNT_NAMES).map(|(slot, name)| (sum(slot), name)).collect()
+        let own = self.goroutines.as_ref().map(|goroutines| (goroutines.strays(), COUNT_NAMES[COUNT_STRAY]));
+        (0u32..).zip(COUNT_NAMES).map(|(slot, name)| (sum(slot), name)).chain(own).collect()
     }
 
     fn refused(&self) -> &[u32] {

@@ -21,6 +21,9 @@ pub const COUNT_NAMES: [&str; 5] = [
     "stacks forgotten with their open calls: more than 16 in a thread",
 ];
 
+/// Of these, the slot of returns from calls whose entry was not seen.
+pub const COUNT_STRAY: usize = 3;
+
 /// An attach cookie's bits below the function's number.
 pub const COOKIE_SHIFT: u32 = 16;
 /// Cookie bit: the function may end by a jump that is not probed.
@@ -33,6 +36,10 @@ pub const COOKIE_MAYBE: u64 = 8;
 pub const COOKIE_CONDITION: u64 = 16;
 /// Place of the condition's four bits.
 pub const COOKIE_CONDITION_SHIFT: u32 = 8;
+/// Cookie bit: the function is called by a goroutine.
+pub const COOKIE_GOROUTINE: u64 = 64;
+/// Marks [`CallEvent::tid`] of one; what is left is of its address.
+pub const GOROUTINE: u32 = 1 << 31;
 /// Cookie bit: only calls that lead to the function count.
 pub const COOKIE_CALLER: u64 = 32;
 /// Cookie bit: calls in it do not count.
@@ -103,7 +110,7 @@ pub struct CallEvent {
     pub time_ns: u64,
     /// Address of the return address in the thread's stack (Avma); another meaning for some kinds.
     pub sp: u64,
-    /// Thread id.
+    /// Thread id; of a goroutine's call its number in its process, from 1 on, in the order in which they were seen.
     pub tid: u32,
     /// Process id.
     pub pid: u32,
@@ -254,6 +261,7 @@ mod tests {
         assert_eq!(constant("COOKIE_CONDITION"), COOKIE_CONDITION as usize);
         assert_eq!(constant("COOKIE_CONDITION_SHIFT"), COOKIE_CONDITION_SHIFT as usize);
         for (name, bit) in [
+            ("COOKIE_GOROUTINE", COOKIE_GOROUTINE),
             ("COOKIE_CALLER", COOKIE_CALLER),
             ("COOKIE_NOT", COOKIE_NOT),
             ("COOKIE_ONLY", COOKIE_ONLY),

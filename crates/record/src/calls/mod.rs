@@ -9,6 +9,7 @@ mod cost;
 mod engine;
 pub(crate) mod ftrace;
 mod gate;
+mod goroutines;
 pub mod layout;
 mod links;
 mod merge;

@@ -79,6 +79,8 @@ pub struct Function {
     pub jumps_out: bool,
     /// It jumps back to `offset`: seen again at the same place of the stack, that is no new call.
     pub loops: bool,
+    /// It is Go's: what calls it is a goroutine, whose stack may move and go on in another thread.
+    pub by_goroutine: bool,
 }
 
 /// What of the kernel is recorded, too.

@@ -45,8 +45,9 @@ impl Engine {
         let function = &self.functions[number as usize];
         let tail = if function.jumps_out { layout::COOKIE_TAIL } else { 0 };
         let loops = if function.loops { layout::COOKIE_LOOPS } else { 0 };
+        let goroutine = if function.by_goroutine { layout::COOKIE_GOROUTINE } else { 0 };
         let rules = self.options.counted.cookie_of(number);
-        u64::from(number) << layout::COOKIE_SHIFT | self.generation << 1 | tail | loops | rules
+        u64::from(number) << layout::COOKIE_SHIFT | self.generation << 1 | tail | loops | goroutine | rules
     }
 
     /// Exits first: of an entry that is seen, the exit is.

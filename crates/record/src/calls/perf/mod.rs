@@ -57,6 +57,10 @@ impl Plain {
             places::allowed(uprobe_type, &object.path, function.offset)?;
         }
         let count = functions.len();
+        let any_goroutine = functions.iter().any(|function| function.by_goroutine);
+        let missing = any_goroutine.then(|| {
+            "which goroutine calls (only with BPF): the ends of its calls in another thread are told wrong".to_owned()
+        });
         let tracked = Tracked::new(options.mode, options.counted.clone(), count);
         Ok(Self {
             objects,
@@ -72,7 +76,7 @@ impl Plain {
             tracked,
             entries: vec![0; count],
             refused: Vec::new(),
-            missing: Vec::new(),
+            missing: missing.into_iter().collect(),
         })
     }
 
