@@ -44,6 +44,8 @@ mod hooked;
 mod import;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 mod loading;
+#[cfg(all(tally_preload, target_arch = "x86_64"))]
+mod measure;
 #[cfg(tally_preload)]
 mod object;
 #[cfg(tally_preload)]

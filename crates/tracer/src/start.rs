@@ -245,6 +245,11 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
         return;
     }
     ACTIVE.store(true, Ordering::Release);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        measure(environment);
+    }
     let mut list = path();
     list.push(layout::sleds::NAME.as_bytes()).push(b"\0");
     sled::patch_listed(list.bytes(), Stage::Loaded);
@@ -253,6 +258,25 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     crate::loading::prepare();
     ending::prepare();
     register_fork();
+}
+
+/// Measures instead of recording, if that is asked for.
+///
+/// # Safety
+/// As of [`variable`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn measure(environment: *const *const u8) {
+    const WAYS_MAX: usize = 8;
+    let mut ways = sys::Text::<WAYS_MAX>::new();
+    // SAFETY: as the caller says.
+    let asked = unsafe {
+        variable(environment, layout::MEASURE_VARIABLE, |_, letter| {
+            ways.push(&[letter]);
+        })
+    };
+    if asked {
+        crate::measure::run(ways.bytes());
+    }
 }
 
 /// # Safety

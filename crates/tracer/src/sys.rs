@@ -293,9 +293,19 @@ pub fn tid() -> u32 {
 
 /// `CLOCK_MONOTONIC` in ns.
 pub fn monotonic_ns() -> u64 {
+    clock_ns(1)
+}
+
+/// CPU time of this thread, ns.
+#[cfg(target_arch = "x86_64")]
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(3)
+}
+
+fn clock_ns(clock: usize) -> u64 {
     let mut time = [0u64; 2];
     // SAFETY: the kernel writes two words.
-    unsafe { call(number::CLOCK_GETTIME, [1, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    unsafe { call(number::CLOCK_GETTIME, [clock, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
     time[0] * 1_000_000_000 + time[1]
 }
 

@@ -353,6 +353,12 @@ impl Thread {
         self.state == LIVE
     }
 
+    /// Whether this thread records by now.
+    #[cfg(target_arch = "x86_64")]
+    pub fn is_live(&self) -> bool {
+        self.state == LIVE
+    }
+
     fn begin(&mut self) {
         let Some(options) = start::options() else { return };
         self.state = OFF;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use dso::{Mmap, Svma};
-use profile::calls::{Clock, RawStep, Step, ThreadFile};
+use profile::calls::{Clock, ExtraKind, RawStep, Step, ThreadFile};
 use rayon::prelude::*;
 use record::proc::MapLine;
 use rustc_hash::FxHashMap;
@@ -76,6 +76,8 @@ pub struct Summary {
     pub threads: u64,
     /// Entries.
     pub calls: u64,
+    /// Calls whose arguments or result were recorded; those with both count twice.
+    pub valued: u64,
     /// Calls not recorded.
     pub lost: u64,
     /// Bytes of events.
@@ -170,6 +172,7 @@ impl Folder {
             |a, b| Summary {
                 threads: a.threads + b.threads,
                 calls: a.calls + b.calls,
+                valued: a.valued + b.valued,
                 lost: a.lost + b.lost,
                 bytes: a.bytes + b.bytes,
             },
@@ -183,6 +186,7 @@ fn summary_of(file: &ThreadFile<'_>) -> Summary {
         match step {
             RawStep::Enter(_) => sum.calls += 1,
             RawStep::Other(Step::Lost(calls)) => sum.lost += calls,
+            RawStep::Other(Step::Extra(extra)) if extra.kind != ExtraKind::Backtrace => sum.valued += 1,
             _ => {}
         }
     }

@@ -119,7 +119,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         functions: Functions::new(),
         last: None,
         keep_slow,
-        command: recording::told_command(&record),
+        command: super::closing::told_command(&record),
         kept: 0,
     };
     let ended = recording::run_with(&record, Some(&mut live));

@@ -1,39 +1,30 @@
 //! `tally calls record`: runs a program with the recorder preloaded.
 
 use anyhow::{Context, bail};
-use record::sys::signal::{SIGINT, SIGPIPE, SIGTERM};
-use record::sys::time::Clock;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
-use std::time::Duration;
+use std::process::ExitCode;
 
-use super::folder::{Folder, Summary};
+use super::closing;
+use super::folder::Folder;
 use super::kernel;
+use super::launch;
 use super::live::Live;
 use super::opened::Opened;
+use super::price::Told;
 use super::probe_args::ProbeArgs;
 use super::probes;
+use super::recorder::Recorder;
 use super::rules::{Imports, Rules};
 use super::scripts;
 use super::shadow_stack;
 use super::sleds::{self, Instrumented};
-use super::switch::Switch;
-use super::switches;
 use super::trace_args::TraceArgs;
 use super::values;
 use crate::out;
-use crate::text::number;
-use crate::text::run_screen::signal_name;
-use tracer::layout::{self, sleds as list};
-
-/// The recorder, as the build script made it; empty where it has no hooks for the processor.
-const RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
-/// Its name in the recording's folder.
-pub const RECORDER_NAME: &str = "libtally_calls.so";
+use tracer::layout::sleds as list;
 
 /// Run a program, or attach to a process, and record its calls
 #[derive(clap::Args)]
@@ -102,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// As [`run`].
 pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode> {
-    if RECORDER.is_empty() {
+    if !Recorder::is_there() {
         bail!("recording calls needs an x86-64 or aarch64 processor; `tally record` samples on every one");
     }
     let Some(name) = args.command.first() else { return probes::run(args, None, "attached", live) };
@@ -120,16 +111,15 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
         return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
-    prepare(&args.output, &program, &found)?;
-    let is_live = live.is_some();
+    let recorder = prepare(&args.output, &program, &found)?;
+    let tells = !args.quiet && live.is_none();
+    let told = if tells { Told::now(args, &recorder, &found) } else { None };
     let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;
-    let end = run_command(args, opened, live)?;
-    if !args.quiet && !is_live {
-        let folder = Folder::open(&args.output)?;
-        out::note(&closing_line(&args.output, &folder.summary()));
-        tell_end(end);
+    let ended = launch::run(args, &recorder, opened, live)?;
+    if tells {
+        closing::tell(args, &recorder, (&ended, told.as_ref()))?;
     }
-    Ok(ExitCode::from(end))
+    Ok(ExitCode::from(ended.status))
 }
 
 /// The file that the shell would start.
@@ -275,175 +265,17 @@ pub fn prepare_folder(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Puts there what the recorder needs.
-fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<()> {
+fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<Recorder> {
     prepare_folder(dir)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
         fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
     };
-    write(RECORDER_NAME, RECORDER)?;
     if !found.formats.is_empty() {
         write(values::NAME, found.formats.as_bytes())?;
     }
     let mut sleds = list::MAGIC.to_vec();
     list::add_object(&mut sleds, (program.as_os_str().as_bytes(), 0), &found.sleds, &found.specs);
-    write(list::NAME, &sleds)
-}
-
-fn run_command(args: &Args, mut opened: Opened<'_>, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
-    let dir = args.output.canonicalize()?;
-    let started_ns = Clock::Monotonic.now_ns();
-    let mut command = command(args, (opened.rules(), live.is_some()), &dir);
-    let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
-    // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program
-    // does not begin with these signals blocked.
-    let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
-    let mut look = |at_end: bool| live.as_mut().map_or(Ok(()), |live| live.look_at_folder(&dir, at_end));
-    let mut each = || {
-        opened.answer();
-        look(false)
-    };
-    let end = wait(&mut child, &signals, &mut each)?;
-    look(true)?;
-    signals.forget_waiting();
-    let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
-    let info = format!(
-        "command {}\nstatus {end}\nwall_ns {}\nend tsc {tsc} monotonic_ns {ns}\n",
-        told_command(args),
-        Clock::Monotonic.now_ns() - started_ns
-    );
-    fs::write(dir.join("info"), info).context("can't write the recording's info")?;
-    Ok(end)
-}
-
-/// The program with the recorder in it; where that is allowed, below a recording of its context switches.
-fn command(args: &Args, (rules, is_live): (&Rules, bool), dir: &Path) -> Command {
-    let (program, rest) = args.command.split_first().expect("invariant: clap asks for a command");
-    let mut options = options(args, rules);
-    // Who looks while it runs leaves short calls out by itself.
-    options.retain(|(name, _)| !(is_live && *name == layout::MIN_VARIABLE));
-    options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
-    options.push(("LD_PRELOAD", preload(dir)));
-    if let Some(mut recorder) = (!args.no_switches).then(|| switches::recorder(dir)).flatten() {
-        // The recorder of switches shall not be recorded itself: `env` sets what only the program is to see.
-        recorder.arg("env").args(options.into_iter().map(|(name, value)| {
-            let mut setting = OsString::from(name);
-            setting.push("=");
-            setting.push(value);
-            setting
-        }));
-        if program.as_encoded_bytes().contains(&b'=') {
-            // To `env` such a program would be one more setting.
-            recorder.args(["sh", "-c", "exec \"$0\" \"$@\""]);
-        }
-        recorder.arg(program).args(rest);
-        return recorder;
-    }
-    let mut command = Command::new(program);
-    command.args(rest).envs(options);
-    command
-}
-
-/// What the flags say, as the recorder in the program reads it.
-fn options(args: &Args, rules: &Rules) -> Vec<(&'static str, OsString)> {
-    let mut options: Vec<(&'static str, OsString)> = Vec::new();
-    if let Some(depth) = args.depth {
-        options.push((layout::DEPTH_VARIABLE, depth.to_string().into()));
-    }
-    if let Some(ns) = args.min_ns {
-        options.push((layout::MIN_VARIABLE, ns.to_string().into()));
-    }
-    if let Some(bytes) = args.max_bytes {
-        options.push((layout::KEEP_VARIABLE, bytes.to_string().into()));
-    }
-    if rules.has(list::CALLER) {
-        options.push((layout::CALLERS_VARIABLE, "1".into()));
-    }
-    if rules.has(list::BACKTRACE) {
-        options.push((layout::BACKTRACE_VARIABLE, "1".into()));
-    }
-    if !rules.signals.is_empty() {
-        let signals: Vec<String> = rules.signals.iter().map(Switch::word).collect();
-        options.push((layout::SIGNALS_VARIABLE, signals.join(",").into()));
-    }
-    let start = match (!rules.has(list::ONLY), args.trace.disable) {
-        (true, false) => return options,
-        (false, false) => "only",
-        (true, true) => "off",
-        (false, true) => "only,off",
-    };
-    options.push((layout::START_VARIABLE, start.into()));
-    options
-}
-
-/// The recorder before whatever is preloaded already.
-fn preload(dir: &Path) -> OsString {
-    let mut list = dir.join(RECORDER_NAME).into_os_string();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
-    }
-    list
-}
-
-/// Waits for the program, passing on a SIGTERM that was meant for it; its status as a shell shows it.
-fn wait(
-    child: &mut Child,
-    signals: &record::sys::SignalReader,
-    look: &mut dyn FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<u8> {
-    const PAUSE: Duration = Duration::from_millis(2);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            let by_signal = || status.signal().map_or(1, |number| 128 + number);
-            return Ok(status.code().unwrap_or_else(by_signal) as u8);
-        }
-        while let Some(signal) = signals.next()? {
-            if signal.number == SIGTERM {
-                // Gone already is as good.
-                let _ = record::sys::signal::send(child.id(), SIGTERM);
-            }
-        }
-        look()?;
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// Says that the program was ended by a signal, if it was: it did not do all that it would have.
-pub fn tell_end(status: u8) {
-    let Some(number) = i32::from(status).checked_sub(128).filter(|number| (1..=64).contains(number)) else {
-        return;
-    };
-    let why = if number == SIGPIPE {
-        ": what read its output ended first (`| head`), so it did not run to its end"
-    } else {
-        ""
-    };
-    out::note(&format!("tally calls: the program was ended by signal {number}{}{why}", signal_name(number)));
-}
-
-/// What was recorded: the command line, or the processes.
-#[must_use]
-pub fn told_command(args: &Args) -> String {
-    if args.command.is_empty() {
-        let pids: Vec<String> = args.probes.pid.iter().map(u32::to_string).collect();
-        return format!("process {}", pids.join(", "));
-    }
-    args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-}
-
-fn closing_line(dir: &Path, summary: &Summary) -> String {
-    if summary.threads == 0 {
-        return "tally calls: nothing was recorded: no instrumented function ran".to_owned();
-    }
-    let lost =
-        if summary.lost > 0 { format!(", {} lost", number::grouped(summary.lost)) } else { String::new() };
-    format!(
-        "tally calls: {} calls in {} {}{lost}, {} in {}",
-        number::grouped(summary.calls),
-        number::grouped(summary.threads),
-        if summary.threads == 1 { "thread" } else { "threads" },
-        number::bytes(summary.bytes),
-        dir.display()
-    )
+    write(list::NAME, &sleds)?;
+    Recorder::write(&dir.canonicalize()?)
 }

@@ -279,7 +279,7 @@ impl Session {
             _ => self.watch.written.calls,
         };
         let notes = self.notes(entries, wall_ns);
-        let command = super::record::told_command(args);
+        let command = super::closing::told_command(args);
         let mut info = format!("command {command}\nstatus {status}\nwall_ns {wall_ns}\nback_end uprobes\n");
         for (at, note) in notes.iter().enumerate() {
             info += &format!("note{at} {note}\n");
@@ -295,7 +295,7 @@ impl Session {
             // Of detached functions it was said when it happened.
             let new = notes.iter().skip(self.watch.detached.len());
             new.for_each(|note| out::note(&format!("tally calls: {note}")));
-            super::record::tell_end(status);
+            super::closing::tell_end(status);
         }
         self.signals.forget_waiting();
         Ok(())

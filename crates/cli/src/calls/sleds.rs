@@ -67,6 +67,12 @@ impl Instrumented {
         !self.calls.is_empty() || self.wanted_sleds > 0 || self.left > 0
     }
 
+    /// Whether its functions report their entries and exits themselves.
+    #[must_use]
+    pub fn reports(&self) -> bool {
+        self.calls.contains(&REPORTS)
+    }
+
     /// What can be done at a call of `mcount`: on aarch64 the compiler has moved the arguments before it.
     fn at_call(&mut self, machine: Machine, mut trigger: Trigger) -> Trigger {
         if machine == Machine::Aarch64 && trigger.arguments != Arguments::None {
@@ -143,7 +149,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
         look_at_functions(&object, rules, &described, &mut found);
     }
     let chooses = rules.any() || rules.any_values() || !rules.wanted.is_empty();
-    if chooses && found.calls.contains(&REPORTS) {
+    if chooses && found.reports() {
         reported::look(&object, rules, &described, &mut found);
     }
     if with_imports && (found.is_instrumented() || rules.imports_anyway) {

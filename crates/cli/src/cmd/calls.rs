@@ -256,7 +256,7 @@ fn info(folder: &Folder) -> anyhow::Result<()> {
     let sum = folder.summary();
     let mut to = out::stdout();
     writeln!(to, "recording  {}", folder.path.display())?;
-    for (key, name) in [("command", "command"), ("status", "exit status")] {
+    for (key, name) in [("command", "command"), ("status", "exit status"), ("cost", "cost")] {
         if let Some(value) = folder.info.get(key) {
             writeln!(to, "{name:<10} {}", out::harmless(value))?;
         }

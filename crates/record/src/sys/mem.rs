@@ -35,7 +35,7 @@ pub fn give_back(file: &std::fs::File, from: u64, bytes: u64) -> io::Result<()> 
     check(unsafe { libc::fallocate(file.as_raw_fd(), mode, from as libc::off_t, bytes as libc::off_t) })
 }
 
-/// What this process used so far.
+/// What this process, or its children, used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OwnUse {
     /// CPU time in user mode, in ns.
@@ -57,10 +57,20 @@ impl OwnUse {
 /// Our own CPU time and memory (all threads, without children).
 #[must_use]
 pub fn own_use() -> OwnUse {
+    use_of(libc::RUSAGE_SELF)
+}
+
+/// That of our children that have ended and been waited for, and of theirs.
+#[must_use]
+pub fn children_use() -> OwnUse {
+    use_of(libc::RUSAGE_CHILDREN)
+}
+
+fn use_of(whose: libc::c_int) -> OwnUse {
     // SAFETY: an all-zero rusage is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live rusage.
-    if check(unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) }).is_err() {
+    if check(unsafe { libc::getrusage(whose, &mut usage) }).is_err() {
         return OwnUse::default();
     }
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;

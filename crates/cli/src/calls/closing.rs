@@ -1,0 +1,73 @@
+//! What is said when a recording is done.
+
+use record::sys::signal::SIGPIPE;
+use std::path::Path;
+
+use super::folder::{Folder, Summary};
+use super::growth;
+use super::launch::Ended;
+use super::price::{self, Told};
+use super::record::Args;
+use super::recorder::Recorder;
+use crate::out;
+use crate::text::number;
+use crate::text::run_screen::signal_name;
+
+/// Says what was recorded, what it cost, and how the program ended; and notes the cost in the folder.
+///
+/// # Errors
+/// If the folder can't be read.
+pub fn tell(args: &Args, recorder: &Recorder, (ended, told): (&Ended, Option<&Told>)) -> anyhow::Result<()> {
+    let folder = Folder::open(&args.output)?;
+    let summary = folder.summary();
+    out::note(&line(&args.output, &summary));
+    let price = told.map(|told| told.of_run(args, recorder));
+    if let Some(cost) = price::after(price, &summary, ended.used, args.min_ns.is_some()) {
+        out::note(&format!("tally calls: {cost}"));
+        price::note(&args.output, &cost)?;
+    }
+    for line in growth::smaller(&folder, summary.bytes, args) {
+        out::note(&format!("tally calls: {line}"));
+    }
+    tell_end(ended.status);
+    Ok(())
+}
+
+/// Says that the program was ended by a signal, if it was: it did not do all that it would have.
+pub fn tell_end(status: u8) {
+    let Some(number) = i32::from(status).checked_sub(128).filter(|number| (1..=64).contains(number)) else {
+        return;
+    };
+    let why = if number == SIGPIPE {
+        ": what read its output ended first (`| head`), so it did not run to its end"
+    } else {
+        ""
+    };
+    out::note(&format!("tally calls: the program was ended by signal {number}{}{why}", signal_name(number)));
+}
+
+fn line(dir: &Path, summary: &Summary) -> String {
+    if summary.threads == 0 {
+        return "tally calls: nothing was recorded: no instrumented function ran".to_owned();
+    }
+    let lost =
+        if summary.lost > 0 { format!(", {} lost", number::grouped(summary.lost)) } else { String::new() };
+    format!(
+        "tally calls: {} calls in {} {}{lost}, {} in {}",
+        number::grouped(summary.calls),
+        number::grouped(summary.threads),
+        if summary.threads == 1 { "thread" } else { "threads" },
+        number::bytes(summary.bytes),
+        dir.display()
+    )
+}
+
+/// What was recorded: the command line, or the processes.
+#[must_use]
+pub fn told_command(args: &Args) -> String {
+    if args.command.is_empty() {
+        let pids: Vec<String> = args.probes.pid.iter().map(u32::to_string).collect();
+        return format!("process {}", pids.join(", "));
+    }
+    args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,159 @@
+//! Starts an instrumented program with the recorder in it, and waits for its end.
+
+use anyhow::Context;
+use record::sys::mem;
+use record::sys::signal::{SIGINT, SIGTERM};
+use record::sys::time::Clock;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use super::closing::told_command;
+use super::growth::Growth;
+use super::live::Live;
+use super::opened::Opened;
+use super::price::Used;
+use super::record::Args;
+use super::recorder::Recorder;
+use super::rules::Rules;
+use super::switch::Switch;
+use super::switches;
+use crate::out;
+use tracer::layout::{self, sleds as list};
+
+/// How a run ended, and what it took.
+pub struct Ended {
+    /// Its status as a shell shows it.
+    pub status: u8,
+    /// Time and CPU.
+    pub used: Used,
+}
+
+/// Runs the command to its end, and writes the rest of the folder.
+///
+/// # Errors
+/// If it can't be started, or the folder not be written.
+pub fn run(
+    args: &Args,
+    recorder: &Recorder,
+    mut opened: Opened<'_>,
+    mut live: Option<&mut Live>,
+) -> anyhow::Result<Ended> {
+    let dir = args.output.canonicalize()?;
+    let started_ns = Clock::Monotonic.now_ns();
+    let cpu_ns = || mem::children_use().cpu_ns();
+    let used_before_ns = cpu_ns();
+    let is_live = live.is_some();
+    let mut options = options(args, opened.rules());
+    // Who looks while it runs leaves short calls out by itself.
+    options.retain(|(name, _)| !(is_live && *name == layout::MIN_VARIABLE));
+    options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
+    options.push(("LD_PRELOAD", recorder.preload()));
+    let mut command = command(args, options, &dir);
+    let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
+    // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program
+    // does not begin with these signals blocked.
+    let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
+    let mut look = |at_end: bool| live.as_mut().map_or(Ok(()), |live| live.look_at_folder(&dir, at_end));
+    let mut growth = Growth::new(args.quiet || is_live);
+    let mut each = || {
+        opened.answer();
+        if let Some(line) = growth.look(&dir, args) {
+            out::note(&line);
+        }
+        look(false)
+    };
+    let end = wait(&mut child, &signals, &mut each)?;
+    look(true)?;
+    signals.forget_waiting();
+    let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
+    let used = Used { wall_ns: Clock::Monotonic.now_ns() - started_ns, cpu_ns: cpu_ns() - used_before_ns };
+    let info = format!(
+        "command {}\nstatus {end}\nwall_ns {}\nend tsc {tsc} monotonic_ns {ns}\n",
+        told_command(args),
+        used.wall_ns
+    );
+    fs::write(dir.join("info"), info).context("can't write the recording's info")?;
+    Ok(Ended { status: end, used })
+}
+
+/// The program with the recorder in it; where that is allowed, below a recording of its context switches.
+fn command(args: &Args, options: Vec<(&'static str, OsString)>, dir: &Path) -> Command {
+    let (program, rest) = args.command.split_first().expect("invariant: clap asks for a command");
+    if let Some(mut recorder) = (!args.no_switches).then(|| switches::recorder(dir)).flatten() {
+        // The recorder of switches shall not be recorded itself: `env` sets what only the program is to see.
+        recorder.arg("env").args(options.into_iter().map(|(name, value)| {
+            let mut setting = OsString::from(name);
+            setting.push("=");
+            setting.push(value);
+            setting
+        }));
+        if program.as_encoded_bytes().contains(&b'=') {
+            // To `env` such a program would be one more setting.
+            recorder.args(["sh", "-c", "exec \"$0\" \"$@\""]);
+        }
+        recorder.arg(program).args(rest);
+        return recorder;
+    }
+    let mut command = Command::new(program);
+    command.args(rest).envs(options);
+    command
+}
+
+/// What the flags say, as the recorder in the program reads it.
+fn options(args: &Args, rules: &Rules) -> Vec<(&'static str, OsString)> {
+    let mut options: Vec<(&'static str, OsString)> = Vec::new();
+    if let Some(depth) = args.depth {
+        options.push((layout::DEPTH_VARIABLE, depth.to_string().into()));
+    }
+    if let Some(ns) = args.min_ns {
+        options.push((layout::MIN_VARIABLE, ns.to_string().into()));
+    }
+    if let Some(bytes) = args.max_bytes {
+        options.push((layout::KEEP_VARIABLE, bytes.to_string().into()));
+    }
+    if rules.has(list::CALLER) {
+        options.push((layout::CALLERS_VARIABLE, "1".into()));
+    }
+    if rules.has(list::BACKTRACE) {
+        options.push((layout::BACKTRACE_VARIABLE, "1".into()));
+    }
+    if !rules.signals.is_empty() {
+        let signals: Vec<String> = rules.signals.iter().map(Switch::word).collect();
+        options.push((layout::SIGNALS_VARIABLE, signals.join(",").into()));
+    }
+    let start = match (!rules.has(list::ONLY), args.trace.disable) {
+        (true, false) => return options,
+        (false, false) => "only",
+        (true, true) => "off",
+        (false, true) => "only,off",
+    };
+    options.push((layout::START_VARIABLE, start.into()));
+    options
+}
+
+/// Waits for the program, passing on a SIGTERM that was meant for it; its status as a shell shows it.
+fn wait(
+    child: &mut Child,
+    signals: &record::sys::SignalReader,
+    look: &mut dyn FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<u8> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let by_signal = || status.signal().map_or(1, |number| 128 + number);
+            return Ok(status.code().unwrap_or_else(by_signal) as u8);
+        }
+        while let Some(signal) = signals.next()? {
+            if signal.number == SIGTERM {
+                // Gone already is as good.
+                let _ = record::sys::signal::send(child.id(), SIGTERM);
+            }
+        }
+        look()?;
+        std::thread::sleep(PAUSE);
+    }
+}
