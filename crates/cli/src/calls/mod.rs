@@ -15,6 +15,7 @@ pub mod function_filter;
 pub mod graph;
 pub mod growth;
 pub mod imports;
+pub mod info;
 pub mod kernel;
 mod launch;
 pub mod live;

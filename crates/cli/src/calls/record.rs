@@ -30,22 +30,22 @@ use tracer::layout::sleds as list;
 #[derive(clap::Args)]
 #[command(after_help = "\
 A program built with -pg, -pg -mfentry, -finstrument-functions, -fpatchable-function-entry=5 or
--pg -mfentry -mnop-mcount records itself (the last two cost nothing while not recorded). Any other, and
-a running process, gets uprobes: dearer a call, no rebuild, nothing loaded into it.
+-pg -mfentry -mnop-mcount records itself (the last two cost nothing while not recorded).
+Any other, and a running process, gets uprobes: dearer a call, no rebuild, nothing loaded into it.
 
 Examples:
   tally calls record ./app && tally calls graph
-  tally calls record -a -- ./app                     with arguments and results, as debug information tells
-  tally calls record -T 'parse@depth=2,arg1/s' ./app below parse() two levels; its first argument as text
-  tally calls record --libcall -- ls                 library calls of a program that is not instrumented
-  tally calls record -P 'parse_*' -- ./app --fast    only these functions (patchable entries, or uprobes)
+  tally calls record -a -- ./app                     with arguments and results
+  tally calls record -T 'parse@depth=2,arg1/s' ./app two levels of parse(); its argument as text
+  tally calls record --libcall -- ls                 library calls of any program
+  tally calls record -P 'parse_*' -- ./app --fast    only these functions
   tally calls record -p 4711 -P 'parse_*' -d 5       five seconds of a running process
-  tally calls record -p 4711 -P malloc@libc --counts counts and times only, summed up in the kernel
-  tally calls record -p 4711 -P '*' --entries -d 2   only how often each function is called: about half the price
+  tally calls record -p 4711 -P malloc@libc --counts sums only, made in the kernel
+  tally calls record -p 4711 -P '*' --entries -d 2   how often, no times: about half the price
   tally calls record --callees main:2 -- ./app       main, what it calls, and what that calls
-  tally calls record --uprobes -F parse -N 'log_*' -- ./app   inside parse(), but not inside log_…()
-  tally calls record -p 4711 --max-bytes 16M         a flight recorder: the last 16 MB of each thread's calls
-  tally calls record -p 4711 -P file:parse.c         the functions of a source file (with debug information)")]
+  tally calls record --uprobes -F parse -N 'log_*' -- ./app  in parse(), but not in log_…()
+  tally calls record -p 4711 --max-bytes 16M         a flight recorder: each thread's last 16 MB
+  tally calls record -p 4711 -P file:parse.c         the functions of a source file")]
 pub struct Args {
     /// The folder to record into; an earlier recording there is replaced
     #[arg(short, long, value_name = "DIR", default_value = super::folder::DEFAULT)]

@@ -6,14 +6,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::calls::folder::Folder;
 use crate::calls::pattern::Pattern;
 use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::view::View;
 use crate::calls::view_args::ViewArgs;
-use crate::calls::{diff, graph, kernel, live, log, pt, record, table};
-use crate::text::number;
+use crate::calls::{diff, graph, info, kernel, live, log, pt, record, table};
 use crate::{load, out};
 
 /// Record and show every call of an instrumented program: exact counts, times, paths
@@ -72,7 +70,7 @@ enum What {
 #[command(after_help = "\
 Examples:
   tally calls report --sort self -n 20       the 20 functions with the most time of their own
-  tally calls report -F 'parse*' -t 10us     parse functions and what they call, calls of 10 us or longer
+  tally calls report -F 'parse*' -t 10us     parse functions and all inside, from 10 us on
   tally calls report --slowest 10            the ten slowest calls, with their paths
   tally calls report --histogram parse       how long calls of parse() took")]
 pub struct ReportArgs {
@@ -114,8 +112,8 @@ Examples:
   tally calls replay -t 1ms                  calls that took 1 ms or longer
   tally calls replay -F parse --tid 4711     parse() and what it calls, of one thread
   tally calls replay --time 10%-11%          of a hundredth of the time
-  tally calls replay -H 'std::*'             without the library's functions, but with what they call
-  tally calls replay -C write -T parse@depth=3   what led to write(), and of parse() only three levels")]
+  tally calls replay -H 'std::*'             without these, but with what they call
+  tally calls replay -C write -T f@depth=3   what led to write(); of f() only three levels")]
 pub struct ReplayArgs {
     #[command(flatten)]
     view: ViewArgs,
@@ -204,7 +202,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             trace.write_branches(&mut to)?;
             to.flush()?;
         }
-        What::Info(args) => info(&Folder::open(&args.input)?)?,
+        What::Info(args) => info::print(&args.input)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -250,30 +248,4 @@ fn print_graph(args: GraphArgs) -> anyhow::Result<()> {
         write_footer(&mut to, &sum, notes)?;
         Ok(to.flush()?)
     })
-}
-
-fn info(folder: &Folder) -> anyhow::Result<()> {
-    let sum = folder.summary();
-    let mut to = out::stdout();
-    writeln!(to, "recording  {}", folder.path.display())?;
-    for (key, name) in [("command", "command"), ("status", "exit status"), ("cost", "cost")] {
-        if let Some(value) = folder.info.get(key) {
-            writeln!(to, "{name:<10} {}", out::harmless(value))?;
-        }
-    }
-    if let Some(wall) = folder.info.get("wall_ns").and_then(|ns| ns.parse().ok()) {
-        writeln!(to, "wall time  {}", number::duration_ns(wall))?;
-    } else {
-        writeln!(to, "wall time  not known: the recording was cut short")?;
-    }
-    let processes: std::collections::BTreeSet<u32> = folder.threads.iter().map(|thread| thread.pid).collect();
-    writeln!(to, "processes  {}", number::grouped(processes.len() as u64))?;
-    writeln!(to, "threads    {}", number::grouped(sum.threads))?;
-    writeln!(to, "calls      {}", number::grouped(sum.calls))?;
-    writeln!(to, "lost       {}", number::grouped(sum.lost))?;
-    writeln!(to, "events     {}", number::bytes(sum.bytes))?;
-    for why in &folder.damaged {
-        writeln!(to, "not read   {}", out::harmless(why))?;
-    }
-    Ok(to.flush()?)
 }

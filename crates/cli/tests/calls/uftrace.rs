@@ -165,5 +165,8 @@ fn what_uftrace_recorded_is_replayed_line_by_line_as_uftrace_replays_it() {
             return;
         }
         filters.iter().for_each(|filter| assert_alike(&folder, filter));
+        let info = tally().args(["calls", "info", "-i"]).arg(&folder).output().expect("tally starts");
+        let info = String::from_utf8_lossy(&info.stdout).into_owned();
+        assert!(info.contains("recorded by  uftrace\n"), "{info}");
     }
 }

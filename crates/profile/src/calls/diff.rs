@@ -17,6 +17,8 @@ pub struct Sums {
     pub total_ns: u64,
     /// Time in themselves, ns.
     pub self_ns: u64,
+    /// Of that, off the CPU, ns.
+    pub self_off_ns: u64,
 }
 
 impl Sums {
@@ -24,6 +26,13 @@ impl Sums {
         self.count += stats.count + stats.open;
         self.total_ns += stats.total_ns;
         self.self_ns += stats.self_ns;
+        self.self_off_ns += stats.self_off_ns;
+    }
+
+    /// Time in themselves on the CPU, ns.
+    #[must_use]
+    pub const fn self_on_ns(&self) -> u64 {
+        self.self_ns.saturating_sub(self.self_off_ns)
     }
 
     /// Mean total time of a call, ns; `None` without calls.
