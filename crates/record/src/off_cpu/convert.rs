@@ -10,11 +10,11 @@ use perfdata::abi::*;
 use perfdata::off_cpu::{Interval, Other, State, Totals, event_name, flag};
 use perfdata::record_to_bytes;
 use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
-use rustc_hash::FxHashMap;
 
 use super::layout::{self, EndRecord, Kind, OffRecord, Record};
 use super::look::Look;
 use super::others::Others;
+use super::registers::{pt_regs_index, syscall_of, user_pc, word};
 
 /// The events of off-CPU samples, in the file's order.
 pub const FILE_EVENTS: [&str; 4] =
@@ -309,112 +309,6 @@ pub fn event_of(state: State) -> usize {
     }
 }
 
-/// Keeps the chains of wakers until the sample of the wait they ended comes by.
-#[derive(Debug, Default)]
-pub struct WakerJoin {
-    by_sleeper: FxHashMap<u32, (u64, Other)>,
-}
-
-impl WakerJoin {
-    /// A waker's sample was unwound to `chain`.
-    pub fn waker(&mut self, task: (u32, u32), raw: &[u8], chain: &[u64]) {
-        let Some(perfdata::off_cpu::Payload::Interval(of)) = perfdata::off_cpu::Payload::parse(raw) else {
-            return;
-        };
-        let other = Other { pid: task.0, tid: task.1, comm: of.other.comm, chain: chain.to_vec() };
-        self.by_sleeper.insert(of.other.tid, (of.since_ns, other));
-    }
-
-    /// The payload of a sleeper's sample with its waker in it; `None` if there is nothing to add.
-    pub fn join(&mut self, tid: u32, raw: &[u8]) -> Option<Vec<u8>> {
-        let (since_ns, other) = self.by_sleeper.remove(&tid)?;
-        let Some(perfdata::off_cpu::Payload::Interval(mut of)) = perfdata::off_cpu::Payload::parse(raw)
-        else {
-            return None;
-        };
-        if of.since_ns != since_ns {
-            return None;
-        }
-        of.other = other;
-        Some(of.to_bytes())
-    }
-}
-
-/// Where the thread goes on in user mode.
-fn user_pc(record: &OffRecord<'_>) -> Option<Avma> {
-    let place = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
-    Some(Avma(word(record.regs(), place)))
-}
-
-/// A word of `struct pt_regs`.
-fn word(regs: &[u8], index: usize) -> u64 {
-    let bytes = regs.get(index * 8..index * 8 + 8).and_then(|bytes| bytes.try_into().ok());
-    bytes.map_or(0, u64::from_ne_bytes)
-}
-
-/// Where perf's register number is in `struct pt_regs`, in words.
-// Layout: struct pt_regs { r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss }
-//         perf: AX BX CX DX SI DI BP SP IP FLAGS CS SS DS ES FS GS R8…R15
-// Source: linux v6.18 arch/x86/include/asm/ptrace.h, arch/x86/include/uapi/asm/perf_regs.h
-#[cfg(target_arch = "x86_64")]
-fn pt_regs_index(bit: u32) -> Option<usize> {
-    const INDEX: [usize; 12] = [10, 5, 11, 12, 13, 14, 4, 19, 16, 18, 17, 20];
-    match bit {
-        0..12 => Some(INDEX[bit as usize]),
-        16..20 => Some(9 - (bit as usize - 16)),
-        20..24 => Some(3 - (bit as usize - 20)),
-        _ => None,
-    }
-}
-
-/// The system call and its first arguments; `orig_ax` is −1 after exceptions and interrupts, and a 32-bit
-/// task (cs ≠ 0x33) has another table.
-#[cfg(target_arch = "x86_64")]
-fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
-    const USER_CS: u64 = 0x33;
-    let number = word(regs, 15);
-    let known = regs.len() >= 168 && number < 1 << 16 && word(regs, 17) == USER_CS;
-    if !known {
-        return (None, [0; 3]);
-    }
-    (u32::try_from(number).ok(), [word(regs, 14), word(regs, 13), word(regs, 12)])
-}
-
-/// The first arguments of the system call that a thread waits in, by its registers as perf copies them; 0 outside of
-/// one. On x86 the entry code has put -ENOSYS where the number was.
-#[must_use]
-pub fn call_args(sample: &Sample<'_>) -> [u64; 3] {
-    const NO_SYSTEM_CALL: u64 = (-38i64).cast_unsigned();
-    let Some(regs) = sample.regs_user else { return [0; 3] };
-    let values: Vec<u64> = regs.values.iter().collect();
-    let of = |bit: u32| {
-        let before = (regs.mask & ((1 << bit) - 1)).count_ones() as usize;
-        values.get(before).copied().filter(|_| regs.mask >> bit & 1 == 1)
-    };
-    let (is_call, places) = if cfg!(target_arch = "x86_64") {
-        (of(0) == Some(NO_SYSTEM_CALL), [5, 4, 3])
-    } else {
-        (true, [0, 1, 2])
-    };
-    if is_call { places.map(|bit| of(bit).unwrap_or(0)) } else { [0; 3] }
-}
-
-// Layout: struct pt_regs { user_pt_regs { regs[31] sp pc pstate } orig_x0 syscallno … }; perf: X0…X29 LR SP PC
-// Source: linux v6.18 arch/arm64/include/asm/ptrace.h
-#[cfg(not(target_arch = "x86_64"))]
-fn pt_regs_index(bit: u32) -> Option<usize> {
-    (bit < 33).then_some(bit as usize)
-}
-
-/// The copied prefix ends before `syscallno`; x8 holds the number while in a system call.
-#[cfg(not(target_arch = "x86_64"))]
-fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
-    let number = word(regs, 8);
-    if regs.len() < 264 || number >= 1 << 16 {
-        return (None, [0; 3]);
-    }
-    (u32::try_from(number).ok(), [word(regs, 0), word(regs, 1), word(regs, 2)])
-}
 /// A difference of two times; 0 if the second was before the first: two CPUs may read the clock a µs apart, and a
 /// thread may be woken by one while the other still puts it to sleep.
 fn not_negative(ns: u64) -> u64 {

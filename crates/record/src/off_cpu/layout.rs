@@ -250,7 +250,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
 /// all others are 0.
 #[must_use]
 pub fn user_record(pc: u64, sp: u64, stack: &[u8]) -> Vec<u8> {
-    // Words of `struct pt_regs`; see `convert::pt_regs_index`.
+    // Words of `struct pt_regs`; see `registers::pt_regs_index`.
     const PLACES: (usize, usize, usize) =
         if cfg!(target_arch = "x86_64") { (16, 19, 168) } else { (32, 31, 272) };
     let (pc_word, sp_word, regs_bytes) = PLACES;

@@ -12,8 +12,10 @@ pub mod layout;
 pub mod look;
 mod others;
 mod pace;
+pub mod registers;
 pub mod switches;
 pub mod tracepoints;
+mod waker_join;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
@@ -26,12 +28,13 @@ use crate::summary::Notice;
 use crate::sys::time::thread_cpu_ns;
 
 pub use crate::bpf_error::Error;
-pub use convert::{Encoder, WakerJoin};
+pub use convert::Encoder;
 pub use engine::{Counts, Engine};
 pub use layout::{EndRecord, Kind, OffRecord, Record};
 pub use look::Looker;
 pub use switches::Switches;
 pub use tracepoints::Tracepoints;
+pub use waker_join::WakerJoin;
 
 /// The engine of one recording, its records turned into samples for the unwinding thread.
 #[derive(Debug)]

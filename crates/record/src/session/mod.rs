@@ -4,6 +4,7 @@
 mod begin;
 mod end;
 mod orders;
+mod running;
 mod tier;
 
 use std::fs::File;
@@ -11,7 +12,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::attach;
 use crate::control::Control;
@@ -20,26 +21,18 @@ use crate::error::Error;
 use crate::followed::Followed;
 use crate::hotplug::CpuWatch;
 use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
-use crate::open::again::Like;
-use crate::open::{Opened, Places, Start};
+use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
 use crate::output::Sink;
-use crate::proc;
-use crate::pt::pieces;
-use crate::queue::{Limits, Queue, Room};
+use crate::queue::{Limits, Queue};
 use crate::setup::Setup;
 use crate::summary::{Notice, RunSummary};
 use crate::sys::process::become_realtime;
-use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
+use crate::sys::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
 use crate::sys::{Child, ExitKind, Poller, Prompt, Rank, SignalReader, mem, time};
-use crate::target::Whom;
 use crate::totals::{Counted, Totals};
 use crate::worker::{Finished, Shared, Worker};
 use tier::OpenedTier;
-
-/// The rings are looked at no less often, so that files of short processes are found while they live; more often
-/// while stacks are deeper than their copies, so that memory still holds what was copied.
-const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4), Duration::from_millis(1)];
 
 const SIGNALS: u64 = u64::MAX;
 const CONTROL: u64 = u64::MAX - 1;
@@ -296,175 +289,5 @@ impl<'o> Recording<'o> {
         self.started();
         self.totals.enable();
         self.setup.opened.enable(&self.setup.plan, self.step).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
-    }
-
-    /// The main loop: until the target ends or someone says stop.
-    fn wait(&mut self, begin: Instant) -> Result<(), Error> {
-        let mut delayed = match self.opts.delay {
-            Delay::After(delay) => Some(delay),
-            Delay::None | Delay::Off => None,
-        };
-        let mut recording = true;
-        let every = self.opts.switch_output.as_ref().and_then(|several| several.every);
-        let mut next_file = every.map(|every| begin + every);
-        loop {
-            if let (Some(at), Some(every)) = (next_file, every)
-                && Instant::now() >= at
-            {
-                next_file = Some(at + every);
-                self.next_file();
-            }
-            if delayed.is_some_and(|delay| begin.elapsed() >= delay) {
-                delayed = None;
-                self.enable()?;
-            }
-            let hurry = self.shared.hurry.load(Ordering::Relaxed);
-            let tick = TICKS[hurry.min(TICKS.len() - 1)];
-            let tick = self.off_cpu.as_ref().and_then(OffCpu::interval).map_or(tick, |often| tick.min(often));
-            let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
-            let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
-            if ready.iter().any(|r| r.token == SIGNALS) {
-                self.take_signals()?;
-            }
-            if ready.iter().any(|r| r.token == CONTROL) && self.obey()? {
-                self.interrupted = true;
-                if let Some(child) = &self.child {
-                    let _ = signal::send(child.pid(), SIGTERM);
-                }
-            }
-            for hung in ready.iter().filter(|r| r.hung_up && r.token != SIGNALS) {
-                self.hung_up(hung.token as usize);
-            }
-            self.open_again();
-            self.drain(false);
-            if hurry > 0 {
-                // A record waits until a later pass has found all that is older; let that be now.
-                self.drain(false);
-            }
-            self.climb();
-            if let Some(child) = &mut self.child {
-                // Not only when told: a signal may have gone to a thread that does not block it.
-                self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
-            }
-            let targets_gone = self.child.is_none() && self.are_targets_gone();
-            if self.ending.is_some() || targets_gone || (self.interrupted && self.child.is_none()) {
-                return Ok(());
-            }
-            if recording && self.shared.must_stop.load(Ordering::Relaxed) {
-                recording = false;
-                let _ = self.setup.opened.disable(&self.setup.plan);
-                if self.child.is_none() {
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Ctrl-C reaches the command by itself (the terminal signals the whole group): its end ends the recording. A
-    /// signal sent to us alone is passed on.
-    fn take_signals(&mut self) -> Result<(), Error> {
-        while let Some(signal) = self.signals.next().map_err(Error::system("signalfd"))? {
-            if signal.number == SIGCHLD {
-                continue;
-            }
-            if signal.number == SIGUSR2 {
-                self.keep_now()?;
-                continue;
-            }
-            let watches_child = self.opts.target.whom == Whom::Command;
-            if let Some(child) = &self.child {
-                let again = self.interrupted && signal.number == SIGINT;
-                if signal.sender.is_some() || again || !watches_child {
-                    // It may be gone already.
-                    let _ = signal::send(child.pid(), if watches_child { signal.number } else { SIGTERM });
-                }
-            }
-            self.interrupted = true;
-        }
-        Ok(())
-    }
-
-    /// Takes the newest part of the trace while it is stopped.
-    fn snapshot(&mut self) -> Result<(), Error> {
-        self.setup.opened.trace(&self.setup.plan, false).map_err(Error::system("PERF_EVENT_IOC_DISABLE"))?;
-        self.take_snapshot();
-        self.drain(false);
-        self.setup.opened.trace(&self.setup.plan, true).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
-    }
-
-    /// The trace must be stopped.
-    fn take_snapshot(&mut self) {
-        let Opened { rings, owners, .. } = &mut self.setup.opened;
-        for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
-            if let Some(piece) = pieces::take_snapshot(ring, (idx as u32, *owner)) {
-                self.shared.queue.push(piece);
-            }
-        }
-    }
-
-    /// True when nothing can be recorded any more.
-    fn are_targets_gone(&self) -> bool {
-        if self.roots.is_empty() {
-            return self.watched.iter().all(Option::is_none);
-        }
-        let has_forked = || self.off_cpu.as_ref().is_some_and(OffCpu::has_targets);
-        !self.roots.iter().any(|&tid| proc::is_alive(tid)) && !has_forked()
-    }
-
-    fn hung_up(&mut self, ring: usize) {
-        let Some(at) = self.watched.get(ring).copied().flatten() else { return };
-        let _ = self.poller.remove(self.setup.opened.counters[at].counter.as_fd());
-        self.watch_next(ring, at + 1);
-    }
-
-    /// One pass over the rings. If there is no room at all, they are left to the kernel, which counts what it drops,
-    /// but for the `last` pass.
-    fn drain(&mut self, last: bool) {
-        let room = self.shared.queue.room();
-        if room == Room::None && !last {
-            return;
-        }
-        let mut bytes = drain(&mut self.setup.opened.rings, &self.layouts, room != Room::Stacks);
-        if let Some(off_cpu) = &mut self.off_cpu {
-            off_cpu.poll(&self.shared.off_cpu, &mut bytes);
-        }
-        self.shared.queue.push(bytes);
-        if self.setup.trace.is_some() {
-            let Opened { rings, owners, .. } = &mut self.setup.opened;
-            for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
-                let piece = pieces::take(ring, (idx as u32, *owner));
-                piece.into_iter().for_each(|piece| self.shared.queue.push(piece));
-            }
-        }
-    }
-
-    /// CPUs that came (back) get events like the others'. Tried again at the next look if that is refused.
-    fn open_again(&mut self) {
-        for cpu in self.cpus.look() {
-            let filter =
-                if self.is_filtered { self.off_cpu.as_mut().and_then(OffCpu::sample_filter) } else { None };
-            let step = (self.has_enabled && !self.is_paused).then_some(self.step);
-            let like = Like { plan: &self.setup.plan, cgroup: self.cgroup.as_ref(), filter, step };
-            let Ok(Some(again)) = self.setup.opened.open_again(cpu, &like) else { continue };
-            self.cpus.opened(cpu);
-            again.aliases.iter().for_each(|(new, known)| self.layouts.alias(*new, *known));
-            if let Some(before) = again.before {
-                self.shared.queue.push(drain(&mut [before], &self.layouts, false));
-            }
-            self.watched.resize(self.setup.opened.rings.len(), None);
-            // The closed event's descriptor left the poller with its ring.
-            self.watch_next(again.ring, 0);
-        }
-    }
-
-    /// Changes to the snapshot size that the worker wants.
-    fn climb(&mut self) {
-        let wanted = self.shared.wanted_step.load(Ordering::Relaxed);
-        if wanted != self.step
-            && !self.is_paused
-            && self.setup.opened.change_step(&self.setup.plan, self.step, wanted).is_ok()
-        {
-            self.step = wanted;
-        }
     }
 }

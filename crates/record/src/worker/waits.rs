@@ -8,7 +8,7 @@ use super::Rest;
 use crate::off_cpu::clock::{Ended, Spot};
 use crate::off_cpu::switches::{Moment, Told};
 use crate::off_cpu::tracepoints::{EVENTS, Point};
-use crate::off_cpu::{EndRecord, convert};
+use crate::off_cpu::{EndRecord, convert, registers};
 
 impl Rest {
     /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
@@ -87,7 +87,7 @@ impl Rest {
             let ending = self.with_dso(pid, sample, ending);
             self.account.stack(tid, time_ns, ending);
         }
-        Spot { chain: self.stacks.chain().into(), syscall: None, args: convert::call_args(sample) }
+        Spot { chain: self.stacks.chain().into(), syscall: None, args: registers::call_args(sample) }
     }
 
     /// What records tell threads' clocks.
