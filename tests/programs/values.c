@@ -11,6 +11,10 @@ enum color { RED, GREEN = 5, BLUE = -1 };
 enum flags { READ = 1, WRITE = 2, EXEC = 4 };
 struct point { int x, y; };
 struct large { long l[3]; };
+struct vec { float x, y, z; };
+struct mixed { double d; const char *p; };
+struct line { struct point from, to; enum color c; unsigned char dash[3]; };
+struct bits { unsigned low : 4, high : 4; short s; };
 
 NOINLINE int add(int a, long b) { return a + (int)b; }
 NOINLINE const char *pick(const char *text, unsigned char n) { return text + n; }
@@ -22,6 +26,14 @@ NOINLINE long many(long a, long b, long c, long d, long e, long f, long g, short
 }
 NOINLINE int by_value(struct point p, struct large l, int last) { return p.x + p.y + (int)l.l[1] + last; }
 NOINLINE struct large hidden(int n, const char *s) { return (struct large){{n, (long)strlen(s), 0}}; }
+NOINLINE struct vec turn(struct vec v, float by) { return (struct vec){v.y * by, v.z, v.x}; }
+NOINLINE struct mixed mix(struct mixed m, double d) { return (struct mixed){m.d + d, m.p}; }
+NOINLINE struct line longer(struct line l, int by) { return l.to.x += by, l; }
+NOINLINE long crowded(long a, long b, long c, long d, long e, struct large f, struct mixed g, struct mixed h, struct point i) {
+    return a + b + c + d + e + f.l[0] + f.l[1] * f.l[2] + (long)g.d + (long)h.d + (g.p != h.p) + i.x + i.y;
+}
+NOINLINE struct bits some(struct bits b) { return b.s++, b; }
+NOINLINE double _Complex square(double _Complex z, float _Complex w) { return z * z + w; }
 NOINLINE void nothing(void) { __asm__ volatile(""); }
 NOINLINE unsigned length(const char *s) { return s > (char *)4096 ? (unsigned)strlen(s) : 0; }
 NOINLINE long double half(long double x, int n) { return x / n; }
@@ -41,9 +53,27 @@ PLAIN int main(void) {
     printf("both(true, 'x') = %s;\n", both(true, 'x') ? "true" : "false");
     printf("many(1, 2, 3, 4, 5, 6, -7, -8) = %ld;\n", many(1, 2, 3, 4, 5, 6, -7, -8));
     struct large large = {{1, 2, 3}};
-    printf("by_value(point{...}, large{...}, 4) = %d;\n", by_value((struct point){1, 2}, large, 4));
+    printf("by_value({x=1, y=2}, {l={1, 2, 3}}, 4) = %d;\n", by_value((struct point){1, 2}, large, 4));
     hidden(5, "five");
-    printf("hidden(5, \"five\") = large{...};\n");
+    printf("hidden(5, \"five\") = {l={5, 4, 0}};\n");
+    struct vec v = turn((struct vec){1.5, 2, -3}, 0.5);
+    printf("turn({x=1.5, y=2, z=-3}, 0.5) = {x=%g, y=%g, z=%g};\n", v.x, v.y, v.z);
+    struct mixed m = mix((struct mixed){0.25, NULL}, 4);
+    printf("mix({d=0.25, p=0}, 4) = {d=%g, p=0};\n", m.d);
+    m = mix((struct mixed){1, text}, 0);
+    printf("mix({d=1, p=%p}, 0) = {d=1, p=%p};\n", (void *)text, (void *)m.p);
+    m = (struct mixed){4.25, NULL};
+    struct line line = {{1, -2}, {3, 4}, GREEN, {7, 0, 9}};
+    line = longer(line, 10);
+    printf("longer({from={x=1, y=-2}, to={x=3, y=4}, c=GREEN, dash={7, 0, 9}}, 10) = "
+           "{from={x=%d, y=%d}, to={x=%d, y=%d}, c=%s, dash={%d, %d, %d}};\n", line.from.x, line.from.y, line.to.x,
+           line.to.y, line.c == GREEN ? "GREEN" : "?", line.dash[0], line.dash[1], line.dash[2]);
+    long sum = crowded(1, 2, 3, 4, 5, large, m, m, (struct point){6, 7});
+    printf("crowded(1, 2, 3, 4, 5, {l={1, 2, 3}}, {d=4.25, p=0}, {d=4.25, p=0}, {x=6, y=7}) = %ld;\n", sum);
+    int next_s = some((struct bits){1, 2, -9}).s;
+    printf("some({low={...}, high={...}, s=-9}) = {low={...}, high={...}, s=%d};\n", next_s);
+    double _Complex z = square(__builtin_complex(1.5, -2.0), __builtin_complex(0.5f, 1.0f));
+    printf("square({re=1.5, im=-2}, {re=0.5, im=1}) = {re=%g, im=%g};\n", __real__ z, __imag__ z);
     nothing();
     printf("nothing();\n");
     printf("length(NULL) = %u;\n", length(NULL));

@@ -24,6 +24,15 @@ NOINLINE int greet(const std::string &name, std::string copy, Level level) {
     return (int)(name.size() + copy.size()) + (int)level;
 }
 NOINLINE int owned(Owner owner, int b) { return owner.n + b; }
+struct Base {
+    int b;
+};
+struct Derived : Base {
+    static int shared;
+    Level level;
+};
+NOINLINE std::string joined(const std::string &a, int n) { return a + "+" + std::to_string(n); }
+NOINLINE Derived derived(Derived d) { return d.b++, d; }
 NOINLINE Level worse(Level level) { return level == Level::High ? Level::Low : Level::High; }
 NOINLINE int thrower(int n) {
     if (n > 1)
@@ -38,7 +47,11 @@ PLAIN int main() {
     printf("Counter::add(%p, 5, %p) = %ld;\n", (void *)&counter, (void *)&times, sum);
     printf("greet(\"world\", \"a longer string than fits inside\", High) = %d;\n",
            greet("world", "a longer string than fits inside", Level::High));
-    printf("owned(Owner{...}, 4) = %d;\n", owned(Owner(3), 4));
+    printf("owned({n=3}, 4) = %d;\n", owned(Owner(3), 4));
+    printf("joined(\"a\", 5) = \"%s\";\n", joined("a", 5).c_str());
+    Derived d;
+    d.b = 6, d.level = Level::Low;
+    printf("derived({{b=6}, level=Low}) = {{b=%d}, level=Low};\n", derived(d).b);
     printf("worse(High) = %s;\n", worse(Level::High) == Level::Low ? "Low" : "?");
     printf("thrower(1) = %d;\n", thrower(1));
     try {

@@ -132,7 +132,11 @@ impl Gathered {
                 (Some(at), Some(bytes)) => self.text(at, Some(bytes)),
                 _ => self.mark(v::VALUE_UNREADABLE),
             },
-            _ => self.push(&word.to_le_bytes()[..usize::from(item.bytes.clamp(1, 8))]),
+            v::HOW_AT => match word_at(word.wrapping_add(u64::from(item.offset))) {
+                Some(word) => self.push(low_bytes(&word.to_le_bytes(), item.bytes)),
+                None => self.mark(v::VALUE_UNREADABLE),
+            },
+            _ => self.push(low_bytes(&word.to_le_bytes(), item.bytes)),
         }
     }
 
@@ -150,6 +154,10 @@ impl Gathered {
         let end = if bytes.is_some() { None } else { text[..read].iter().position(|byte| *byte == 0) };
         self.push(&text[..end.unwrap_or(read)]);
     }
+}
+
+fn low_bytes(word: &[u8; 8], bytes: u8) -> &[u8] {
+    &word[..usize::from(bytes.clamp(1, 8))]
 }
 
 /// A value of two words.

@@ -36,6 +36,13 @@ pub enum Format {
         /// Values and names.
         names: Vec<(i64, String)>,
     },
+    /// A struct, array or complex number: its members, or elements, as their name, offset in bytes and format.
+    Fields {
+        /// Its width.
+        bytes: u8,
+        /// In their order; none if they are not known.
+        fields: Vec<(String, u32, Format)>,
+    },
     /// A struct of this name; nothing of it is recorded.
     Record(String),
 }
@@ -88,6 +95,7 @@ impl Format {
                 }
                 word
             }
+            Self::Fields { bytes, fields } => super::fields::word(*bytes, fields),
             Self::Record(name) => format!("r:{name}"),
         }
     }
@@ -96,6 +104,9 @@ impl Format {
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let letter = word.chars().next()?;
+        if letter == '{' {
+            return super::fields::of_word(word);
+        }
         let rest = word.get(letter.len_utf8()..)?;
         let (width, names) = rest.split_once(':').unwrap_or((rest, ""));
         let bytes = width.parse().unwrap_or(8);
@@ -128,10 +139,33 @@ impl Format {
     pub fn bytes(&self) -> u8 {
         match self {
             Self::Signed(bytes) | Self::Unsigned(bytes) | Self::Hex(bytes) | Self::Char(bytes) => *bytes,
-            Self::Float(bytes) | Self::Enum { bytes, .. } => *bytes,
+            Self::Float(bytes) | Self::Enum { bytes, .. } | Self::Fields { bytes, .. } => *bytes,
             Self::Bool => 1,
             _ => 8,
         }
+    }
+
+    /// How many recorded values it is made of.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        if let Self::Fields { bytes, .. } = self { usize::from(*bytes).div_ceil(8).max(1) } else { 1 }
+    }
+
+    /// The value as it is shown, taken from those recorded; `None` if they end before it.
+    pub fn take<'a>(&self, values: &mut impl Iterator<Item = Written<'a>>) -> Option<String> {
+        let first = values.next()?;
+        if self.pieces() == 1 {
+            return Some(self.show(first));
+        }
+        let mut whole = Vec::new();
+        let mut missing = None;
+        for value in std::iter::once(first).chain(values.take(self.pieces() - 1)) {
+            match value {
+                Written::Bytes(bytes) => whole.extend_from_slice(bytes),
+                value => missing = missing.or(Some(value)),
+            }
+        }
+        Some(self.show(missing.unwrap_or(Written::Bytes(&whole))))
     }
 
     /// The value as it is shown.
@@ -158,6 +192,7 @@ impl Format {
                 let value = if *has_sign { signed(bytes) as i64 } else { unsigned as i64 };
                 show_enum(value, names)
             }
+            Self::Fields { fields, .. } => super::fields::show(bytes, fields),
             Self::Record(_) => self.show_record(),
         }
     }

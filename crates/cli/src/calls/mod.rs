@@ -8,6 +8,7 @@ pub mod choose;
 pub mod chosen;
 mod closing;
 pub mod diff;
+mod fields;
 pub mod flame;
 pub mod folder;
 pub mod formats;

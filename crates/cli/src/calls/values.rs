@@ -92,13 +92,13 @@ impl Described {
         let result = match &trigger.result {
             None => None,
             Some(Some(format)) => Some(of_format(format, Incoming::General(0), Incoming::Vector(0))),
-            Some(None) => told.map(of_parameter).map(|(_, item, format)| (item, format)),
+            Some(None) => told.map(of_parameter).map(|(_, items, format)| (items, format)),
         };
         if arguments.is_empty() && result.is_none() {
             return None;
         }
-        let items = arguments.iter().map(|(_, item, _)| *item).collect();
-        let results = result.iter().map(|(item, _)| *item).collect();
+        let items = arguments.iter().flat_map(|(_, items, _)| items.iter().copied()).collect();
+        let results = result.iter().flat_map(|(items, _)| items.iter().copied()).collect();
         let formats = Formats {
             arguments: arguments.into_iter().map(|(name, _, format)| (name, format)).collect(),
             result: result.map(|(_, format)| format),
@@ -120,7 +120,7 @@ fn symbol_start(object: &ObjectFile, symbols: &SymbolTable, entry: Svma) -> Svma
 
 /// An argument that was named by its number: as debug information has it, unless a format was given. So many
 /// `registers` hold the first ones.
-fn listed(argument: &Argument, signature: Option<&Signature>, registers: u8) -> (String, Item, Format) {
+fn listed(argument: &Argument, signature: Option<&Signature>, registers: u8) -> (String, Vec<Item>, Format) {
     let parameter = signature.and_then(|signature| signature.parameters.get(argument.number));
     if let (Some(parameter), None) = (parameter, &argument.format) {
         return of_parameter(parameter);
@@ -131,25 +131,25 @@ fn listed(argument: &Argument, signature: Option<&Signature>, registers: u8) -> 
     let general = if number < registers { Incoming::General(number) } else { Incoming::Stack(stack) };
     let told = parameter.filter(|_| !argument.is_float).and_then(|parameter| parameter.passed.as_ref());
     let place = told.and_then(|passed| passed.places.first()).copied().unwrap_or(general);
-    let (item, format) = of_format(&format, place, Incoming::Vector(number));
+    let (items, format) = of_format(&format, place, Incoming::Vector(number));
     let name =
         parameter.filter(|_| !argument.is_float).map_or(String::new(), |parameter| parameter.name.clone());
-    (name, item, format)
+    (name, items, format)
 }
 
 /// A value of a given format, in a general place or a vector register.
-fn of_format(format: &Format, general: Incoming, vector: Incoming) -> (Item, Format) {
+fn of_format(format: &Format, general: Incoming, vector: Incoming) -> (Vec<Item>, Format) {
     let place = if matches!(format, Format::Float(_)) { vector } else { general };
     let how = match format {
         Format::Text => layout::HOW_TEXT,
         Format::TextObject => layout::HOW_TEXT_OBJECT,
         _ => layout::HOW_PLAIN,
     };
-    (item(place, how, format.bytes()), format.clone())
+    (vec![item(place, how, format.bytes())], format.clone())
 }
 
 /// A value as debug information describes it.
-fn of_parameter(parameter: &Parameter) -> (String, Item, Format) {
+fn of_parameter(parameter: &Parameter) -> (String, Vec<Item>, Format) {
     let format = format_of(&parameter.shape);
     let how = match parameter.shape {
         Shape::Text => layout::HOW_TEXT,
@@ -157,11 +157,36 @@ fn of_parameter(parameter: &Parameter) -> (String, Item, Format) {
         Shape::TextObject => layout::HOW_TEXT_OBJECT,
         _ => layout::HOW_PLAIN,
     };
-    let item = match &parameter.passed {
-        Some(passed) => passed_item(passed, how, &format),
-        None => nowhere(),
+    let items = match &parameter.passed {
+        Some(passed) if format.pieces() > 1 || matches!(format, Format::Fields { .. }) => {
+            pieces(passed, &format)
+        }
+        Some(passed) => vec![passed_item(passed, how, &format)],
+        None => vec![nowhere(); format.pieces()],
     };
-    (parameter.name.clone(), item, format)
+    (parameter.name.clone(), items, format)
+}
+
+/// A record's bytes, eight by eight: each in its own place, or one behind the other in memory.
+fn pieces(passed: &Passed, format: &Format) -> Vec<Item> {
+    const PIECE_BYTES: u8 = 8;
+    let bytes = format.bytes();
+    let in_registers = passed.places.len() == format.pieces();
+    let piece = |at: u8| {
+        let (index, offset) = (usize::from(at / PIECE_BYTES), u32::from(at));
+        let bytes = PIECE_BYTES.min(bytes - at);
+        match passed.places.as_slice() {
+            [place @ Incoming::General(_)] if passed.by_reference => {
+                Item { offset, ..item(*place, layout::HOW_AT, bytes) }
+            }
+            [Incoming::Stack(first), ..] => item(Incoming::Stack(first + offset), layout::HOW_PLAIN, bytes),
+            places if in_registers => {
+                places.get(index).map_or(nowhere(), |place| item(*place, layout::HOW_PLAIN, bytes))
+            }
+            _ => nowhere(),
+        }
+    };
+    (0..bytes).step_by(usize::from(PIECE_BYTES)).map(piece).collect()
 }
 
 fn passed_item(passed: &Passed, how: u8, format: &Format) -> Item {
@@ -228,6 +253,13 @@ fn format_of(shape: &Shape) -> Format {
         Shape::Enum { bytes, signed, names } => {
             Format::Enum { bytes: *bytes, signed: *signed, names: names.clone() }
         }
+        Shape::Fields { bytes, fields } => Format::Fields {
+            bytes: *bytes,
+            fields: fields
+                .iter()
+                .map(|field| (field.name.clone(), field.offset, format_of(&field.shape)))
+                .collect(),
+        },
         Shape::Record(name) => Format::Record(name.clone()),
     }
 }
@@ -282,24 +314,24 @@ impl Formats {
     /// The arguments as a call shows them: `1, "abc"`.
     #[must_use]
     pub fn show_arguments(&self, bytes: &[u8]) -> String {
-        let values = self.arguments.iter().zip(written(bytes));
-        values.map(|((_, format), value)| format.show(value)).collect::<Vec<_>>().join(", ")
+        let mut values = written(bytes);
+        let shown = self.arguments.iter().map_while(|(_, format)| format.take(&mut values));
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     /// The arguments with their names.
     pub fn named_arguments<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = (String, String)> + 'a {
-        let numbered = self.arguments.iter().zip(written(bytes)).zip(1..);
-        numbered.map(|(((name, format), value), number)| {
+        let mut values = written(bytes);
+        self.arguments.iter().zip(1..).map_while(move |((name, format), number)| {
             let name = if name.is_empty() { format!("arg{number}") } else { name.clone() };
-            (name, format.show(value))
+            Some((name, format.take(&mut values)?))
         })
     }
 
     /// The result as a call shows it.
     #[must_use]
     pub fn show_result(&self, bytes: &[u8]) -> Option<String> {
-        let value = written(bytes).next()?;
-        self.result.as_ref().map(|format| format.show(value))
+        self.result.as_ref()?.take(&mut written(bytes))
     }
 }
 

@@ -28,8 +28,22 @@ fn calls_of(replay: &str) -> Vec<String> {
     calls
 }
 
-/// Every line that the program printed stands among the recorded calls, in order.
-fn check(program: &Path, options: &[&str], strip: &str) {
+/// Whether a recorded call is the one printed, but for values that its code had used up and not kept when it reported itself.
+fn is_but_for_gone(call: &str, line: &str) -> bool {
+    let mut rest = line;
+    for (at, part) in call.split("<unreadable>").enumerate() {
+        match rest.find(part) {
+            Some(0) => rest = &rest[part.len()..],
+            Some(found) if at > 0 => rest = &rest[found + part.len()..],
+            _ => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+/// Every line that the program printed stands among the recorded calls, in order. Of at most so many calls (`gone`) an
+/// argument may be missing.
+fn check(program: &Path, options: &[&str], strip: &str, mut gone: usize) {
     let folder = program.with_extension("calls");
     let record = tally()
         .args(["calls", "record", "-q", "--no-libcall", "-o"])
@@ -46,7 +60,12 @@ fn check(program: &Path, options: &[&str], strip: &str) {
     let printed = String::from_utf8_lossy(&record.stdout).into_owned();
     assert!(printed.lines().count() > 5, "{printed}");
     for line in printed.lines() {
-        assert!(calls.any(|call| call == line), "{}: {line} is not in\n{replay}", program.display());
+        let mut is_it = |call: String| {
+            let is_partly = gone > 0 && call != line && is_but_for_gone(&call, line);
+            gone -= usize::from(is_partly);
+            is_partly || call == line
+        };
+        assert!(calls.any(&mut is_it), "{}: {line} is not in\n{replay}", program.display());
     }
 }
 
@@ -65,14 +84,14 @@ fn arguments_and_results_of_c_and_cpp_are_those_the_program_prints() {
         for level in ["-O0", "-O2"] {
             let flags = [flags, &[level]].concat();
             if let Some(program) = build("values.c", &format!("values-{way}{level}"), compiler, &flags) {
-                check(&program, &["-a"], "\0");
+                check(&program, &["-a"], "\0", if way == "instrument" && *level == *"-O2" { 2 } else { 0 });
             }
             let cpp = if compiler == "gcc" { "g++" } else { "clang++-14" };
             if way == "fentry" {
                 continue;
             }
             if let Some(program) = build("values.cpp", &format!("values-cpp-{way}{level}"), cpp, &flags) {
-                check(&program, &["-a"], "\0");
+                check(&program, &["-a"], "\0", 0);
             }
         }
     }
@@ -100,7 +119,7 @@ fn arguments_and_results_of_rust_and_panics_are_those_the_program_prints() {
             else {
                 continue;
             };
-            check(&program, &["-A", "values::*", "-R", "values::*"], "values::");
+            check(&program, &["-A", "values::*", "-R", "values::*"], "values::", 0);
         }
     }
 }

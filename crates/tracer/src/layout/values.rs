@@ -15,7 +15,7 @@ pub struct Item {
     /// Bytes of a plain value.
     pub bytes: u8,
     /// On the stack: bytes above the first argument there. Of a slice: the general register with its length. Of a wide
-    /// value in registers: the general register with its high half.
+    /// value in registers: the general register with its high half. Behind a pointer: bytes on.
     pub offset: u32,
 }
 
@@ -42,6 +42,8 @@ pub const HOW_TEXT_OBJECT: u8 = 3;
 
 /// The value itself, of [`WIDE_BYTES`].
 pub const HOW_WIDE: u8 = 4;
+/// A pointer to the value's bytes, [`Item::offset`] on.
+pub const HOW_AT: u8 = 5;
 /// Bytes of a wide value; of x87's the upper six mean nothing.
 pub const WIDE_BYTES: usize = 16;
 

@@ -5,6 +5,7 @@
 
 use gimli::{AttributeValue, constants as dw};
 
+use super::shape::{COMPLEX, QUADRUPLE};
 use super::signature::{Shape, Signatures};
 use super::tree::DieId;
 use crate::Machine;
@@ -72,8 +73,6 @@ pub(super) struct Convention {
     pub splits_wide: bool,
 }
 
-/// How a number of quadruple precision is called; it takes one vector register.
-const QUADRUPLE: &str = "_Float128";
 /// The stack pointer's DWARF number on x86-64.
 const RSP: u16 = 7;
 /// The stack pointer's DWARF number on aarch64.
@@ -148,12 +147,14 @@ impl Slots {
         }
     }
 
-    /// The result's place; the address of one in memory takes the first register.
+    /// The result's place; the address of one in memory takes the first register, and is returned.
     pub fn result(&mut self, way: &Way, convention: Convention) -> Option<Passed> {
         if let Way::Memory(..) | Way::Reference = way {
-            // On aarch64 that address has a register of its own.
-            self.general += u8::from(convention.machine != Machine::Aarch64);
-            return None;
+            // On aarch64 that address has a register of its own, which the function need not keep.
+            let is_first = convention.machine != Machine::Aarch64;
+            self.general += u8::from(is_first);
+            let place = Passed { by_reference: true, ..Passed::one(Incoming::General(0)) };
+            return is_first.then_some(place);
         }
         let classes = match way {
             Way::Registers(classes) => classes.as_slice(),
@@ -220,109 +221,13 @@ impl Slots {
 }
 
 impl Signatures<'_> {
-    /// What a parameter is and how it is passed.
-    pub(super) fn shape_of(&self, id: DieId) -> (Shape, Way) {
-        match self.tree.real_type(id) {
-            Some(ty) => (self.shape(ty), self.way(ty)),
-            None => (Shape::Record("void".to_owned()), Way::Unknown),
-        }
-    }
-
-    /// The same of a function's result; `None` for `void`.
-    pub(super) fn returned(&self, function: DieId) -> Option<(Shape, Way)> {
-        let ty = self.tree.real_type(function)?;
-        // Rust's `()` and `!`.
-        let nothing = self.tree.byte_size(ty) == Some(0);
-        (!nothing).then(|| (self.shape(ty), self.way(ty)))
-    }
-
-    fn shape(&self, ty: DieId) -> Shape {
-        let tree = self.tree;
-        let bytes = tree.byte_size(ty).unwrap_or(0) as u8;
-        match tree.dies[ty].tag() {
-            dw::DW_TAG_base_type => self.base(ty, bytes),
-            dw::DW_TAG_enumeration_type => self.enumeration(ty, bytes),
-            _ if tree.is_pointer(ty) => self.pointer(ty),
-            _ if self.is_slice(ty) => Shape::Slice,
-            _ if self.is_string(ty) => Shape::TextObject,
-            _ => Shape::Record(tree.name(self.dwarf, ty).unwrap_or_default()),
-        }
-    }
-
-    fn base(&self, ty: DieId, bytes: u8) -> Shape {
-        let Some(AttributeValue::Encoding(encoding)) = self.tree.dies[ty].attr_value(dw::DW_AT_encoding)
-        else {
-            return Shape::Integer { bytes, signed: false };
-        };
-        match encoding {
-            dw::DW_ATE_boolean => Shape::Bool,
-            // Quadruple precision is nothing of x87's.
-            dw::DW_ATE_float if bytes == 16 && !self.is_x87(ty) => Shape::Record(QUADRUPLE.to_owned()),
-            dw::DW_ATE_float => Shape::Float { bytes },
-            dw::DW_ATE_UTF => Shape::Char { bytes },
-            dw::DW_ATE_signed_char | dw::DW_ATE_unsigned_char if self.is_text(ty) => Shape::Char { bytes },
-            dw::DW_ATE_complex_float => Shape::Record("complex".to_owned()),
-            _ => Shape::Integer { bytes, signed: self.tree.is_signed(ty) },
-        }
-    }
-
-    /// x86's `long double`.
-    fn is_x87(&self, ty: DieId) -> bool {
-        let name = self.tree.name(self.dwarf, ty);
-        self.convention.machine != Machine::Aarch64 && name.as_deref() == Some("long double")
-    }
-
-    fn enumeration(&self, ty: DieId, bytes: u8) -> Shape {
-        let tree = self.tree;
-        let signed = tree.real_type(ty).is_some_and(|base| tree.is_signed(base));
-        let value = |id: DieId| {
-            let value = tree.attr(id, dw::DW_AT_const_value)?;
-            Some((
-                value.sdata_value().or_else(|| value.udata_value().map(u64::cast_signed))?,
-                tree.name(self.dwarf, id)?,
-            ))
-        };
-        Shape::Enum { bytes, signed, names: tree.children(ty).filter_map(value).collect() }
-    }
-
-    fn pointer(&self, ty: DieId) -> Shape {
-        let tree = self.tree;
-        let Some(to) = tree.real_type(ty) else { return Shape::Pointer };
-        // Rust's `*const i8` is C text, too; its `*const u8` most often is not.
-        if self.is_text(to) {
-            return Shape::Text;
-        }
-        let is_reference = tree.dies[ty].tag() != dw::DW_TAG_pointer_type;
-        if is_reference && self.is_string(to) { Shape::TextObject } else { Shape::Pointer }
-    }
-
-    /// `char`: one of `unsigned char` is a small number more often than a letter.
-    fn is_text(&self, ty: DieId) -> bool {
-        self.tree.name(self.dwarf, ty).as_deref() == Some("char") && self.tree.byte_size(ty) == Some(1)
-    }
-
-    /// libstdc++'s `std::string`: begins with a pointer and a length.
-    fn is_string(&self, ty: DieId) -> bool {
-        let name = self.tree.name(self.dwarf, ty);
-        let is_named = name.is_some_and(|name| name.starts_with("basic_string<char,"));
-        // clang only declares it, because the library has it.
-        is_named && (self.tree.byte_size(ty) == Some(32) || self.is_declared(ty))
-    }
-
-    fn is_declared(&self, ty: DieId) -> bool {
-        self.tree.dies[ty].has_attr(dw::DW_AT_declaration)
-    }
-
-    /// Rust's `&str`.
-    fn is_slice(&self, ty: DieId) -> bool {
-        self.convention.is_rust
-            && matches!(self.tree.name(self.dwarf, ty).as_deref(), Some("&str" | "&mut str"))
-    }
-
-    fn way(&self, ty: DieId) -> Way {
+    pub(super) fn way(&self, ty: DieId) -> Way {
         let bytes = self.tree.byte_size(ty).unwrap_or(0);
         if self.tree.is_record(ty) {
             return self.record_way(ty, bytes);
+        }
+        if bytes == 32 && self.is_complex(ty) && self.convention.machine != Machine::Aarch64 {
+            return Way::Memory(bytes, 16);
         }
         match self.class_of_scalar(ty) {
             None if self.tree.is_array(ty) => Way::Unknown,
@@ -336,12 +241,12 @@ impl Signatures<'_> {
     }
 
     /// `None`: it is passed in memory (x87's numbers).
-    fn class_of_scalar(&self, ty: DieId) -> Option<Class> {
+    pub(super) fn class_of_scalar(&self, ty: DieId) -> Option<Class> {
         match self.shape(ty) {
             Shape::Float { bytes: 16 } => None,
             Shape::Float { .. } => Some(Class::Vector),
             Shape::Record(_) if !self.tree.is_record(ty) && self.tree.is_array(ty) => None,
-            Shape::Record(name) if name == "complex" || name == QUADRUPLE => Some(Class::Vector),
+            Shape::Record(name) if name == COMPLEX || name == QUADRUPLE => Some(Class::Vector),
             _ => Some(Class::General),
         }
     }
@@ -397,7 +302,7 @@ impl Signatures<'_> {
     }
 
     /// The scalars that a record is made of, by offset; false if one is not known.
-    fn parts(&self, ty: DieId, base: u64, parts: &mut Vec<(u64, Class)>) -> bool {
+    pub(super) fn parts(&self, ty: DieId, base: u64, parts: &mut Vec<(u64, Class)>) -> bool {
         const DEPTH_PARTS: usize = 64;
         let tree = self.tree;
         let mut known = parts.len() < DEPTH_PARTS;
@@ -437,7 +342,7 @@ impl Signatures<'_> {
         bytes <= 16 && (0..bytes).step_by(step).all(|offset| self.part(element, at + offset, parts))
     }
 
-    fn array_bytes(&self, array: DieId) -> Option<u64> {
+    pub(super) fn array_bytes(&self, array: DieId) -> Option<u64> {
         let tree = self.tree;
         let element = tree.byte_size(tree.real_type(array)?)?;
         let counts = tree.children(array).map(|id| {

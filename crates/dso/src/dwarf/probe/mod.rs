@@ -9,6 +9,7 @@ mod lines;
 mod place;
 mod point;
 mod seeker;
+mod shape;
 mod signature;
 mod tree;
 mod types;
@@ -26,7 +27,7 @@ pub use convention::{Incoming, Passed, argument_registers};
 pub use lines::SourceLines;
 pub use place::Place;
 pub use point::{LineError, Named, Point};
-pub use signature::{Parameter, Shape, Signature};
+pub use signature::{Field, Parameter, Shape, Signature};
 pub use variable::{Access, Step, TypeShape, Value, Variable};
 
 /// Why a variable cannot be had at an address.

@@ -51,8 +51,26 @@ pub enum Shape {
         /// Value and name, in the order written.
         names: Vec<(i64, String)>,
     },
-    /// A struct, union, array or class by value, of this name.
+    /// A struct, class or array by value, or a complex number, with what it holds.
+    Fields {
+        /// Its size; at most 64.
+        bytes: u8,
+        /// In order; none if they are not known.
+        fields: Vec<Field>,
+    },
+    /// A struct, union, array or class by value, of this name (empty if it has none).
     Record(String),
+}
+
+/// A member of a record, or an element of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its name; elements and bases have none.
+    pub name: String,
+    /// Bytes from the record's start.
+    pub offset: u32,
+    /// What it is; text is but a pointer here.
+    pub shape: Shape,
 }
 
 /// One parameter.
@@ -168,7 +186,7 @@ impl Signatures<'_> {
     fn told(&self, id: DieId, function: DieId, entry: u64, shape: &Shape) -> Option<Option<Passed>> {
         let location = self.tree.attr(id, dw::DW_AT_location)?;
         let is_list = !matches!(location, AttributeValue::Exprloc(_));
-        let one_word = !matches!(shape, Shape::Record(_) | Shape::Slice);
+        let one_word = !matches!(shape, Shape::Record(_) | Shape::Fields { .. } | Shape::Slice);
         match self.tree.place(self.dwarf, self.cfi, id, function, entry) {
             Ok(Place::Register(number)) if is_list && one_word => {
                 Some(self.convention.register(number).map(Passed::one))
