@@ -1,9 +1,10 @@
 //! Slots of a file's table of addresses through which its code calls functions of others directly (`-fno-plt`, rustc's
-//! default; x86-64): those from which no pointer is taken.
+//! default): those from which no pointer is taken.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use rustc_hash::FxHashMap;
 
+use crate::held_aarch64::{Holds, Registers};
 use crate::{Machine, ObjectFile, Section, Svma};
 
 /// How the code uses a slot.
@@ -15,14 +16,50 @@ pub struct SlotUse {
     pub reads: bool,
 }
 
-/// How the file's code uses those of its slots for which `is_one`; none for a machine other than x86-64.
+/// How the file's code uses those of its slots for which `is_one`; none for a machine other than x86-64 and aarch64.
 pub fn slot_uses(object: &ObjectFile, is_one: &dyn Fn(Svma) -> bool) -> FxHashMap<Svma, SlotUse> {
     let mut uses = FxHashMap::default();
-    if object.machine() == Machine::X86_64 {
-        let code = object.sections().iter().filter(|section| section.executable);
-        code.for_each(|section| add_uses(object, section, is_one, &mut uses));
+    let code = object.sections().iter().filter(|section| section.executable);
+    match object.machine() {
+        Machine::X86_64 => code.for_each(|section| add_uses(object, section, is_one, &mut uses)),
+        Machine::Aarch64 => {
+            // The PLT's own code jumps through slots, too.
+            let code = code.filter(|section| !section.name.starts_with(".plt"));
+            code.for_each(|section| add_uses_aarch64(object, section, is_one, &mut uses));
+        }
+        _ => {}
     }
     uses
+}
+
+/// `ret`.
+const RETURN: u32 = 0xd65f_03c0;
+
+fn add_uses_aarch64(
+    object: &ObjectFile,
+    section: &Section,
+    is_one: &dyn Fn(Svma) -> bool,
+    uses: &mut FxHashMap<Svma, SlotUse>,
+) {
+    let bytes = usize::try_from(section.svma.end - section.svma.start).unwrap_or(0);
+    let Some(code) = object.bytes_at(Svma(section.svma.start), bytes) else { return };
+    let mut registers = Registers::default();
+    let words = code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+    for (word, at) in words.zip((section.svma.start..).step_by(4)) {
+        if let Holds::Loaded(slot) = registers.callee(word, at)
+            && is_one(Svma(slot))
+        {
+            uses.entry(Svma(slot)).or_default().calls = true;
+        }
+        for slot in registers.read(word).map(Svma).filter(|slot| is_one(*slot)) {
+            uses.entry(slot).or_default().reads = true;
+        }
+        registers.take(word, at);
+        if word == RETURN {
+            // Another function begins.
+            registers = Registers::default();
+        }
+    }
 }
 
 fn add_uses(

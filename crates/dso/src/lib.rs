@@ -19,6 +19,7 @@ mod error;
 pub mod find;
 pub mod flow;
 pub mod fuzz;
+mod held_aarch64;
 pub mod index;
 pub mod kallsyms;
 pub mod kcore;

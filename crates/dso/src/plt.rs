@@ -101,10 +101,11 @@ pub fn imports(object: &ObjectFile) -> Vec<Import> {
     }
 }
 
-/// What an x86-64 file reads from slots that are filled when it is loaded and may be of others: functions and variables.
+/// What an x86-64 or aarch64 file reads from slots that are filled when it is loaded and may be of others: functions and variables.
 pub fn loaded_imports(object: &ObjectFile) -> Vec<Import> {
     match (object::File::parse(&**object.bytes()), object.machine()) {
         (Ok(object::File::Elf64(file)), Machine::X86_64) => imports_of(&file, elf::R_X86_64_GLOB_DAT),
+        (Ok(object::File::Elf64(file)), Machine::Aarch64) => imports_of(&file, elf::R_AARCH64_GLOB_DAT),
         _ => Vec::new(),
     }
 }

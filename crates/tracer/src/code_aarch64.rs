@@ -71,12 +71,17 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
         _ => return,
     };
     let is_call = arm::call_target(*code, at as u64).is_some();
-    let new = if sled.rules & sleds::OFF != 0 {
+    let new = if sled.is_nop() {
         is_call.then_some(arm::NOP)
     } else {
         let body = (at + bytes) as u64;
+        let function = (at as u64).wrapping_sub(sled.svma).wrapping_add(sled.function);
         let stub = match sled.rules {
             0 => stubs.add(body),
+            // What reports itself is known by its own address.
+            rules if rules & sleds::REPORTED != 0 => {
+                stubs.add_site(body, function, sled).map(|(stub, _)| stub)
+            }
             _ => stubs.add_site(body, body, sled).map(|(stub, _)| stub),
         };
         let encode = if is_call { arm::call } else { arm::branch };
@@ -85,6 +90,31 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
     if let Some(new) = new {
         // SAFETY: as above; a word is written at once, so that another thread finds the old or the new.
         unsafe { core::ptr::from_mut(code).write_volatile(new) };
+    }
+}
+
+/// Whether this is a bare `ret`, perhaps behind `bti c`.
+pub fn is_empty_function(code: &[u8; 8]) -> bool {
+    let mut words = arm::words(code).skip_while(|word| *word == arm::BTI_C);
+    words.next() == Some(arm::RET)
+}
+
+/// `ldr x16, .+8`, `br x16`, and the address.
+pub fn far_jump(to: u64) -> [u8; 16] {
+    let mut jump = [0; 16];
+    jump[..4].copy_from_slice(&0x5800_0050u32.to_le_bytes());
+    jump[4..8].copy_from_slice(&0xd61f_0200u32.to_le_bytes());
+    jump[8..].copy_from_slice(&to.to_le_bytes());
+    jump
+}
+
+/// The word `old` at `at` with a branch in the place of its `ret`; `None` where that is too far.
+pub fn with_jump(old: u64, at: u64, to: u64) -> Option<u64> {
+    let (first, second) = (old as u32, old >> 32);
+    if first == arm::RET {
+        Some(second << 32 | u64::from(arm::branch(at, to)?))
+    } else {
+        Some(u64::from(arm::branch(at + 4, to)?) << 32 | u64::from(first))
     }
 }
 

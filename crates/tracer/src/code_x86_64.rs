@@ -31,6 +31,26 @@ pub fn is_stub(code: &[u8; STUB_BYTES]) -> bool {
 /// Code that was written is known to the processor at once.
 pub fn written(_from: usize, _to: usize) {}
 
+/// Whether this is a bare `ret`, and so much of the nops that fill the space up to the next function that a jump fits.
+pub fn is_empty_function(code: &[u8; 8]) -> bool {
+    const FILL: [&[u8]; 4] = [&[0x66, 0x66, 0x2e, 0x0f], &[0x66, 0x2e, 0x0f, 0x1f], &[0x90; 4], &[0xcc; 4]];
+    code[0] == 0xc3 && FILL.iter().any(|fill| code[1..].starts_with(fill))
+}
+
+/// `jmp [rip]`, and the address.
+pub fn far_jump(to: u64) -> [u8; 14] {
+    let mut jump = [0; 14];
+    jump[..2].copy_from_slice(&[0xff, 0x25]);
+    jump[6..].copy_from_slice(&to.to_le_bytes());
+    jump
+}
+
+/// The word `old` at `at`, beginning with a jump; `None` where that is too far.
+pub fn with_jump(old: u64, at: u64, to: u64) -> Option<u64> {
+    let distance = i32::try_from(to as i64 - (at as i64 + 5)).ok()?;
+    Some(old & !0xff_ffff_ffff | 0xe9 | u64::from(distance.cast_unsigned()) << 8)
+}
+
 /// Bytes of the sled that stands in `code`, loaded at `at`; `None` when it is none.
 fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
     if NOPS.iter().any(|nop| code.starts_with(nop)) {

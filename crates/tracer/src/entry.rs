@@ -39,27 +39,19 @@ unsafe extern "C" {
     fn tally_import();
     fn tally_site();
     fn tally_site_called();
-    #[cfg(target_arch = "x86_64")]
     fn tally_site_reported();
     fn tally_sled_return();
 }
 
 /// How many places stubs go to.
-pub const STUB_TARGETS: usize = if cfg!(target_arch = "x86_64") { 5 } else { 4 };
+pub const STUB_TARGETS: usize = 5;
 
 /// Where stubs go: of sleds, of imported functions, of functions with rules, of calls of `mcount` with rules, of
 /// functions that report themselves, with rules. What each is told stands in r11 (x86-64) or where x16 points (aarch64):
 /// the function's body, else its site.
 pub fn stub_targets() -> [u64; STUB_TARGETS] {
-    [
-        tally_sled,
-        tally_import,
-        tally_site,
-        tally_site_called,
-        #[cfg(target_arch = "x86_64")]
-        tally_site_reported,
-    ]
-    .map(|function: unsafe extern "C" fn()| function as *const () as u64)
+    [tally_sled, tally_import, tally_site, tally_site_called, tally_site_reported]
+        .map(|function: unsafe extern "C" fn()| function as *const () as u64)
 }
 
 /// What a hooked return address is replaced by.

@@ -162,6 +162,15 @@ tally_site_called:
     ldp x29, x30, [sp], #16
     ret
 
+    // A call by which a function reports itself, at which something more is done: x0 is the function.
+    .globl tally_site_reported
+    .hidden tally_site_reported
+    .type tally_site_reported, @function
+tally_site_reported:
+    mov x1, sp
+    ldr x2, [x16]
+    b tally_reported_ruled
+
     .hidden rust_eh_personality
     .globl rust_eh_personality
 rust_eh_personality:
@@ -407,6 +416,20 @@ unsafe extern "C" fn tally_reported_enter(addr: u64, sp: u64) {
         // SAFETY: as the caller says.
         unsafe { hook::tally_cyg_enter(addr, sp) };
     }
+}
+
+/// The same of one at which something more is done.
+///
+/// # Safety
+/// Called by the assembly only, with the stub's data.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tally_reported_ruled(addr: u64, sp: u64, data: u64) {
+    let (site, _) = code::told(data);
+    // No spec asks for its arguments: where they have been moved to is not known.
+    let registers = Registers { general: [0; 6], slot: sp, site, more: [0; 2], vector: [[0; 2]; 8] };
+    // SAFETY: sites are never unmapped.
+    let is_its = unsafe { (*(site as *const Site)).addr } == addr;
+    hook::reported(addr, sp, is_its.then_some(&registers));
 }
 
 /// The same: it is about to return; if it has branched here (`is_last` not 0), `sp` is its caller's.

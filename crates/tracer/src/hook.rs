@@ -103,6 +103,12 @@ pub unsafe extern "C" fn tally_cyg_enter(addr: u64, sp: u64) {
     alone(entry::thread(), (), |thread| thread.enter_reported(addr, sp, None));
 }
 
+/// The same at which something more may be done.
+#[cfg(target_arch = "aarch64")]
+pub fn reported(addr: u64, sp: u64, more: Option<&Registers>) {
+    alone(entry::thread(), (), |thread| thread.enter_reported(addr, sp, more));
+}
+
 /// The same for a function at which more is done, whose site the stub handed over.
 ///
 /// # Safety

@@ -42,7 +42,7 @@ mod hook;
 mod hooked;
 #[cfg(tally_preload)]
 mod import;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
+#[cfg(tally_preload)]
 mod loading;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 mod measure;

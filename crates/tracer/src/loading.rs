@@ -1,4 +1,4 @@
-//! Objects while they are loaded: patched before their constructors run (x86-64).
+//! Objects while they are loaded: patched before their constructors run.
 //!
 //! The loader calls an empty function when the list of objects changes, for debuggers to stop there: last when the new
 //! ones are mapped, before it relocates them and runs their constructors. That function is made to lead here. Slots of
@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::{layout, start, sys};
+use crate::{code, layout, start, sys};
 
 // Layout: struct r_debug { int r_version; struct link_map *r_map; Addr r_brk; enum { RT_CONSISTENT, RT_ADD, RT_DELETE }
 // r_state; … }. Source: glibc elf/link.h.
@@ -34,7 +34,7 @@ static PENDING: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 /// Leads the loader's function here, if it is the empty one that is known.
 pub fn prepare() {
-    const NEAR_BYTES: u64 = 1 << 30;
+    const NEAR_BYTES: u64 = code::REACH_BYTES;
     // SAFETY: a NUL-terminated name; NULL is RTLD_DEFAULT.
     let debug = unsafe { dlsym(core::ptr::null_mut(), c"_r_debug".as_ptr().cast()) };
     if debug.is_null() {
@@ -43,39 +43,32 @@ pub fn prepare() {
     // SAFETY: the loader's structure of that name.
     let at = unsafe { (*debug.cast::<Debug>()).function };
     let mut code = [0; 8];
-    if at % 8 != 0 || sys::read_memory(at, &mut code) != code.len() || !is_empty_function(&code) {
+    if at % 8 != 0 || sys::read_memory(at, &mut code) != code.len() || !code::is_empty_function(&code) {
         return;
     }
     let near = (at + NEAR_BYTES / 2) as usize & !4095;
     let Some(stub) = sys::map_memory(near, 4096) else { return };
-    let distance = i32::try_from(stub as i64 - (at as i64 + 5)).ok();
-    let Some(distance) = distance else { return sys::unmap(stub, 4096) };
-    // jmp [rip]: the address follows.
-    let mut jump = [0; 14];
-    jump[..2].copy_from_slice(&[0xff, 0x25]);
-    jump[6..].copy_from_slice(&(told as *const () as u64).to_le_bytes());
+    let way = code::far_jump(told as *const () as u64);
     // SAFETY: fresh memory of ours, a page.
-    unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), stub, jump.len()) };
-    let Some(old) = layout::words(&code).next() else { return };
-    let jump = 0xe9 | u64::from(distance.cast_unsigned()) << 8;
+    unsafe { core::ptr::copy_nonoverlapping(way.as_ptr(), stub, way.len()) };
+    code::written(stub as usize, stub as usize + way.len());
+    let word = layout::words(&code).next();
+    let Some(jump) = word.and_then(|old| code::with_jump(old, at, stub as u64)) else {
+        return sys::unmap(stub, 4096);
+    };
     sys::protect(stub as usize, 4096, sys::PROT.0 | sys::PROT.2);
     DEBUG.store(debug as usize, Ordering::Release);
-    put(at, old & !0xff_ffff_ffff | jump);
+    put(at, jump);
 }
 
-/// A bare `ret`, and so much of the nops that fill the space up to the next function that a jump fits.
-fn is_empty_function(code: &[u8; 8]) -> bool {
-    const FILL: [&[u8]; 4] = [&[0x66, 0x66, 0x2e, 0x0f], &[0x66, 0x2e, 0x0f, 0x1f], &[0x90; 4], &[0xcc; 4]];
-    code[0] == 0xc3 && FILL.iter().any(|fill| code[1..].starts_with(fill))
-}
-
-fn put(at: u64, code: u64) {
+fn put(at: u64, word: u64) {
     let (read, write, execute) = sys::PROT;
     let page = at as usize & !4095;
     if sys::protect(page, 4096, read | write | execute) {
         // SAFETY: aligned code of the loader's, writable now; a word is written at once, so that another thread finds the old
         // or the new.
-        unsafe { (at as *mut u64).write_volatile(code) };
+        unsafe { (at as *mut u64).write_volatile(word) };
+        code::written(at as usize, at as usize + 8);
         sys::protect(page, 4096, read | execute);
     }
 }

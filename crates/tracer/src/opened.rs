@@ -32,7 +32,6 @@ pub fn patch(number: u64, stage: Stage) {
 }
 
 /// The answer that was got for `number` is gone through once more, now that its objects are loaded. Whether there was one.
-#[cfg(target_arch = "x86_64")]
 pub fn patch_again(number: u64) -> bool {
     sled::patch_listed(answer(number).bytes(), Stage::Loaded)
 }

@@ -14,7 +14,6 @@ use crate::{import, sys};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// It is mapped; tables are not filled.
-    #[cfg(target_arch = "x86_64")]
     Mapped,
     /// All is done.
     Loaded,
@@ -26,7 +25,6 @@ pub fn patch_listed(path: &[u8], stage: Stage) -> bool {
     each_listed(
         list,
         match stage {
-            #[cfg(target_arch = "x86_64")]
             Stage::Mapped => |object, listed| patch(object, listed, Stage::Mapped),
             Stage::Loaded => |object, listed| patch(object, listed, Stage::Loaded),
         },

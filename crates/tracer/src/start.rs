@@ -84,7 +84,6 @@ pub fn loaded() {
     if !ACTIVE.load(Ordering::Acquire) || sys::is_restricted() {
         return;
     }
-    #[cfg(target_arch = "x86_64")]
     if crate::loading::take_pending().fold(false, |_, number| opened::patch_again(number)) {
         return;
     }
@@ -95,7 +94,6 @@ pub fn loaded() {
 
 /// Objects were mapped, and are to be relocated and begun: writes what is mapped now, and patches the code of what is new.
 /// The number of the maps; `None` without.
-#[cfg(target_arch = "x86_64")]
 pub fn mapped() -> Option<u64> {
     if !ACTIVE.load(Ordering::Acquire) || sys::is_restricted() {
         return None;
@@ -254,7 +252,6 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     list.push(layout::sleds::NAME.as_bytes()).push(b"\0");
     sled::patch_listed(list.bytes(), Stage::Loaded);
     loaded();
-    #[cfg(target_arch = "x86_64")]
     crate::loading::prepare();
     ending::prepare();
     register_fork();

@@ -1,9 +1,11 @@
-//! Calls by which functions report their own entries (`-finstrument-functions`), and where the arguments are then (x86-64).
+//! Calls by which functions report their own entries (`-finstrument-functions`), and where the arguments are then (x86-64
+//! only).
 //!
 //! Such a call comes behind the prologue, which has moved the arguments: the call's own take the first two registers, and
 //! what the function needs later is put where calls leave it alone. Where to is read off the code, so that no debug
 //! information is needed and what was thrown away is known to be gone.
 
+mod aarch64;
 mod facts;
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind};
@@ -85,15 +87,40 @@ impl<'a> Reports<'a> {
         Self { object, symbols, slots: plt::slot_names(object) }
     }
 
-    /// The calls in the code `[start, end)` of a function, ascending; none for a machine other than x86-64.
+    /// The calls in the code `[start, end)` of a function, ascending; none for a machine other than x86-64 and aarch64.
     #[must_use]
     pub fn of(&self, start: Svma, end: Svma) -> Vec<Report> {
         let bytes = end.0.checked_sub(start.0).and_then(|bytes| usize::try_from(bytes).ok());
         let code = bytes.and_then(|bytes| self.object.bytes_at(start, bytes));
-        match code.filter(|_| self.object.machine() == Machine::X86_64 && self.object.is_code(start)) {
-            Some(code) => reports_of(code, start.0, &|call| self.is_reporter(call)),
-            None => Vec::new(),
+        let Some(code) = code.filter(|_| self.object.is_code(start)) else { return Vec::new() };
+        match self.object.machine() {
+            Machine::X86_64 => reports_of(code, start.0, &|call| self.is_reporter(call)),
+            Machine::Aarch64 => aarch64::reports_of(
+                code,
+                start.0,
+                &aarch64::Names {
+                    is_reporter: &|to| self.is_reporter_at(Svma(to)),
+                    function_of: &|slot| self.function_of(Svma(slot)),
+                },
+            ),
+            _ => Vec::new(),
         }
+    }
+
+    /// Whether a call there is one of the reporter, or a slot there holds its address.
+    fn is_reporter_at(&self, at: Svma) -> bool {
+        self.slots.get(&at).is_some_and(|name| name == ENTRY_REPORTER) || self.is_stub(at)
+    }
+
+    fn is_stub(&self, at: Svma) -> bool {
+        let target = self.symbols.find(at);
+        target.is_some_and(|stub| stub.name.strip_suffix("@plt") == Some(ENTRY_REPORTER))
+    }
+
+    /// Where the function of this object begins whose address a slot holds.
+    fn function_of(&self, slot: Svma) -> Option<u64> {
+        let name = self.slots.get(&slot)?;
+        self.symbols.by_name(name).next().map(|symbol| symbol.start.0)
     }
 
     fn is_reporter(&self, call: &Instruction) -> bool {
@@ -102,8 +129,7 @@ impl<'a> Reports<'a> {
             return call.is_ip_rel_memory_operand()
                 && self.slots.get(&slot).is_some_and(|name| name == ENTRY_REPORTER);
         }
-        let target = self.symbols.find(Svma(call.near_branch_target()));
-        target.is_some_and(|stub| stub.name.strip_suffix("@plt") == Some(ENTRY_REPORTER))
+        self.is_stub(Svma(call.near_branch_target()))
     }
 }
 

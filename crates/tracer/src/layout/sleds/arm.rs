@@ -4,6 +4,8 @@
 
 /// `nop`: a sled of `-fpatchable-function-entry`, of which the first is enough.
 pub const NOP: u32 = 0xd503_201f;
+/// `ret`.
+pub const RET: u32 = 0xd65f_03c0;
 /// `bti c`, which stands before it with `-mbranch-protection`.
 pub const BTI_C: u32 = 0xd503_245f;
 /// clang's XRay sled begins with `b .+32`, over seven nops.
