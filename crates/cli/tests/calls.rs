@@ -354,6 +354,23 @@ fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
     assert!(said.contains("not instrumented") && said.contains("uprobes"), "{said}");
 }
 
+/// Functions of a library are not the program's own, which alone record themselves.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn functions_of_a_library_are_recorded_by_uprobes_also_of_an_instrumented_program() {
+    let Some(program) = build("calls.c", "of-library", "gcc", &["-O1", "-pg", "-pthread"]) else { return };
+    let folder = program.with_extension("calls");
+    let mut ran = tally();
+    ran.args(["calls", "record", "-P", "malloc@libc", "-o"]).arg(&folder).arg("--").arg(&program);
+    let said = String::from_utf8_lossy(&ran.output().expect("tally starts").stderr).into_owned();
+    if uprobes::no_uprobes(&said) {
+        return;
+    }
+    assert!(said.contains("-P malloc@libc names a library's function: "), "{said}");
+    let counts = counts_of_report(&report_of(&folder));
+    assert!(counts.len() == 1 && counts.contains_key("malloc"), "{counts:?}");
+}
+
 fn report_of(folder: &Path) -> String {
     let report = tally().args(["calls", "report", "-i"]).arg(folder).output().expect("tally starts");
     String::from_utf8_lossy(&report.stdout).into_owned()

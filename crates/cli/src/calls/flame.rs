@@ -123,6 +123,8 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
         }
         drawn.push(here);
     }
+    let calls = sum.nodes().iter().map(|node| node.stats.count + node.stats.open).sum();
+    tree.describe(Tree::ROOT, format!("{}, {}", amount_ns(&tree), calls_of(calls)));
     tree
 }
 

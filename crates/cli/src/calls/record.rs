@@ -244,8 +244,17 @@ fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<Stri
              turns it off)"
         ));
     }
+    if let Some(word) = args.patch.iter().find(|word| names_library(word)) {
+        return Some(format!("-P {word} names a library's function"));
+    }
     let none = !found.is_instrumented() && !args.trace.libcall;
     none.then(|| format!("{shown} is not instrumented (-pg, -fpatchable-function-entry=5 …)"))
+}
+
+/// `FUNC@LIBRARY`: what is compiled into the program calls no recorder there.
+fn names_library(word: &str) -> bool {
+    let is_other = word.starts_with(['/', '@']) || word.starts_with("file:");
+    !is_other && word.contains('@')
 }
 
 /// Empties the folder of an earlier recording; an empty list of sleds marks it as one.
