@@ -3,8 +3,9 @@
 use crate::frame::Frame;
 use crate::layout as l;
 use crate::layout::values::VALUES_BYTES_MAX;
+use crate::start::ThreadFile;
+use crate::sys;
 use crate::thread::{LIVE, Thread};
-use crate::{start, sys};
 
 /// Events that may be written after one look for room: what a call's values take, and what a signal handler adds
 /// between the look and the write.
@@ -13,8 +14,9 @@ const SLACK_EVENTS: usize = 64 + VALUES_BYTES_MAX / l::EVENT_BYTES;
 impl Thread {
     /// Begins a file; false when that can't be.
     pub fn make_file(&mut self) -> bool {
-        let Some(fd) = start::new_file(sys::tid()) else { return false };
-        self.fd = fd;
+        let Some((file, fd)) = ThreadFile::new() else { return false };
+        let Some(identity) = sys::identity(fd) else { return false };
+        (self.fd, self.file, self.file_identity) = (fd, Some(file), identity);
         self.file_bytes = 0;
         (self.chunk, self.chunk_bytes) = (core::ptr::null_mut(), l::CHUNK_BYTES_MIN / 2);
         if self.keep_bytes > 0 {
@@ -38,8 +40,23 @@ impl Thread {
     pub fn drop_file(&mut self) {
         sys::unmap(self.chunk, self.chunk_bytes);
         self.unmap_old();
-        sys::close(self.fd);
+        if self.is_open() {
+            sys::close(self.fd);
+        }
         (self.pos, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
+    }
+
+    /// Whether the descriptor is the file's yet: programs close all they know nothing of, and its number is then another's.
+    fn is_open(&self) -> bool {
+        sys::identity(self.fd) == Some(self.file_identity)
+    }
+
+    /// The same, after opening it once more if need be.
+    pub fn reopened(&mut self) -> bool {
+        if !self.is_open() {
+            self.fd = self.file.and_then(ThreadFile::again).unwrap_or(-1);
+        }
+        self.is_open()
     }
 
     /// Moves on to the file's next chunk; false when there is no more space.
@@ -65,7 +82,7 @@ impl Thread {
     /// Maps the file's next `chunk_bytes` and goes on there.
     pub fn map_chunk(&mut self, chunk_bytes: usize) -> bool {
         let bytes = self.file_bytes + chunk_bytes as u64;
-        if !sys::truncate(self.fd, bytes) {
+        if !self.reopened() || !sys::truncate(self.fd, bytes) {
             return false;
         }
         let Some(chunk) = sys::map_file(self.fd, chunk_bytes, self.file_bytes) else { return false };
@@ -126,6 +143,16 @@ impl Thread {
             unsafe { *self.pos = l::control_word(l::CONTROL_LOST, 0) };
             // SAFETY: at most one past the end.
             self.pos = unsafe { self.pos.add(1) };
+        }
+    }
+
+    /// Tells how many calls were lost so far where the next event is to go, though there is no room: nothing may come any
+    /// more. Space for it is kept behind the last event.
+    pub fn show_lost(&mut self, lost: u32) {
+        let stop = self.chunk as usize + self.chunk_bytes;
+        if self.state == LIVE && !self.chunk.is_null() && (self.pos as usize) < stop {
+            // SAFETY: within the mapped chunk, as just checked.
+            unsafe { *self.pos = l::control_word(l::CONTROL_LOST, u64::from(lost)) };
         }
     }
 

@@ -7,6 +7,7 @@
 //! | `PID-TID-N.calls` | the traced thread | [`ThreadHeader`], then events of 8 bytes until one is 0 |
 //! | `PID-N.maps` | the traced process | its `/proc/self/maps` when the recorder started, and after each `dlopen` |
 //! | `sleds` | the `tally` that started it | where functions can be patched: `SledFile` |
+//! | `lost` | the traced processes | [`LOST_NAME`] |
 //! | `info` | the `tally` that started it | command line and clock, as text lines `key value` |
 //!
 //! An event is one `u64`, little-endian. The two top bits are its kind:
@@ -230,6 +231,10 @@ pub const fn leaf_word(addr: u64, after: u16, ticks: u16) -> u64 {
 pub const fn control_word(code: u64, argument: u64) -> u64 {
     KIND_CONTROL << KIND_SHIFT | code << 32 | argument & 0xffff_ffff
 }
+
+/// Name of the file with the number of calls, a `u64`, of threads that could make no file: the program has become another
+/// user's. All processes of a recording add to it.
+pub const LOST_NAME: &str = "lost";
 
 /// The environment variable that says how recording begins: `only` (inside functions of `sleds::ONLY`), `off`, or both
 /// with a comma; otherwise everything is recorded from the start.

@@ -36,6 +36,9 @@ static DEPTH: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ENVIRONMENT: AtomicU64 = AtomicU64::new(0);
 static MAPS_WRITTEN: AtomicU64 = AtomicU64::new(0);
 static FILES_MADE: AtomicU64 = AtomicU64::new(0);
+/// The folder's descriptor, -1 before it is opened; and which folder that is.
+static FOLDER: AtomicU64 = AtomicU64::new(u64::MAX);
+static FOLDER_IDENTITY: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static DIR_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 const DIR_MAX: usize = 512;
@@ -68,15 +71,78 @@ pub fn path() -> sys::Text<PATH_MAX> {
     text
 }
 
-/// A new file for a thread: `PID-TID-N.calls`, N being the first number not taken.
-pub fn new_file(tid: u32) -> Option<i32> {
-    (0..10_000).find_map(|n| {
+/// A thread's file in the folder: `PID-TID-N.calls`.
+#[derive(Clone, Copy)]
+pub struct ThreadFile {
+    pid: u32,
+    tid: u32,
+    number: u32,
+}
+
+impl ThreadFile {
+    /// A new one of this thread, N being the first number not taken, and its descriptor.
+    pub fn new() -> Option<(Self, i32)> {
+        (0..10_000).find_map(|number| {
+            let file = Self { pid: sys::pid(), tid: sys::tid(), number };
+            FILES_MADE.fetch_add(1, Ordering::Relaxed);
+            Some((file, file.open(sys::NEW_FILE)?))
+        })
+    }
+
+    /// Opens it once more.
+    pub fn again(self) -> Option<i32> {
+        self.open(sys::OLD_FILE)
+    }
+
+    /// By the folder's path, else in the folder as it was opened: the program's root may be another by now.
+    fn open(self, flags: usize) -> Option<i32> {
+        let mut name = sys::Text::<64>::new();
+        name.number(u64::from(self.pid)).push(b"-").number(u64::from(self.tid)).push(b"-");
+        name.number(u64::from(self.number)).push(b".calls\0");
         let mut path = path();
-        path.number(u64::from(sys::pid())).push(b"-").number(u64::from(tid)).push(b"-").number(n);
-        path.push(b".calls\0");
-        FILES_MADE.fetch_add(1, Ordering::Relaxed);
-        sys::open(path.bytes(), sys::NEW_FILE)
-    })
+        path.push(name.bytes());
+        sys::open(path.bytes(), flags).or_else(|| sys::open_in(folder()?, name.bytes(), flags))
+    }
+}
+
+/// The word that counts calls of threads that can make no file; 0: there is none.
+static LOST: AtomicUsize = AtomicUsize::new(0);
+
+/// Maps it, while its file can be opened.
+fn keep_lost() {
+    let mut path = path();
+    path.push(layout::LOST_NAME.as_bytes()).push(b"\0");
+    let Some(fd) = sys::open(path.bytes(), sys::OLD_FILE) else { return };
+    if let Some(word) = sys::map_file(fd, layout::PAGE_BYTES as usize, 0) {
+        LOST.store(word as usize, Ordering::Relaxed);
+    }
+    sys::close(fd);
+}
+
+/// A call is lost of a thread that can make no file.
+pub fn lose() {
+    let word = LOST.load(Ordering::Relaxed) as *const AtomicU64;
+    // SAFETY: null, or a word of a mapping that stays, and that all processes change only so.
+    if let Some(word) = unsafe { word.as_ref() } {
+        word.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The folder's descriptor, unless the program has closed it.
+fn folder() -> Option<i32> {
+    let fd = FOLDER.load(Ordering::Relaxed) as i32;
+    let known = [FOLDER_IDENTITY[0].load(Ordering::Relaxed), FOLDER_IDENTITY[1].load(Ordering::Relaxed)];
+    (sys::identity(fd) == Some(known)).then_some(fd)
+}
+
+/// Opens the folder, to be found when its path leads elsewhere.
+fn keep_folder() {
+    let mut path = path();
+    path.push(b"\0");
+    let Some(fd) = sys::open(path.bytes(), sys::FOLDER) else { return };
+    let Some(identity) = sys::identity(fd) else { return sys::close(fd) };
+    FOLDER_IDENTITY.iter().zip(identity).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+    FOLDER.store(fd as u64, Ordering::Relaxed);
 }
 
 /// Objects were loaded: writes what is mapped now, and patches what is new.
@@ -242,6 +308,8 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
         sys::write(2, why);
         return;
     }
+    keep_folder();
+    keep_lost();
     ACTIVE.store(true, Ordering::Release);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as above.

@@ -51,6 +51,7 @@ mod number {
     pub const NANOSLEEP: usize = 101;
     pub const PROCESS_VM_READV: usize = 270;
     pub const PROCESS_VM_WRITEV: usize = 271;
+    pub const FSTAT: usize = 80;
     pub const GETPID: usize = 172;
     pub const FTRUNCATE: usize = 46;
     pub const READLINKAT: usize = 78;
@@ -76,6 +77,7 @@ mod number {
     pub const NANOSLEEP: usize = 35;
     pub const PROCESS_VM_READV: usize = 310;
     pub const PROCESS_VM_WRITEV: usize = 311;
+    pub const FSTAT: usize = 5;
     pub const GETPID: usize = 39;
     pub const FTRUNCATE: usize = 77;
     pub const READLINKAT: usize = 267;
@@ -93,6 +95,10 @@ pub const SECCOMP: usize = if cfg!(target_arch = "aarch64") { 277 } else { 317 }
 pub const READ_ONLY: usize = 0o2_000_000;
 /// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`.
 pub const NEW_FILE: usize = 0o2_000_302;
+/// `O_RDWR | O_CLOEXEC`.
+pub const OLD_FILE: usize = 0o2_000_002;
+/// `O_PATH | O_CLOEXEC`: a folder, to open files in.
+pub const FOLDER: usize = 0o12_000_000;
 /// `O_WRONLY | O_NONBLOCK | O_CLOEXEC`: a pipe that nobody reads can't be opened so.
 pub const WRITE_ONLY_AT_ONCE: usize = 0o2_004_001;
 /// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC`.
@@ -103,18 +109,34 @@ const HERE: usize = -100isize as usize;
 
 /// Opens the file of a NUL-terminated path.
 pub fn open(path: &[u8], flags: usize) -> Option<i32> {
-    if path.last() != Some(&0) {
-        return None;
-    }
-    // SAFETY: the path ends in NUL, as was just checked.
-    let fd = unsafe { call(number::OPENAT, [HERE, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
-    (fd >= 0).then_some(fd as i32)
+    open_in(HERE as i32, path, flags)
 }
 
 /// Closes a descriptor of ours.
 pub fn close(fd: i32) {
     // SAFETY: only ever called with descriptors that this crate opened.
     unsafe { call(number::CLOSE, [fd as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Which file a descriptor is of: device and inode; `None` if it is closed.
+// Layout: struct stat begins with `unsigned long st_dev, st_ino` on both. Source: linux arch/x86/include/uapi/asm/stat.h,
+// include/uapi/asm-generic/stat.h.
+pub fn identity(fd: i32) -> Option<[u64; 2]> {
+    const STAT_WORDS: usize = 18;
+    let mut stat = [0u64; STAT_WORDS];
+    // SAFETY: the kernel writes at most 144 bytes there.
+    let answer = unsafe { call(number::FSTAT, [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    (answer == 0).then_some([stat[0], stat[1]])
+}
+
+/// Opens a file in the folder of a descriptor; the path ends in NUL.
+pub fn open_in(folder: i32, path: &[u8], flags: usize) -> Option<i32> {
+    if path.last() != Some(&0) {
+        return None;
+    }
+    // SAFETY: the path ends in NUL, as was just checked.
+    let fd = unsafe { call(number::OPENAT, [folder as usize, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
+    (fd >= 0).then_some(fd as i32)
 }
 
 /// Reads into `to`; the number of bytes, 0 at the end or on an error.

@@ -16,6 +16,7 @@ use crate::layout as l;
 use crate::layout::sleds;
 use crate::site::Site;
 use crate::slow::Slow;
+use crate::start::ThreadFile;
 use crate::values::{Registers, Results};
 use crate::{ending, start, switch, sys};
 
@@ -28,8 +29,10 @@ const FRAMES_BYTES: usize = (MAX_FRAMES + 1) * size_of::<Frame>();
 const FRESH: u32 = 0;
 /// Recording.
 pub const LIVE: u32 = 1;
-/// Given up: no file could be made, or recording is not asked for.
+/// Ended, or recording is not asked for.
 const OFF: u32 = 2;
+/// No file could be made for it.
+const UNABLE: u32 = 3;
 
 /// What became of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,9 +80,13 @@ pub struct Thread {
     pub old_bytes: usize,
     /// Bytes of the file so far.
     pub file_bytes: u64,
-    /// The file.
+    /// The file's descriptor, unless the program has closed it.
     pub fd: i32,
-    /// `FRESH`, `LIVE` or `OFF`.
+    /// Where the file lies; `None`: nowhere.
+    pub file: Option<ThreadFile>,
+    /// Which it is: [`sys::identity`].
+    pub file_identity: [u64; 2],
+    /// `FRESH`, `LIVE`, `OFF` or `UNABLE`.
     pub state: u32,
     /// Calls not recorded since the last event that tells of such; a handler's are counted in the middle of anything.
     lost: AtomicU32,
@@ -125,9 +132,13 @@ impl Thread {
 
     /// Tells how many calls were lost since that was told, if there is room: a process may end without another event.
     pub fn tell_lost(&mut self) {
-        if self.lost.load(Ordering::Relaxed) > 0 && self.has_room() {
-            let lost = self.lost.swap(0, Ordering::Relaxed);
-            self.word(l::control_word(l::CONTROL_LOST, u64::from(lost)));
+        match self.lost.load(Ordering::Relaxed) {
+            0 => {}
+            _ if self.has_room() => {
+                let lost = self.lost.swap(0, Ordering::Relaxed);
+                self.word(l::control_word(l::CONTROL_LOST, u64::from(lost)));
+            }
+            lost => self.show_lost(lost),
         }
     }
 
@@ -350,6 +361,9 @@ impl Thread {
             self.hold_signals();
             self.begin();
         }
+        if self.state == UNABLE {
+            start::lose();
+        }
         self.state == LIVE
     }
 
@@ -381,11 +395,13 @@ impl Thread {
         self.callers_only = options.callers_only;
         self.keep_bytes = options.keep_bytes;
         self.find_limits();
-        if self.make_file() {
-            self.state = LIVE;
-            switch::enlist(self);
-            ending::enlist();
+        if !self.make_file() {
+            self.state = UNABLE;
+            return;
         }
+        self.state = LIVE;
+        switch::enlist(self);
+        ending::enlist();
     }
 
     /// The thread ends: nothing of it is recorded any more, and its memory is given back.
@@ -400,8 +416,11 @@ impl Thread {
         }
         self.tell_lost();
         // What was reserved and not used is given back: programs may have thousands of threads.
-        let unused = self.chunk as u64 + self.chunk_bytes as u64 - self.pos as u64;
-        sys::truncate(self.fd, self.file_bytes - unused);
+        let shown = u64::from(self.lost.load(Ordering::Relaxed) > 0) * l::EVENT_BYTES as u64;
+        let unused = (self.chunk as u64 + self.chunk_bytes as u64 - self.pos as u64).saturating_sub(shown);
+        if self.reopened() {
+            sys::truncate(self.fd, self.file_bytes - unused);
+        }
         self.drop_file();
         sys::unmap(self.base.wrapping_sub(1).cast(), FRAMES_BYTES);
         self.forget_stacks();

@@ -21,6 +21,14 @@ pub fn tell(args: &Args, recorder: &Recorder, (ended, told): (&Ended, Option<&To
     let folder = Folder::open(&args.output)?;
     let summary = folder.summary();
     out::note(&line(&args.output, &summary));
+    if folder.unfiled > 0 {
+        out::note(&format!(
+            "tally calls: {} of the lost calls are those of threads that could make no file in {}: the program had become \
+             another user, or changed its root directory and closed all files; start it as that user, with a folder of theirs",
+            number::grouped(folder.unfiled),
+            args.output.display()
+        ));
+    }
     let price = told.map(|told| told.of_run(args, recorder));
     if let Some(cost) = price::after(price, &summary, ended.used, args.min_ns.is_some()) {
         out::note(&format!("tally calls: {cost}"));

@@ -65,6 +65,8 @@ pub struct Folder {
     pub off: FxHashMap<u32, Vec<switches::Off>>,
     /// How recorded arguments and results are shown, by object and function start.
     pub values: FxHashMap<String, FxHashMap<Svma, Formats>>,
+    /// Calls of threads that could make no file.
+    pub unfiled: u64,
     /// Files that could not be read, with the reason.
     pub damaged: Vec<String>,
 }
@@ -112,6 +114,7 @@ impl Folder {
             totals: totals::read(path)?,
             off: switches::read(path),
             values: values::parse(&fs::read_to_string(path.join(values::NAME)).unwrap_or_default()),
+            unfiled: read_lost(path),
             damaged: Vec::new(),
         };
         let mut names: Vec<PathBuf> = fs::read_dir(path)
@@ -167,17 +170,22 @@ impl Folder {
     /// Counts what is there.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        self.threads.par_iter().filter_map(Thread::file).map(|file| summary_of(&file)).reduce(
-            Summary::default,
-            |a, b| Summary {
-                threads: a.threads + b.threads,
-                calls: a.calls + b.calls,
-                valued: a.valued + b.valued,
-                lost: a.lost + b.lost,
-                bytes: a.bytes + b.bytes,
-            },
-        )
+        let files = self.threads.par_iter().filter_map(Thread::file).map(|file| summary_of(&file));
+        let sum = files.reduce(Summary::default, |a, b| Summary {
+            threads: a.threads + b.threads,
+            calls: a.calls + b.calls,
+            valued: a.valued + b.valued,
+            lost: a.lost + b.lost,
+            bytes: a.bytes + b.bytes,
+        });
+        Summary { lost: sum.lost + self.unfiled, ..sum }
     }
+}
+
+/// The number of calls that no thread's file tells of; 0 where there is no such file.
+fn read_lost(folder: &Path) -> u64 {
+    let bytes = fs::read(folder.join(tracer::layout::LOST_NAME)).unwrap_or_default();
+    tracer::layout::words(&bytes).next().unwrap_or(0)
 }
 
 fn summary_of(file: &ThreadFile<'_>) -> Summary {

@@ -24,7 +24,7 @@ use super::sleds::{self, Instrumented};
 use super::trace_args::TraceArgs;
 use super::values;
 use crate::out;
-use tracer::layout::sleds as list;
+use tracer::layout::{self, sleds as list};
 
 /// Run a program, or attach to a process, and record its calls
 #[derive(clap::Args)]
@@ -283,6 +283,7 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<R
     if !found.formats.is_empty() {
         write(values::NAME, found.formats.as_bytes())?;
     }
+    write(layout::LOST_NAME, &0u64.to_le_bytes())?;
     let mut sleds = list::MAGIC.to_vec();
     list::add_object(&mut sleds, (program.as_os_str().as_bytes(), 0), &found.sleds, &found.specs);
     write(list::NAME, &sleds)?;

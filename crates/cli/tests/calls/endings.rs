@@ -74,3 +74,54 @@ fn functions_left_without_a_return_are_counted_right() {
         assert_eq!(got, wanted, "{name}:\n{text}");
     }
 }
+
+/// What few programs do: threads that end or begin behind the C library's back, a stack of signals' own, children that
+/// become others, ends deep inside, another root, all files closed.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn programs_that_do_odd_things_are_counted_right() {
+    let ways: [(&str, &[&str]); 3] = [
+        ("pg", &["-pg"]),
+        ("patchable", &["-fpatchable-function-entry=5"]),
+        ("instrument", &["-finstrument-functions"]),
+    ];
+    let things = [
+        "raw_exit",
+        "raw_clone",
+        "pool",
+        "alt_stack",
+        "vfork",
+        "spawn",
+        "deep_exit",
+        "deep_quick_exit",
+        "close_all",
+    ];
+    for (way, flags) in ways {
+        let flags = [flags, &["-O1"]].concat();
+        let Some(program) = build("odd.c", &format!("odd-{way}"), "gcc", &flags) else { return };
+        for what in things {
+            let (status, mut wanted, got, said) = record_to_its_end(&program, &[what], &[]);
+            wanted.retain(|_, count| *count > 0);
+            let code = match what {
+                "deep_exit" => 7,
+                "deep_quick_exit" => 8,
+                _ => 0,
+            };
+            assert_eq!((status, &got), (Some(code), &wanted), "{way} {what}: {said}");
+        }
+        let (status, wanted, got, said) = record_to_its_end(&program, &["new_root"], &[]);
+        if status != Some(5) {
+            assert_eq!(got["inner"], wanted["inner"], "{way} new_root: {said}");
+        }
+        // As another user a thread can make no file: its calls are told as lost.
+        let (status, wanted, got, said) = record_to_its_end(&program, &["set_user"], &[]);
+        if status != Some(4) {
+            assert_eq!(
+                (wanted["inner"] - got["inner"], wanted["outer"] - got["outer"]),
+                (7, 1),
+                "{way}: {said}"
+            );
+            assert!(said.contains(" 8 lost,") && said.contains(" 8 of the lost calls"), "{way}: {said}");
+        }
+    }
+}
