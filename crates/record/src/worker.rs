@@ -2,10 +2,10 @@
 //!
 //! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
 
+mod shared;
 mod waits;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 
 use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
 use perfdata::record::Auxtrace;
@@ -15,78 +15,24 @@ use crate::account::{Account, StackEnding};
 use crate::drain::{LEFT_OUT_BYTES, Layouts};
 use crate::features;
 use crate::followed::Followed;
-use crate::off_cpu::{Feedback, Switches, Tracepoints, WakerJoin};
+use crate::off_cpu::{Switches, Tracepoints, WakerJoin};
 use crate::opts::{RecordOpts, Watch, Watched};
 use crate::order::Order;
 use crate::output::Sink;
 use crate::plan::Plan;
 use crate::processes::Processes;
 use crate::pt::info::{self, Info};
-use crate::queue::Queue;
 use crate::stacks::Stacks;
 use crate::summary::StopReason;
 use crate::sys::time::thread_cpu_ns;
+
+pub use shared::{Dropped, Shared};
 
 /// Samples over which cut stacks are counted.
 const LADDER_WINDOW: u32 = 256;
 
 /// So many cut stacks in a window are more than chance.
 const LADDER_CUTS: u32 = 3;
-
-/// What the recording thread and the worker tell each other.
-#[derive(Debug, Clone)]
-pub struct Shared {
-    /// The records on their way to the worker.
-    pub queue: Queue,
-    /// The moment from which time is counted, in ns; 0 while it has not come.
-    pub started_ns: Arc<AtomicU64>,
-    /// The moment up to which time is counted, in ns; 0 while it has not come.
-    pub ended_ns: Arc<AtomicU64>,
-    /// The user won't wait for stacks that are still to be unwound.
-    pub gives_up: Arc<AtomicBool>,
-    /// The snapshot step the worker wants.
-    pub wanted_step: Arc<AtomicUsize>,
-    /// Stacks are deeper than their copies: records should come quickly (0: no, 1: soon, 2: at once).
-    pub hurry: Arc<AtomicUsize>,
-    /// What the off-CPU engine should know.
-    pub off_cpu: Arc<Feedback>,
-    /// Writing has failed or reached its limit: recording should end.
-    pub must_stop: Arc<AtomicBool>,
-    /// What has come so far shall be a file of its own.
-    pub snapshot: Arc<AtomicBool>,
-    /// What the kernel says at the end to have dropped, by opened event.
-    pub dropped: Arc<Mutex<Vec<Dropped>>>,
-}
-
-/// What the kernel dropped of one event in one place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dropped {
-    /// Index of its file event; `None` if it only tells of processes.
-    pub file_event: Option<usize>,
-    /// Its id.
-    pub id: u64,
-    /// How many records, those included that `PERF_RECORD_LOST` told of.
-    pub records: u64,
-}
-
-impl Shared {
-    /// Around this queue; nothing has begun.
-    #[must_use]
-    pub fn new(queue: Queue) -> Self {
-        Self {
-            queue,
-            started_ns: Arc::default(),
-            ended_ns: Arc::default(),
-            gives_up: Arc::default(),
-            wanted_step: Arc::default(),
-            hurry: Arc::default(),
-            off_cpu: Arc::default(),
-            must_stop: Arc::default(),
-            snapshot: Arc::default(),
-            dropped: Arc::default(),
-        }
-    }
-}
 
 /// The state of the unwinding thread.
 pub struct Worker {
