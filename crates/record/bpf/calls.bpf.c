@@ -19,6 +19,7 @@ struct request { unsigned int __data_len; } CORE;
 
 struct bpf_pidns_info { u32 pid; u32 tgid; };
 
+static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
 static u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static long (*bpf_get_ns_current_pid_tgid)(u64 dev, u64 ino, struct bpf_pidns_info *info, u32 size) = (void *)120;
 
@@ -56,8 +57,15 @@ struct stack {
 	u16 from;          /* ... and its frame */
 	u16 top;           /* innermost frame; 0: nothing is open there */
 	u16 first;         /* outermost frame */
-	u16 shown;         /* MODE_SLOW: innermost frame whose entry was handed out */
+	u16 shown;         /* MODE_SLOW: innermost frame whose entry was handed out; SHOWN_PAGED */
+	u16 depth;         /* frames in the table */
+	u16 paged;         /* pages of the frames around those */
+	u16 leading;       /* of those pages, so many are of calls of FRAME_LEADS */
+	u16 pad;
 };
+
+/* All on the stack's pages, and none in the table. */
+#define SHOWN_PAGED 0xffff
 
 /* Functions of the same low bits of their number, open in this thread: 0 is known without looking. */
 #define KINDS 256
@@ -69,7 +77,8 @@ struct thread_calls {
 	u16 only, muted;
 	u8 begun, stopped;
 	u8 current, stacks_used, next_dropped;
-	u8 pad[7];
+	u8 has_paged; /* or had */
+	u8 pad[6];
 	struct stack stacks[STACKS];
 	u16 open[KINDS];
 	struct frame frames[FRAMES];
@@ -81,6 +90,52 @@ struct {
 	__type(key, int);
 	__type(value, struct thread_calls);
 } call_threads SEC(".maps");
+
+/*
+ * What a thread's table has no room for: the outermost frames of a stack, page by page, the innermost page being the last.
+ * A page is written when the table is full, and read back when all frames of its stack in the table are gone.
+ */
+struct frame_page {
+	u32 used;
+	u32 pad;
+	struct frame frames[PAGE_FRAMES];
+};
+
+struct page_key {
+	u32 tid; /* as the kernel has it */
+	u16 stack;
+	u16 page;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PAGES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct page_key);
+	__type(value, struct frame_page);
+} call_pages SEC(".maps");
+
+/* A page as it begins. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct frame_page);
+} call_new_page SEC(".maps");
+
+/* How many calls of a function are on a thread's pages. */
+struct paged_key {
+	u32 tid;
+	u32 function;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PAGES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct paged_key);
+	__type(value, u32);
+} call_paged SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -235,60 +290,93 @@ INLINE struct stack *stack_at(struct thread_calls *t, u64 i)
  */
 #define APART __attribute__((noinline))
 
+INLINE u32 own_tid(void)
+{
+	return (u32)bpf_get_current_pid_tgid();
+}
+
 /* Whether the same function is open: then its time is counted there. */
 APART int call_is_open(struct thread_calls *t, u32 function)
 {
-	if (!t || !t->open[function & (KINDS - 1)])
+	struct paged_key key = { .function = function };
+
+	if (!t)
 		return 0;
 	for (u32 i = 0; i < FRAMES; i++) {
 		struct frame *f = frame_at(t, i);
 
-		if (i >= t->used)
-			return 0;
+		if (i >= t->used || !t->open[function & (KINDS - 1)])
+			break;
 		if (f->function == function && (f->state & FRAME_USED))
 			return 1;
 	}
-	return 0;
+	if (!t->has_paged)
+		return 0;
+	key.tid = own_tid();
+	return bpf_map_lookup_elem(&call_paged, &key) != 0;
 }
 
-/*
- * The stack that a place lies on: between its outermost and innermost call, or
- * near. STACKS if on none. `distance`: how near is near.
- */
+/* How far a place is from a stack: 0 between its outermost and innermost call; FAR if nothing is open there. */
+#define FAR (1ULL << 55)
+
+/* The smaller of two, both below 2^63. Without branches, for each would double what the verifier has to walk through. */
+INLINE u64 smaller(u64 a, u64 b)
+{
+	u64 is_less = (a - b) >> 63;
+
+	barrier_var(is_less);
+	return b ^ ((a ^ b) & (0 - is_less));
+}
+
+APART u64 call_distance(struct thread_calls *t, u64 sp, u32 stack)
+{
+	struct stack *s;
+	u64 top_sp;
+
+	if (!t)
+		return FAR;
+	s = stack_at(t, stack);
+	if (!s->top)
+		return FAR;
+	top_sp = frame_at(t, s->top - 1)->sp;
+	if (sp < top_sp)
+		return top_sp - sp;
+	return sp > s->root ? sp - s->root : 0;
+}
+
+/* The stack that a place lies on, or that is nearest: no further than `distance`. STACKS if there is none. */
 APART int call_find_stack(struct thread_calls *t, u64 sp, u64 distance)
 {
-	u32 best = STACKS;
+	/* Distance and number in one. */
+	u64 best = distance * STACKS * 2 + STACKS;
 
 	if (!t)
 		return STACKS;
 	for (u32 i = 0; i < STACKS; i++) {
-		struct stack *s = stack_at(t, i);
-		u64 top_sp, away = 0;
-
 		if (i >= t->stacks_used)
 			break;
-		if (!s->top)
-			continue;
-		top_sp = frame_at(t, s->top - 1)->sp;
-		if (sp < top_sp)
-			away = top_sp - sp;
-		else if (sp > s->root)
-			away = sp - s->root;
-		if (away == 0)
-			return i;
-		if (away <= distance) {
-			best = i;
-			distance = away - 1;
-		}
+		best = smaller(call_distance(t, sp, i) * STACKS * 2 + i, best);
 	}
-	return best;
+	return best & (STACKS * 2 - 1);
+}
+
+/* Hands out the entry of an open call; `e` is of its thread. */
+INLINE void put_entry(struct call_event *e, struct frame *f)
+{
+	struct call_event enter = { .kind = CALL_ENTER };
+
+	enter.tid = e->tid;
+	enter.tgid = e->tgid;
+	enter.time_ns = f->start_ns;
+	enter.sp = f->sp;
+	enter.function = f->function;
+	put(&enter);
 }
 
 /* Hands out the entry of the outermost call not shown yet, if by now it is slow; 0 if it is not. */
 APART int call_show_one(struct thread_calls *t, struct call_event *e, u32 stack)
 {
 	struct call_control *c = control();
-	struct call_event enter = { .kind = CALL_ENTER };
 	struct stack *s;
 	struct frame *f;
 	u32 next;
@@ -296,16 +384,11 @@ APART int call_show_one(struct thread_calls *t, struct call_event *e, u32 stack)
 	if (!t || !e || !c)
 		return 0;
 	s = stack_at(t, stack);
-	next = s->shown ? frame_at(t, s->shown - 1)->inner : s->first;
+	next = s->shown && s->shown != SHOWN_PAGED ? frame_at(t, s->shown - 1)->inner : s->first;
 	f = frame_at(t, next - 1);
 	if (!next || e->time_ns - f->start_ns < c->min_ns)
 		return 0;
-	enter.tid = e->tid;
-	enter.tgid = e->tgid;
-	enter.time_ns = f->start_ns;
-	enter.sp = f->sp;
-	enter.function = f->function;
-	put(&enter);
+	put_entry(e, f);
 	s->shown = next;
 	return 1;
 }
@@ -355,24 +438,190 @@ INLINE int is_kept(struct frame *f, struct call_control *c, u64 ns)
 	return ns >= c->min_ns || (f->state & FRAME_KEPT);
 }
 
-/* The innermost frame of a stack is free again. */
-INLINE void drop_frame(struct thread_calls *t, struct stack *s)
+/* A frame of the table that nobody uses; 0: there is none left. */
+INLINE u32 free_frame(struct thread_calls *t)
 {
+	u32 number = t->free;
+
+	if (number) {
+		t->free = frame_at(t, number - 1)->around;
+		return number;
+	}
+	return t->used < FRAMES ? ++t->used : 0;
+}
+
+INLINE void give_back(struct thread_calls *t, struct frame *f, u32 number)
+{
+	t->open[f->function & (KINDS - 1)]--;
+	f->state = 0;
+	f->around = t->free;
+	t->free = number;
+}
+
+INLINE void count_paged(u32 function, int one_more)
+{
+	struct paged_key key = { .tid = own_tid(), .function = function };
+	u32 *known = bpf_map_lookup_elem(&call_paged, &key);
+	u32 one = 1;
+
+	if (!known && one_more)
+		bpf_map_update_elem(&call_paged, &key, &one, BPF_ANY);
+	else if (known && one_more)
+		++*known;
+	else if (known && --*known == 0)
+		bpf_map_delete_elem(&call_paged, &key);
+}
+
+/* The outermost frame of a stack in the table goes to its last page; 0 if it is the only one, or the page is full. */
+APART int call_page_out_one(struct thread_calls *t, struct call_event *e, u32 stack)
+{
+	struct page_key key = { .tid = own_tid(), .stack = stack };
+	struct call_control *c = control();
+	struct frame_page *page;
+	struct stack *s;
+	struct frame *f;
+	u32 number, at;
+
+	if (!t || !e || !c)
+		return 0;
+	s = stack_at(t, stack);
+	number = s->first;
+	if (!number || number == s->top)
+		return 0;
+	f = frame_at(t, number - 1);
+	key.page = s->paged - 1;
+	page = bpf_map_lookup_elem(&call_pages, &key);
+	if (!page || page->used >= PAGE_FRAMES)
+		return 0;
+	/* Nobody looks at it there: so its entry is handed out now, if it is to be at all. */
+	if (c->mode == MODE_SLOW && (!s->shown || s->shown == SHOWN_PAGED))
+		put_entry(e, f);
+	if (!s->shown || s->shown == number)
+		s->shown = SHOWN_PAGED;
+	at = page->used;
+	barrier_var(at);
+	page->frames[at & (PAGE_FRAMES - 1)] = *f;
+	page->used = at + 1;
+	count_paged(f->function, 1);
+	s->first = f->inner;
+	s->depth--;
+	frame_at(t, s->first - 1)->around = 0;
+	give_back(t, f, number);
+	return 1;
+}
+
+/* Makes room in the table: of the stack that has the most frames there, the outermost go. */
+APART int call_page_out(struct thread_calls *t, struct call_event *e)
+{
+	struct page_key key = { .tid = own_tid() };
+	u32 zero = 0;
+	u64 deepest = 0;
+	void *empty = bpf_map_lookup_elem(&call_new_page, &zero);
+	struct stack *s;
+
+	if (!t || !e || !empty)
+		return 0;
+	for (u32 i = 0; i < STACKS; i++) {
+		if (i >= t->stacks_used)
+			break;
+		deepest = FAR - smaller(FAR - (stack_at(t, i)->depth * STACKS + i), FAR - deepest);
+	}
+	deepest &= STACKS - 1;
+	s = stack_at(t, deepest);
+	key.stack = deepest;
+	key.page = s->paged;
+	if (s->depth < 2 || s->paged + 1 >= SHOWN_PAGED || bpf_map_update_elem(&call_pages, &key, empty, BPF_ANY))
+		return 0;
+	t->has_paged = 1;
+	s->paged++;
+	for (u32 i = 0; i < PAGE_FRAMES; i++)
+		if (!call_page_out_one(t, e, deepest))
+			break;
+	return 1;
+}
+
+/* The innermost frame of a stack's last page comes back, around those in the table; 0 if that was the page's last. */
+APART int call_page_in_one(struct thread_calls *t, u32 stack)
+{
+	struct page_key key = { .tid = own_tid(), .stack = stack };
+	struct frame_page *page;
+	struct stack *s;
+	struct frame *f;
+	u32 number, at;
+
+	if (!t)
+		return 0;
+	s = stack_at(t, stack);
+	key.page = s->paged - 1;
+	page = bpf_map_lookup_elem(&call_pages, &key);
+	if (!page || !page->used) {
+		s->paged = 0;
+		return 0;
+	}
+	number = free_frame(t);
+	if (!number)
+		return 0;
+	at = page->used - 1;
+	barrier_var(at);
+	f = frame_at(t, number - 1);
+	*f = page->frames[at & (PAGE_FRAMES - 1)];
+	page->used = at;
+	count_paged(f->function, 0);
+	t->open[f->function & (KINDS - 1)]++;
+	if (s->paged <= s->leading)
+		f->state |= FRAME_LEADS;
+	f->around = 0;
+	f->inner = s->first;
+	if (s->first)
+		frame_at(t, s->first - 1)->around = number;
+	else
+		s->top = number;
+	s->first = number;
+	s->depth++;
+	if (at)
+		return 1;
+	bpf_map_delete_elem(&call_pages, &key);
+	s->paged--;
+	if (s->leading > s->paged)
+		s->leading = s->paged;
+	return 0;
+}
+
+/* A stack has no frame in the table any more, but pages. */
+APART int call_page_in(struct thread_calls *t, u32 stack)
+{
+	struct stack *s;
+
+	if (!t)
+		return 0;
+	for (u32 i = 0; i < PAGE_FRAMES; i++)
+		if (!call_page_in_one(t, stack))
+			break;
+	s = stack_at(t, stack);
+	if (s->shown == SHOWN_PAGED)
+		s->shown = s->top;
+	return 0;
+}
+
+/* The innermost frame of a stack is free again. */
+INLINE void drop_frame(struct thread_calls *t, u32 stack)
+{
+	struct stack *s = stack_at(t, stack);
 	u32 top = s->top;
 	struct frame *f = frame_at(t, top - 1);
 
 	t->written -= (f->state & FRAME_WRITTEN) != 0;
 	t->only -= (f->rules & COOKIE_RULES(COOKIE_ONLY)) != 0;
 	t->muted -= (f->rules & COOKIE_RULES(COOKIE_NOT)) != 0;
-	t->open[f->function & (KINDS - 1)]--;
 	s->top = f->around;
+	s->depth--;
 	if (f->around)
 		frame_at(t, f->around - 1)->inner = 0;
 	else
 		s->first = 0;
-	f->state = 0;
-	f->around = t->free;
-	t->free = top;
+	give_back(t, f, top);
+	if (!s->top && s->paged)
+		call_page_in(t, stack);
 }
 
 /* Forgets the innermost call of a stack; 0 if there is none. */
@@ -380,8 +629,31 @@ APART int call_forget_one(struct thread_calls *t, u32 stack)
 {
 	if (!t || !stack_at(t, stack)->top)
 		return 0;
-	drop_frame(t, stack_at(t, stack));
+	drop_frame(t, stack);
 	return 1;
+}
+
+/*
+ * Of what is done with each of a stack's calls, some at a time: the verifier walks through every round of a loop, but
+ * only once through a function that is called in it.
+ */
+#define ROUNDS 256
+
+APART int call_forget_some(struct thread_calls *t, u32 stack)
+{
+	for (u32 i = 0; i < FRAMES; i++)
+		if (!call_forget_one(t, stack))
+			return 0;
+	return 1;
+}
+
+/* Forgets all calls of a stack. */
+APART int call_forget_stack(struct thread_calls *t, u32 stack)
+{
+	for (u32 i = 0; i < ROUNDS; i++)
+		if (!call_forget_some(t, stack))
+			break;
+	return 0;
 }
 
 /* The innermost call of a stack ended. */
@@ -398,13 +670,16 @@ APART int call_finish(struct thread_calls *t, struct call_event *e, u32 stack, u
 	f = frame_at(t, s->top - 1);
 	ns = e->time_ns - f->start_ns;
 	if (c->mode == MODE_TOTALS && is_kept(f, c, ns)) {
-		outer = frame_at(t, (f->around ? f->around : s->from) - 1);
-		if (f->around || (s->from && outer->start_ns == s->from_start_ns)) {
+		add_up(f, ns, kind);
+		drop_frame(t, stack);
+		outer = frame_at(t, (s->top ? s->top : s->from) - 1);
+		if (s->top || (s->from && outer->start_ns == s->from_start_ns)) {
 			outer->inner_ns += ns;
 			outer->state |= FRAME_KEPT;
 		}
-		add_up(f, ns, kind);
-	} else if (c->mode == MODE_SLOW && s->shown == s->top) {
+		return 0;
+	}
+	if (c->mode == MODE_SLOW && s->shown == s->top) {
 		struct call_event end = { .kind = kind };
 
 		end.time_ns = e->time_ns;
@@ -413,14 +688,13 @@ APART int call_finish(struct thread_calls *t, struct call_event *e, u32 stack, u
 		end.sp = f->sp;
 		end.function = f->function;
 		put(&end);
-		s->shown = f->around;
+		s->shown = !f->around && s->paged ? SHOWN_PAGED : f->around;
 	}
-	drop_frame(t, s);
+	drop_frame(t, stack);
 	return 0;
 }
 
-/* Ends the calls that lie below a place on their stack: they were left without returning. */
-APART int call_leave_below(struct thread_calls *t, struct call_event *e, u32 stack)
+APART int call_leave_some(struct thread_calls *t, struct call_event *e, u32 stack)
 {
 	if (!t || !e)
 		return 0;
@@ -428,9 +702,18 @@ APART int call_leave_below(struct thread_calls *t, struct call_event *e, u32 sta
 		struct stack *s = stack_at(t, stack);
 
 		if (!s->top || frame_at(t, s->top - 1)->sp >= e->sp)
-			break;
+			return 0;
 		call_finish(t, e, stack, CALL_UNWOUND);
 	}
+	return 1;
+}
+
+/* Ends the calls that lie below a place on their stack: they were left without returning. */
+APART int call_leave_below(struct thread_calls *t, struct call_event *e, u32 stack)
+{
+	for (u32 i = 0; i < ROUNDS; i++)
+		if (!call_leave_some(t, e, stack))
+			break;
 	return 0;
 }
 
@@ -462,9 +745,7 @@ APART int call_begin_stack(struct thread_calls *t)
 	if (at >= STACKS) {
 		at = t->next_dropped++ & (STACKS - 1);
 		count(COUNT_STACKS);
-		for (u32 i = 0; i < FRAMES; i++)
-			if (!call_forget_one(t, at))
-				break;
+		call_forget_stack(t, at);
 	}
 	if (at >= t->stacks_used)
 		t->stacks_used = at + 1;
@@ -498,11 +779,13 @@ INLINE u32 filter(struct thread_calls *t, struct call_control *c, u64 cookie)
 /* All that is open now around a function whose callers are asked for leads to it. */
 APART int call_mark_callers(struct thread_calls *t, u32 stack)
 {
+	struct stack *s;
 	u32 at;
 
 	if (!t)
 		return 0;
-	at = stack_at(t, stack)->top;
+	s = stack_at(t, stack);
+	at = s->top;
 	for (u32 i = 0; i < FRAMES; i++) {
 		struct frame *f = frame_at(t, at - 1);
 
@@ -511,6 +794,8 @@ APART int call_mark_callers(struct thread_calls *t, u32 stack)
 		f->state |= FRAME_LEADS;
 		at = f->around;
 	}
+	if (!at)
+		s->leading = s->paged;
 	return 0;
 }
 
@@ -518,16 +803,14 @@ APART int call_mark_callers(struct thread_calls *t, u32 stack)
 INLINE u32 take_frame(struct thread_calls *t, u32 stack, struct call_event *e)
 {
 	struct stack *s = stack_at(t, stack);
-	u32 number;
+	u32 number = free_frame(t);
 
-	if (t->free) {
-		number = t->free;
-		t->free = frame_at(t, number - 1)->around;
-	} else if (t->used < FRAMES) {
-		number = ++t->used;
-	} else {
-		return 0;
+	if (!number) {
+		call_page_out(t, e);
+		number = free_frame(t);
 	}
+	if (!number)
+		return 0;
 	if (s->top) {
 		frame_at(t, s->top - 1)->inner = number;
 	} else {
@@ -536,6 +819,7 @@ INLINE u32 take_frame(struct thread_calls *t, u32 stack, struct call_event *e)
 	}
 	frame_at(t, number - 1)->around = s->top;
 	s->top = number;
+	s->depth++;
 	return number;
 }
 
@@ -635,7 +919,9 @@ INLINE void exit_tracked(struct call_control *c, struct call_event *e)
 	/* The jump of a switch, within the function; or the return of what a function jumped to at its end. */
 	if (e->kind & (COOKIE_MAYBE << 7))
 		return;
-	count(COUNT_STRAY);
+	/* Of a function whose probes are being taken away those of entries go first; they are of the generation before. */
+	if (c->ready && ((e->kind >> 8) & 1) == c->generation)
+		count(COUNT_STRAY);
 }
 
 /* Ends one of the calls that are open on any stack; 0 if there is none. */
@@ -656,6 +942,14 @@ APART int call_close_one(struct thread_calls *t, struct call_event *e)
 	return 0;
 }
 
+APART int call_close_some(struct thread_calls *t, struct call_event *e)
+{
+	for (u32 i = 0; i < FRAMES; i++)
+		if (!call_close_one(t, e))
+			return 0;
+	return 1;
+}
+
 /* The thread ends, or becomes another program: what is open does not end any more. */
 INLINE void close_all(struct call_event *e)
 {
@@ -663,9 +957,20 @@ INLINE void close_all(struct call_event *e)
 
 	if (!t)
 		return;
-	for (u32 i = 0; i < FRAMES; i++)
-		if (!call_close_one(t, e))
+	for (u32 i = 0; i < ROUNDS; i++)
+		if (!call_close_some(t, e))
 			break;
+}
+
+/* What the thread has on pages goes with it. */
+INLINE void forget_pages(void)
+{
+	struct thread_calls *t = bpf_task_storage_get(&call_threads, bpf_get_current_task_btf(), 0, 0);
+
+	if (!t || !t->has_paged)
+		return;
+	for (u32 i = 0; i < STACKS; i++)
+		call_forget_stack(t, i);
 }
 
 INLINE void count_entry(u32 function)
@@ -899,9 +1204,13 @@ int call_exit(u64 *ctx)
 	struct call_control *c = control();
 	struct call_event e = {};
 
+	if (!c || !begin(&e, CALL_OPEN))
+		return 0;
 	/* In the other modes what has no end is open at the end of the recording. */
-	if (c && c->mode == MODE_TOTALS && begin(&e, CALL_OPEN))
+	if (c->mode == MODE_TOTALS)
 		close_all(&e);
+	else
+		forget_pages();
 	return 0;
 }
 

@@ -88,20 +88,24 @@ struct call_control {
 	unsigned long long depth;      /* calls nested deeper do not count; 0: all do */
 	unsigned long long callers;    /* some function has COOKIE_CALLER */
 	unsigned long long generation; /* entries alone are counted by links of this one */
+	unsigned long long ready; /* 0 while probes are put in place, or taken away: then ends of calls are seen without their entries */
 };
 
 /* Index of the per-CPU counters. */
 #define COUNT_LOST 0      /* ring full: an entry or exit not handed out */
-#define COUNT_TOO_DEEP 1  /* calls nested deeper than FRAMES: not timed */
+#define COUNT_TOO_DEEP 1  /* calls for which there was no room: not timed */
 #define COUNT_NO_STORAGE 2 /* events of threads that could not be followed */
 #define COUNT_STRAY 3     /* exits of calls whose entry was not seen */
 #define COUNT_STACKS 4    /* stacks whose open calls were forgotten: more than STACKS */
 #define COUNT_SLOTS 8
 
-/* Open calls kept per thread in the kernel. */
+/* Open calls kept in a thread's table in the kernel; those around them are on pages. */
 #define FRAMES 512
-/* Of those, on so many stacks. */
-#define STACKS 16
+/* Of all, on so many stacks. */
+#define STACKS 64
+/* Open calls on a page, and pages of all threads. */
+#define PAGE_FRAMES 64
+#define PAGES 16384
 /* A call further away on the stack than this is on another stack. */
 #define STACK_STEP 16384
 

@@ -56,9 +56,10 @@ pub struct ProbeArgs {
     /// Only how often functions are called, no times: about half the price, and nothing is done where they end
     #[arg(long, conflicts_with_all = ["return_probes", "kernel_depth"])]
     pub entries: bool,
-    /// Take the probes off a function called more often per second (0: never)
-    #[arg(long, value_name = "N", default_value_t = 50_000)]
-    pub max_rate: u64,
+    /// Take the probes off a function called more often per second (0: never) [default: as often as takes half a CPU
+    /// here, at most 50000]
+    #[arg(long, value_name = "N")]
+    pub max_rate: Option<u64>,
     /// See returns by return probes instead of at the return instructions (never with exceptions)
     #[arg(long)]
     pub return_probes: bool,

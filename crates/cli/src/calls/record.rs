@@ -262,7 +262,8 @@ fn names_library(word: &str) -> bool {
 /// # Errors
 /// If the folder holds something else, or can't be written.
 pub fn prepare_folder(dir: &Path) -> anyhow::Result<()> {
-    if dir.exists() && !Folder::is_one(dir) && fs::read_dir(dir)?.next().is_some() {
+    let has_more = || fs::read_dir(dir).map_or(true, |mut files| files.next().is_some());
+    if dir.exists() && !Folder::is_one(dir) && has_more() {
         bail!("{} exists and is no recording of calls; choose another folder with -o", dir.display());
     }
     if dir.exists() {

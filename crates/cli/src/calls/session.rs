@@ -3,7 +3,7 @@
 use anyhow::Context;
 use record::calls::{
     Addresses, CallEvent, Counted, Exits, Filters, Folder, KernelParts, KernelWish, Kind, Mode, Object,
-    Opened, Options,
+    Opened, Options, STRAYS, Sums,
 };
 use record::sys::signal::{SIGINT, SIGTERM};
 use record::sys::time::Clock;
@@ -79,7 +79,7 @@ impl Session {
         for pid in args.probes.pid.iter().copied().chain(child.as_ref().map(Child::pid)) {
             engine.add_process(pid)?;
         }
-        let watch = Watch::new(args.probes.max_rate);
+        let watch = Watch::new(args.probes.max_rate.unwrap_or_else(|| Watch::usual_rate(cost_ns)));
         // A script's starts were seen before.
         let started = !args.command.is_empty() && is_script;
         let addresses = super::addresses::of(&chosen, options.kernel);
@@ -104,6 +104,7 @@ impl Session {
         let begin = Instant::now();
         session.engine.attach().map_err(|why| refusal(&why))?;
         session.attach = begin.elapsed();
+        session.watch.begin();
         session.start_ns = Clock::Monotonic.now_ns();
         Ok(session)
     }
@@ -278,7 +279,8 @@ impl Session {
             Mode::Totals => sums.iter().map(|(_, sums)| sums.count + sums.open).sum(),
             _ => self.watch.written.calls,
         };
-        let notes = self.notes(entries, wall_ns);
+        let mut notes = self.notes(entries, wall_ns);
+        notes.extend(self.told_depth(&sums));
         let command = super::closing::told_command(args);
         let mut info = format!("command {command}\nstatus {status}\nwall_ns {wall_ns}\nback_end uprobes\n");
         for (at, note) in notes.iter().enumerate() {
@@ -323,6 +325,21 @@ impl Session {
         })
     }
 
+    /// What the kernel's limit of return probes did to deep recursion, if it may have.
+    //
+    // Source: linux v6.18 include/linux/uprobes.h: MAX_URETPROBE_DEPTH; kernel/events/uprobes.c: prepare_uretprobe()
+    fn told_depth(&self, sums: &[(u32, Sums)]) -> Option<String> {
+        const MOST_RETURNS: usize = 64;
+        let was_left = sums.iter().any(|(_, sums)| sums.unwound > 0);
+        let is_deep = self.watch.written.deepest > MOST_RETURNS;
+        (self.options.exits == Exits::Return && (was_left || is_deep)).then(|| {
+            format!(
+                "by return probes the kernel sees no more than {MOST_RETURNS} open calls of a thread return: deeper ones end \
+                 with those around them and are told as left; without --return-probes there is no such limit"
+            )
+        })
+    }
+
     /// What is to be known beside the numbers.
     fn notes(&self, entries: u64, wall_ns: u64) -> Vec<String> {
         let mut notes = self.watch.detached.clone();
@@ -343,14 +360,15 @@ impl Session {
             )
         }));
         let losses = self.engine.losses();
-        let losses = losses.iter().filter(|(count, _)| *count > 0);
-        notes.extend(losses.map(|(count, name)| format!("{} {name}", number::grouped(*count))));
-        if self.watch.written.strays > 0 {
-            notes.push(format!(
-                "{} returns from calls whose entry was not seen",
-                number::grouped(self.watch.written.strays)
-            ));
-        }
+        let strays = (self.watch.written.strays, STRAYS);
+        let losses = losses.into_iter().chain([strays]).filter(|(count, _)| *count > 0);
+        notes.extend(losses.map(|(count, name)| {
+            let why = match (name == STRAYS, &self.child) {
+                (true, None) => ", as of calls that were open when tally attached",
+                _ => "",
+            };
+            format!("{} {name}{why}", number::grouped(count))
+        }));
         notes
     }
 }

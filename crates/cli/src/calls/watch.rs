@@ -9,6 +9,11 @@ use crate::text::number;
 /// How often rates are looked at.
 const EVERY: Duration = Duration::from_millis(250);
 
+/// Calls of one function a second that are never too many by themselves.
+const MOST_PER_S: u64 = 50_000;
+/// ns of CPU a second that the probes of one function may take.
+const MOST_NS_PER_S: f64 = 5e8;
+
 /// Rates of all functions.
 pub struct Watch {
     max_per_s: u64,
@@ -36,6 +41,18 @@ impl Watch {
             detached: Vec::new(),
             written: Written::default(),
         }
+    }
+
+    /// The probes are in place.
+    pub fn begin(&mut self) {
+        self.begun = Instant::now();
+        self.looked = self.begun;
+    }
+
+    /// How many calls a second are too many unless told, where one costs so many ns (`None`: not known).
+    #[must_use]
+    pub fn usual_rate(cost_ns: Option<f64>) -> u64 {
+        cost_ns.map_or(MOST_PER_S, |ns| ((MOST_NS_PER_S / ns.max(1.0)) as u64).clamp(1, MOST_PER_S))
     }
 
     /// Looks, if it is time; takes probes away; says so.
@@ -75,11 +92,23 @@ impl Watch {
 
     fn line(&self, watched: &Watched, rate: f64, names: &[String]) -> String {
         format!(
-            "{} is called too often, {} times a second: its probes were taken away after {} (limit: --max-rate); \
+            "{} is called too often, {} times a second: its probes were taken away after {} (limit: --max-rate {}); \
              its counts are of that time only",
             names[watched.function as usize],
             number::grouped(rate as u64),
-            number::duration_ns(self.begun.elapsed().as_nanos() as u64)
+            number::duration_ns(self.begun.elapsed().as_nanos() as u64),
+            self.max_per_s
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Watch;
+
+    #[test]
+    fn the_dearer_a_call_the_fewer_are_too_many() {
+        let rates = [None, Some(0.0), Some(500.0), Some(25_000.0), Some(1e12)].map(Watch::usual_rate);
+        assert_eq!(rates, [50_000, 50_000, 50_000, 20_000, 1]);
     }
 }

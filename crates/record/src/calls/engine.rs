@@ -129,6 +129,7 @@ impl Engine {
             *depth,
             flag(*callers),
             self.generation,
+            flag(!self.links.is_empty()),
         ];
         let map = self.ebpf.map_mut("call_controls").ok_or_else(|| missing("call_controls"))?;
         let mut map =
@@ -157,7 +158,10 @@ impl Source for Engine {
     }
 
     fn stop(&mut self) {
-        std::mem::take(&mut self.links).take_away();
+        let links = std::mem::take(&mut self.links);
+        // What it fails to tell the kernel's side costs a wrong count of strays only.
+        let _ = self.set_control();
+        links.take_away();
         self.kernel_links.clear();
     }
 

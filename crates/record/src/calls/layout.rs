@@ -11,14 +11,16 @@ pub const SUM_WORDS: usize = FIRST_BUCKET + BUCKETS;
 /// Words before the buckets.
 pub const FIRST_BUCKET: usize = 9;
 /// Words of `struct call_control`.
-pub const CONTROL_WORDS: usize = 10;
+pub const CONTROL_WORDS: usize = 11;
+/// Ends of calls that were seen while all probes were in place, and not their beginnings.
+pub const STRAYS: &str = "returns from calls whose entry was not seen";
 /// Slots of the per-CPU counters that are in use.
 pub const COUNT_NAMES: [&str; 5] = [
     "entries and exits lost: the ring was full",
-    "calls nested too deep to be timed in the kernel",
+    "calls nested too deep to be timed in the kernel (more than a million are open)",
     "entries and exits of threads that could not be followed",
-    "returns from calls whose entry was not seen",
-    "stacks forgotten with their open calls: more than 16 in a thread",
+    STRAYS,
+    "stacks forgotten with their open calls: more than 64 in a thread",
 ];
 
 /// Of these, the slot of returns from calls whose entry was not seen.

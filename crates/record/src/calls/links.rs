@@ -16,6 +16,11 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// Whether none is in place.
+    pub const fn is_empty(&self) -> bool {
+        self.enters.is_empty() && self.exits.is_empty()
+    }
+
     /// Adds those of another.
     pub fn extend(&mut self, other: Self) {
         self.enters.extend(other.enters);

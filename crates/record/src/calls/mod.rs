@@ -26,7 +26,7 @@ mod with_kernel;
 pub use cost::{Cost, cost_per_call};
 pub use engine::Engine;
 pub use gate::Filters;
-pub use layout::{CallEvent, Kind, Mode, Sums};
+pub use layout::{CallEvent, Kind, Mode, STRAYS, Sums};
 pub use plan::{
     Counted, Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched,
 };

@@ -4,7 +4,7 @@
 //! open call of a stack, or near them, is on that stack, and what is open there below it was left. A place near none
 //! begins another stack, and ends nothing.
 //!
-//! As `call_find_stack` of `bpf/calls.bpf.c`.
+//! As `call_distance` and `call_find_stack` of `bpf/calls.bpf.c`.
 
 use std::collections::BTreeMap;
 

@@ -42,8 +42,10 @@ pub struct Addresses {
 pub struct Written {
     /// Calls entered.
     pub calls: u64,
-    /// Returns from calls that began before.
+    /// Returns from calls whose entry was not seen, though all probes were in place.
     pub strays: u64,
+    /// The most calls that were open in a thread at once.
+    pub deepest: usize,
 }
 
 /// Writes a folder of calls.
@@ -59,7 +61,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Into an existing folder; `start_ns` lies before the first event.
+    /// Into an existing folder; at `start_ns` all probes were in place.
     #[must_use]
     pub fn new(dir: &Path, (addresses, filters): (Addresses, Filters), start_ns: u64) -> Self {
         Self {
@@ -83,9 +85,14 @@ impl Folder {
         if thread.is_double(event) {
             return Ok(());
         }
-        let before = thread.calls;
+        let (before, strays) = (thread.calls, self.written.strays);
         thread.take(event, (&self.addresses, &self.filters), &mut self.written);
         self.written.calls = self.written.calls + thread.calls - before;
+        self.written.deepest = self.written.deepest.max(thread.depth());
+        if event.time_ns < self.start_ns {
+            // While probes are put in place, ends are seen of calls whose entries are not yet.
+            self.written.strays = strays;
+        }
         // Blocks are dropped whole, so they are short where few bytes are kept.
         let block = match self.filters.keep_bytes {
             0 => FLUSH_BYTES,

@@ -2,6 +2,8 @@
 //!
 //! What counts is decided as by `bpf/calls.bpf.c`.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use tracer::layout::sleds;
 
@@ -46,8 +48,10 @@ pub struct Tracked {
     filters: Filters,
     threads: FxHashMap<u32, Thread>,
     words: Vec<Option<Box<[u64; SUM_WORDS]>>>,
-    /// Returns from calls whose entry was not seen.
+    /// Returns from calls whose entry was not seen, while all probes were in place.
     pub strays: u64,
+    /// When they were, ns of the events' clock.
+    pub ready_ns: Range<u64>,
 }
 
 impl Tracked {
@@ -62,7 +66,7 @@ impl Tracked {
             ..Filters::default()
         };
         let (threads, words) = (FxHashMap::default(), vec![None; functions]);
-        Self { mode, counted, filters, threads, words, strays: 0 }
+        Self { mode, counted, filters, threads, words, strays: 0, ready_ns: 0..u64::MAX }
     }
 
     /// Takes a thread's next event; `jumps`: its function may end by a jump that is not seen.
@@ -141,7 +145,7 @@ impl Tracked {
     fn exit(&mut self, thread: &mut Thread, event: &CallEvent, sink: &mut dyn FnMut(CallEvent)) {
         let is_it = |frame: &Frame| frame.sp == event.sp && frame.function == event.function;
         let Some(at) = thread.open.iter().rposition(is_it) else {
-            self.strays += u64::from(!event.maybe);
+            self.strays += u64::from(!event.maybe && self.ready_ns.contains(&event.time_ns));
             return;
         };
         let stack = thread.open[at].stack;

@@ -92,11 +92,11 @@ impl Engine {
                 .collect();
             self.link_all(object, &numbers, &mut links)?;
         }
+        // The old links go last: no call is missed meanwhile, and doubles bear another generation.
+        let mut old = std::mem::replace(&mut self.links, links);
         // What the links now in place bear.
         self.set_control()?;
         self.generation ^= 1;
-        // The old links go last: no call is missed meanwhile, and doubles bear another generation.
-        let mut old = std::mem::replace(&mut self.links, links);
         old.exits.extend(leaving);
         old.take_away_later();
         Ok(())

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::layout::{CallEvent, Kind, Mode, Sums};
+use super::layout::{self, CallEvent, Kind, Mode, Sums};
 use super::plan::{Exits, Function, Leave, Object, Options, Watched};
 use super::tracked::Tracked;
 use super::{Error, Source};
@@ -193,6 +193,7 @@ impl Source for Plain {
             }
         }
         self.places = Some(places);
+        self.tracked.ready_ns.start = Clock::Monotonic.now_ns();
         match last {
             Some(error) if self.refused.len() == self.functions.len() => {
                 Err(Error::Perf { what: "uprobes".to_owned(), error })
@@ -207,6 +208,7 @@ impl Source for Plain {
     }
 
     fn stop(&mut self) {
+        self.tracked.ready_ns.end = Clock::Monotonic.now_ns();
         self.counters.iter_mut().for_each(Vec::clear);
         self.kernel.clear();
         self.drain();
@@ -247,7 +249,7 @@ impl Source for Plain {
         vec![
             (self.records.lost, "entries and exits lost: the ring was full"),
             (self.records.damaged, "records that could not be read"),
-            (self.tracked.strays, "returns from calls whose entry was not seen"),
+            (self.tracked.strays, layout::STRAYS),
         ]
     }
 

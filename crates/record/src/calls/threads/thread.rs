@@ -86,6 +86,11 @@ impl Thread {
         }
     }
 
+    /// Number of open calls.
+    pub fn depth(&self) -> usize {
+        self.open.len()
+    }
+
     /// Whether two links, of which one replaces the other, saw the same moment.
     pub fn is_double(&mut self, event: &CallEvent) -> bool {
         let same = self.last.is_some_and(|last| {
