@@ -65,9 +65,10 @@ PLAIN int main(void) {
     m = (struct mixed){4.25, NULL};
     struct line line = {{1, -2}, {3, 4}, GREEN, {7, 0, 9}};
     line = longer(line, 10);
-    printf("longer({from={x=1, y=-2}, to={x=3, y=4}, c=GREEN, dash={7, 0, 9}}, 10) = "
-           "{from={x=%d, y=%d}, to={x=%d, y=%d}, c=%s, dash={%d, %d, %d}};\n", line.from.x, line.from.y, line.to.x,
-           line.to.y, line.c == GREEN ? "GREEN" : "?", line.dash[0], line.dash[1], line.dash[2]);
+    // Formats of calls are short: who records printf's cuts them.
+    printf("longer({from={x=1, y=-2}, to={x=3, y=4}, c=GREEN, dash={7, 0, 9}}, 10) = ");
+    printf("{from={x=%d, y=%d}, to={x=%d, y=%d}, ", line.from.x, line.from.y, line.to.x, line.to.y);
+    printf("c=%s, dash={%d, %d, %d}};\n", line.c == GREEN ? "GREEN" : "?", line.dash[0], line.dash[1], line.dash[2]);
     long sum = crowded(1, 2, 3, 4, 5, large, m, m, (struct point){6, 7});
     printf("crowded(1, 2, 3, 4, 5, {l={1, 2, 3}}, {d=4.25, p=0}, {d=4.25, p=0}, {x=6, y=7}) = %ld;\n", sum);
     int next_s = some((struct bits){1, 2, -9}).s;

@@ -56,8 +56,8 @@ fn a_program_that_becomes_another_is_recorded_before_and_after() {
     // Rows of the two files stand apart in the report only if their names do; the counts add up in the graph's roots.
     let both = said.contains("calls in");
     assert!(both && got.keys().all(|name| each.contains_key(name)), "{got:?} {said}");
-    let calls =
-        said.split("calls: ").nth(1).and_then(|rest| rest.split(' ').next()).map(|n| n.replace(',', ""));
+    let before = said.split(" calls in ").next().and_then(|before| before.rsplit(' ').next());
+    let calls = before.map(|n| n.replace(',', ""));
     let calls: u64 = calls.and_then(|n| n.parse().ok()).expect("a number of calls");
     // `main` of the patchable one is recorded, too.
     assert_eq!(calls, each.values().sum::<u64>() + 1, "{said}");
