@@ -128,17 +128,29 @@ unsafe extern "C" fn tally_slow_reported(inside: *const Inside) {
 /// Called by the assembly only; takes no pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tally_cyg_exit(addr: u64, sp: u64, is_last: u32) {
-    alone(entry::thread(), (), |thread| thread.exit_reported(addr, sp, is_last != 0));
+    let thread = entry::thread();
+    // SAFETY: as in `alone`. In a handler that interrupted the slow half the entry was counted as lost: its end is no call more.
+    if unsafe { !(*thread).is_busy() } {
+        alone(thread, (), |thread| thread.exit_reported(addr, sp, is_last != 0));
+    }
 }
 
 /// An exception was caught by the function whose stack pointer is `sp`.
 pub fn caught(sp: u64) {
+    jumped(sp);
     alone(entry::thread(), (), |thread| thread.caught(sp));
 }
 
 /// A jump is about to leave all frames below `sp`.
 pub fn left_below(sp: u64) {
+    jumped(sp);
     alone(entry::thread(), (), |thread| thread.left_below(sp));
+}
+
+/// Before anything else is done of a jump, perhaps out of a handler that had interrupted the slow half.
+fn jumped(sp: u64) {
+    // SAFETY: this thread's own state, as in `alone`; who held it does not go on.
+    unsafe { (*entry::thread()).left_slow_half(sp) };
 }
 
 /// An unwinder is about to walk this thread's stack, from `above` on.

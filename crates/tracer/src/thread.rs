@@ -93,6 +93,8 @@ pub struct Thread {
     /// Reported entries that were not recorded and whose exits are to come.
     refused: u32,
     busy: u32,
+    /// Where on the stack the slow half runs that shut the fast half out.
+    holder: u64,
     /// Signals are held back; `mask` is what was blocked before.
     held: u32,
     mask: u64,
@@ -120,9 +122,26 @@ impl Thread {
             self.lose();
             return false;
         }
+        let here = 0u8;
+        self.holder = &raw const here as u64;
         self.busy = 1;
         self.limit = core::ptr::null_mut();
         true
+    }
+
+    /// A handler goes on at `sp`, on the thread's own stack: if that lies above the slow half which it interrupted, that one
+    /// will not go on. (What that does is done step by step, so what it leaves is whole; while it holds signals, none comes.)
+    pub fn left_slow_half(&mut self, sp: u64) {
+        // Before the thread's first call is recorded its stack is not known.
+        let is_own = |at: u64| self.stack == (0, 0) || self.is_own(at);
+        if self.busy != 0 && self.held == 0 && self.holder < sp && is_own(self.holder) && is_own(sp) {
+            self.unlock();
+        }
+    }
+
+    /// Whether the slow half runs on this thread.
+    pub const fn is_busy(&self) -> bool {
+        self.busy != 0
     }
 
     /// A call is not recorded.

@@ -125,3 +125,18 @@ fn programs_that_do_odd_things_are_counted_right() {
         }
     }
 }
+
+/// Of what it interrupts, the recorder as well, nothing is gone on with: what comes later is recorded all the same.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn handlers_that_jump_out_of_the_recorder_end_no_recording() {
+    for (name, compiler, flags) in builds(false) {
+        let Some(program) = build("escapes.c", &format!("escapes-{name}"), compiler, &flags) else {
+            continue;
+        };
+        for options in [&[][..], &["-A", "small@arg1"]] {
+            let (wanted, got, text) = record(&program, options);
+            super::aarch64::assert_escapes(&format!("{name} {options:?}"), (wanted, got, text));
+        }
+    }
+}

@@ -81,7 +81,7 @@ impl<'a> ThreadFile<'a> {
         let Place { words, state } =
             place.unwrap_or(Place { words: 0, state: State::at_start(&self.header) });
         let new = self.words().get(words..).unwrap_or_default();
-        let (last, written) = written(new);
+        let (last, written) = written(new, whole);
         let new = &new[..if whole { written } else { last }];
         let mut steps = Steps { words: new.iter(), end: words + new.len(), state, unknown: 0 };
         steps.by_ref().for_each(|(tsc, step)| each(tsc, step));
@@ -91,7 +91,7 @@ impl<'a> ThreadFile<'a> {
     /// Bytes of events written (up to the end mark).
     #[must_use]
     pub fn event_bytes(&self) -> usize {
-        written(self.words()).1 * layout::EVENT_BYTES
+        written(self.words(), true).1 * layout::EVENT_BYTES
     }
 
     fn words(&self) -> &'a [[u8; layout::EVENT_BYTES]] {
@@ -107,10 +107,30 @@ impl<'a> ThreadFile<'a> {
     }
 }
 
+/// No event.
+const NOTHING: [u8; layout::EVENT_BYTES] = [0; layout::EVENT_BYTES];
+
+/// Of words that begin with an empty one, how many are empty before what was written behind them; `None` if nothing was.
+///
+/// A signal's handler that comes between the taking of a place and the writing of its event writes behind it; if it then
+/// jumps elsewhere, the place stays empty. While the file grows (not `whole`), that is known when so much stands behind it as
+/// no handler writes before it ends.
+fn hole(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> Option<usize> {
+    const FAR: usize = 4096;
+    const LOOK: usize = 64;
+    let goes_on = whole || words.iter().skip(FAR).take(LOOK).any(|word| *word != NOTHING);
+    if goes_on { words.iter().position(|word| *word != NOTHING) } else { None }
+}
+
 /// Where the last event begins among `words`, and where it ends: what belongs to it may be 0, what follows is.
-fn written(words: &[[u8; layout::EVENT_BYTES]]) -> (usize, usize) {
+fn written(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> (usize, usize) {
     let (mut last, mut end) = (0, 0);
-    while let Some(word) = words.get(end).filter(|word| **word != [0; layout::EVENT_BYTES]) {
+    while let Some(word) = words.get(end) {
+        if *word == NOTHING {
+            let Some(empty) = hole(&words[end..], whole) else { break };
+            end += empty;
+            continue;
+        }
         last = end;
         end += 1;
         if let Event::Control { code, argument } = Event::from_bytes(*word) {
@@ -266,11 +286,42 @@ impl Iterator for Steps<'_> {
                     Some((self.at(tsc_low), RawStep::Other(Step::Exit(below))))
                 }
                 Event::Control { code, argument } => self.control(code, argument),
-                Event::End => return None,
+                // What was to stand there is counted as one call lost.
+                Event::End => {
+                    let empty = hole(self.words.as_slice(), true)?;
+                    if let Some(last) = empty.checked_sub(1) {
+                        let _ = self.words.nth(last);
+                    }
+                    Some((self.state.tsc, RawStep::Other(Step::Lost(1))))
+                }
             };
             if step.is_some() {
                 return step;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_a_place_that_was_never_written_reading_goes_on_and_one_call_is_lost() {
+        let header = ThreadHeader { pid: 1, tid: 1, tsc: 0, monotonic_ns: 0, first: 0 };
+        let mut bytes = header.to_bytes().to_vec();
+        let words = [layout::entry_word(0x10, 5), 0, 0, layout::exit_word(9), 0, 0];
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let file = ThreadFile::parse(&bytes).unwrap();
+        let steps: Vec<RawStep> = file.steps().map(|(_, step)| step).collect();
+        let wanted = [RawStep::Enter(0x10), RawStep::Other(Step::Lost(1)), RawStep::Other(Step::Exit(0))];
+        assert_eq!(steps, wanted);
+        assert_eq!(file.event_bytes(), 4 * layout::EVENT_BYTES);
+        let mut seen = Vec::new();
+        file.read_since(None, true, &mut |_, step| seen.push(step));
+        assert_eq!(seen, wanted);
+        // While the file grows, it may yet be written.
+        let place = file.read_since(None, false, &mut |_, _| {});
+        assert_eq!(place.bytes(), 0);
     }
 }
