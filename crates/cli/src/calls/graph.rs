@@ -4,6 +4,7 @@ use profile::calls::{CallProfile, NodeId};
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
+use super::kernel;
 use super::names::Functions;
 use crate::out::harmless;
 use crate::text::number;
@@ -50,15 +51,17 @@ pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> 
         children.roots.iter().rev().map(|id| (*id, String::new(), "")).collect();
     while let Some((id, indent, branch)) = stack.pop() {
         let node = &sum.nodes()[id.0 as usize];
+        let function = functions.of(node.function);
+        let time = |ns| if kernel::is_moment(function) { "-".to_owned() } else { number::duration_ns(ns) };
         writeln!(
             out,
             "{:>9}{} {:>9} {:>12} {:>6.2}%  {indent}{branch}{}",
-            number::duration_ns(node.stats.total_ns),
-            off(&number::duration_ns(node.stats.off_ns)),
-            number::duration_ns(node.stats.self_ns),
+            time(node.stats.total_ns),
+            off(&time(node.stats.off_ns)),
+            time(node.stats.self_ns),
             number::grouped(node.stats.count + node.stats.open),
             node.stats.total_ns as f64 / whole.max(1) as f64 * 100.0,
-            harmless(&functions.of(node.function).name),
+            harmless(&function.name),
         )?;
         let inner = match branch {
             "├─ " => format!("{indent}│  "),

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::names::Function;
 use super::pattern::{self, Pattern};
 use super::record::Args;
 use super::syscalls;
@@ -17,6 +18,10 @@ use super::syscalls;
 pub const MAPPING: &str = "[kernel]";
 /// Name of the file with their names: lines `address name`.
 pub const NAMES: &str = "kernel";
+/// What a page fault is called.
+const FAULT_NAME: &str = "page fault";
+/// What a request to a disk is called.
+const BLOCK_NAME: &str = "block request";
 /// Offset of page faults behind the system calls' numbers.
 pub const FAULT: u64 = 0x1000;
 /// Offset of block requests.
@@ -39,9 +44,9 @@ const SUFFIX: &str = "@kernel";
 pub fn wanted(args: &Args) -> anyhow::Result<(KernelParts, KernelWish)> {
     let mut patterns = Vec::new();
     // The others are about the program's functions.
-    let names = args.trace.only.iter().filter_map(|filter| filter.strip_suffix(SUFFIX));
-    patterns.extend(names.map(Pattern::new));
-    if patterns.is_empty() && args.probes.kernel_depth.is_none() {
+    let named = args.trace.only.iter().chain(&args.patch);
+    patterns.extend(named.filter_map(|filter| filter.strip_suffix(SUFFIX)).map(Pattern::new));
+    if !is_wanted(args) {
         return Ok((KernelParts::default(), KernelWish::default()));
     }
     let functions = if patterns.is_empty() { Vec::new() } else { functions(&patterns)? };
@@ -60,10 +65,7 @@ fn functions(patterns: &[Pattern]) -> anyhow::Result<Vec<KernelFunction>> {
         .collect();
     found.dedup_by(|a, b| a.address == b.address);
     let named = patterns.iter().map(Pattern::text).collect::<Vec<_>>().join(", ");
-    anyhow::ensure!(
-        !found.is_empty(),
-        "-F: the kernel has no function {named}; {KALLSYMS} lists those it has"
-    );
+    anyhow::ensure!(!found.is_empty(), "the kernel has no function {named}; {KALLSYMS} lists those it has");
     // Hidden addresses are all 0: names are enough for some ways.
     Ok(found)
 }
@@ -108,6 +110,19 @@ pub fn told(source: &dyn Source, wish: &KernelWish) -> Option<String> {
     })
 }
 
+/// Whether it is a moment, of which the kernel tells no end.
+#[must_use]
+pub fn is_moment(function: &Function) -> bool {
+    function.dso == MAPPING && matches!(function.name.as_str(), FAULT_NAME | BLOCK_NAME)
+}
+
+/// Whether anything of the kernel is asked for.
+#[must_use]
+pub fn is_wanted(args: &Args) -> bool {
+    args.probes.kernel_depth.is_some()
+        || args.trace.only.iter().chain(&args.patch).any(|name| is_of_kernel(name))
+}
+
 /// Whether a filter is about the kernel.
 #[must_use]
 pub fn is_of_kernel(filter: &str) -> bool {
@@ -132,8 +147,8 @@ pub fn write_names(
         // Writing to a String does not fail.
         let _ = writeln!(text, "{:x} sys_{name}", addresses.system_calls + number as u64);
     }
-    let _ = writeln!(text, "{:x} page fault", addresses.fault);
-    let _ = writeln!(text, "{:x} block request", addresses.block);
+    let _ = writeln!(text, "{:x} {FAULT_NAME}", addresses.fault);
+    let _ = writeln!(text, "{:x} {BLOCK_NAME}", addresses.block);
     let read = || fs::read_to_string(KALLSYMS).unwrap_or_default();
     let symbols = if functions.is_empty() { String::new() } else { read() };
     let mut by_address: FxHashMap<u64, &str> = FxHashMap::default();

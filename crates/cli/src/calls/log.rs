@@ -7,6 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Write};
 use std::iter::Peekable;
 
+use super::kernel;
 use super::track::Track;
 use super::view::View;
 use crate::out::harmless;
@@ -314,6 +315,9 @@ fn advance(
 fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &Line) -> io::Result<()> {
     let (took, text) = match &line.what {
         What::Begin(named) => (String::new(), format!("{} {{", call(view, track, *named))),
+        What::End { named, .. } if kernel::is_moment(view.functions.of(named.function)) => {
+            (String::new(), format!("/* {} */", view.functions.of(named.function).name))
+        }
         &What::End { named, ns, has_inner, result, end } => {
             let left = match end {
                 End::Returned => "",

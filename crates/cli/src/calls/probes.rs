@@ -49,8 +49,9 @@ pub fn run_script(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCo
 pub fn wish(args: &Args, program: Option<&Path>) -> anyhow::Result<Wish> {
     let exits = exits_for(args, program)?;
     let callees = args.probes.callees.as_ref();
+    let of_program = args.patch.iter().filter(|word| !kernel::is_of_kernel(word));
     let words: Vec<String> =
-        args.patch.iter().chain(callees.and_then(|callees| callees.of.as_ref())).cloned().collect();
+        of_program.chain(callees.and_then(|callees| callees.of.as_ref())).cloned().collect();
     Wish::parse(&words, callees.map_or(0, |callees| callees.depth), exits)
 }
 

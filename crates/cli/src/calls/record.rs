@@ -220,13 +220,11 @@ fn is_privileged(program: &Path) -> bool {
 /// Why the program can't, or shan't, record itself; `None` if it can.
 fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<String> {
     let shown = program.display();
-    let kernel =
-        args.probes.kernel_depth.is_some() || args.trace.only.iter().any(|name| kernel::is_of_kernel(name));
     if args.probes.uprobes
         || args.probes.counts
         || args.probes.entries
         || args.probes.callees.is_some()
-        || kernel
+        || kernel::is_wanted(args)
     {
         return Some("as asked for".to_owned());
     }

@@ -29,6 +29,8 @@ const PAUSE: Duration = Duration::from_millis(4);
 const FLUSH: Duration = Duration::from_millis(250);
 /// How long the rate of calls is looked at before an attach.
 const LOOK: Duration = Duration::from_millis(200);
+/// A program whose time in the kernel is this many times what its probes cost spends most of it otherwise.
+const MOSTLY_OWN: f64 = 4.0;
 
 /// A running recording.
 pub struct Session {
@@ -310,11 +312,12 @@ impl Session {
     }
 
     /// What the calls really cost a command that was run: its time in the kernel, where the probes are; it made system
-    /// calls of its own there, too.
+    /// calls of its own there, too. `None` where those are most of it.
     fn measured(&self, entries: u64) -> Option<String> {
         let used = self.child.as_ref()?.used();
         let each_ns = used.system_ns.checked_div(entries)?;
-        (used.user_ns + used.system_ns > 0).then(|| {
+        let expected_ns = entries as f64 * self.cost_ns?;
+        (expected_ns * MOSTLY_OWN > used.system_ns as f64).then(|| {
             format!(
                 "measured: the program used {} of CPU by itself and {} in the kernel, where the probes run: {} a call, its own \
                  system calls included",

@@ -4,6 +4,7 @@ use profile::calls::{CallProfile, CallStats, FunctionId, Histogram};
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
+use super::kernel;
 use super::names::Functions;
 use crate::out::harmless;
 use crate::text::number;
@@ -144,8 +145,10 @@ pub fn write_within(
         |columns: &[Column]| columns.iter().map(|(head, _)| format!("{head:>9} ")).collect::<String>();
     writeln!(out, "{}{:>12} {} Function", heads(&left), "Calls", heads(&right))?;
     for (id, stats) in lines {
+        let lasts = !kernel::is_moment(functions.of(id));
         let cells = |columns: &[Column]| -> String {
-            let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), number::duration_ns);
+            let time =
+                |ns: Option<u64>| ns.filter(|_| lasts).map_or_else(|| "-".to_owned(), number::duration_ns);
             columns.iter().map(|(_, of)| format!("{:>9} ", time(of(stats)))).collect()
         };
         let count = number::grouped(stats.count + stats.open);

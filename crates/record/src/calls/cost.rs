@@ -11,7 +11,7 @@ use super::{
 use crate::proc;
 use crate::sys::mem;
 
-/// Calls per round; the cheapest of [`ROUNDS`] rounds counts.
+/// Calls per round.
 const CALLS: u64 = 300;
 const ROUNDS: usize = 4;
 /// The longest that the measured function can be.
@@ -47,16 +47,22 @@ pub fn cost_per_call(mode: Mode, exits: Exits) -> Result<Option<Cost>, Error> {
     let objects = [Object { path, pid }];
     let Opened { source: mut engine, why_no_bpf } = source::open(&objects, &[function], &options)?;
     engine.add_process(pid)?;
-    let plain = round();
+    let plain = cheapest(|| {});
     engine.attach()?;
-    let mut best = f64::INFINITY;
-    for _ in 0..ROUNDS {
-        best = best.min(round());
-        engine.poll(&mut |_| {});
-    }
+    let probed = cheapest(|| engine.poll(&mut |_| {}));
     let seen = engine.entries().first().map_or(0, |watched| watched.entries);
     // Not seen at all: the probes sit elsewhere than where we think, so the time means nothing.
-    Ok((seen >= CALLS).then(|| Cost { ns: (best - plain).max(0.0), way: engine.name(), why_no_bpf }))
+    Ok((seen >= CALLS).then(|| Cost { ns: (probed - plain).max(0.0), way: engine.name(), why_no_bpf }))
+}
+
+/// The cheapest of [`ROUNDS`] rounds, ns a call.
+fn cheapest(mut after_each: impl FnMut()) -> f64 {
+    let rounds = (0..ROUNDS).map(|_| {
+        let ns = round();
+        after_each();
+        ns
+    });
+    rounds.fold(f64::INFINITY, f64::min)
 }
 
 /// CPU time of a call, ns: a busy machine makes it not dearer.

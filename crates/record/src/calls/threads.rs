@@ -128,3 +128,89 @@ impl Folder {
         Ok(self.written)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::Kind;
+    use tracer::layout::{self as file, HEADER_BYTES};
+
+    const FUNCTION: u64 = 0x10_0000;
+    const SYSTEM: u64 = 0x20_0000;
+    const BLOCK: u64 = 0x30_0000;
+    const KERNEL: u64 = 0x40_0000;
+
+    fn event(kind: Kind, time_ns: u64, function: u32) -> CallEvent {
+        let sp = if matches!(kind, Kind::Enter | Kind::Exit) { 0x7000 } else { 0 };
+        CallEvent { time_ns, sp, tid: 7, pid: 7, function, kind, generation: false, loops: false, maybe: false }
+    }
+
+    /// The entries and exits in the file that these events become, as they stand there.
+    fn written(name: &str, events: &[CallEvent]) -> Vec<u64> {
+        let dir = std::env::temp_dir().join(format!("tally-folder-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a folder");
+        let addresses = Addresses {
+            functions: vec![FUNCTION],
+            system_calls: SYSTEM,
+            block: BLOCK,
+            kernel_functions: KERNEL,
+            ..Addresses::default()
+        };
+        let mut folder = Folder::new(&dir, (addresses, Filters::default()), 0);
+        events.iter().for_each(|event| folder.take(event).expect("it is written"));
+        folder.finish().expect("it is written");
+        let bytes = fs::read(dir.join("7-7-0.calls")).expect("it was written");
+        fs::remove_dir_all(&dir).expect("it is ours");
+        let words = file::words(&bytes[HEADER_BYTES..]);
+        words.filter(|word| !matches!(file::Event::from_word(*word), file::Event::Control { .. })).collect()
+    }
+
+    #[test]
+    fn functions_of_the_kernel_go_on_behind_a_block_request() {
+        let events = [
+            event(Kind::Enter, 10, 0),
+            event(Kind::Kernel, 20, 0),
+            event(Kind::Kernel, 30, 1),
+            event(Kind::Block, 40, 0),
+            event(Kind::KernelEnd, 50, 1),
+            event(Kind::KernelEnd, 60, 0),
+            event(Kind::Exit, 70, 0),
+        ];
+        let expected = [
+            file::entry_word(FUNCTION, 10),
+            file::entry_word(KERNEL, 20),
+            file::entry_word(KERNEL + 1, 30),
+            file::entry_word(BLOCK, 40),
+            file::exit_word(40),
+            file::exit_word(50),
+            file::exit_word(60),
+            file::exit_word(70),
+        ];
+        assert_eq!(written("block", &events), expected);
+    }
+
+    #[test]
+    fn the_function_that_makes_a_system_call_lasts_longer_than_it() {
+        let events = [
+            event(Kind::Enter, 10, 0),
+            event(Kind::Kernel, 20, 0),
+            event(Kind::System, 30, 3),
+            event(Kind::Kernel, 40, 1),
+            event(Kind::KernelEnd, 50, 1),
+            event(Kind::SystemEnd, 60, 3),
+            event(Kind::KernelEnd, 70, 0),
+            event(Kind::Exit, 80, 0),
+        ];
+        let expected = [
+            file::entry_word(FUNCTION, 10),
+            file::entry_word(KERNEL, 20),
+            file::entry_word(SYSTEM + 3, 30),
+            file::entry_word(KERNEL + 1, 40),
+            file::exit_word(50),
+            file::exit_word(60),
+            file::exit_word(70),
+            file::exit_word(80),
+        ];
+        assert_eq!(written("system", &events), expected);
+    }
+}

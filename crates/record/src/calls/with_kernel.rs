@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::ftrace::Graph;
+use super::ftrace::{FUNCTION, FUNCTION_GRAPH, Graph};
 use super::layout::{CallEvent, Kind, Sums};
 use super::merge::Merge;
 use super::plan::{KernelWish, Watched};
@@ -44,33 +44,40 @@ impl WithKernel {
         }
     }
 
-    /// What also sees callees first; what sees only entries last.
+    /// What also sees callees first if they are meant; what sees only entries last.
     fn begin(&mut self) {
-        let mut reasons = Vec::new();
-        match self.start("function_graph") {
-            Ok(()) => return,
-            Err(why) => reasons.push(why),
-        }
-        match self.inner.trace_kernel(&self.wish) {
-            Ok(way) => {
-                self.way = Some(way);
-                return;
-            }
-            Err(more) => reasons.extend(more),
-        }
-        if !self.wish.functions.is_empty() {
-            match self.start("function") {
-                Ok(()) => return,
-                Err(why) => reasons.push(why),
+        let alone = self.wish.depth <= 1 && !self.wish.functions.is_empty();
+        let ways: [fn(&mut Self) -> Result<&'static str, Vec<String>>; 2] =
+            if alone { [Self::probes, Self::graph] } else { [Self::graph, Self::probes] };
+        for way in ways.into_iter().chain([Self::entries_only as fn(&mut Self) -> _]) {
+            match way(self) {
+                Ok(way) => {
+                    self.way = Some(way);
+                    self.missing.clear();
+                    return;
+                }
+                Err(reasons) => self.missing.extend(reasons),
             }
         }
-        self.missing = reasons;
     }
 
-    fn start(&mut self, tracer: &'static str) -> Result<(), String> {
-        self.graph = Some(Graph::start(tracer, &self.pids, &self.wish)?);
-        self.way =
-            Some(if tracer == "function" { "the function tracer (entries only)" } else { "function_graph" });
+    fn probes(&mut self) -> Result<&'static str, Vec<String>> {
+        self.inner.trace_kernel(&self.wish)
+    }
+
+    fn graph(&mut self) -> Result<&'static str, Vec<String>> {
+        self.start(FUNCTION_GRAPH).map(|()| FUNCTION_GRAPH)
+    }
+
+    fn entries_only(&mut self) -> Result<&'static str, Vec<String>> {
+        if self.wish.functions.is_empty() {
+            return Err(Vec::new());
+        }
+        self.start(FUNCTION).map(|()| "the function tracer (entries only)")
+    }
+
+    fn start(&mut self, tracer: &'static str) -> Result<(), Vec<String>> {
+        self.graph = Some(Graph::start(tracer, &self.pids, &self.wish).map_err(|why| vec![why])?);
         Ok(())
     }
 }

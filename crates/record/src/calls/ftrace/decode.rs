@@ -51,7 +51,7 @@ impl Decoder {
             let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             shape(&text, function).ok_or_else(|| format!("{} has no {function}", path.display()))
         };
-        let (enter, exit) = if tracer == "function" {
+        let (enter, exit) = if tracer == super::FUNCTION {
             (read("function", "ip")?, None)
         } else {
             (read("funcgraph_entry", "func")?, Some(read("funcgraph_exit", "func")?))

@@ -1,31 +1,35 @@
 //! Kernel functions by the kernel's own tracers: `function_graph` (entries and exits), else `function` (entries).
 //!
-//! A trace instance of ours, limited to the processes meant, read as raw pages. It goes when we end; one whose tally
-//! was killed is removed by the next.
+//! Limited to the processes meant, read as raw pages, in a [`Place`] to itself.
 
 mod decode;
 mod page;
+mod place;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::layout::CallEvent;
 use super::plan::KernelWish;
 use crate::event::tracefs;
+use crate::proc;
 use crate::sys::mem;
 use decode::Decoder;
 pub use page::parse_page;
+use place::Place;
 
-/// Instances are named so, with the process id behind.
-const PREFIX: &str = "tally-calls-";
+/// The tracer that tells entries only.
+pub const FUNCTION: &str = "function";
+/// The tracer that tells entries and exits.
+pub const FUNCTION_GRAPH: &str = "function_graph";
 /// Ring of each CPU.
 const RING_KIB: &str = "8192";
 
 /// A running tracer.
 pub struct Graph {
-    dir: PathBuf,
+    place: Place,
     pipes: Vec<File>,
     decoder: Decoder,
     page: Vec<u8>,
@@ -42,45 +46,55 @@ impl Graph {
         if !offered.split_whitespace().any(|name| name == tracer) {
             return Err(format!("no {tracer} tracer"));
         }
-        remove_stale(&root.join("instances"));
-        let dir = root.join("instances").join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&dir).or_else(already_there).map_err(|error| said(&dir, &error))?;
-        let decoder = Decoder::new(&root.join("events/ftrace"), tracer, wish)?;
-        let mut graph = Self { dir, pipes: Vec::new(), decoder, page: vec![0; mem::page_bytes()] };
-        graph.set_up(tracer, pids, wish)?;
-        Ok(graph)
+        place::remove_stale(&root);
+        if tracer == FUNCTION {
+            return Self::at(Place::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
+        }
+        // Only the top level can be told whose callees are meant, and down to which depth.
+        let busy = match Place::top_level(&root) {
+            Ok(top) => return Self::at(top, &root, tracer, wish)?.begin(tracer, pids, wish),
+            Err(busy) => busy,
+        };
+        if wish.functions.is_empty() {
+            return Err(busy);
+        }
+        let alone = Self::at(Place::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
+        alone.map_err(|why| format!("{busy}; {why}"))
     }
 
-    fn set_up(&mut self, tracer: &str, pids: &[u32], wish: &KernelWish) -> Result<(), String> {
-        self.write("tracing_on", "0")?;
-        self.write("trace_clock", "mono")?;
-        self.write("buffer_size_kb", RING_KIB)?;
-        self.write("set_ftrace_pid", &pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))?;
+    fn at(place: Place, root: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
+        let decoder = Decoder::new(&root.join("events/ftrace"), tracer, wish)?;
+        Ok(Self { place, pipes: Vec::new(), decoder, page: vec![0; mem::page_bytes()] })
+    }
+
+    fn begin(mut self, tracer: &str, pids: &[u32], wish: &KernelWish) -> Result<Self, String> {
+        let write = |file: &str, text: &str| self.place.write(file, text);
+        write("tracing_on", "0")?;
+        write("trace_clock", "mono")?;
+        write("buffer_size_kb", RING_KIB)?;
+        // The file is about threads.
+        let tids = pids.iter().flat_map(|pid| proc::threads(*pid).unwrap_or_else(|| vec![*pid]));
+        write("set_ftrace_pid", &tids.map(|tid| tid.to_string()).collect::<Vec<_>>().join(" "))?;
         // Not on every kernel: then what is forked is not traced in the kernel.
-        let _ = self.write("options/function-fork", "1");
+        let _ = write("options/function-fork", "1");
         let names =
             wish.functions.iter().map(|function| function.name.as_str()).collect::<Vec<_>>().join(" ");
-        let depth = wish.depth.to_string();
-        if tracer == "function" {
-            // Without a filter every function of the kernel would be told, one by one.
-            self.write("set_ftrace_filter", &names)?;
+        if self.place.is_top_level() {
+            write("set_graph_function", &names)?;
+            write("max_graph_depth", &wish.depth.to_string())?;
         } else {
-            // Where an instance has no such files, the decoder leaves out what is not meant.
-            let _ = self.write("set_graph_function", &names);
-            let _ = self.write("max_graph_depth", &depth);
+            // Without a filter every function of the kernel would be told, one by one.
+            write("set_ftrace_filter", &names)?;
         }
-        for cpu in crate::proc::online_cpus() {
-            let path = self.dir.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        // Before the pipes are opened: a tracer that is read can't be changed (EBUSY).
+        write("current_tracer", tracer)?;
+        for cpu in proc::online_cpus() {
+            let path = self.place.dir().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
             let pipe = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
             self.pipes.push(pipe.map_err(|error| said(&path, &error))?);
         }
-        self.write("current_tracer", tracer)?;
-        self.write("tracing_on", "1")
-    }
-
-    fn write(&self, file: &str, text: &str) -> Result<(), String> {
-        let path = self.dir.join(file);
-        fs::write(&path, text).map_err(|error| said(&path, &error))
+        write("tracing_on", "1")?;
+        Ok(self)
     }
 
     /// Hands out what waits, each CPU's in its order. A thread's process is not known here: it is 0.
@@ -98,9 +112,8 @@ impl Graph {
 
     /// Stops the tracer; what waits can still be read.
     pub fn stop(&mut self) {
-        // If that fails, removing the instance stops it.
-        let _ = self.write("tracing_on", "0");
-        let _ = self.write("current_tracer", "nop");
+        // If that fails, giving the place back stops it.
+        let _ = self.place.write("tracing_on", "0");
     }
 
     /// Addresses of the functions, by the numbers that events bear.
@@ -118,27 +131,8 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        self.stop();
+        // Before the place is given back: its tracer can't be changed while somebody reads.
         self.pipes.clear();
-        // A reader elsewhere may hold it; then the next tally removes it.
-        let _ = fs::remove_dir(&self.dir);
-    }
-}
-
-fn already_there(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
-}
-
-/// Removes instances of tallies that are gone.
-fn remove_stale(instances: &Path) {
-    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(pid) = name.strip_prefix(PREFIX) else { continue };
-        if !Path::new("/proc").join(pid).exists() {
-            // Its tracer is stopped first: an instance in use can't be removed.
-            let _ = fs::write(entry.path().join("current_tracer"), "nop");
-            let _ = fs::remove_dir(entry.path());
-        }
     }
 }
 
@@ -165,7 +159,7 @@ mod tests {
         write("tracing_on", "0");
         let (mut counted, mut read, mut times) = (0u64, 0u64, Vec::new());
         let mut page = vec![0; mem::page_bytes()];
-        for cpu in crate::proc::online_cpus() {
+        for cpu in proc::online_cpus() {
             let cpu = dir.join(format!("per_cpu/cpu{cpu}"));
             let stats = fs::read_to_string(cpu.join("stats")).expect("it is there");
             let entries = stats.lines().find_map(|line| line.strip_prefix("entries: ")).expect("a count");

@@ -179,14 +179,15 @@ impl Thread {
         };
         match event.kind {
             Kind::System => {
-                self.leave_kernel(time_ns);
+                self.leave_system_call(time_ns);
                 self.enter(Open { address: addresses.system_calls + u64::from(event.function), ..here });
             }
-            Kind::SystemEnd => self.leave_kernel(time_ns),
+            Kind::SystemEnd => self.leave_system_call(time_ns),
             Kind::Fault | Kind::Block => {
                 let address = if event.kind == Kind::Fault { addresses.fault } else { addresses.block };
+                // A moment; the functions of the kernel around it go on.
                 self.enter(Open { address, ..here });
-                self.leave_kernel(time_ns);
+                self.close_at(self.open.len() - 1, time_ns, true);
             }
             Kind::Kernel => {
                 let function = event.function | KERNEL_FUNCTION;
@@ -252,9 +253,18 @@ impl Thread {
 
     /// Ends this function of the kernel, and what was left open in it.
     fn leave_kernel_function(&mut self, function: u32, time_ns: u64) {
-        let kernel = self.open.iter().rev().take_while(|open| open.in_kernel);
-        let Some(inner) = kernel.into_iter().position(|open| open.function == function) else { return };
-        for _ in 0..=inner {
+        self.leave_in_kernel(|open| open.function == function, time_ns);
+    }
+
+    /// Ends the system call, and what was left open in it. Functions of the kernel that made it go on.
+    fn leave_system_call(&mut self, time_ns: u64) {
+        self.leave_in_kernel(|open| open.function & KERNEL_FUNCTION == 0, time_ns);
+    }
+
+    /// Ends the innermost such part of the kernel, and what is inside; nothing without one.
+    fn leave_in_kernel(&mut self, is: impl Fn(&Open) -> bool, time_ns: u64) {
+        let inner = self.open.iter().rev().take_while(|open| open.in_kernel).position(is);
+        for _ in 0..inner.map_or(0, |inner| inner + 1) {
             self.close_at(self.open.len() - 1, time_ns, true);
         }
     }

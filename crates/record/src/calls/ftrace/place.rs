@@ -1,0 +1,228 @@
+//! Where a tracer of the kernel runs: in an instance of ours, or at the top level, borrowed.
+//!
+//! `function_graph` has no instances before Linux 6.12 (kernel/trace/trace_functions_graph.c, `allow_instances`), and
+//! none that could be told whose callees are meant (kernel/trace/ftrace.c, ftrace_init_dyn_tracefs). What stood at the top level is noted in a file first: the next tally puts it back if this one is killed.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::said;
+
+/// Instances and notes are named so, with the process id behind.
+const PREFIX: &str = "tally-calls-";
+/// Behind a note's name.
+const NOTE: &str = ".ftrace";
+/// Notes of borrowed settings: gone at a restart, as the settings are.
+const NOTES: &str = "/run";
+/// What is borrowed, in the order of putting back.
+const BORROWED: [&str; 8] = [
+    "current_tracer",
+    "set_graph_function",
+    "max_graph_depth",
+    "set_ftrace_pid",
+    "options/function-fork",
+    "trace_clock",
+    "buffer_size_kb",
+    "tracing_on",
+];
+
+/// A tracer's folder, to itself until dropped.
+pub struct Place {
+    dir: PathBuf,
+    /// Files and what they held, at the top level.
+    held: Vec<(&'static str, String)>,
+    note: PathBuf,
+}
+
+impl Place {
+    /// An instance of ours below the tracing folder `root`.
+    ///
+    /// # Errors
+    /// If it can't be made, in words.
+    pub fn instance(root: &Path) -> Result<Self, String> {
+        let dir = root.join("instances").join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&dir).or_else(already_there).map_err(|error| said(&dir, &error))?;
+        Ok(Self { dir, held: Vec::new(), note: PathBuf::new() })
+    }
+
+    /// The tracing folder `root` itself.
+    ///
+    /// # Errors
+    /// If somebody traces there, or if what stands there can't be noted, in words.
+    pub fn top_level(root: &Path) -> Result<Self, String> {
+        let read = |file: &str| fs::read_to_string(root.join(file)).map_err(|e| said(&root.join(file), &e));
+        let tracer = read("current_tracer")?;
+        if tracer.trim() != "nop" {
+            return Err(format!("the tracer {} runs in {}", tracer.trim(), root.display()));
+        }
+        if !read("set_event")?.trim().is_empty() {
+            return Err(format!("events are traced in {}", root.display()));
+        }
+        // An option that this kernel lacks needs no putting back.
+        let held = BORROWED.iter().filter_map(|file| Some((*file, to_write(&read(file).ok()?)?)));
+        let held: Vec<_> = held.collect();
+        let note = Path::new(NOTES).join(format!("{PREFIX}{}{NOTE}", std::process::id()));
+        let lines: String = held.iter().map(|(file, text)| format!("{file}\t{text}\n")).collect();
+        fs::write(&note, lines).map_err(|error| said(&note, &error))?;
+        Ok(Self { dir: root.to_owned(), held, note })
+    }
+
+    /// The folder with the tracer's files.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether it is the kernel's own, with the settings that instances lack.
+    pub fn is_top_level(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Writes a file of the tracer.
+    ///
+    /// # Errors
+    /// What the kernel says, with the file's name.
+    pub fn write(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.dir.join(file);
+        fs::write(&path, text).map_err(|error| said(&path, &error))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Whatever fails here can't be mended by anybody but the next tally.
+        let _ = self.write("tracing_on", "0");
+        let _ = self.write("current_tracer", "nop");
+        if !self.is_top_level() {
+            let _ = fs::remove_dir(&self.dir);
+            return;
+        }
+        // What was traced is nobody's any more.
+        let _ = self.write("trace", "");
+        for (file, text) in &self.held {
+            let _ = self.write(file, text);
+        }
+        let _ = fs::remove_file(&self.note);
+    }
+}
+
+/// Removes instances of tallies that are gone, and puts back what they borrowed.
+pub fn remove_stale(root: &Path) {
+    for (path, _) in of_the_gone(&root.join("instances"), "") {
+        // Its tracer is stopped first: an instance in use can't be removed.
+        let _ = fs::write(path.join("current_tracer"), "nop");
+        let _ = fs::remove_dir(path);
+    }
+    for (path, text) in of_the_gone(Path::new(NOTES), NOTE) {
+        let _ = fs::write(root.join("tracing_on"), "0");
+        for (file, held) in text.lines().filter_map(|line| line.split_once('\t')) {
+            if BORROWED.contains(&file) {
+                let _ = fs::write(root.join(file), held);
+            }
+        }
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Files (with their text) and folders of tallies that are gone.
+fn of_the_gone(dir: &Path, suffix: &str) -> Vec<(PathBuf, String)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let gone = entries.filter(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(suffix));
+        pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
+    });
+    gone.map(|entry| (entry.path(), fs::read_to_string(entry.path()).unwrap_or_default())).collect()
+}
+
+/// What must be written to a file of the tracer so that it shows this again; `None`: nothing would.
+///
+/// Source: linux v6.1 kernel/trace/trace.c (tracing_clock_show, tracing_entries_read), ftrace.c (fpid_show,
+/// g_show): the clock in use stands in brackets, `no pid` and `#### all` stand for nothing, a buffer never used says
+/// its later size in brackets.
+fn to_write(shown: &str) -> Option<String> {
+    let shown = shown.trim();
+    if shown.starts_with("####") || shown == "no pid" {
+        return Some(String::new());
+    }
+    if let Some((_, rest)) = shown.split_once("expanded: ") {
+        return Some(rest.trim_end_matches(')').to_owned());
+    }
+    if let Some((_, rest)) = shown.split_once('[') {
+        return Some(rest.split_once(']')?.0.to_owned());
+    }
+    // CPUs with buffers of different sizes.
+    (shown != "X").then(|| shown.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn already_there(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_shows_of_a_setting_is_written_as_it_takes_it() {
+        let cases = [
+            ("nop\n", Some("nop")),
+            ("[local] global counter mono boot\n", Some("local")),
+            ("local global counter [mono] boot\n", Some("mono")),
+            ("7 (expanded: 1408)\n", Some("1408")),
+            ("1408\n", Some("1408")),
+            ("X\n", None),
+            ("no pid\n", Some("")),
+            ("12\n345\n", Some("12 345")),
+            ("#### all functions enabled ####\n", Some("")),
+            ("vfs_read\nvfs_write\n", Some("vfs_read vfs_write")),
+        ];
+        for (shown, written) in cases {
+            assert_eq!(to_write(shown).as_deref(), written, "{shown}");
+        }
+    }
+
+    /// A folder of plain files stands for the kernel's.
+    fn top(name: &str, tracer: &str, events: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("tally-top-{name}-{}", std::process::id()));
+        let write = |file: &str, text: &str| fs::write(dir.join(file), text).expect("it is ours");
+        fs::create_dir_all(dir.join("options")).expect("it is ours");
+        write("current_tracer", tracer);
+        write("set_event", events);
+        write("trace_clock", "[local] mono\n");
+        write("set_ftrace_pid", "no pid\n");
+        write("tracing_on", "1\n");
+        dir
+    }
+
+    #[test]
+    fn the_top_level_is_put_back_as_it_stood() {
+        let root = top("back", "nop\n", "");
+        let Ok(place) = Place::top_level(&root) else {
+            println!("skipped: no note can be left in {NOTES}");
+            return;
+        };
+        let note = place.note.clone();
+        assert!(note.is_file());
+        place.write("trace_clock", "mono").expect("a file");
+        place.write("set_ftrace_pid", "77").expect("a file");
+        drop(place);
+        let read = |file: &str| fs::read_to_string(root.join(file)).expect("it is there");
+        assert_eq!((read("trace_clock"), read("set_ftrace_pid")), ("local".to_owned(), String::new()));
+        assert_eq!((read("tracing_on"), read("current_tracer")), ("1".to_owned(), "nop".to_owned()));
+        assert!(!note.exists());
+        fs::remove_dir_all(root).expect("it is ours");
+    }
+
+    #[test]
+    fn the_top_level_is_left_to_those_who_trace_there() {
+        let why = |name, tracer, events| {
+            let root = top(name, tracer, events);
+            let why = Place::top_level(&root).err().expect("refused");
+            fs::remove_dir_all(root).expect("it is ours");
+            why
+        };
+        assert!(why("tracer", "function\n", "").contains("the tracer function runs"));
+        assert!(why("events", "nop\n", "sched:sched_switch\n").contains("events are traced"));
+    }
+}
