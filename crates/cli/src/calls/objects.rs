@@ -60,13 +60,15 @@ pub fn find_library(library: &str, program: &Path) -> anyhow::Result<PathBuf> {
         return Ok(PathBuf::from(library));
     }
     let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let system =
-        ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+    let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let by_triple = [format!("/lib/{triple}"), format!("/usr/lib/{triple}")];
+    let others = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(str::to_owned);
+    let system = by_triple.into_iter().chain(others);
     let folder = program.parent().unwrap_or(program);
     let beside = [folder.to_owned(), folder.join("../lib"), folder.join("lib")];
     std::env::split_paths(&own)
         .chain(beside)
-        .chain(system.iter().map(PathBuf::from))
+        .chain(system.map(PathBuf::from))
         .filter_map(|dir| fs::read_dir(dir).ok())
         .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
         .find(|path| is_named(path, library))

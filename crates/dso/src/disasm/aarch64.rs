@@ -42,7 +42,7 @@ fn text(word: u32, address: Svma, branch: Option<Branch>, name: Namer<'_>) -> St
 
 /// b, bl, b.cond, cbz, cbnz, tbz, tbnz.
 // Source: Arm ARM C4.1.66 "Branches, Exception Generating and System instructions".
-fn branch(word: u32, address: Svma) -> Option<Branch> {
+pub fn branch(word: u32, address: Svma) -> Option<Branch> {
     let signed = |value: u32, bits: u32| i64::from((value << (32 - bits)) as i32 >> (32 - bits)) * 4;
     let offset = match word {
         w if w & 0x7c00_0000 == 0x1400_0000 => signed(w & 0x03ff_ffff, 26),

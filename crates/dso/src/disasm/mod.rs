@@ -10,6 +10,7 @@ mod oracle_test;
 mod respell;
 mod x86;
 
+pub(crate) use aarch64::branch as aarch64_branch;
 pub use external::objdump;
 
 use crate::{Machine, Svma};

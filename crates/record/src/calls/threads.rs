@@ -142,7 +142,17 @@ mod tests {
 
     fn event(kind: Kind, time_ns: u64, function: u32) -> CallEvent {
         let sp = if matches!(kind, Kind::Enter | Kind::Exit) { 0x7000 } else { 0 };
-        CallEvent { time_ns, sp, tid: 7, pid: 7, function, kind, generation: false, loops: false, maybe: false }
+        CallEvent {
+            time_ns,
+            sp,
+            tid: 7,
+            pid: 7,
+            function,
+            kind,
+            generation: false,
+            loops: false,
+            maybe: false,
+        }
     }
 
     /// The entries and exits in the file that these events become, as they stand there.

@@ -1,48 +1,9 @@
-//! How a function is left and whom it calls, read off its code (x86-64).
+//! Of x86-64.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{Machine, ObjectFile, Svma};
-
-/// What a function's code says of its ends and its calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FunctionFlow {
-    /// Its first instruction that the kernel can probe with the stack pointer as at entry; `None` if there is none.
-    pub entry: Option<Svma>,
-    /// It jumps back to `entry`: seeing it does not mean a new call.
-    pub loops: bool,
-    /// The instruction behind the check that it begins with, if it begins with one and that can be probed: conditional jumps
-    /// to one place before anything is put on the stack. Go's functions come back to `entry` when their stack has grown.
-    pub behind_check: Option<Svma>,
-    /// Its return instructions, ascending.
-    pub returns: Vec<Svma>,
-    /// The unconditional direct jumps out of it and where they go, ascending: calls in the place of a return, or the
-    /// way to a part of the function that the compiler put elsewhere.
-    pub jumps: Vec<(Svma, Svma)>,
-    /// The conditional direct jumps out of it: where, to where, and x86's number of the condition (the low four bits
-    /// of the opcode), ascending.
-    pub conditional: Vec<(Svma, Svma, u8)>,
-    /// Computed jumps that do not look like a switch's: calls in the place of a return if the stack pointer is there
-    /// as at entry.
-    pub computed: Vec<Svma>,
-    /// It may also be left by a jump that can't be probed.
-    pub jumps_out: bool,
-    /// Targets of its direct calls and jumps out, in order.
-    pub callees: Vec<Svma>,
-    /// Some bytes are no instruction: what follows them is not to be trusted.
-    pub damaged: bool,
-}
-
-/// Reads the code in `[start, end)`; `None` for a machine other than x86-64 and where there is no code.
-#[must_use]
-pub fn function_flow(object: &ObjectFile, start: Svma, end: Svma) -> Option<FunctionFlow> {
-    if object.machine() != Machine::X86_64 || !object.is_code(start) {
-        return None;
-    }
-    let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
-    let code = object.bytes_at(start, len)?;
-    Some(flow_of(code, start.0))
-}
+use super::FunctionFlow;
+use crate::Svma;
 
 /// Bytes of the instructions that x86-64 code begins with before one that may go elsewhere, or that is cut short.
 #[must_use]
@@ -59,7 +20,8 @@ pub fn straight_bytes(code: &[u8]) -> usize {
     bytes
 }
 
-fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
+/// What the code at `start` says.
+pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let inside = start..start + code.len() as u64;
     let mut flow = FunctionFlow::default();
