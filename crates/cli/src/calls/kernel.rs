@@ -157,7 +157,8 @@ pub fn write_names(
     });
     for (number, address) in (0..).zip(functions) {
         let at = addresses.kernel_functions + number;
-        let _ = match by_address.get(address) {
+        let start = record::calls::function_start(*address, |start| by_address.contains_key(&start));
+        let _ = match start.and_then(|start| by_address.get(&start)) {
             Some(name) => writeln!(text, "{at:x} {name}"),
             None => writeln!(text, "{at:x} kernel {address:#x}"),
         };

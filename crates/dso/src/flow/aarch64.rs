@@ -10,6 +10,9 @@ const STEP: u64 = 4;
 /// What the code at `start` says.
 pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let inside = start..start + code.len() as u64;
+    // What fills up to the next function may be counted in.
+    let filling = code.iter().rev().take_while(|byte| **byte == 0).count() / STEP as usize * STEP as usize;
+    let code = &code[..code.len() - filling];
     let mut flow =
         FunctionFlow { damaged: !code.len().is_multiple_of(STEP as usize), ..FunctionFlow::default() };
     let (mut tables, mut check) = (Tables::default(), Check::default());
@@ -176,6 +179,8 @@ mod tests {
         assert!(flow(&switch).computed.is_empty());
         // retaa; braa x1, sp
         assert!(flow(&[0xd65f_0bff]).jumps_out && flow(&[0xd71f_083f]).jumps_out);
+        // ret; and zeros up to the next function.
+        assert!(!flow(&[0xd65f_03c0, 0, 0]).damaged);
         // Data, and a function cut in the middle of an instruction.
         assert!(flow(&[0x0000_0010]).damaged && flow_of(&[0xc0, 0x03], 0x1000).damaged);
     }

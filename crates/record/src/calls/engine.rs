@@ -20,6 +20,7 @@ use super::program::{self, Code, Programs};
 use super::{Error, Source};
 use crate::bpf_error::{self, chain, load_error, map_error, missing};
 use crate::sys::bpf::{self, Attach};
+use crate::sys::mem;
 
 /// Attached probes. Dropping it takes them away.
 pub struct Engine {
@@ -107,7 +108,9 @@ impl Engine {
         ];
         for (_, program, tracepoint) in wanted.into_iter().filter(|(wanted, _, _)| *wanted) {
             if let Err(error) = self.attach_tracepoint(program, tracepoint) {
-                self.missing.push(error.to_string());
+                let text = error.to_string();
+                let absent = text.contains("unknown BTF type");
+                self.missing.push(if absent { format!("{tracepoint}: not on this kernel") } else { text });
             }
         }
     }
@@ -146,6 +149,8 @@ impl Source for Engine {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
+        // Where each probe has a link of its own; without, opening says so.
+        let _ = mem::raise_open_files();
         self.replace_links(Vec::new())
     }
 

@@ -25,6 +25,7 @@ mod with_kernel;
 
 pub use cost::{Cost, cost_per_call};
 pub use engine::Engine;
+pub use ftrace::start_of as function_start;
 pub use gate::Filters;
 pub use layout::{CallEvent, Kind, Mode, STRAYS, Sums};
 pub use plan::{

@@ -14,6 +14,9 @@ use crate::sys::time::Clock;
 /// How old an event is before all that came before it on other rings is known to be there.
 const SETTLED: Duration = Duration::from_millis(1);
 
+/// Begins to record functions of the kernel; its name, or what the kernel lacks or refuses, in words.
+type Way = fn(&mut WithKernel) -> Result<&'static str, Vec<String>>;
+
 /// A source with kernel functions.
 pub struct WithKernel {
     inner: Box<dyn Source>,
@@ -47,9 +50,12 @@ impl WithKernel {
     /// What also sees callees first if they are meant; what sees only entries last.
     fn begin(&mut self) {
         let alone = self.wish.depth <= 1 && !self.wish.functions.is_empty();
-        let ways: [fn(&mut Self) -> Result<&'static str, Vec<String>>; 2] =
-            if alone { [Self::probes, Self::graph] } else { [Self::graph, Self::probes] };
-        for way in ways.into_iter().chain([Self::entries_only as fn(&mut Self) -> _]) {
+        let ways: [Way; 3] = if alone {
+            [Self::probes, Self::graph, Self::entries_only]
+        } else {
+            [Self::graph, Self::probes, Self::entries_only]
+        };
+        for way in ways {
             match way(self) {
                 Ok(way) => {
                     self.way = Some(way);

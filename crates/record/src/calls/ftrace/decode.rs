@@ -109,6 +109,7 @@ impl Decoder {
         (address, depth): (u64, u32),
         sink: &mut dyn FnMut(CallEvent),
     ) {
+        let address = start_of(address, |start| self.wanted.contains(&start)).unwrap_or(address);
         let meant = self.wanted.is_empty() || self.wanted.contains(&address);
         let base = match self.inside.get(&tid) {
             // Its exit was lost: at the same or a smaller depth it can't be open any more.
@@ -150,6 +151,7 @@ impl Decoder {
             self.inside.remove(&tid);
         }
         if depth - base < self.depth {
+            let address = start_of(address, |start| self.wanted.contains(&start)).unwrap_or(address);
             let function = self.number(address);
             sink(event(Kind::KernelEnd, time_ns, tid, function));
         }
@@ -162,6 +164,14 @@ impl Decoder {
             functions.len() as u32 - 1
         })
     }
+}
+
+/// The function that begins at an address that the tracers tell, or shortly before: they tell where they are called
+/// from, which is behind what marks a target of computed jumps (x86-64, aarch64) and room for another call (aarch64).
+///
+/// Source: linux v6.1 arch/arm64/kernel/ftrace.c, ftrace_call_adjust; arch/x86/kernel/ftrace_64.S, save_mcount_regs.
+pub fn start_of(address: u64, begins: impl Fn(u64) -> bool) -> Option<u64> {
+    [0, 4, 8].into_iter().map(|behind| address.wrapping_sub(behind)).find(|start| begins(*start))
 }
 
 fn event(kind: Kind, time_ns: u64, tid: u32, function: u32) -> CallEvent {
@@ -247,6 +257,13 @@ mod tests {
         let seen = run(decoder(&[2], 2), &steps);
         assert_eq!(seen, [('+', 2, 1020), ('+', 3, 1030), ('-', 3, 1060), ('-', 2, 1070)]);
         assert_eq!(run(decoder(&[], 9), &steps).len(), 8);
+    }
+
+    #[test]
+    fn a_function_is_known_by_the_place_in_it_that_calls_the_tracer() {
+        let seen = run(decoder(&[0x100, 0x200], 1), &[('+', 0x104, 0), ('-', 0x104, 0), ('+', 0x208, 0)]);
+        assert_eq!(seen, [('+', 0x100, 1010), ('-', 0x100, 1020), ('+', 0x200, 1030)]);
+        assert_eq!(run(decoder(&[0x100], 1), &[('+', 0x10c, 0)]), []);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::event::tracefs;
 use crate::proc;
 use crate::sys::mem;
 use decode::Decoder;
+pub use decode::start_of;
 pub use page::parse_page;
 use place::Place;
 
