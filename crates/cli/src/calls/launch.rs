@@ -17,7 +17,6 @@ use super::live::Live;
 use super::opened::Opened;
 use super::price::Used;
 use super::record::Args;
-use super::recorder::Recorder;
 use super::rules::Rules;
 use super::switch::Switch;
 use super::switches;
@@ -32,13 +31,14 @@ pub struct Ended {
     pub used: Used,
 }
 
-/// Runs the command to its end, and writes the rest of the folder.
+/// Runs the command to its end, and writes the rest of the folder. `preloading` is what its environment needs for the
+/// recorder to be loaded.
 ///
 /// # Errors
 /// If it can't be started, or the folder not be written.
 pub fn run(
     args: &Args,
-    recorder: &Recorder,
+    preloading: Vec<(&'static str, OsString)>,
     mut opened: Opened<'_>,
     mut live: Option<&mut Live>,
 ) -> anyhow::Result<Ended> {
@@ -51,7 +51,7 @@ pub fn run(
     // Who looks while it runs leaves short calls out by itself.
     options.retain(|(name, _)| !(is_live && *name == layout::MIN_VARIABLE));
     options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
-    options.push(("LD_PRELOAD", recorder.preload()));
+    options.extend(preloading);
     let mut command = command(args, options, &dir);
     let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
     // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program

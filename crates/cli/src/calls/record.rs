@@ -115,7 +115,7 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
     let tells = !args.quiet && live.is_none();
     let told = if tells { Told::now(args, &recorder, &found) } else { None };
     let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;
-    let ended = launch::run(args, &recorder, opened, live)?;
+    let ended = launch::run(args, recorder.environment(&found), opened, live)?;
     if tells {
         closing::tell(args, &recorder, (&ended, told.as_ref()))?;
     }

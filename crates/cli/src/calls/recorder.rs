@@ -1,10 +1,12 @@
 //! The recorder: the shared object that is preloaded into programs, and where it lies for the loader to find it.
 
 use anyhow::{Context, bail};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use super::sleds::Instrumented;
 
 /// As the build script made it; empty where it has no hooks for the processor.
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
@@ -58,16 +60,25 @@ impl Recorder {
         &self.path
     }
 
-    /// What `LD_PRELOAD` is to be: the recorder before whatever is preloaded already.
+    /// What the program's environment is to have: the recorder is preloaded before whatever is preloaded already; and the
+    /// address sanitizer's library, if the program needs that, takes it that it then does not come first.
     #[must_use]
-    pub fn preload(&self) -> OsString {
-        let mut list = self.path.clone().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            list.push(":");
-            list.push(others);
+    pub fn environment(&self, found: &Instrumented) -> Vec<(&'static str, OsString)> {
+        const UNORDERED: &str = "verify_asan_link_order=0";
+        let mut all =
+            vec![("LD_PRELOAD", joined(Some(self.path.clone().into()), std::env::var_os("LD_PRELOAD")))];
+        if found.needs_asan {
+            all.push(("ASAN_OPTIONS", joined(std::env::var_os("ASAN_OPTIONS"), Some(UNORDERED.into()))));
         }
-        list
+        all
     }
+}
+
+/// What there is of two lists, in one.
+fn joined(first: Option<OsString>, second: Option<OsString>) -> OsString {
+    let lists: Vec<OsString> =
+        [first, second].into_iter().flatten().filter(|list| !list.is_empty()).collect();
+    lists.join(OsStr::new(":"))
 }
 
 impl Drop for Recorder {

@@ -48,6 +48,8 @@ pub struct Instrumented {
     pub opens_libraries: bool,
     /// Its code was built to run with a shadow stack, too.
     pub allows_shadow_stack: bool,
+    /// It needs the address sanitizer's library.
+    pub needs_asan: bool,
     /// Functions that no pattern means.
     pub left: usize,
     /// No loader starts it, as it is statically linked (in a library this says nothing): nothing can be preloaded.
@@ -132,6 +134,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
         Instrumented { is_static: object.section(".interp").is_none(), ..Instrumented::default() };
     found.allows_shadow_stack = dso::property::allows_shadow_stack(&object);
     found.calls = compiled_in(&object);
+    found.needs_asan = needs_asan(&object);
     // Most libraries have nothing to patch: nothing more is read of them.
     let may_have = !found.calls.is_empty() || has_sleds(&object);
     let is_worth_it = may_have || with_imports && rules.imports_anyway;
@@ -168,6 +171,12 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> anyhow::Result<In
         found.formats.insert_str(0, &format!("object {}\n", path.display()));
     }
     Ok(found)
+}
+
+/// Whether a library of that name stands among the names it has for the loader.
+fn needs_asan(object: &ObjectFile) -> bool {
+    let named = object.section_bytes(".dynstr").ok().flatten();
+    named.as_deref().unwrap_or_default().split(|byte| *byte == 0).any(|name| name.starts_with(b"libasan.so"))
 }
 
 /// What the object calls at entries of functions.

@@ -140,3 +140,14 @@ fn handlers_that_jump_out_of_the_recorder_end_no_recording() {
         }
     }
 }
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_program_with_the_address_sanitizer_is_recorded() {
+    let Some(program) = build("odd.c", "odd-asan", "gcc", &["-O1", "-pg", "-fsanitize=address"]) else {
+        return;
+    };
+    let (status, mut wanted, got, said) = record_to_its_end(&program, &["alt_stack"], &[]);
+    wanted.retain(|_, count| *count > 0);
+    assert_eq!((status, &got), (Some(0), &wanted), "{said}");
+}
