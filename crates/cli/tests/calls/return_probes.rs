@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 fn record(program: &Path, options: &[&str]) -> Output {
     let mut command = tally();
     command
-        .args(["calls", "record", "--uprobes"])
+        .args(["calls", "record", "--uprobes", "--max-rate", "0"])
         .args(options)
         .arg("-o")
         .arg(program.with_extension("calls"));

@@ -204,7 +204,7 @@ fn a_program_that_becomes_another_is_told_to() {
     let Some(program) = build("crash.c", "uprobes-becomes", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
     let mut command = tally();
-    command.args(["calls", "record", "--uprobes", "-o"]).arg(&folder).args([
+    command.args(["calls", "record", "--uprobes", "--max-rate", "0", "-o"]).arg(&folder).args([
         Path::new("--"),
         &program,
         Path::new("exec"),
