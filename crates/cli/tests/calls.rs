@@ -12,6 +12,8 @@ mod imports;
 mod languages;
 #[path = "calls/live.rs"]
 mod live;
+#[path = "calls/names.rs"]
+mod names;
 #[path = "calls/price.rs"]
 mod price;
 #[path = "calls/return_probes.rs"]

@@ -4,26 +4,14 @@ use anyhow::{Context, bail};
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FunctionFlow, Loader, ObjectFile, Svma, SymbolTable, Wanted};
 use record::calls::{Exits, Function, Leave, Object};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::pattern::{self, Pattern};
 use super::source_files::SourceFiles;
-
-/// What the command line asks for.
-pub struct Wish {
-    /// Patterns of functions, each with the library it is about (`malloc@libc.so.6`); none: all.
-    pub patterns: Vec<(Pattern, Option<String>)>,
-    /// Functions of source files of these names.
-    pub files: Vec<String>,
-    /// Also what the chosen functions call, this deep.
-    pub callees: u32,
-    /// How exits are seen.
-    pub exits: Exits,
-}
+use super::wish::Wish;
 
 /// What was chosen.
 #[derive(Default)]
@@ -36,10 +24,17 @@ pub struct Chosen {
     pub names: Vec<String>,
     /// Functions left out, by the reason.
     pub left_out: BTreeMap<&'static str, usize>,
+    /// What was asked for and means no function.
+    pub unmet: Vec<String>,
+    /// The patterns that mean one, by their numbers.
+    met: FxHashSet<usize>,
 }
 
 /// Why a function gets no return probe.
 const KEEPS: &str = "that keep their return address";
+/// Why the function that a name of a library stands for is not probed there.
+const RESOLVED: &str =
+    "whose name stands for one of several, chosen when the program starts (IFUNC): name that one";
 /// Begin of the name of a function without a symbol; its address follows.
 const NAMELESS: &str = "function 0x";
 /// Code without a function is passed over in such steps, to places that functions are aligned to.
@@ -67,54 +62,6 @@ const KEEP_RETURN_ADDRESS: &[&str] = &[
     "__restore_rt",
 ];
 
-impl Wish {
-    /// From the words after `-P`: names, globs, `/regex/`, `@list` (a file of such words), `file:NAME` (functions of
-    /// that source file), each with `@LIBRARY` behind.
-    ///
-    /// # Errors
-    /// If a list can't be read.
-    pub fn parse(words: &[String], callees: u32, exits: Exits) -> anyhow::Result<Self> {
-        let mut wish = Self { patterns: Vec::new(), files: Vec::new(), callees, exits };
-        pattern::words_of(words)?.iter().for_each(|word| wish.add(word));
-        Ok(wish)
-    }
-
-    fn add(&mut self, word: &str) {
-        if let Some(file) = word.strip_prefix("file:") {
-            self.files.push(file.to_owned());
-        } else if let Some((name, library)) = word.rsplit_once('@').filter(|(name, _)| !name.is_empty()) {
-            self.patterns.push((Pattern::new(name), Some(library.to_owned())));
-        } else {
-            self.patterns.push((Pattern::new(word), None));
-        }
-    }
-
-    /// The libraries named.
-    #[must_use]
-    pub fn libraries(&self) -> BTreeSet<&str> {
-        self.patterns.iter().filter_map(|(_, library)| library.as_deref()).collect()
-    }
-
-    fn is_all(&self) -> bool {
-        self.patterns.is_empty() && self.files.is_empty()
-    }
-
-    /// Whether some function without a symbol is asked for by its address.
-    fn names_nameless(&self) -> bool {
-        self.patterns.iter().any(|(pattern, _)| pattern.text().starts_with("function "))
-    }
-
-    /// Whether the function is meant, in the program itself (`library` `None`) or in a library.
-    fn means(&self, name: &str, library: Option<&str>) -> bool {
-        let here = |of: &Option<String>| match (of.as_deref(), library) {
-            (None, None) => true,
-            (Some(wanted), Some(library)) => library == wanted || library.starts_with(&format!("{wanted}.")),
-            _ => false,
-        };
-        self.patterns.iter().any(|(pattern, of)| here(of) && pattern.is(name))
-    }
-}
-
 /// One file to look through.
 pub struct Source {
     /// To be read.
@@ -139,6 +86,7 @@ impl Chosen {
             let files: Vec<String> = sources.iter().map(|source| source.path.display().to_string()).collect();
             bail!("no function to probe in {}{}", files.join(", "), chosen.why_none(wish));
         }
+        chosen.unmet = wish.without(&chosen.met);
         Ok(chosen)
     }
 
@@ -170,7 +118,7 @@ impl Chosen {
             (at, behind) = (end.0, end.0);
             // What has a name was looked at by its name.
             let named = finder.symbols.find(start).is_some();
-            if !named && (finder.wish.is_all() || finder.wish.means(&nameless(start), finder.library())) {
+            if !named && (finder.wish.is_all() || finder.means(&nameless(start), &mut self.met)) {
                 let probed = finder.probe(&[(start, end)], nameless(start), object);
                 self.take(probed);
             }
@@ -196,6 +144,7 @@ impl Chosen {
         let symbols = loaded.symbols();
         let cold = symbols.iter().filter_map(|s| Some((s.name.strip_suffix(".cold")?, (s.start, s.end))));
         let unwind = UnwindInfo::new(Arc::clone(file));
+        let exported = dso::exported(file);
         let mut finder = Finder {
             file,
             symbols,
@@ -205,10 +154,12 @@ impl Chosen {
             wish,
             source,
             goroutines: go_code(file, symbols),
+            resolvers: exported.iter().filter(|name| name.is_resolver).map(|name| name.start).collect(),
+            exported,
         };
         let number = self.objects.len();
         self.objects.push(Object { path: source.path.clone(), pid: source.pid });
-        for start in finder.starts() {
+        for start in finder.starts(&mut self.met) {
             let probed = finder.function(start, number);
             self.take(probed);
         }
@@ -231,6 +182,10 @@ struct Finder<'a> {
     source: &'a Source,
     /// Go's code, which goroutines run; empty in a file without.
     goroutines: Range<u64>,
+    /// The names under which the file offers its code.
+    exported: Vec<dso::Exported>,
+    /// Where code stands that only says which other is run.
+    resolvers: FxHashSet<Svma>,
 }
 
 /// Where Go's functions stand in a file.
@@ -257,22 +212,26 @@ impl Finder<'_> {
         self.unwind.function_range(start).filter(|(first, _)| in_text && *first == start)
     }
 
-    fn library(&self) -> Option<&str> {
-        self.source.library.as_deref()
+    /// Whether a pattern means the function; those that do are noted.
+    fn means(&self, name: &str, met: &mut FxHashSet<usize>) -> bool {
+        let mut any = false;
+        for number in self.wish.meaning(name, self.source.library.as_deref()) {
+            met.insert(number);
+            any = true;
+        }
+        any
     }
 
     /// First addresses of the functions meant, ascending.
-    fn starts(&mut self) -> BTreeSet<Svma> {
-        let library = self.source.library.clone();
-        let mut starts = BTreeSet::new();
+    fn starts(&mut self, met: &mut FxHashSet<usize>) -> BTreeSet<Svma> {
+        let all = self.wish.is_all() && self.source.library.is_none();
+        let mut starts = self.by_other_names(met);
         for symbol in self.symbols.iter() {
             let is_code = symbol.end > symbol.start && self.file.is_code(symbol.start);
             if !is_code || symbol.name.contains("@plt") || symbol.name.ends_with(".cold") {
                 continue;
             }
-            let meant = (self.wish.is_all() && library.is_none())
-                || self.wish.means(&dso::demangle(symbol.name), library.as_deref())
-                || self.is_of_file(symbol.start);
+            let meant = all || self.means(&dso::demangle(symbol.name), met) || self.is_of_file(symbol.start);
             if meant {
                 starts.insert(symbol.start);
             }
@@ -314,7 +273,18 @@ impl Finder<'_> {
         flow.callees.into_iter().map(|to| behind_plt(to).unwrap_or(to)).filter(begins).collect()
     }
 
+    /// Of those meant by a name that is not their symbol's: a file offers some under several.
+    fn by_other_names(&self, met: &mut FxHashSet<usize>) -> BTreeSet<Svma> {
+        let meant = self.exported.iter().filter(|exported| {
+            self.file.is_code(exported.start) && self.means(&dso::demangle(&exported.name), met)
+        });
+        meant.map(|exported| exported.start).collect()
+    }
+
     fn function(&self, start: Svma, object: usize) -> Result<(String, Function), &'static str> {
+        if self.resolvers.contains(&start) {
+            return Err(RESOLVED);
+        }
         let Some(symbol) = self.symbols.find(start) else {
             let range = self.range_of(start).ok_or("without a symbol")?;
             return self.probe(&[range], nameless(start), object);

@@ -62,3 +62,4 @@ pub mod values;
 pub mod view;
 pub mod view_args;
 pub mod watch;
+pub mod wish;

@@ -4,8 +4,9 @@ use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::choose::{Source, Wish};
+use super::choose::Source;
 use super::record::Args;
+use super::wish::Wish;
 
 /// The files to look through.
 pub fn sources(args: &Args, program: Option<&Path>, wish: &Wish) -> anyhow::Result<Vec<Source>> {

@@ -4,7 +4,7 @@ use record::calls::{Counted, Exits, Mode, Options};
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::choose::{Chosen, Wish};
+use super::choose::Chosen;
 use super::kernel;
 use super::live::Live;
 use super::objects::sources;
@@ -13,6 +13,7 @@ use super::record::Args;
 use super::return_probes;
 use super::scripts::{self, Became};
 use super::session::Session;
+use super::wish::Wish;
 
 /// Bytes of the ring between kernel and tally.
 const RING_BYTES: u32 = 16 << 20;

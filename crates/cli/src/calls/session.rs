@@ -29,6 +29,8 @@ const PAUSE: Duration = Duration::from_millis(4);
 const FLUSH: Duration = Duration::from_millis(250);
 /// How long the rate of calls is looked at before an attach.
 const LOOK: Duration = Duration::from_millis(200);
+/// The kernel may count a process's time by its clock's ticks: less says nothing.
+const SEVERAL_TICKS_NS: u64 = 40_000_000;
 /// A program whose time in the kernel is this many times what its probes cost spends most of it otherwise.
 const MOSTLY_OWN: f64 = 4.0;
 
@@ -170,7 +172,14 @@ impl Session {
         let refused =
             Some(("that the kernel can't probe", self.engine.refused().len())).filter(|(_, n)| *n > 0);
         for (why, count) in left.chain(refused) {
-            out::note(&format!("tally calls: left out: {count} functions {why}"));
+            let functions = if count == 1 { "function" } else { "functions" };
+            out::note(&format!("tally calls: left out: {count} {functions} {why}"));
+        }
+        if !self.chosen.unmet.is_empty() {
+            let unmet = self.chosen.unmet.join(", ");
+            out::note(&format!(
+                "tally calls: -P {unmet}: means no function (`nm -C` and `nm -CD` list them)"
+            ));
         }
         self.engine.missing().iter().for_each(|why| out::note(&format!("tally calls: not recorded: {why}")));
     }
@@ -312,12 +321,13 @@ impl Session {
     }
 
     /// What the calls really cost a command that was run: its time in the kernel, where the probes are; it made system
-    /// calls of its own there, too. `None` where those are most of it.
+    /// calls of its own there, too. `None` where those are most of it, or too little was used to tell.
     fn measured(&self, entries: u64) -> Option<String> {
         let used = self.child.as_ref()?.used();
         let each_ns = used.system_ns.checked_div(entries)?;
         let expected_ns = entries as f64 * self.cost_ns?;
-        (expected_ns * MOSTLY_OWN > used.system_ns as f64).then(|| {
+        let tells = used.system_ns >= SEVERAL_TICKS_NS && expected_ns * MOSTLY_OWN > used.system_ns as f64;
+        tells.then(|| {
             format!(
                 "measured: the program used {} of CPU by itself and {} in the kernel, where the probes run: {} a call, its own \
                  system calls included",

@@ -1,0 +1,53 @@
+//! The names under which an ELF file offers its code to others.
+
+use object::{Object, ObjectSymbol, SymbolFlags, elf};
+
+use crate::{ObjectFile, Svma};
+
+/// A name of code in the dynamic symbol table. Several may stand for one address, of which a
+/// [`SymbolTable`](crate::SymbolTable) keeps one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// As it stands there, without its version.
+    pub name: String,
+    /// Where its code begins.
+    pub start: Svma,
+    /// The code there does not do what the name says: it is called once, and says which code does on this machine.
+    pub is_resolver: bool,
+}
+
+/// All of them, in the order of the table; none where there is no such table, or none that can be read.
+#[must_use]
+pub fn exported(object: &ObjectFile) -> Vec<Exported> {
+    let Ok(file) = object::File::parse(&**object.bytes()) else { return Vec::new() };
+    let exported = file.dynamic_symbols().filter_map(|symbol| {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { return None };
+        let kind = st_info.st_type();
+        let name = symbol.name().ok().filter(|name| !name.is_empty())?.to_owned();
+        let start = Svma(symbol.address());
+        let is_code = symbol.section_index().is_some() && matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
+        is_code.then_some(Exported { name, start, is_resolver: kind == elf::STT_GNU_IFUNC })
+    });
+    exported.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The C library that the test itself runs with.
+    #[test]
+    fn the_c_library_offers_one_function_under_several_names_and_some_by_resolvers() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("it is there");
+        let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+        let Some(path) = path.into_iter().find(|path| path.contains("/libc.so")) else {
+            println!("skipped: no libc.so here");
+            return;
+        };
+        let object = ObjectFile::open(std::path::Path::new(path)).expect("an ELF file");
+        let names = exported(&object);
+        let of = |name: &str| names.iter().find(|exported| exported.name == name).expect(name);
+        assert_eq!(of("strdup").start, of("__strdup").start);
+        assert!(!of("strdup").is_resolver && of("strlen").is_resolver && object.is_code(of("strlen").start));
+    }
+}
