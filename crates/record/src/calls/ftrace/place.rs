@@ -113,7 +113,12 @@ pub fn remove_stale(root: &Path) {
         let _ = fs::write(path.join("current_tracer"), "nop");
         let _ = fs::remove_dir(path);
     }
-    for (path, text) in of_the_gone(Path::new(NOTES), NOTE) {
+    put_back(root, Path::new(NOTES));
+}
+
+/// Puts back what tallies that are gone borrowed at the top level, by their notes.
+fn put_back(root: &Path, notes: &Path) {
+    for (path, text) in of_the_gone(notes, NOTE) {
         let _ = fs::write(root.join("tracing_on"), "0");
         for (file, held) in text.lines().filter_map(|line| line.split_once('\t')) {
             if BORROWED.contains(&file) {
@@ -211,6 +216,22 @@ mod tests {
         assert_eq!((read("trace_clock"), read("set_ftrace_pid")), ("local".to_owned(), String::new()));
         assert_eq!((read("tracing_on"), read("current_tracer")), ("1".to_owned(), "nop".to_owned()));
         assert!(!note.exists());
+        fs::remove_dir_all(root).expect("it is ours");
+    }
+
+    #[test]
+    fn what_a_killed_tally_borrowed_is_put_back_by_the_next() {
+        let root = top("killed", "function_graph\n", "");
+        // No process has so high a number; the other note is a living one's.
+        let gone = root.join(format!("{PREFIX}4194305{NOTE}"));
+        let living = root.join(format!("{PREFIX}{}{NOTE}", std::process::id()));
+        fs::write(&gone, "current_tracer\tnop\ntrace_clock\tlocal\n../outside\tno\ntracing_on\t1\n")
+            .expect("ours");
+        fs::write(&living, "trace_clock\tboot\n").expect("it is ours");
+        put_back(&root, &root);
+        let read = |file: &str| fs::read_to_string(root.join(file)).expect("it is there");
+        assert_eq!((read("current_tracer"), read("trace_clock")), ("nop".to_owned(), "local".to_owned()));
+        assert!(read("tracing_on") == "1" && !gone.exists() && living.exists());
         fs::remove_dir_all(root).expect("it is ours");
     }
 
