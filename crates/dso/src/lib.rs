@@ -33,6 +33,7 @@ pub mod property;
 pub mod reported;
 pub mod sdt;
 pub mod symtab;
+pub mod untrusted_file;
 pub mod unwind;
 pub mod vdso;
 

@@ -12,6 +12,8 @@ use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::untrusted_file::{FileRule, Refused};
+
 /// Files up to this many bytes are copied instead of mapped.
 pub const COPY_LIMIT: u64 = 128 * 1024;
 
@@ -28,24 +30,34 @@ enum Storage {
 }
 
 impl Mmap {
-    /// Opens the regular file at `path`. Pipes, devices and directories are refused with
-    /// `InvalidInput`, so that a hostile path can't block us.
+    /// Opens the regular file at `path`, however large. Pipes, devices and directories are refused with
+    /// `InvalidInput` and without opening them. A file that states no size, as those of /proc, has no bytes.
     pub fn open(path: &Path) -> io::Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
-        Self::from_file(file)
+        Self::open_by(&FileRule::up_to(u64::MAX), path)
+    }
+
+    /// Opens the file at `path` if it satisfies `rule`; an empty file has no bytes.
+    ///
+    /// # Errors
+    /// The rule's [`Refused`] is the inner error of the result.
+    pub fn open_by(rule: &FileRule, path: &Path) -> io::Result<Self> {
+        match rule.open(path) {
+            Ok(file) => Self::from_file(file),
+            Err(Refused::Empty) => Ok(Self::from_vec(Vec::new())),
+            Err(refused) => Err(refused.into()),
+        }
     }
 
     /// The bytes of an open regular file, from its start whatever its cursor says.
-    pub fn from_file(mut file: File) -> io::Result<Self> {
+    pub fn from_file(file: File) -> io::Result<Self> {
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        // Files of /proc and /sys say size 0 and are read to their end.
+        // No further than the stated size: files of /proc state 0, and some of them have no end.
         if meta.len() <= COPY_LIMIT {
             let mut bytes = Vec::with_capacity(meta.len() as usize);
-            file.read_to_end(&mut bytes)?;
+            file.take(meta.len()).read_to_end(&mut bytes)?;
             return Ok(Self { bytes: Storage::Copied(bytes) });
         }
         // SAFETY: the mapping is private and read-only and lives as long as `Storage`. That nobody
@@ -170,5 +182,11 @@ mod tests {
     #[test]
     fn directories_are_refused() {
         assert!(Mmap::open(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_file_of_proc_has_no_bytes() {
+        assert_eq!(Mmap::open(Path::new("/proc/self/pagemap")).unwrap().len(), 0);
+        assert_eq!(Mmap::from_file(File::open("/proc/self/pagemap").unwrap()).unwrap().len(), 0);
     }
 }

@@ -1,0 +1,319 @@
+//! The one door to files whose path or content another party controls: paths named by a recording or by debug
+//! information, `/tmp/perf-PID.map`, jitdumps, files inside a folder of calls, build-id caches.
+//!
+//! Such a path can lead to a FIFO that blocks for ever, to a device that acts when it is opened (`/dev/watchdog`
+//! reboots the machine when it is closed again), to `/proc/self/pagemap`, which never ends, or to a sparse file that
+//! fills the memory. Therefore:
+//!
+//! - The file is examined before it is opened: only regular files are opened, and what was examined is what is opened.
+//! - A file that states no size is never opened. That is every file of /proc.
+//! - The caller states how many bytes it is ready to read; more is an error, not a shortened file.
+//! - Where names can be planted by others, the caller states which users may own the file.
+//!
+//! `cargo xtask tidy` keeps a list of the files that open files by other means, each with its reason.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use thiserror::Error;
+
+/// Opening never waits, never takes a terminal, and never leaks the descriptor to a child.
+const OPEN_FLAGS: i32 = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+
+/// What a file has to be in order to be opened.
+#[derive(Clone, Debug)]
+pub struct FileRule {
+    max_bytes: u64,
+    follows_links: bool,
+    owners: Option<Vec<u32>>,
+}
+
+/// What a path leads to that is not a regular file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A folder.
+    Directory,
+    /// A FIFO.
+    Pipe,
+    /// A Unix socket.
+    Socket,
+    /// A character or block device.
+    Device,
+    /// A symbolic link where none is followed.
+    Link,
+}
+
+impl std::fmt::Display for FileKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "a directory",
+            Self::Pipe => "a pipe",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Link => "a symbolic link",
+        })
+    }
+}
+
+/// Why a file was not read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The system refused to examine, open or read it.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Only regular files are opened.
+    #[error("not a regular file but {0}")]
+    NotRegular(FileKind),
+    /// It states no size: it is empty, or a file of /proc. [`FileRule::read`] reports this as no bytes.
+    #[error("the file is empty")]
+    Empty,
+    /// It holds more than the caller is ready to read.
+    #[error("file of {bytes} bytes; at most {max_bytes} are read")]
+    TooLarge {
+        /// Its stated size, or the number of bytes read when it grew meanwhile.
+        bytes: u64,
+        /// The caller's limit.
+        max_bytes: u64,
+    },
+    /// It belongs to a user who may have planted it.
+    #[error("file owned by user {owner}, not by {}", one_of(allowed))]
+    WrongOwner {
+        /// The owner's user id.
+        owner: u32,
+        /// The users who may own it.
+        allowed: Vec<u32>,
+    },
+    /// Another file was put in its place between examining and opening it.
+    #[error("the file was replaced while it was opened")]
+    Replaced,
+}
+
+fn one_of(users: &[u32]) -> String {
+    users.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Io(error) => error,
+            Refused::NotRegular(_) | Refused::Empty => Self::new(io::ErrorKind::InvalidInput, refused),
+            Refused::TooLarge { .. } => Self::new(io::ErrorKind::FileTooLarge, refused),
+            Refused::WrongOwner { .. } => Self::new(io::ErrorKind::PermissionDenied, refused),
+            Refused::Replaced => Self::other(refused),
+        }
+    }
+}
+
+impl FileRule {
+    /// Regular files of at most `max_bytes`; symbolic links are followed, any user may own them.
+    #[must_use]
+    pub const fn up_to(max_bytes: u64) -> Self {
+        Self { max_bytes, follows_links: true, owners: None }
+    }
+
+    /// The same, and the last part of the path is not a symbolic link.
+    #[must_use]
+    pub fn without_links(self) -> Self {
+        Self { follows_links: false, ..self }
+    }
+
+    /// The same, and the file belongs to one of `owners`.
+    #[must_use]
+    pub fn owned_by(self, owners: Vec<u32>) -> Self {
+        Self { owners: Some(owners), ..self }
+    }
+
+    /// Opens the file at `path` for reading.
+    ///
+    /// # Errors
+    /// See [`Refused`]. A file that is refused was not opened.
+    pub fn open(&self, path: &Path) -> Result<File, Refused> {
+        let nofollow = if self.follows_links { 0 } else { libc::O_NOFOLLOW };
+        // O_PATH names the file without opening it: no driver is asked, and nothing waits.
+        let place = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_CLOEXEC | nofollow)
+            .open(path)?;
+        let examined = place.metadata()?;
+        self.check(&examined)?;
+        let same_file = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let opened = match open_readable(Path::new(&same_file), 0) {
+            // Without /proc, as in some containers. A file swapped in just now is noticed after it was opened.
+            Err(error) if is_absent(&error) => open_readable(path, nofollow)?,
+            opened => opened?,
+        };
+        let meta = opened.metadata()?;
+        if (meta.dev(), meta.ino()) != (examined.dev(), examined.ino()) {
+            return Err(Refused::Replaced);
+        }
+        Ok(opened)
+    }
+
+    /// All bytes of the file at `path`; none of an empty file.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn read(&self, path: &Path) -> Result<Vec<u8>, Refused> {
+        let file = match self.open(path) {
+            Err(Refused::Empty) => return Ok(Vec::new()),
+            file => file?,
+        };
+        let mut bytes = Vec::with_capacity(file.metadata()?.len().min(self.max_bytes) as usize);
+        file.take(self.max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+        let read = bytes.len() as u64;
+        if read > self.max_bytes {
+            return Err(Refused::TooLarge { bytes: read, max_bytes: self.max_bytes });
+        }
+        Ok(bytes)
+    }
+
+    fn check(&self, meta: &Metadata) -> Result<(), Refused> {
+        if let Some(kind) = kind_unless_regular(meta) {
+            return Err(Refused::NotRegular(kind));
+        }
+        if let Some(allowed) = self.owners.as_ref().filter(|allowed| !allowed.contains(&meta.uid())) {
+            return Err(Refused::WrongOwner { owner: meta.uid(), allowed: allowed.clone() });
+        }
+        match meta.len() {
+            0 => Err(Refused::Empty),
+            bytes if bytes > self.max_bytes => Err(Refused::TooLarge { bytes, max_bytes: self.max_bytes }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn open_readable(path: &Path, flags: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OPEN_FLAGS | flags).open(path)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn kind_unless_regular(meta: &Metadata) -> Option<FileKind> {
+    let kind = meta.file_type();
+    if kind.is_file() {
+        return None;
+    }
+    Some(match () {
+        () if kind.is_dir() => FileKind::Directory,
+        () if kind.is_fifo() => FileKind::Pipe,
+        () if kind.is_socket() => FileKind::Socket,
+        () if kind.is_symlink() => FileKind::Link,
+        () => FileKind::Device,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tally-untrusted-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("made");
+            Self(path)
+        }
+
+        fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, bytes).expect("written");
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn kind_refused(rule: &FileRule, path: &Path) -> FileKind {
+        match rule.read(path) {
+            Err(Refused::NotRegular(kind)) => kind,
+            other => panic!("{}: {other:?}", path.display()),
+        }
+    }
+
+    #[test]
+    fn a_regular_file_is_read_to_its_limit_and_not_past_it() {
+        let folder = Folder::new("limit");
+        let path = folder.file("five", b"12345");
+        assert_eq!(FileRule::up_to(5).read(&path).expect("it fits"), b"12345");
+        let refused = FileRule::up_to(4).read(&path).expect_err("one byte too many");
+        assert!(matches!(refused, Refused::TooLarge { bytes: 5, max_bytes: 4 }), "{refused}");
+        assert_eq!(io::Error::from(refused).kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn a_sparse_file_is_refused_by_its_stated_size() {
+        let folder = Folder::new("sparse");
+        let path = folder.file("sparse", b"");
+        File::options().write(true).open(&path).and_then(|f| f.set_len(1 << 40)).expect("sparse");
+        let refused = FileRule::up_to(1 << 20).open(&path).expect_err("too large");
+        assert!(matches!(refused, Refused::TooLarge { bytes, .. } if bytes == 1 << 40), "{refused}");
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let (folder, rule) = (Folder::new("kinds"), FileRule::up_to(1 << 20));
+        let pipe = folder.0.join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+        assert_eq!(kind_refused(&rule, &pipe), FileKind::Pipe);
+        assert_eq!(kind_refused(&rule, &folder.0), FileKind::Directory);
+        assert_eq!(kind_refused(&rule, Path::new("/dev/zero")), FileKind::Device);
+        let _socket = std::os::unix::net::UnixListener::bind(folder.0.join("socket")).expect("bound");
+        assert_eq!(kind_refused(&rule, &folder.0.join("socket")), FileKind::Socket);
+        let link = folder.0.join("link to a pipe");
+        std::os::unix::fs::symlink(&pipe, &link).expect("linked");
+        assert_eq!(kind_refused(&rule, &link), FileKind::Pipe);
+    }
+
+    #[test]
+    fn links_are_followed_unless_the_rule_forbids_them() {
+        let folder = Folder::new("links");
+        let (path, link) = (folder.file("file", b"text"), folder.0.join("link"));
+        std::os::unix::fs::symlink(&path, &link).expect("linked");
+        assert_eq!(FileRule::up_to(9).read(&link).expect("followed"), b"text");
+        assert_eq!(kind_refused(&FileRule::up_to(9).without_links(), &link), FileKind::Link);
+        assert_eq!(FileRule::up_to(9).without_links().read(&path).expect("no link"), b"text");
+    }
+
+    #[test]
+    fn files_that_state_no_size_are_not_opened() {
+        let rule = FileRule::up_to(1 << 20);
+        for path in ["/proc/self/pagemap", "/proc/self/maps", "/proc/version"] {
+            assert!(matches!(rule.open(Path::new(path)), Err(Refused::Empty)), "{path}");
+            assert_eq!(rule.read(Path::new(path)).expect("no bytes"), b"", "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused_where_owners_are_named() {
+        let folder = Folder::new("owner");
+        let path = folder.file("owned", b"text");
+        let owner = std::fs::metadata(&path).expect("it is there").uid();
+        let rule = FileRule::up_to(9);
+        assert!(rule.clone().owned_by(vec![owner]).read(&path).is_ok());
+        let refused = rule.owned_by(vec![owner + 1, owner + 2]).read(&path).expect_err("not the owner's");
+        assert_eq!(
+            refused.to_string(),
+            format!("file owned by user {owner}, not by {} or {}", owner + 1, owner + 2)
+        );
+        assert_eq!(io::Error::from(refused).kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn an_absent_file_is_the_systems_error() {
+        let refused = FileRule::up_to(1).read(Path::new("/nonexistent")).expect_err("absent");
+        assert_eq!(io::Error::from(refused).kind(), io::ErrorKind::NotFound);
+    }
+}
