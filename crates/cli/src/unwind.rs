@@ -182,7 +182,8 @@ fn end_of(stop: Stop) -> StackEnd {
         Stop::ReachedRoot => StackEnd::ReachedRoot,
         Stop::StackEnd { .. } => StackEnd::StackCut,
         Stop::NoUnwindInfo { .. } | Stop::NoModule { .. } => StackEnd::NoUnwindInfo,
-        Stop::BadCfa { .. } | Stop::Loop => StackEnd::BadUnwind,
+        Stop::BadCfa { .. } => StackEnd::BadUnwind,
+        Stop::Loop => StackEnd::Loop,
         Stop::TooDeep => StackEnd::MaxStack,
     }
 }

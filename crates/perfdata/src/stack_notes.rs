@@ -60,7 +60,7 @@ pub enum StopReason {
     NoUnwindInfo,
     /// An address outside every mapping.
     NoMapping,
-    /// The unwind information or the stack is damaged, or two frames would be the same.
+    /// The unwind information or the stack is damaged.
     Bad,
     /// The object file could not be opened while the process lived.
     NoObjectFile,
@@ -70,6 +70,8 @@ pub enum StopReason {
     Behind,
     /// The kernel gave no registers (the sample hit a kernel thread, or a 32-bit task).
     NoRegisters,
+    /// The frames would go round for ever.
+    Loop,
     /// A code not known here.
     Other(u32),
 }
@@ -85,6 +87,7 @@ impl std::fmt::Display for StopReason {
             Self::TooDeep => write!(f, "with too many frames"),
             Self::Behind => write!(f, "left out: the unwinder was behind"),
             Self::NoRegisters => write!(f, "without registers"),
+            Self::Loop => write!(f, "in an endless loop of frames"),
             Self::Other(code) => write!(f, "for a reason not known here (code {code})"),
         }
     }
@@ -102,6 +105,7 @@ impl StackEnd {
             Self::Stopped(StopReason::TooDeep) => (7, 0),
             Self::Stopped(StopReason::Behind) => (8, 0),
             Self::Stopped(StopReason::NoRegisters) => (9, 0),
+            Self::Stopped(StopReason::Loop) => (10, 0),
             Self::Stopped(StopReason::Other(code)) => (code, 0),
         }
     }
@@ -117,6 +121,7 @@ impl StackEnd {
             7 => StopReason::TooDeep,
             8 => StopReason::Behind,
             9 => StopReason::NoRegisters,
+            10 => StopReason::Loop,
             other => StopReason::Other(other),
         })
     }

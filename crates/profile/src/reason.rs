@@ -54,6 +54,8 @@ pub enum StackEnd {
     NoUnwindInfo,
     /// The unwind information or the memory it points to made no sense.
     BadUnwind,
+    /// Unwinding came to a frame that it had visited, or could not leave one.
+    Loop,
     /// Cut at `--max-stack` frames.
     MaxStack,
     /// The registers of the sample are missing or of another architecture.
@@ -88,6 +90,7 @@ impl fmt::Display for StackEnd {
             Self::StackCut => "cut at the end of the copied stack",
             Self::NoUnwindInfo => "no unwind information",
             Self::BadUnwind => "unwind information unusable",
+            Self::Loop => "endless loop of frames",
             Self::MaxStack => "cut at the longest stack asked for",
             Self::NoRegisters => "no usable registers",
         })

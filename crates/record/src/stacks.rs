@@ -211,7 +211,8 @@ impl Stacks {
             Stop::StackEnd { .. } => StopReason::CopyEnd(copied_bytes),
             Stop::NoUnwindInfo { .. } => StopReason::NoUnwindInfo,
             Stop::NoModule { .. } => StopReason::NoMapping,
-            Stop::BadCfa { .. } | Stop::Loop => StopReason::Bad,
+            Stop::BadCfa { .. } => StopReason::Bad,
+            Stop::Loop => StopReason::Loop,
             Stop::TooDeep => StopReason::TooDeep,
         };
         StackEnding::Stopped(reason, None)

@@ -1,5 +1,7 @@
 //! What differs between processors, as constants.
 
+use crate::Machine;
+
 /// Registers by DWARF number. All walks hold [`REGISTERS`] values; x86-64 uses the first 17.
 pub(super) const REGISTERS: usize = 33;
 /// Most registers a rule can restore.
@@ -7,6 +9,8 @@ pub(super) const SAVED: usize = 12;
 
 /// One processor.
 pub(super) trait Arch {
+    /// Whose object files have rules in its register numbers.
+    const MACHINE: Machine;
     /// Stack pointer.
     const SP: usize;
     /// Program counter: the return address lands here.
@@ -32,6 +36,7 @@ pub(super) const NO_REGISTER: u8 = u8::MAX;
 pub(super) struct X86;
 
 impl Arch for X86 {
+    const MACHINE: Machine = Machine::X86_64;
     const SP: usize = 7;
     const PC: usize = 16;
     const RA: usize = 16;
@@ -50,6 +55,7 @@ impl Arch for X86 {
 pub(super) struct Arm64;
 
 impl Arch for Arm64 {
+    const MACHINE: Machine = Machine::Aarch64;
     const SP: usize = 31;
     const PC: usize = 32;
     const RA: usize = 30;

@@ -6,12 +6,14 @@
 use gimli::{Operation, Reader};
 
 use super::arch::REGISTERS;
-use super::walk::Stack;
+use super::stack::Stack;
 
 /// More operations than this in one evaluation is a loop.
 const STEP_LIMIT: usize = 512;
 /// Deeper than this no unwind expression goes.
 const DEPTH_LIMIT: usize = 64;
+/// Longer expressions are not decoded: compilers write some ten operations, and each address keeps its own.
+const OPERATIONS_LIMIT: usize = 256;
 
 /// One operation; jumps are resolved to positions in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +74,16 @@ pub(super) fn decode<R: Reader<Offset = usize>>(
     let mut positions = vec![0];
     while let Some(operation) = operations.next().ok()? {
         let end = operations.offset_from(&expression) as i64;
+        if ops.len() == OPERATIONS_LIMIT {
+            return None;
+        }
         ops.push(decode_one(operation, end)?);
         positions.push(end as usize);
     }
     // Jumps were kept as byte positions.
     for op in &mut ops {
         if let Op::Jump(to) | Op::JumpUnlessZero(to) = op {
-            *to = positions.iter().position(|p| p == to)?;
+            *to = positions.binary_search(to).ok()?;
         }
     }
     Some(ops.into())

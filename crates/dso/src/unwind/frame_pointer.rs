@@ -3,7 +3,7 @@
 
 use super::arch::{Arch, REGISTERS};
 use super::space::AddressSpace;
-use super::walk::Stack;
+use super::stack::Stack;
 
 /// What the look found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub(super) fn guess<A: Arch>(at: &At<'_>) -> Guess {
     if fp < sp || !fp.is_multiple_of(8) || fp - sp > FRAME_LIMIT {
         return Guess::No;
     }
-    let (Some(next), Some(ra)) = (at.stack.read(fp), at.stack.read(fp + 8)) else {
-        return Guess::StackEnd((fp + 16).saturating_sub(at.stack.end()));
+    let (Some(next), Some(ra)) = (at.stack.read(fp), at.stack.read(fp.wrapping_add(8))) else {
+        return Guess::StackEnd(fp.saturating_add(16).saturating_sub(at.stack.end()));
     };
     let ra = A::strip(ra);
     if ra == 0 {
@@ -59,18 +59,18 @@ pub(super) fn guess<A: Arch>(at: &At<'_>) -> Guess {
     if !is_code(at.space, ra) || !is_chain && !is_call() {
         return Guess::No;
     }
-    Guess::Caller { ra, sp: fp + 16, fp: next }
+    Guess::Caller { ra, sp: fp.wrapping_add(16), fp: next }
 }
 
 /// Where the thread was interrupted at the very start or end of a function, or in one without a frame.
 fn by_prologue(at: &At<'_>, pc: u64, sp: u64, fp: u64) -> Option<Guess> {
-    let on_top = |offset: u64| at.stack.read(sp + offset);
+    let on_top = |offset: u64| at.stack.read(sp.wrapping_add(offset));
     let code = code_at(at.space, pc);
     // The frame pointer pushed but not yet set: [sp] is the caller's, [sp + 8] the return address.
     const MOV_RSP_RBP: [&[u8]; 2] = [&[0x48, 0x89, 0xe5], &[0x48, 0x8b, 0xec]];
     if MOV_RSP_RBP.iter().any(|m| code.starts_with(m)) {
         let ra = on_top(8).filter(|ra| is_code(at.space, *ra))?;
-        return Some(Guess::Caller { ra, sp: sp + 16, fp: on_top(0)? });
+        return Some(Guess::Caller { ra, sp: sp.wrapping_add(16), fp: on_top(0)? });
     }
     const PUSH_RBP: &[u8] = &[0x55];
     const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
@@ -80,7 +80,7 @@ fn by_prologue(at: &At<'_>, pc: u64, sp: u64, fp: u64) -> Option<Guess> {
     // Without such a mark only a value that follows a call instruction is believed.
     let believed =
         if is_edge && !code.is_empty() { is_code(at.space, ra) } else { follows_call(at.space, ra) };
-    believed.then_some(Guess::Caller { ra, sp: sp + 8, fp })
+    believed.then_some(Guess::Caller { ra, sp: sp.wrapping_add(8), fp })
 }
 
 /// A leaf on aarch64 may not have saved its link register yet.

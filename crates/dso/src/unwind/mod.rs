@@ -8,15 +8,22 @@ mod arch;
 mod cfi;
 #[cfg(test)]
 mod corpus_test;
+#[cfg(test)]
+mod endless_test;
 mod expression;
 mod frame_pointer;
+mod frame_step;
 mod registers;
 mod rule;
 mod rule_cache;
 mod space;
+mod stack;
 mod start_code;
+mod stop;
 mod walk;
 
 pub use registers::{Aarch64, Regs, X86_64};
 pub use space::{AddressSpace, UnwindInfo};
-pub use walk::{Stack, Stop, Unwinder, Which};
+pub use stack::Stack;
+pub use stop::{Stop, Which};
+pub use walk::Unwinder;

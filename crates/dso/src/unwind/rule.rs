@@ -34,6 +34,12 @@ impl Rule {
         self.words[slot] = words;
     }
 
+    /// Whether the return address lies on the stack. If not, only a link register can still hold it.
+    #[inline]
+    pub(super) fn saves_return_address(&self) -> bool {
+        self.mask & 1 != 0
+    }
+
     /// The registers that were saved: their places in `Arch::CALLEE_SAVED`, and where they lie, in words from the CFA.
     /// The return address first.
     #[inline]
@@ -96,6 +102,21 @@ pub(super) enum Step {
 }
 
 impl Row {
+    /// Whether one of these registers gets another value in the caller.
+    pub(super) fn restores_any(&self, wanted: &[usize]) -> bool {
+        self.registers.iter().any(|(register, _)| wanted.contains(&usize::from(*register)))
+    }
+
+    /// Operations of its expressions.
+    pub(super) fn operations(&self) -> usize {
+        let cfa = if let Cfa::Program(program) = &self.cfa { program.len() } else { 0 };
+        let of = |restore: &Restore| match restore {
+            Restore::At(program) | Restore::Is(program) => program.len(),
+            _ => 0,
+        };
+        cfa + self.registers.iter().map(|(_, restore)| of(restore)).sum::<usize>()
+    }
+
     /// The same as a [`Rule`], if it fits one.
     pub(super) fn simple(&self, callee_saved: &[u8; SAVED]) -> Option<Rule> {
         let Cfa::Register(cfa_register, offset) = self.cfa else { return None };

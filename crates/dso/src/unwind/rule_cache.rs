@@ -9,8 +9,8 @@ use super::rule::{Rule, Step};
 
 /// Slots; 8,192 × 48 bytes stay in a core's L2.
 const SLOTS: usize = 8192;
-/// Rare steps kept; past it the map starts anew.
-const RARE_LIMIT: usize = 16384;
+/// Rare steps kept, an operation of their expressions (24 bytes) counted as another; past it the map starts anew.
+const RARE_LIMIT: usize = 1 << 17;
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -23,12 +23,13 @@ struct Slot {
 pub(super) struct RuleCache {
     slots: Box<[Slot]>,
     rare: FxHashMap<(u32, u64), Step>,
+    rare_weight: usize,
 }
 
 impl RuleCache {
     pub(super) fn new() -> Self {
         let empty = Slot { svma: 0, info: 0, rule: Rule::new(0, 0) };
-        Self { slots: vec![empty; SLOTS].into(), rare: FxHashMap::default() }
+        Self { slots: vec![empty; SLOTS].into(), rare: FxHashMap::default(), rare_weight: 0 }
     }
 
     #[inline]
@@ -54,12 +55,21 @@ impl RuleCache {
         }
         let step = make();
         if !matches!(step, Step::Simple(_)) {
-            if self.rare.len() >= RARE_LIMIT {
+            if self.rare_weight >= RARE_LIMIT {
                 self.rare.clear();
+                self.rare_weight = 0;
             }
+            self.rare_weight += weight(&step);
             self.rare.insert((info, svma), step.clone());
         }
         step
+    }
+}
+
+fn weight(step: &Step) -> usize {
+    match step {
+        Step::General(row) => 1 + row.registers.len() + row.operations(),
+        _ => 1,
     }
 }
 

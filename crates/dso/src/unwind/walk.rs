@@ -3,92 +3,18 @@
 use gimli::UnwindContext;
 
 use super::arch::{Arch, Arm64, REGISTERS, X86};
-use super::expression::evaluate;
-use super::frame_pointer::{At, Guess, guess};
+use super::frame_step::Walk;
 use super::registers::Regs;
-use super::rule::{Cfa, Restore, Row, Rule, Step};
+use super::rule::Step;
 use super::rule_cache::RuleCache;
 use super::space::{AddressSpace, Mapped, UnwindInfo};
+use super::stack::Stack;
+use super::stop::{Stop, Which};
 use crate::Avma;
 
-/// A copy of the user stack.
-#[derive(Clone, Copy, Debug)]
-pub struct Stack<'a> {
-    /// Address of its first byte: the stack pointer at the time of the copy.
-    pub start: Avma,
-    /// The bytes, upwards.
-    pub bytes: &'a [u8],
-}
-
-impl Stack<'_> {
-    /// The 8 bytes at `address` as a little-endian number, `None` outside of the copy.
-    #[inline]
-    pub fn read(&self, address: u64) -> Option<u64> {
-        let at = usize::try_from(address.checked_sub(self.start.0)?).ok()?;
-        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
-    }
-
-    /// Address past its last byte.
-    pub fn end(&self) -> u64 {
-        self.start.0.saturating_add(self.bytes.len() as u64)
-    }
-}
-
-/// Which unwind information is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Which {
-    /// The file has none at all.
-    File,
-    /// The file has some, but none for this function, and the frame pointer is no frame pointer.
-    Function,
-    /// JIT or other anonymous code, and the frame pointer is no frame pointer.
-    Anonymous,
-}
-
-/// Why a walk ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stop {
-    /// The outermost frame was reached: its rules say that there is no caller, or the return address is 0.
-    /// Only such a chain is complete.
-    ReachedRoot,
-    /// The next value lies past the end of the copied stack: a larger snapshot would go on.
-    StackEnd {
-        /// How many bytes more would have been needed for the next step.
-        bytes: u64,
-    },
-    /// No rules for the code at `pc`.
-    NoUnwindInfo {
-        /// What is missing.
-        which: Which,
-        /// Where.
-        pc: Avma,
-    },
-    /// The code address `avma` is in no mapping we know.
-    NoModule {
-        /// Where.
-        avma: Avma,
-    },
-    /// The rules give no stack address, or one below the stack pointer or far outside of the stack.
-    BadCfa {
-        /// Of which code.
-        pc: Avma,
-    },
-    /// The stack pointer did not move up: going on would not end.
-    Loop,
-    /// As many frames as asked for were found.
-    TooDeep,
-}
-
-impl Stop {
-    /// Whether the chain goes to the thread's start.
-    pub fn is_complete(self) -> bool {
-        self == Self::ReachedRoot
-    }
-}
-
-/// A value further past the end of the copy than this is no stack address (threads have 8 MB by default).
-const STACK_LIMIT: u64 = 256 << 20;
+/// How often a walk may go back to a lower address of the copied stack, through a signal frame whose handler has a
+/// stack of its own. A thread has one such stack, and programs that keep several nest few of them.
+const MAX_SWITCHES_DOWN: usize = 8;
 
 /// Walks stacks and remembers the rules it has met. One per thread; `Send`.
 pub struct Unwinder {
@@ -139,28 +65,22 @@ impl Unwinder {
         &self.stack_pointers
     }
 
+    /// Makes up a rule, for tests.
+    #[cfg(test)]
+    pub(super) fn keep(&mut self, info: u32, svma: u64, step: Step) {
+        match step {
+            Step::Simple(rule) => self.cache.insert(info, svma, &rule),
+            rare => drop(self.cache.find_rare(info, svma, || rare)),
+        }
+    }
+
     fn walk<A: Arch>(&mut self, walk: &mut Walk<'_>, max: usize, out: &mut Vec<Avma>) -> Stop {
+        let most = walk.stack.most_frames();
         let mut near: Option<&Mapped> = None;
-        for _ in 0..max {
-            let pc = walk.registers[A::PC];
-            out.push(Avma(pc));
-            self.stack_pointers.push(walk.registers[A::SP]);
-            let lookup = if walk.is_exact { pc } else { pc.wrapping_sub(1) };
-            near = match near.filter(|m| m.start <= lookup && lookup < m.end) {
-                None => walk.space.find(lookup),
-                same => same,
-            };
-            let before = (walk.registers[A::SP], pc);
-            let stepped = match near {
-                None if walk.is_exact => walk.by_frame_pointer::<A>(Stop::NoModule { avma: Avma(pc) }),
-                None => {
-                    // An address outside of all code is no frame: the reason holds it.
-                    out.pop();
-                    Err(Stop::NoModule { avma: Avma(pc) })
-                }
-                Some(mapped) => self.step::<A>(walk, mapped, lookup),
-            };
-            if let Err(stop) = stepped {
+        let mut switches_down = 0;
+        for _ in 0..max.min(most) {
+            let before = (walk.registers[A::SP], walk.registers[A::PC]);
+            if let Err(stop) = self.step::<A>(walk, &mut near, out) {
                 return stop;
             }
             let after = (walk.registers[A::SP], A::strip(walk.registers[A::PC]));
@@ -168,19 +88,54 @@ impl Unwinder {
             if after.1 == 0 {
                 return Stop::ReachedRoot;
             }
-            if after == before {
+            // Only a signal frame may lead down, to the stack its handler interrupted.
+            let is_down = walk.is_exact && after.0 <= before.0;
+            switches_down += usize::from(is_down);
+            let is_visited = || switches_down > MAX_SWITCHES_DOWN || self.stack_pointers.contains(&after.0);
+            if after == before || is_down && is_visited() {
                 return Stop::Loop;
             }
         }
-        Stop::TooDeep
+        if max <= most { Stop::TooDeep } else { Stop::Loop }
+    }
+
+    /// Notes the frame reached and goes to its caller.
+    #[inline]
+    fn step<'s, A: Arch>(
+        &mut self,
+        walk: &mut Walk<'s>,
+        near: &mut Option<&'s Mapped>,
+        out: &mut Vec<Avma>,
+    ) -> Result<(), Stop> {
+        let pc = walk.registers[A::PC];
+        out.push(Avma(pc));
+        self.stack_pointers.push(walk.registers[A::SP]);
+        let lookup = if walk.is_exact { pc } else { pc.wrapping_sub(1) };
+        *near = match near.filter(|m| m.start <= lookup && lookup < m.end) {
+            None => walk.space.find(lookup),
+            same => same,
+        };
+        match near {
+            None if walk.is_exact => walk.by_frame_pointer::<A>(Stop::NoModule { avma: Avma(pc) }),
+            None => {
+                // An address outside of all code is no frame: the reason holds it.
+                out.pop();
+                Err(Stop::NoModule { avma: Avma(pc) })
+            }
+            Some(mapped) => self.step_in::<A>(walk, mapped, lookup),
+        }
     }
 
     /// From the frame at `lookup` to its caller.
-    fn step<A: Arch>(&mut self, walk: &mut Walk<'_>, mapped: &Mapped, lookup: u64) -> Result<(), Stop> {
+    fn step_in<A: Arch>(&mut self, walk: &mut Walk<'_>, mapped: &Mapped, lookup: u64) -> Result<(), Stop> {
         let pc = Avma(walk.registers[A::PC]);
         let Some(info) = &mapped.info else {
             return walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which: Which::Anonymous, pc });
         };
+        if info.machine() != A::MACHINE {
+            // Its rules number other registers.
+            return walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which: Which::File, pc });
+        }
         let svma = lookup.wrapping_sub(mapped.bias);
         self.step_at::<A>(walk, info, svma, false)
     }
@@ -220,113 +175,7 @@ impl Unwinder {
 /// Whether `svma` lies in the few instructions at a program's entry (0: it has none).
 fn is_entry_code(entry: u64, svma: u64) -> bool {
     const ENTRY_BYTES: u64 = 0x40;
-    entry != 0 && (entry..entry + ENTRY_BYTES).contains(&svma)
-}
-
-/// One walk's state.
-struct Walk<'a> {
-    registers: [u64; REGISTERS],
-    space: &'a AddressSpace,
-    stack: Stack<'a>,
-    /// The pc is no return address.
-    is_exact: bool,
-}
-
-impl Walk<'_> {
-    #[inline]
-    fn by_rule<A: Arch>(&mut self, rule: &Rule) -> Result<(), Stop> {
-        let cfa = self.registers[usize::from(rule.cfa_register)].wrapping_add_signed(rule.cfa_offset.into());
-        let sp = self.registers[A::SP];
-        let is_frameless = A::HAS_LINK_REGISTER && cfa == sp && self.is_exact;
-        if cfa <= sp && !is_frameless && !rule.is_signal_frame {
-            return Err(Stop::BadCfa { pc: Avma(self.registers[A::PC]) });
-        }
-        for (slot, words) in rule.saved() {
-            let register = usize::from(A::CALLEE_SAVED[slot]);
-            let address = cfa.wrapping_add_signed(i64::from(words) * 8);
-            match self.stack.read(address) {
-                Some(value) => self.registers[register] = value,
-                // Popped already, below the stack pointer: the register has its value again.
-                None if register != A::RA => {}
-                None => return Err(self.unreadable::<A>(address)),
-            }
-        }
-        self.registers[A::SP] = cfa;
-        self.registers[A::PC] = self.registers[A::RA];
-        self.is_exact = rule.is_signal_frame;
-        Ok(())
-    }
-
-    fn by_row<A: Arch>(&mut self, row: &Row) -> Result<(), Stop> {
-        let old = self.registers;
-        let bad = Stop::BadCfa { pc: Avma(old[A::PC]) };
-        let cfa = match &row.cfa {
-            Cfa::Register(register, offset) => old[usize::from(*register)].wrapping_add_signed(*offset),
-            Cfa::Program(program) => evaluate(program, None, &old, self.stack)
-                .map_err(|at| at.map_or(bad, |address| self.unreadable::<A>(address)))?,
-        };
-        self.registers[A::SP] = cfa;
-        for (register, restore) in &row.registers {
-            let register = usize::from(*register);
-            let at = |address: u64| self.stack.read(address).ok_or(Some(address));
-            let value = match restore {
-                Restore::Undefined => Ok(0),
-                Restore::AtCfa(offset) => at(cfa.wrapping_add_signed(*offset)),
-                Restore::CfaPlus(offset) => Ok(cfa.wrapping_add_signed(*offset)),
-                Restore::Register(other) => Ok(old[usize::from(*other)]),
-                Restore::At(program) => evaluate(program, Some(cfa), &old, self.stack).and_then(at),
-                Restore::Is(program) => evaluate(program, Some(cfa), &old, self.stack),
-            };
-            match value {
-                Ok(value) => self.registers[register] = value,
-                Err(Some(address)) if register == A::RA => return Err(self.unreadable::<A>(address)),
-                Err(None) if register == A::RA => return Err(bad),
-                Err(_) => {}
-            }
-        }
-        // aarch64's signal frames restore the pc itself.
-        let names_pc = row.registers.iter().any(|(r, _)| usize::from(*r) == A::PC);
-        if !names_pc {
-            self.registers[A::PC] = self.registers[A::RA];
-        }
-        // vfork keeps its return address in a register, so that its frame has no size while it waits.
-        let keeps_ra = row
-            .registers
-            .iter()
-            .any(|(r, restore)| usize::from(*r) == A::RA && matches!(restore, Restore::Register(_)));
-        let may_be_empty = self.is_exact && (A::HAS_LINK_REGISTER || keeps_ra);
-        let (sp, old_sp) = (self.registers[A::SP], old[A::SP]);
-        if (sp < old_sp || (sp == old_sp && !may_be_empty)) && !row.is_signal_frame {
-            return Err(bad);
-        }
-        self.is_exact = row.is_signal_frame;
-        Ok(())
-    }
-
-    fn by_frame_pointer<A: Arch>(&mut self, otherwise: Stop) -> Result<(), Stop> {
-        let at =
-            At { registers: &self.registers, stack: self.stack, space: self.space, is_exact: self.is_exact };
-        match guess::<A>(&at) {
-            Guess::Caller { ra, sp, fp } => {
-                self.registers[A::PC] = ra;
-                self.registers[A::SP] = sp;
-                self.registers[A::FP] = fp;
-                self.is_exact = false;
-                Ok(())
-            }
-            Guess::Root => Err(Stop::ReachedRoot),
-            Guess::StackEnd(bytes) => Err(Stop::StackEnd { bytes }),
-            Guess::No => Err(otherwise),
-        }
-    }
-
-    /// Why nothing can be read at `address`.
-    fn unreadable<A: Arch>(&self, address: u64) -> Stop {
-        match address.saturating_add(8).saturating_sub(self.stack.end()) {
-            bytes @ 1..=STACK_LIMIT => Stop::StackEnd { bytes },
-            _ => Stop::BadCfa { pc: Avma(self.registers[A::PC]) },
-        }
-    }
+    entry != 0 && svma.wrapping_sub(entry) < ENTRY_BYTES
 }
 
 #[cfg(test)]

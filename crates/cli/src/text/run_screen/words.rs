@@ -136,6 +136,7 @@ fn stop_text(stopped: &StoppedStacks) -> String {
         StopReason::TooDeep => format!("deeper than a record holds in thread {thread}"),
         StopReason::Behind => "kept short, the recorder was behind".to_owned(),
         StopReason::NoRegisters => format!("no registers in thread {thread}"),
+        StopReason::Loop => format!("endless loop of frames in {}", harmless(dso)),
         StopReason::Other(_) => stopped.reason.to_string(),
     }
 }
