@@ -46,44 +46,86 @@ pub fn check(program: Option<&Path>, pids: &[u32], quiet: bool) -> anyhow::Resul
             release.trim()
         );
     }
-    for path in files(program, pids)? {
-        // A library that can't be read can't be probed either.
-        let Ok(object) = ObjectFile::open(&path) else { continue };
-        let (ends, looks) = dangers(&object, &path);
-        let shown = path.display();
-        if let Some(what) = ends {
-            bail!("{shown} uses {what}: return probes could end the program; {INSTEAD}");
-        }
-        if let Some(what) = looks.filter(|_| !quiet) {
-            out::note(&format!(
-                "tally calls: {shown} uses {what}: while return probes are in place, what it sees of a stack ends at \
-                 the innermost probed function; without --return-probes it sees all"
-            ));
-        }
+    let files = CodeFiles::find(program, pids)?;
+    let programs = Hazard::of_all(&files.programs);
+    let libraries = Hazard::of_all(&files.libraries);
+    if let Some((path, what)) = refusal(&programs, &libraries) {
+        bail!("{} uses {what}: return probes could end the program; {INSTEAD}", path.display());
+    }
+    for hazard in programs.iter().chain(&libraries).filter(|_| !quiet) {
+        let Some(what) = &hazard.looks else { continue };
+        out::note(&format!(
+            "tally calls: {} uses {what}: while return probes are in place, what it sees of a stack ends at the \
+             innermost probed function; without --return-probes it sees all",
+            hazard.path.display()
+        ));
     }
     Ok(())
 }
 
-/// What in the file does not go together with return probes: what ends the program, what sees less.
-fn dangers(object: &ObjectFile, path: &Path) -> (Option<String>, Option<String>) {
-    if object.section(".gopclntab").is_some() {
-        return (Some("Go's stacks".to_owned()), None);
-    }
-    let imports = plt::referenced(object);
-    let find = |names: &[&str]| {
-        let used = |name: &&str| imports.iter().filter(|used| is_meant(name, used)).min().cloned();
-        names.iter().find_map(used)
+/// The reason to name: the program's own, or a library's if the program has none.
+///
+/// Nearly every program is linked to a library that could unwind (libgcc_s, libstdc++). Among libraries the function
+/// listed first in [`ENDS`] is the most telling. Paths only break ties, because they differ from machine to machine.
+fn refusal<'a>(programs: &'a [Hazard], libraries: &'a [Hazard]) -> Option<(&'a Path, &'a str)> {
+    let worst = |hazards: &'a [Hazard]| {
+        let ends = hazards.iter().filter_map(|hazard| Some((hazard.ends.as_ref()?, hazard.path.as_path())));
+        ends.min().map(|(ends, path)| (path, ends.what.as_str()))
     };
+    worst(programs).or_else(|| worst(libraries))
+}
+
+/// A function that does not survive return probes, by its rank in [`ENDS`].
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Ending {
+    rank: usize,
+    what: String,
+}
+
+/// Functions of one file that conflict with return probes.
+#[derive(Debug)]
+struct Hazard {
+    path: PathBuf,
+    /// Would end the program.
+    ends: Option<Ending>,
+    /// Would see less of its own stack.
+    looks: Option<String>,
+}
+
+impl Hazard {
+    /// A file that can't be read is left out: it can't be probed either.
+    fn of_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Self> {
+        let hazard = |path: &PathBuf| Some(Self::of(&ObjectFile::open(path).ok()?, path));
+        paths.into_iter().filter_map(hazard).collect()
+    }
+
+    fn of(object: &ObjectFile, path: &Path) -> Self {
+        let (ends, looks) = hazards_in(object, path);
+        Self { path: path.to_owned(), ends, looks }
+    }
+}
+
+fn hazards_in(object: &ObjectFile, path: &Path) -> (Option<Ending>, Option<String>) {
+    let whole = |what: &str| (Some(Ending { rank: 0, what: what.to_owned() }), None);
+    if object.section(".gopclntab").is_some() {
+        return whole("Go's stacks");
+    }
     if object.section(".interp").is_some() || !plt::needed(object).is_empty() || is_library(path) {
-        return (find(ENDS), find(LOOKS));
+        let imports = plt::referenced(object);
+        let find = |names: &[&str]| {
+            let used = |name: &str| imports.iter().filter(|used| is_meant(name, used)).min().cloned();
+            let mut ranked = names.iter().enumerate();
+            ranked.find_map(|(rank, name)| Some(Ending { rank, what: used(name)? }))
+        };
+        return (find(ENDS), find(LOOKS).map(|looks| looks.what));
     }
     let wanted = Wanted::File { path, build_id: None };
     let loaded = Loader::new(DebugSearch::from_env()).load(&wanted);
     let Ok(symbols) = loaded.as_ref().map(|loaded| loaded.symbols()) else { return (None, None) };
     if symbols.is_empty() {
-        return (Some("who knows what: it is static, and no symbol tells".to_owned()), None);
+        return whole("unknown functions (it is static and has no symbols)");
     }
-    (find_symbol(symbols, ENDS_IN_STATIC), None)
+    (find_symbol(symbols, ENDS_IN_STATIC).map(|what| Ending { rank: 0, what }), None)
 }
 
 fn find_symbol(symbols: &SymbolTable, names: &[&str]) -> Option<String> {
@@ -103,26 +145,48 @@ fn is_library(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"))
 }
 
-/// The program with all libraries that it is linked to; of processes all that is mapped as code.
-fn files(program: Option<&Path>, pids: &[u32]) -> anyhow::Result<BTreeSet<PathBuf>> {
-    let mut files = BTreeSet::new();
-    if let Some(program) = program {
+/// Files whose code may run in the program or the processes.
+#[derive(Default)]
+struct CodeFiles {
+    programs: BTreeSet<PathBuf>,
+    libraries: BTreeSet<PathBuf>,
+}
+
+impl CodeFiles {
+    /// The program with all libraries that it is linked to; of processes all that is mapped as code.
+    fn find(program: Option<&Path>, pids: &[u32]) -> anyhow::Result<Self> {
+        let mut files = Self::default();
+        if let Some(program) = program {
+            files.add_program(program)?;
+        }
+        for pid in pids {
+            files.add_process(*pid)?;
+        }
+        files.libraries = &files.libraries - &files.programs;
+        Ok(files)
+    }
+
+    fn add_program(&mut self, program: &Path) -> anyhow::Result<()> {
+        self.programs.insert(program.to_owned());
         let mut new = vec![program.to_owned()];
         while let Some(path) = new.pop() {
             let object = ObjectFile::open(&path).with_context(|| format!("can't read {}", path.display()))?;
             let needed = plt::needed(&object).into_iter();
             let found = needed.filter_map(|name| objects::find_library(&name, program).ok());
-            new.extend(found.filter(|found| !files.contains(found)));
-            files.insert(path);
+            new.extend(found.filter(|found| self.libraries.insert(found.clone())));
         }
+        Ok(())
     }
-    for pid in pids {
-        let maps = record::proc::maps(*pid).with_context(|| format!("can't read /proc/{pid}/maps"))?;
+
+    fn add_process(&mut self, pid: u32) -> anyhow::Result<()> {
+        let maps = record::proc::maps(pid).with_context(|| format!("can't read /proc/{pid}/maps"))?;
         let code = maps.iter().filter(|map| map.prot & PROT_EXEC != 0 && map.name.starts_with(b"/"));
         let path = |name: &[u8]| PathBuf::from(String::from_utf8_lossy(name).into_owned());
-        files.extend(code.map(|map| objects::rooted(*pid, &path(&map.name))));
+        self.libraries.extend(code.map(|map| objects::rooted(pid, &path(&map.name))));
+        let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+        self.programs.extend(program.map(|program| objects::rooted(pid, &program)));
+        Ok(())
     }
-    Ok(files)
 }
 
 /// Whether returns go through uretprobe(2) there and seccomp does not know to let it pass.
@@ -135,7 +199,29 @@ fn kills_in_seccomp(release: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENDS, is_meant, kills_in_seccomp};
+    use super::{ENDS, Ending, Hazard, is_meant, kills_in_seccomp, refusal};
+
+    fn hazard(path: &str, ends: Option<&str>) -> Hazard {
+        let rank = |what: &str| ENDS.iter().position(|name| is_meant(name, what)).expect("it is listed");
+        let ends = ends.map(|what| Ending { rank: rank(what), what: what.to_owned() });
+        Hazard { path: path.into(), ends, looks: None }
+    }
+
+    #[test]
+    fn the_program_s_own_reason_is_named_wherever_it_is_installed() {
+        let libraries = [
+            hazard("/usr/lib/libc.so.6", None),
+            hazard("/usr/lib/libgcc_s.so.1", Some("_Unwind_RaiseException")),
+            hazard("/usr/lib/libstdc++.so.6", Some("__cxa_throw")),
+        ];
+        for program in ["/home/shop", "/var/shop"] {
+            let own = [hazard(program, Some("pthread_exit"))];
+            assert_eq!(refusal(&own, &libraries), Some((program.as_ref(), "pthread_exit")));
+            let none = [hazard(program, None)];
+            let library = ("/usr/lib/libstdc++.so.6".as_ref(), "__cxa_throw");
+            assert_eq!(refusal(&none, &libraries), Some(library));
+        }
+    }
 
     #[test]
     fn only_three_kernels_end_programs_for_return_probes() {

@@ -3,7 +3,8 @@
 use super::uprobes::no_uprobes;
 use super::{build, tally};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn record(program: &Path, options: &[&str]) -> Output {
     let mut command = tally();
@@ -28,12 +29,52 @@ fn a_program_that_unwinds_its_stack_gets_no_return_probes() {
         ("throw.cpp", "throw-return-static", "g++", &["-O2", "-static"], "__cxa_throw"),
     ] {
         let Some(program) = build(source, name, compiler, flags) else { continue };
-        let refused = record(&program, &["--return-probes"]);
-        let said = texts(&refused).1;
-        let told =
-            said.contains(&format!("{name} uses {what}:")) && said.contains("leave --return-probes out");
-        assert!(!refused.status.success() && told, "{said}");
+        assert_refused(&record(&program, &["--return-probes"]), &program, what);
     }
+}
+
+/// The refusal names the program itself and the function, not one of its libraries.
+#[cfg(target_arch = "x86_64")]
+fn assert_refused(ran: &Output, program: &Path, what: &str) {
+    let said = texts(ran).1;
+    let program = program
+        .parent()
+        .and_then(|folder| folder.canonicalize().ok())
+        .expect("it has a folder")
+        .join(program.file_name().expect("it has a name"));
+    let reason = format!("tally: {} uses {what}:", program.display());
+    let is_told = said.contains(&reason) && said.contains("leave --return-probes out");
+    assert!(!ran.status.success() && is_told, "{reason}\n{said}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_refusal_names_the_program_wherever_it_is_and_when_it_runs_already() {
+    let Some(built) = build("throw.cpp", "throw-moved", "g++", &["-O2"]) else { return };
+    // Paths before and after those of the system's libraries.
+    for folder in ["/tmp", "/var/tmp"] {
+        let program = Path::new(folder).join(format!("tally-throw-{}", std::process::id()));
+        std::fs::copy(&built, &program).expect("the folder is writable");
+        let mut running =
+            Command::new(&program).arg("1000000").stdout(Stdio::null()).spawn().expect("it starts");
+        while !is_running(running.id(), &program) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut attach = tally();
+        attach.args(["calls", "record", "--uprobes", "--return-probes", "-p", &running.id().to_string()]);
+        let attached = attach.arg("-o").arg(built.with_extension("calls")).output().expect("tally starts");
+        running.kill().expect("it is ours");
+        running.wait().expect("it is ours");
+        std::fs::remove_file(&program).expect("it is ours");
+        assert_refused(&attached, &program, "__cxa_throw");
+    }
+}
+
+/// Whether the process has its libraries by now.
+#[cfg(target_arch = "x86_64")]
+fn is_running(pid: u32, program: &Path) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.contains(&*program.to_string_lossy()) && maps.contains("libgcc_s")
 }
 
 #[cfg(target_arch = "x86_64")]
