@@ -1,5 +1,8 @@
 //! The model, fed with a few records each: what belongs to whom, and the laws of sums.
 
+#[path = "model/exec.rs"]
+mod exec;
+
 use perfdata::record::{Comm, FileId, Mmap, Task};
 use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop, StopReason};
 use perfdata::{Avma, Callchain, CpuMode, Endian, Event, Item, Record, Sample};
@@ -10,7 +13,7 @@ use profile::source::{DsoSource, NamedFrame, Want};
 use profile::table::Dso;
 use profile::view::diff::{Change, DiffOpts, Norm, diff};
 use profile::view::report::{
-    Field, GraphMode, GraphNode, GraphOpts, GraphOrder, Report, ReportOpts, SortKey, report,
+    Field, GraphMode, GraphNode, GraphOpts, GraphOrder, Report, ReportOpts, ReportRow, SortKey, report,
 };
 use proptest::prelude::*;
 
@@ -110,7 +113,7 @@ fn rows(profile: &Profile, opts: &ReportOpts) -> Vec<String> {
     let report = report(profile, opts);
     let section = &report.sections[0];
     let base = section.base_periods[0] as f64 / 100.0;
-    let line = |row: &profile::view::report::ReportRow| {
+    let line = |row: &ReportRow| {
         let mut line = format!("{:.2}%", row.own[0].period as f64 / base);
         if opts.children {
             line = format!("{:.2}% {line}", row.children[0].period as f64 / base);
@@ -159,22 +162,6 @@ fn chains_that_the_recorder_noted_as_cut_are_told_as_cut() {
             ("cut after 8192 bytes".to_owned(), 1, false),
         ]
     );
-}
-
-#[test]
-fn comm_after_exec_names_only_later_samples_and_takes_the_mappings_away() {
-    let profile = profile_of(
-        "comm 7/7 sh
-         mmap 7/7 0x1000 0x1000 /bin/sh
-         mmap 7/7 0x8000 0x1000 /lib/old.so
-         sample 7/7 period=10 chain=0x1010
-         comm 7/7 ls exec
-         mmap 7/7 0x1000 0x1000 /bin/ls
-         sample 7/7 period=30 chain=0x1010
-         sample 7/7 period=60 chain=0x8010",
-    );
-    let got = rows(&profile, &by(&[SortKey::Comm, SortKey::Dso]));
-    assert_eq!(got, ["60.00% ls [unknown]", "30.00% ls ls", "10.00% sh sh"]);
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Machine {
         self.map_version += 1;
         let process = &mut self.processes[process.index()];
         process.map_version = self.map_version;
-        Arc::make_mut(&mut process.mappings).insert(Mapping { start: spec.start, end, base, dso });
+        process.insert(Mapping { start: spec.start, end, base, dso });
     }
 
     /// Code the kernel announced by `KSYMBOL` (BPF programs, trampolines) or withdrew.
@@ -129,14 +129,15 @@ impl Machine {
         kernel::announce(&mut self.kernel, symbol, dsos);
     }
 
-    /// A thread's new name. `exec` says that the process was replaced: its mappings go.
+    /// A thread's new name. `exec` says that the process is being replaced: its mappings go as soon as code of the new
+    /// program is seen to run ([`Self::note_user_code`]), for samples within that system call are of the old one.
     pub fn comm(&mut self, pid: i32, tid: i32, name: &str, exec: bool, strings: &mut StringTable) {
         let name = strings.intern(name);
         let process = self.process_of(pid);
         if exec {
             self.map_version += 1;
             let process = &mut self.processes[process.index()];
-            process.mappings = Arc::default();
+            process.begin_exec();
             process.map_version = self.map_version;
         }
         let thread = self.thread_of(pid, tid);
@@ -155,6 +156,7 @@ impl Machine {
         }
         self.by_tid.remove(&tid);
         if pid == tid && pid != parent_pid {
+            self.end_exec(parent_process); // it forks, so it runs
             self.by_pid.remove(&pid);
             let child = self.process_of(pid);
             let (maps, version) = {
@@ -181,7 +183,24 @@ impl Machine {
         if pid == tid
             && let Some(&id) = self.by_pid.get(&pid)
         {
+            self.end_exec(id);
             self.processes[id.index()].exited = true;
+        }
+    }
+
+    /// The process runs, or was interrupted at, the user instruction at `avma`. If a new program holds it, the exec is
+    /// over, and what the program before had mapped is gone.
+    pub fn note_user_code(&mut self, process: ProcessId, avma: u64) {
+        if self.processes[process.index()].is_in_new_program(avma) {
+            self.end_exec(process);
+        }
+    }
+
+    fn end_exec(&mut self, process: ProcessId) {
+        let process = &mut self.processes[process.index()];
+        if process.end_exec() {
+            self.map_version += 1;
+            process.map_version = self.map_version;
         }
     }
 
@@ -293,8 +312,7 @@ impl Machine {
     pub fn process_of(&mut self, pid: i32) -> ProcessId {
         let (by_pid, processes) = (&mut self.by_pid, &mut self.processes);
         *by_pid.entry(pid).or_insert_with(|| {
-            let mappings = Arc::default();
-            processes.push(Process { pid, mappings, map_version: 0, exited: false });
+            processes.push(Process::new(pid));
             ProcessId::from_index(processes.len() - 1)
         })
     }

@@ -20,9 +20,17 @@ impl Session {
         }
         self.frames.clear();
         let process = self.machine.process_of(pid);
+        self.note_user_code(process);
         for at in 0..self.steps.len().min(self.opts.max_frames) {
             let frame = self.frame_of_step((pid, process), self.steps[at]);
             self.frames.push(frame);
+        }
+    }
+
+    /// Tells the machine which user code `self.steps` say that the process runs.
+    pub(super) fn note_user_code(&mut self, process: ProcessId) {
+        if let Some(step) = self.steps.iter().find(|step| step.mode == Mode::User) {
+            self.machine.note_user_code(process, step.addr.avma);
         }
     }
 
