@@ -66,6 +66,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = cmd::stat::spelled_out(cmd::record::spelled_out(args));
     match flags::Flags::try_parse_from(&args) {
         Ok(flags) => {
+            record::sys::signal::survive_file_size_limit();
             term::set_colour(flags.color);
             finish(flags.command.run())
         }

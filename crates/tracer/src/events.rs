@@ -5,6 +5,7 @@ use crate::layout as l;
 use crate::layout::values::VALUES_BYTES_MAX;
 use crate::start::ThreadFile;
 use crate::sys;
+use crate::sys::space::{EBADF, allocate, write_all_at};
 use crate::thread::{LIVE, Thread};
 
 /// Events that may be written after one look for room: what a call's values take, and what a signal handler adds
@@ -12,20 +13,33 @@ use crate::thread::{LIVE, Thread};
 const SLACK_EVENTS: usize = 64 + VALUES_BYTES_MAX / l::EVENT_BYTES;
 
 impl Thread {
-    /// Begins a file; false when that can't be.
-    pub fn make_file(&mut self) -> bool {
-        let Some((file, fd)) = ThreadFile::new() else { return false };
-        let Some(identity) = sys::identity(fd) else { return false };
-        (self.fd, self.file, self.file_identity) = (fd, Some(file), identity);
-        self.file_bytes = 0;
-        (self.chunk, self.chunk_bytes) = (core::ptr::null_mut(), l::CHUNK_BYTES_MIN / 2);
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// The errno when that can't be; then the thread has no file and will not get one.
+    pub fn make_file(&mut self) -> Result<(), i32> {
+        let made = self.try_make_file();
+        if let Err(errno) = made {
+            self.drop_file();
+            if let Some(file) = self.file.take() {
+                file.remove();
+            }
+            self.refusal = errno;
+        }
+        made
+    }
+
+    fn try_make_file(&mut self) -> Result<(), i32> {
+        let (file, fd) = ThreadFile::new()?;
+        (self.fd, self.file) = (fd, Some(file));
+        self.file_identity = sys::identity(fd).ok_or(EBADF)?;
+        self.chunk_bytes = l::CHUNK_BYTES_MIN / 2;
         if self.keep_bytes > 0 {
             // Chunks of one size, so that each begins at a multiple of it.
             self.chunk_bytes = self.chunk_bytes_max() / 2;
         }
-        if !self.next_chunk() {
-            return false;
-        }
+        self.hold_signals();
+        self.map_chunk(self.chunk_bytes * 2)?;
         let (tsc, monotonic_ns) = sys::moment();
         let header = l::ThreadHeader { pid: sys::pid(), tid: sys::tid(), tsc, monotonic_ns, first: 0 };
         // SAFETY: the chunk is at least CHUNK_BYTES_MIN long, the header shorter.
@@ -33,17 +47,20 @@ impl Thread {
         // SAFETY: within the chunk.
         self.pos = unsafe { self.chunk.add(l::HEADER_BYTES) }.cast();
         (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
-        true
+        Ok(())
     }
 
-    /// Lets go of the file: it is another process's.
+    /// Lets go of the file: it is another process's, or complete.
     pub fn drop_file(&mut self) {
-        sys::unmap(self.chunk, self.chunk_bytes);
+        if !self.chunk.is_null() {
+            sys::unmap(self.chunk, self.chunk_bytes);
+        }
         self.unmap_old();
         if self.is_open() {
             sys::close(self.fd);
         }
         (self.pos, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
+        (self.chunk, self.chunk_bytes, self.file_bytes) = (core::ptr::null_mut(), 0, 0);
     }
 
     /// Whether the descriptor is the file's yet: programs close all they know nothing of, and its number is then another's.
@@ -59,14 +76,32 @@ impl Thread {
         self.is_open()
     }
 
-    /// Moves on to the file's next chunk; false when there is no more space.
+    /// Moves on to the file's next chunk; false when there is no more space, for good.
     fn next_chunk(&mut self) -> bool {
-        if sys::is_restricted() {
+        if self.refusal != 0 || sys::is_restricted() {
             return false;
         }
         self.hold_signals();
-        let chunk_bytes = (self.chunk_bytes * 2).min(self.chunk_bytes_max());
-        self.map_chunk(chunk_bytes)
+        let mut chunk_bytes = (self.chunk_bytes * 2).min(self.chunk_bytes_max());
+        while let Err(errno) = self.map_chunk(chunk_bytes) {
+            // There may be space for less; all chunks of a flight recorder are of one size.
+            if chunk_bytes <= l::CHUNK_BYTES_MIN || self.keep_bytes > 0 {
+                self.stop(errno);
+                return false;
+            }
+            chunk_bytes /= 2;
+        }
+        true
+    }
+
+    /// Nothing more of this thread is recorded, as its file says from here on; its calls are counted.
+    fn stop(&mut self, errno: i32) {
+        self.refusal = errno;
+        let stop = self.chunk as usize + self.chunk_bytes;
+        // Space is kept for this, and for the count that follows.
+        if !self.chunk.is_null() && (self.pos as usize) + 2 * l::EVENT_BYTES <= stop {
+            self.word(l::control_word(l::CONTROL_STOPPED, errno as u64));
+        }
     }
 
     /// Makes room for long, because soon no more can be made.
@@ -79,13 +114,13 @@ impl Thread {
         }
     }
 
-    /// Maps the file's next `chunk_bytes` and goes on there.
-    pub fn map_chunk(&mut self, chunk_bytes: usize) -> bool {
-        let bytes = self.file_bytes + chunk_bytes as u64;
-        if !self.reopened() || !sys::truncate(self.fd, bytes) {
-            return false;
+    /// Maps the file's next `chunk_bytes` and goes on there; the errno if the file can't grow by so many.
+    pub fn map_chunk(&mut self, chunk_bytes: usize) -> Result<(), i32> {
+        if !self.reopened() {
+            return Err(EBADF);
         }
-        let Some(chunk) = sys::map_file(self.fd, chunk_bytes, self.file_bytes) else { return false };
+        allocate(self.fd, self.file_bytes, chunk_bytes as u64)?;
+        let chunk = sys::map_file(self.fd, chunk_bytes, self.file_bytes)?;
         if !self.chunk.is_null() {
             self.fill_chunk();
             // The fast half may have been interrupted between taking a place there and writing it.
@@ -94,14 +129,14 @@ impl Thread {
         }
         self.forget_entries();
         (self.chunk, self.chunk_bytes) = (chunk, chunk_bytes);
-        self.file_bytes = bytes;
+        self.file_bytes += chunk_bytes as u64;
         self.drop_oldest();
         // SAFETY: both lie within the chunk just mapped.
         unsafe {
             self.pos = chunk.cast();
             self.end = chunk.add(chunk_bytes).cast::<u64>().sub(SLACK_EVENTS);
         }
-        true
+        Ok(())
     }
 
     fn unmap_old(&mut self) {
@@ -130,7 +165,7 @@ impl Thread {
         let size = self.chunk_bytes as u64;
         let full = self.file_bytes - size;
         let first = full.saturating_sub(self.keep_bytes) / size * size;
-        if first > 0 && sys::write_at(self.fd, &first.to_le_bytes(), l::HEADER_FIRST as u64) {
+        if first > 0 && write_all_at(self.fd, &first.to_le_bytes(), l::HEADER_FIRST as u64).is_ok() {
             sys::punch(self.fd, l::PAGE_BYTES, first);
         }
     }
@@ -161,19 +196,15 @@ impl Thread {
         self.pos < self.end
     }
 
-    /// Room for a few events; otherwise the call is counted as lost.
-    pub fn room(&mut self) -> bool {
-        if self.has_room() || self.next_chunk() {
-            return true;
-        }
-        self.lose();
-        false
+    /// Room for a few events, made if need be.
+    pub fn make_room(&mut self) -> bool {
+        self.has_room() || self.next_chunk()
     }
 
     /// Writes an event, or what belongs to one: the time of the last one stays known if it was.
     pub fn word(&mut self, word: u64) {
         let is_known = self.last_pos == self.pos as u64;
-        // SAFETY: `room` was asked first and SLACK_EVENTS lie behind `end`.
+        // SAFETY: `make_room` was asked first and SLACK_EVENTS lie behind `end`.
         unsafe { *self.pos = word };
         // SAFETY: as above.
         self.pos = unsafe { self.pos.add(1) };
@@ -198,7 +229,7 @@ impl Thread {
 
     /// Writes a control event, if there is room.
     pub fn control(&mut self, code: u64, argument: u64) {
-        if self.room() {
+        if self.make_room() {
             self.word(l::control_word(code, argument));
         }
     }
@@ -218,9 +249,13 @@ impl Thread {
         }
     }
 
-    /// Writes an entry and opens the call.
+    /// Writes an entry and opens the call; false if it is too deep, or lost for want of room.
     pub fn push(&mut self, addr: u64, mut frame: Frame) -> bool {
-        if self.top >= self.depth_limit || self.top >= self.last_frame() || !self.room() {
+        if self.top >= self.depth_limit || self.top >= self.last_frame() {
+            return false;
+        }
+        if !self.make_room() {
+            self.lose();
             return false;
         }
         self.tell_lost();
@@ -230,7 +265,7 @@ impl Thread {
         self.push_frame(frame)
     }
 
-    /// Writes an entry at a time, and where it is then; `room` was asked.
+    /// Writes an entry at a time, and where it is then; `make_room` was asked.
     pub fn write_entry(&mut self, addr: u64, tsc: u64) -> *mut u64 {
         let high = (addr >> l::ADDR_BITS) as u32;
         if high != self.addr_high {

@@ -81,6 +81,9 @@ pub const CONTROL_RESULT: u64 = 9;
 /// entered, but are not recorded; outermost first.
 pub const CONTROL_BACKTRACE: u64 = 10;
 
+/// Control: the file can't grow any more, and the argument is the errno why: calls from here on are only counted.
+pub const CONTROL_STOPPED: u64 = 11;
+
 /// Words that follow a control event of this code and argument; they are none of events.
 #[must_use]
 pub const fn words_after(code: u64, argument: u32) -> usize {
@@ -232,9 +235,11 @@ pub const fn control_word(code: u64, argument: u64) -> u64 {
     KIND_CONTROL << KIND_SHIFT | code << 32 | argument & 0xffff_ffff
 }
 
-/// Name of the file with the number of calls, a `u64`, of threads that could make no file: the program has become another
-/// user's. All processes of a recording add to it.
+/// Name of the file of two `u64`: the number of calls of threads that could make no file, and the errno why (0: none), which
+/// is also that of maps that could not be written. All processes of a recording add to it.
 pub const LOST_NAME: &str = "lost";
+/// Its bytes.
+pub const LOST_BYTES: usize = 16;
 
 /// The environment variable that says how recording begins: `only` (inside functions of `sleds::ONLY`), `off`, or both
 /// with a comma; otherwise everything is recorded from the start.

@@ -123,6 +123,10 @@ fn tell(way: u8, function: Measured, plain: Times) {
     let times = Times::of(function);
     let before = offset();
     tree(function);
+    if !is_recording() {
+        // A call that is only counted costs something else.
+        return;
+    }
     let bytes = (offset() - before) * 1000 / CALLS;
     let mut line = sys::Text::<96>::new();
     line.push(&[way, b' ']).number(times.leaf_ps.saturating_sub(plain.leaf_ps)).push(b" ");
@@ -135,6 +139,13 @@ fn offset() -> u64 {
     // SAFETY: this thread's own state; nothing else runs in this process.
     let thread = unsafe { &*entry::thread() };
     if thread.is_live() { thread.offset() } else { 0 }
+}
+
+/// Whether all that was measured was recorded: there was space for it.
+fn is_recording() -> bool {
+    // SAFETY: as above.
+    let thread = unsafe { &*entry::thread() };
+    thread.is_live() && thread.refusal == 0
 }
 
 /// One argument, the first, of 8 bytes.

@@ -19,8 +19,7 @@ pub fn patch(number: u64, stage: Stage) {
     if sys::is_restricted() || GIVEN_UP.load(Ordering::Relaxed) {
         return;
     }
-    let mut pipe = start::path();
-    pipe.push(list::PIPE_NAME.as_bytes()).push(b"\0");
+    let pipe = pipe();
     let Some(to) = sys::open(pipe.bytes(), sys::WRITE_ONLY_AT_ONCE) else { return };
     let mut line = sys::Text::<64>::new();
     line.number(u64::from(sys::pid())).push(b" ").number(number).push(b"\n");
@@ -44,6 +43,22 @@ fn answer(number: u64) -> sys::Text<{ start::PATH_MAX }> {
     path
 }
 
+/// The path of the pipe.
+fn pipe() -> sys::Text<{ start::PATH_MAX }> {
+    let mut path = start::path();
+    path.push(list::PIPE_NAME.as_bytes()).push(b"\0");
+    path
+}
+
+/// Whether nobody answers any more: tally takes the pipe away when it can't.
+fn is_unanswered() -> bool {
+    match sys::open(pipe().bytes(), sys::FOLDER) {
+        Some(fd) => sys::close(fd),
+        None => return true,
+    }
+    false
+}
+
 fn wait(number: u64, stage: Stage) {
     const PAUSE_NS: u64 = 200_000;
     let path = answer(number);
@@ -51,6 +66,9 @@ fn wait(number: u64, stage: Stage) {
     while sys::monotonic_ns() < until {
         if sled::patch_listed(path.bytes(), stage) {
             return;
+        }
+        if is_unanswered() {
+            break;
         }
         sys::pause(PAUSE_NS);
     }

@@ -190,7 +190,7 @@ impl Thread {
         if let (Some(site), Some(results)) = (frame.site(), results) {
             self.write_values(l::CONTROL_RESULT, site.items(Values::Results), results);
         }
-        if !self.room() {
+        if !self.make_room() {
             return;
         }
         let told = (0..below).filter(|at| self.frame(*at).is_some_and(|inner| !inner.is_silent())).count();

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::sled::Stage;
+use crate::sys::space::write_all_at;
 use crate::{ending, entry, hook, layout, opened, sled, switch, sys};
 
 /// What the environment asks for.
@@ -35,7 +36,6 @@ static DEPTH: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Where the environment was when the program started: at the top of the main thread's stack.
 static ENVIRONMENT: AtomicU64 = AtomicU64::new(0);
 static MAPS_WRITTEN: AtomicU64 = AtomicU64::new(0);
-static FILES_MADE: AtomicU64 = AtomicU64::new(0);
 /// The folder's descriptor, -1 before it is opened; and which folder that is.
 static FOLDER: AtomicU64 = AtomicU64::new(u64::MAX);
 static FOLDER_IDENTITY: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
@@ -80,51 +80,82 @@ pub struct ThreadFile {
 }
 
 impl ThreadFile {
-    /// A new one of this thread, N being the first number not taken, and its descriptor.
-    pub fn new() -> Option<(Self, i32)> {
-        (0..10_000).find_map(|number| {
+    /// A new one of this thread, N being the first number not taken, and its descriptor; else the errno.
+    pub fn new() -> Result<(Self, i32), i32> {
+        const EEXIST: i32 = 17;
+        let mut why = EEXIST;
+        for number in 0..10_000 {
             let file = Self { pid: sys::pid(), tid: sys::tid(), number };
-            FILES_MADE.fetch_add(1, Ordering::Relaxed);
-            Some((file, file.open(sys::NEW_FILE)?))
-        })
+            match file.open(sys::NEW_FILE) {
+                Ok(fd) => return Ok((file, fd)),
+                Err(errno) => why = errno,
+            }
+            if why != EEXIST {
+                break;
+            }
+        }
+        Err(why)
     }
 
     /// Opens it once more.
     pub fn again(self) -> Option<i32> {
-        self.open(sys::OLD_FILE)
+        self.open(sys::OLD_FILE).ok()
+    }
+
+    /// Removes it: nothing could be written.
+    pub fn remove(self) {
+        let mut path = path();
+        path.push(self.name().bytes());
+        sys::unlink(path.bytes());
     }
 
     /// By the folder's path, else in the folder as it was opened: the program's root may be another by now.
-    fn open(self, flags: usize) -> Option<i32> {
-        let mut name = sys::Text::<64>::new();
-        name.number(u64::from(self.pid)).push(b"-").number(u64::from(self.tid)).push(b"-");
-        name.number(u64::from(self.number)).push(b".calls\0");
+    fn open(self, flags: usize) -> Result<i32, i32> {
+        let name = self.name();
         let mut path = path();
         path.push(name.bytes());
-        sys::open(path.bytes(), flags).or_else(|| sys::open_in(folder()?, name.bytes(), flags))
+        sys::try_open(path.bytes(), flags).or_else(|errno| {
+            let folder = folder().ok_or(errno)?;
+            sys::try_open_in(folder, name.bytes(), flags)
+        })
+    }
+
+    /// With a NUL behind it.
+    fn name(self) -> sys::Text<64> {
+        let mut name = sys::Text::new();
+        name.number(u64::from(self.pid)).push(b"-").number(u64::from(self.tid)).push(b"-");
+        name.number(u64::from(self.number)).push(b".calls\0");
+        name
     }
 }
 
-/// The word that counts calls of threads that can make no file; 0: there is none.
+/// The two words of [`layout::LOST_NAME`]; 0: they are not there.
 static LOST: AtomicUsize = AtomicUsize::new(0);
 
-/// Maps it, while its file can be opened.
+/// Maps them, while their file can be opened.
 fn keep_lost() {
     let mut path = path();
     path.push(layout::LOST_NAME.as_bytes()).push(b"\0");
     let Some(fd) = sys::open(path.bytes(), sys::OLD_FILE) else { return };
-    if let Some(word) = sys::map_file(fd, layout::PAGE_BYTES as usize, 0) {
-        LOST.store(word as usize, Ordering::Relaxed);
+    // Only tally wrote to it so far; its one block is allocated again where the file system has more to prepare.
+    if sys::space::allocate(fd, 0, layout::LOST_BYTES as u64).is_ok()
+        && let Ok(words) = sys::map_file(fd, layout::PAGE_BYTES as usize, 0)
+    {
+        LOST.store(words as usize, Ordering::Relaxed);
     }
     sys::close(fd);
 }
 
-/// A call is lost of a thread that can make no file.
-pub fn lose() {
-    let word = LOST.load(Ordering::Relaxed) as *const AtomicU64;
-    // SAFETY: null, or a word of a mapping that stays, and that all processes change only so.
-    if let Some(word) = unsafe { word.as_ref() } {
-        word.fetch_add(1, Ordering::Relaxed);
+fn lost() -> Option<&'static [AtomicU64; 2]> {
+    // SAFETY: null, or a mapping that stays, and whose words all processes change only as atomics.
+    unsafe { (LOST.load(Ordering::Relaxed) as *const [AtomicU64; 2]).as_ref() }
+}
+
+/// A call is lost of a thread that can make no file, because of this errno.
+pub fn lose(errno: i32) {
+    if let Some([calls, why]) = lost() {
+        calls.fetch_add(1, Ordering::Relaxed);
+        why.store(errno as u64, Ordering::Relaxed);
     }
 }
 
@@ -169,30 +200,45 @@ pub fn mapped() -> Option<u64> {
     Some(number)
 }
 
-/// Writes what is mapped now, headed by the time it was so; the file's number.
+/// Writes what is mapped now, headed by the time it was so; the file's number. A file that can't be written whole is
+/// taken away again: what is missing in it would pass for not mapped.
 fn write_maps() -> Option<u64> {
     let number = MAPS_WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let (number, to) = (number..number + 10_000).find_map(|n| {
+    let (number, to, path) = (number..number + 10_000).find_map(|n| {
         let mut path = path();
         path.number(u64::from(sys::pid())).push(b"-").number(n).push(b".maps\0");
-        Some((n, sys::open(path.bytes(), sys::NEW_FILE)?))
+        Some((n, sys::open(path.bytes(), sys::NEW_FILE)?, path))
     })?;
-    let from = sys::open(b"/proc/self/maps\0", sys::READ_ONLY)?;
+    let written = copy_maps(to);
+    sys::close(to);
+    if let Err(errno) = written {
+        sys::unlink(path.bytes());
+        if let Some([_, why]) = lost() {
+            why.store(errno as u64, Ordering::Relaxed);
+        }
+        return None;
+    }
+    Some(number)
+}
+
+fn copy_maps(to: i32) -> Result<(), i32> {
+    let from = sys::try_open(b"/proc/self/maps\0", sys::READ_ONLY)?;
     let mut head = sys::Text::<96>::new();
     let (tsc, ns) = sys::moment();
     head.push(b"tsc ").number(tsc).push(b" monotonic_ns ").number(ns).push(b"\n");
-    sys::write(to, head.bytes());
+    let mut written = write_all_at(to, head.bytes(), 0);
+    let mut at = head.bytes().len() as u64;
     let mut block = [0; 4096];
-    loop {
+    while written.is_ok() {
         let n = sys::read(from, &mut block);
         if n == 0 {
             break;
         }
-        sys::write(to, &block[..n]);
+        written = write_all_at(to, &block[..n], at);
+        at += n as u64;
     }
     sys::close(from);
-    sys::close(to);
-    Some(number)
+    written
 }
 
 /// The bounds of this thread's own stack, wherever it runs just now. Nothing when they can't be read.

@@ -1,5 +1,7 @@
 //! System calls made directly, so that neither `errno` nor an interposed libc function is touched.
 
+pub mod space;
+
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -59,6 +61,8 @@ mod number {
     pub const CLOCK_GETTIME: usize = 113;
     pub const EXIT_GROUP: usize = 94;
     pub const OPENAT: usize = 56;
+    pub const UNLINKAT: usize = 35;
+    pub const PRLIMIT64: usize = 261;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -85,6 +89,8 @@ mod number {
     pub const CLOCK_GETTIME: usize = 228;
     pub const EXIT_GROUP: usize = 231;
     pub const OPENAT: usize = 257;
+    pub const UNLINKAT: usize = 263;
+    pub const PRLIMIT64: usize = 302;
 }
 
 /// The number of `prctl`.
@@ -109,7 +115,7 @@ const HERE: usize = -100isize as usize;
 
 /// Opens the file of a NUL-terminated path.
 pub fn open(path: &[u8], flags: usize) -> Option<i32> {
-    open_in(HERE as i32, path, flags)
+    try_open(path, flags).ok()
 }
 
 /// Closes a descriptor of ours.
@@ -129,14 +135,27 @@ pub fn identity(fd: i32) -> Option<[u64; 2]> {
     (answer == 0).then_some([stat[0], stat[1]])
 }
 
-/// Opens a file in the folder of a descriptor; the path ends in NUL.
-pub fn open_in(folder: i32, path: &[u8], flags: usize) -> Option<i32> {
+/// Opens a file in the folder of a descriptor; the path ends in NUL. The errno if it can't be opened.
+pub fn try_open_in(folder: i32, path: &[u8], flags: usize) -> Result<i32, i32> {
     if path.last() != Some(&0) {
-        return None;
+        return Err(space::EBADF);
     }
     // SAFETY: the path ends in NUL, as was just checked.
     let fd = unsafe { call(number::OPENAT, [folder as usize, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
-    (fd >= 0).then_some(fd as i32)
+    space::result(fd).map(|fd| fd as i32)
+}
+
+/// Opens a file whose NUL-terminated path begins in the current folder; the errno if that fails.
+pub fn try_open(path: &[u8], flags: usize) -> Result<i32, i32> {
+    try_open_in(HERE as i32, path, flags)
+}
+
+/// Removes a file of ours; the path ends in NUL.
+pub fn unlink(path: &[u8]) {
+    if path.last() == Some(&0) {
+        // SAFETY: the path ends in NUL, and names a file that this process made.
+        unsafe { call(number::UNLINKAT, [HERE, path.as_ptr() as usize, 0, 0, 0, 0]) };
+    }
 }
 
 /// Reads into `to`; the number of bytes, 0 at the end or on an error.
@@ -153,19 +172,10 @@ pub fn write(fd: i32, from: &[u8]) -> usize {
     n.max(0) as usize
 }
 
-/// Makes the file `bytes` long.
+/// Cuts the file off at `bytes`. (Growing it takes [`space::allocate`].)
 pub fn truncate(fd: i32, bytes: u64) -> bool {
     // SAFETY: changes only a file of ours.
     unsafe { call(number::FTRUNCATE, [fd as usize, bytes as usize, 0, 0, 0, 0]) == 0 }
-}
-
-/// Writes `from` at `offset`; whether all of it was taken.
-pub fn write_at(fd: i32, from: &[u8], offset: u64) -> bool {
-    // SAFETY: the kernel reads `from.len()` bytes there.
-    let n = unsafe {
-        call(number::PWRITE64, [fd as usize, from.as_ptr() as usize, from.len(), offset as usize, 0, 0])
-    };
-    n == from.len() as isize
 }
 
 /// Gives the space of a file's bytes from `from` up to `to` back; they read as 0.
@@ -176,18 +186,24 @@ pub fn punch(fd: i32, from: u64, to: u64) {
     unsafe { call(number::FALLOCATE, [fd as usize, KEEP_SIZE_PUNCH_HOLE, from as usize, bytes, 0, 0]) };
 }
 
-/// Maps `bytes` of a file of ours, shared and writable, from `offset`.
-pub fn map_file(fd: i32, bytes: usize, offset: u64) -> Option<*mut u8> {
+/// Maps `bytes` of a file of ours, shared and writable, from `offset`. They must be allocated ([`space::allocate`]): a
+/// store into a page without space would end the program.
+pub fn map_file(fd: i32, bytes: usize, offset: u64) -> Result<*mut u8, i32> {
     const SHARED: usize = 1;
     const POPULATE_WRITE: usize = 23;
     let protection = PROT.0 | PROT.1;
     // SAFETY: a new mapping at an address of the kernel's choosing.
-    let at =
-        map(unsafe { call(number::MMAP, [0, bytes, protection, SHARED, fd as usize, offset as usize]) })?;
+    let at = space::result(unsafe {
+        call(number::MMAP, [0, bytes, protection, SHARED, fd as usize, offset as usize])
+    })?;
     // All pages made writable at once, instead of by a fault each; kernels before 5.14 do it by faults.
     // SAFETY: only the mapping just made.
-    unsafe { call(number::MADVISE, [at as usize, bytes, POPULATE_WRITE, 0, 0, 0]) };
-    Some(at)
+    let populated = unsafe { call(number::MADVISE, [at, bytes, POPULATE_WRITE, 0, 0, 0]) };
+    if space::is_no_space(populated) {
+        unmap(at as *mut u8, bytes);
+        return Err(-populated as i32);
+    }
+    Ok(at as *mut u8)
 }
 
 /// Maps `bytes` of fresh memory, reserved but not backed, near `hint` when it is not 0.

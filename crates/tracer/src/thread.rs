@@ -17,6 +17,7 @@ use crate::layout::sleds;
 use crate::site::Site;
 use crate::slow::Slow;
 use crate::start::ThreadFile;
+use crate::sys::space::ENOMEM;
 use crate::values::{Registers, Results};
 use crate::{ending, start, switch, sys};
 
@@ -113,6 +114,8 @@ pub struct Thread {
     seen: u32,
     /// What is known of its stacks; null: nothing.
     pub apart: *mut Apart,
+    /// Why nothing more can be written, an errno; 0: it can.
+    pub refusal: i32,
 }
 
 impl Thread {
@@ -146,6 +149,9 @@ impl Thread {
 
     /// A call is not recorded.
     pub fn lose(&self) {
+        if self.chunk.is_null() && self.refusal != 0 {
+            return start::lose(self.refusal);
+        }
         let _ = self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lost| lost.checked_add(1));
     }
 
@@ -247,7 +253,7 @@ impl Thread {
         let opened = if writes {
             self.write_open(rules);
             // Room is made now, so that the entry stands in the same chunk as what was looked at.
-            offset = if self.room() { self.offset() } else { 0 };
+            offset = if self.make_room() { self.offset() } else { 0 };
             self.push(addr, frame)
         } else if let Some(unseen) = unseen {
             self.push_silent(addr, unseen.with_site(site), may_be_written)
@@ -362,9 +368,13 @@ impl Thread {
         }
         self.drop_file();
         self.slow.clear();
+        // Those of before the fork are told in the parent's file.
+        self.lost.store(0, Ordering::Relaxed);
         let open = (0..self.depth()).filter(|at| self.frame(*at).is_some_and(|frame| !frame.is_silent()));
         let open = open.count();
-        if self.make_file() {
+        // Without a file calls are still followed: the return addresses of open ones are known here alone.
+        if self.make_file().is_ok() {
+            self.refusal = 0;
             self.control(l::CONTROL_FORKED, open as u64);
         }
     }
@@ -381,7 +391,7 @@ impl Thread {
             self.begin();
         }
         if self.state == UNABLE {
-            start::lose();
+            start::lose(self.refusal);
         }
         self.state == LIVE
     }
@@ -398,11 +408,15 @@ impl Thread {
         if sys::is_restricted() {
             return;
         }
+        (self.state, self.refusal) = (UNABLE, ENOMEM);
         let Some(frames) = sys::map_memory(0, FRAMES_BYTES) else { return };
         if options.callers_only || options.keeps_silent {
-            let Some(unwritten) = sys::map_memory(0, MAX_FRAMES * size_of::<[u64; 2]>()) else { return };
+            let Some(unwritten) = sys::map_memory(0, MAX_FRAMES * size_of::<[u64; 2]>()) else {
+                return sys::unmap(frames, FRAMES_BYTES);
+            };
             self.unwritten = unwritten.cast();
         }
+        self.refusal = 0;
         let bottom = frames.cast::<Frame>();
         // SAFETY: fresh memory of MAX_FRAMES + 1 frames; the lowest is a sentinel that no slot passes.
         unsafe { *bottom = Frame::new(0, u64::MAX) };
@@ -414,8 +428,7 @@ impl Thread {
         self.callers_only = options.callers_only;
         self.keep_bytes = options.keep_bytes;
         self.find_limits();
-        if !self.make_file() {
-            self.state = UNABLE;
+        if self.make_file().is_err() {
             return;
         }
         self.state = LIVE;

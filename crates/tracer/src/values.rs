@@ -189,7 +189,7 @@ impl Thread {
         for item in items {
             gathered.add(item, from);
         }
-        if gathered.used == 0 || !self.room() {
+        if gathered.used == 0 || !self.make_room() {
             return;
         }
         self.word(l::control_word(code, gathered.used as u64));

@@ -21,13 +21,8 @@ pub fn tell(args: &Args, recorder: &Recorder, (ended, told): (&Ended, Option<&To
     let folder = Folder::open(&args.output)?;
     let summary = folder.summary();
     out::note(&line(&args.output, &summary));
-    if folder.unfiled > 0 {
-        out::note(&format!(
-            "tally calls: {} of the lost calls are those of threads that could make no file in {}: the program had become \
-             another user, or changed its root directory and closed all files; start it as that user, with a folder of theirs",
-            number::grouped(folder.unfiled),
-            args.output.display()
-        ));
+    for line in summary.stops().chain(unfiled(&folder)) {
+        out::note(&format!("tally calls: {line}"));
     }
     let price = told.map(|told| told.of_run(args, recorder));
     if let Some(cost) = price::after(price, &summary, ended.used, args.min_ns.is_some()) {
@@ -39,6 +34,28 @@ pub fn tell(args: &Args, recorder: &Recorder, (ended, told): (&Ended, Option<&To
     }
     tell_end(ended.status);
     Ok(())
+}
+
+/// What is said of files that could not be made.
+fn unfiled(folder: &Folder) -> Option<String> {
+    let why = folder.unfiled_errno.map(std::io::Error::from_raw_os_error);
+    let dir = folder.path.display();
+    if folder.unfiled == 0 {
+        return why.map(|why| {
+            format!("the list of loaded libraries could not be written to {dir} ({why}): some functions may have no name")
+        });
+    }
+    use std::io::ErrorKind;
+    let remedy = match why {
+        Some(why) if ![ErrorKind::PermissionDenied, ErrorKind::NotFound].contains(&why.kind()) => why.to_string(),
+        _ => "the program had become another user, or changed its root directory and closed all files; start it as that \
+              user, with a folder of theirs"
+            .to_owned(),
+    };
+    Some(format!(
+        "{} of the lost calls are those of threads that could make no file in {dir}: {remedy}",
+        number::grouped(folder.unfiled)
+    ))
 }
 
 /// Says that the program was ended by a signal, if it was: it did not do all that it would have.
@@ -55,7 +72,7 @@ pub fn tell_end(status: u8) {
 }
 
 fn line(dir: &Path, summary: &Summary) -> String {
-    if summary.threads == 0 {
+    if summary.threads == 0 && summary.lost == 0 {
         return "tally calls: nothing was recorded: no instrumented function ran".to_owned();
     }
     let lost =

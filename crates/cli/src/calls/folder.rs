@@ -67,6 +67,8 @@ pub struct Folder {
     pub values: FxHashMap<String, FxHashMap<Svma, Formats>>,
     /// Calls of threads that could make no file.
     pub unfiled: u64,
+    /// The errno with which a thread's file or a process's maps could not be written; `None`: all could.
+    pub unfiled_errno: Option<i32>,
     /// Files that could not be read, with the reason.
     pub damaged: Vec<String>,
 }
@@ -84,6 +86,8 @@ pub struct Summary {
     pub lost: u64,
     /// Bytes of events.
     pub bytes: u64,
+    /// Threads of which nothing could be written from some moment on, by the errno why.
+    pub stopped: BTreeMap<u32, u64>,
 }
 
 impl Folder {
@@ -104,6 +108,7 @@ impl Folder {
                 path.display()
             );
         }
+        let (unfiled, unfiled_errno) = read_lost(path);
         let mut folder = Self {
             path: path.to_owned(),
             info: read_info(&path.join("info")),
@@ -114,7 +119,8 @@ impl Folder {
             totals: totals::read(path)?,
             off: switches::read(path),
             values: values::parse(&fs::read_to_string(path.join(values::NAME)).unwrap_or_default()),
-            unfiled: read_lost(path),
+            unfiled,
+            unfiled_errno,
             damaged: Vec::new(),
         };
         let mut names: Vec<PathBuf> = fs::read_dir(path)
@@ -171,21 +177,40 @@ impl Folder {
     #[must_use]
     pub fn summary(&self) -> Summary {
         let files = self.threads.par_iter().filter_map(Thread::file).map(|file| summary_of(&file));
-        let sum = files.reduce(Summary::default, |a, b| Summary {
-            threads: a.threads + b.threads,
-            calls: a.calls + b.calls,
-            valued: a.valued + b.valued,
-            lost: a.lost + b.lost,
-            bytes: a.bytes + b.bytes,
-        });
+        let sum = files.reduce(Summary::default, Summary::plus);
         Summary { lost: sum.lost + self.unfiled, ..sum }
     }
 }
 
-/// The number of calls that no thread's file tells of; 0 where there is no such file.
-fn read_lost(folder: &Path) -> u64 {
+impl Summary {
+    fn plus(mut self, other: Self) -> Self {
+        other.stopped.iter().for_each(|(errno, threads)| *self.stopped.entry(*errno).or_default() += threads);
+        Self {
+            threads: self.threads + other.threads,
+            calls: self.calls + other.calls,
+            valued: self.valued + other.valued,
+            lost: self.lost + other.lost,
+            bytes: self.bytes + other.bytes,
+            stopped: self.stopped,
+        }
+    }
+
+    /// Sentences about threads whose recording ended before they did.
+    pub fn stops(&self) -> impl Iterator<Item = String> + '_ {
+        self.stopped.iter().map(|(errno, threads)| {
+            let why = std::io::Error::from_raw_os_error(errno.cast_signed());
+            let whose = if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+            format!("recording of {whose} stopped early: {why}")
+        })
+    }
+}
+
+/// The number of calls that are in no thread's file, and why; 0 where nothing says so.
+fn read_lost(folder: &Path) -> (u64, Option<i32>) {
     let bytes = fs::read(folder.join(tracer::layout::LOST_NAME)).unwrap_or_default();
-    tracer::layout::words(&bytes).next().unwrap_or(0)
+    let mut words = tracer::layout::words(&bytes);
+    let calls = words.next().unwrap_or(0);
+    (calls, words.next().and_then(|errno| i32::try_from(errno).ok()).filter(|errno| *errno > 0))
 }
 
 fn summary_of(file: &ThreadFile<'_>) -> Summary {
@@ -195,6 +220,7 @@ fn summary_of(file: &ThreadFile<'_>) -> Summary {
             RawStep::Enter(_) => sum.calls += 1,
             RawStep::Other(Step::Lost(calls)) => sum.lost += calls,
             RawStep::Other(Step::Extra(extra)) if extra.kind != ExtraKind::Backtrace => sum.valued += 1,
+            RawStep::Stopped(errno) => *sum.stopped.entry(errno).or_default() += 1,
             _ => {}
         }
     }

@@ -59,6 +59,7 @@ fn single_calls(to: &mut impl Write, folder: &Folder) -> io::Result<()> {
     line(to, "threads", &number::grouped(sum.threads))?;
     line(to, "calls", &number::grouped(sum.calls))?;
     line(to, "lost", &number::grouped(sum.lost))?;
+    sum.stops().try_for_each(|why| line(to, "incomplete", &why))?;
     line(to, "events", &number::bytes(sum.bytes))?;
     let with_values: usize = folder.values.values().map(|functions| functions.len()).sum();
     if with_values > 0 {

@@ -76,8 +76,22 @@ pub fn run(
         told_command(args),
         used.wall_ns
     );
-    fs::write(dir.join("info"), info).context("can't write the recording's info")?;
+    if let Err(error) = write_info(&dir, &info) {
+        // The program's calls are there, and its status is what counts.
+        out::note(&format!("tally calls: {error:#}"));
+    }
     Ok(Ended { status: end, used })
+}
+
+/// Writes the folder's `info`; on a full disk in place of the recorder's library, which the program needed until now.
+fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
+    let path = dir.join("info");
+    if fs::write(&path, info).is_err() {
+        // Elsewhere or gone: the second try then fails as the first did.
+        let _ = fs::remove_file(dir.join(super::recorder::NAME));
+        fs::write(&path, info).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// The program with the recorder in it; where that is allowed, below a recording of its context switches.

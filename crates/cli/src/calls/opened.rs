@@ -87,8 +87,17 @@ impl<'a> Opened<'a> {
             }
             sleds::add_object(&mut list, (path.as_os_str().as_bytes(), *start), &patches, &object.specs);
         }
+        let written = self.write(&name, &list, &formats);
+        if written.is_err() {
+            // Who waits for an answer looks for the pipe; to take it away takes no space on a full disk.
+            let _ = fs::remove_file(self.dir.join(sleds::PIPE_NAME));
+        }
+        written
+    }
+
+    fn write(&self, name: &str, list: &[u8], formats: &str) -> anyhow::Result<()> {
         if !formats.is_empty() {
-            append(&self.dir.join(values::NAME), &formats)?;
+            append(&self.dir.join(values::NAME), formats)?;
         }
         // Under another name first: the recorder reads the file as soon as it is there.
         let (whole, part) = (self.dir.join(format!("{name}.sleds")), self.dir.join(format!("{name}.part")));

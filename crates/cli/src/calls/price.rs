@@ -254,7 +254,13 @@ mod tests {
 
     #[test]
     fn calls_with_values_are_counted_at_their_own_price() {
-        let summary = Summary { threads: 1, calls: 1_000_000, valued: 500_000, bytes: 12_000_000, lost: 0 };
+        let summary = Summary {
+            threads: 1,
+            calls: 1_000_000,
+            valued: 500_000,
+            bytes: 12_000_000,
+            ..Summary::default()
+        };
         let used = Used { wall_ns: 1_000_000_000, cpu_ns: 800_000_000 };
         let line = after(Price::parse(PRICE), &summary, used, false).expect("a line");
         let wanted = "cost 1,000,000 calls/s, 12.00 MB/s; 1,000,000 calls at about 80 ns are 80.25 ms, 10.0 % of the \

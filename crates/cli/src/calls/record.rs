@@ -268,6 +268,8 @@ pub fn prepare_folder(dir: &Path) -> anyhow::Result<()> {
         fs::remove_dir_all(dir).with_context(|| format!("can't replace {}", dir.display()))?;
     }
     fs::create_dir_all(dir).with_context(|| format!("can't make the folder {}", dir.display()))?;
+    // Few file systems have anything to change.
+    let _ = record::sys::mem::keep_files_in_place(dir);
     fs::write(dir.join(list::NAME), list::MAGIC)
         .with_context(|| format!("can't write into {}", dir.display()))
 }
@@ -282,7 +284,7 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<R
     if !found.formats.is_empty() {
         write(values::NAME, found.formats.as_bytes())?;
     }
-    write(layout::LOST_NAME, &0u64.to_le_bytes())?;
+    write(layout::LOST_NAME, &[0; layout::LOST_BYTES])?;
     let mut sleds = list::MAGIC.to_vec();
     list::add_object(&mut sleds, (program.as_os_str().as_bytes(), 0), &found.sleds, &found.specs);
     write(list::NAME, &sleds)?;

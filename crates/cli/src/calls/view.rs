@@ -31,6 +31,8 @@ pub struct View<'a> {
     args: &'a ViewArgs,
     /// Summed up while decoding: then there are no tracks.
     summed: Option<(Mutex<CallProfile>, u64)>,
+    /// Lost calls of threads that have no file.
+    unfiled: u64,
 }
 
 impl<'a> View<'a> {
@@ -57,8 +59,10 @@ impl<'a> View<'a> {
             let source = Source::File { file, numbers, clock, off };
             tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), name: None, source });
         }
-        let all = folder.threads.iter().map(|thread| thread.tid.to_string());
-        Self::new(functions, tracks, args, &all.collect::<Vec<_>>())
+        let all: Vec<String> = folder.threads.iter().map(|thread| thread.tid.to_string()).collect();
+        // Whose they are is not known.
+        let unfiled = if tracks.len() == all.len() { folder.unfiled } else { 0 };
+        Ok(Self { unfiled, ..Self::new(functions, tracks, args, &all)? })
     }
 
     /// Of sums by function: there are no single calls to show.
@@ -76,7 +80,16 @@ impl<'a> View<'a> {
         let totals =
             totals.iter().map(|(at, stats)| (functions.at(folder, (0, 0), *at), stats.clone())).collect();
         let filter = FunctionFilter::new(args, &functions)?;
-        Ok(Self { functions, filter, tracks: Vec::new(), window: 0..u64::MAX, totals, summed: None, args })
+        Ok(Self {
+            functions,
+            filter,
+            tracks: Vec::new(),
+            window: 0..u64::MAX,
+            totals,
+            summed: None,
+            unfiled: 0,
+            args,
+        })
     }
 
     /// Of an Intel PT recording, which is decoded again for every look at its calls.
@@ -141,6 +154,7 @@ impl<'a> View<'a> {
             args,
             totals: Vec::new(),
             summed: Some((Mutex::new(profile), start_ns)),
+            unfiled: 0,
         };
         Ok((view, outcome.lines()))
     }
@@ -154,7 +168,7 @@ impl<'a> View<'a> {
         anyhow::ensure!(!tracks.is_empty(), "no thread to show; recorded were: {}", all.join(", "));
         let filter = FunctionFilter::new(args, &functions)?;
         let window = args.time.as_deref().map_or(Ok(0..u64::MAX), |text| window_of(text, &tracks))?;
-        Ok(Self { functions, filter, tracks, window, args, summed: None, totals: Vec::new() })
+        Ok(Self { functions, filter, tracks, window, args, summed: None, totals: Vec::new(), unfiled: 0 })
     }
 
     /// Whether single calls were recorded, not only sums.
@@ -221,6 +235,7 @@ impl<'a> View<'a> {
             })
             .collect();
         let mut all = CallProfile::new(0, slowest);
+        all.lost = self.unfiled;
         sums.iter().for_each(|sum| all.merge(sum));
         self.totals.iter().for_each(|(function, stats)| all.add_function(*function, stats));
         all

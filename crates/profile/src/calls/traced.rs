@@ -149,6 +149,8 @@ pub enum RawStep {
     Other(Step),
     /// The thread was forked off with this many calls open.
     Forked(u64),
+    /// From here on nothing of the thread could be written, because of this errno; its calls were counted as lost.
+    Stopped(u32),
 }
 
 impl RawStep {
@@ -158,7 +160,7 @@ impl RawStep {
         match self {
             Self::Enter(address) => Some(Step::Enter(number(address))),
             Self::Other(step) => Some(step),
-            Self::Forked(_) => None,
+            Self::Forked(_) | Self::Stopped(_) => None,
         }
     }
 }
@@ -237,6 +239,7 @@ impl Steps<'_> {
                 return Some((self.state.tsc, RawStep::Other(Step::Lost(u64::from(argument)))));
             }
             layout::CONTROL_LOST => {}
+            layout::CONTROL_STOPPED => return Some((self.state.tsc, RawStep::Stopped(argument))),
             layout::CONTROL_FORKED => return Some((self.state.tsc, RawStep::Forked(u64::from(argument)))),
             code @ (layout::CONTROL_ARGUMENTS | layout::CONTROL_RESULT | layout::CONTROL_BACKTRACE) => {
                 return Some((self.state.tsc, RawStep::Other(Step::Extra(self.extra(code, argument)))));

@@ -35,6 +35,24 @@ pub fn give_back(file: &std::fs::File, from: u64, bytes: u64) -> io::Result<()> 
     check(unsafe { libc::fallocate(file.as_raw_fd(), mode, from as libc::off_t, bytes as libc::off_t) })
 }
 
+/// Makes a file system that copies on write (btrfs) keep the files to be made in this folder in place: of bytes that were
+/// allocated once, each write would need space again, and a mapped page that gets none raises SIGBUS.
+///
+/// # Errors
+/// `EOPNOTSUPP` or `ENOTTY` where there is nothing to change.
+// Source: linux include/uapi/linux/fs.h: FS_NOCOW_FL.
+pub fn keep_files_in_place(folder: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
+    let folder = std::fs::File::open(folder)?;
+    let mut flags: libc::c_int = 0;
+    // SAFETY: the pointer is to a live int, which is what the kernel writes whatever the request's name says.
+    check(unsafe { libc::ioctl(folder.as_raw_fd(), libc::FS_IOC_GETFLAGS, &mut flags) })?;
+    flags |= FS_NOCOW_FL;
+    // SAFETY: as above, read.
+    check(unsafe { libc::ioctl(folder.as_raw_fd(), libc::FS_IOC_SETFLAGS, &flags) })
+}
+
 /// What this process, or its children, used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OwnUse {

@@ -102,6 +102,22 @@ impl Drop for SignalReader {
     }
 }
 
+/// From here on a write past `RLIMIT_FSIZE` fails with `EFBIG` instead of ending us by SIGXFSZ. The signal is caught and not
+/// ignored, because programs that we start inherit what is ignored.
+pub fn survive_file_size_limit() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live sigaction; nothing is changed.
+    unsafe { libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut action) };
+    if action.sa_sigaction == libc::SIG_DFL {
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the handler does nothing, which is safe whatever it interrupts.
+        unsafe { libc::sigaction(libc::SIGXFSZ, &action, std::ptr::null_mut()) };
+    }
+}
+
 /// Sends a signal to a process. `ESRCH` if it is gone.
 pub fn send(pid: u32, number: i32) -> io::Result<()> {
     let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;

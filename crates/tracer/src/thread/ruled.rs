@@ -57,7 +57,7 @@ impl Thread {
             // SAFETY: within base..top, and `unwritten` has as many.
             let (frame, [addr, tsc]) = unsafe { (&mut *self.base.add(at), *self.unwritten.add(at)) };
             // Those without a time were muted: they are never written.
-            if frame.is_silent() && tsc != 0 && self.room() {
+            if frame.is_silent() && tsc != 0 && self.make_room() {
                 self.write_entry(addr, tsc);
                 frame.slot &= !SILENT;
             }
@@ -67,7 +67,7 @@ impl Thread {
     /// Writes which calls around this one are not recorded.
     fn write_backtrace(&mut self) {
         const MOST: usize = 32;
-        if self.unwritten.is_null() || !self.room() {
+        if self.unwritten.is_null() || !self.make_room() {
             return;
         }
         let silent = |at: &usize| {
