@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of the workspace's crates: a crate that does not compile must not take its own checker away.
 
+mod apt;
 mod bench;
 mod bpf;
 mod cargo;

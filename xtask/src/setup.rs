@@ -5,6 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use crate::apt::Apt;
 use crate::process;
 use crate::score::{Score, skip};
 
@@ -24,8 +25,6 @@ const TOOLS: &[(&str, &str)] = &[
 /// Detached debug information of libc, for the file and line of its frames.
 const LIBC_DEBUG: (&str, &str) = ("/usr/lib/debug/.build-id", "libc6-dbg");
 const ARM: &str = "aarch64-unknown-linux-gnu";
-const UPDATE_LIMIT: Duration = Duration::from_secs(120);
-const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
 /// Installs what is missing; each thing that stays missing is one skip.
 pub fn run() -> Score {
@@ -64,13 +63,16 @@ fn packages() -> Score {
         }
         return score;
     }
-    apt(&["update"], UPDATE_LIMIT);
-    // One by one: a package that is not to be had must not keep the others away.
-    for package in wanted {
-        apt(&["install", "--no-install-recommends", package], INSTALL_LIMIT);
+    let apt = Apt::start();
+    apt.update();
+    if !apt.install(&wanted) {
+        // One by one: a package that is not to be had must not keep the others away.
+        for package in missing() {
+            apt.install(&[package]);
+        }
     }
     for package in missing() {
-        score += skip(package, "apt could not install it");
+        score += skip(package, "apt could not install it; its own words are above");
     }
     score
 }
@@ -81,22 +83,6 @@ fn may_install() -> Result<(), &'static str> {
         return Err("not root, so nothing is installed");
     }
     process::find("apt-get").map(|_| ()).ok_or("no apt-get on this machine")
-}
-
-fn apt(args: &[&str], limit: Duration) {
-    let mut command = Command::new("apt-get");
-    command
-        .args(["-y", "-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1"])
-        .args(["-o", "DPkg::Lock::Timeout=60"])
-        .args(args)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .env("NEEDRESTART_SUSPEND", "1");
-    println!("apt-get {}", args.join(" "));
-    match process::capture(&mut command, limit) {
-        Ok(run) if run.ok() => {}
-        Ok(run) => println!("apt-get {}: {}\n{}", args.join(" "), run.how(), run.tail(4)),
-        Err(error) => println!("{error:#}"),
-    }
 }
 
 /// The standard library for the cross check.

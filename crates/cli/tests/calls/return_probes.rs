@@ -54,7 +54,9 @@ fn the_refusal_names_the_program_wherever_it_is_and_when_it_runs_already() {
     // Paths before and after those of the system's libraries.
     for folder in ["/tmp", "/var/tmp"] {
         let program = Path::new(folder).join(format!("tally-throw-{}", std::process::id()));
-        std::fs::copy(&built, &program).expect("the folder is writable");
+        // Not copied by this process: a child that another test makes meanwhile would have it open for writing.
+        let copied = Command::new("cp").args([&built, &program]).status().expect("cp runs");
+        assert!(copied.success(), "{folder} is writable");
         let mut running =
             Command::new(&program).arg("1000000").stdout(Stdio::null()).spawn().expect("it starts");
         while !is_running(running.id(), &program) {
