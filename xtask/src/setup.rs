@@ -20,10 +20,14 @@ const TOOLS: &[(&str, &str)] = &[
     ("llvm-strip", "llvm"),
     ("bpftool", "bpftool"),
     ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+    ("qemu-aarch64", "qemu-user"),
     ("/usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
 ];
 /// Detached debug information of libc, for the file and line of its frames.
 const LIBC_DEBUG: (&str, &str) = ("/usr/lib/debug/.build-id", "libc6-dbg");
+/// clang's run-time libraries, which programs with XRay's sleds are linked to.
+const CLANG_LIBRARIES: &str = "libclang-rt-dev";
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
 /// Installs what is missing; each thing that stays missing is one skip.
@@ -39,7 +43,17 @@ fn missing() -> Vec<&'static str> {
     if !std::path::Path::new(LIBC_DEBUG.0).is_dir() {
         packages.push(LIBC_DEBUG.1);
     }
+    if !has_clang_libraries() {
+        packages.push(CLANG_LIBRARIES);
+    }
     packages
+}
+
+fn has_clang_libraries() -> bool {
+    let mut clang = Command::new("clang");
+    clang.args(["--rtlib=compiler-rt", "--print-libgcc-file-name"]);
+    let run = process::capture(&mut clang, Duration::from_secs(10));
+    run.is_ok_and(|run| run.ok() && std::path::Path::new(run.text().trim()).is_file())
 }
 
 /// Debian keeps some tools out of an ordinary user's PATH.

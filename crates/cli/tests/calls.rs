@@ -2,6 +2,8 @@
 
 #[path = "calls/aarch64.rs"]
 mod aarch64;
+#[path = "calls/compilers.rs"]
+mod compilers;
 #[path = "calls/endings.rs"]
 mod endings;
 #[path = "calls/export.rs"]
@@ -27,6 +29,7 @@ mod uprobes;
 #[path = "calls/values.rs"]
 mod values;
 
+use compilers::{XRAY, clang, dialect, first_error};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,12 +51,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// clang's sleds, which only clang makes.
-const XRAY: &[&str] = &["-fxray-instrument", "-fxray-instruction-threshold=1"];
-
 /// Every way at both levels: name, compiler and its flags, for C or C++.
 fn builds(cpp: bool) -> Vec<(String, &'static str, Vec<&'static str>)> {
-    let (gnu, clang) = if cpp { ("g++", "clang++-14") } else { ("gcc", "clang-14") };
+    let (gnu, clang) = (if cpp { "g++" } else { "gcc" }, clang(cpp));
     let ways = BUILDS.iter().map(|(name, flags)| (*name, gnu, *flags)).chain([("xray", clang, XRAY)]);
     let mut all = Vec::new();
     for (name, compiler, flags) in ways {
@@ -72,6 +72,7 @@ fn build(source: &str, name: &str, compiler: &str, flags: &[&str]) -> Option<Pat
     let built = Command::new(compiler)
         .args(["-g", "-o"])
         .arg(&program)
+        .args(dialect(compiler))
         .args(flags)
         .arg(root().join("tests/programs").join(source))
         .arg("-lpthread")
@@ -79,8 +80,7 @@ fn build(source: &str, name: &str, compiler: &str, flags: &[&str]) -> Option<Pat
     match built {
         Ok(output) if output.status.success() => Some(program),
         Ok(output) => {
-            let why = String::from_utf8_lossy(&output.stderr).into_owned();
-            println!("skipped: {compiler} can't build {name}: {}", why.lines().next().unwrap_or_default());
+            println!("skipped: {compiler} can't build {name}: {}", first_error(&output.stderr));
             None
         }
         Err(error) => {
@@ -100,16 +100,19 @@ fn build_library(compiler: &str, flags: &[&str], source: &str, to: &Path) -> boo
     std::fs::create_dir_all(to.parent().expect("it is in a folder")).expect("target is writable");
     let built = Command::new(compiler)
         .args(["-O2", "-g", "-shared", "-fPIC", "-DLIBRARY"])
+        .args(dialect(compiler))
         .args(flags)
         .arg("-o")
         .arg(to)
         .arg(root().join("tests/programs").join(source))
-        .status();
-    let is_built = built.is_ok_and(|status| status.success());
-    if !is_built {
-        println!("skipped: {compiler} can't build {source} as a library");
-    }
-    is_built
+        .output();
+    let why = match built {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => first_error(&output.stderr),
+        Err(error) => error.to_string(),
+    };
+    println!("skipped: {compiler} can't build {source} as a library: {why}");
+    false
 }
 
 /// Runs where the programs lie: those built with -pg leave a file.

@@ -1,6 +1,7 @@
 //! The recorder for aarch64, on programs of that machine under an emulator: the same counts as the programs' own.
 
-use super::{Counts, XRAY, assert_storms, build_library, build_plugin, counted, root, tally};
+use super::compilers::{XRAY, clang, dialect, first_error};
+use super::{Counts, assert_storms, build_library, build_plugin, counted, root, tally};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,8 +36,7 @@ fn run(command: &mut Command, what: &str) -> Option<()> {
     match command.output() {
         Ok(output) if output.status.success() => Some(()),
         Ok(output) => {
-            let why = String::from_utf8_lossy(&output.stderr).into_owned();
-            println!("skipped: {what} can't be built: {}", why.lines().next().unwrap_or_default());
+            println!("skipped: {what} can't be built: {}", first_error(&output.stderr));
             None
         }
         Err(error) => {
@@ -79,8 +79,8 @@ fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let is_cpp = source.ends_with(".cpp");
     let gnu = format!("{MACHINE}-{}", if is_cpp { "g++" } else { "gcc" });
     let mut compiler = if flags.starts_with(XRAY) {
-        let mut clang = Command::new(if is_cpp { "clang++-14" } else { "clang-14" });
-        clang.arg(format!("--target={MACHINE}"));
+        let mut clang = Command::new(clang(is_cpp));
+        clang.arg(format!("--target={MACHINE}")).args(dialect("clang"));
         clang
     } else {
         Command::new(&gnu)

@@ -1,6 +1,7 @@
 //! Arguments and results: what the program prints of its own calls.
 
-use super::{XRAY, build, root, tally};
+use super::compilers::{XRAY, clang};
+use super::{build, root, tally};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -76,9 +77,9 @@ fn arguments_and_results_of_c_and_cpp_are_those_the_program_prints() {
         ("patchable", "gcc", &["-fpatchable-function-entry=5"]),
         ("pg", "gcc", &["-pg"]),
         ("fentry", "gcc", &["-pg", "-mfentry"]),
-        ("xray", "clang-14", XRAY),
+        ("xray", clang(false), XRAY),
         ("instrument", "gcc", &["-finstrument-functions"]),
-        ("instrument-clang", "clang-14", &["-finstrument-functions"]),
+        ("instrument-clang", clang(false), &["-finstrument-functions"]),
     ];
     for (way, compiler, flags) in ways {
         for level in ["-O0", "-O2"] {
@@ -86,7 +87,7 @@ fn arguments_and_results_of_c_and_cpp_are_those_the_program_prints() {
             if let Some(program) = build("values.c", &format!("values-{way}{level}"), compiler, &flags) {
                 check(&program, &["-a"], "\0", if way == "instrument" && *level == *"-O2" { 2 } else { 0 });
             }
-            let cpp = if compiler == "gcc" { "g++" } else { "clang++-14" };
+            let cpp = if compiler == "gcc" { "g++" } else { clang(true) };
             if way == "fentry" {
                 continue;
             }
