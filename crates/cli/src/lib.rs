@@ -68,7 +68,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(flags) => {
             record::sys::signal::survive_file_size_limit();
             term::set_colour(flags.color);
-            finish(flags.command.run())
+            let code = finish(flags.command.run());
+            tell_refusals();
+            code
         }
         Err(error) => usage_error(&spelling::with_nearest(error, &args)),
     }
@@ -100,6 +102,18 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
             let recording = error.chain().find_map(|cause| cause.downcast_ref::<record::Error>());
             ExitCode::from(recording.map_or(1, record::Error::exit_code))
         }
+    }
+}
+
+/// Parts of object files that were not read because they ask for too much memory: names or lines may lack for that.
+fn tell_refusals() {
+    for refusal in dso::bounds::refusals() {
+        let file =
+            refusal.file.as_deref().map_or("a file in memory".into(), std::path::Path::to_string_lossy);
+        let what = refusal.section;
+        let text =
+            format!("tally: {file}: {what} not read in full: more memory than the file's size can justify");
+        out::note(&out::harmless(&text));
     }
 }
 

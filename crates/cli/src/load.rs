@@ -153,6 +153,7 @@ fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
         opts.trace_text = Some(Box::new(formats));
     }
     let mut session = Session::new(file.events(), file.endian(), opts);
+    session.set_input_bytes(file.bytes().len());
     let features = file.features();
     let names =
         features.build_ids.iter().map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice()));
@@ -191,6 +192,9 @@ pub fn describe(recording: &Recording) -> Vec<String> {
             profile.dsos.len()
         ),
     ];
+    if samples.merged_frames > 0 {
+        lines.push(format!("frames merged, more than the file justifies: {}", samples.merged_frames));
+    }
     lines.extend(samples.dropped.iter().map(|(reason, count)| format!("left out, {reason}: {count}")));
     lines.extend(samples.stack_ends.iter().map(|(end, count)| format!("stacks, {end}: {count}")));
     lines.extend(

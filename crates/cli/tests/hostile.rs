@@ -1,12 +1,14 @@
 //! Inputs that were made to harm their reader, under a memory limit and a time limit.
 
+#[path = "hostile/expansion.rs"]
+mod expansion;
 #[path = "hostile/unwinding.rs"]
 mod unwinding;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What the program may ask for: it maps its inputs, and every thread has a stack of some megabytes.
+/// Addresses that the program may ask for: it maps its inputs, and every thread has a stack of some megabytes.
 const MEMORY_KB: u32 = 3 << 20;
 
 /// A file of `tests/hostile`.
@@ -22,17 +24,21 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
-/// Runs `tally ARGS`, with no more memory than [`MEMORY_KB`] and no longer than a minute.
-fn tally(args: &[&str]) -> Output {
+/// Runs `tally ARGS`, with no more memory than `memory_kb` and no longer than a minute.
+fn tally(memory_kb: u32, args: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -v "$1" && shift && exec timeout -s KILL 60 "$@""#, "sh"]);
-    command.arg(MEMORY_KB.to_string()).arg(env!("CARGO_BIN_EXE_tally")).args(args);
+    command.arg(memory_kb.to_string()).arg(env!("CARGO_BIN_EXE_tally")).args(args);
     command.env("TERM", "dumb").output().expect("sh starts")
 }
 
 /// Standard output and standard error of a run that neither crashed nor was ended by a limit.
 fn outlived(args: &[&str]) -> (String, String) {
-    let output = tally(args);
+    outlived_within(MEMORY_KB, args)
+}
+
+fn outlived_within(memory_kb: u32, args: &[&str]) -> (String, String) {
+    let output = tally(memory_kb, args);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(matches!(output.status.code(), Some(0..=2)), "tally {args:?}: {}\n{err}", output.status);

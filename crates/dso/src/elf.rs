@@ -3,7 +3,6 @@
 //! Knows one file only: where its debug file lies is `find`'s business. Any class and byte order is
 //! read; damaged tables give fewer sections, never a panic.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -11,10 +10,8 @@ use std::path::{Path, PathBuf};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, elf};
 
-use crate::{BuildId, Bytes, Error, FileOffset, Mmap, Svma, build_id};
-
-/// Decompressed sections may be at most this large: a hostile header can't make us allocate more.
-const SECTION_LIMIT: u64 = 4 << 30;
+use crate::bounds::Allowance;
+use crate::{BuildId, Bytes, Error, FileOffset, Mmap, Svma, build_id, unpack};
 
 /// The processor an object file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,7 +146,8 @@ impl ObjectFile {
             _ => return Err(Error::Elf("not ELF")),
         };
         let build_id = file.build_id().ok().flatten().and_then(BuildId::from_bytes);
-        let sections = file.sections().map(|s| section_of(&s)).collect();
+        let mut names = Allowance::of(bytes.len());
+        let sections = file.sections().map(|s| section_of(&s, &mut names)).collect();
         let (is_64, is_little_endian) = (file.is_64(), file.is_little_endian());
         let is_relocatable = file.kind() == object::ObjectKind::Relocatable;
         let entry = Svma(file.entry());
@@ -278,7 +276,8 @@ impl ObjectFile {
     }
 
     /// The content of the section of that name, decompressed (`SHF_COMPRESSED` zlib and zstd, and old
-    /// `.zdebug_*`). `Ok(None)` if there is none or it has no bytes in the file.
+    /// `.zdebug_*`). `Ok(None)` if there is none or it has no bytes in the file; `Err(TooLarge)` if it asks for more
+    /// memory than [`crate::bounds`] allows.
     pub fn section_bytes(&self, name: &str) -> Result<Option<Bytes>, Error> {
         let old_name = name.strip_prefix(".debug_").map(|rest| format!(".zdebug_{rest}"));
         let known = self.sections.iter().find(|s| s.name == name || Some(&s.name) == old_name.as_ref());
@@ -287,16 +286,9 @@ impl ObjectFile {
         if !section.compressed {
             return Ok(self.bytes.slice(range.start as usize..range.end as usize));
         }
-        let damaged = || Error::Compressed { name: name.to_owned() };
-        let file = object::File::parse(&*self.bytes).map_err(|_| damaged())?;
-        let data =
-            file.section_by_name(name).ok_or_else(damaged)?.compressed_data().map_err(|_| damaged())?;
-        if data.uncompressed_size > SECTION_LIMIT || data.uncompressed_size / 2000 > data.data.len() as u64 {
-            return Err(damaged());
-        }
-        match data.decompress().map_err(|_| damaged())? {
-            Cow::Owned(v) => Ok(Some(Bytes::from_vec(v))),
-            Cow::Borrowed(_) => Ok(self.bytes.slice(range.start as usize..range.end as usize)),
+        match unpack::section(self, name)? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Ok(self.bytes.slice(range.start as usize..range.end as usize)),
         }
     }
 
@@ -364,8 +356,10 @@ fn headers<H: FileHeader<Endian = object::Endianness>>(
     Ok((machine, program.iter().filter(|p| p.p_type(endian) == elf::PT_LOAD).filter_map(segment).collect()))
 }
 
-fn section_of(s: &object::Section<'_, '_>) -> Section {
-    let name = String::from_utf8_lossy(s.name_bytes().unwrap_or_default()).into_owned();
+/// Without its name if the names of all sections are longer than `names` allows.
+fn section_of(s: &object::Section<'_, '_>, names: &mut Allowance) -> Section {
+    let name = s.name_bytes().ok().filter(|name| names.take(name.len())).unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
     let flags = match s.flags() {
         object::SectionFlags::Elf { sh_flags, .. } => sh_flags.0,
         _ => 0,

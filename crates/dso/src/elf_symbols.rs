@@ -5,11 +5,9 @@
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::{Endianness, elf};
 
+use crate::bounds::{self, Allowance};
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
-use crate::{Bytes, Machine, ObjectFile, Svma, plt};
-
-/// Decompressed .gnu_debugdata may be at most this large.
-const DEBUG_DATA_LIMIT: u64 = 512 << 20;
+use crate::{Machine, ObjectFile, Svma, plt, unpack};
 
 impl SymbolTable {
     /// The symbols of `object`, with those of its debug file `debug` in front if there is one.
@@ -38,12 +36,9 @@ fn dynamic(object: &ObjectFile) -> SymbolTableBuilder {
 
 /// The small ELF file in `.gnu_debugdata`, as Fedora and Android ship it.
 fn debug_data(object: &ObjectFile) -> Option<ObjectFile> {
-    use std::io::Read;
-    let packed = object.section_bytes(".gnu_debugdata").ok()??;
-    let mut reader = lzma_rust2::XzReader::new_mem_limit(&*packed, true, 128 << 10).take(DEBUG_DATA_LIMIT);
-    let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes).ok()?;
-    ObjectFile::parse(Bytes::from_vec(bytes)).ok()
+    let name = ".gnu_debugdata";
+    let packed = object.section_bytes(name).ok()??;
+    ObjectFile::parse(unpack::xz(object, name, &packed)?).ok()
 }
 
 fn collect(object: &ObjectFile, table: elf::SectionType, source: SymbolSource) -> SymbolTableBuilder {
@@ -65,6 +60,7 @@ fn collect_class<H: FileHeader<Endian = Endianness>>(
     let endian = file.endian();
     let sections = file.elf_section_table();
     let Ok(symbols) = sections.symbols(endian, file.data(), table) else { return };
+    let mut names = Allowance::of(file.data().len());
     for (index, symbol) in symbols.enumerate() {
         let Ok(section) = symbols.symbol_section(endian, symbol, index) else { continue };
         let Some(header) = section.and_then(|s| sections.section(s).ok()) else { continue };
@@ -75,6 +71,10 @@ fn collect_class<H: FileHeader<Endian = Endianness>>(
         let name = symbols.symbol_name(endian, symbol).unwrap_or_default();
         if name.is_empty() || is_mapping_symbol(object.machine(), name) {
             continue;
+        }
+        if !names.take(name.len()) {
+            bounds::refuse(object.path(), "symbol names");
+            return;
         }
         let mut start: u64 = symbol.st_value(endian).into();
         if object.is_relocatable() {

@@ -22,11 +22,19 @@ pub enum Error {
     /// Not ELF, or an ELF header that contradicts itself.
     #[error("not a readable ELF file: {0}")]
     Elf(&'static str),
-    /// The section is compressed and its content damaged, or larger than it may be.
+    /// The section is compressed and its content damaged.
     #[error("section {name}: damaged compressed data")]
     Compressed {
         /// The section's name.
         name: String,
+    },
+    /// The section would become larger than its own size justifies, or than the process has room for.
+    #[error("section {name} is not read: {bytes} bytes are more than its size can justify")]
+    TooLarge {
+        /// The section's name.
+        name: String,
+        /// What it says it holds.
+        bytes: u64,
     },
     /// The DWARF is damaged at its root (damage in one unit costs only that unit).
     #[error("DWARF: {0}")]
@@ -39,7 +47,7 @@ impl Error {
         match self {
             Self::Io { source, .. } => missing_of_io(source),
             Self::Elf(_) => Missing::NotElf,
-            Self::Compressed { .. } | Self::Dwarf(_) => Missing::NoDebugInfo,
+            Self::Compressed { .. } | Self::TooLarge { .. } | Self::Dwarf(_) => Missing::NoDebugInfo,
         }
     }
 }

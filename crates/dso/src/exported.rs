@@ -2,6 +2,7 @@
 
 use object::{Object, ObjectSymbol, SymbolFlags, elf};
 
+use crate::bounds::Allowance;
 use crate::{ObjectFile, Svma};
 
 /// A name of code in the dynamic symbol table. Several may stand for one address, of which a
@@ -20,13 +21,14 @@ pub struct Exported {
 #[must_use]
 pub fn exported(object: &ObjectFile) -> Vec<Exported> {
     let Ok(file) = object::File::parse(&**object.bytes()) else { return Vec::new() };
+    let mut names = Allowance::of(object.bytes().len());
     let exported = file.dynamic_symbols().filter_map(|symbol| {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { return None };
         let kind = st_info.st_type();
-        let name = symbol.name().ok().filter(|name| !name.is_empty())?.to_owned();
-        let start = Svma(symbol.address());
         let is_code = symbol.section_index().is_some() && matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
-        is_code.then_some(Exported { name, start, is_resolver: kind == elf::STT_GNU_IFUNC })
+        let name = symbol.name().ok().filter(|name| is_code && !name.is_empty() && names.take(name.len()))?;
+        let start = Svma(symbol.address());
+        Some(Exported { name: name.to_owned(), start, is_resolver: kind == elf::STT_GNU_IFUNC })
     });
     exported.collect()
 }

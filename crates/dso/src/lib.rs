@@ -8,6 +8,7 @@
 //! except where a function says so, or panic on any input.
 
 pub mod addr;
+pub mod bounds;
 pub mod build_id;
 pub mod called_slots;
 pub mod demangle;
@@ -33,6 +34,7 @@ pub mod property;
 pub mod reported;
 pub mod sdt;
 pub mod symtab;
+mod unpack;
 pub mod untrusted_file;
 pub mod unwind;
 pub mod vdso;

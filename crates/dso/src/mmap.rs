@@ -12,6 +12,7 @@ use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::bounds::Room;
 use crate::untrusted_file::{FileRule, Refused};
 
 /// Files up to this many bytes are copied instead of mapped.
@@ -21,6 +22,14 @@ pub const COPY_LIMIT: u64 = 128 * 1024;
 #[derive(Debug)]
 pub struct Mmap {
     bytes: Storage,
+    /// What decompressed bytes take of the process's bound.
+    _room: Option<Room>,
+}
+
+impl From<Storage> for Mmap {
+    fn from(bytes: Storage) -> Self {
+        Self { bytes, _room: None }
+    }
 }
 
 #[derive(Debug)]
@@ -58,17 +67,17 @@ impl Mmap {
         if meta.len() <= COPY_LIMIT {
             let mut bytes = Vec::with_capacity(meta.len() as usize);
             file.take(meta.len()).read_to_end(&mut bytes)?;
-            return Ok(Self { bytes: Storage::Copied(bytes) });
+            return Ok(Storage::Copied(bytes).into());
         }
         // SAFETY: the mapping is private and read-only and lives as long as `Storage`. That nobody
         // shrinks the file is the module's documented assumption, checked by `is_intact`.
         let map = unsafe { memmap2::MmapOptions::new().map_copy_read_only(&file)? };
-        Ok(Self { bytes: Storage::Mapped { map, file } })
+        Ok(Storage::Mapped { map, file }.into())
     }
 
     /// Bytes that are in memory already.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
-        Self { bytes: Storage::Copied(bytes) }
+        Storage::Copied(bytes).into()
     }
 
     /// Gives the memory of `range` back: what is read of it again comes from the file again. For whoever
@@ -124,6 +133,11 @@ impl Bytes {
     /// Bytes in memory.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self::new(Mmap::from_vec(bytes))
+    }
+
+    /// Bytes that were decompressed into memory.
+    pub(crate) fn unpacked(bytes: Vec<u8>, room: Room) -> Self {
+        Self::new(Mmap { bytes: Storage::Copied(bytes), _room: Some(room) })
     }
 
     /// The part `range` of these bytes, `None` if it reaches past their end.

@@ -9,6 +9,7 @@ use object::elf;
 use object::read::elf::{ElfFile, FileHeader, Rel, Rela, SectionHeader};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::bounds::Allowance;
 use crate::{Machine, ObjectFile, Section, Svma};
 
 /// One stub.
@@ -32,11 +33,16 @@ pub fn stubs(object: &ObjectFile) -> Vec<Stub> {
     if slots.is_empty() {
         return Vec::new();
     }
-    let of = |s: &Section| stubs_of_section(object, s, &slots);
+    let mut names = Allowance::of(object.bytes().len());
+    let mut bytes = Allowance::of(object.bytes().len());
+    let of = |s: &Section| {
+        stubs_of_section(object, s, &mut |start| slots.get(&start).filter(|name| names.take(name.len())))
+    };
     object
         .sections()
         .iter()
         .filter(|s| matches!(s.name.as_str(), ".plt" | ".plt.sec" | ".plt.got"))
+        .take_while(|s| bytes.take(((s.svma.end - s.svma.start) as usize).min(object.bytes().len())))
         .flat_map(of)
         .collect()
 }
@@ -85,9 +91,11 @@ fn needed_of<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Vec<S
     let (endian, data) = (file.endian(), file.data());
     let sections = file.elf_section_table();
     let Ok(table) = sections.dynamic_table(endian, data) else { return Vec::new() };
-    let names = table.iter().filter(|entry| entry.tag == elf::DT_NEEDED);
-    names
+    let entries = table.iter().filter(|entry| entry.tag == elf::DT_NEEDED);
+    let mut names = Allowance::of(data.len());
+    entries
         .filter_map(|entry| table.string(entry).ok())
+        .take_while(|name| names.take(name.len()))
         .map(|name| String::from_utf8_lossy(name).into())
         .collect()
 }
@@ -119,12 +127,16 @@ fn imports_of<H: FileHeader<Endian = Endianness>>(
     let sections = file.elf_section_table();
     let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return Vec::new() };
     let mut found = Vec::new();
+    let mut names = Allowance::of(data.len());
     for section in sections.iter() {
         let Ok(Some((relocations, _))) = section.rela(endian, data) else { continue };
+        if !names.take(size_of_val(relocations)) {
+            break;
+        }
         for relocation in relocations.iter().filter(|r| r.r_type(endian, false) == kind) {
             let symbol = symbols.symbol(object::SymbolIndex(relocation.r_sym(endian, false) as usize));
             let name = symbol.ok().and_then(|symbol| symbols.symbol_name(endian, symbol).ok());
-            if let Some(name) = name.filter(|name| !name.is_empty()) {
+            if let Some(name) = name.filter(|name| !name.is_empty() && names.take(name.len())) {
                 let name = String::from_utf8_lossy(name).into_owned();
                 found.push(Import { slot: Svma(relocation.r_offset(endian).into()), name });
             }
@@ -141,25 +153,37 @@ fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
     let sections = file.elf_section_table();
     let mut slots = Slots::default();
     let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return slots };
+    // Honest relocations do not overlap; names may be shared, but not without end.
+    let mut bytes = Allowance::of(data.len());
+    let mut names = Allowance::of(data.len());
     let mut add = |offset: u64, symbol: u32| {
         // A slot filled by an indirect function's resolver has no symbol: its stub is plain `@plt`, as in perf.
         let symbol = symbols.symbol(object::SymbolIndex(symbol as usize)).ok();
-        if let Some(name) = symbol.map_or(Some(&b""[..]), |s| symbols.symbol_name(endian, s).ok()) {
+        let name = symbol.map_or(Some(&b""[..]), |s| symbols.symbol_name(endian, s).ok());
+        if let Some(name) = name.filter(|name| names.take(name.len())) {
             slots.insert(offset, format!("{}@plt", String::from_utf8_lossy(name)));
         }
     };
     for section in sections.iter() {
-        if let Ok(Some((relocations, _))) = section.rela(endian, data) {
+        if let Ok(Some((relocations, _))) = section.rela(endian, data)
+            && bytes.take(size_of_val(relocations))
+        {
             relocations.iter().for_each(|r| add(r.r_offset(endian).into(), r.r_sym(endian, false)));
         }
-        if let Ok(Some((relocations, _))) = section.rel(endian, data) {
+        if let Ok(Some((relocations, _))) = section.rel(endian, data)
+            && bytes.take(size_of_val(relocations))
+        {
             relocations.iter().for_each(|r| add(r.r_offset(endian).into(), r.r_sym(endian)));
         }
     }
     slots
 }
 
-fn stubs_of_section(object: &ObjectFile, section: &Section, slots: &Slots) -> Vec<Stub> {
+fn stubs_of_section<'s>(
+    object: &ObjectFile,
+    section: &Section,
+    name_of: &mut dyn FnMut(u64) -> Option<&'s String>,
+) -> Vec<Stub> {
     let size: u64 = match (object.machine(), section.name.as_str()) {
         (Machine::X86_64, ".plt.got") if !starts_with_endbr(object, section) => 8,
         (Machine::X86_64 | Machine::Aarch64, _) => 16,
@@ -168,13 +192,13 @@ fn stubs_of_section(object: &ObjectFile, section: &Section, slots: &Slots) -> Ve
     let range = section.svma.clone();
     let mut found = Vec::new();
     let mut start = range.start;
-    while start + size <= range.end {
+    while range.end.checked_sub(start).is_some_and(|left| left >= size) {
         let Some(code) = object.bytes_at(Svma(start), size as usize) else { break };
         let slot = match object.machine() {
             Machine::X86_64 => slot_x86_64(code, start),
             _ => slot_aarch64(code, start),
         };
-        if let Some(name) = slot.and_then(|s| slots.get(&s)) {
+        if let Some(name) = slot.and_then(&mut *name_of) {
             found.push(Stub { start: Svma(start), size, name: name.clone() });
         }
         // aarch64's .plt header has 32 bytes, its stubs 16: 8 is the finest step that meets all.
@@ -192,7 +216,7 @@ fn starts_with_endbr(object: &ObjectFile, section: &Section) -> bool {
 fn slot_x86_64(code: &[u8], start: u64) -> Option<u64> {
     let at = code.windows(2).take(8).position(|w| w == [0xff, 0x25])?;
     let disp = i32::from_le_bytes(code.get(at + 2..at + 6)?.try_into().ok()?);
-    Some((start + at as u64 + 6).wrapping_add_signed(disp.into()))
+    Some(start.wrapping_add(at as u64 + 6).wrapping_add_signed(disp.into()))
 }
 
 /// `adrp x16, page; ldr x17, [x16, #offset]`, behind an optional `bti c`.
@@ -205,6 +229,6 @@ fn slot_aarch64(code: &[u8], start: u64) -> Option<u64> {
         return None;
     }
     let pages = i64::from(((adrp >> 5 & 0x7_ffff) << 2 | (adrp >> 29 & 3)) << 11) as i32 >> 11;
-    let page = (start + 4 * at as u64) & !0xfff;
+    let page = start.wrapping_add(4 * at as u64) & !0xfff;
     Some(page.wrapping_add_signed(i64::from(pages) << 12).wrapping_add(u64::from(ldr >> 10 & 0xfff) * 8))
 }

@@ -5,47 +5,39 @@ use std::io;
 use zstd::stream::raw::{Decoder, Encoder, Operation};
 use zstd::zstd_safe::{InBuffer, OutBuffer};
 
+use crate::bounds::PIECE_BYTES;
+
 /// Decompresses the payloads of `COMPRESSED` records, in file order.
 pub(crate) struct Inflater {
     decoder: Option<Decoder<'static>>,
-    /// The most one record may become.
-    limit: usize,
+    chunk: Vec<u8>,
 }
 
-/// Without a `COMPRESSED` feature that says better: more than any ring buffer in use.
-const DEFAULT_LIMIT: usize = 64 << 20;
-/// Whatever the feature says.
-const MAX_LIMIT: usize = 1 << 30;
-
 impl Inflater {
-    /// `mmap_len`: the ring's size by the file's `COMPRESSED` feature, which bounds what a record becomes.
-    pub(crate) fn new(mmap_len: Option<u32>) -> Self {
-        let said = mmap_len.map_or(0, |len| len as usize);
-        Inflater { decoder: Decoder::new().ok(), limit: said.clamp(DEFAULT_LIMIT, MAX_LIMIT) }
+    pub(crate) fn new() -> Self {
+        Inflater { decoder: Decoder::new().ok(), chunk: vec![0; 128 << 10] }
     }
 
-    /// Appends what `data` becomes to `out`. On an error `out` keeps what came out before it.
-    pub(crate) fn inflate(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+    /// Appends what comes out of `data` next to `out`, about [`PIECE_BYTES`], and moves `data` behind what was read
+    /// of it. True if more may follow. On an error `out` keeps what came out before it.
+    pub(crate) fn inflate(&mut self, data: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, &'static str> {
         let decoder = self.decoder.as_mut().ok_or("no memory for a zstd decoder")?;
-        let mut input = InBuffer::around(data);
-        let mut chunk = vec![0u8; 128 << 10];
         let before = out.len();
-        loop {
-            let taken = input.pos();
-            let mut output = OutBuffer::around(chunk.as_mut_slice());
+        while out.len() - before < PIECE_BYTES {
+            let mut input = InBuffer::around(data);
+            let mut output = OutBuffer::around(self.chunk.as_mut_slice());
             let step = decoder.run(&mut input, &mut output);
-            let written = output.pos();
-            let stuck = written == 0 && input.pos() == taken;
-            let full = written == chunk.len();
-            out.extend_from_slice(chunk.get(..written).unwrap_or_default());
+            let (taken, written) = (input.pos(), output.pos());
+            *data = data.get(taken..).unwrap_or_default();
+            out.extend_from_slice(self.chunk.get(..written).unwrap_or_default());
             step.map_err(|_| "corrupt zstd data")?;
-            if out.len() - before > self.limit {
-                return Err("more data than the ring buffer held");
-            }
-            if stuck || (input.pos() >= data.len() && !full) {
-                return Ok(());
+            let is_full = written == self.chunk.len();
+            let is_stuck = written == 0 && taken == 0;
+            if is_stuck || data.is_empty() && !is_full {
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 }
 

@@ -17,6 +17,7 @@
 pub mod abi;
 mod addr;
 mod attr;
+mod bounds;
 mod compress;
 mod data_src;
 mod diagnostics;

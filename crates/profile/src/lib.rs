@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block_io;
+pub mod bounds;
 pub mod callchain;
 pub mod calls;
 #[doc(hidden)]

@@ -116,6 +116,8 @@ pub struct Diagnostics {
     pub lost_events: u64,
     /// Frames (of all chains) that no mapping held.
     pub unmapped_frames: u64,
+    /// Frames (of all chains) shown as one of their DSO: more distinct addresses than the input justifies.
+    pub merged_frames: u64,
     /// Throttle records: the kernel thinned the samples.
     pub throttled: u64,
 }
@@ -146,6 +148,7 @@ impl Diagnostics {
         self.lost_samples += other.lost_samples;
         self.lost_events += other.lost_events;
         self.unmapped_frames += other.unmapped_frames;
+        self.merged_frames += other.merged_frames;
         self.throttled += other.throttled;
         for (&reason, count) in &other.dropped {
             *self.dropped.entry(reason).or_default() += count;

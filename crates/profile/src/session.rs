@@ -59,6 +59,8 @@ pub struct Session {
     tasks: FxHashMap<TaskSpanId, TaskId>,
     steps: Vec<Step>,
     frames: Vec<FrameId>,
+    /// Distinct ones kept.
+    most_frames: usize,
     cache: ResolveCache,
     stack_notes: Option<StackNotes>,
 }
@@ -93,6 +95,7 @@ impl Session {
             tasks: FxHashMap::default(),
             steps: Vec::new(),
             frames: Vec::new(),
+            most_frames: usize::MAX,
             cache: ResolveCache::default(),
             stack_notes: None,
             opts,
@@ -104,6 +107,11 @@ impl Session {
         for (path, build_id) in build_ids {
             self.machine.set_build_id(path, build_id, &mut self.profile.dsos);
         }
+    }
+
+    /// Keeps no more distinct frames than an input of `bytes` justifies ([`crate::bounds::distinct_frames`]).
+    pub fn set_input_bytes(&mut self, bytes: usize) {
+        self.most_frames = crate::bounds::distinct_frames(bytes);
     }
 
     /// Makes known how the chains ended that were unwound while recording.

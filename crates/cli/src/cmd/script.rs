@@ -169,6 +169,7 @@ fn new_session(args: &Args, file: &PerfData<'_>, callchains: bool) -> Session {
     let max_frames = args.max_stack.unwrap_or(usize::MAX);
     let opts = SessionOpts { max_frames, callchains, ..SessionOpts::default() };
     let mut session = Session::new(file.events(), file.endian(), opts);
+    session.set_input_bytes(file.bytes().len());
     let ids = file.features().build_ids.iter();
     let ids: Vec<_> = ids.map(|b| (String::from_utf8_lossy(&b.filename), b.build_id.as_slice())).collect();
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));

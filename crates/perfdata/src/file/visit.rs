@@ -1,25 +1,17 @@
 //! The pass over all records: framing, decompression, order, counting.
 
-use std::collections::BTreeMap;
+mod inflated;
+
 use std::ops::ControlFlow;
 
+use self::inflated::Inflated;
 use crate::abi::*;
-use crate::compress::Inflater;
 use crate::file::frames::{Frame, Frames, Step};
 use crate::file::read_split::ReadSplitter;
 use crate::sorter::{Key, Sorter};
 use crate::{Diagnostics, Error, Item, LostKey, Order, PerfData, Record};
 
 type Sink<'f> = dyn FnMut(&[Item<'_>]) -> ControlFlow<()> + 'f;
-
-/// A decompressed block: whole records only, in the order they came.
-struct Segment {
-    bytes: Vec<u8>,
-    /// File offset of the `COMPRESSED` record that completed it.
-    offset: u64,
-    /// Records not yet handed out.
-    waiting: usize,
-}
 
 /// One pass.
 struct Pass<'p, 'a, 'f> {
@@ -31,12 +23,8 @@ struct Pass<'p, 'a, 'f> {
     sorter: Sorter,
     /// Sorted, not yet handed out: many rounds are shorter than a batch.
     ready: Vec<Key>,
-    segments: BTreeMap<u32, Segment>,
-    next_segment: u32,
-    inflater: Option<Inflater>,
+    inflated: Inflated,
     reads: ReadSplitter,
-    /// Beginning of a record whose end is in the next `COMPRESSED` record.
-    carry: Vec<u8>,
 }
 
 pub(super) fn visit<'f>(
@@ -53,11 +41,8 @@ pub(super) fn visit<'f>(
         diagnostics: Diagnostics::default(),
         sorter: Sorter::default(),
         ready: Vec::new(),
-        segments: BTreeMap::new(),
-        next_segment: 1,
-        inflater: None,
+        inflated: Inflated::default(),
         reads: ReadSplitter::default(),
-        carry: Vec::new(),
     };
     // A break leaves the counts of what was seen up to there.
     let _ = pass.run();
@@ -104,9 +89,10 @@ impl<'a> Pass<'_, 'a, '_> {
             let offset = self.file.header.data.offset;
             self.diagnostics.problem(Error::Truncated { what, offset, needed: said, have });
         }
-        if !self.carry.is_empty() {
-            let (what, have) = ("the last record (decompressed)", self.carry.len() as u64);
-            let size = crate::record::Header::parse(&self.carry, self.file.endian()).map_or(8, |h| h.size);
+        if !self.inflated.carry.is_empty() {
+            let (what, have) = ("the last record (decompressed)", self.inflated.carry.len() as u64);
+            let size =
+                crate::record::Header::parse(&self.inflated.carry, self.file.endian()).map_or(8, |h| h.size);
             self.diagnostics.problem(Error::Truncated { what, offset, needed: u64::from(size), have });
         }
     }
@@ -136,7 +122,7 @@ impl<'a> Pass<'_, 'a, '_> {
                 let keys = self.sorter.finish_round();
                 self.ready.extend(keys);
                 // Decompressed blocks are memory of our own: they go as soon as they may.
-                let is_due = self.ready.len() >= self.batch || !self.segments.is_empty();
+                let is_due = self.ready.len() >= self.batch || !self.inflated.segments.is_empty();
                 if is_due { self.deliver_ready(data, base) } else { ControlFlow::Continue(()) }
             }
             PERF_RECORD_COMPRESSED | PERF_RECORD_COMPRESSED2 => {
@@ -203,61 +189,6 @@ impl<'a> Pass<'_, 'a, '_> {
         flow
     }
 
-    /// Decompresses a record and takes the records out of it.
-    fn compressed(&mut self, frame: &Frame<'a>, offset: u64) -> ControlFlow<()> {
-        let Ok(Item { record: Record::Compressed(data), .. }) = self.file.layouts.parse(frame, offset) else {
-            if self.order == Order::Time {
-                self.diagnostics.problem(Error::ShortRecord { offset, type_: frame.header.type_ });
-            }
-            return ControlFlow::Continue(());
-        };
-        let mmap_len = self.file.features.compressed.map(|c| c.mmap_len);
-        let inflater = self.inflater.get_or_insert_with(|| Inflater::new(mmap_len));
-        let mut bytes = std::mem::take(&mut self.carry);
-        let before = bytes.len();
-        let result = inflater.inflate(data, &mut bytes);
-        self.diagnostics.compressed_bytes.0 += data.len() as u64;
-        self.diagnostics.compressed_bytes.1 += (bytes.len() - before) as u64;
-        if let Err(reason) = result {
-            self.diagnostics.problem(Error::Decompress { offset, reason });
-        }
-        self.segment(bytes, offset)
-    }
-
-    fn segment(&mut self, bytes: Vec<u8>, offset: u64) -> ControlFlow<()> {
-        let id = self.next_segment;
-        self.next_segment = self.next_segment.wrapping_add(1).max(1);
-        let mut frames = Frames::new(&bytes, 0, self.file.endian());
-        let (mut items, mut waiting) = (Vec::new(), 0);
-        let left = loop {
-            match frames.step() {
-                Step::Frame(frame) if self.order == Order::Time => {
-                    self.count(frame.header.type_);
-                    self.queue(&frame, id);
-                    waiting += 1;
-                }
-                Step::Frame(frame) => {
-                    self.count(frame.header.type_);
-                    self.push_item(&frame, offset, &mut items);
-                    if items.len() >= self.batch {
-                        self.emit(&mut items)?;
-                    }
-                }
-                Step::Damage(Error::BadRecordSize { type_, size, .. }) => {
-                    self.diagnostics.problem(Error::BadRecordSize { offset, type_, size });
-                }
-                Step::Damage(error) => self.diagnostics.problem(error),
-                Step::End(left) => break left,
-            }
-        };
-        self.emit(&mut items)?;
-        self.carry = bytes.get(bytes.len() - left..).unwrap_or_default().to_vec();
-        if waiting > 0 {
-            self.segments.insert(id, Segment { bytes, offset, waiting });
-        }
-        ControlFlow::Continue(())
-    }
-
     fn deliver_ready(&mut self, data: &'a [u8], base: u64) -> ControlFlow<()> {
         let mut keys = std::mem::take(&mut self.ready);
         let flow = self.deliver(data, base, &keys);
@@ -268,7 +199,7 @@ impl<'a> Pass<'_, 'a, '_> {
 
     /// Hands out sorted keys in batches, then drops the blocks that are done.
     fn deliver(&mut self, data: &'a [u8], base: u64, keys: &[Key]) -> ControlFlow<()> {
-        let segments = std::mem::take(&mut self.segments);
+        let segments = std::mem::take(&mut self.inflated.segments);
         let mut flow = ControlFlow::Continue(());
         let mut items = Vec::with_capacity(self.batch.min(keys.len()));
         for key in keys {
@@ -290,19 +221,8 @@ impl<'a> Pass<'_, 'a, '_> {
             flow = self.emit(&mut items);
         }
         drop(items);
-        self.segments = segments;
-        self.release(keys);
+        self.inflated.segments = segments;
+        self.inflated.release(keys);
         flow
-    }
-
-    fn release(&mut self, keys: &[Key]) {
-        for key in keys.iter().filter(|k| k.segment != 0) {
-            if let Some(s) = self.segments.get_mut(&key.segment) {
-                s.waiting = s.waiting.saturating_sub(1);
-                if s.waiting == 0 {
-                    self.segments.remove(&key.segment);
-                }
-            }
-        }
     }
 }

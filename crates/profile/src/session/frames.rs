@@ -70,7 +70,10 @@ impl Session {
     pub(super) fn intern_frame(&mut self, frame: Frame) -> FrameId {
         let unmapped = self.profile.dsos.of(frame.dso).is_unknown();
         self.profile.diagnostics.unmapped_frames += u64::from(unmapped);
-        self.profile.frames.intern(frame)
+        self.profile.frames.intern_within(frame, self.most_frames).unwrap_or_else(|| {
+            self.profile.diagnostics.merged_frames += 1;
+            self.profile.frames.intern(Frame { addr: 0, lookup: 0, first_avma: 0, ..frame })
+        })
     }
 
     /// How the chain in `self.steps` ended: as the recording's notes tell, where it has some.

@@ -40,6 +40,14 @@ impl FrameTable {
         })
     }
 
+    /// The same, but no new one if there are `most` of them already.
+    pub fn intern_within(&mut self, frame: Frame, most: usize) -> Option<FrameId> {
+        if self.entries.len() < most {
+            return Some(self.intern(frame));
+        }
+        self.ids.get(&(frame.dso, frame.addr, frame.lookup != frame.addr)).copied()
+    }
+
     /// The frame of an id of this table.
     #[must_use]
     pub fn of(&self, id: FrameId) -> &Frame {
@@ -62,5 +70,19 @@ impl FrameTable {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_knows_its_frames_and_takes_no_new_one() {
+        let mut table = FrameTable::default();
+        let frame = |addr| Frame { dso: DsoId(0), addr, lookup: addr, first_avma: addr };
+        let known = table.intern_within(frame(1), 1);
+        assert_eq!((known, table.intern_within(frame(2), 1)), (Some(FrameId(0)), None));
+        assert_eq!((table.intern_within(frame(1), 1), table.len()), (known, 1));
     }
 }

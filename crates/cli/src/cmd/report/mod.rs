@@ -202,6 +202,12 @@ fn tell_problems(recording: &Recording, verbose: bool) {
     for (reason, count) in lost.dropped.iter().filter(|(reason, _)| **reason != Reason::Filtered) {
         out::note(&format!("tally report: {count} of {} samples are left out: {reason}", lost.samples_read));
     }
+    if lost.merged_frames > 0 {
+        out::note(&format!(
+            "tally report: {} frames are shown without their address: more distinct ones than the file's size can justify",
+            lost.merged_frames
+        ));
+    }
     tell_cut_stacks(lost);
     if verbose {
         for line in load::describe(recording) {

@@ -1,0 +1,48 @@
+//! Compressed parts of object files: debug sections (zlib, zstd) and the small ELF file of `.gnu_debugdata` (xz).
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use object::{Object, ObjectSection};
+
+use crate::bounds::{self, Room};
+use crate::{Bytes, Error, ObjectFile};
+
+/// Most memory that an xz decoder may take for its dictionary, in KiB.
+const DICTIONARY_KB: u32 = 128 << 10;
+
+/// What the compressed section `name` of `object` holds; `None` if it is not compressed after all.
+pub(crate) fn section(object: &ObjectFile, name: &str) -> Result<Option<Bytes>, Error> {
+    let damaged = |_| Error::Compressed { name: name.to_owned() };
+    let file = object::File::parse(&**object.bytes()).map_err(damaged)?;
+    let section = file.section_by_name(name).ok_or_else(|| Error::Compressed { name: name.to_owned() })?;
+    let data = section.compressed_data().map_err(damaged)?;
+    let Some(room) = Room::take(data.data.len() as u64, data.uncompressed_size) else {
+        bounds::refuse(object.path(), name);
+        return Err(Error::TooLarge { name: name.to_owned(), bytes: data.uncompressed_size });
+    };
+    match data.decompress().map_err(damaged)? {
+        Cow::Owned(bytes) => Ok(Some(Bytes::unpacked(bytes, room))),
+        Cow::Borrowed(_) => Ok(None),
+    }
+}
+
+/// What the xz data `packed`, section `name` of `object`, holds; `None` if it is damaged or too large.
+pub(crate) fn xz(object: &ObjectFile, name: &str, packed: &[u8]) -> Option<Bytes> {
+    let most = bounds::justified_by(packed.len() as u64);
+    let refuse = || bounds::refuse(object.path(), name);
+    let Some(mut room) = Room::take(packed.len() as u64, most) else {
+        refuse();
+        return None;
+    };
+    // One more than there is room for tells that there would be more.
+    let mut reader = lzma_rust2::XzReader::new_mem_limit(packed, true, DICTIONARY_KB).take(most + 1);
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).ok()?;
+    if bytes.len() as u64 > most {
+        refuse();
+        return None;
+    }
+    room.shrink_to(bytes.len() as u64);
+    Some(Bytes::unpacked(bytes, room))
+}
