@@ -185,6 +185,7 @@ fn answer(profile: &mut Profile, batches: &[SymbolizeRequest], answers: Vec<Name
     for (batch, answers) in batches.iter().zip(answers) {
         profile.answer(batch, answers);
     }
+    profile.settle_precise_paths();
 }
 
 fn nameless(files: &ObjectFiles, dso: &Dso, addrs: &[u64]) -> Names {

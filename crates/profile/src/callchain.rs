@@ -44,21 +44,54 @@ impl Mode {
     }
 }
 
+/// Where the sampled address and the chain of a sample were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafOrigin {
+    /// At one instruction: the steps are one call path.
+    Chain,
+    /// The address by the hardware at the event (PEBS, IBS, SPE), the chain by the interrupt some
+    /// instructions later, or the chain by the LBR, which only knows where the last call went.
+    /// The second step may be another address in the leaf's own function and not its caller.
+    Precise,
+}
+
 /// Fills `steps` with the chain of `sample`, **leaf first**, as far as it is known without
 /// unwinding. The first step is always the sampled address itself, if there is one.
-pub fn steps_of(sample: &Sample<'_>, call_stack_lbr: bool, steps: &mut Vec<Step>) {
+pub fn steps_of(sample: &Sample<'_>, call_stack_lbr: bool, steps: &mut Vec<Step>) -> LeafOrigin {
     steps.clear();
-    let own =
-        sample.ip.map(|ip| Step { mode: Mode::of_cpu(sample.cpu_mode()), addr: LookupAddr::exact(ip.0) });
-    push_recorded(sample, call_stack_lbr, steps);
-    if call_stack_lbr {
+    // As perf: the LBR knows the user part only, and only of a sample that has one.
+    let user_by_lbr = call_stack_lbr && has_user_marker(sample);
+    push_recorded(sample, user_by_lbr, steps);
+    if user_by_lbr {
         push_lbr(sample, steps);
     }
-    match (own, steps.first()) {
-        (Some(own), Some(first)) if first.addr.avma == own.addr.avma => steps[0] = own,
-        (Some(own), _) => steps.insert(0, own),
-        (None, _) => {}
+    let own =
+        sample.ip.map(|ip| Step { mode: Mode::of_cpu(sample.cpu_mode()), addr: LookupAddr::exact(ip.0) });
+    let Some(own) = own else { return LeafOrigin::Chain };
+    match steps.first().copied() {
+        Some(first) if first.addr.avma == own.addr.avma => {
+            steps[0] = own;
+            LeafOrigin::Chain
+        }
+        first => {
+            steps.insert(0, own);
+            first.map_or(LeafOrigin::Chain, |first| leaf_origin(own.mode, first.mode))
+        }
     }
+}
+
+/// Origin of a leaf whose address is not the chain's first. Kernel code above a chain of user code
+/// is a call path all the same: it is what `exclude_callchain_kernel` leaves.
+fn leaf_origin(leaf: Mode, first: Mode) -> LeafOrigin {
+    match (leaf, first) {
+        (Mode::User, Mode::User | Mode::Kernel) | (Mode::Kernel, Mode::Kernel) => LeafOrigin::Precise,
+        _ => LeafOrigin::Chain,
+    }
+}
+
+fn has_user_marker(sample: &Sample<'_>) -> bool {
+    let marker = ChainEntry::Context(Context::User);
+    sample.callchain.is_some_and(|chain| chain.iter().any(|entry| entry == marker))
 }
 
 /// The chain the kernel (or a live unwinder) wrote; without its user part when the LBR has that.

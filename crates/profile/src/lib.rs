@@ -19,6 +19,7 @@ pub mod fuzz;
 pub mod machine;
 mod merge;
 pub mod off_cpu;
+pub mod precise;
 pub mod profile;
 pub mod pt;
 pub mod reason;

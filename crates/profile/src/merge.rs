@@ -52,13 +52,7 @@ impl Profile {
         let frames: Vec<FrameId> = (other.frames.entries().iter())
             .map(|frame| self.frames.intern(Frame { dso: dsos[frame.dso.index()], ..*frame }))
             .collect();
-        let mut path = Vec::new();
-        let mut callsites: Vec<CallsiteId> = Vec::with_capacity(other.callsites.len());
-        for other_path in other.callsites.iter() {
-            path.clear();
-            path.extend(other_path.iter().map(|frame| frames[frame.index()]));
-            callsites.push(self.callsites.intern_leaf_first(&path).expect("invariant: no path is empty"));
-        }
+        let callsites = self.callsites.extend_from(&other.callsites, &frames);
         let tasks = (other.tasks().iter())
             .map(|task| self.intern_task(Task { comm: strings[task.comm.index()], ..*task }))
             .collect();

@@ -27,7 +27,7 @@ pub use switch::EventSwitch;
 use self::cache::ResolveCache;
 use self::frames::has_recorded_user_chain;
 use crate::block_io::{Happening, Join};
-use crate::callchain::{Step, steps_of};
+use crate::callchain::{LeafOrigin, Step, steps_of};
 use crate::machine::{Machine, TaskSpanId};
 use crate::off_cpu::{Contenders, EventKind, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
@@ -58,6 +58,8 @@ pub struct Session {
     stats: Stats,
     tasks: FxHashMap<TaskSpanId, TaskId>,
     steps: Vec<Step>,
+    /// Of the path in `frames`.
+    leaf_origin: LeafOrigin,
     frames: Vec<FrameId>,
     /// Distinct ones kept.
     most_frames: usize,
@@ -94,6 +96,7 @@ impl Session {
             stats: Stats::default(),
             tasks: FxHashMap::default(),
             steps: Vec::new(),
+            leaf_origin: LeafOrigin::Chain,
             frames: Vec::new(),
             most_frames: usize::MAX,
             cache: ResolveCache::default(),
@@ -160,6 +163,7 @@ impl Session {
             sums: self.sums_of(event, sample),
             extra: self.extra_of(event, sample),
             frames: Vec::new(),
+            leaf_origin: LeafOrigin::Chain,
             request: None,
             switched_ns: sample.time_ns.filter(|_| self.off_cpu_kinds[event] == EventKind::Switch),
         };
@@ -174,7 +178,8 @@ impl Session {
         match (sample.regs_user, stack) {
             (Some(regs), Some(stack)) if regs.abi != 0 => {
                 let (process, maps, map_version) = self.machine.mappings_of(pid);
-                let ticket = job::Ticket { frames: self.frames.clone(), ..ticket };
+                let leaf_origin = self.leaf_origin;
+                let ticket = job::Ticket { frames: self.frames.clone(), leaf_origin, ..ticket };
                 let max_frames = self.opts.max_frames.saturating_sub(ticket.frames.len());
                 Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
             }
@@ -193,14 +198,8 @@ impl Session {
     /// Takes the unwound user part of a job's sample.
     pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &Unwound) {
         self.frames.clone_from(&job.ticket.frames);
-        let kernel_leaf = self.frames.len();
-        for (at, &avma) in unwound.addrs.iter().enumerate() {
-            let frame = self.frame_of_unwound(&job, at, avma);
-            let repeats_leaf = at == 0 && kernel_leaf == 1 && self.frames.first() == Some(&frame);
-            if !repeats_leaf {
-                self.frames.push(frame);
-            }
-        }
+        self.leaf_origin = job.ticket.leaf_origin;
+        self.push_unwound(&job, unwound);
         if let Some(request) = job.ticket.request {
             self.name_request(request);
         }
@@ -267,7 +266,7 @@ impl Session {
 
     /// Counts the sample of `ticket` at the path in `self.frames`.
     fn add_path(&mut self, ticket: &job::Ticket, end: StackEnd) {
-        let Some(callsite) = self.profile.callsites.intern_leaf_first(&self.frames) else {
+        let Some(callsite) = self.callsite_of_frames() else {
             self.profile.diagnostics.drop_sample(Reason::NoAddress);
             return;
         };

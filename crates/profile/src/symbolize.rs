@@ -142,6 +142,7 @@ impl Profile {
             let answers = source.symbolize(self.dsos.of(request.dso), &request.addrs, want);
             self.answer(&request, answers);
         }
+        self.settle_precise_paths();
     }
 
     /// How many frames have no name, by reason.

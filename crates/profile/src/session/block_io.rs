@@ -10,7 +10,7 @@ impl Session {
     pub(super) fn note_block_io(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) -> Option<usize> {
         let happening = self.happenings[event]?;
         let has_chain = sample.callchain.is_some_and(|chain| !chain.is_empty());
-        let callsite = if has_chain { self.profile.callsites.intern_leaf_first(&self.frames) } else { None };
+        let callsite = if has_chain { self.callsite_of_frames() } else { None };
         let Some(event) = self.block_event(event, happening, sample) else {
             self.profile.block_io.counts.unreadable += 1;
             return None;
@@ -45,7 +45,7 @@ impl Session {
 
     /// The whole path of a request whose user part had to be unwound first.
     pub(super) fn name_request(&mut self, request: usize) {
-        let callsite = self.profile.callsites.intern_leaf_first(&self.frames);
+        let callsite = self.callsite_of_frames();
         if let Some(request) = self.profile.block_io.requests.get_mut(request) {
             request.callsite = callsite;
         }

@@ -1,27 +1,27 @@
 //! Addresses of samples become frames, looked up once a version of the mappings.
 
-use crate::callchain::{Step, has_user_part, steps_of};
+use crate::callchain::{LeafOrigin, Step, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Mode, ProcessId};
 use crate::reason::StackEnd;
-use crate::table::{Frame, FrameId};
+use crate::table::{CallsiteId, Frame, FrameId};
 use perfdata::Sample;
 
 use super::cache::Known;
-use super::{Session, UnwindJob};
+use super::{Session, UnwindJob, Unwound};
 
 impl Session {
     /// Resolves what the sample itself carries into `self.frames`, leaf first.
     pub(super) fn resolve_steps(&mut self, event: usize, pid: i32, sample: &Sample<'_>) {
-        if self.opts.callchains {
-            steps_of(sample, self.call_stack_lbr[event], &mut self.steps);
+        self.leaf_origin = if self.opts.callchains {
+            steps_of(sample, self.call_stack_lbr[event], &mut self.steps)
         } else {
             let bare = Sample { callchain: None, ..*sample };
-            steps_of(&bare, false, &mut self.steps);
-        }
+            steps_of(&bare, false, &mut self.steps)
+        };
         self.frames.clear();
         let process = self.machine.process_of(pid);
         self.note_user_code(process);
-        for at in 0..self.steps.len().min(self.opts.max_frames) {
+        for at in 0..self.steps.len().min(self.max_steps()) {
             let frame = self.frame_of_step((pid, process), self.steps[at]);
             self.frames.push(frame);
         }
@@ -32,6 +32,38 @@ impl Session {
         if let Some(step) = self.steps.iter().find(|step| step.mode == Mode::User) {
             self.machine.note_user_code(process, step.addr.avma);
         }
+    }
+
+    /// How many steps are wanted. The sampled address of a precise sample is not one of the chain's.
+    fn max_steps(&self) -> usize {
+        self.opts.max_frames.saturating_add(usize::from(self.leaf_origin == LeafOrigin::Precise))
+    }
+
+    /// The id of the path in `self.frames`; `None` if it is empty.
+    pub(super) fn callsite_of_frames(&mut self) -> Option<CallsiteId> {
+        match self.leaf_origin {
+            LeafOrigin::Chain => self.profile.callsites.intern_leaf_first(&self.frames),
+            LeafOrigin::Precise => self.profile.callsites.intern_precise(&self.frames),
+        }
+    }
+
+    /// Appends an unwound user part to `self.frames`. Where nothing but a user address is known
+    /// before it, its first frame is that address again, or the interrupt's after a precise sample.
+    pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound) {
+        let sampled = self.frames.first().copied().filter(|_| self.frames.len() == 1);
+        for (at, &avma) in unwound.addrs.iter().enumerate() {
+            let frame = self.frame_of_unwound(job, at, avma);
+            match sampled.filter(|_| at == 0) {
+                Some(leaf) if leaf == frame => continue,
+                Some(leaf) if self.is_user_code(leaf) => self.leaf_origin = LeafOrigin::Precise,
+                _ => {}
+            }
+            self.frames.push(frame);
+        }
+    }
+
+    fn is_user_code(&self, frame: FrameId) -> bool {
+        self.profile.dsos.of(self.profile.frames.of(frame).dso).level == Mode::User.level()
     }
 
     pub(super) fn frame_of_step(&mut self, (pid, process): (i32, ProcessId), step: Step) -> FrameId {
@@ -78,7 +110,7 @@ impl Session {
 
     /// How the chain in `self.steps` ended: as the recording's notes tell, where it has some.
     pub(super) fn recorded_end(&self, sample: &Sample<'_>) -> StackEnd {
-        if self.steps.len() > self.opts.max_frames {
+        if self.steps.len() > self.max_steps() {
             StackEnd::MaxStack
         } else if let Some(end) = self.noted_end(sample) {
             end

@@ -1,5 +1,6 @@
 //! Unwinding as work for the caller's threads.
 
+use crate::callchain::LeafOrigin;
 use crate::machine::{Mappings, ProcessId};
 use crate::profile::{Extra, Sums, TaskId};
 use crate::reason::StackEnd;
@@ -47,6 +48,8 @@ pub(super) struct Ticket {
     pub extra: Extra,
     /// The kernel part, leaf first.
     pub frames: Vec<FrameId>,
+    /// Of `frames`.
+    pub leaf_origin: LeafOrigin,
     /// The request to a disk that the sample begins.
     pub request: Option<usize>,
     /// When the thread left its CPU, if that is what the sample tells.

@@ -130,7 +130,7 @@ impl Session {
 
     /// The user part of the stack of a switch-out has been unwound.
     pub(super) fn complete_switch(&mut self, task: TaskId, time_ns: u64) {
-        if let Some(callsite) = self.profile.callsites.intern_leaf_first(&self.frames) {
+        if let Some(callsite) = self.callsite_of_frames() {
             self.switch_sites.insert((task, time_ns), callsite);
         }
     }
@@ -259,7 +259,7 @@ impl Session {
     /// The path in `self.frames`; `None` without a recorded chain.
     fn off_cpu_callsite(&mut self, sample: &Sample<'_>) -> Option<CallsiteId> {
         let has_chain = sample.callchain.is_some_and(|chain| !chain.is_empty());
-        if has_chain { self.profile.callsites.intern_leaf_first(&self.frames) } else { None }
+        if has_chain { self.callsite_of_frames() } else { None }
     }
 
     /// The waker, with its own chain resolved in its own process.

@@ -2,7 +2,7 @@
 
 use super::frames::has_recorded_user_chain;
 use super::{Session, UnwindJob, Unwound, ids_of, job};
-use crate::callchain::steps_of;
+use crate::callchain::{LeafOrigin, steps_of};
 use crate::machine::{LookupAddr, Mode};
 use crate::profile::{Extra, Sums};
 use crate::table::{FrameId, StringId};
@@ -64,6 +64,7 @@ impl Session {
             sums,
             extra: Extra::default(),
             frames: Vec::new(),
+            leaf_origin: LeafOrigin::Chain,
             request: None,
             switched_ns: None,
         };

@@ -7,6 +7,9 @@
 //! A tree of shared callers would look smaller, but is not: a node needs ten times the room of a
 //! frame id here, and a lookup for every frame of every sample instead of one per sample. Views
 //! that want a tree make the part of it they show.
+//!
+//! The path of a precise sample (see [`crate::callchain::LeafOrigin`]) is kept as recorded and,
+//! once its functions are known, stands for the path without skid: see [`crate::precise`].
 
 use super::{FrameId, dense_id};
 use hashbrown::HashTable;
@@ -34,25 +37,78 @@ pub struct CallsiteTable {
     frames: Vec<FrameId>,
     /// Where each path ends in `frames`.
     ends: Vec<usize>,
+    /// The path that each stands for: itself, but for settled precise ones.
+    shown: Vec<CallsiteId>,
+    /// Paths of precise samples, ascending.
+    precise: Vec<CallsiteId>,
     ids: HashTable<u32>,
 }
 
 impl CallsiteTable {
     /// The id of a path given leaf first, new or known; `None` for an empty path.
     pub fn intern_leaf_first(&mut self, path: &[FrameId]) -> Option<CallsiteId> {
+        self.intern(path, false)
+    }
+
+    /// The same for a precise sample: its address, then the chain of the interrupt after it.
+    pub fn intern_precise(&mut self, path: &[FrameId]) -> Option<CallsiteId> {
+        self.intern(path, true)
+    }
+
+    fn intern(&mut self, path: &[FrameId], precise: bool) -> Option<CallsiteId> {
         if path.is_empty() {
             return None;
         }
         let hash = hash_of(path);
-        if let Some(&id) = self.ids.find(hash, |&id| self.path(CallsiteId(id)) == path) {
+        let is_known = |&id: &u32| {
+            self.recorded_path(CallsiteId(id)) == path && self.is_precise(CallsiteId(id)) == precise
+        };
+        if let Some(&id) = self.ids.find(hash, is_known) {
             return Some(CallsiteId(id));
         }
         self.frames.extend_from_slice(path);
         self.ends.push(self.frames.len());
         let id = CallsiteId::from_index(self.ends.len() - 1);
+        self.shown.push(id);
+        if precise {
+            self.precise.push(id);
+        }
         let (frames, ends) = (&self.frames, &self.ends);
         self.ids.insert_unique(hash, id.0, |&id| hash_of(slice(frames, ends, id as usize)));
         Some(id)
+    }
+
+    fn is_precise(&self, id: CallsiteId) -> bool {
+        self.precise.binary_search(&id).is_ok()
+    }
+
+    /// All paths of precise samples, settled or not.
+    pub(crate) fn precise(&self) -> &[CallsiteId] {
+        &self.precise
+    }
+
+    /// A path as it was interned, **leaf first**.
+    pub(crate) fn recorded_path(&self, id: CallsiteId) -> &[FrameId] {
+        slice(&self.frames, &self.ends, id.index())
+    }
+
+    /// From now on the precise path `id` stands for the path `shown`.
+    pub(crate) fn settle(&mut self, id: CallsiteId, shown: CallsiteId) {
+        self.shown[id.index()] = shown;
+    }
+
+    /// Takes over all paths of another table, whose frames became `frames` here. The answer has
+    /// their ids here, in the order of the other table.
+    pub fn extend_from(&mut self, other: &Self, frames: &[FrameId]) -> Vec<CallsiteId> {
+        let mut path = Vec::new();
+        let mut ids = Vec::with_capacity(other.len());
+        for id in (0..other.len()).map(CallsiteId::from_index) {
+            path.clear();
+            path.extend(other.leaf_first(id).map(|frame| frames[frame.index()]));
+            let is_unsettled = other.is_precise(id) && other.shown[id.index()] == id;
+            ids.push(self.intern(&path, is_unsettled).expect("invariant: no path is empty"));
+        }
+        ids
     }
 
     /// The leaf of a path of this table.
@@ -65,7 +121,7 @@ impl CallsiteTable {
     /// The frames of a path, **leaf first**; never empty.
     #[must_use]
     pub fn path(&self, id: CallsiteId) -> &[FrameId] {
-        slice(&self.frames, &self.ends, id.index())
+        self.recorded_path(self.shown[id.index()])
     }
 
     /// The same, one by one.
@@ -74,11 +130,6 @@ impl CallsiteTable {
         id: CallsiteId,
     ) -> impl DoubleEndedIterator<Item = FrameId> + ExactSizeIterator + '_ {
         self.path(id).iter().copied()
-    }
-
-    /// All paths in order of first sight, each **leaf first**.
-    pub fn iter(&self) -> impl Iterator<Item = &[FrameId]> {
-        (0..self.ends.len()).map(|index| slice(&self.frames, &self.ends, index))
     }
 
     /// Number of distinct paths.

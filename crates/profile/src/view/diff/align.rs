@@ -117,13 +117,7 @@ impl Translation {
         let frames: Vec<FrameId> = (0..run.frames.len())
             .map(|index| aligned_frame(into, run, FrameId::from_index(index), &dsos, &strings))
             .collect();
-        let mut path = Vec::new();
-        let mut callsites: Vec<CallsiteId> = Vec::with_capacity(run.callsites.len());
-        for run_path in run.callsites.iter() {
-            path.clear();
-            path.extend(run_path.iter().map(|frame| frames[frame.index()]));
-            callsites.push(into.callsites.intern_leaf_first(&path).expect("invariant: no path is empty"));
-        }
+        let callsites = into.callsites.extend_from(&run.callsites, &frames);
         let tasks = (run.tasks().iter())
             .map(|task| into.intern_task(Task { comm: strings[task.comm.index()], process: 0, ..*task }))
             .collect();
