@@ -67,6 +67,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match flags::Flags::try_parse_from(&args) {
         Ok(flags) => {
             record::sys::signal::survive_file_size_limit();
+            leave_out_expected_panics();
             term::set_colour(flags.color);
             let code = finish(flags.command.run());
             tell_refusals();
@@ -74,6 +75,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => usage_error(&spelling::with_nearest(error, &args)),
     }
+}
+
+/// Nothing is reported of panics that are caught and become errors.
+fn leave_out_expected_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !dso::is_panic_expected() {
+                usual(panic);
+            }
+        }));
+    });
 }
 
 /// Prints help to stdout with status 0, anything else to stderr with status 2 (perf's is 129; 2 is everyone else's).
@@ -91,6 +105,12 @@ fn usage_error(error: &clap::Error) -> ExitCode {
 /// Turns a command's result into the exit status: an error is one line on stderr and status 1 (126 and 127 as a shell's
 /// when a command cannot be run), a closed pipe silence and 0.
 fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
+    for path in dso::shrunken_files() {
+        out::complain(&format!(
+            "{} was truncated while it was read: what comes from it is incomplete",
+            path.display()
+        ));
+    }
     match result {
         Ok(code) => code,
         Err(error) if out::is_closed_pipe(&error) => ExitCode::SUCCESS,

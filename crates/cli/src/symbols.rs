@@ -95,7 +95,12 @@ pub fn unbracketed(short_name: &str) -> &str {
 impl DsoSource for ObjectFiles {
     fn symbolize(&self, dso: &Dso, addrs: &[u64], want: Want) -> Names {
         match self.open(dso).as_ref() {
-            Ok(file) => addrs.iter().map(|&addr| self.names_at(file, dso, addr, want)).collect(),
+            Ok(file) => {
+                let names = addrs.iter().map(|&addr| self.names_at(file, dso, addr, want)).collect();
+                // Looked at afterwards: what was found may come from the zeros that were read.
+                let is_intact = file.object().is_none_or(|object| object.bytes().is_intact());
+                if is_intact { names } else { addrs.iter().map(|_| Err(Missing::FileShrank)).collect() }
+            }
             Err(why) => addrs.iter().map(|_| without_file(dso, *why)).collect(),
         }
     }

@@ -181,7 +181,7 @@ fn end_of(stop: Stop) -> StackEnd {
     match stop {
         Stop::ReachedRoot => StackEnd::ReachedRoot,
         Stop::StackEnd { .. } => StackEnd::StackCut,
-        Stop::NoUnwindInfo { .. } | Stop::NoModule { .. } => StackEnd::NoUnwindInfo,
+        Stop::NoUnwindInfo { .. } | Stop::NoModule { .. } | Stop::FileShrank { .. } => StackEnd::NoUnwindInfo,
         Stop::BadCfa { .. } => StackEnd::BadUnwind,
         Stop::Loop => StackEnd::Loop,
         Stop::TooDeep => StackEnd::MaxStack,

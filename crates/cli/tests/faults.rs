@@ -8,3 +8,5 @@
 mod calls;
 #[path = "faults/machine.rs"]
 mod machine;
+#[path = "faults/shrinking.rs"]
+mod shrinking;

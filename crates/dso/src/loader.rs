@@ -230,8 +230,11 @@ impl Loaded {
         if let Some(known) = index.and_then(|(index, id)| index.load(id)) {
             return known;
         }
-        let table = SymbolTable::load(object, self.search.find_debug(object).as_ref());
-        if let Some((index, id)) = index {
+        let debug = self.search.find_debug(object);
+        let table = SymbolTable::load(object, debug.as_ref());
+        // Of a file that was cut off meanwhile, nothing is kept for later.
+        let is_whole = [Some(object), debug.as_ref()].into_iter().flatten().all(|o| o.bytes().is_intact());
+        if let Some((index, id)) = index.filter(|_| is_whole) {
             index.store(id, &table);
         }
         table

@@ -18,6 +18,9 @@ pub enum Missing {
     /// The file at that path is another build than the one recorded.
     #[error("file changed since recording (build-id differs)")]
     BuildIdMismatch,
+    /// The file became shorter while it was read.
+    #[error("file truncated while it was read")]
+    FileShrank,
     /// The file has neither .symtab nor .dynsym nor .gnu_debugdata, and no debug file was found.
     #[error("no symbol table")]
     NoSymbolTable,

@@ -1,15 +1,19 @@
 //! Bytes of files: mapped when large, copied when small. The only unsafe code of this crate.
 //!
-//! The trap of mapping a file that others may write: if it is truncated under us, touching a page past
-//! its new end is SIGBUS. Files that are rewritten in place are small in practice (perf-PID.map, scripts'
-//! outputs), so files up to [`COPY_LIMIT`] are copied; larger ones keep their descriptor, and
-//! [`Mmap::is_intact`] tells before a long read whether the size still is what was mapped. Compilers and
-//! package managers replace files by rename, which leaves our mapping alone.
+//! Compilers and package managers replace files by rename, which leaves our mapping alone. A file that is truncated under
+//! us reads as zeros from its new end on, instead of raising SIGBUS (see [`guard`]), and [`Mmap::is_intact`] tells
+//! afterwards. A mapping keeps no descriptor.
 
+mod guard;
+
+pub use guard::{has_any_shrunk, shrunken_files};
+
+use guard::Region;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::{Deref, Range};
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounds::Room;
@@ -35,7 +39,20 @@ impl From<Storage> for Mmap {
 #[derive(Debug)]
 enum Storage {
     Copied(Vec<u8>),
-    Mapped { map: memmap2::Mmap, file: File },
+    Mapped(Guarded),
+}
+
+/// A mapping whose file may shrink.
+#[derive(Debug)]
+struct Guarded {
+    map: memmap2::Mmap,
+    region: &'static Region,
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.region.unregister();
+    }
 }
 
 impl Mmap {
@@ -69,10 +86,11 @@ impl Mmap {
             file.take(meta.len()).read_to_end(&mut bytes)?;
             return Ok(Storage::Copied(bytes).into());
         }
-        // SAFETY: the mapping is private and read-only and lives as long as `Storage`. That nobody
-        // shrinks the file is the module's documented assumption, checked by `is_intact`.
+        // SAFETY: the mapping is private and read-only and lives as long as `Storage`; the region makes reading past
+        // the end of a file that shrinks harmless. No value is read twice where a change in between would be unsound.
         let map = unsafe { memmap2::MmapOptions::new().map_copy_read_only(&file)? };
-        Ok(Storage::Mapped { map, file }.into())
+        let region = Region::register(&map, name_of(&file));
+        Ok(Storage::Mapped(Guarded { map, region }).into())
     }
 
     /// Bytes that are in memory already.
@@ -83,7 +101,7 @@ impl Mmap {
     /// Gives the memory of `range` back: what is read of it again comes from the file again. For whoever
     /// passes once through a file larger than the memory it may take. Bytes not mapped stay.
     pub fn release(&self, range: Range<usize>) {
-        let Storage::Mapped { map, .. } = &self.bytes else { return };
+        let Storage::Mapped(Guarded { map, .. }) = &self.bytes else { return };
         let end = range.end.min(map.len());
         if range.start >= end {
             return;
@@ -96,11 +114,11 @@ impl Mmap {
         drop(told); // a kernel that refuses only keeps the memory
     }
 
-    /// Whether the file still has the size that was mapped: false means that reading may trap.
+    /// Whether all that was read so far was the file's; false if zeros were read in place of what it lost.
     pub fn is_intact(&self) -> bool {
         match &self.bytes {
             Storage::Copied(_) => true,
-            Storage::Mapped { map, file } => file.metadata().is_ok_and(|m| m.len() >= map.len() as u64),
+            Storage::Mapped(Guarded { region, .. }) => !region.has_shrunk(),
         }
     }
 }
@@ -111,9 +129,14 @@ impl Deref for Mmap {
     fn deref(&self) -> &[u8] {
         match &self.bytes {
             Storage::Copied(v) => v,
-            Storage::Mapped { map, .. } => map,
+            Storage::Mapped(Guarded { map, .. }) => map,
         }
     }
+}
+
+/// The path under which an open file is reached now, for messages.
+fn name_of(file: &File) -> PathBuf {
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
 }
 
 /// A cheaply cloned range of a shared file.
@@ -175,13 +198,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_file_is_mapped_and_its_truncation_is_seen() {
+    fn a_mapped_file_that_shrinks_reads_as_zeros_and_is_named() {
         let path = std::env::temp_dir().join(format!("tally-mmap-{}", std::process::id()));
         std::fs::write(&path, vec![7u8; 1 << 20]).unwrap();
-        let map = Mmap::open(&path).unwrap();
+        let (map, other) = (Mmap::open(&path).unwrap(), Mmap::open(&path).unwrap());
         assert_eq!((map.len(), map[1 << 19], map.is_intact()), (1 << 20, 7, true));
-        File::options().write(true).open(&path).unwrap().set_len(4096).unwrap();
-        assert!(!map.is_intact());
+        File::options().write(true).open(&path).unwrap().set_len(8192).unwrap();
+        assert_eq!((map[8191], map.is_intact()), (7, true), "what is left is read as before");
+        assert_eq!((map[8192], map[(1 << 20) - 1], map.is_intact()), (0, 0, false));
+        assert!(map[8192..].iter().all(|byte| *byte == 0), "page after page");
+        assert!(other.is_intact(), "nothing was read of it");
+        // Still mapped, and once more when it is gone.
+        assert!(shrunken_files().contains(&path));
+        drop(map);
+        assert!(shrunken_files().contains(&path) && !shrunken_files().contains(&path));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn more_mappings_than_a_block_holds_are_guarded() {
+        let path = std::env::temp_dir().join(format!("tally-mmaps-{}", std::process::id()));
+        std::fs::write(&path, vec![7u8; 1 << 18]).unwrap();
+        let maps: Vec<Mmap> = (0..300).map(|_| Mmap::open(&path).unwrap()).collect();
+        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        let sums: Vec<u32> = maps.iter().map(|map| map.iter().map(|byte| u32::from(*byte)).sum()).collect();
+        assert_eq!(sums, vec![0; 300]);
+        assert!(maps.iter().all(|map| !map.is_intact()));
         std::fs::remove_file(&path).unwrap();
     }
 

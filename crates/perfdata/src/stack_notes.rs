@@ -72,6 +72,8 @@ pub enum StopReason {
     NoRegisters,
     /// The frames would go round for ever.
     Loop,
+    /// The object file became shorter while it was read.
+    FileShrank,
     /// A code not known here.
     Other(u32),
 }
@@ -88,6 +90,7 @@ impl std::fmt::Display for StopReason {
             Self::Behind => write!(f, "left out: the unwinder was behind"),
             Self::NoRegisters => write!(f, "without registers"),
             Self::Loop => write!(f, "in an endless loop of frames"),
+            Self::FileShrank => write!(f, "in a file that became shorter"),
             Self::Other(code) => write!(f, "for a reason not known here (code {code})"),
         }
     }
@@ -106,6 +109,7 @@ impl StackEnd {
             Self::Stopped(StopReason::Behind) => (8, 0),
             Self::Stopped(StopReason::NoRegisters) => (9, 0),
             Self::Stopped(StopReason::Loop) => (10, 0),
+            Self::Stopped(StopReason::FileShrank) => (11, 0),
             Self::Stopped(StopReason::Other(code)) => (code, 0),
         }
     }
@@ -122,6 +126,7 @@ impl StackEnd {
             8 => StopReason::Behind,
             9 => StopReason::NoRegisters,
             10 => StopReason::Loop,
+            11 => StopReason::FileShrank,
             other => StopReason::Other(other),
         })
     }

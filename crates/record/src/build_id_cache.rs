@@ -89,7 +89,13 @@ fn link_or_copy(object: &SeenObject, path: &Path, to: &Path) -> io::Result<()> {
     if bytes.len() as u64 > MAX_COPY_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    write_whole(to, bytes)
+    write_whole(to, bytes)?;
+    // Cut off meanwhile: the copy would be taken for the file of that build-id for ever.
+    if !bytes.is_intact() {
+        fs::remove_file(to)?;
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(())
 }
 
 /// Under its name only once it is whole.

@@ -210,6 +210,7 @@ impl Stacks {
             Stop::ReachedRoot => return StackEnding::Complete,
             Stop::StackEnd { .. } => StopReason::CopyEnd(copied_bytes),
             Stop::NoUnwindInfo { .. } => StopReason::NoUnwindInfo,
+            Stop::FileShrank { .. } => StopReason::FileShrank,
             Stop::NoModule { .. } => StopReason::NoMapping,
             Stop::BadCfa { .. } => StopReason::Bad,
             Stop::Loop => StopReason::Loop,

@@ -15,6 +15,7 @@ const PURE: &[&str] = &[
 /// Where unsafe may stand: the walls between safe code and the kernel, the CPU or foreign memory.
 const UNSAFE: &[&str] = &[
     "crates/dso/src/mmap.rs",
+    "crates/dso/src/mmap/",
     "crates/record/examples/pt_step/step.rs",
     "crates/record/src/sys/",
     "crates/tracer/",

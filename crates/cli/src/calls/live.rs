@@ -161,6 +161,8 @@ impl Live {
             return Ok(());
         }
         let sum = self.tail.read(dir, &mut self.functions, at_end)?;
+        // A thread that ends cuts its file off behind the last event: nothing is lost by that.
+        drop(dso::shrunken_files());
         self.keep_slow(dir)?;
         self.show(sum, at_end)
     }

@@ -117,3 +117,13 @@ pub fn number_before(text: &str, word: &str) -> Option<u64> {
     let before = text.split(word).next().filter(|before| before.len() < text.len())?;
     before.trim_end().rsplit(|c: char| !c.is_ascii_digit() && c != ',').next()?.replace(',', "").parse().ok()
 }
+
+/// Whether this machine or user may not record so (said).
+pub fn is_refused(ran: &Ran) -> bool {
+    let why = ["cannot open event", "uprobes are refused", "Operation not permitted", "Permission denied"];
+    let is_refused = !ran.status.success() && why.iter().any(|why| ran.said.contains(why));
+    if is_refused {
+        println!("skipped: {}", ran.said.lines().next().unwrap_or_default());
+    }
+    is_refused
+}

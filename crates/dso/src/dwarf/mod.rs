@@ -5,7 +5,7 @@ mod resolver;
 mod split;
 
 pub(crate) use resolver::LinePool;
-pub use resolver::{LineResolver, LineRow};
+pub use resolver::{LineResolver, LineRow, is_panic_expected};
 
 /// One source-level frame of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]

@@ -1,5 +1,7 @@
 //! One file's lines: addr2line's context over gimli, made once, units parsed when first touched.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,9 +10,34 @@ use gimli::{EndianSlice, RunTimeEndian};
 
 use super::SourceFrame;
 use super::split::SplitFiles;
+use crate::mmap::has_any_shrunk;
 use crate::{DebugSearch, Error, Missing, ObjectFile, Svma};
 
 pub(super) type Reader = EndianSlice<'static, RunTimeEndian>;
+
+thread_local! {
+    /// A resolver is asked on this thread.
+    static IS_ASKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread just now is caught and becomes an error: a file was truncated while lines were looked up
+/// in it. For a program's panic hook, which then has nothing to report.
+pub fn is_panic_expected() -> bool {
+    IS_ASKING.get() && has_any_shrunk()
+}
+
+/// What `ask` finds, or `None` if a file was truncated meanwhile: addr2line reads some values twice, and panics where they
+/// are not the same.
+fn asked<T>(ask: impl FnOnce() -> T) -> Option<T> {
+    IS_ASKING.set(true);
+    let answer = catch_unwind(AssertUnwindSafe(ask));
+    IS_ASKING.set(false);
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(_) if has_any_shrunk() => None,
+        Err(panic) => resume_unwind(panic),
+    }
+}
 
 /// Answers which source lines an address stands for. `Send`, not `Sync`: one thread asks at a time.
 ///
@@ -87,6 +114,14 @@ impl LineResolver {
     /// to, those before it were inlined into it. `Err(NoLine)` if DWARF knows nothing of the address.
     pub fn frames(&mut self, svma: Svma, out: &mut Vec<SourceFrame>) -> Result<(), Missing> {
         let before = out.len();
+        asked(|| self.find_frames(svma, out)).unwrap_or_else(|| {
+            out.truncate(before);
+            Err(Missing::FileShrank)
+        })
+    }
+
+    fn find_frames(&mut self, svma: Svma, out: &mut Vec<SourceFrame>) -> Result<(), Missing> {
+        let before = out.len();
         let split = &mut self.split;
         let mut step = self.context.find_frames(svma.0);
         let frames = loop {
@@ -105,19 +140,19 @@ impl LineResolver {
 
     /// File and line of `svma`, without functions: what a `srcline` sort key needs.
     pub fn location(&mut self, svma: Svma) -> Option<SourceFrame> {
-        self.context.find_location(svma.0).ok()?.map(|l| source_frame(None, Some(l)))
+        asked(|| self.context.find_location(svma.0).ok()?.map(|l| source_frame(None, Some(l)))).flatten()
     }
 
     /// The lines of the code in `[low, high)`, by address; stretches without a line are left out.
     pub fn rows(&mut self, low: Svma, high: Svma) -> Vec<LineRow> {
-        let Ok(rows) = self.context.find_location_range(low.0, high.0) else { return Vec::new() };
-        rows.map(|(start, size, l)| LineRow {
+        let row = |(start, size, l): (u64, u64, Location<'_>)| LineRow {
             start: Svma(start),
             size,
             file: l.file.map(str::to_owned),
             line: l.line.filter(|&n| n != 0),
-        })
-        .collect()
+        };
+        let rows = || Some(self.context.find_location_range(low.0, high.0).ok()?.map(row).collect());
+        asked(rows).flatten().unwrap_or_default()
     }
 }
 

@@ -31,6 +31,11 @@ pub enum Stop {
         /// Where.
         pc: Avma,
     },
+    /// The file of the code at `pc` became shorter while its rules were read from it.
+    FileShrank {
+        /// Where.
+        pc: Avma,
+    },
     /// The code address `avma` is in no mapping we know.
     NoModule {
         /// Where.

@@ -150,7 +150,12 @@ impl Unwinder {
         if let Some(rule) = self.cache.find(info.id, svma) {
             return walk.by_rule::<A>(rule);
         }
-        match self.cache.find_rare(info.id, svma, || info.cfi().step(&mut self.context, svma)) {
+        let step = self.cache.find_rare(info.id, svma, || info.cfi().step(&mut self.context, svma));
+        if !info.object().bytes().is_intact() {
+            // Zeros may have been taken for its rules.
+            return walk.by_frame_pointer::<A>(Stop::FileShrank { pc: Avma(walk.registers[A::PC]) });
+        }
+        match step {
             Step::Simple(rule) => {
                 self.cache.insert(info.id, svma, &rule);
                 walk.by_rule::<A>(&rule)
