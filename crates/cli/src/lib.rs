@@ -25,6 +25,7 @@ pub mod out;
 pub mod perf_commands;
 pub mod perf_only;
 pub mod probe;
+pub mod recorded_kernel;
 pub mod recording;
 pub mod script;
 pub mod spelling;

@@ -129,7 +129,7 @@ pub fn load_watched(
     opts: LoadOpts,
     watch: &mut dyn FnMut(&Reading<'_>) -> ControlFlow<()>,
 ) -> Recording {
-    let files = Arc::new(ObjectFiles::named_by(&opts.names));
+    let files = Arc::new(ObjectFiles::of_recording(file, &opts.names));
     let features = file.features();
     let mut session = new_session(file, opts.session);
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());

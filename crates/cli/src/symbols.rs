@@ -1,8 +1,10 @@
 //! Object files for the profile: names through `dso`, on all cores.
 
 use crate::name_args::NameArgs;
+use crate::recorded_kernel::kernel_of;
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, SymbolIndex, Wanted};
+use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::symbolize::SymbolizeRequest;
@@ -41,9 +43,15 @@ impl ObjectFiles {
         Self { loader, mangled: false, opened: Mutex::default() }
     }
 
-    /// Looks where `names` says, and names what it finds as that says.
-    pub fn named_by(names: &NameArgs) -> Self {
-        Self { mangled: names.no_demangle, ..Self::new(names.search()) }
+    /// Of the machine that `file` was recorded on. Looks where `names` says, and names what it finds as that says.
+    pub fn of_recording(file: &PerfData<'_>, names: &NameArgs) -> Self {
+        let files = Self::new(names.search());
+        Self { mangled: names.no_demangle, loader: files.loader.of_kernel(kernel_of(file)), ..files }
+    }
+
+    /// Is the recorded kernel the running one?
+    pub fn is_running_kernel(&self) -> bool {
+        self.loader.is_running_kernel()
     }
 
     fn shown_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
@@ -73,9 +81,11 @@ impl ObjectFiles {
                 self.loader.load(&Wanted::Kernel { build_id, reference })
             }
             DsoKind::KernelModule => {
-                self.loader.load(&Wanted::KernelModule { name: unbracketed(&dso.short_name) })
+                let start = Some(dso.start_avma).filter(|&start| start != 0);
+                self.loader.load(&Wanted::KernelModule { name: unbracketed(&dso.short_name), start })
             }
-            DsoKind::Bpf => self.loader.load(&Wanted::KernelModule { name: "bpf" }),
+            // What runs at their addresses now may be another program: the recording has their names.
+            DsoKind::Bpf => Err(Missing::NoFile),
             DsoKind::Vdso => self.loader.load(&Wanted::Vdso { build_id }),
             DsoKind::PerfMap { pid } => {
                 let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));

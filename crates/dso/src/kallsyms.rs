@@ -19,6 +19,9 @@ pub struct Kallsyms {
     pub kernel: SymbolTable,
     /// One table per module, by its name without brackets. BPF programs are the module `bpf`.
     pub modules: BTreeMap<String, SymbolTable>,
+    /// Addresses of `_etext` and `_edata`, as far as they are there: perf's mapping of the kernel ends at one.
+    /// (The table keeps one name an address.)
+    pub ends: Vec<Svma>,
 }
 
 impl Kallsyms {
@@ -62,12 +65,16 @@ impl Kallsyms {
     pub fn parse(text: &[u8]) -> Result<Self, Missing> {
         let mut kernel = SymbolTableBuilder::new(SymbolSource::Kallsyms);
         let mut modules: BTreeMap<String, SymbolTableBuilder> = BTreeMap::new();
+        let mut ends = Vec::new();
         let mut seen_zero = false;
         for line in text.split(|&b| b == b'\n') {
             let Some(entry) = parse_line(line) else { continue };
             seen_zero |= entry.address == 0;
             if !entry.is_kept() {
                 continue;
+            }
+            if entry.module.is_none() && matches!(entry.name, "_etext" | "_edata") {
+                ends.push(Svma(entry.address));
             }
             let table = match entry.module {
                 None => &mut kernel,
@@ -88,6 +95,7 @@ impl Kallsyms {
         Ok(Self {
             kernel: kernel.build(),
             modules: modules.into_iter().map(|(name, b)| (name, b.build())).collect(),
+            ends,
         })
     }
 

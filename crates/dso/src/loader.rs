@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 use crate::dwarf::LinePool;
 use crate::find::KernelNames;
 use crate::kallsyms::Kallsyms;
+use crate::modules;
+use crate::recorded_kernel::RecordedKernel;
 use crate::{
     BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame, Svma, Symbol,
     SymbolIndex, SymbolTable, perf_map, vdso,
@@ -23,15 +25,17 @@ pub enum Wanted<'a> {
     },
     /// The kernel proper, `[kernel.kallsyms]`.
     Kernel {
-        /// From the recording; `None` means the running kernel.
+        /// From the recording; without one [`Loader::of_kernel`] decides.
         build_id: Option<&'a BuildId>,
         /// Where the recording saw a symbol (its `_text` or `_stext`), to undo KASLR of another boot.
         reference: Option<(&'a str, u64)>,
     },
-    /// A kernel module, by name without brackets, at the addresses of the running kernel.
+    /// A kernel module, by name without brackets.
     KernelModule {
         /// Such as `ext4`.
         name: &'a str,
+        /// Where the recording saw it begin, to undo another boot's place. A kernel Avma.
+        start: Option<u64>,
     },
     /// `[vdso]`.
     Vdso {
@@ -51,6 +55,9 @@ pub struct Loader {
     search: DebugSearch,
     index: Option<SymbolIndex>,
     kallsyms: Arc<OnceLock<Result<Arc<Kallsyms>, Missing>>>,
+    /// `None` means the running kernel.
+    kernel: Option<RecordedKernel>,
+    is_running: Arc<OnceLock<bool>>,
 }
 
 impl Loader {
@@ -64,6 +71,20 @@ impl Loader {
         Self { index, ..self }
     }
 
+    /// The same for a recording of this kernel: another kernel than the running one gets none of its names.
+    pub fn of_kernel(self, kernel: RecordedKernel) -> Self {
+        Self { kernel: Some(kernel), is_running: Arc::default(), ..self }
+    }
+
+    /// Is the recorded kernel the running one?
+    pub fn is_running_kernel(&self) -> bool {
+        let Some(kernel) = &self.kernel else { return true };
+        *self.is_running.get_or_init(|| {
+            let symbols = || self.kallsyms.get_or_init(|| Kallsyms::read().map(Arc::new)).as_deref().ok();
+            kernel.is_running(symbols)
+        })
+    }
+
     /// Where it looks.
     pub fn search(&self) -> &DebugSearch {
         &self.search
@@ -75,10 +96,7 @@ impl Loader {
             Wanted::File { path, build_id } => self.file(path, build_id).map(|o| self.loaded(o)),
             Wanted::Vdso { build_id } => self.vdso(build_id).map(|o| self.loaded(o)),
             Wanted::Kernel { build_id, reference } => self.kernel(build_id, reference),
-            Wanted::KernelModule { name } => {
-                let all = self.running_kernel()?;
-                all.modules.get(name).map(|t| Loaded::of_table(t.clone())).ok_or(Missing::NoKallsyms)
-            }
+            Wanted::KernelModule { name, start } => self.module(name, start),
             Wanted::PerfMap { path } => perf_map::read(path).map(Loaded::of_table),
         }
     }
@@ -107,7 +125,9 @@ impl Loader {
 
     fn vdso(&self, build_id: Option<&BuildId>) -> Result<ObjectFile, Missing> {
         let own = vdso::own().map_err(|_| Missing::NoFile);
-        let Some(id) = build_id else { return own };
+        let Some(id) = build_id else {
+            return if self.is_running_kernel() { own } else { Err(Missing::OtherKernel) };
+        };
         own.ok()
             .filter(|o| o.matches(id))
             .or_else(|| self.search.find_copy(id))
@@ -133,10 +153,23 @@ impl Loader {
         Ok(table)
     }
 
+    fn module(&self, name: &str, start: Option<u64>) -> Result<Loaded, Missing> {
+        if !self.is_running_kernel() {
+            return Err(Missing::OtherKernel);
+        }
+        let all = self.running_kernel()?;
+        let table = all.modules.get(name).ok_or(Missing::NoKallsyms)?.clone();
+        let shift =
+            start.zip(modules::start_of_running(name)).map(|(recorded, own)| recorded.wrapping_sub(own.0));
+        Ok(Loaded { shift: shift.unwrap_or(0), ..Loaded::of_table(table) })
+    }
+
     fn kernel(&self, build_id: Option<&BuildId>, reference: Option<(&str, u64)>) -> Result<Loaded, Missing> {
         let (table, start) = self.kernel_table(build_id)?;
         let shift = reference.and_then(|(name, address)| {
-            let start = start.or_else(|| Some(table.by_name(name).next()?.start))?;
+            // Of several names of that place the table keeps one.
+            let named = || table.by_name(name).next().map(|symbol| symbol.start);
+            let start = start.or_else(named).or_else(|| Kallsyms::start_of(&table))?;
             Some(address.wrapping_sub(start.0))
         });
         Ok(Loaded { shift: shift.unwrap_or(0), ..Loaded::of_table(table) })
@@ -149,12 +182,14 @@ impl Loader {
             Some(KernelNames::Image(path)) => return image_table(path, build_id),
             None => {}
         }
-        let is_running =
-            build_id.is_none_or(|id| crate::elf::kernel_build_id().is_some_and(|own| own.same_as(id)));
+        let is_running = match build_id {
+            Some(id) => crate::elf::kernel_build_id().is_some_and(|own| own.same_as(id)),
+            None => self.is_running_kernel(),
+        };
         if is_running {
             return Ok((self.running_table()?, None));
         }
-        let copy = build_id.and_then(|id| self.search.find_kallsyms(id)).ok_or(Missing::NoKallsyms)?;
+        let copy = build_id.and_then(|id| self.search.find_kallsyms(id)).ok_or(Missing::OtherKernel)?;
         Ok((Kallsyms::read_from(&copy)?.kernel, None))
     }
 }

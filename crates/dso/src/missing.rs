@@ -33,9 +33,12 @@ pub enum Missing {
     /// /proc/kallsyms shows zeros: kernel.kptr_restrict or missing CAP_SYSLOG.
     #[error("kernel addresses hidden (kptr_restrict)")]
     KptrRestrict,
-    /// No kallsyms to be read, or the recording is of another kernel.
+    /// No kallsyms to be read.
     #[error("no kernel symbols")]
     NoKallsyms,
+    /// The recording is of another kernel than the running one, and that one's symbols are not in ~/.debug.
+    #[error("another kernel than the running one")]
+    OtherKernel,
     /// The kernel's code is not to be had: neither its vmlinux nor its memory.
     #[error(
         "the kernel's code is not to be had (/proc/kcore takes root and CONFIG_PROC_KCORE; or give -k vmlinux)"

@@ -30,16 +30,19 @@ struct Vmlinux {
 
 impl KernelCode {
     /// Of the kernel of this `release` and build-id: `given`, or where distributions put it, and (with root) the
-    /// memory of the running kernel if it is the one.
+    /// memory of the running kernel if that `is_running`.
     ///
     /// # Errors
     /// The file given is none, or of another kernel.
-    pub fn find(given: Option<&Path>, release: Option<&str>, id: Option<&BuildId>) -> anyhow::Result<Self> {
+    pub fn find(
+        given: Option<&Path>,
+        (release, id): (Option<&str>, Option<&BuildId>),
+        is_running: bool,
+    ) -> anyhow::Result<Self> {
         let vmlinux = match given {
             Some(path) => Some(Vmlinux::open(path, id).with_context(|| format!("-k {}", path.display()))?),
             None => places(release).iter().find_map(|path| Vmlinux::open(path, id).ok()),
         };
-        let is_running = id.is_none_or(|id| dso::elf::kernel_build_id().is_some_and(|own| own.same_as(id)));
         let kcore = if is_running { Kcore::open().ok() } else { None };
         Ok(Self { vmlinux, kcore })
     }

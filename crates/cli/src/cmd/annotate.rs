@@ -161,7 +161,9 @@ fn kernel_code(args: &Args, recording: &Recording) -> anyhow::Result<KernelCode>
     let mut dsos = recording.profile.dsos.iter().map(|(_, dso)| dso);
     let id = dsos.find(|dso| dso.kind == DsoKind::Kernel).and_then(|dso| dso.build_id.as_deref());
     let id = id.and_then(dso::BuildId::from_bytes);
-    KernelCode::find(args.vmlinux.as_deref(), recording.features.os_release.as_deref(), id.as_ref())
+    let is_running = recording.files.is_running_kernel();
+    let release = recording.features.os_release.as_deref();
+    KernelCode::find(args.vmlinux.as_deref(), (release, id.as_ref()), is_running)
 }
 
 fn load_opts(args: &Args) -> anyhow::Result<LoadOpts> {

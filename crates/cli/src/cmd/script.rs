@@ -64,7 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let by_event: Vec<_> = file.events().iter().map(|e| fields.of(e)).collect();
     let formats = file.features().tracing_data.as_ref().map(Formats::new);
-    let files = ObjectFiles::named_by(&args.names);
+    let files = ObjectFiles::of_recording(&file, &args.names);
     let mut style = Style {
         events: file.events(),
         fields: by_event.clone(),

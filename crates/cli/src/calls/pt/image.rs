@@ -1,7 +1,7 @@
 //! The code an Intel PT trace ran through: object files by mapping, functions by symbol.
 
 use dso::unwind::UnwindInfo;
-use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, Svma, Wanted};
+use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, RecordedKernel, Svma, Wanted};
 use intelpt::{Image, Missing};
 use profile::calls::FunctionId;
 use profile::machine::is_kernel_proper;
@@ -64,18 +64,15 @@ struct Found {
 }
 
 impl Code {
-    /// Opens every file that the sideband names.
+    /// Opens every file that the sideband names, of a recording on this kernel.
     #[must_use]
-    pub fn open(side: &Sideband<'_>) -> Self {
+    pub fn open(side: &Sideband<'_>, kernel_recorded: RecordedKernel) -> Self {
         let kernel = || side.all_code().filter(|mapping| is_kernel(mapping.start));
-        let id = kernel()
-            .find(|mapping| is_kernel_proper(&mapping.name))
-            .and_then(|mapping| mapping.build_id.clone());
-        let own = || dso::elf::kernel_build_id().map(|own| own.as_bytes().to_vec());
-        let is_running = id.is_none_or(|id| own().is_some_and(|own| own == id));
+        let loader = Loader::new(DebugSearch::from_env()).of_kernel(kernel_recorded);
+        let is_running = loader.is_running_kernel();
         let mut code = Self {
             kernel: KernelCode::open(kernel(), side.pokes(), is_running),
-            loader: Loader::new(DebugSearch::from_env()),
+            loader,
             files: Vec::new(),
             by_name: FxHashMap::default(),
             functions: Mutex::default(),
@@ -101,7 +98,7 @@ impl Code {
         let wanted = match mapping.name.as_str() {
             "[vdso]" => Wanted::Vdso { build_id },
             name if is_kernel_proper(name) => Wanted::Kernel { build_id, reference: None },
-            _ if is_kernel(mapping.start) => Wanted::KernelModule { name: &module },
+            _ if is_kernel(mapping.start) => Wanted::KernelModule { name: &module, start: None },
             name => Wanted::File { path: Path::new(name), build_id },
         };
         self.loader.load(&wanted)

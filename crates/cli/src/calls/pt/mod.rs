@@ -27,6 +27,7 @@ use std::io::{self, Write};
 
 use super::chosen::Chosen;
 use super::names::Functions;
+use crate::recorded_kernel::kernel_of;
 use crate::text::number;
 use decode::Decoder;
 use filter::TraceFilter;
@@ -114,7 +115,7 @@ impl<'a> Trace<'a> {
     pub fn open(file: &PerfData<'a>) -> anyhow::Result<Self> {
         let mut side = Sideband::read(file)?;
         let jit_notes = jit::read_all(&mut side);
-        let code = Code::open(&side);
+        let code = Code::open(&side, kernel_of(file));
         Ok(Self { side, code, jit_notes })
     }
 
