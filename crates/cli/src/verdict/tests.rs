@@ -11,10 +11,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that ran for 100 ms and waited for a lock, a timer and a CPU as long each.
+/// A program that ran for 100 ms and waited for a lock, a timer and a CPU as long each; without the kernel's names,
+/// which only the machine that recorded it has.
 fn recorded() -> Profile {
+    recorded_on(Path::new("/nonexistent"))
+}
+
+/// The same with the kernel's names from a copy of /proc/kallsyms.
+fn recorded_on(kallsyms: &Path) -> Profile {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/timeline/wait.data");
-    load::load(&file, crate::wall::load_opts()).expect("a recording of ours").profile
+    let mut opts = crate::wall::load_opts();
+    opts.names.kallsyms = Some(kallsyms.to_owned());
+    load::load(&file, opts).expect("a recording of ours").profile
 }
 
 /// The same, as if it had done nothing but run.
@@ -167,8 +175,13 @@ fn swapping_and_memory_pressure_are_a_finding() {
         &[("vmstat", &vm_after), ("pressure/memory", &after)],
     );
     assert_eq!(change.swapped_pages, Some(8000));
+    // Its timer interrupts, as if they had been page faults.
+    let names = Proc::new("kallsyms");
+    let faults = "ffffffff81000000 T _text\nffffffff81000df0 T asm_exc_page_fault\n\
+                  ffffffff81000e10 T other\n";
+    names.write(&[("kallsyms", faults)]);
     tells(
-        &judged(&recorded(), &counted(&[("major-faults", 800)]), change),
+        &judged(&recorded_on(&names.0.join("kallsyms")), &counted(&[("major-faults", 800)]), change),
         &[
             "Memory is short on this machine: some task waited for it 100 % of the time, the target's hardly (8000 pages \
          swapped).",
