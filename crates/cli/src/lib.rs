@@ -126,14 +126,15 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// Parts of object files that were not read because they ask for too much memory: names or lines may lack for that.
+/// Parts of object files that were not read because they ask for too much: names or lines may lack for that.
 fn tell_refusals() {
     for refusal in dso::bounds::refusals() {
         let file =
             refusal.file.as_deref().map_or("a file in memory".into(), std::path::Path::to_string_lossy);
         let what = refusal.section;
-        let text =
-            format!("tally: {file}: {what} not read in full: more memory than the file's size can justify");
+        let text = format!(
+            "tally: {file}: {what} not read in full: it asks for more memory or work than the file's size justifies"
+        );
         out::note(&out::harmless(&text));
     }
 }

@@ -1,5 +1,7 @@
 //! Inputs that were made to harm their reader, under a memory limit and a time limit.
 
+#[path = "hostile/debug_info.rs"]
+mod debug_info;
 #[path = "hostile/expansion.rs"]
 mod expansion;
 #[path = "hostile/unwinding.rs"]
@@ -22,6 +24,16 @@ fn folder(name: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("target is writable");
     dir
+}
+
+/// Assembles `source`; `None` (and said) where that can't be.
+fn assembled(source: &Path, program: &Path) -> Option<()> {
+    let gcc = Command::new("gcc").arg("-no-pie").arg(source).arg("-o").arg(program).output();
+    if cfg!(not(target_arch = "x86_64")) || !gcc.is_ok_and(|output| output.status.success()) {
+        println!("skipped: {} can't be built here", source.display());
+        return None;
+    }
+    Some(())
 }
 
 /// Runs `tally ARGS`, with no more memory than `memory_kb` and no longer than a minute.

@@ -78,7 +78,7 @@ impl Drop for Room {
     }
 }
 
-/// A part of a file that was not read because it asked for too much.
+/// A part of a file that was not read, or not to its end, because it asked for too much memory or work.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refusal {
     /// `None` for a file in memory.

@@ -1,18 +1,12 @@
 //! Unwind tables and stacks without an end: while recording, and when the copied stacks are read.
 
-use super::{folder, hostile, outlived};
+use super::{assembled, folder, hostile, outlived};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A program of `tests/hostile`; `None` (and said) without a compiler for it.
 fn program(name: &str, dir: &Path) -> Option<PathBuf> {
     let built = dir.join(name);
-    let source = hostile(&format!("{name}.s"));
-    let gcc = Command::new("gcc").arg("-no-pie").arg(source).arg("-o").arg(&built).output();
-    if cfg!(not(target_arch = "x86_64")) || !gcc.is_ok_and(|output| output.status.success()) {
-        println!("skipped: {name}.s can't be built here");
-        return None;
-    }
+    assembled(&hostile(&format!("{name}.s")), &built)?;
     Some(built)
 }
 

@@ -1,5 +1,6 @@
 //! Lines and inlined calls from DWARF.
 
+mod metered;
 pub mod probe;
 mod resolver;
 mod split;

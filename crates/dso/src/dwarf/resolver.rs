@@ -6,14 +6,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use addr2line::{Context, Location, LookupContinuation, LookupResult};
-use gimli::{EndianSlice, RunTimeEndian};
+use gimli::RunTimeEndian;
 
 use super::SourceFrame;
+use super::metered::{Meter, Metered, grant};
 use super::split::SplitFiles;
 use crate::mmap::has_any_shrunk;
-use crate::{DebugSearch, Error, Missing, ObjectFile, Svma};
+use crate::{DebugSearch, Error, Missing, ObjectFile, Svma, bounds};
 
-pub(super) type Reader = EndianSlice<'static, RunTimeEndian>;
+pub(super) type Reader = Metered;
+
+/// Inlined calls shown of one address. Compilers nest some tens; a file may claim thousands.
+const MOST_FRAMES: usize = 256;
+/// Names and paths of one address; past it only the function itself is told.
+const MOST_TEXT: usize = 256 << 10;
+/// Bytes without the two zeros that end an abbreviation. Compilers write some tens; an entry of one byte could have
+/// any number of attributes otherwise.
+const LONGEST_ABBREVIATION: usize = 1024;
 
 thread_local! {
     /// A resolver is asked on this thread.
@@ -45,6 +54,8 @@ fn asked<T>(ask: impl FnOnce() -> T) -> Option<T> {
 pub struct LineResolver {
     context: Context<Reader>,
     split: SplitFiles,
+    meter: Meter,
+    program: Option<PathBuf>,
 }
 
 /// A stretch of code of one line.
@@ -63,6 +74,8 @@ pub struct LineRow {
 /// One file's DWARF, from which each thread that asks gets a resolver of its own.
 pub(crate) struct LinePool {
     dwarf: SharedDwarf,
+    /// Bytes of its sections.
+    bytes: u64,
     program: Option<PathBuf>,
     idle: Mutex<Vec<LineResolver>>,
 }
@@ -72,9 +85,9 @@ impl LinePool {
     pub(crate) fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
         let found = debug_file(object, search);
         let file = found.as_ref().unwrap_or(object);
-        let Some(dwarf) = load_with_alt(file, search)? else { return Ok(None) };
+        let Some(Sections { dwarf, bytes }) = load_with_alt(file, search)? else { return Ok(None) };
         let program = object.path().or(file.path()).map(Path::to_owned);
-        let pool = Self { dwarf: Arc::new(dwarf), program, idle: Mutex::default() };
+        let pool = Self { dwarf: Arc::new(dwarf), bytes, program, idle: Mutex::default() };
         let first = pool.resolver()?;
         pool.put(first);
         Ok(Some(pool))
@@ -97,8 +110,11 @@ impl LinePool {
     }
 
     fn resolver(&self) -> Result<LineResolver, Error> {
-        let context = Context::from_arc_dwarf(Arc::clone(&self.dwarf)).map_err(Error::Dwarf)?;
-        Ok(LineResolver { context, split: SplitFiles::new(self.program.as_deref()) })
+        let mut meter = Meter::of(self.bytes);
+        let context = meter.run(|| Context::from_arc_dwarf(Arc::clone(&self.dwarf))).map_err(Error::Dwarf);
+        tell_spent(&meter, self.program.as_deref());
+        let (split, program) = (SplitFiles::new(self.program.as_deref()), self.program.clone());
+        Ok(LineResolver { context: context?, split, meter, program })
     }
 }
 
@@ -121,26 +137,32 @@ impl LineResolver {
     }
 
     fn find_frames(&mut self, svma: Svma, out: &mut Vec<SourceFrame>) -> Result<(), Missing> {
-        let before = out.len();
-        let split = &mut self.split;
-        let mut step = self.context.find_frames(svma.0);
-        let frames = loop {
-            match step {
-                LookupResult::Output(frames) => break frames,
-                LookupResult::Load { load, continuation } => step = continuation.resume(split.load(&load)),
+        let Self { context, split, meter, program } = self;
+        let found = meter.run(|| {
+            let mut step = context.find_frames(svma.0);
+            loop {
+                match step {
+                    LookupResult::Output(frames) => break frames,
+                    LookupResult::Load { load, continuation } => {
+                        step = continuation.resume(split.load(&load))
+                    }
+                }
             }
-        };
-        let mut frames = frames.map_err(|_| Missing::NoLine)?;
-        while let Ok(Some(frame)) = frames.next() {
-            let function = frame.function.and_then(|f| Some(f.raw_name().ok()?.into_owned()));
-            out.push(source_frame(function, frame.location));
-        }
-        if out.len() == before { Err(Missing::NoLine) } else { Ok(()) }
+        });
+        tell_spent(meter, program.as_deref());
+        let found = shown(found.map_err(|_| Missing::NoLine)?);
+        let is_empty = found.is_empty();
+        out.extend(found);
+        if is_empty { Err(Missing::NoLine) } else { Ok(()) }
     }
 
     /// File and line of `svma`, without functions: what a `srcline` sort key needs.
     pub fn location(&mut self, svma: Svma) -> Option<SourceFrame> {
-        asked(|| self.context.find_location(svma.0).ok()?.map(|l| source_frame(None, Some(l)))).flatten()
+        let Self { context, meter, program, .. } = self;
+        let find = || context.find_location(svma.0).ok()?.map(|l| source_frame(None, Some(l)));
+        let found = meter.run(|| asked(find));
+        tell_spent(meter, program.as_deref());
+        found.flatten()
     }
 
     /// The lines of the code in `[low, high)`, by address; stretches without a line are left out.
@@ -151,9 +173,35 @@ impl LineResolver {
             file: l.file.map(str::to_owned),
             line: l.line.filter(|&n| n != 0),
         };
-        let rows = || Some(self.context.find_location_range(low.0, high.0).ok()?.map(row).collect());
-        asked(rows).flatten().unwrap_or_default()
+        let Self { context, meter, program, .. } = self;
+        let find = || Some(context.find_location_range(low.0, high.0).ok()?.map(row).collect());
+        let rows = meter.run(|| asked(find));
+        tell_spent(meter, program.as_deref());
+        rows.flatten().unwrap_or_default()
     }
+}
+
+/// Notes that reading the debug information of `program` stopped short.
+fn tell_spent(meter: &Meter, program: Option<&Path>) {
+    if meter.is_spent() {
+        bounds::refuse(program, "debug information");
+    }
+}
+
+/// Source frames, innermost first: of very many the innermost, and the function itself.
+fn shown(mut frames: addr2line::FrameIter<'_, Reader>) -> Vec<SourceFrame> {
+    let mut shown: Vec<SourceFrame> = Vec::new();
+    let mut text = 0;
+    while let Ok(Some(frame)) = frames.next() {
+        let function = frame.function.and_then(|f| Some(f.raw_name().ok()?.into_owned()));
+        if shown.len() == MOST_FRAMES || text > MOST_TEXT {
+            shown.pop();
+        }
+        let frame = source_frame(function, frame.location);
+        text += frame.function.as_ref().map_or(0, String::len) + frame.file.as_ref().map_or(0, String::len);
+        shown.push(frame);
+    }
+    shown
 }
 
 fn source_frame(function: Option<String>, location: Option<Location<'_>>) -> SourceFrame {
@@ -166,8 +214,14 @@ fn source_frame(function: Option<String>, location: Option<Location<'_>>) -> Sou
     }
 }
 
+/// DWARF, and how many bytes it has.
+pub(super) struct Sections {
+    pub(super) dwarf: gimli::Dwarf<Reader>,
+    pub(super) bytes: u64,
+}
+
 /// All DWARF sections of `file`, decompressed; damaged ones are taken as absent.
-fn load(file: &ObjectFile) -> Result<gimli::Dwarf<Reader>, Error> {
+fn load(file: &ObjectFile) -> Result<Sections, Error> {
     load_named(file, |id| Some(id.name()))
 }
 
@@ -177,23 +231,23 @@ pub(super) fn debug_file(object: &ObjectFile, search: &DebugSearch) -> Option<Ob
 }
 
 /// The DWARF of `file` with the part it shares with other files (dwz). `Ok(None)` if it has none.
-pub(super) fn load_with_alt(
-    file: &ObjectFile,
-    search: &DebugSearch,
-) -> Result<Option<gimli::Dwarf<Reader>>, Error> {
+pub(super) fn load_with_alt(file: &ObjectFile, search: &DebugSearch) -> Result<Option<Sections>, Error> {
     if !file.has_dwarf() {
         return Ok(None);
     }
-    let mut dwarf = load(file)?;
+    let mut sections = load(file)?;
     if let Some(alt) = search.find_alt(file) {
-        dwarf.set_sup(load(&alt)?);
+        let alt = load(&alt)?;
+        sections.bytes += alt.bytes;
+        sections.dwarf.set_sup(alt.dwarf);
     }
-    Ok(Some(dwarf))
+    Ok(Some(sections))
 }
 
 /// The sections a `.dwo` has.
 pub(super) fn load_dwo(file: &ObjectFile) -> Option<gimli::Dwarf<Reader>> {
-    let mut dwarf = load_named(file, |id| id.dwo_name()).ok()?;
+    let Sections { mut dwarf, bytes } = load_named(file, |id| id.dwo_name()).ok()?;
+    grant(bytes);
     dwarf.file_type = gimli::DwarfFileType::Dwo;
     Some(dwarf)
 }
@@ -201,19 +255,35 @@ pub(super) fn load_dwo(file: &ObjectFile) -> Option<gimli::Dwarf<Reader>> {
 fn load_named(
     file: &ObjectFile,
     name: impl Fn(gimli::SectionId) -> Option<&'static str>,
-) -> Result<gimli::Dwarf<Reader>, Error> {
-    gimli::Dwarf::load(|id| {
-        Ok(match name(id) {
-            Some(name) => section(file, name),
-            None => section(file, ""),
-        })
-    })
+) -> Result<Sections, Error> {
+    let mut bytes = 0;
+    let dwarf = gimli::Dwarf::load(|id| {
+        let found = section(file, name(id).unwrap_or_default());
+        bytes += found.slice().len() as u64;
+        Ok::<_, Error>(found)
+    })?;
+    Ok(Sections { dwarf, bytes })
 }
 
 pub(super) fn section(file: &ObjectFile, name: &str) -> Reader {
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let bytes = file.section_bytes(name).ok().flatten();
-    EndianSlice::new(bytes.map_or(&[], |b| b.leak()), endian)
+    let bytes = file.section_bytes(name).ok().flatten().filter(|bytes| is_sound(file, name, bytes));
+    Metered::new(bytes.map_or(&[], |b| b.leak()), endian)
+}
+
+/// False of abbreviations with entries of very many attributes, which is told.
+fn is_sound(file: &ObjectFile, name: &str, bytes: &[u8]) -> bool {
+    if !name.starts_with(".debug_abbrev") {
+        return true;
+    }
+    let mut from = 0;
+    let ends = memchr::memmem::find_iter(bytes, &[0, 0]).chain([bytes.len()]);
+    let is_sound =
+        ends.into_iter().all(|end| end - std::mem::replace(&mut from, end) <= LONGEST_ABBREVIATION);
+    if !is_sound {
+        bounds::refuse(file.path(), name);
+    }
+    is_sound
 }
 
 /// Shared with the split loader.

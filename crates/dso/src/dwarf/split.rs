@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use addr2line::SplitDwarfLoad;
 
+use super::metered::grant;
 use super::resolver::{Reader, SharedDwarf, load_dwo, section};
 use crate::ObjectFile;
 
@@ -59,9 +60,10 @@ fn open_package(program: &Path) -> Option<gimli::DwarfPackage<Reader>> {
     name.push(".dwp");
     let file = ObjectFile::open(Path::new(&name)).ok()?;
     let empty = section(&file, "");
-    gimli::DwarfPackage::load(
-        |id| Ok::<_, gimli::Error>(section(&file, id.dwo_name().unwrap_or_default())),
-        empty,
-    )
-    .ok()
+    let load = |id: gimli::SectionId| {
+        let found = section(&file, id.dwo_name().unwrap_or_default());
+        grant(found.slice().len() as u64);
+        Ok::<_, gimli::Error>(found)
+    };
+    gimli::DwarfPackage::load(load, empty).ok()
 }

@@ -303,10 +303,13 @@ impl Signatures<'_> {
 
     /// The scalars that a record is made of, by offset; false if one is not known.
     pub(super) fn parts(&self, ty: DieId, base: u64, parts: &mut Vec<(u64, Class)>) -> bool {
-        const DEPTH_PARTS: usize = 64;
+        const MOST_PARTS: usize = 64;
         let tree = self.tree;
-        let mut known = parts.len() < DEPTH_PARTS;
+        let mut known = true;
         for id in tree.children(ty) {
+            if parts.len() >= MOST_PARTS || !self.look_at(1) {
+                return false;
+            }
             let tag = tree.dies[id].tag();
             if tag == dw::DW_TAG_variant_part {
                 return false;
@@ -317,8 +320,11 @@ impl Signatures<'_> {
                 continue;
             }
             let Some(inner) = tree.real_type(id) else { return false };
-            let at = base + tree.number(id, dw::DW_AT_data_member_location).unwrap_or(0);
+            let at = base.wrapping_add(tree.number(id, dw::DW_AT_data_member_location).unwrap_or(0));
             known &= self.part(inner, at, parts);
+            if !known {
+                return false;
+            }
         }
         known
     }
@@ -332,14 +338,16 @@ impl Signatures<'_> {
             let Some(class) = self.class_of_scalar(ty) else { return false };
             parts.push((at, class));
             if tree.byte_size(ty) == Some(16) && class == Class::General {
-                parts.push((at + 8, class));
+                parts.push((at.wrapping_add(8), class));
             }
             return true;
         }
         // An array's elements are alike: one of each eight bytes tells.
         let (Some(element), Some(bytes)) = (tree.real_type(ty), self.array_bytes(ty)) else { return false };
         let step = tree.byte_size(element).unwrap_or(8).clamp(1, 8) as usize;
-        bytes <= 16 && (0..bytes).step_by(step).all(|offset| self.part(element, at + offset, parts))
+        let mut offsets = (0..bytes).step_by(step);
+        bytes <= 16
+            && offsets.all(|offset| self.look_at(1) && self.part(element, at.wrapping_add(offset), parts))
     }
 
     pub(super) fn array_bytes(&self, array: DieId) -> Option<u64> {
@@ -347,7 +355,7 @@ impl Signatures<'_> {
         let element = tree.byte_size(tree.real_type(array)?)?;
         let counts = tree.children(array).map(|id| {
             let count = tree.number(id, dw::DW_AT_count);
-            count.or_else(|| Some(tree.number(id, dw::DW_AT_upper_bound)? + 1))
+            count.or_else(|| tree.number(id, dw::DW_AT_upper_bound)?.checked_add(1))
         });
         counts.flatten().try_fold(element, u64::checked_mul)
     }

@@ -11,12 +11,13 @@ use super::tree::{Die, DieId, Unit};
 impl ProbeInfo {
     /// Names of all functions with code, sorted.
     pub fn function_names(&mut self) -> Vec<String> {
+        let _counted = self.count();
         let mut names = BTreeSet::new();
         for unit in &self.units {
             let _ = each_function(unit, |die| {
                 let value = die.attr_value(dw::DW_AT_name).filter(|_| die.has_attr(dw::DW_AT_low_pc));
                 let text = value.and_then(|v| self.dwarf.attr_string(unit, v).ok());
-                names.extend(text.map(|t| t.to_string_lossy().into_owned()));
+                names.extend(text.map(|t| t.text().into_owned()));
             });
         }
         names.into_iter().collect()
@@ -55,7 +56,7 @@ impl ProbeInfo {
             let names = [dw::DW_AT_name, dw::DW_AT_linkage_name].map(|at| die.attr_value(at));
             hit |= names.into_iter().flatten().any(|value| {
                 let text = self.dwarf.attr_string(unit, value);
-                text.is_ok_and(|t| fits_name(fits, &t.to_string_lossy()))
+                text.is_ok_and(|t| fits_name(fits, &t.text()))
             });
         });
         hit || read.is_err()
@@ -64,14 +65,14 @@ impl ProbeInfo {
     /// Units whose name, or one of whose files, ends in `file`.
     pub(super) fn units_of_file(&self, file: &str) -> Vec<usize> {
         let has = |unit: &Unit| {
-            let name = unit.name.map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = unit.name.map(|n| n.text().into_owned()).unwrap_or_default();
             let header = unit.line_program.as_ref().map(gimli::IncompleteLineProgram::header);
             let files = header.map(|h| h.file_names()).unwrap_or_default();
             let base = file.rsplit('/').next().unwrap_or(file);
             ends_in(&name, file)
                 || files.iter().any(|f| {
                     let text = self.dwarf.attr_string(unit, f.path_name());
-                    text.is_ok_and(|t| ends_in(&t.to_string_lossy(), base))
+                    text.is_ok_and(|t| ends_in(&t.text(), base))
                 })
         };
         (0..self.units.len()).filter(|&i| has(&self.units[i])).collect()

@@ -25,6 +25,7 @@ pub struct SourceLines {
 impl ProbeInfo {
     /// The lines of a function, with those that can be probed.
     pub fn function_lines(&mut self, fits: &dyn Fn(&str) -> bool, file: Option<&str>) -> Option<SourceLines> {
+        let _counted = self.count();
         let (unit, function) = self.functions_that(fits, file).into_iter().next()?;
         let seeker = self.seeker(unit)?;
         let tree = seeker.tree;
@@ -40,6 +41,7 @@ impl ProbeInfo {
 
     /// The lines of a file, with those that can be probed.
     pub fn file_lines(&mut self, file: &str) -> Option<SourceLines> {
+        let _counted = self.count();
         let mut found: Option<SourceLines> = None;
         for unit in self.units_of_file(file) {
             self.tree(unit)?;

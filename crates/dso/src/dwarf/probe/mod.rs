@@ -16,11 +16,13 @@ mod types;
 mod variable;
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use gimli::{DebugFrame, Dwarf, EhFrame, Section as _};
 
-use super::resolver::{Reader, debug_file, load_with_alt, section};
-use crate::{DebugSearch, Error, ObjectFile};
+use super::metered::{Counted, Meter};
+use super::resolver::{Reader, Sections, debug_file, load_with_alt, section};
+use crate::{DebugSearch, Error, ObjectFile, bounds};
 use tree::{Unit, UnitTree};
 
 pub use convention::{Incoming, Passed, argument_registers};
@@ -106,6 +108,11 @@ struct Cfi {
 /// One object file's debug information, read unit by unit as probes need it.
 pub struct ProbeInfo {
     dwarf: Dwarf<Reader>,
+    /// Bytes of its sections.
+    bytes: u64,
+    /// Of all units that are read whole, and kept.
+    meter: Meter,
+    program: Option<PathBuf>,
     cfi: Cfi,
     units: Vec<Unit>,
     /// Units read whole so far.
@@ -117,7 +124,8 @@ impl ProbeInfo {
     pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
         let found = debug_file(object, search);
         let file = found.as_ref().unwrap_or(object);
-        let Some(dwarf) = load_with_alt(file, search)? else { return Ok(None) };
+        let Some(Sections { dwarf, bytes }) = load_with_alt(file, search)? else { return Ok(None) };
+        let mut meter = Meter::of(bytes);
         let svma = |name: &str| object.section(name).map_or(0, |s| s.svma.start);
         let mut debug_frame = DebugFrame::from(section(file, DebugFrame::<Reader>::section_name()));
         let mut eh_frame = EhFrame::from(section(object, EhFrame::<Reader>::section_name()));
@@ -125,22 +133,37 @@ impl ProbeInfo {
         debug_frame.set_address_size(address_size);
         eh_frame.set_address_size(address_size);
         let cfi = Cfi { eh_frame, eh_frame_svma: svma(".eh_frame"), text_svma: svma(".text"), debug_frame };
-        let mut units = Vec::new();
-        let mut headers = dwarf.units();
-        while let Some(header) = headers.next().map_err(Error::Dwarf)? {
-            units.push(dwarf.unit(header).map_err(Error::Dwarf)?);
-        }
-        Ok(Some(Self { dwarf, cfi, units, trees: HashMap::new() }))
+        let units = meter.run(|| units(&dwarf)).map_err(Error::Dwarf)?;
+        let program = file.path().map(Path::to_owned);
+        Ok(Some(Self { dwarf, bytes, meter, program, cfi, units, trees: HashMap::new() }))
+    }
+
+    /// Counts what is read to answer one question.
+    fn count(&self) -> Counted {
+        Counted::reading(self.bytes, self.program.as_deref())
     }
 
     /// The whole unit; `None` if it is damaged.
     fn tree(&mut self, index: usize) -> Option<&UnitTree> {
         if !self.trees.contains_key(&index) {
             let header = self.units.get(index)?.header;
-            let unit = self.dwarf.unit(header).ok()?;
-            let tree = UnitTree::read(&self.dwarf, unit).ok()?;
-            self.trees.insert(index, tree);
+            let dwarf = &self.dwarf;
+            let tree = self.meter.run(|| UnitTree::read(dwarf, dwarf.unit(header)?));
+            if self.meter.is_spent() {
+                bounds::refuse(self.program.as_deref(), "debug information");
+            }
+            self.trees.insert(index, tree.ok()?);
         }
         self.trees.get(&index)
     }
+}
+
+/// All units, their heads read.
+fn units(dwarf: &Dwarf<Reader>) -> gimli::Result<Vec<Unit>> {
+    let mut units = Vec::new();
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        units.push(dwarf.unit(header)?);
+    }
+    Ok(units)
 }

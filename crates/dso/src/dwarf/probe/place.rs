@@ -52,7 +52,7 @@ impl UnitTree {
         }
         let mut list = dwarf.attr_locations(&self.unit, value).ok()??;
         while let Ok(Some(entry)) = list.next() {
-            if (entry.range.begin..entry.range.end).contains(&address) && !entry.data.0.is_empty() {
+            if (entry.range.begin..entry.range.end).contains(&address) && !entry.data.0.slice().is_empty() {
                 return Some(entry.data);
             }
         }

@@ -67,6 +67,7 @@ impl ProbeInfo {
         file: Option<&str>,
         past_prologue: bool,
     ) -> Vec<Point> {
+        let _counted = self.count();
         let mut points = Vec::new();
         for (unit, function) in self.functions_that(fits, file) {
             let seeker = self.seeker(unit);
@@ -82,18 +83,20 @@ impl ProbeInfo {
         file: Option<&str>,
         relative: u32,
     ) -> Result<Vec<Point>, LineError> {
+        let _counted = self.count();
         let functions = self.functions_that(fits, file);
         found(functions.into_iter().filter_map(|(unit, function)| {
             let seeker = self.seeker(unit)?;
             let (tree, dwarf) = (seeker.tree, seeker.dwarf);
             let (head, path) = (tree.decl_line(function)?, tree.decl_file(dwarf, function)?);
             let name = tree.name(dwarf, function).unwrap_or_default();
-            Some(seeker.line_points(&|f| f == path, head + relative, Some((&name, head))))
+            Some(seeker.line_points(&|f| f == path, head.saturating_add(relative), Some((&name, head))))
         }))
     }
 
     /// Points of a line of the file whose path ends in `file`.
     pub fn file_line_points(&mut self, file: &str, line: u32) -> Result<Vec<Point>, LineError> {
+        let _counted = self.count();
         let units = self.units_of_file(file);
         found(units.into_iter().filter_map(|unit| {
             self.tree(unit)?;
@@ -103,6 +106,7 @@ impl ProbeInfo {
 
     /// The point at an address; `None` if no function of the debug information covers it.
     pub fn point_at(&mut self, svma: Svma) -> Option<Point> {
+        let _counted = self.count();
         for unit in 0..self.units.len() {
             let covers = self.dwarf.unit_ranges(&self.units[unit]).ok().is_some_and(|mut ranges| {
                 std::iter::from_fn(|| ranges.next().ok().flatten())
@@ -120,6 +124,7 @@ impl ProbeInfo {
 
     /// What a person would call the address; `None` if no function covers it.
     pub fn source_of(&mut self, svma: Svma) -> Option<Named> {
+        let _counted = self.count();
         let point = self.point_at(svma)?;
         let tree = self.trees.get(&point.unit)?;
         let function = tree.name(&self.dwarf, point.frame)?;

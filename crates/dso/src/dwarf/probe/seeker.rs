@@ -8,6 +8,9 @@ use super::tree::{Die, DieId, Line, UnitTree};
 use crate::Svma;
 use crate::dwarf::resolver::Reader;
 
+/// Inlined calls that are looked at of one address.
+const MOST_SCOPES: usize = 256;
+
 /// One unit being searched.
 pub(super) struct Seeker<'a> {
     pub(super) dwarf: &'a Dwarf<Reader>,
@@ -33,12 +36,7 @@ impl Seeker<'_> {
     pub(super) fn instances(&self, function: DieId) -> Vec<DieId> {
         let tree = self.tree;
         let own = tree.entry_pc(self.dwarf, function).is_some().then_some(function);
-        let offset_is = |d: DieId| tree.reference(d, dw::DW_AT_abstract_origin) == Some(function);
-        let tag_is = |d: DieId| {
-            let tag = tree.dies[d].tag();
-            tag == dw::DW_TAG_subprogram || tag == dw::DW_TAG_inlined_subroutine
-        };
-        own.into_iter().chain((0..tree.dies.len()).filter(|&d| tag_is(d) && offset_is(d))).collect()
+        own.into_iter().chain(tree.instances(function).iter().copied()).collect()
     }
 
     pub(super) fn function_points(&self, function: DieId, past_prologue: bool) -> Vec<Point> {
@@ -133,7 +131,7 @@ impl Seeker<'_> {
         if points.is_empty() {
             let head = function.map_or(0, |f| f.1);
             let next = tree.lines.iter().filter(in_file).map(|l| l.line).filter(|&l| l > line).min();
-            return Err(LineError::NoCode { next: next.map(|l| l - head) });
+            return Err(LineError::NoCode { next: next.map(|l| l.saturating_sub(head)) });
         }
         Ok(points)
     }
@@ -186,15 +184,11 @@ impl Seeker<'_> {
     /// The function at `address` and the inlined calls there, outermost first.
     fn scopes(&self, address: u64) -> Vec<DieId> {
         let tree = self.tree;
-        let is = |d: DieId, tag| tree.dies[d].tag() == tag;
-        let function = (0..tree.dies.len())
-            .find(|&d| is(d, dw::DW_TAG_subprogram) && tree.covers(self.dwarf, d, address));
-        let Some(function) = function else { return Vec::new() };
-        let depth = tree.dies[function].depth();
-        let below = (function + 1..tree.dies.len()).take_while(|&d| tree.dies[d].depth() > depth);
-        let inlined =
-            below.filter(|&d| is(d, dw::DW_TAG_inlined_subroutine) && tree.covers(self.dwarf, d, address));
-        std::iter::once(function).chain(inlined).collect()
+        let Some(function) = tree.function_at(self.dwarf, address) else { return Vec::new() };
+        let is_inlined = |d: &DieId| tree.dies[*d].tag() == dw::DW_TAG_inlined_subroutine;
+        let inlined = tree.inside(function).filter(is_inlined);
+        let here = inlined.filter(|&d| tree.covers(self.dwarf, d, address));
+        std::iter::once(function).chain(here).take(MOST_SCOPES).collect()
     }
 
     /// The point at `address`, seen from the scope that has the wanted name, or whose head is nearest above the line.

@@ -15,6 +15,8 @@ pub(super) const COMPLEX: &str = "complex";
 const RECORD_BYTES_MAX: u8 = 64;
 /// Records and arrays inside one another that are looked into.
 const DEPTH_MAX: u8 = 4;
+/// Members of one record: as many as it has bits.
+const MOST_MEMBERS: usize = 8 * RECORD_BYTES_MAX as usize;
 
 /// A real and an imaginary part; of x87's numbers only the name.
 fn complex(name: String, bytes: u64) -> Shape {
@@ -27,9 +29,18 @@ fn complex(name: String, bytes: u64) -> Shape {
     Shape::Fields { bytes: 2 * half, fields: vec![part("re", 0), part("im", u32::from(half))] }
 }
 
+impl Shape {
+    /// It and what it holds, at any depth.
+    fn members(&self) -> usize {
+        let inside = if let Self::Fields { fields, .. } = self { fields.as_slice() } else { &[] };
+        1 + inside.iter().map(|field| field.shape.members()).sum::<usize>()
+    }
+}
+
 impl Signatures<'_> {
     /// What a parameter is and how it is passed.
     pub(super) fn shape_of(&self, id: DieId) -> (Shape, Way) {
+        self.look_anew();
         match self.tree.real_type(id) {
             Some(ty) => (self.shown(ty), self.way(ty)),
             None => (Shape::Record("void".to_owned()), Way::Unknown),
@@ -38,6 +49,7 @@ impl Signatures<'_> {
 
     /// The same of a function's result; `None` for `void`.
     pub(super) fn returned(&self, function: DieId) -> Option<(Shape, Way)> {
+        self.look_anew();
         let ty = self.tree.real_type(function)?;
         // Rust's `()` and `!`.
         let nothing = self.tree.byte_size(ty) == Some(0);
@@ -96,7 +108,11 @@ impl Signatures<'_> {
             };
             Field { name: tree.name(self.dwarf, id).unwrap_or_default(), offset, shape }
         };
-        tree.children(ty).filter(is_field).map(field).collect()
+        let members: Vec<DieId> = tree.children(ty).filter(is_field).take(MOST_MEMBERS + 1).collect();
+        if members.len() > MOST_MEMBERS || !self.look_at(members.len()) {
+            return Vec::new();
+        }
+        members.into_iter().map(field).collect()
     }
 
     /// What a member is: of what it points at nothing is read.
@@ -128,6 +144,9 @@ impl Signatures<'_> {
             return None;
         }
         let shape = self.field_shape(element, depth + 1);
+        if !self.look_at(shape.members().saturating_mul((all / each) as usize)) {
+            return None;
+        }
         let field = |at: u64| Field { name: String::new(), offset: at as u32, shape: shape.clone() };
         Some(Shape::Fields { bytes: all as u8, fields: (0..all).step_by(each as usize).map(field).collect() })
     }
@@ -178,10 +197,8 @@ impl Signatures<'_> {
         let signed = tree.real_type(ty).is_some_and(|base| tree.is_signed(base));
         let value = |id: DieId| {
             let value = tree.attr(id, dw::DW_AT_const_value)?;
-            Some((
-                value.sdata_value().or_else(|| value.udata_value().map(u64::cast_signed))?,
-                tree.name(self.dwarf, id)?,
-            ))
+            let name = tree.name(self.dwarf, id).filter(|name| self.keep_name(name))?;
+            Some((value.sdata_value().or_else(|| value.udata_value().map(u64::cast_signed))?, name))
         };
         Shape::Enum { bytes, signed, names: tree.children(ty).filter_map(value).collect() }
     }

@@ -3,12 +3,15 @@
 //! Where comes from the calling convention ([`super::convention`]), because unoptimized code tells of a parameter only
 //! where the function itself stores it. Optimized code tells where it is at the entry, and then that counts.
 
+use std::cell::Cell;
+
 use gimli::{AttributeValue, constants as dw};
 
 use super::convention::{Convention, Passed, Slots};
 use super::place::Place;
 use super::tree::{DieId, UnitTree};
 use super::{Cfi, ProbeInfo};
+use crate::bounds::justified_by;
 use crate::dwarf::resolver::Reader;
 use crate::{Machine, Svma};
 
@@ -105,7 +108,9 @@ impl ProbeInfo {
         machine: Machine,
         is_changed: &dyn Fn(Svma) -> bool,
     ) -> Vec<Signature> {
+        let _counted = self.count();
         let mut found = Vec::new();
+        let limits = Limits::of(self.bytes);
         for (unit, function) in self.functions_that(fits, None) {
             let Some(tree) = self.trees.get(&unit) else { continue };
             let convention = Convention {
@@ -113,7 +118,7 @@ impl ProbeInfo {
                 is_rust: is_rust(tree),
                 splits_wide: machine == Machine::X86_64 && is_old_clang(&self.dwarf, tree),
             };
-            let reader = Signatures { dwarf: &self.dwarf, cfi: &self.cfi, tree, convention };
+            let reader = Signatures { dwarf: &self.dwarf, cfi: &self.cfi, tree, convention, limits: &limits };
             found.extend(tree.instances_of(function).filter_map(|id| reader.of(id, is_changed)));
         }
         found
@@ -128,7 +133,7 @@ fn is_rust(tree: &UnitTree) -> bool {
 fn is_old_clang(dwarf: &gimli::Dwarf<Reader>, tree: &UnitTree) -> bool {
     let producer = tree.dies[0].attr_value(dw::DW_AT_producer);
     let producer = producer.and_then(|value| dwarf.attr_string(&tree.unit, value).ok());
-    let text = producer.as_ref().map(|text| text.to_string_lossy()).unwrap_or_default();
+    let text = producer.as_ref().map(|text| text.text()).unwrap_or_default();
     let version =
         text.split_once("clang version ").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
     version.is_some_and(|version: u32| version < 18)
@@ -137,11 +142,8 @@ fn is_old_clang(dwarf: &gimli::Dwarf<Reader>, tree: &UnitTree) -> bool {
 impl UnitTree {
     /// The function and the out-of-line copies of it.
     fn instances_of(&self, function: DieId) -> impl Iterator<Item = DieId> + '_ {
-        let is_copy = move |id: &DieId| {
-            self.dies[*id].tag() == dw::DW_TAG_subprogram
-                && self.reference(*id, dw::DW_AT_abstract_origin) == Some(function)
-        };
-        std::iter::once(function).chain((0..self.dies.len()).filter(is_copy))
+        let is_copy = |id: &DieId| self.dies[*id].tag() == dw::DW_TAG_subprogram;
+        std::iter::once(function).chain(self.instances(function).iter().copied().filter(is_copy))
     }
 }
 
@@ -151,6 +153,46 @@ pub(super) struct Signatures<'a> {
     cfi: &'a Cfi,
     pub tree: &'a UnitTree,
     pub convention: Convention,
+    limits: &'a Limits,
+}
+
+/// What the types of values may ask for: types can hold themselves, or two of another that hold two of another.
+struct Limits {
+    /// Members and elements that may still be looked at for the value at hand.
+    looks: Cell<u32>,
+    /// Bytes that the names of enumerations may still have.
+    names: Cell<u64>,
+}
+
+/// Members and elements of one value. What is told of values has 64 bytes at most.
+const MOST_LOOKS: u32 = 4096;
+
+impl Limits {
+    fn of(bytes: u64) -> Self {
+        Self { looks: Cell::new(MOST_LOOKS), names: Cell::new(justified_by(bytes)) }
+    }
+}
+
+impl Signatures<'_> {
+    /// Begins with another value.
+    pub(super) fn look_anew(&self) {
+        self.limits.looks.set(MOST_LOOKS);
+    }
+
+    /// Counts `members` that are looked at; false if they are too many for one value.
+    pub(super) fn look_at(&self, members: usize) -> bool {
+        let members = u32::try_from(members).unwrap_or(u32::MAX);
+        let left = self.limits.looks.get().checked_sub(members);
+        self.limits.looks.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    /// Counts the bytes of a name that is kept; false if there were too many of them.
+    pub(super) fn keep_name(&self, name: &str) -> bool {
+        let left = self.limits.names.get().checked_sub(name.len() as u64 + 32);
+        self.limits.names.set(left.unwrap_or(0));
+        left.is_some()
+    }
 }
 
 impl Signatures<'_> {
@@ -206,7 +248,7 @@ impl Signatures<'_> {
     /// Whether places in the function's frame are counted from the address above its return address.
     fn is_relative_to_cfa(&self, function: DieId) -> bool {
         match self.tree.attr(function, dw::DW_AT_frame_base) {
-            Some(AttributeValue::Exprloc(expression)) => *expression.0 == [dw::DW_OP_call_frame_cfa.0],
+            Some(AttributeValue::Exprloc(expression)) => expression.0.slice() == [dw::DW_OP_call_frame_cfa.0],
             _ => false,
         }
     }

@@ -1,9 +1,11 @@
 //! One compilation unit read whole: its entries as a tree, its lines sorted by address.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, UnitOffset, constants as dw};
+use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, Reader as _, UnitOffset, constants as dw};
 
+use crate::dwarf::metered::refusal;
 use crate::dwarf::resolver::Reader;
 
 pub(super) type Die = DebuggingInformationEntry<Reader>;
@@ -12,11 +14,24 @@ pub(super) type Unit = gimli::Unit<Reader>;
 /// Index of an entry in its [`UnitTree`].
 pub(super) type DieId = usize;
 
+/// Entries inside one another. Compilers nest some hundreds: namespaces, classes, blocks, inlined calls.
+const MOST_DEPTH: isize = 4096;
+/// Attributes for each byte of a unit: those without bytes of their own are few.
+const ATTRIBUTES_A_BYTE: usize = 2;
+
 pub(super) struct UnitTree {
     pub unit: Unit,
     /// In the order of the file; parents before children.
     pub dies: Vec<Die>,
     index_of: HashMap<usize, DieId>,
+    /// Of each entry the one that holds it; the unit's own is 0.
+    parents: Vec<DieId>,
+    /// Of each entry the one behind all it holds.
+    ends: Vec<DieId>,
+    /// Entries by what they are instances of (`abstract_origin`).
+    instances: OnceCell<HashMap<DieId, Vec<DieId>>>,
+    /// Code of all functions: (first address, past the last, function), sorted.
+    functions: OnceCell<Vec<(u64, u64, DieId)>>,
     /// Sorted by address; rows of one address in the order of the line program.
     pub lines: Vec<Line>,
     /// Full paths; [`Line::file`] is an index into it.
@@ -35,29 +50,72 @@ pub(super) struct Line {
 
 impl UnitTree {
     pub(super) fn read(dwarf: &Dwarf<Reader>, unit: Unit) -> gimli::Result<Self> {
-        let mut dies = Vec::new();
+        let mut dies: Vec<Die> = Vec::new();
         let mut index_of = HashMap::new();
+        let mut attributes = unit.header.length_including_self().saturating_mul(ATTRIBUTES_A_BYTE);
         let mut cursor = unit.entries();
         while let Some(die) = cursor.next_dfs()? {
+            let left = attributes.checked_sub(die.attrs().len());
+            attributes = left.filter(|_| die.depth() <= MOST_DEPTH).ok_or_else(refusal)?;
             index_of.insert(die.offset().0, dies.len());
             dies.push(die.clone());
         }
+        let (parents, ends) = nesting(&dies);
         let mut files = FileTable::default();
         let lines = read_lines(dwarf, &unit, &mut files)?;
-        Ok(Self { unit, dies, index_of, lines, files: files.paths })
+        let (instances, functions) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { unit, dies, index_of, parents, ends, instances, functions, lines, files: files.paths })
     }
 
     /// Direct children of `id`.
     pub(super) fn children(&self, id: DieId) -> impl Iterator<Item = DieId> + '_ {
-        let depth = self.dies[id].depth();
-        let below = (id + 1..self.dies.len()).take_while(move |&i| self.dies[i].depth() > depth);
-        below.filter(move |&i| self.dies[i].depth() == depth + 1)
+        let first = Some(id + 1).filter(|&first| first < self.ends[id]);
+        std::iter::successors(first, move |&child| {
+            Some(self.ends[child]).filter(|&next| next < self.ends[id])
+        })
+    }
+
+    /// All that `id` holds, at any depth, in the order of the file.
+    pub(super) fn inside(&self, id: DieId) -> impl Iterator<Item = DieId> + '_ {
+        id + 1..self.ends[id]
     }
 
     /// The entry that holds `id`; `None` for the unit itself.
     pub(super) fn parent(&self, id: DieId) -> Option<DieId> {
-        let depth = self.dies[id].depth();
-        (0..id).rev().find(|&i| self.dies[i].depth() < depth)
+        self.parents.get(id).copied().filter(|_| id != 0)
+    }
+
+    /// The out-of-line copies and inlined calls of `function`, in the order of the file.
+    pub(super) fn instances(&self, function: DieId) -> &[DieId] {
+        let all = self.instances.get_or_init(|| {
+            let mut all: HashMap<DieId, Vec<DieId>> = HashMap::new();
+            let is_code = |id: &DieId| {
+                [dw::DW_TAG_subprogram, dw::DW_TAG_inlined_subroutine].contains(&self.dies[*id].tag())
+            };
+            for id in (0..self.dies.len()).filter(is_code) {
+                if let Some(origin) = self.reference(id, dw::DW_AT_abstract_origin) {
+                    all.entry(origin).or_default().push(id);
+                }
+            }
+            all
+        });
+        all.get(&function).map_or(&[], Vec::as_slice)
+    }
+
+    /// The function whose code is at `address`: of several the first in the file.
+    pub(super) fn function_at(&self, dwarf: &Dwarf<Reader>, address: u64) -> Option<DieId> {
+        let all = self.functions.get_or_init(|| {
+            let is_function = |id: &DieId| self.dies[*id].tag() == dw::DW_TAG_subprogram;
+            let ranges = |id| self.ranges(dwarf, id).into_iter().map(move |(start, end)| (start, end, id));
+            let mut all: Vec<_> = (0..self.dies.len()).filter(is_function).flat_map(ranges).collect();
+            all.sort_unstable();
+            all
+        });
+        let behind = all.partition_point(|&(start, ..)| start <= address);
+        // Functions do not overlap, but equal code may be shared.
+        let start = all[..behind].last()?.0;
+        let first = all.partition_point(|range| range.0 < start);
+        all[first..behind].iter().filter(|&&(_, end, _)| address < end).map(|&(.., id)| id).min()
     }
 
     /// The entry that a reference attribute points at, if it is in this unit.
@@ -92,7 +150,7 @@ impl UnitTree {
     }
 
     pub(super) fn text(&self, dwarf: &Dwarf<Reader>, value: AttributeValue<Reader>) -> Option<String> {
-        Some(dwarf.attr_string(&self.unit, value).ok()?.to_string_lossy().into_owned())
+        Some(dwarf.attr_string(&self.unit, value).ok()?.text().into_owned())
     }
 
     /// `DW_AT_name`.
@@ -145,7 +203,7 @@ impl UnitTree {
         let die = &self.dies[id];
         let ranges = self.ranges(dwarf, id);
         let entry = die.attr_value(dw::DW_AT_entry_pc).and_then(|value| match value {
-            AttributeValue::Udata(offset) => Some(ranges.first()?.0 + offset),
+            AttributeValue::Udata(offset) => Some(ranges.first()?.0.wrapping_add(offset)),
             value => dwarf.attr_address(&self.unit, value).ok().flatten(),
         });
         entry.or_else(|| ranges.first().map(|r| r.0)).filter(|&pc| pc != 0)
@@ -159,6 +217,22 @@ impl UnitTree {
         let rows = &self.lines[first..behind];
         rows.iter().find(|l| l.is_stmt).or(rows.first())
     }
+}
+
+/// Of each entry the one that holds it, and the one behind all it holds.
+fn nesting(dies: &[Die]) -> (Vec<DieId>, Vec<DieId>) {
+    let mut parents = vec![0; dies.len()];
+    let mut ends = vec![dies.len(); dies.len()];
+    let mut open: Vec<DieId> = Vec::new();
+    for (id, die) in dies.iter().enumerate() {
+        while let Some(&last) = open.last().filter(|&&last| dies[last].depth() >= die.depth()) {
+            ends[last] = id;
+            open.pop();
+        }
+        parents[id] = open.last().copied().unwrap_or(0);
+        open.push(id);
+    }
+    (parents, ends)
 }
 
 fn read_lines(dwarf: &Dwarf<Reader>, unit: &Unit, files: &mut FileTable) -> gimli::Result<Vec<Line>> {
@@ -181,6 +255,7 @@ fn read_lines(dwarf: &Dwarf<Reader>, unit: &Unit, files: &mut FileTable) -> giml
 #[derive(Default)]
 struct FileTable {
     paths: Vec<String>,
+    by_path: HashMap<String, usize>,
     known: HashMap<u64, usize>,
 }
 
@@ -188,8 +263,8 @@ impl FileTable {
     fn index(&mut self, dwarf: &Dwarf<Reader>, unit: &Unit, file: u64) -> usize {
         *self.known.entry(file).or_insert_with(|| {
             let path = file_path(dwarf, unit, file).unwrap_or_default();
-            self.paths.iter().position(|p| *p == path).unwrap_or_else(|| {
-                self.paths.push(path);
+            *self.by_path.entry(path).or_insert_with_key(|path| {
+                self.paths.push(path.clone());
                 self.paths.len() - 1
             })
         })
@@ -200,10 +275,11 @@ impl FileTable {
 fn file_path(dwarf: &Dwarf<Reader>, unit: &Unit, index: u64) -> Option<String> {
     let header = unit.line_program.as_ref()?.header();
     let file = header.file(index)?;
-    let text = |value| Some(dwarf.attr_string(unit, value).ok()?.to_string_lossy().into_owned());
+    let text = |value| Some(dwarf.attr_string(unit, value).ok()?.text().into_owned());
     let name = text(file.path_name())?;
     let folder = file.directory(header).and_then(text).unwrap_or_default();
-    let base = unit.comp_dir.map(|d| d.to_string_lossy().into_owned()).unwrap_or_default();
+    let base = unit.comp_dir.map(|d| Some(d.to_string_lossy().ok()?.into_owned()));
+    let base = base.unwrap_or(Some(String::new()))?;
     let mut path = String::new();
     for part in [base, folder, name] {
         if part.starts_with('/') {

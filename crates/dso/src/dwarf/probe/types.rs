@@ -5,6 +5,9 @@ use gimli::{AttributeValue, Dwarf, constants as dw};
 use super::tree::{DieId, UnitTree};
 use crate::dwarf::resolver::Reader;
 
+/// Unnamed records looked into for a member. One inside the other takes as many levels of recursion.
+const MOST_UNNAMED: u32 = 256;
+
 impl UnitTree {
     /// The type that an entry has, typedefs and qualifiers looked through; `None` for `void`.
     pub(super) fn real_type(&self, id: DieId) -> Option<DieId> {
@@ -66,6 +69,19 @@ impl UnitTree {
 
     /// The member `name` of a record and its offset in bytes; members of unnamed records inside count as its own.
     pub(super) fn member(&self, dwarf: &Dwarf<Reader>, record: DieId, name: &str) -> Option<(DieId, u64)> {
+        let mut left = MOST_UNNAMED;
+        self.member_within(dwarf, record, name, &mut left)
+    }
+
+    /// The same; looks into no more than `left` unnamed records, which may hold themselves.
+    fn member_within(
+        &self,
+        dwarf: &Dwarf<Reader>,
+        record: DieId,
+        name: &str,
+        left: &mut u32,
+    ) -> Option<(DieId, u64)> {
+        *left = left.checked_sub(1)?;
         let members: Vec<DieId> =
             self.children(record).filter(|&m| self.dies[m].tag() == dw::DW_TAG_member).collect();
         let offset = |m: DieId| self.member_offset(m);
@@ -74,8 +90,8 @@ impl UnitTree {
         }
         members.iter().filter(|&&m| self.name(dwarf, m).is_none()).find_map(|&m| {
             let inner = self.real_type(m).filter(|&t| self.is_record(t))?;
-            let (found, inside) = self.member(dwarf, inner, name)?;
-            Some((found, offset(m) + inside))
+            let (found, inside) = self.member_within(dwarf, inner, name, left)?;
+            Some((found, offset(m).wrapping_add(inside)))
         })
     }
 
@@ -94,7 +110,7 @@ impl UnitTree {
         let from_low = match self.number(member, dw::DW_AT_data_bit_offset) {
             Some(offset) => offset % storage,
             // DWARF 2 and 3 count from the highest bit of the storage unit.
-            None => storage.checked_sub(bits + self.number(member, dw::DW_AT_bit_offset)?)?,
+            None => storage.checked_sub(bits.checked_add(self.number(member, dw::DW_AT_bit_offset)?)?)?,
         };
         Some((bits, from_low, storage))
     }
@@ -108,7 +124,8 @@ impl UnitTree {
     }
 
     fn storage_bits(&self, member: DieId) -> u64 {
-        8 * self.real_type(member).and_then(|t| self.byte_size(t)).filter(|&b| b > 0).unwrap_or(4)
+        let bytes = self.real_type(member).and_then(|t| self.byte_size(t)).filter(|&b| b > 0).unwrap_or(4);
+        bytes.saturating_mul(8)
     }
 
     /// The type's name as C writes it: `struct node*`, `long int`.

@@ -75,6 +75,7 @@ impl ProbeInfo {
     /// The variables that can be seen at `point`: the scope's own in order, then those of blocks around the address;
     /// `with_globals` adds the unit's.
     pub fn variables(&mut self, point: &Point, with_globals: bool) -> Vec<Variable> {
+        let _counted = self.count();
         let Some(tree) = self.trees.get(&point.unit) else { return Vec::new() };
         let mut ids = self.visible(tree, point);
         if with_globals {
@@ -93,6 +94,7 @@ impl ProbeInfo {
 
     /// How to fetch what `access` says; as a string if `as_text`.
     pub fn fetch(&mut self, point: &Point, access: &Access, as_text: bool) -> Result<Value, Unavailable> {
+        let _counted = self.count();
         let tree = self.trees.get(&point.unit).ok_or(Unavailable::Damaged)?;
         let mut ids = self.visible(tree, point);
         let globals = tree.children(0).filter(|&d| tree.dies[d].tag() == dw::DW_TAG_variable);
@@ -256,7 +258,7 @@ impl<'a> Walk<'a> {
         };
         match self.tree.byte_size(ty) {
             Some(bytes) if bytes > 0 => {
-                TypeShape::Number { bits: 8 * bytes, signed: self.tree.is_signed(ty) }
+                TypeShape::Number { bits: bytes.saturating_mul(8), signed: self.tree.is_signed(ty) }
             }
             _ => TypeShape::Unsized,
         }
