@@ -106,12 +106,13 @@ impl<'a> StackUnwinder<'a> {
             bench.regs.clear();
             bench.regs.extend(job.regs.values.iter());
             let Some(regs) = Regs::from_perf(self.machine, job.regs.mask, &bench.regs) else {
-                return Unwound { addrs: Vec::new(), end: StackEnd::NoRegisters };
+                return Unwound { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters };
             };
             bench.chain.clear();
             let stack = Stack { start: regs.sp(), bytes: job.stack.bytes };
             let stop = bench.unwinder.unwind(space, &regs, stack, job.max_frames, &mut bench.chain);
-            Unwound { addrs: bench.chain.iter().map(|avma| avma.0).collect(), end: end_of(stop) }
+            let addrs = bench.chain.iter().map(|avma| avma.0).collect();
+            Unwound { addrs, exact: bench.unwinder.exact_frames().to_vec(), end: end_of(stop) }
         })
     }
 

@@ -38,8 +38,10 @@ fn unsymbolized(events: &str, samples: &str, opts: SessionOpts) -> Profile {
     file.visit(Order::Time, |item| {
         if let Some(job) = session.push(item) {
             // The user part as the "registers" tell it: a list of addresses.
-            let addrs = job.regs.values.iter().collect();
-            session.complete(job, &Unwound { addrs, end: StackEnd::ReachedRoot });
+            let addrs: Vec<u64> = job.regs.values.iter().collect();
+            // Functions are interrupted at their first instruction.
+            let exact = (1..addrs.len()).filter(|&at| addrs[at] & 0xff == 0).collect();
+            session.complete(job, &Unwound { addrs, exact, end: StackEnd::ReachedRoot });
         }
         ControlFlow::Continue(())
     });
@@ -172,6 +174,14 @@ fn an_unwound_stack_that_begins_at_the_interrupt_has_one_leaf() {
     let kernel = "sample 7/7 t=5 mode=kernel ip=0xffffffff81000210 chain=kernel,0xffffffff81000210 \
         regs_user=2,0x1210,0x1311,0x1411 stack=8/8";
     assert_eq!(paths(DWARF, kernel), ["k2 <- f12 <- f13 <- f14: 1"]);
+}
+
+#[test]
+fn a_frame_that_a_signal_interrupted_is_looked_up_where_it_was() {
+    let unwound = "sample 7/7 t=5 ip=0x1210 chain=user regs_user=2,0x1210,0x1300,0x1400 stack=8/8";
+    assert_eq!(paths(DWARF, unwound), ["f12 <- f13 <- f14: 1"]);
+    // A live unwinder puts a marker before it.
+    assert_eq!(one("sample 7/7 t=5 chain=user,0x1210,user,0x1300,0x1400"), "f12 <- f13 <- f13: 1");
 }
 
 #[test]

@@ -14,11 +14,20 @@ pub struct Earlier {
     by_thread: FxHashMap<(u32, u32), Vec<Frame>>,
 }
 
-/// A frame: the stack pointer at its call instruction's return, and where it goes on.
+/// A frame of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainFrame {
+    /// Where it goes on.
+    pub pc: Avma,
+    /// It made no call: a signal interrupted it there, or it is the signal's return trampoline. (Not of the leaf.)
+    pub is_exact: bool,
+}
+
+/// A frame with the stack pointer at its call instruction's return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
     sp: u64,
-    pc: u64,
+    at: ChainFrame,
 }
 
 /// Frames at the seam that must be the same in both chains (fewer only if the copy shows fewer).
@@ -29,8 +38,8 @@ const PROBES: usize = 12;
 
 impl Earlier {
     /// Keeps a complete chain: `frames` leaf first, `sps` the stack pointer of each.
-    pub fn remember(&mut self, thread: (u32, u32), frames: &[Avma], sps: &[u64]) {
-        let frames = frames.iter().zip(sps).map(|(pc, &sp)| Frame { sp, pc: pc.0 }).collect();
+    pub fn remember(&mut self, thread: (u32, u32), frames: &[ChainFrame], sps: &[u64]) {
+        let frames = frames.iter().zip(sps).map(|(&at, &sp)| Frame { sp, at }).collect();
         self.by_thread.insert(thread, frames);
     }
 
@@ -45,7 +54,7 @@ impl Earlier {
     pub fn join(
         &mut self,
         thread: (u32, u32),
-        frames: &mut Vec<Avma>,
+        frames: &mut Vec<ChainFrame>,
         sps: &[u64],
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> bool {
@@ -56,8 +65,8 @@ impl Earlier {
         let at = earlier.partition_point(|f| f.sp < seam_sp);
         let compared = SAME_AT_SEAM.min(count.saturating_sub(1)).max(1);
         let same = (0..compared).all(|back| {
-            let here = count.checked_sub(1 + back).map(|i| (sps[i], frames[i].0));
-            let there = at.checked_sub(back).and_then(|i| earlier.get(i)).map(|f| (f.sp, f.pc));
+            let here = count.checked_sub(1 + back).map(|i| (sps[i], frames[i].pc));
+            let there = at.checked_sub(back).and_then(|i| earlier.get(i)).map(|f| (f.sp, f.at.pc));
             here == there
         });
         let outer = earlier.get(at + 1..).unwrap_or_default();
@@ -67,11 +76,11 @@ impl Earlier {
         frames.truncate(count);
         if at < count {
             // The new chain is the deeper one: the next may be deeper still, and join to it.
-            let shown = frames.iter().zip(sps).map(|(pc, &sp)| Frame { sp, pc: pc.0 });
+            let shown = frames.iter().zip(sps).map(|(&at, &sp)| Frame { sp, at });
             earlier.splice(..=at, shown);
-            frames.extend(earlier[count..].iter().map(|f| Avma(f.pc)));
+            frames.extend(earlier[count..].iter().map(|f| f.at));
         } else {
-            frames.extend(outer.iter().map(|f| Avma(f.pc)));
+            frames.extend(outer.iter().map(|f| f.at));
         }
         true
     }
@@ -82,7 +91,11 @@ impl Earlier {
 #[cfg(target_arch = "x86_64")]
 fn stands(outer: &[Frame], read: &mut impl FnMut(u64) -> Option<u64>) -> bool {
     let step = outer.len().div_ceil(PROBES).max(1);
-    outer.iter().rev().step_by(step).all(|f| read(f.sp.wrapping_sub(8)).is_none_or(|value| value == f.pc))
+    outer
+        .iter()
+        .rev()
+        .step_by(step)
+        .all(|f| read(f.sp.wrapping_sub(8)).is_none_or(|value| value == f.at.pc.0))
 }
 
 /// Elsewhere the place of a return address in a frame varies: the seam alone decides.
@@ -98,18 +111,22 @@ mod tests {
 
     const THREAD: (u32, u32) = (1, 2);
 
+    fn frame(pc: u64) -> ChainFrame {
+        ChainFrame { pc: Avma(pc), is_exact: pc == 0x4008 }
+    }
+
     fn earlier() -> Earlier {
         let mut earlier = Earlier::default();
         let sps: Vec<u64> = (1..=10).map(|i| i * 0x100).collect();
-        let frames: Vec<Avma> = (1..=10).map(|i| Avma(0x4000 + i)).collect();
+        let frames: Vec<ChainFrame> = (1..=10).map(|i| frame(0x4000 + i)).collect();
         earlier.remember(THREAD, &frames, &sps);
         earlier
     }
 
     fn join(pcs: &[u64], sps: &[u64], memory: impl Fn(u64) -> Option<u64>) -> Option<Vec<u64>> {
-        let mut frames: Vec<Avma> = pcs.iter().map(|&p| Avma(p)).collect();
+        let mut frames: Vec<ChainFrame> = pcs.iter().map(|&pc| frame(pc)).collect();
         let mut read = |a| memory(a);
-        earlier().join(THREAD, &mut frames, sps, &mut read).then(|| frames.iter().map(|f| f.0).collect())
+        earlier().join(THREAD, &mut frames, sps, &mut read).then(|| frames.iter().map(|f| f.pc.0).collect())
     }
 
     #[test]
@@ -117,6 +134,13 @@ mod tests {
         let joined = join(&[0x9999, 0x4003, 0x4004, 0x4005], &[0x250, 0x300, 0x400, 0x500], |_| None);
         let expected = [0x9999, 0x4003, 0x4004, 0x4005, 0x4006, 0x4007, 0x4008, 0x4009, 0x400a];
         assert_eq!(joined.expect("the same stack"), expected);
+    }
+
+    #[test]
+    fn an_interrupted_frame_of_the_earlier_chain_stays_one() {
+        let mut frames = vec![frame(0x4005)];
+        assert!(earlier().join(THREAD, &mut frames, &[0x500], &mut |_| None));
+        assert_eq!(frames, [5, 6, 7, 8, 9, 10].map(|i| frame(0x4000 + i)));
     }
 
     #[test]

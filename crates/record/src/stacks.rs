@@ -10,7 +10,7 @@ use perfdata::abi::*;
 use perfdata::{Sample, UserStack};
 
 use crate::account::StackEnding;
-use crate::join::Earlier;
+use crate::join::{ChainFrame, Earlier};
 use crate::processes::Processes;
 use crate::summary::StopReason;
 
@@ -33,7 +33,8 @@ pub struct Stacks {
     /// Sizes of the copies, ascending.
     steps: Vec<u32>,
     earlier: Earlier,
-    frames: Vec<Avma>,
+    addresses: Vec<Avma>,
+    frames: Vec<ChainFrame>,
     chain: Vec<u64>,
     deep: Vec<u8>,
 }
@@ -56,6 +57,7 @@ impl Stacks {
             machine: Machine::host(),
             steps: steps.to_vec(),
             earlier: Earlier::default(),
+            addresses: Vec::new(),
             frames: Vec::new(),
             chain: Vec::new(),
             deep: Vec::new(),
@@ -104,9 +106,7 @@ impl Stacks {
             // There is no such memory: a process in the middle of exec, or at its end. It has no user stack.
             return Unwound { ending: None, was_cut: false };
         }
-        self.frames.clear();
-        let stack = Stack { start: regs.sp(), bytes: copied.bytes };
-        let stop = self.unwinder.unwind(processes.space(pid), &regs, stack, MAX_FRAMES, &mut self.frames);
+        let stop = self.walk((pid, processes), &regs, copied.bytes);
         let mut unwound = Unwound { ending: None, was_cut: false };
         let ending = match stop {
             Stop::ReachedRoot => StackEnding::Complete,
@@ -120,10 +120,36 @@ impl Stacks {
             }
             other => self.ending_of(other, copied),
         };
-        self.chain.push(PERF_CONTEXT_USER);
-        self.chain.extend(self.frames.iter().map(|f| f.0));
+        self.push_frames();
         unwound.ending = Some(ending);
         unwound
+    }
+
+    /// Fills `frames` from these bytes of the stack.
+    fn walk(&mut self, (pid, processes): (u32, &mut Processes), regs: &Regs, bytes: &[u8]) -> Stop {
+        self.addresses.clear();
+        let stack = Stack { start: regs.sp(), bytes };
+        let space = processes.space(pid);
+        let stop = self.unwinder.unwind(space, regs, stack, MAX_FRAMES, &mut self.addresses);
+        self.frames.clear();
+        self.frames.extend(self.addresses.iter().map(|&pc| ChainFrame { pc, is_exact: false }));
+        for &at in self.unwinder.exact_frames() {
+            if let Some(frame) = self.frames.get_mut(at) {
+                frame.is_exact = true;
+            }
+        }
+        stop
+    }
+
+    /// Appends the user part. As the leaf has, a frame that made no call has a marker before it: readers take the
+    /// address after one as it is, and all others for return addresses.
+    fn push_frames(&mut self) {
+        for (at, frame) in self.frames.iter().enumerate() {
+            if at == 0 || frame.is_exact {
+                self.chain.push(PERF_CONTEXT_USER);
+            }
+            self.chain.push(frame.pc.0);
+        }
     }
 
     /// The kernel's part of the chain is a single frame: its entry code. On the first instructions there, the user's
@@ -178,9 +204,9 @@ impl Stacks {
             let from = regs.sp().0.wrapping_add(have as u64);
             let got = processes.read_memory(pid, from, &mut self.deep[have..]);
             self.deep.truncate(have + got);
-            self.frames.clear();
-            let stack = Stack { start: regs.sp(), bytes: &self.deep };
-            let stop = self.unwinder.unwind(processes.space(pid), regs, stack, MAX_FRAMES, &mut self.frames);
+            let deep = std::mem::take(&mut self.deep);
+            let stop = self.walk((pid, processes), regs, &deep);
+            self.deep = deep;
             let at_end = got < want || self.deep.len() >= MAX_DEEP_BYTES;
             if at_end || !matches!(stop, Stop::StackEnd { .. }) {
                 return stop;
@@ -222,7 +248,7 @@ impl Stacks {
     /// The address of the outermost frame found.
     #[must_use]
     pub fn last_frame(&self) -> Option<u64> {
-        self.frames.last().map(|f| f.0)
+        self.frames.last().map(|f| f.pc.0)
     }
 
     /// A thread has ended: what is remembered of it is of no use.
@@ -243,4 +269,19 @@ fn seam_is_unchanged(pid: u32, regs: &Regs, copied: UserStack<'_>, processes: &m
     let mut now = [0; SEAM_BYTES];
     let now = &mut now[..seam.len()];
     processes.read_memory(pid, regs.sp().0.wrapping_add(at as u64), now) == seam.len() && *now == *seam
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_made_no_call_have_a_marker_of_their_own() {
+        let mut stacks = Stacks::new(&[]);
+        let frames = [(0x10, false), (0x20, true), (0x30, true), (0x40, false)];
+        stacks.frames = frames.map(|(pc, is_exact)| ChainFrame { pc: Avma(pc), is_exact }).to_vec();
+        stacks.push_frames();
+        let user = PERF_CONTEXT_USER;
+        assert_eq!(stacks.chain(), [user, 0x10, user, 0x20, user, 0x30, 0x40]);
+    }
 }

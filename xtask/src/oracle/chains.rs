@@ -42,7 +42,8 @@ fn agreeing(perf: &[String], tally: &[String]) -> usize {
 /// - `f (inlined)` for a function `f` or `f.constprop.0` of its own, when its symbol's name is not the one in the debug
 ///   information (readelf -s has it as a function, eu-addr2line and llvm-symbolizer have no inlined one there);
 /// - the name of the function around it for one that is inlined: so does binutils, which perf asks; llvm-symbolizer,
-///   eu-addr2line and gdb have the inlined one's name, as the debug information does.
+///   eu-addr2line and gdb have the inlined one's name, as the debug information does;
+/// - none for a signal's return trampoline, which it looks up one byte back.
 fn is_renamed(perf: &[String], tally: &[String], at: usize) -> bool {
     let is_inlined = |frame: &str| frame.ends_with("(inlined)");
     let name = |frame: &str| frame.rsplit_once(" (").map_or(String::new(), |(name, _)| name.to_owned());
@@ -50,7 +51,7 @@ fn is_renamed(perf: &[String], tally: &[String], at: usize) -> bool {
     match (is_inlined(&perf[at]), is_inlined(&tally[at])) {
         (true, false) => true,
         (false, true) => around.is_some_and(|around| name(around) == name(&perf[at])),
-        _ => false,
+        _ => perf[at].starts_with("[unknown]") && name(&tally[at]) == "__restore_rt",
     }
 }
 

@@ -88,6 +88,8 @@ fn a_handler_above_what_it_interrupted_is_left_downwards() {
     let mut made_up = made_up.with(0x10, &frame(4)).with(0, &signal).with(0x30, &frame(7));
     let (chain, stop) = made_up.walk((SP + 8, CODE + 0x10), &words);
     assert_eq!((chain, stop), (vec![CODE + 0x10, CODE + 1, CODE + 0x30], Stop::ReachedRoot));
+    // Neither the trampoline nor what was interrupted made a call.
+    assert_eq!(made_up.unwinder.exact_frames(), [1, 2]);
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub struct Unwinder {
     cache: RuleCache,
     context: UnwindContext<usize>,
     stack_pointers: Vec<u64>,
+    exact_frames: Vec<usize>,
 }
 
 impl Default for Unwinder {
@@ -32,7 +33,12 @@ impl Default for Unwinder {
 impl Unwinder {
     /// With an empty cache.
     pub fn new() -> Self {
-        Self { cache: RuleCache::new(), context: UnwindContext::new(), stack_pointers: Vec::new() }
+        Self {
+            cache: RuleCache::new(),
+            context: UnwindContext::new(),
+            stack_pointers: Vec::new(),
+            exact_frames: Vec::new(),
+        }
     }
 
     /// Appends the code addresses of the stack to `out`, **leaf first**: the pc itself, then return addresses
@@ -47,6 +53,7 @@ impl Unwinder {
     ) -> Stop {
         let mut registers = [0; REGISTERS];
         self.stack_pointers.clear();
+        self.exact_frames.clear();
         match regs {
             Regs::X86_64(r) => {
                 registers[..17].copy_from_slice(&r.0);
@@ -63,6 +70,23 @@ impl Unwinder {
     /// The stack pointer in each frame of the last walk, leaf first: as many as frames were found.
     pub fn stack_pointers(&self) -> &[u64] {
         &self.stack_pointers
+    }
+
+    /// Positions in the last walk, ascending and after the leaf's, of frames that made no call: their address is
+    /// to be looked up as it is. Such are what a signal interrupted, and its return trampoline.
+    pub fn exact_frames(&self) -> &[usize] {
+        &self.exact_frames
+    }
+
+    /// Notes that a signal's frame leads from its return trampoline, reached last, to what it interrupted.
+    #[cold]
+    fn note_signal(&mut self) {
+        let interrupted = self.stack_pointers.len();
+        let trampoline = interrupted - 1;
+        if trampoline > 0 && self.exact_frames.last() != Some(&trampoline) {
+            self.exact_frames.push(trampoline);
+        }
+        self.exact_frames.push(interrupted);
     }
 
     /// Makes up a rule, for tests.
@@ -82,6 +106,9 @@ impl Unwinder {
             let before = (walk.registers[A::SP], walk.registers[A::PC]);
             if let Err(stop) = self.step::<A>(walk, &mut near, out) {
                 return stop;
+            }
+            if walk.is_exact {
+                self.note_signal();
             }
             let after = (walk.registers[A::SP], A::strip(walk.registers[A::PC]));
             walk.registers[A::PC] = after.1;

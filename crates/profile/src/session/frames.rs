@@ -52,7 +52,8 @@ impl Session {
     pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound) {
         let sampled = self.frames.first().copied().filter(|_| self.frames.len() == 1);
         for (at, &avma) in unwound.addrs.iter().enumerate() {
-            let frame = self.frame_of_unwound(job, at, avma);
+            let is_exact = at == 0 || unwound.exact.contains(&at);
+            let frame = self.frame_of_unwound(job, is_exact, avma);
             match sampled.filter(|_| at == 0) {
                 Some(leaf) if leaf == frame => continue,
                 Some(leaf) if self.is_user_code(leaf) => self.leaf_origin = LeafOrigin::Precise,
@@ -76,10 +77,10 @@ impl Session {
         self.intern_new(version, addr, frame)
     }
 
-    /// The frame at position `at` (0: the leaf) of an unwound user part.
-    pub(super) fn frame_of_unwound(&mut self, job: &UnwindJob<'_>, at: usize, avma: u64) -> FrameId {
+    /// A frame of an unwound user part; `is_exact` if it is not at a call.
+    pub(super) fn frame_of_unwound(&mut self, job: &UnwindJob<'_>, is_exact: bool, avma: u64) -> FrameId {
         // As perf: the address shown for an unwound caller is the one looked up.
-        let addr = LookupAddr::exact(if at == 0 { avma } else { avma.wrapping_sub(1) });
+        let addr = LookupAddr::exact(if is_exact { avma } else { avma.wrapping_sub(1) });
         if let Some(known) = self.cache.find(job.map_version, addr) {
             return self.count_known(known);
         }

@@ -34,6 +34,9 @@ pub struct UnwindJob<'a> {
 pub struct Unwound {
     /// Leaf first: the sampled user pc, then return addresses. Avmas.
     pub addrs: Vec<u64>,
+    /// Positions in `addrs`, ascending and after the leaf's, of addresses that no call returns to: what a signal
+    /// interrupted, and its return trampoline.
+    pub exact: Vec<usize>,
     /// Why it ended.
     pub end: StackEnd,
 }

@@ -73,8 +73,9 @@ impl Session {
 
     /// Appends the frames of an unwound user part, leaf first.
     pub fn frames_of_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound, frames: &mut Vec<FrameId>) {
+        let is_exact = |at: usize| at == 0 || unwound.exact.contains(&at);
         let found = unwound.addrs.iter().enumerate();
-        frames.extend(found.map(|(at, &avma)| self.frame_of_unwound(job, at, avma)));
+        frames.extend(found.map(|(at, &avma)| self.frame_of_unwound(job, is_exact(at), avma)));
     }
 
     /// The name a thread has now.
