@@ -1,6 +1,7 @@
 //! From a file to a profile with names: mapping, reading in time order, unwinding, symbolizing.
 
 use crate::name_args::NameArgs;
+use crate::out;
 use crate::symbols::{self, ObjectFiles};
 use crate::term;
 use crate::trace_text::FileFormats;
@@ -67,12 +68,19 @@ pub fn open(path: &Path) -> anyhow::Result<Mmap> {
     Ok(map)
 }
 
-/// The header of the file in `map`.
+/// The header of the file in `map`. An unfinished file is noted on standard error.
 ///
 /// # Errors
 /// If it is no perf.data file.
 pub fn parse<'a>(path: &Path, map: &'a Mmap) -> anyhow::Result<PerfData<'a>> {
-    PerfData::open(map).with_context(|| format!("can't read {}", name_of(path)))
+    let file = PerfData::open(map).with_context(|| format!("can't read {}", name_of(path)))?;
+    if file.is_unfinished() {
+        out::complain(&format!(
+            "{} is unfinished: its recorder was killed or ran out of space; it holds only what was written until then",
+            name_of(path)
+        ));
+    }
+    Ok(file)
 }
 
 /// The path, or "standard input" for `-`.
@@ -154,6 +162,9 @@ fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     }
     let mut session = Session::new(file.events(), file.endian(), opts);
     session.set_input_bytes(file.bytes().len());
+    if file.is_unfinished() {
+        session.set_unfinished();
+    }
     let features = file.features();
     let names =
         features.build_ids.iter().map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice()));

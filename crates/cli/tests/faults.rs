@@ -8,5 +8,7 @@
 mod calls;
 #[path = "faults/machine.rs"]
 mod machine;
+#[path = "faults/recordings.rs"]
+mod recordings;
 #[path = "faults/shrinking.rs"]
 mod shrinking;

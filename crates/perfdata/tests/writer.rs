@@ -115,7 +115,8 @@ fn written(zstd_level: Option<i32>, mode: Mode, appendix: &[u8]) -> Vec<u8> {
 }
 
 fn written_with(zstd_level: Option<i32>, mode: Mode, appendix: &[u8], late_ids: &[u64]) -> Vec<u8> {
-    let opts = WriterOpts { events: vec![event()], zstd_level, pipe_features: features() };
+    let opts =
+        WriterOpts { events: vec![event()], zstd_level, early_names: false, pipe_features: features() };
     let mut file = Cursor::new(Vec::new());
     let mut w = match mode {
         Mode::File => Writer::file(&mut file, opts).unwrap(),
@@ -228,4 +229,39 @@ fn stock_perf_reads_what_is_written_without_a_warning() {
         assert!(report.contains("100.00%"), "{report}");
         std::fs::remove_file(path).unwrap();
     }
+}
+
+#[test]
+fn a_file_whose_recorder_was_killed_has_the_names_of_its_events() {
+    let named = |name: &str, id: u64| {
+        let attr = Attr { config: PERF_COUNT_SW_BPF_OUTPUT, ..event().attr };
+        Event { attr, ids: vec![id], name: name.into() }
+    };
+    let events = vec![event(), named("offcpu-time", 20), named("oncpu-time", 30)];
+    let names = |file: &PerfData<'_>| file.events().iter().map(|e| e.name.clone()).collect::<Vec<_>>();
+    let mut whole = Cursor::new(Vec::new());
+    let opts = WriterOpts { events, early_names: true, ..WriterOpts::default() };
+    let mut writer = Writer::file(&mut whole, opts.clone()).unwrap();
+    write_session(&mut writer, &TIMES);
+    writer.finish(&features(), b"").unwrap();
+    let whole = whole.into_inner();
+    let file = PerfData::open(&whole).unwrap();
+    assert!(!file.is_unfinished());
+    let wanted = ["cpu-clock", "offcpu-time", "oncpu-time"];
+    assert_eq!(names(&file), wanted);
+
+    let mut killed = Cursor::new(Vec::new());
+    let mut writer = Writer::file(&mut killed, opts).unwrap();
+    write_session(&mut writer, &TIMES);
+    drop(writer);
+    let killed = killed.into_inner();
+    let file = PerfData::open(&killed).unwrap();
+    assert!(file.is_unfinished());
+    assert_eq!(names(&file)[1..], wanted[1..]);
+    let mut samples = 0;
+    let diagnostics = file.visit(Order::Time, |item| {
+        samples += usize::from(matches!(item.record, Record::Sample(_)));
+        ControlFlow::Continue(())
+    });
+    assert_eq!((samples, diagnostics.problem_count), (TIMES.len(), 0));
 }

@@ -50,6 +50,7 @@ pub struct Session {
     happenings: Vec<Option<Happening>>,
     block_join: Join,
     has_switch_samples: bool,
+    is_unfinished: bool,
     tracker: Tracker,
     contenders: Contenders,
     tracked_waits: Vec<Wait>,
@@ -89,6 +90,7 @@ impl Session {
             happenings,
             block_join: Join::default(),
             has_switch_samples: false,
+            is_unfinished: false,
             tracker: Tracker::default(),
             contenders: Contenders::default(),
             tracked_waits: Vec::new(),
@@ -115,6 +117,11 @@ impl Session {
     /// Keeps no more distinct frames than an input of `bytes` justifies ([`crate::bounds::distinct_frames`]).
     pub fn set_input_bytes(&mut self, bytes: usize) {
         self.most_frames = crate::bounds::distinct_frames(bytes);
+    }
+
+    /// The recorder was cut off: threads without totals of their time off the CPU get those of what was told of them.
+    pub fn set_unfinished(&mut self) {
+        self.is_unfinished = true;
     }
 
     /// Makes known how the chains ended that were unwound while recording.

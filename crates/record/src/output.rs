@@ -24,6 +24,10 @@ pub struct Sink {
     /// Bytes of records in complete files.
     complete_bytes: u64,
     max_bytes: Option<u64>,
+    /// Samples given, as [`Sink::note_sample`] counts them …
+    samples: u64,
+    /// … and those of them that a reader finds, whatever happens from now on.
+    safe_samples: u64,
 }
 
 impl Sink {
@@ -38,6 +42,8 @@ impl Sink {
             failed: None,
             complete_bytes: 0,
             max_bytes: opts.max_size_bytes,
+            samples: 0,
+            safe_samples: 0,
         };
         match &opts.output {
             Output::Discard => {}
@@ -70,6 +76,17 @@ impl Sink {
         }
     }
 
+    /// The next record is a sample that the summary counts.
+    pub fn note_sample(&mut self) {
+        self.samples += 1;
+    }
+
+    /// Of the samples noted, those that are not in the output because writing failed.
+    #[must_use]
+    pub fn unwritten_samples(&self) -> u64 {
+        if self.failed.is_some() { self.samples - self.safe_samples } else { 0 }
+    }
+
     /// Appends a record in the layout of a file event.
     pub fn record(&mut self, event: usize, record: &Record<'_>, id: &SampleId) {
         if self.parts.is_none() {
@@ -90,6 +107,14 @@ impl Sink {
     pub fn finish_round(&mut self) {
         if self.parts.as_ref().is_none_or(|parts| !parts.holds_back()) {
             self.with(Writer::finish_round);
+            self.note_safe();
+        }
+    }
+
+    /// All that was given is where readers find it, if nothing failed.
+    fn note_safe(&mut self) {
+        if self.failed.is_none() {
+            self.safe_samples = self.samples;
         }
     }
 
@@ -156,13 +181,17 @@ impl Sink {
         }
     }
 
-    /// Writes features and appendix; an error of before is told again.
+    /// Writes features and appendix.
+    ///
+    /// # Errors
+    /// Why writing failed, now or before.
     pub fn finish(&mut self, features: &Features, appendix: &[u8]) -> io::Result<()> {
         let end = self.end_file(features, appendix, false);
-        match self.failed.take() {
-            Some(error) => Err(error),
-            None => end,
+        if let Err(error) = end {
+            self.failed.get_or_insert(error);
         }
+        self.note_safe();
+        self.failed.as_ref().map_or(Ok(()), |error| Err(io::Error::new(error.kind(), error.to_string())))
     }
 
     /// Ends a file that may be one of `several`.

@@ -299,6 +299,7 @@ impl Rest {
             return;
         }
         self.account.sample(pid, tid, time_ns);
+        self.sink.note_sample();
         let first = self.sample_times.map_or(time_ns, |(first, _)| first);
         self.sample_times = Some((first, time_ns));
         if let Some(raw) = sample.raw {

@@ -1,6 +1,6 @@
 //! When the traced threads were off the CPU: from the context switches recorded beside their calls.
 
-use perfdata::{Order, Record};
+use perfdata::{Order, PerfData, Record};
 use rustc_hash::FxHashMap;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
@@ -41,7 +41,8 @@ pub fn read(folder: &Path) -> FxHashMap<u32, Vec<Off>> {
     let path = folder.join(NAME);
     let mut off: FxHashMap<u32, Vec<Off>> = FxHashMap::default();
     let Ok(map) = load::open(&path) else { return off };
-    let Ok(file) = load::parse(&path, &map) else { return off };
+    // Unfinished as the rest of the folder, of which that is told.
+    let Ok(file) = PerfData::open(&map) else { return off };
     let mut out: FxHashMap<u32, u64> = FxHashMap::default();
     file.visit(Order::Time, |item| {
         if let (Record::Switch(switch), Some(time_ns), Some((_, tid))) =

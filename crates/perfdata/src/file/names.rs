@@ -63,7 +63,8 @@ const CACHES: [&str; 7] = ["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "bra
 const CACHE_OPS: [(&str, &str); 3] =
     [("loads", "load-misses"), ("stores", "store-misses"), ("prefetches", "prefetch-misses")];
 
-fn made_up(attr: &Attr) -> String {
+/// The name that perf derives from type and config.
+pub(super) fn made_up(attr: &Attr) -> String {
     let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let base = match attr.type_ {
         PERF_TYPE_HARDWARE => match HARDWARE.get(index(attr.config & 0xffff_ffff)) {

@@ -38,7 +38,25 @@ pub(super) fn open(bytes: &[u8]) -> Result<PerfData<'_>, Error> {
 fn open_file(file: &mut PerfData<'_>) {
     read_attrs(file);
     features::read_sections(file);
+    if file.is_unfinished() {
+        read_early_names(file);
+    }
     names::take_event_desc(&mut file.events, &file.features.event_desc);
+}
+
+/// What the first records say of the events: all that there is when the recorder was killed.
+fn read_early_names(file: &mut PerfData<'_>) {
+    let (base, endian) = (file.header.data.offset, file.header.endian);
+    let mut frames = Frames::new(file.data(), base, endian);
+    while let Step::Frame(frame) = frames.step() {
+        if frame.header.type_ != PERF_RECORD_EVENT_UPDATE {
+            break;
+        }
+        let offset = base + frame.offset as u64;
+        if let Ok(Item { record, .. }) = Layouts::new(&[], endian).parse(&frame, offset) {
+            pipe_record(file, &record, offset);
+        }
+    }
 }
 
 /// The part of the file a section names, as much of it as there is.

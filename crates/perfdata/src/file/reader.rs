@@ -102,6 +102,13 @@ impl<'a> PerfData<'a> {
         self.header.mode
     }
 
+    /// Whether the recorder did not get to complete the file, because it was killed or ran out of space: the features are
+    /// missing, and the last records may be.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.header.mode == Mode::File && (self.header.features == [0; 4] || self.header.data.size == 0)
+    }
+
     /// Byte order of the recording machine; raw tracepoint payloads are in it.
     #[must_use]
     pub fn endian(&self) -> Endian {

@@ -28,6 +28,9 @@ pub struct WriterOpts {
     pub events: Vec<Event>,
     /// zstd level for the records; `None` = uncompressed.
     pub zstd_level: Option<i32>,
+    /// File mode only: names that attributes don't tell are also written at the beginning, as records, so that a file whose
+    /// recorder was killed has them.
+    pub early_names: bool,
     /// Pipe mode only: the features written at the beginning, as records.
     pub pipe_features: Features,
 }
@@ -77,6 +80,9 @@ impl<'w> Writer<'w> {
         this.header([0; 4]).write(&mut head);
         head.raw(p.bytes.get(head.bytes.len()..).unwrap_or_default());
         this.out.write_all(&head.bytes)?;
+        if this.opts.early_names {
+            this.write_early_names()?;
+        }
         Ok(this)
     }
 

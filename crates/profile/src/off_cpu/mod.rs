@@ -16,7 +16,7 @@ mod user_reason;
 
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
-pub(crate) use lives::of_samples;
+pub(crate) use lives::{of_samples, of_unfinished};
 pub use reason::Reason;
 pub(crate) use stats::{Stat, Stats};
 pub(crate) use tracker::{Look, Out, Tracker, is_last_switch, state_of_text};

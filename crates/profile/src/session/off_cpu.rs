@@ -3,7 +3,7 @@
 use super::{Session, ids_of, steps_of};
 use crate::off_cpu::{
     Contention, EventKind, Look, Other, Out, Reason, Source, Stat, ThreadTotals, Wait, is_last_switch,
-    of_samples, state_of_text,
+    of_samples, of_unfinished, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -253,6 +253,10 @@ impl Session {
         }
         if self.profile.off_cpu.source == Some(Source::PerfOffCpu) {
             self.profile.off_cpu.totals = of_samples(&self.profile);
+        }
+        if self.is_unfinished && self.profile.off_cpu.source == Some(Source::Tally) {
+            let rest = of_unfinished(&self.profile);
+            self.profile.off_cpu.totals.extend(rest);
         }
     }
 

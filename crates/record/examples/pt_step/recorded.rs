@@ -123,7 +123,7 @@ fn writer_opts(plan: &Plan, traced: &Traced) -> WriterOpts {
     let first = [PT_ID, DUMMY_ID];
     let events = plan.file.iter().zip(first);
     let events = events.map(|(of, first)| Event { attr: of.attr, ids: ids(first), name: of.name.clone() });
-    WriterOpts { events: events.collect(), zstd_level: None, pipe_features: features(traced) }
+    WriterOpts { events: events.collect(), pipe_features: features(traced), ..WriterOpts::default() }
 }
 
 fn info(opts: &RecordOpts, clock: Option<TscFactors>) -> Info {

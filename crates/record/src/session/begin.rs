@@ -57,7 +57,7 @@ pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
         .map(|(event, ids)| Event { attr: event.attr, ids, name: event.name.clone() })
         .collect();
     let pipe_features = features::of_machine(opts, &events);
-    WriterOpts { events, zstd_level: opts.compression, pipe_features }
+    WriterOpts { events, zstd_level: opts.compression, early_names: true, pipe_features }
 }
 
 /// Tells the worker what already runs; `meanwhile` may empty the rings, which fill already.

@@ -81,6 +81,7 @@ impl Recording<'_> {
         {
             notices.push(Notice::WriteStopped(error.to_string()));
         }
+        finished.account.leave_out(finished.sink.unwritten_samples());
         let counters = counted(finished.account.counters(), end.counters);
         let file_bytes = finished.sink.all_bytes();
         let overwritten = finished.sink.overwritten();

@@ -1,15 +1,32 @@
 //! Where a stream differs from a file: what stands in a file's header and tail goes as records before and behind the
-//! others.
+//! others. And what a file says twice, because without [`Writer::finish`] it has no tail.
 
 use std::io;
 
 use super::Writer;
 use crate::file::encode::{attr_size, to_record};
-use crate::record::{BuildId, HeaderAttr};
+use crate::file::names;
+use crate::record::{BuildId, EventUpdate, HeaderAttr, UpdateKind};
 use crate::wire::U64s;
-use crate::{Features, Record};
+use crate::{Event, Features, Record};
 
 impl Writer<'_> {
+    /// File mode: names that the attributes don't tell, as records before the others. Readers of a file whose recorder was
+    /// killed have them from here. (Formats of tracepoints can't be there: perf takes them from pipes only.)
+    pub(super) fn write_early_names(&mut self) -> io::Result<()> {
+        // Modifiers are in the attribute.
+        let base = |name: &str| name.split([':', '/']).next().unwrap_or_default().to_owned();
+        let is_told =
+            |event: &Event| event.name.is_empty() || base(&event.name) == base(&names::made_up(&event.attr));
+        let mut records = Vec::new();
+        for event in self.opts.events.iter().filter(|event| !is_told(event)) {
+            let Some(&id) = event.ids.first() else { continue };
+            let update = UpdateKind::Name(event.name.as_bytes());
+            records.extend(to_record(&Record::EventUpdate(EventUpdate { id, update })));
+        }
+        self.put_out(&records.concat())
+    }
+
     /// Attributes, names and features.
     pub(super) fn write_pipe_head(&mut self) -> io::Result<()> {
         let size = attr_size(&self.opts.events);

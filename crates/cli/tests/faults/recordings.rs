@@ -1,0 +1,156 @@
+//! `tally record` and `tally run` with faults of the machine.
+
+use super::machine::{Ran, SmallDisk, TALLY, folder, is_refused, number_before, run, unharmed};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Calls and naps of the program: a second or two, much of it asleep.
+const WORK: [&str; 2] = ["30000000", "300"];
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Whether the program printed and ended as always.
+fn assert_unharmed(ran: &Ran, what: &str) {
+    ran.assert_orderly(what);
+    let is_own = ran.status.code() == Some(7) && ran.out.contains("child exited with 5");
+    assert!(is_own, "{what}: {ran:#?}");
+}
+
+/// The number of samples that a view finds.
+fn samples_in(file: &str) -> u64 {
+    let script = run("", &["script", "-F", "comm,event", "-i", file]);
+    assert!(script.status.success(), "{script:#?}");
+    let is_main = |line: &&str| line.contains("cpu-clock") || line.contains("cycles");
+    script.out.lines().filter(is_main).count() as u64
+}
+
+/// ns in words such as `2.882 s`, `193.1 ms`.
+fn ns_of(number: &str, unit: &str) -> f64 {
+    let scale = match unit {
+        "s" => 1e9,
+        "ms" => 1e6,
+        "µs" => 1e3,
+        _ => 1.0,
+    };
+    number.parse::<f64>().expect("a number") * scale
+}
+
+#[test]
+fn a_recording_on_a_full_disk_is_readable_and_its_samples_are_those_told() {
+    let here = folder("recording-full-disk");
+    let Some(program) = unharmed(&here, &[]) else { return };
+    let options: [&[&str]; 3] = [&[], &["--call-graph", "dwarf"], &["--off-cpu"]];
+    for (number, options) in options.iter().enumerate() {
+        let Some(disk) = SmallDisk::new(&format!("recording-full-disk-{number}"), 32) else { return };
+        let data = path(&disk.path.join("perf.data"));
+        let program = path(&program);
+        let ran =
+            run("", &[&["record", "-F", "4000", "-o", &data], *options, &["--", &program], &WORK].concat());
+        if is_refused(&ran) {
+            return;
+        }
+        assert_unharmed(&ran, "a full disk");
+        assert!(ran.said.contains("recording stopped early: No space left on device"), "{}", ran.said);
+        let told = number_before(&ran.said, "samples of").expect("the number of samples");
+        assert_eq!(samples_in(&data), told, "{options:?}: {}", ran.said);
+        let report = run("", &["report", "--stdio", "-i", &data]);
+        assert!(report.status.success() && report.said.contains("is unfinished"), "{report:#?}");
+    }
+}
+
+#[test]
+fn a_recording_at_the_limit_of_file_sizes_ends_with_a_message_and_a_status() {
+    let here = folder("recording-file-size");
+    let Some(program) = unharmed(&here, &[]) else { return };
+    let (data, program) = (path(&here.join("perf.data")), path(&program));
+    let of =
+        [&["record", "-F", "4000", "--call-graph", "dwarf", "-o", &data, "--", &program][..], &WORK].concat();
+    let ran = run("ulimit -f 64", &of);
+    if is_refused(&ran) {
+        return;
+    }
+    assert_unharmed(&ran, "a limit");
+    assert!(ran.said.contains("recording stopped early: File too large"), "{}", ran.said);
+    assert_eq!(Some(samples_in(&data)), number_before(&ran.said, "samples of"), "{}", ran.said);
+    // Where the program has no status of its own to give, this is one.
+    let ran = run(
+        "ulimit -f 8",
+        &[
+            "record",
+            "-F",
+            "4000",
+            "--call-graph",
+            "dwarf",
+            "-o",
+            &data,
+            "--",
+            "sh",
+            "-c",
+            "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done",
+        ],
+    );
+    ran.assert_orderly("a limit");
+    assert!(!ran.status.success() && ran.said.contains("File too large"), "{ran:#?}");
+}
+
+/// perf is asked, too: whatever is said by these views, it is no warning and no failure.
+fn assert_perf_reads(data: &str) {
+    let Ok(perf) = Command::new("perf").args(["script", "-F", "comm,event", "-i", data]).output() else {
+        return println!("skipped: no perf");
+    };
+    let (names, said) = (String::from_utf8_lossy(&perf.stdout), String::from_utf8_lossy(&perf.stderr));
+    assert!(perf.status.success() && names.contains("offcpu-time") && said.is_empty(), "{names}{said}");
+}
+
+#[test]
+fn a_killed_recording_of_time_off_the_cpu_has_its_waits_and_says_that_it_is_unfinished() {
+    let here = folder("recording-killed");
+    let Some(program) = unharmed(&here, &[]) else { return };
+    let data = path(&here.join("perf.data"));
+    for tier in ["a", "b"] {
+        let mut tally = Command::new(TALLY);
+        tally.args(["record", "--off-cpu", "--off-cpu-tier", tier, "-o", &data, "--"]).arg(&program);
+        let mut tally = tally
+            .args(["3000000", "3000"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        // Until the program has run for a while: by then there is a file, if there ever is.
+        let is_large = || std::fs::metadata(&data).is_ok_and(|file| file.len() > 30_000);
+        for _ in 0..200 {
+            std::thread::sleep(Duration::from_millis(50));
+            if is_large() {
+                std::thread::sleep(Duration::from_millis(1500));
+                break;
+            }
+        }
+        tally.kill().expect("it is there");
+        tally.wait().expect("it ends");
+        if !is_large() {
+            return println!("skipped: nothing is recorded here");
+        }
+        let report = run("", &["report", "--wall", "-i", &data]);
+        assert!(report.status.success() && report.said.contains("is unfinished"), "{report:#?}");
+        assert_sums(&report.out, &data);
+        assert_perf_reads(&data);
+        std::fs::remove_file(&data).expect("ours");
+    }
+}
+
+/// What the view says of the whole fits the times of the file's own samples.
+fn assert_sums(wall: &str, data: &str) {
+    let words: Vec<&str> = wall.lines().next().expect("a headline").split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "in").expect("`… of thread time in …`");
+    let span_ns = ns_of(words[at + 1], words[at + 2]);
+    let script = run("", &["script", "-F", "time", "--ns", "-i", data]);
+    let times: Vec<f64> =
+        script.out.split_whitespace().filter_map(|word| word.trim_end_matches(':').parse().ok()).collect();
+    let (first, last) = times.iter().fold((f64::MAX, 0.0f64), |(a, b), time| (a.min(*time), b.max(*time)));
+    let wanted_ns = (last - first) * 1e9;
+    assert!((span_ns - wanted_ns).abs() < 0.3 * wanted_ns, "{span_ns} of {wanted_ns}:\n{wall}");
+    assert!(!wall.contains("on CPU 0.0 %"), "{wall}");
+}
