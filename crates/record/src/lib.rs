@@ -38,6 +38,7 @@ pub mod processes;
 pub mod pt;
 pub mod queue;
 pub mod rights;
+pub mod scratch;
 pub mod session;
 pub mod setup;
 pub mod stacks;

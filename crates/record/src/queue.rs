@@ -10,12 +10,12 @@
 //! kernel counts what it drops.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use crate::scratch;
 use crate::sys::mem;
 
 /// What still fits.
@@ -211,7 +211,7 @@ impl Inner {
 
     /// The spilling thread: moves buffers from the back to the file, until the queue is closed or the disk fails.
     fn spill(&self) {
-        let file = match nameless_file(&self.dir) {
+        let file = match scratch::nameless_file(&self.dir) {
             Ok(file) => Arc::new(file),
             Err(error) => return self.give_up(&format!("{}: {error}", self.dir.display())),
         };
@@ -275,18 +275,6 @@ impl Inner {
             }
         }
     }
-}
-
-/// A file without a name: nothing is left behind however we end.
-fn nameless_file(dir: &Path) -> io::Result<File> {
-    let nameless = File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(dir);
-    nameless.or_else(|_| {
-        // Not every file system can do that.
-        let path = dir.join(format!(".tally-spill-{}", std::process::id()));
-        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        fs::remove_file(&path)?;
-        Ok(file)
-    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! that are read as they grow ([`super::tail`]); what was read is given back to the file system.
 
 use ::record::calls::Source;
+use ::record::scratch::ScratchFolder;
 use ::record::sys::time::Clock;
 use anyhow::Context;
 use profile::calls::CallProfile;
@@ -103,8 +104,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Not found out when the first slow call is over.
         recording::prepare_folder(dir)?;
     }
-    if !keep {
-        record.output = temporary();
+    let scratch = if keep { None } else { Some(ScratchFolder::for_programs("live", (|_| true, ""))?) };
+    if let Some(folder) = &scratch {
+        record.output = folder.path().join("calls");
     }
     record.no_switches = true;
     let mut live = Live {
@@ -122,12 +124,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         command: super::closing::told_command(&record),
         kept: 0,
     };
-    let ended = recording::run_with(&record, Some(&mut live));
-    if !keep {
-        // What could not be removed lies among the temporary files, where it is swept.
-        let _ = std::fs::remove_dir_all(&record.output);
-    }
-    let code = ended?;
+    let code = recording::run_with(&record, Some(&mut live))?;
     live.print_last()?;
     Ok(code)
 }
@@ -144,11 +141,6 @@ fn check_slow(wish: &SlowWish, record: &recording::Args) -> anyhow::Result<()> {
         "slow= keeps a single call, and --counts and --entries keep none; leave one of them out"
     );
     Ok(())
-}
-
-/// A folder of our own among the temporary files.
-fn temporary() -> PathBuf {
-    std::env::temp_dir().join(format!("tally-live-{}", std::process::id()))
 }
 
 impl Live {

@@ -1,9 +1,13 @@
 //! The recorder: the shared object that is preloaded into programs, and where it lies for the loader to find it.
 
-use anyhow::{Context, bail};
+use ::record::scratch::{self, ScratchFolder};
+use ::record::sys::mem;
+use anyhow::Context;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::sleds::Instrumented;
@@ -17,7 +21,7 @@ pub const NAME: &str = "libtally_calls.so";
 pub struct Recorder {
     path: PathBuf,
     /// Made only for it, and to be removed.
-    apart: Option<PathBuf>,
+    _apart: Option<ScratchFolder>,
 }
 
 impl Recorder {
@@ -27,31 +31,18 @@ impl Recorder {
         !BYTES.is_empty()
     }
 
-    /// Writes it into the recording's folder; where the loader could not read that folder's name in a list, into one of
-    /// its own, which goes with this value.
+    /// Writes it into the recording's folder `dir` (absolute, without links), or into a temporary one that goes with this
+    /// value: if the loader can't read the folder's name in a list, and if another user could put a library of his own in
+    /// its place, which would then run as us.
     ///
     /// # Errors
     /// If it can't be written, or there is no folder that the loader can read.
     pub fn write(dir: &Path) -> anyhow::Result<Self> {
-        let apart = (!can_be_listed(dir))
-            .then(|| std::env::temp_dir().join(format!("tally-recorder-{}", std::process::id())));
-        if let Some(apart) = &apart {
-            if !can_be_listed(apart) {
-                bail!(
-                    "{}: the loader takes no folder with a space, `:` or `$` in its name, nor does it {} (TMPDIR); choose \
-                     another with -o",
-                    dir.display(),
-                    apart.display()
-                );
-            }
-            fs::create_dir_all(apart)
-                .with_context(|| format!("can't make the folder {}", apart.display()))?;
-        }
-        let path = apart.as_deref().unwrap_or(dir).join(NAME);
-        let recorder = Self { path, apart };
-        fs::write(&recorder.path, BYTES)
-            .with_context(|| format!("can't write {}", recorder.path.display()))?;
-        Ok(recorder)
+        let is_fit = can_be_listed(dir) && scratch::unguarded_part(dir).is_none();
+        let apart = if is_fit { None } else { Some(folder_apart(dir)?) };
+        let path = apart.as_ref().map_or(dir, ScratchFolder::path).join(NAME);
+        write_for_all(&path).with_context(|| format!("can't write {}", path.display()))?;
+        Ok(Self { path, _apart: apart })
     }
 
     /// Where it lies.
@@ -81,13 +72,20 @@ fn joined(first: Option<OsString>, second: Option<OsString>) -> OsString {
     lists.join(OsStr::new(":"))
 }
 
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        if let Some(apart) = &self.apart {
-            // A file left in a folder for such is all that can come of it.
-            let _ = fs::remove_dir_all(apart);
-        }
-    }
+/// A temporary folder from which the loader takes the recorder of `dir`.
+fn folder_apart(dir: &Path) -> anyhow::Result<ScratchFolder> {
+    let fits = |parent: &Path| can_be_listed(parent) && mem::may_hold_code(parent);
+    let wanted = "without space, `:` and `$` in its name and mounted without noexec";
+    ScratchFolder::for_programs("recorder", (fits, wanted)).with_context(|| {
+        format!("the recorder can't be loaded from {}, so choose another folder with -o", dir.display())
+    })
+}
+
+/// Writes the library as a new file, readable whoever the program is when it is loaded.
+fn write_for_all(path: &Path) -> io::Result<()> {
+    let mut file = fs::File::options().write(true).create_new(true).open(path)?;
+    file.write_all(BYTES)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))
 }
 
 /// Whether a path may stand in `LD_PRELOAD`.

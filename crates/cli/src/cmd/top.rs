@@ -5,7 +5,9 @@
 
 mod view;
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use profile::source::Want;
 use profile::profile::Profile;
 use profile::view::report::{self as rows, GraphOpts, GraphOrder, Report, ReportOpts, Section, SortKey};
 use record::Whom;
+use record::scratch;
 use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
 use record::sys::ExitKind;
 
@@ -71,14 +74,12 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let opts = args.record_opts()?;
     if args.stdio || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        let folder = Folder::new()?;
         let keys = args.view.report()?.keys();
-        return print_tables(&args, &start(opts, (folder.0.clone(), keys)));
+        return print_tables(&args, &start(opts, keys));
     }
     let signals = tui::Signals::wait()?;
-    let folder = Folder::new()?;
     let view = args.view.report()?;
-    let slices = start(opts, (folder.0.clone(), view.keys()));
+    let slices = start(opts, view.keys());
     let view = ReportOpts {
         children: true,
         graph: Some(GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() }),
@@ -129,37 +130,39 @@ impl Args {
     }
 }
 
-/// A folder for the recordings, removed in the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("tally-top-{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 type Slice = anyhow::Result<Recording>;
+
+/// A file for a slice: it has no name, so nobody else opens it and nothing is left however we end.
+struct SliceFile(File);
+
+impl SliceFile {
+    fn new() -> anyhow::Result<Self> {
+        let dir = scratch::nameless_parent();
+        let file = scratch::nameless_file(&dir).with_context(|| format!("can't make a file in {}", dir.display()))?;
+        Ok(Self(file))
+    }
+
+    /// A path to it for this process.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    /// Records into it; whether to go on: a signal that was for us ends the slice.
+    fn record(&self, opts: &mut RecordOpts) -> anyhow::Result<bool> {
+        opts.output = Output::File(self.path());
+        Ok(matches!(record::record(opts)?.exit, Some(ExitKind::Code(0))))
+    }
+}
 
 /// Records one slice after the other, and reads them, until nobody listens or one fails: a thread each, so that
 /// neither holds up the other nor the keys.
-fn start(mut opts: RecordOpts, (folder, keys): (PathBuf, Vec<SortKey>)) -> Receiver<Slice> {
-    let (recorded, to_read): (SyncSender<Result<PathBuf, record::Error>>, _) = sync_channel(1);
+fn start(mut opts: RecordOpts, keys: Vec<SortKey>) -> Receiver<Slice> {
+    let (recorded, to_read): (SyncSender<anyhow::Result<SliceFile>>, _) = sync_channel(1);
     std::thread::spawn(move || {
-        for number in 0u64.. {
-            let path = folder.join(format!("{number}.data"));
-            opts.output = Output::File(path.clone());
-            let summary = record::record(&opts);
-            // A signal that was for us ended the slice.
-            let last = !summary.as_ref().is_ok_and(|s| matches!(s.exit, Some(ExitKind::Code(0))));
-            if recorded.send(summary.map(|_| path)).is_err() || last {
+        loop {
+            let slice = SliceFile::new().and_then(|file| Ok((file.record(&mut opts)?, file)));
+            let goes_on = matches!(slice, Ok((true, _)));
+            if recorded.send(slice.map(|(_, file)| file)).is_err() || !goes_on {
                 return;
             }
         }
@@ -167,8 +170,7 @@ fn start(mut opts: RecordOpts, (folder, keys): (PathBuf, Vec<SortKey>)) -> Recei
     let (sender, receiver): (SyncSender<Slice>, _) = sync_channel(1);
     std::thread::spawn(move || {
         for slice in to_read {
-            let slice = slice.map_err(anyhow::Error::from).and_then(|path| read_slice(&path, &keys));
-            if sender.send(slice).is_err() {
+            if sender.send(slice.and_then(|file| read_slice(&file.path(), &keys))).is_err() {
                 return;
             }
         }
@@ -176,11 +178,9 @@ fn start(mut opts: RecordOpts, (folder, keys): (PathBuf, Vec<SortKey>)) -> Recei
     receiver
 }
 
-/// Reads a slice and forgets the file.
 fn read_slice(path: &Path, keys: &[SortKey]) -> anyhow::Result<Recording> {
     let session = SessionOpts { dimensions: report::dimensions(keys), ..SessionOpts::default() };
     let map = load::open(path)?;
-    let _ = std::fs::remove_file(path);
     let file = load::parse(path, &map)?;
     let want = if report::reads_lines(keys) { Want::Lines } else { Want::Names };
     let opts = LoadOpts { session, want, names: NameArgs::default() };

@@ -25,6 +25,7 @@ use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
 use crate::output::Sink;
 use crate::queue::{Limits, Queue};
+use crate::scratch;
 use crate::setup::Setup;
 use crate::summary::{Notice, RunSummary};
 use crate::sys::process::become_realtime;
@@ -88,13 +89,15 @@ fn totals(opts: &RecordOpts, places: &Places, start: Start, setup: &Setup) -> To
     totals
 }
 
-/// Where stacks may wait on disk: beside the output, which must have room anyway.
+/// Where stacks may wait on disk: beside the output, which must have room anyway; not where only the kernel makes files.
 fn spill_queue(output: &Output) -> Queue {
-    let dir = match output {
-        Output::File(path) => path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
-        Output::Stdout | Output::Discard => &std::env::temp_dir(),
+    let beside = match output {
+        Output::File(path) => path.parent().map(|p| if p == Path::new("") { Path::new(".") } else { p }),
+        Output::Stdout | Output::Discard => None,
     };
-    Queue::new(dir, Limits::for_dir(dir))
+    let is_disk = |dir: &&Path| !["/dev", "/proc"].iter().any(|of_kernel| dir.starts_with(of_kernel));
+    let dir = beside.filter(is_disk).map_or_else(scratch::nameless_parent, Path::to_path_buf);
+    Queue::new(&dir, Limits::for_dir(&dir))
 }
 
 /// Everything that is open when the recording begins.

@@ -108,12 +108,23 @@ pub fn effective_uid() -> u32 {
 
 /// Bytes that we may still write into the file system that holds `path`.
 pub fn free_disk_bytes(path: &Path) -> io::Result<u64> {
+    let disk = file_system(path)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Whether code in files of the file system that holds `path` may be mapped: it isn't mounted `noexec`.
+#[must_use]
+pub fn may_hold_code(path: &Path) -> bool {
+    file_system(path).is_ok_and(|disk| disk.f_flag & libc::ST_NOEXEC == 0)
+}
+
+fn file_system(path: &Path) -> io::Result<libc::statvfs> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: an all-zero statvfs is a valid value.
     let mut disk: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: a NUL-terminated path and a pointer to a live statvfs.
     check(unsafe { libc::statvfs(path.as_ptr(), &mut disk) })?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    Ok(disk)
 }
 
 /// True if descriptor `fd` (0, 1, 2) is a terminal.

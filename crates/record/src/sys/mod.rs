@@ -12,6 +12,7 @@ pub mod perf_event;
 pub mod poll;
 pub mod process;
 pub mod prompt;
+pub mod random;
 pub mod ring;
 pub mod ring_index;
 pub mod signal;
