@@ -18,6 +18,10 @@ pub struct NameArgs {
     /// Names as they stand in the symbol table
     #[arg(long)]
     pub no_demangle: bool,
+    /// Names of JIT code (/tmp/perf-PID.map) are read whoever wrote them. A flag of each command: perf's short one for it
+    /// is not free in all of them.
+    #[arg(skip)]
+    pub force: bool,
 }
 
 impl NameArgs {
@@ -41,7 +45,7 @@ impl NameArgs {
     pub fn check(&self) -> anyhow::Result<()> {
         for (flag, path) in [("--vmlinux", &self.vmlinux), ("--kallsyms", &self.kallsyms)] {
             let Some(path) = path else { continue };
-            if let Err(error) = std::fs::File::open(path) {
+            if let Err(error) = dso::named_file::open(path) {
                 anyhow::bail!("{flag}: can't open {}: {error}", path.display());
             }
         }

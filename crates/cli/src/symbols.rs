@@ -26,6 +26,8 @@ pub struct ObjectFiles {
     loader: Loader,
     /// Names are shown as they stand in the symbol tables.
     mangled: bool,
+    /// Perf maps of any user are read.
+    any_owner: bool,
     opened: Mutex<FxHashMap<Key, Arc<Result<Loaded, Missing>>>>,
 }
 
@@ -40,13 +42,14 @@ impl ObjectFiles {
     /// Looks for files where `search` says, and for large symbol tables in the user's cache first.
     pub fn new(search: DebugSearch) -> Self {
         let loader = Loader::new(search).with_index(SymbolIndex::from_env());
-        Self { loader, mangled: false, opened: Mutex::default() }
+        Self { loader, mangled: false, any_owner: false, opened: Mutex::default() }
     }
 
     /// Of the machine that `file` was recorded on. Looks where `names` says, and names what it finds as that says.
     pub fn of_recording(file: &PerfData<'_>, names: &NameArgs) -> Self {
         let files = Self::new(names.search());
-        Self { mangled: names.no_demangle, loader: files.loader.of_kernel(kernel_of(file)), ..files }
+        let loader = files.loader.of_kernel(kernel_of(file));
+        Self { mangled: names.no_demangle, any_owner: names.force, loader, ..files }
     }
 
     /// Is the recorded kernel the running one?
@@ -89,12 +92,22 @@ impl ObjectFiles {
             DsoKind::Vdso => self.loader.load(&Wanted::Vdso { build_id }),
             DsoKind::PerfMap { pid } => {
                 let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
-                self.loader.load(&Wanted::PerfMap { path: &path })
+                let owners = (!self.any_owner).then(|| perf_map_owners(pid));
+                self.loader.load(&Wanted::PerfMap { path: &path, owners: owners.as_deref() })
             }
             DsoKind::GuestKernel | DsoKind::GuestUser => Err(Missing::NoFile),
             DsoKind::Unknown => Err(Missing::Anonymous),
         }
     }
+}
+
+/// Who may name the code of process `pid`. Everybody can put a file into /tmp under the name of another's process. So:
+/// root, this user (the one who ran `sudo`, too), and the user of the process while it runs.
+fn perf_map_owners(pid: i32) -> Vec<u32> {
+    let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    let own = dso::OwnRights::read().map(|rights| rights.user);
+    let process = u32::try_from(pid).ok().and_then(record::proc::uid);
+    std::iter::once(0).chain(own).chain(sudo).chain(process).collect()
 }
 
 /// `ext4` of a module's short name, `[ext4]`.

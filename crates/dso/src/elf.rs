@@ -11,7 +11,17 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, elf};
 
 use crate::bounds::Allowance;
-use crate::{BuildId, Bytes, Error, FileOffset, Mmap, Svma, build_id, unpack};
+use crate::{
+    BuildId, Bytes, Error, FileIdentity, FileOffset, FileRule, Mmap, Svma, build_id, system_file, unpack,
+};
+
+/// Larger object files are refused. The largest debug files built are a tenth of it; it is mapped, not read.
+const MAX_BYTES: u64 = 64 << 30;
+
+/// Which files are opened as object files, whoever named them.
+pub fn file_rule() -> FileRule {
+    FileRule::up_to(MAX_BYTES).dense()
+}
 
 /// The processor an object file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,9 +126,10 @@ pub struct ObjectFile {
 }
 
 impl ObjectFile {
-    /// Opens and reads the file at `path`.
+    /// Opens and reads the file at `path` if it satisfies [`file_rule`].
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let map = Mmap::open(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let map =
+            Mmap::open_by(&file_rule(), path).map_err(|source| Error::Io { path: path.into(), source })?;
         let mut file = Self::parse(Bytes::new(map))?;
         file.path = Some(path.into());
         Ok(file)
@@ -169,6 +180,16 @@ impl ObjectFile {
     /// Where it was opened; `None` for one in memory.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// Which file it was when it was opened; `None` for one in memory.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.bytes.identity()
+    }
+
+    /// The user id of the file's owner when it was opened; `None` for one in memory.
+    pub fn owner(&self) -> Option<u32> {
+        self.identity().map(|identity| identity.owner())
     }
 
     /// All its bytes.
@@ -334,7 +355,7 @@ pub fn read_build_id(path: &Path) -> Option<BuildId> {
 
 /// The build-id of the running kernel, from /sys/kernel/notes.
 pub fn kernel_build_id() -> Option<BuildId> {
-    build_id::parse_notes(&std::fs::read("/sys/kernel/notes").ok()?)
+    build_id::parse_notes(&system_file::read("/sys/kernel/notes").ok()?)
 }
 
 fn headers<H: FileHeader<Endian = object::Endianness>>(

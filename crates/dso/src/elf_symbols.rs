@@ -9,6 +9,9 @@ use crate::bounds::{self, Allowance};
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
 use crate::{Machine, ObjectFile, Svma, plt, unpack};
 
+/// Further entries of a table are not read: a sparse file can claim billions. The largest browsers have 4 million.
+const MAX_SYMBOLS: usize = 1 << 25;
+
 impl SymbolTable {
     /// The symbols of `object`, with those of its debug file `debug` in front if there is one.
     /// An empty table (source `None`) if neither has any.
@@ -61,7 +64,7 @@ fn collect_class<H: FileHeader<Endian = Endianness>>(
     let sections = file.elf_section_table();
     let Ok(symbols) = sections.symbols(endian, file.data(), table) else { return };
     let mut names = Allowance::of(file.data().len());
-    for (index, symbol) in symbols.enumerate() {
+    for (index, symbol) in symbols.enumerate().take(MAX_SYMBOLS) {
         let Ok(section) = symbols.symbol_section(endian, symbol, index) else { continue };
         let Some(header) = section.and_then(|s| sections.section(s).ok()) else { continue };
         let section_name = sections.section_name(endian, header).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::Missing;
+use crate::{Missing, Refused};
 
 /// Why a file could not be taken as an object file.
 #[derive(Debug, Error)]
@@ -54,6 +54,12 @@ impl Error {
 
 /// The reason behind an I/O error.
 pub(crate) fn missing_of_io(e: &io::Error) -> Missing {
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
+        Some(Refused::NotRegular(_)) => return Missing::NotRegular,
+        Some(Refused::TooLarge { .. } | Refused::Sparse { .. }) => return Missing::TooLarge,
+        Some(Refused::WrongOwner { .. }) => return Missing::ForeignOwner,
+        _ => {}
+    }
     match e.kind() {
         io::ErrorKind::PermissionDenied => Missing::NoPermission,
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Missing::NoFile,

@@ -3,11 +3,18 @@
 //! In order: `.build-id` folders of the debug directories, perf's build-id cache, the debug link beside the
 //! file and under the debug directories, the distributions' path forms, debuginfod's cache. A file found by
 //! build-id must have that build-id; one found by name must have it too, or the link's checksum.
+//!
+//! Anybody can build a file with the build-id of another, and recording it puts a copy into the cache of whoever
+//! records. So a cached file is used only if it belongs to root, to this user, or to the owner of the object file that
+//! it stands for; a copy of a file that is gone, also if it was kept under the path that the recording names.
 
 use std::path::{Path, PathBuf};
 
 use crate::elf::DebugLink;
-use crate::{BuildId, ObjectFile};
+use crate::{BuildId, ObjectFile, OwnRights};
+
+/// Larger files are not summed up to compare them with a link's checksum: reading them takes seconds.
+const CHECKSUM_BYTES: u64 = 4 << 30;
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +75,15 @@ impl DebugSearch {
         }
     }
 
-    /// A copy of the very file with this build-id: perf's cache, then debuginfod's. Used when the path of
-    /// the recording is gone or holds another build.
-    pub fn find_copy(&self, id: &BuildId) -> Option<ObjectFile> {
-        let cached =
-            self.in_build_id_cache(id).into_iter().flat_map(|dir| [dir.join("elf"), dir.join("vdso"), dir]);
+    /// A copy of the very file with this build-id, which was recorded at `path`: perf's cache, then debuginfod's.
+    /// Used when the path of the recording is gone or holds another build.
+    pub fn find_copy(&self, id: &BuildId, path: &Path) -> Option<ObjectFile> {
+        let dir = self.in_build_id_cache(id);
+        let is_of_path = dir.as_deref().and_then(cached_path).is_some_and(|kept| kept == path);
+        let cached = dir.into_iter().flat_map(|dir| [dir.join("elf"), dir.join("vdso"), dir]);
+        let fits = |p: PathBuf| open_matching(&p, id).filter(|copy| is_of_path || is_ours(copy, None));
         let fetched = self.debuginfod_cache.iter().map(|c| c.join(id.to_string()).join("executable"));
-        cached.chain(fetched).find_map(|p| open_matching(&p, id))
+        cached.into_iter().find_map(fits).or_else(|| fetched.into_iter().find_map(|p| open_matching(&p, id)))
     }
 
     /// The copy of kallsyms that perf keeps for the kernel with this build-id.
@@ -90,7 +99,7 @@ impl DebugSearch {
         }
         let by_id = object
             .build_id()
-            .and_then(|id| self.by_build_id(id).into_iter().find_map(|p| useful(open_matching(&p, id)?)));
+            .and_then(|id| self.by_build_id(id).find_map(|p| useful(self.open_for(&p, id, object)?)));
         by_id
             .or_else(|| self.by_link(object))
             .or_else(|| self.by_path(object))
@@ -104,24 +113,31 @@ impl DebugSearch {
             (true, _) | (_, None) => self.rooted(&link.path),
             (false, Some(folder)) => folder.join(&link.path),
         };
-        let by_id = link.build_id.iter().flat_map(|id| self.by_build_id(id));
-        let fits = |p: &PathBuf| {
-            let found = ObjectFile::open(p).ok()?;
-            link.build_id.as_ref().is_none_or(|id| found.matches(id)).then_some(found)
+        let named = ObjectFile::open(&beside).ok();
+        let named = named.filter(|found| link.build_id.as_ref().is_none_or(|id| found.matches(id)));
+        let by_id = || {
+            let id = link.build_id.as_ref()?;
+            self.by_build_id(id).find_map(|p| self.open_for(&p, id, file))
         };
-        std::iter::once(beside).chain(by_id).find_map(|p| fits(&p))
+        named.or_else(by_id)
     }
 
-    fn by_build_id(&self, id: &BuildId) -> Vec<PathBuf> {
-        let Some(split) = id.split_path() else { return Vec::new() };
-        let mut with_suffix = split.into_os_string();
-        with_suffix.push(".debug");
-        let mut found: Vec<PathBuf> =
-            self.debug_dirs.iter().map(|d| d.join(".build-id").join(&with_suffix)).collect();
-        found.extend(
-            self.in_build_id_cache(id).into_iter().flat_map(|dir| [dir.join("debug"), dir.join("elf")]),
-        );
-        found
+    fn by_build_id(&self, id: &BuildId) -> impl Iterator<Item = PathBuf> {
+        let with_suffix = id.split_path().map(|split| {
+            let mut name = split.into_os_string();
+            name.push(".debug");
+            name
+        });
+        let installed =
+            self.debug_dirs.iter().filter_map(move |d| Some(d.join(".build-id").join(with_suffix.as_ref()?)));
+        let cached = self.in_build_id_cache(id);
+        installed.chain(cached.into_iter().flat_map(|dir| [dir.join("debug"), dir.join("elf")]))
+    }
+
+    /// A file that [`Self::by_build_id`] named, for `object`.
+    fn open_for(&self, path: &Path, id: &BuildId, object: &ObjectFile) -> Option<ObjectFile> {
+        let is_cached = self.build_id_cache.as_ref().is_some_and(|cache| path.starts_with(cache));
+        open_matching(path, id).filter(|found| !is_cached || is_ours(found, object.owner()))
     }
 
     fn by_link(&self, object: &ObjectFile) -> Option<ObjectFile> {
@@ -154,6 +170,21 @@ impl DebugSearch {
     }
 }
 
+/// Whether `file` belongs to root, to this user, or to `owner`.
+fn is_ours(file: &ObjectFile, owner: Option<u32>) -> bool {
+    let own = OwnRights::read().map(|rights| rights.user);
+    let by = file.owner();
+    by.is_some() && [Some(0), own, owner].contains(&by)
+}
+
+/// The path of the file that a folder of the build-id cache was made for: `.build-id/ab/cd…` is a link to
+/// `../../PATH/BUILDID`.
+fn cached_path(dir: &Path) -> Option<PathBuf> {
+    let target = std::fs::read_link(dir).ok()?;
+    let inside = target.strip_prefix("../..").ok()?;
+    Some(Path::new("/").join(inside.parent()?))
+}
+
 fn open_matching(path: &Path, id: &BuildId) -> Option<ObjectFile> {
     ObjectFile::open(path).ok().filter(|o| o.build_id().is_some_and(|own| own.same_as(id)))
 }
@@ -162,6 +193,7 @@ fn open_linked(path: &Path, object: &ObjectFile, link: &DebugLink) -> Option<Obj
     let found = ObjectFile::open(path).ok()?;
     let same = match (found.build_id(), object.build_id()) {
         (Some(a), Some(b)) => a.same_as(b),
+        _ if found.bytes().len() as u64 > CHECKSUM_BYTES => false,
         _ => {
             let mut crc = flate2::Crc::new();
             crc.update(found.bytes());

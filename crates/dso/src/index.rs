@@ -1,22 +1,55 @@
-//! The on-disk symbol index: finished symbol tables by build-id, so that the second look at a large binary
-//! maps one file instead of reading and sorting its symbols.
+//! The on-disk symbol index: finished symbol tables, so that the second look at a large binary maps one file instead
+//! of reading and sorting its symbols.
 //!
-//! One file per build-id, in the byte form of [`SymbolTable`]. Written aside and renamed, so that readers see a
-//! whole file or none, whoever else runs. Bounded: when a store makes the sum too large, the files not
-//! used for longest go. A damaged file is taken as absent.
+//! One file per [`TableKey`], in the byte form of [`SymbolTable`]. The build-id alone is no key: anybody can build a
+//! file with the build-id of another, so the files that the table was read from are part of it. Written aside and
+//! renamed, so that readers see a whole file or none, whoever else runs. Bounded: when a store makes the sum too large,
+//! the files not used for longest go. A damaged file is taken as absent.
+//!
+//! Only a folder that belongs to this user and that nobody else may enter is used. With `sudo` the home folder can be
+//! another user's, who could put tables there for root to believe.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-use crate::{BuildId, Bytes, Mmap, SymbolSource, SymbolTable};
+use crate::private_folder::PrivateFolder;
+use crate::{BuildId, Bytes, FileIdentity, FileRule, Mmap, ObjectFile, SymbolSource, SymbolTable};
 
 /// What the folder may hold by default.
 pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
 /// Smaller tables are read from the object file faster than they are worth a file.
 const WORTH_SYMBOLS: usize = 4096;
-/// Part of the file name, raised when the byte form or the choice of symbols changes.
-const VERSION: &str = "1";
+/// Part of the file name, raised when the byte form, the key or the choice of symbols changes.
+const VERSION: &str = "2";
+/// The end of the file names, without which no file is removed.
+const ENDING: &str = ".sym";
+
+/// What a table was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableKey {
+    id: BuildId,
+    /// The object file and its debug file; empty for the running kernel.
+    files: Vec<FileIdentity>,
+}
+
+impl TableKey {
+    /// For the table of an object file and its debug file. `None` without a build-id, or for bytes that are in no file.
+    pub fn of_object(object: &ObjectFile, debug: Option<&ObjectFile>) -> Option<Self> {
+        let files = std::iter::once(object).chain(debug).map(ObjectFile::identity);
+        Some(Self { id: object.build_id()?.clone(), files: files.collect::<Option<_>>()? })
+    }
+
+    /// For the table of the running kernel, which has this build-id. Object files never share its key.
+    pub fn of_running_kernel(id: &BuildId) -> Self {
+        Self { id: id.clone(), files: Vec::new() }
+    }
+
+    fn file_name(&self) -> String {
+        let files: String = self.files.iter().map(|file| format!(".{file}")).collect();
+        format!("{}{files}.{VERSION}{ENDING}", self.id)
+    }
+}
 
 /// A folder of symbol tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +76,11 @@ impl SymbolIndex {
         Some(Self::new(&cache.join("tally").join("symbols"), DEFAULT_LIMIT_BYTES))
     }
 
-    /// The table of the build, `None` if it isn't here or is damaged. Marks it as used.
-    pub fn load(&self, id: &BuildId) -> Option<SymbolTable> {
-        let file = std::fs::File::open(self.path(id)).ok()?;
+    /// The table with this key, `None` if it isn't here or is damaged. Marks it as used.
+    pub fn load(&self, key: &TableKey) -> Option<SymbolTable> {
+        let folder = PrivateFolder::open(&self.dir)?;
+        let rule = FileRule::up_to(self.limit_bytes).without_links().owned_by(vec![folder.owner()]);
+        let file = rule.open(&folder.path().join(key.file_name())).ok()?;
         let table = SymbolTable::from_bytes(Bytes::new(Mmap::from_file(file.try_clone().ok()?).ok()?))?;
         // Only the owner may set times; for others the file just ages.
         let _ = file.set_modified(SystemTime::now());
@@ -54,52 +89,48 @@ impl SymbolIndex {
 
     /// Keeps `table` if it is worth it: a large one, of a full symbol table (a poorer one could be bettered by a
     /// debug file installed later). Failing to write is no error: the next look is slower.
-    pub fn store(&self, id: &BuildId, table: &SymbolTable) {
+    pub fn store(&self, key: &TableKey, table: &SymbolTable) {
         let size = table.as_bytes().len() as u64;
         let is_full = matches!(table.source(), SymbolSource::Symtab | SymbolSource::Kallsyms);
         let worth = table.len() >= WORTH_SYMBOLS && is_full;
         if !worth || size > self.limit_bytes / 2 {
             return;
         }
-        self.make_room(size);
-        let _ = self.write(id, table.as_bytes());
+        let Some(folder) = PrivateFolder::make(&self.dir) else { return };
+        make_room(&folder.path(), self.limit_bytes, size);
+        let _ = write(&folder.path(), &key.file_name(), table.as_bytes());
     }
+}
 
-    fn path(&self, id: &BuildId) -> PathBuf {
-        self.dir.join(format!("{id}.{VERSION}.sym"))
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let aside = folder.join(format!(".{}.{number}{ENDING}", std::process::id()));
+    let done = std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, folder.join(name)));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&aside);
     }
+    done
+}
 
-    fn write(&self, id: &BuildId, bytes: &[u8]) -> std::io::Result<()> {
-        use std::os::unix::fs::DirBuilderExt;
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let aside = format!(".{id}.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let aside = self.dir.join(aside);
-        let done = std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, self.path(id)));
-        if done.is_err() {
-            let _ = std::fs::remove_file(&aside);
+/// Removes the files unused for longest until `wanted` more bytes fit. Left-overs of killed writers are files like
+/// others and age away.
+fn make_room(folder: &Path, limit_bytes: u64, wanted: u64) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+        .flatten()
+        .filter(|e| e.file_name().as_encoded_bytes().ends_with(ENDING.as_bytes()))
+        .filter_map(|e| Some((e.metadata().ok().filter(|m| m.is_file())?, e.path())))
+        .filter_map(|(m, path)| Some((m.modified().ok()?, m.len(), path)))
+        .collect();
+    files.sort();
+    let mut total: u64 = files.iter().map(|f| f.1).sum::<u64>() + wanted;
+    for (_, size, path) in files {
+        if total <= limit_bytes {
+            break;
         }
-        done
-    }
-
-    /// Removes the files unused for longest until `wanted` more bytes fit. Left-overs of killed writers are
-    /// files like others and age away.
-    fn make_room(&self, wanted: u64) {
-        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
-        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
-            .flatten()
-            .filter_map(|e| Some((e.metadata().ok().filter(|m| m.is_file())?, e.path())))
-            .filter_map(|(m, path)| Some((m.modified().ok()?, m.len(), path)))
-            .collect();
-        files.sort();
-        let mut total: u64 = files.iter().map(|f| f.1).sum::<u64>() + wanted;
-        for (_, size, path) in files {
-            if total <= self.limit_bytes {
-                break;
-            }
-            if std::fs::remove_file(path).is_ok() {
-                total -= size;
-            }
+        if std::fs::remove_file(path).is_ok() {
+            total -= size;
         }
     }
 }
@@ -109,6 +140,7 @@ mod tests {
     use super::*;
     use crate::Svma;
     use crate::symtab::{Binding, SymbolTableBuilder};
+    use std::fs::File;
 
     fn table(n: u64) -> SymbolTable {
         let mut b = SymbolTableBuilder::new(SymbolSource::Symtab);
@@ -130,8 +162,14 @@ mod tests {
         }
     }
 
-    fn id(n: u8) -> BuildId {
-        BuildId::from_bytes(&[n; 20]).unwrap()
+    fn id(n: u8) -> TableKey {
+        TableKey::of_running_kernel(&BuildId::from_bytes(&[n; 20]).unwrap())
+    }
+
+    impl Folder {
+        fn file(&self, key: &TableKey) -> PathBuf {
+            self.0.join(key.file_name())
+        }
     }
 
     #[test]
@@ -143,7 +181,7 @@ mod tests {
         assert_eq!(index.load(&id(1)).unwrap().find(Svma(33)).unwrap().name, "f2");
         index.store(&id(2), &table(10));
         assert!(index.load(&id(2)).is_none(), "small tables are not worth a file");
-        std::fs::write(index.path(&id(1)), b"TALSYM02 damaged").unwrap();
+        std::fs::write(folder.file(&id(1)), b"TALSYM02 damaged").unwrap();
         assert!(index.load(&id(1)).is_none());
     }
 
@@ -155,7 +193,7 @@ mod tests {
         for n in 1..=3 {
             index.store(&id(n), &one);
             let old = SystemTime::now() - std::time::Duration::from_secs(100 - u64::from(n));
-            std::fs::File::open(index.path(&id(n))).unwrap().set_modified(old).unwrap();
+            File::open(folder.file(&id(n))).unwrap().set_modified(old).unwrap();
         }
         assert!(index.load(&id(1)).is_some(), "marks it as used");
         index.store(&id(4), &one);
@@ -173,5 +211,54 @@ mod tests {
         });
         assert!(index.load(&id(0)).is_some() && index.load(&id(1)).is_some());
         assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_with_the_build_id_of_another_has_a_key_of_its_own() {
+        let folder = Folder::new("copied");
+        std::fs::create_dir_all(&folder.0).unwrap();
+        let copy = folder.0.join("copy");
+        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        let open = |path: &Path| ObjectFile::open(path).unwrap();
+        let (own, copied) = (open(&std::env::current_exe().unwrap()), open(&copy));
+        let Some(key) = TableKey::of_object(&own, None) else { return println!("skipped: no build-id") };
+        assert_eq!(own.build_id(), copied.build_id());
+        let other = TableKey::of_object(&copied, None).unwrap();
+        let index = SymbolIndex::new(&folder.0.join("index"), 1 << 30);
+        index.store(&other, &table(5000));
+        assert!(index.load(&other).is_some() && index.load(&key).is_none());
+        let with_debug = TableKey::of_object(&own, Some(&copied)).unwrap();
+        assert_ne!(with_debug.file_name(), key.file_name());
+        assert!(with_debug.file_name().len() < 255);
+        let kernel = TableKey::of_running_kernel(own.build_id().unwrap());
+        assert_ne!(kernel.file_name(), key.file_name());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = Folder::new("shared");
+        let index = SymbolIndex::new(&folder.0, 1 << 20);
+        index.store(&id(1), &table(5000));
+        let set_mode = |mode| std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(mode));
+        set_mode(0o755).unwrap();
+        index.store(&id(2), &table(5000));
+        assert!(index.load(&id(1)).is_none());
+        assert!(!folder.file(&id(2)).exists());
+        set_mode(0o700).unwrap();
+        assert!(index.load(&id(1)).is_some());
+        std::fs::write(folder.0.join("not ours"), vec![0; 1 << 20]).unwrap();
+        (2..9).for_each(|n| index.store(&id(n), &table(5000)));
+        assert!(folder.0.join("not ours").exists());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_folder_is_not_followed() {
+        let (folder, link) = (Folder::new("target"), Folder::new("link"));
+        let index = SymbolIndex::new(&folder.0, 1 << 20);
+        index.store(&id(1), &table(5000));
+        std::os::unix::fs::symlink(&folder.0, &link.0).unwrap();
+        assert!(SymbolIndex::new(&link.0, 1 << 20).load(&id(1)).is_none());
+        std::fs::remove_file(&link.0).unwrap();
     }
 }

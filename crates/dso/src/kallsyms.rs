@@ -1,11 +1,18 @@
 //! /proc/kallsyms: the kernel's own symbols and its modules', at the addresses of this boot.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use crate::error::missing_of_io;
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
-use crate::{Missing, Svma};
+use crate::{FileRule, Missing, Svma, named_file, system_file};
+
+/// The running kernel's.
+const RUNNING: &str = "/proc/kallsyms";
+
+/// A kernel with all its modules has some 15 MB of symbols.
+const MAX_COPY_BYTES: u64 = 256 << 20;
 
 /// The kernel's half of the address space, on all 64-bit machines: symbols below are relative to each CPU's memory and
 /// lie at the same place in every boot.
@@ -27,7 +34,7 @@ pub struct Kallsyms {
 impl Kallsyms {
     /// This kernel's. `Err(KptrRestrict)` if it shows zeros to us.
     pub fn read() -> Result<Self, Missing> {
-        Self::read_from(Path::new("/proc/kallsyms"))
+        Self::from_read(system_file::read(RUNNING))
     }
 
     /// Where the running kernel's symbols begin, without reading all of them, which takes long. `None` if addresses
@@ -35,7 +42,7 @@ impl Kallsyms {
     pub fn start_of_running() -> Option<Svma> {
         /// Symbols of CPU-local memory may come first.
         const BEGINNING: u64 = 256 << 10;
-        let mut lines = BufReader::new(std::fs::File::open("/proc/kallsyms").ok()?.take(BEGINNING));
+        let mut lines = BufReader::new(system_file::open(RUNNING).ok()?.take(BEGINNING));
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line).ok()? > 0 {
             let start = parse_line(&line).filter(Entry::is_kept).map(|entry| entry.address);
@@ -52,11 +59,20 @@ impl Kallsyms {
         kernel.iter().map(|symbol| symbol.start).find(|start| start.0 >= KERNEL_HALF)
     }
 
-    /// A copy of kallsyms, such as perf's cache holds.
-    pub fn read_from(path: &Path) -> Result<Self, Missing> {
-        let text = std::fs::read(path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::PermissionDenied => Missing::NoPermission,
-            _ => Missing::NoKallsyms,
+    /// A copy of kallsyms in a build-id cache.
+    pub fn read_copy(path: &Path) -> Result<Self, Missing> {
+        Self::from_read(FileRule::up_to(MAX_COPY_BYTES).read(path).map_err(io::Error::from))
+    }
+
+    /// A copy of kallsyms that the user named; may be a pipe, or /proc/kallsyms itself.
+    pub fn read_named(path: &Path) -> Result<Self, Missing> {
+        Self::from_read(named_file::read(path))
+    }
+
+    fn from_read(text: io::Result<Vec<u8>>) -> Result<Self, Missing> {
+        let text = text.map_err(|error| match missing_of_io(&error) {
+            Missing::NoFile | Missing::NotElf => Missing::NoKallsyms,
+            why => why,
         })?;
         Self::parse(&text)
     }

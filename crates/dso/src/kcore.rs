@@ -12,7 +12,7 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::{Avma, Error};
+use crate::{Avma, Error, system_file};
 
 /// Headers are read up to here; the kernel writes one program header for each stretch of memory.
 const HEADER_BYTES: usize = 64 << 10;
@@ -40,7 +40,7 @@ impl Kcore {
     /// It can't be read, or is no 64-bit ELF core file.
     pub fn open_at(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Io { path: path.to_owned(), source };
-        let file = File::open(path).map_err(failed)?;
+        let file = system_file::open(path).map_err(failed)?;
         let mut head = vec![0; HEADER_BYTES];
         let mut filled = 0;
         while let Some(rest) = head.get_mut(filled..).filter(|rest| !rest.is_empty()) {

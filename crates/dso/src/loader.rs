@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::dwarf::LinePool;
 use crate::find::KernelNames;
+use crate::index::TableKey;
 use crate::kallsyms::Kallsyms;
 use crate::modules;
 use crate::recorded_kernel::RecordedKernel;
@@ -46,6 +47,8 @@ pub enum Wanted<'a> {
     PerfMap {
         /// The file as recorded, e.g. `/tmp/perf-123.map`.
         path: &'a Path,
+        /// The users one of whom must own it; `None`: anybody.
+        owners: Option<&'a [u32]>,
     },
 }
 
@@ -97,7 +100,9 @@ impl Loader {
             Wanted::Vdso { build_id } => self.vdso(build_id).map(|o| self.loaded(o)),
             Wanted::Kernel { build_id, reference } => self.kernel(build_id, reference),
             Wanted::KernelModule { name, start } => self.module(name, start),
-            Wanted::PerfMap { path } => perf_map::read(path).map(Loaded::of_table),
+            Wanted::PerfMap { path, owners } => {
+                perf_map::read(path, owners.map(<[u32]>::to_vec)).map(Loaded::of_table)
+            }
         }
     }
 
@@ -118,8 +123,8 @@ impl Loader {
         let Some(id) = build_id else { return at_path };
         match at_path {
             Ok(object) if object.matches(id) => Ok(object),
-            Ok(_) => self.search.find_copy(id).ok_or(Missing::BuildIdMismatch),
-            Err(why) => self.search.find_copy(id).ok_or(why),
+            Ok(_) => self.search.find_copy(id, path).ok_or(Missing::BuildIdMismatch),
+            Err(why) => self.search.find_copy(id, path).ok_or(why),
         }
     }
 
@@ -130,7 +135,7 @@ impl Loader {
         };
         own.ok()
             .filter(|o| o.matches(id))
-            .or_else(|| self.search.find_copy(id))
+            .or_else(|| self.search.find_copy(id, Path::new("/[vdso]")))
             .ok_or(Missing::BuildIdMismatch)
     }
 
@@ -140,16 +145,18 @@ impl Loader {
 
     /// The running kernel's symbols: from the index if it has them at this boot's addresses.
     fn running_table(&self) -> Result<SymbolTable, Missing> {
-        let index = self.index.as_ref().zip(crate::elf::kernel_build_id());
-        let Some((index, id)) = index else { return Ok(self.running_kernel()?.kernel.clone()) };
+        let key = crate::elf::kernel_build_id().map(|id| TableKey::of_running_kernel(&id));
+        let Some((index, key)) = self.index.as_ref().zip(key) else {
+            return Ok(self.running_kernel()?.kernel.clone());
+        };
         // A kernel lies elsewhere after each boot.
         let start = Kallsyms::start_of_running();
         let is_of_this_boot = |table: &SymbolTable| start.is_some() && Kallsyms::start_of(table) == start;
-        if let Some(table) = index.load(&id).filter(is_of_this_boot) {
+        if let Some(table) = index.load(&key).filter(is_of_this_boot) {
             return Ok(table);
         }
         let table = self.running_kernel()?.kernel.clone();
-        index.store(&id, &table);
+        index.store(&key, &table);
         Ok(table)
     }
 
@@ -178,7 +185,7 @@ impl Loader {
     /// The kernel's symbols; and where its code begins, if the table may not have the name of that place.
     fn kernel_table(&self, build_id: Option<&BuildId>) -> Result<(SymbolTable, Option<Svma>), Missing> {
         match &self.search.kernel {
-            Some(KernelNames::Kallsyms(path)) => return Ok((Kallsyms::read_from(path)?.kernel, None)),
+            Some(KernelNames::Kallsyms(path)) => return Ok((Kallsyms::read_named(path)?.kernel, None)),
             Some(KernelNames::Image(path)) => return image_table(path, build_id),
             None => {}
         }
@@ -190,7 +197,7 @@ impl Loader {
             return Ok((self.running_table()?, None));
         }
         let copy = build_id.and_then(|id| self.search.find_kallsyms(id)).ok_or(Missing::OtherKernel)?;
-        Ok((Kallsyms::read_from(&copy)?.kernel, None))
+        Ok((Kallsyms::read_copy(&copy)?.kernel, None))
     }
 }
 
@@ -261,16 +268,17 @@ impl Loaded {
     }
 
     fn read_symbols(&self, object: &ObjectFile) -> SymbolTable {
-        let index = self.index.as_ref().zip(object.build_id());
-        if let Some(known) = index.and_then(|(index, id)| index.load(id)) {
+        let debug = self.search.find_debug(object);
+        let key = TableKey::of_object(object, debug.as_ref());
+        let index = self.index.as_ref().zip(key.as_ref());
+        if let Some(known) = index.and_then(|(index, key)| index.load(key)) {
             return known;
         }
-        let debug = self.search.find_debug(object);
         let table = SymbolTable::load(object, debug.as_ref());
         // Of a file that was cut off meanwhile, nothing is kept for later.
         let is_whole = [Some(object), debug.as_ref()].into_iter().flatten().all(|o| o.bytes().is_intact());
-        if let Some((index, id)) = index.filter(|_| is_whole) {
-            index.store(id, &table);
+        if let Some((index, key)) = index.filter(|_| is_whole) {
+            index.store(key, &table);
         }
         table
     }

@@ -15,6 +15,15 @@ pub enum Missing {
     /// The file is there but is no ELF file we can read.
     #[error("not an ELF file")]
     NotElf,
+    /// At the path is a pipe, a device, a directory or the like.
+    #[error("not a regular file")]
+    NotRegular,
+    /// The file is larger than any of its kind, or consists of holes.
+    #[error("file too large, or sparse")]
+    TooLarge,
+    /// The map file belongs to a user who may have planted it.
+    #[error("perf map owned by another user (report -f reads it)")]
+    ForeignOwner,
     /// The file at that path is another build than the one recorded.
     #[error("file changed since recording (build-id differs)")]
     BuildIdMismatch,

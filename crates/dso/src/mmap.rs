@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounds::Room;
+use crate::file_identity::FileIdentity;
 use crate::untrusted_file::{FileRule, Refused};
 
 /// Files up to this many bytes are copied instead of mapped.
@@ -26,14 +27,9 @@ pub const COPY_LIMIT: u64 = 128 * 1024;
 #[derive(Debug)]
 pub struct Mmap {
     bytes: Storage,
+    identity: Option<FileIdentity>,
     /// What decompressed bytes take of the process's bound.
     _room: Option<Room>,
-}
-
-impl From<Storage> for Mmap {
-    fn from(bytes: Storage) -> Self {
-        Self { bytes, _room: None }
-    }
 }
 
 #[derive(Debug)]
@@ -80,22 +76,28 @@ impl Mmap {
         if !meta.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
+        let identity = Some(FileIdentity::of(&meta));
         // No further than the stated size: files of /proc state 0, and some of them have no end.
         if meta.len() <= COPY_LIMIT {
             let mut bytes = Vec::with_capacity(meta.len() as usize);
             file.take(meta.len()).read_to_end(&mut bytes)?;
-            return Ok(Storage::Copied(bytes).into());
+            return Ok(Self { bytes: Storage::Copied(bytes), identity, _room: None });
         }
         // SAFETY: the mapping is private and read-only and lives as long as `Storage`; the region makes reading past
         // the end of a file that shrinks harmless. No value is read twice where a change in between would be unsound.
         let map = unsafe { memmap2::MmapOptions::new().map_copy_read_only(&file)? };
         let region = Region::register(&map, name_of(&file));
-        Ok(Storage::Mapped(Guarded { map, region }).into())
+        Ok(Self { bytes: Storage::Mapped(Guarded { map, region }), identity, _room: None })
     }
 
     /// Bytes that are in memory already.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
-        Storage::Copied(bytes).into()
+        Self { bytes: Storage::Copied(bytes), identity: None, _room: None }
+    }
+
+    /// Which file it was when it was opened; `None` for bytes that were in memory already.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.identity
     }
 
     /// Gives the memory of `range` back: what is read of it again comes from the file again. For whoever
@@ -160,7 +162,7 @@ impl Bytes {
 
     /// Bytes that were decompressed into memory.
     pub(crate) fn unpacked(bytes: Vec<u8>, room: Room) -> Self {
-        Self::new(Mmap { bytes: Storage::Copied(bytes), _room: Some(room) })
+        Self::new(Mmap { bytes: Storage::Copied(bytes), identity: None, _room: Some(room) })
     }
 
     /// The part `range` of these bytes, `None` if it reaches past their end.
@@ -170,6 +172,11 @@ impl Bytes {
         }
         let base = self.range.start;
         Some(Self { owner: self.owner.clone(), range: base + range.start..base + range.end })
+    }
+
+    /// See [`Mmap::identity`].
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.owner.identity()
     }
 
     /// See [`Mmap::is_intact`].

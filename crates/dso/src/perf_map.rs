@@ -5,23 +5,29 @@
 
 use std::path::Path;
 
+use crate::error::missing_of_io;
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
-use crate::{Missing, Svma};
+use crate::{FileRule, Missing, Svma};
 
-/// The names in the map file at `path` (`/tmp/perf-PID.map`). Addresses are those of the process.
-pub fn read(path: &Path) -> Result<SymbolTable, Missing> {
-    let text = std::fs::read(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::PermissionDenied => Missing::NoPermission,
-        _ => Missing::NoPerfMap,
+/// Larger files are not read. Runtimes that run for weeks write some 100 MB.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The names in the map file at `path` (`/tmp/perf-PID.map`), which one of `owners` must own; `None`: anybody. A
+/// symbolic link is refused. Addresses are those of the process.
+pub fn read(path: &Path, owners: Option<Vec<u32>>) -> Result<SymbolTable, Missing> {
+    let rule = FileRule::up_to(MAX_BYTES).without_links();
+    let rule = owners.into_iter().fold(rule, FileRule::owned_by);
+    let text = rule.read(path).map_err(|refused| match missing_of_io(&refused.into()) {
+        Missing::NoFile | Missing::NotElf => Missing::NoPerfMap,
+        why => why,
     })?;
     Ok(parse(&text))
 }
 
 /// From the text. Lines that don't parse (a half-written last one) are skipped.
 pub fn parse(text: &[u8]) -> SymbolTable {
-    let entries: Vec<(u64, u64, &str)> = text.split(|&b| b == b'\n').filter_map(parse_line).collect();
     let mut live: std::collections::BTreeMap<u64, (u64, &str)> = std::collections::BTreeMap::new();
-    for (start, size, name) in entries {
+    for (start, size, name) in text.split(|&b| b == b'\n').filter_map(parse_line) {
         let end = start.saturating_add(size.max(1));
         let overlapped: Vec<u64> = live
             .range(..end)

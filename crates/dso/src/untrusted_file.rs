@@ -23,11 +23,21 @@ use thiserror::Error;
 /// Opening never waits, never takes a terminal, and never leaks the descriptor to a child.
 const OPEN_FLAGS: i32 = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
 
+/// Unit of `st_blocks`, whatever the file system's own is.
+const BLOCK_BYTES: u64 = 512;
+
+/// Reading the zeros of smaller files costs nothing worth a rule.
+const SPARSE_BYTES: u64 = 1 << 30;
+
+/// A file that keeps less than this part of its bytes is sparse; zstd on btrfs goes down to 1/32.
+const SPARSE_SHARE: u64 = 64;
+
 /// What a file has to be in order to be opened.
 #[derive(Clone, Debug)]
 pub struct FileRule {
     max_bytes: u64,
     follows_links: bool,
+    takes_sparse: bool,
     owners: Option<Vec<u32>>,
 }
 
@@ -79,6 +89,14 @@ pub enum Refused {
         /// The caller's limit.
         max_bytes: u64,
     },
+    /// It is large and consists of holes, for whose zeros nobody paid.
+    #[error("sparse file of {bytes} bytes, of which {allocated} exist")]
+    Sparse {
+        /// Its stated size.
+        bytes: u64,
+        /// Bytes that the file system keeps for it.
+        allocated: u64,
+    },
     /// It belongs to a user who may have planted it.
     #[error("file owned by user {owner}, not by {}", one_of(allowed))]
     WrongOwner {
@@ -86,6 +104,12 @@ pub enum Refused {
         owner: u32,
         /// The users who may own it.
         allowed: Vec<u32>,
+    },
+    /// Only our privileges make it readable, and whoever named it may lack them: see [`crate::source_file`].
+    #[error("file of user {owner} that not every user may read")]
+    Private {
+        /// The owner's user id.
+        owner: u32,
     },
     /// Another file was put in its place between examining and opening it.
     #[error("the file was replaced while it was opened")]
@@ -100,9 +124,13 @@ impl From<Refused> for io::Error {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Io(error) => error,
-            Refused::NotRegular(_) | Refused::Empty => Self::new(io::ErrorKind::InvalidInput, refused),
+            Refused::NotRegular(_) | Refused::Empty | Refused::Sparse { .. } => {
+                Self::new(io::ErrorKind::InvalidInput, refused)
+            }
             Refused::TooLarge { .. } => Self::new(io::ErrorKind::FileTooLarge, refused),
-            Refused::WrongOwner { .. } => Self::new(io::ErrorKind::PermissionDenied, refused),
+            Refused::WrongOwner { .. } | Refused::Private { .. } => {
+                Self::new(io::ErrorKind::PermissionDenied, refused)
+            }
             Refused::Replaced => Self::other(refused),
         }
     }
@@ -112,13 +140,19 @@ impl FileRule {
     /// Regular files of at most `max_bytes`; symbolic links are followed, any user may own them.
     #[must_use]
     pub const fn up_to(max_bytes: u64) -> Self {
-        Self { max_bytes, follows_links: true, owners: None }
+        Self { max_bytes, follows_links: true, takes_sparse: true, owners: None }
     }
 
     /// The same, and the last part of the path is not a symbolic link.
     #[must_use]
     pub fn without_links(self) -> Self {
         Self { follows_links: false, ..self }
+    }
+
+    /// The same, and the file is not large and sparse: for files that are mapped, whatever their size.
+    #[must_use]
+    pub fn dense(self) -> Self {
+        Self { takes_sparse: false, ..self }
     }
 
     /// The same, and the file belongs to one of `owners`.
@@ -178,12 +212,22 @@ impl FileRule {
         if let Some(allowed) = self.owners.as_ref().filter(|allowed| !allowed.contains(&meta.uid())) {
             return Err(Refused::WrongOwner { owner: meta.uid(), allowed: allowed.clone() });
         }
-        match meta.len() {
+        let (bytes, allocated) = (meta.len(), meta.blocks().saturating_mul(BLOCK_BYTES));
+        if !self.takes_sparse && is_sparse(bytes, allocated) {
+            return Err(Refused::Sparse { bytes, allocated });
+        }
+        match bytes {
             0 => Err(Refused::Empty),
             bytes if bytes > self.max_bytes => Err(Refused::TooLarge { bytes, max_bytes: self.max_bytes }),
             _ => Ok(()),
         }
     }
+}
+
+/// A file system that compresses keeps less than the size, but not so much less; one that says 0 does not know. (A file
+/// without any data has no magic number, and is refused for that.)
+const fn is_sparse(bytes: u64, allocated: u64) -> bool {
+    bytes > SPARSE_BYTES && allocated > 0 && allocated < bytes / SPARSE_SHARE
 }
 
 fn open_readable(path: &Path, flags: i32) -> io::Result<File> {
@@ -260,6 +304,23 @@ mod tests {
         File::options().write(true).open(&path).and_then(|f| f.set_len(1 << 40)).expect("sparse");
         let refused = FileRule::up_to(1 << 20).open(&path).expect_err("too large");
         assert!(matches!(refused, Refused::TooLarge { bytes, .. } if bytes == 1 << 40), "{refused}");
+    }
+
+    #[test]
+    fn a_large_file_of_holes_is_refused_where_size_is_no_limit() {
+        use std::os::unix::fs::FileExt;
+        let folder = Folder::new("holes");
+        let path = folder.file("holes", b"\x7fELF");
+        let file = File::options().write(true).open(&path).expect("ours");
+        file.set_len(8 << 30).and_then(|()| file.write_at(b"end", 4 << 30)).expect("sparse");
+        if file.metadata().expect("ours").blocks() > 1 << 20 {
+            return println!("skipped: no sparse files here");
+        }
+        let rule = FileRule::up_to(u64::MAX);
+        assert!(rule.open(&path).is_ok());
+        let refused = rule.dense().open(&path).expect_err("all holes");
+        assert!(matches!(refused, Refused::Sparse { bytes, .. } if bytes == 8 << 30), "{refused}");
+        assert!(!is_sparse(8 << 30, 0) && !is_sparse(8 << 30, 1 << 30) && !is_sparse(1 << 30, 512));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The vdso: an ELF file the kernel maps into every process and that lies in no folder.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::{Bytes, Error, ObjectFile};
+use crate::{Bytes, Error, ObjectFile, system_file};
 
 /// A vdso is two pages in practice; a mapping larger than this is not one.
 const LIMIT: u64 = 1 << 20;
@@ -12,7 +11,7 @@ const LIMIT: u64 = 1 << 20;
 pub fn own() -> Result<ObjectFile, Error> {
     let path = std::path::Path::new("/proc/self/maps");
     let io = |source| Error::Io { path: path.into(), source };
-    let maps = std::fs::read_to_string(path).map_err(io)?;
+    let maps = system_file::read_text(path).map_err(io)?;
     let range = maps.lines().find(|l| l.ends_with("[vdso]")).and_then(|l| l.split_once(' '));
     let range = range.and_then(|(range, _)| range.split_once('-'));
     let parse = |s: &str| u64::from_str_radix(s, 16).ok();
@@ -21,7 +20,7 @@ pub fn own() -> Result<ObjectFile, Error> {
         return Err(Error::Elf("vdso of an odd size"));
     }
     let mut bytes = vec![0; (end - start) as usize];
-    let mut memory = File::open("/proc/self/mem").map_err(io)?;
+    let mut memory = system_file::open("/proc/self/mem").map_err(io)?;
     memory.seek(SeekFrom::Start(start)).and_then(|_| memory.read_exact(&mut bytes)).map_err(io)?;
     ObjectFile::parse(Bytes::from_vec(bytes))
 }

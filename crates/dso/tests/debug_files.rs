@@ -127,8 +127,35 @@ fn debug_files_and_copies_are_found_by_build_id() {
     std::fs::create_dir_all(&cached).unwrap();
     std::fs::copy(folder.path("prog"), cached.join("elf")).unwrap();
     let search = DebugSearch { build_id_cache: Some(folder.path("cache")), ..DebugSearch::default() };
-    assert!(search.find_copy(&id).is_some());
-    assert!(search.find_copy(&BuildId::from_bytes(&[7; 20]).unwrap()).is_none());
+    let path = Path::new("/prog");
+    assert!(search.find_copy(&id, path).is_some());
+    assert!(search.find_copy(&BuildId::from_bytes(&[7; 20]).unwrap(), path).is_none());
+}
+
+#[test]
+fn a_copy_of_another_users_file_stands_only_for_files_of_that_user() {
+    let Some(folder) = Folder::with_program("foreign", &["-Wl,--build-id=sha1"]) else { return };
+    let id = folder.open("prog").build_id().unwrap().clone();
+    // As recorded at /home/other/prog, and kept by root with its owner.
+    let kept = folder.path("cache").join("home/other/prog").join(id.to_string());
+    let link = folder.path("cache/.build-id").join(id.split_path().unwrap());
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+    std::fs::copy(folder.path("prog"), kept.join("elf")).unwrap();
+    std::os::unix::fs::symlink(format!("../../home/other/prog/{id}"), &link).unwrap();
+    assert!(folder.run("strip", &["prog"]));
+    let search = DebugSearch { build_id_cache: Some(folder.path("cache")), ..DebugSearch::default() };
+    let is_debug_file = || search.find_debug(&folder.open("prog")).is_some();
+    let is_copy = |path: &str| search.find_copy(&id, Path::new(path)).is_some();
+    assert!(is_debug_file() && is_copy("/usr/bin/prog"));
+    let nobody = Some(65534);
+    if std::os::unix::fs::chown(kept.join("elf"), nobody, None).is_err() {
+        return println!("skipped: only root can give files away");
+    }
+    assert_eq!((is_debug_file(), is_copy("/usr/bin/prog")), (false, false));
+    assert!(is_copy("/home/other/prog"));
+    std::os::unix::fs::chown(folder.path("prog"), nobody, None).unwrap();
+    assert!(is_debug_file());
 }
 
 #[test]

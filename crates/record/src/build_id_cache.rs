@@ -7,10 +7,10 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 
-use dso::BuildId;
+use dso::{BuildId, ObjectFile, OwnRights, system_file};
 
 use crate::objects::SeenObject;
 use crate::opts::KeepFiles;
@@ -42,7 +42,7 @@ pub fn keep(root: &Path, seen: &[SeenObject], which: KeepFiles, with_kernel: boo
     let kernel = dso::elf::kernel_build_id().filter(|_| with_kernel && which == KeepFiles::All);
     let kernel = kernel.map(|id| {
         keep_one(root, Path::new("/[kernel.kallsyms]"), &id, "kallsyms", |to| {
-            write_whole(to, &fs::read("/proc/kallsyms")?)
+            write_whole(to, &system_file::read("/proc/kallsyms")?, None)
         })
     });
     let files = files.filter_map(|object| {
@@ -79,17 +79,27 @@ fn keep_one(
     Ok(true)
 }
 
-/// By its name, if that is the same file here, else from what we have opened of it.
+/// By its name, if that is the same file here and only root or this user can change it later, else from what we have
+/// opened of it.
 fn link_or_copy(object: &SeenObject, path: &Path, to: &Path) -> io::Result<()> {
-    let is_here = dso::elf::read_build_id(path).is_some_and(|id| id.same_as(&object.build_id));
-    if is_here && fs::hard_link(path, to).is_ok() {
+    let rights = OwnRights::read();
+    let is_ours =
+        |file: &ObjectFile| file.owner() == Some(0) || file.owner() == rights.map(|rights| rights.user);
+    let is_same = |file: &ObjectFile| file.build_id().is_some_and(|id| id.same_as(&object.build_id));
+    if ObjectFile::open(path).is_ok_and(|file| is_same(&file) && is_ours(&file))
+        && fs::hard_link(path, to).is_ok()
+    {
         return Ok(());
     }
     let bytes = object.file.bytes();
     if bytes.len() as u64 > MAX_COPY_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    write_whole(to, bytes)?;
+    // Readers of root's cache have to know whose file it was: its build-id may be that of another. Anybody else
+    // records the programs that they run themselves, and can give no file away.
+    let gives = rights.is_none_or(|rights| rights.is_privileged) && !is_ours(&object.file);
+    let owner = object.file.owner().filter(|_| gives);
+    write_whole(to, bytes, owner)?;
     // Cut off meanwhile: the copy would be taken for the file of that build-id for ever.
     if !bytes.is_intact() {
         fs::remove_file(to)?;
@@ -98,12 +108,14 @@ fn link_or_copy(object: &SeenObject, path: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Under its name only once it is whole.
-fn write_whole(to: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Under its name only once it is whole, and belongs to `owner` if one is named.
+fn write_whole(to: &Path, bytes: &[u8], owner: Option<u32>) -> io::Result<()> {
     let mut name = to.as_os_str().as_bytes().to_vec();
     name.extend(format!(".{}", std::process::id()).bytes());
     let partial = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
-    let done = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, to));
+    let done = fs::write(&partial, bytes)
+        .and_then(|()| owner.map_or(Ok(()), |owner| chown(&partial, Some(owner), None)))
+        .and_then(|()| fs::rename(&partial, to));
     if done.is_err() {
         let _ = fs::remove_file(&partial);
     }
@@ -119,7 +131,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("tally-debug-{}", std::process::id()));
         let sh = fs::canonicalize("/bin/sh").expect("every Linux has one");
         let Some(build_id) = dso::elf::read_build_id(&sh) else { return eprintln!("skipped: no build-id") };
-        let file = std::sync::Arc::new(dso::ObjectFile::open(&sh).expect("an object file"));
+        let file = std::sync::Arc::new(ObjectFile::open(&sh).expect("an object file"));
         let name: std::sync::Arc<[u8]> = sh.as_os_str().as_bytes().into();
         let mut seen = [SeenObject { name, build_id: build_id.clone(), path: Some(sh), file }];
         assert_eq!(keep(&root, &seen, KeepFiles::Unreachable, false), 0);
@@ -132,6 +144,30 @@ mod tests {
         let link = root.join(".build-id").join(build_id.split_path().expect("long enough"));
         let kept = dso::elf::read_build_id(&link.join("elf")).expect("readable through the link");
         assert!(kept.same_as(&build_id));
+        fs::remove_dir_all(&root).expect("ours");
+    }
+
+    #[test]
+    fn another_users_file_is_copied_with_its_owner_and_not_linked() {
+        use std::os::unix::fs::MetadataExt;
+        let root = std::env::temp_dir().join(format!("tally-foreign-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("ours");
+        let program = root.join("program");
+        fs::copy("/proc/self/exe", &program).expect("ours");
+        let Some(build_id) = dso::elf::read_build_id(&program) else {
+            return println!("skipped: no build-id");
+        };
+        if chown(&program, Some(65534), None).is_err() {
+            return println!("skipped: only root can give files away");
+        }
+        let file = std::sync::Arc::new(ObjectFile::open(&program).expect("an object file"));
+        let name: std::sync::Arc<[u8]> = program.as_os_str().as_bytes().into();
+        let seen = [SeenObject { name, build_id: build_id.clone(), path: Some(program.clone()), file }];
+        assert_eq!(keep(&root.join("cache"), &seen, KeepFiles::All, false), 1);
+        let link = root.join("cache/.build-id").join(build_id.split_path().expect("long enough"));
+        let kept = fs::metadata(link.join("elf")).expect("kept");
+        assert_eq!(kept.uid(), 65534);
+        assert_ne!(kept.ino(), fs::metadata(&program).expect("ours").ino());
         fs::remove_dir_all(&root).expect("ours");
     }
 }

@@ -1,11 +1,10 @@
 //! What works here, what does not, why, and what to do about it: every feature is tried, none is guessed.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
-use dso::Machine;
 use dso::unwind::Regs;
+use dso::{Machine, system_file};
 use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
@@ -148,7 +147,7 @@ fn system_wide() -> Check {
 
 fn tracepoint_id(name: &str) -> io::Result<u64> {
     let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    let read = |root: &str| fs::read_to_string(format!("{root}/events/{name}/id"));
+    let read = |root: &str| system_file::read_text(format!("{root}/events/{name}/id"));
     let text = read(roots[0]).or_else(|_| read(roots[1]))?;
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
@@ -164,7 +163,7 @@ fn tracepoints() -> Check {
         Ok(_) => return Check::good("tracepoints", "sched:sched_switch"),
         Err(error) => error,
     };
-    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let mounts = system_file::read_text("/proc/mounts").unwrap_or_default();
     let (why, remedy) = match (tracefs_of(&mounts), tracepoint_id("sched/sched_switch")) {
         (None, _) => (
             "tracefs is not mounted".to_owned(),
@@ -312,7 +311,7 @@ fn kernel_calls() -> Check {
 }
 
 fn kernel_symbols() -> Check {
-    let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let text = system_file::read_text("/proc/kallsyms").unwrap_or_default();
     let known = text
         .lines()
         .take(100)
@@ -368,7 +367,7 @@ fn locked_memory() -> Check {
 }
 
 fn other_processes() -> Check {
-    if fs::read_to_string("/proc/1/maps").is_ok() {
+    if system_file::read_text("/proc/1/maps").is_ok() {
         return Check::good("processes of others", "/proc/PID/maps is readable");
     }
     let (instead, why, remedy) = if Rights::own().may_trace() {

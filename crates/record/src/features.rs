@@ -1,9 +1,8 @@
 //! The header of a file: which machine, which kernel, which command, which files were seen.
 
 use std::fs;
-use std::io::{self, Read};
-use std::path::Path;
 
+use dso::system_file;
 use perfdata::abi::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_TYPE_TRACEPOINT};
 use perfdata::file::features::{BuildIdEntry, ClockData, CpuPlace, CpuTopology, GroupDesc, NrCpus, NumaNode};
 use perfdata::file::tracing::TracingData;
@@ -17,7 +16,7 @@ use crate::sys::time::Clock;
 /// What is known when the recording begins.
 #[must_use]
 pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
-    let read = |path: &str| fs::read_to_string(path).ok().map(|t| t.trim().to_owned());
+    let read = |path: &str| system_file::read_text(path).ok().map(|t| t.trim().to_owned());
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let cpus = proc::online_cpus();
     let present = read("/sys/devices/system/cpu/present").and_then(|t| crate::target::parse_cpu_list(&t));
@@ -104,7 +103,7 @@ fn mem_total_kib(meminfo: &str) -> Option<u64> {
 fn cpu_topology(cpus: &[u32]) -> CpuTopology {
     let read = |cpu: u32, file: &str| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
-        fs::read_to_string(path).ok().map(|t| t.trim().to_owned())
+        system_file::read_text(path).ok().map(|t| t.trim().to_owned())
     };
     let lists = |file: &str| {
         let mut all: Vec<String> = cpus.iter().filter_map(|&c| read(c, file)).collect();
@@ -131,15 +130,15 @@ fn cpu_topology(cpus: &[u32]) -> CpuTopology {
 
 fn numa_nodes() -> Vec<NumaNode> {
     let root = "/sys/devices/system/node";
-    let online = fs::read_to_string(format!("{root}/online")).ok();
+    let online = system_file::read_text(format!("{root}/online")).ok();
     let nodes = online.and_then(|t| crate::target::parse_cpu_list(&t)).unwrap_or_default();
     let of = |node: u32| {
-        let info = fs::read_to_string(format!("{root}/node{node}/meminfo")).ok()?;
+        let info = system_file::read_text(format!("{root}/node{node}/meminfo")).ok()?;
         let kib = |key: &str| {
             let line = info.lines().find(|l| l.contains(key))?;
             line.rsplit(':').next()?.trim().strip_suffix(" kB")?.trim().parse().ok()
         };
-        let cpus = fs::read_to_string(format!("{root}/node{node}/cpulist")).ok()?.trim().to_owned();
+        let cpus = system_file::read_text(format!("{root}/node{node}/cpulist")).ok()?.trim().to_owned();
         Some(NumaNode { node, mem_total_kib: kib("MemTotal")?, mem_free_kib: kib("MemFree")?, cpus })
     };
     nodes.into_iter().filter_map(of).collect()
@@ -148,7 +147,7 @@ fn numa_nodes() -> Vec<NumaNode> {
 fn pmu_mappings() -> Vec<(u32, String)> {
     let Ok(entries) = fs::read_dir("/sys/bus/event_source/devices") else { return Vec::new() };
     let of = |entry: fs::DirEntry| {
-        let kind = fs::read_to_string(entry.path().join("type")).ok()?.trim().parse().ok()?;
+        let kind = system_file::read_text(entry.path().join("type")).ok()?.trim().parse().ok()?;
         Some((kind, entry.file_name().to_str()?.to_owned()))
     };
     let mut found: Vec<(u32, String)> = entries.filter_map(|e| of(e.ok()?)).collect();
@@ -159,11 +158,14 @@ fn pmu_mappings() -> Vec<(u32, String)> {
 /// The formats of the tracepoints among the events, as tracefs gives them; `None` without tracepoints.
 fn tracing_data(events: &[Event]) -> Option<TracingData> {
     let root = crate::event::tracefs();
-    let read = |path: &str| read_at_once(&root.join(path)).unwrap_or_default();
+    let read = |path: &str| system_file::read_by_large_pieces(root.join(path)).unwrap_or_default();
     let format = |event: &Event| {
         let (system, name) = event.name.split_once(':')?;
         let name = name.split([':', '/']).next()?;
-        Some((system.to_owned(), fs::read(root.join(format!("events/{system}/{name}/format"))).ok()?))
+        Some((
+            system.to_owned(),
+            system_file::read(root.join(format!("events/{system}/{name}/format"))).ok()?,
+        ))
     };
     let mut formats: Vec<(String, Vec<u8>)> =
         events.iter().filter(|e| e.attr.type_ == PERF_TYPE_TRACEPOINT).filter_map(format).collect();
@@ -182,20 +184,6 @@ fn tracing_data(events: &[Event]) -> Option<TracingData> {
         printk_formats: read("printk_formats"),
         saved_cmdlines: read("saved_cmdlines"),
     })
-}
-
-/// Some files of tracefs (`header_page`) give all they have to the first read and nothing to a second one, so that
-/// reading by small pieces, as `fs::read` begins, loses the rest.
-fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = fs::File::open(path)?;
-    let mut all = Vec::new();
-    let mut piece = vec![0u8; 256 * 1024];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(all),
-            n => all.extend_from_slice(&piece[..n]),
-        }
-    }
 }
 
 fn groups(opts: &RecordOpts) -> Vec<GroupDesc> {

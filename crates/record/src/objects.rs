@@ -5,14 +5,13 @@
 //! and a file with another build-id or inode than the mapping's is not taken for it.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dso::unwind::UnwindInfo;
-use dso::{BuildId, Bytes, ObjectFile};
+use dso::{BuildId, Bytes, ObjectFile, system_file};
 use rustc_hash::FxHashMap;
 
 /// What identifies a mapped file beside its name.
@@ -114,9 +113,8 @@ fn open_object(pids: &[u32], mapping: &FileMapping) -> Option<ObjectFile> {
     }
     let name = Path::new(OsStr::from_bytes(&mapping.name));
     candidates(pids, mapping).into_iter().find_map(|path| {
-        let file = File::open(&path).ok()?;
-        // A device or a pipe may block or be endless.
-        let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let file = dso::elf::file_rule().open(&path).ok()?;
+        let meta = file.metadata().ok()?;
         if matches!(mapping.identity, Identity::Inode(inode) if inode != 0 && inode != meta.ino()) {
             return None;
         }
@@ -148,11 +146,11 @@ fn open_vdso(pid: u32, mapping: &FileMapping) -> Option<ObjectFile> {
     use std::os::unix::fs::FileExt;
     let len = usize::try_from(mapping.end - mapping.start).ok().filter(|&l| l <= 1 << 20)?;
     let mut bytes = vec![0; len];
-    let read =
-        File::open(format!("/proc/{pid}/mem")).and_then(|m| m.read_exact_at(&mut bytes, mapping.start));
+    let read = system_file::open(format!("/proc/{pid}/mem"))
+        .and_then(|m| m.read_exact_at(&mut bytes, mapping.start));
     if read.is_err() {
         let ours = crate::proc::maps(std::process::id())?.into_iter().find(|m| m.name == b"[vdso]")?;
-        File::open("/proc/self/mem").and_then(|m| m.read_exact_at(&mut bytes, ours.start)).ok()?;
+        system_file::open("/proc/self/mem").and_then(|m| m.read_exact_at(&mut bytes, ours.start)).ok()?;
     }
     ObjectFile::parse(Bytes::from_vec(bytes)).ok()
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use crate::target::parse_cpu_list;
+use dso::system_file;
 
 /// One line of `/proc/PID/maps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,7 @@ fn hex(text: &str) -> Option<u64> {
 /// True if there is such a process or thread and it is no zombie.
 #[must_use]
 pub fn is_alive(id: u32) -> bool {
-    let stat = fs::read(format!("/proc/{id}/stat")).unwrap_or_default();
+    let stat = system_file::read(format!("/proc/{id}/stat")).unwrap_or_default();
     state_letter(&stat).is_some_and(|letter| !matches!(letter, b'Z' | b'X' | b'x'))
 }
 
@@ -135,14 +136,14 @@ fn unescape(name: &[u8]) -> Vec<u8> {
 /// The mappings of a process, by start; `None` if it is gone or not ours to read.
 #[must_use]
 pub fn maps(pid: u32) -> Option<Vec<MapLine>> {
-    let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let text = system_file::read(format!("/proc/{pid}/maps")).ok()?;
     Some(text.split(|&b| b == b'\n').filter_map(parse_map_line).collect())
 }
 
 /// Name, process, parent and user of a task.
 #[must_use]
 pub fn status(tid: u32) -> Option<TaskStatus> {
-    parse_status(&fs::read(format!("/proc/{tid}/status")).ok()?)
+    parse_status(&system_file::read(format!("/proc/{tid}/status")).ok()?)
 }
 
 /// The real user of a process.
@@ -167,7 +168,7 @@ pub fn threads(pid: u32) -> Option<Vec<u32>> {
 /// (`CONFIG_PROC_CHILDREN`).
 #[must_use]
 pub fn children(pid: u32, tid: u32) -> Vec<u32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+    let text = system_file::read_text(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
@@ -181,7 +182,7 @@ fn numbers_in(dir: &str) -> Option<Vec<u32>> {
 /// The CPUs that are online, ascending.
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {
-    fs::read_to_string("/sys/devices/system/cpu/online")
+    system_file::read_text("/sys/devices/system/cpu/online")
         .ok()
         .and_then(|t| parse_cpu_list(&t))
         .unwrap_or_else(|| (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect())
@@ -190,7 +191,7 @@ pub fn online_cpus() -> Vec<u32> {
 /// A number below `/proc/sys`, as `kernel/perf_event_paranoid`.
 #[must_use]
 pub fn sysctl(name: &str) -> Option<i64> {
-    fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()
+    system_file::read_text(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()
 }
 
 /// The inode numbers of a task's namespaces in the order of `PERF_RECORD_NAMESPACES`: (device, inode).

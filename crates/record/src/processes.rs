@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use dso::unwind::AddressSpace;
-use dso::{Avma, BuildId, FileOffset};
+use dso::{Avma, BuildId, FileOffset, system_file};
 use perfdata::record::{FileId, Mmap};
 use rustc_hash::FxHashMap;
 
@@ -126,7 +126,7 @@ impl Processes {
     /// Reads the process's memory as it is now; how many bytes could be read from `address` on.
     pub fn read_memory(&mut self, pid: u32, address: u64, into: &mut [u8]) -> usize {
         let Some(process) = self.by_pid.get_mut(&pid) else { return 0 };
-        let memory = process.memory.get_or_insert_with(|| File::open(format!("/proc/{pid}/mem")).ok());
+        let memory = process.memory.get_or_insert_with(|| system_file::open(format!("/proc/{pid}/mem")).ok());
         memory.as_ref().and_then(|m| m.read_at(into, address).ok()).unwrap_or(0)
     }
 

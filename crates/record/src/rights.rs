@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::bpf_error::{Denied, Error};
 use crate::sys::{bpf, perf_event};
+use dso::system_file;
 
 /// The rights of a process, by /proc/self/status and what stands around it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Rights {
     /// Of this process.
     #[must_use]
     pub fn own() -> Self {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let read = |path: &str| system_file::read_text(path).unwrap_or_default();
         let status = read("/proc/self/status");
         let mut rights = Self::parse(&status);
         // Without a filter nothing else stops a call on its way.

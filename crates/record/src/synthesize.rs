@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 
+use dso::system_file;
 use perfdata::record::{Comm, FileId, Mmap, Namespaces, Task};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
@@ -15,7 +16,7 @@ pub fn kernel(mut with: impl FnMut(&Record<'_>, &SampleId)) {
     let name = [b"[kernel.kallsyms]", symbols.reference.as_bytes()].concat();
     let core = kernel_mmap(symbols.start, symbols.end, symbols.reference_address, &name);
     with(&Record::Mmap(core), &kernel_id());
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = system_file::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let files = module_files(release.trim());
     for (module, start, len) in modules() {
         let path = files.iter().find(|(name, _)| *name == module).map(|(_, path)| path.clone());
@@ -120,7 +121,7 @@ struct KernelRange {
 
 impl KernelRange {
     fn read() -> Option<Self> {
-        let symbols = std::fs::File::open("/proc/kallsyms").ok()?;
+        let symbols = system_file::open("/proc/kallsyms").ok()?;
         Self::parse(BufReader::new(symbols), code_length())
     }
 
@@ -164,7 +165,7 @@ fn code_length() -> Option<u64> {
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
-    code_length_in(&std::fs::read_to_string("/proc/iomem").ok()?)
+    code_length_in(&system_file::read_text("/proc/iomem").ok()?)
 }
 
 fn code_length_in(memory: &str) -> Option<u64> {
@@ -177,7 +178,7 @@ fn code_length_in(memory: &str) -> Option<u64> {
 
 /// The loaded modules: (name, start, length); empty if their addresses are hidden.
 fn modules() -> Vec<(String, u64, u64)> {
-    let text = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+    let text = system_file::read_text("/proc/modules").unwrap_or_default();
     text.lines().filter_map(parse_module).collect()
 }
 
@@ -192,7 +193,7 @@ fn parse_module(line: &str) -> Option<(String, u64, u64)> {
 /// (module name, path) of every module file of this kernel release.
 fn module_files(release: &str) -> Vec<(String, String)> {
     let root = format!("/lib/modules/{release}");
-    let list = std::fs::read_to_string(format!("{root}/modules.dep")).unwrap_or_default();
+    let list = system_file::read_text(format!("{root}/modules.dep")).unwrap_or_default();
     let paths = list.lines().filter_map(|l| l.split_once(':')).map(|(path, _)| path);
     paths
         .filter_map(|path| {

@@ -2,9 +2,10 @@
 //!
 //! Needs no rights. What a kernel or container does not show is `None`.
 
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
+
+use dso::system_file;
 
 /// The counters at one moment.
 #[derive(Debug, Clone)]
@@ -71,7 +72,7 @@ impl SystemCounters {
     /// The same of a folder that looks like /proc.
     #[must_use]
     pub fn read_in(proc: &Path, pid: Option<u32>) -> Self {
-        let text = |file: &str| fs::read_to_string(proc.join(file)).unwrap_or_default();
+        let text = |file: &str| system_file::read_text(proc.join(file)).unwrap_or_default();
         let (stat, vmstat) = (text("stat"), text("vmstat"));
         let (throttled_by, throttling) = throttling(proc, pid).unzip();
         let swap = [key(&vmstat, "pswpin"), key(&vmstat, "pswpout")];
@@ -181,10 +182,10 @@ fn soft_interrupts(text: &str) -> Vec<(String, Vec<u64>)> {
 /// The file of the cgroup's CPU limit, and what it counts.
 fn throttling(proc: &Path, pid: Option<u32>) -> Option<(String, [u64; 3])> {
     let of = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-    let cgroups = fs::read_to_string(proc.join(of).join("cgroup")).ok()?;
-    let mounts = fs::read_to_string(proc.join("self/mounts")).ok()?;
+    let cgroups = system_file::read_text(proc.join(of).join("cgroup")).ok()?;
+    let mounts = system_file::read_text(proc.join("self/mounts")).ok()?;
     let counts = |folder: String| {
-        let stat = fs::read_to_string(format!("{folder}/cpu.stat")).ok()?;
+        let stat = system_file::read_text(format!("{folder}/cpu.stat")).ok()?;
         let limits = ["cpu.max", "cpu.cfs_quota_us", "cpu.stat"].map(|file| format!("{folder}/{file}"));
         let limit = limits.into_iter().find(|file| Path::new(file).exists())?;
         Some((limit, parse_throttling(&stat)?))
@@ -230,7 +231,7 @@ fn netstat(text: &str, table: &str, names: &[&str]) -> Option<Vec<u64>> {
 
 /// Requests that all disks have done so far.
 pub(crate) fn disk_requests() -> u64 {
-    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+    let text = system_file::read_text("/proc/diskstats").unwrap_or_default();
     disks(&text).iter().map(|(_, [requests, ..])| requests).sum()
 }
 
@@ -250,6 +251,7 @@ fn disks(text: &str) -> Vec<(String, [u64; 3])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn two_readings_give_shares() {

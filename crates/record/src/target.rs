@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::proc;
+use dso::system_file;
 
 /// What a recording watches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,10 +86,10 @@ impl Target {
 
 /// The folder of a cgroup, by its path below the mount of the unified or the perf_event hierarchy.
 pub(crate) fn open_cgroup(name: &str) -> Result<File, Error> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = system_file::read_text("/proc/self/mounts").unwrap_or_default();
     let mut roots = cgroup_roots(&mounts);
     let last = roots.pop().unwrap_or_else(|| "/sys/fs/cgroup".to_owned());
-    let open = |root: &String| File::open(format!("{root}/{}", name.trim_start_matches('/')));
+    let open = |root: &String| system_file::open(format!("{root}/{}", name.trim_start_matches('/')));
     let found = roots.iter().find_map(|root| open(root).ok());
     let found = found.map_or_else(|| open(&last), Ok);
     found.map_err(|source| Error::Cgroup { name: name.to_owned(), source })

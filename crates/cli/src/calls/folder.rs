@@ -8,10 +8,11 @@ use record::proc::MapLine;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::values::{self, Formats};
-use super::{kernel, switches, totals};
+use super::{folder_file, kernel, switches, totals};
 
 /// The folder used when none is named.
 pub const DEFAULT: &str = "tally.calls";
@@ -102,6 +103,19 @@ impl Folder {
     /// # Errors
     /// If there is no recording, or its folder can't be read.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
+        Self::open_by(path, folder_file::map)
+    }
+
+    /// The same for a folder of our own that is being written, where room for what was read is given back: its files
+    /// may consist of holes.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub fn open_growing(path: &Path) -> anyhow::Result<Self> {
+        Self::open_by(path, folder_file::map_growing)
+    }
+
+    fn open_by(path: &Path, map: fn(&Path) -> io::Result<Mmap>) -> anyhow::Result<Self> {
         if !Self::is_one(path) {
             bail!(
                 "{}: no recording of calls there; make one with `tally calls record -- CMD`",
@@ -109,19 +123,26 @@ impl Folder {
             );
         }
         let (unfiled, unfiled_errno) = read_lost(path);
+        let mut damaged = Vec::new();
+        let mut text = |name: &str| {
+            folder_file::read_if_there(&path.join(name)).unwrap_or_else(|why| {
+                damaged.push(format!("{why:#}"));
+                String::new()
+            })
+        };
         let mut folder = Self {
             path: path.to_owned(),
-            info: read_info(&path.join("info")),
+            info: parse_info(&text("info")),
             threads: Vec::new(),
             maps: Vec::new(),
-            kernel: kernel::read_names(path),
-            named: super::named::read(path),
+            kernel: kernel::parse_names(&text(kernel::NAMES)),
+            named: super::named::parse(&text(super::named::NAME)),
             totals: totals::read(path)?,
             off: switches::read(path),
-            values: values::parse(&fs::read_to_string(path.join(values::NAME)).unwrap_or_default()),
+            values: values::parse(&text(values::NAME)),
             unfiled,
             unfiled_errno,
-            damaged: Vec::new(),
+            damaged,
         };
         let mut names: Vec<PathBuf> = fs::read_dir(path)
             .with_context(|| format!("can't read {}", path.display()))?
@@ -129,16 +150,16 @@ impl Folder {
             .collect();
         names.sort_by_cached_key(|name| numbers(name));
         for name in names {
-            folder.add(&name);
+            folder.add(&name, map);
         }
         folder.maps.sort_by_key(|maps| (maps.pid, maps.moment.0));
         Ok(folder)
     }
 
-    fn add(&mut self, name: &Path) {
+    fn add(&mut self, name: &Path, map: fn(&Path) -> io::Result<Mmap>) {
         let ending = name.extension().and_then(|ending| ending.to_str());
         let added = match ending {
-            Some("calls") => read_thread(name).map(|thread| self.threads.push(thread)),
+            Some("calls") => read_thread(name, map).map(|thread| self.threads.push(thread)),
             Some("maps") => read_maps(name).map(|maps| self.maps.push(maps)),
             _ => Ok(()),
         };
@@ -198,7 +219,7 @@ impl Summary {
     /// Sentences about threads whose recording ended before they did.
     pub fn stops(&self) -> impl Iterator<Item = String> + '_ {
         self.stopped.iter().map(|(errno, threads)| {
-            let why = std::io::Error::from_raw_os_error(errno.cast_signed());
+            let why = io::Error::from_raw_os_error(errno.cast_signed());
             let whose = if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
             format!("recording of {whose} stopped early: {why}")
         })
@@ -207,7 +228,7 @@ impl Summary {
 
 /// The number of calls that are in no thread's file, and why; 0 where nothing says so.
 fn read_lost(folder: &Path) -> (u64, Option<i32>) {
-    let bytes = fs::read(folder.join(tracer::layout::LOST_NAME)).unwrap_or_default();
+    let bytes = folder_file::read(&folder.join(tracer::layout::LOST_NAME)).unwrap_or_default();
     let mut words = tracer::layout::words(&bytes);
     let calls = words.next().unwrap_or(0);
     (calls, words.next().and_then(|errno| i32::try_from(errno).ok()).filter(|errno| *errno > 0))
@@ -233,19 +254,18 @@ fn numbers(name: &Path) -> Vec<u64> {
     stem.split('-').filter_map(|part| part.parse().ok()).collect()
 }
 
-fn read_info(path: &Path) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(path).unwrap_or_default();
+fn parse_info(text: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
-fn read_thread(path: &Path) -> anyhow::Result<Thread> {
-    let bytes = Mmap::open(path)?;
+fn read_thread(path: &Path, map: fn(&Path) -> io::Result<Mmap>) -> anyhow::Result<Thread> {
+    let bytes = map(path)?;
     let header = ThreadFile::parse(&bytes)?.header;
     Ok(Thread { pid: header.pid, tid: header.tid, path: path.to_owned(), bytes })
 }
 
 fn read_maps(path: &Path) -> anyhow::Result<Maps> {
-    let text = fs::read(path)?;
+    let text = folder_file::read(path)?;
     let mut lines = text.split(|byte| *byte == b'\n');
     let head = lines.next().and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
     let moment = parse_moment(head).context("no moment in its first line")?;

@@ -3,6 +3,7 @@
 //! They stand as spans under the user's function that caused them.
 
 use anyhow::Context;
+use dso::system_file;
 use record::calls::{Addresses, KernelFunction, KernelParts, KernelWish, Source};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
@@ -57,7 +58,7 @@ pub fn wanted(args: &Args) -> anyhow::Result<(KernelParts, KernelWish)> {
 
 /// The kernel's functions that are meant.
 fn functions(patterns: &[Pattern]) -> anyhow::Result<Vec<KernelFunction>> {
-    let text = fs::read_to_string(KALLSYMS).with_context(|| format!("can't read {KALLSYMS}"))?;
+    let text = system_file::read_text(KALLSYMS).with_context(|| format!("can't read {KALLSYMS}"))?;
     let symbols = text.lines().filter_map(symbol);
     let mut found: Vec<KernelFunction> = symbols
         .filter(|(_, name)| pattern::any(patterns, name))
@@ -149,7 +150,7 @@ pub fn write_names(
     }
     let _ = writeln!(text, "{:x} {FAULT_NAME}", addresses.fault);
     let _ = writeln!(text, "{:x} {BLOCK_NAME}", addresses.block);
-    let read = || fs::read_to_string(KALLSYMS).unwrap_or_default();
+    let read = || system_file::read_text(KALLSYMS).unwrap_or_default();
     let symbols = if functions.is_empty() { String::new() } else { read() };
     let mut by_address: FxHashMap<u64, &str> = FxHashMap::default();
     symbols.lines().filter_map(symbol).for_each(|(address, name)| {
@@ -166,10 +167,9 @@ pub fn write_names(
     fs::write(dir.join(NAMES), text).context("can't write the kernel's names")
 }
 
-/// Reads what [`write_names`] wrote; empty without it.
+/// The text that [`write_names`] wrote.
 #[must_use]
-pub fn read_names(dir: &Path) -> FxHashMap<u64, String> {
-    let text = fs::read_to_string(dir.join(NAMES)).unwrap_or_default();
+pub fn parse_names(text: &str) -> FxHashMap<u64, String> {
     let line = |line: &str| {
         let (address, name) = line.split_once(' ')?;
         Some((u64::from_str_radix(address, 16).ok()?, name.to_owned()))

@@ -177,7 +177,7 @@ impl Live {
         }
         let told = slow_pane::head(&self.tail.slow, &self.functions, None);
         let info = format!("command {}\nwall_ns {}\nnote0 {told}\n", self.command, call.total_ns);
-        slow_folder::write(to, call, (&Folder::open(from)?, clock), &info)
+        slow_folder::write(to, call, (&Folder::open_growing(from)?, clock), &info)
     }
 
     /// The probes have summed up more.

@@ -11,6 +11,7 @@ pub mod diff;
 mod fields;
 pub mod flame;
 pub mod folder;
+mod folder_file;
 pub mod formats;
 pub mod function_filter;
 pub mod graph;

@@ -32,10 +32,9 @@ pub fn write(dir: &Path, addresses: &Addresses, chosen: &Chosen) -> anyhow::Resu
     fs::write(dir.join(NAME), text).context("can't write the functions' names")
 }
 
-/// Reads them; empty without the file.
+/// The functions by address, from the text that [`write`] wrote.
 #[must_use]
-pub fn read(dir: &Path) -> FxHashMap<u64, Function> {
-    let text = fs::read_to_string(dir.join(NAME)).unwrap_or_default();
+pub fn parse(text: &str) -> FxHashMap<u64, Function> {
     let line = |line: &str| {
         let mut fields = line.splitn(3, '\t');
         let address = u64::from_str_radix(fields.next()?, 16).ok()?;

@@ -13,7 +13,7 @@ use tracer::layout::sleds::{self, Sled};
 
 use super::rules::{Imports, Rules};
 use super::sleds::{Instrumented, look};
-use super::values;
+use super::{folder_file, values};
 use crate::out;
 
 /// `PROT_EXEC`.
@@ -61,7 +61,8 @@ impl<'a> Opened<'a> {
 
     fn answer_one(&mut self, pid: u32, number: u32) -> anyhow::Result<()> {
         let name = format!("{pid}-{number}");
-        let maps = fs::read(self.dir.join(format!("{name}.maps"))).context("can't read its maps")?;
+        let maps =
+            folder_file::read(&self.dir.join(format!("{name}.maps"))).context("can't read its maps")?;
         let files = executable_files(&maps);
         for (at, (path, _)) in files.iter().enumerate() {
             self.look_at(path, at == 0);

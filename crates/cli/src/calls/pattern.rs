@@ -76,7 +76,8 @@ pub fn words_of(words: &[String]) -> anyhow::Result<Vec<String>> {
             all.push(word.clone());
             continue;
         };
-        let text = std::fs::read_to_string(path).with_context(|| format!("can't read {path}"))?;
+        let text =
+            dso::named_file::read_text(Path::new(path)).with_context(|| format!("can't read {path}"))?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         all.extend(lines.map(str::to_owned));
     }

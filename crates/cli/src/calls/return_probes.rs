@@ -38,7 +38,7 @@ const INSTEAD: &str = "leave --return-probes out (return instructions are probed
 /// # Errors
 /// If return probes would end one of them, with what to do instead.
 pub fn check(program: Option<&Path>, pids: &[u32], quiet: bool) -> anyhow::Result<()> {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = dso::system_file::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     if kills_in_seccomp(&release) {
         bail!(
             "--return-probes: on Linux {} a return goes through a system call that seccomp may end the program for \

@@ -4,10 +4,10 @@
 //! watched from exec to exec, and recorded from the first on in which a function is meant.
 
 use anyhow::{Context, bail};
+use dso::FileRule;
 use record::calls::Exits;
 use record::sys::signal::{SIGINT, SIGTERM};
 use record::sys::{Child, SignalReader};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,8 @@ pub struct Became {
 #[must_use]
 pub fn is_one(program: &Path) -> bool {
     let mut start = [0; 2];
-    File::open(program).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+    let opened = FileRule::up_to(u64::MAX).open(program);
+    opened.is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && start == *b"#!"
 }
 
 /// Starts the command and waits until it is a program with a function that is meant.

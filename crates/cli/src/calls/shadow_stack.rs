@@ -9,7 +9,7 @@ const TUNABLES: &str = "GLIBC_TUNABLES";
 #[must_use]
 pub fn is_expected(allows: bool) -> bool {
     let asked = || std::env::var(TUNABLES).is_ok_and(|tunables| asks(&tunables));
-    let has = || std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| processor_has(&text));
+    let has = || dso::system_file::read_text("/proc/cpuinfo").is_ok_and(|text| processor_has(&text));
     allows && asked() && has()
 }
 

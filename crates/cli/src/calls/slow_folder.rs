@@ -8,7 +8,7 @@ use tracer::layout::{self, ThreadHeader};
 
 use super::folder::{Folder, Maps};
 use super::slow_call::SlowCall;
-use super::{kernel, named, record, values};
+use super::{folder_file, kernel, named, record, values};
 
 /// Files of a recording that name its functions and show its values.
 const BESIDE: [&str; 3] = [named::NAME, kernel::NAMES, values::NAME];
@@ -26,7 +26,7 @@ pub fn write(dir: &Path, call: &SlowCall, from: (&Folder, Clock), info: &str) ->
         fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
     };
     for name in BESIDE {
-        if let Ok(bytes) = fs::read(folder.path.join(name)) {
+        if let Ok(bytes) = folder_file::read(&folder.path.join(name)) {
             written(name, &bytes)?;
         }
     }

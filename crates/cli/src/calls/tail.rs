@@ -56,7 +56,7 @@ impl Tail {
         functions: &mut Functions,
         at_end: bool,
     ) -> anyhow::Result<CallProfile> {
-        let folder = Folder::open(dir)?;
+        let folder = Folder::open_growing(dir)?;
         if self.clock.is_none() {
             self.clock = clock_of(&folder);
         }

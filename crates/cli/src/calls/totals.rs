@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::folder_file;
+
 /// Its name in the folder.
 pub const NAME: &str = "totals";
 
@@ -51,10 +53,10 @@ pub fn stats_of(sums: Sums) -> Option<CallStats> {
 /// If a line is damaged.
 pub fn read(dir: &Path) -> anyhow::Result<Option<Vec<(u64, CallStats)>>> {
     let path = dir.join(NAME);
-    if !path.is_file() {
+    if path.symlink_metadata().is_err() {
         return Ok(None);
     }
-    let text = fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let text = folder_file::read_if_there(&path)?;
     let read = |(at, line)| {
         parse_line(line).with_context(|| format!("{}: line {} is damaged", path.display(), at + 1))
     };

@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("-m is not for tally buildid-list: `tally report --mmaps` shows where a recording's kernel and modules lay");
     }
     if args.kernel {
-        let notes = std::fs::read("/sys/kernel/notes")?;
+        let notes = dso::system_file::read("/sys/kernel/notes")?;
         let Some(id) = dso::build_id::parse_notes(&notes) else { bail!("/sys/kernel/notes has no build-id") };
         out::line(&hex(id.as_bytes()))?;
         return Ok(ExitCode::SUCCESS);

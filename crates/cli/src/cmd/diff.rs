@@ -94,7 +94,7 @@ pub struct Args {
     #[arg(long, value_name = "FROM,TO")]
     time: Option<String>,
 
-    /// perf's flags; files of others are read anyway
+    /// Read names of JIT code (/tmp/perf-PID.map) whoever wrote them
     #[arg(short, long, hide = true)]
     force: bool,
 
@@ -246,7 +246,7 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
         let filter =
             SampleFilter { times_ns: times_ns.transpose()?.unwrap_or_default(), cpus, ..SampleFilter::default() };
         let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };
-        let opts = LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), ..NameArgs::default() } };
+        let opts = LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() } };
         let profile = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?.profile;
         if profile.diagnostics.samples_attributed == 0 {
             bail!("{}: no samples in it", path.display());

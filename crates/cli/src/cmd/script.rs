@@ -11,6 +11,7 @@ use anyhow::Context;
 use self::per_event::PerEvent;
 use crate::cmd::report::values::{parse_cpus, parse_times};
 use crate::load;
+use crate::name_args::NameArgs;
 use crate::script::{
     Clock, Field, Fields, FrameTexts, KernelNames, Picks, Row, RowMaker, Style, write_json, write_row,
 };
@@ -64,7 +65,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let by_event: Vec<_> = file.events().iter().map(|e| fields.of(e)).collect();
     let formats = file.features().tracing_data.as_ref().map(Formats::new);
-    let files = ObjectFiles::of_recording(&file, &args.names);
+    let names = NameArgs { force: args.force, ..args.names.clone() };
+    let files = ObjectFiles::of_recording(&file, &names);
     let mut style = Style {
         events: file.events(),
         fields: by_event.clone(),

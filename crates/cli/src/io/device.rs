@@ -1,6 +1,7 @@
 //! Names of block devices: `vda` is 254:0 on the machine where it was recorded.
 
 use anyhow::{Context, bail};
+use dso::system_file;
 use std::fs;
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub fn parse(text: &str) -> anyhow::Result<u32> {
         .with_context(|| format!("no block device '{text}' here: want vda, /dev/vda or 254:0"))?;
     let is_part = folder.join("partition").exists();
     let disk = if is_part { folder.parent().unwrap_or(&folder) } else { &folder };
-    let numbers = fs::read_to_string(disk.join("dev")).with_context(|| format!("no number of {text}"))?;
+    let numbers = system_file::read_text(disk.join("dev")).with_context(|| format!("no number of {text}"))?;
     match parse_numbers(numbers.trim()) {
         Some(dev) => Ok(dev),
         None => bail!("'{}' is no number of a device", numbers.trim()),
@@ -49,7 +50,7 @@ fn parse_numbers(text: &str) -> Option<u32> {
 /// True if the recording was made on this machine, as far as its name tells.
 #[must_use]
 pub fn is_here(features: &perfdata::Features) -> bool {
-    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let own = system_file::read_text("/proc/sys/kernel/hostname").unwrap_or_default();
     features.hostname.as_deref().is_some_and(|name| name == own.trim())
 }
 

@@ -66,9 +66,10 @@ fn may_go_straight(disks: &Path) -> bool {
     let Ok(disks) = std::fs::read_dir(disks) else { return true };
     // Loop devices without a file are there by the dozen.
     let has_size =
-        |disk: &Path| std::fs::read_to_string(disk.join("size")).is_ok_and(|size| size.trim() != "0");
+        |disk: &Path| dso::system_file::read_text(disk.join("size")).is_ok_and(|size| size.trim() != "0");
     let disks = disks.flatten().map(|disk| disk.path()).filter(|disk| has_size(disk));
-    let mut schedulers = disks.filter_map(|disk| std::fs::read_to_string(disk.join("queue/scheduler")).ok());
+    let mut schedulers =
+        disks.filter_map(|disk| dso::system_file::read_text(disk.join("queue/scheduler")).ok());
     schedulers.any(|text| !text.contains('[') || text.contains("[none]"))
 }
 

@@ -1,10 +1,11 @@
 //! The kernel's list of probes: `uprobe_events` and `kprobe_events` in tracefs, shared with perf and trace-cmd.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use dso::system_file;
 use record::event::{EventSource, SystemSource, glob, tracefs};
 
 /// A probe that the kernel has.
@@ -54,7 +55,7 @@ pub fn installed() -> anyhow::Result<Vec<Installed>> {
     let mut all = Vec::new();
     for (file, is_kernel) in [("kprobe_events", true), ("uprobe_events", false)] {
         let path = tracefs().join(file);
-        let text = match fs::read_to_string(&path) {
+        let text = match system_file::read_text(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_kernel => continue,
             Err(error) => return Err(refused(&path, error)),
@@ -110,7 +111,7 @@ fn refused(path: &Path, error: io::Error) -> anyhow::Error {
 
 /// What the kernel wrote last into its error log, without the place in the line.
 fn last_complaint() -> Option<String> {
-    let log = fs::read_to_string(tracefs().join("error_log")).ok()?;
+    let log = system_file::read_text(tracefs().join("error_log")).ok()?;
     let line = log.lines().rfind(|l| l.contains("error: "))?;
     Some(line.split_once("error: ")?.1.trim().to_owned())
 }

@@ -65,7 +65,7 @@ fn user_id(user: &str) -> anyhow::Result<u32> {
     if let Ok(number) = user.parse() {
         return Ok(number);
     }
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let passwd = dso::system_file::read_text("/etc/passwd").unwrap_or_default();
     let id = passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         (fields.next() == Some(user)).then(|| fields.nth(1)?.parse().ok())?

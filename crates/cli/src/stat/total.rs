@@ -1,7 +1,6 @@
 //! Readings of many places summed up by CPU, core, socket, thread; runs averaged.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use record::count::{CpuPlace, Place, Reading, Support};
 
@@ -36,7 +35,7 @@ pub struct Grouping {
 impl Grouping {
     /// Finds where each place of this machine belongs.
     pub fn new(by: Aggregation, places: &[Place]) -> Self {
-        let comm = |tid: u32| fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+        let comm = |tid: u32| dso::system_file::read_text(format!("/proc/{tid}/comm")).unwrap_or_default();
         Self::recorded(by, places, (&CpuPlace::of, &comm))
     }
 

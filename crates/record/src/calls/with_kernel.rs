@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dso::system_file;
 use rustc_hash::FxHashMap;
 
 use super::ftrace::{FUNCTION, FUNCTION_GRAPH, Graph};
@@ -95,7 +96,7 @@ impl WithKernel {
 pub fn kernel_functions_by() -> Result<&'static str, String> {
     /// Every kernel has it, and every one of its system calls is traced there.
     const NAME: &str = "do_sys_openat2";
-    let text = std::fs::read_to_string("/proc/kallsyms").map_err(|error| error.to_string())?;
+    let text = system_file::read_text("/proc/kallsyms").map_err(|error| error.to_string())?;
     let symbol = |line: &str| {
         let mut words = line.split_whitespace();
         let address = u64::from_str_radix(words.next()?, 16).ok()?;

@@ -4,6 +4,8 @@
 
 use std::fs;
 
+use dso::system_file;
+
 /// One logical CPU's place in the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct CpuPlace {
@@ -23,7 +25,7 @@ impl CpuPlace {
     pub fn of(cpu: u32) -> Self {
         let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
         let number = |name: &str| {
-            let text = fs::read_to_string(format!("{folder}/topology/{name}")).ok()?;
+            let text = system_file::read_text(format!("{folder}/topology/{name}")).ok()?;
             text.trim().parse::<i64>().ok().and_then(|n| u32::try_from(n).ok())
         };
         Self {

@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dso::system_file;
+
 /// Reads the kernel's descriptions of events.
 pub trait EventSource {
     /// Content of `/sys/bus/event_source/devices/<path>`, e.g. `cpu/format/umask`.
@@ -50,7 +52,7 @@ pub fn tracefs() -> PathBuf {
 
 impl EventSource for SystemSource {
     fn read_pmu(&self, path: &str) -> io::Result<String> {
-        fs::read_to_string(below(&self.pmus, path)?)
+        system_file::read_text(below(&self.pmus, path)?)
     }
 
     fn list_pmu(&self, path: &str) -> io::Result<Vec<String>> {
@@ -58,7 +60,7 @@ impl EventSource for SystemSource {
     }
 
     fn read_tracefs(&self, path: &str) -> io::Result<String> {
-        fs::read_to_string(below(&self.events, path)?)
+        system_file::read_text(below(&self.events, path)?)
     }
 
     fn list_tracefs(&self, path: &str) -> io::Result<Vec<String>> {

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue, RingBuf};
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
 use aya::{Btf, Ebpf, EbpfLoader, Endianness};
+use dso::system_file;
 
 use super::later;
 use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
@@ -245,7 +246,7 @@ struct KernelTypes {
 impl KernelTypes {
     fn read() -> Result<Self, Error> {
         let no_btf = |error: &dyn std::error::Error| Error::NoBtf { reason: chain(error) };
-        let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(|error| no_btf(&error))?;
+        let bytes = system_file::read("/sys/kernel/btf/vmlinux").map_err(|error| no_btf(&error))?;
         let btf = Btf::parse(&bytes, Endianness::default()).map_err(|error| no_btf(&error))?;
         Ok(Self { bytes, btf })
     }

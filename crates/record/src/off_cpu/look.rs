@@ -8,6 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use dso::system_file;
 use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
 
@@ -165,7 +166,7 @@ fn watch(threads: &mut FxHashMap<u32, Watched>, pid: u32, tid: u32) {
 
 impl Watched {
     fn open(pid: u32, tid: u32) -> Option<Self> {
-        let open = |file: &str| File::open(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+        let open = |file: &str| system_file::open(format!("/proc/{pid}/task/{tid}/{file}")).ok();
         Some(Self { pid, schedstat: open("schedstat")?, syscall: open("syscall")?, runs: None })
     }
 
@@ -187,8 +188,8 @@ fn look(tid: u32, thread: &Watched, runs: u64, memories: &mut FxHashMap<u32, Opt
         return None;
     }
     let dir = format!("/proc/{pid}/task/{tid}");
-    let letter = proc::state_letter(&std::fs::read(format!("{dir}/stat")).ok()?)?;
-    let place = std::fs::read_to_string(format!("{dir}/wchan")).unwrap_or_default();
+    let letter = proc::state_letter(&system_file::read(format!("{dir}/stat")).ok()?)?;
+    let place = system_file::read_text(format!("{dir}/wchan")).unwrap_or_default();
     let is_same = thread.runs_now() == Some(runs);
     let state = match letter {
         b'D' if is_same => State::Disk,
@@ -225,7 +226,7 @@ fn look_anyway(pid: u32, tid: u32, memories: &mut FxHashMap<u32, Option<File>>) 
     let time_ns = Clock::Monotonic.now_ns();
     let opened = Watched::open(pid, tid);
     let waits = opened.and_then(|thread| look(tid, &thread, thread.runs_now()?, memories));
-    let letter = proc::state_letter(&std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)?;
+    let letter = proc::state_letter(&system_file::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)?;
     let state = match letter {
         b'S' => State::Sleep,
         b'D' => State::Disk,
@@ -287,7 +288,7 @@ fn read_text(file: &File) -> Option<String> {
 }
 
 fn read_stack(memories: &mut FxHashMap<u32, Option<File>>, pid: u32, sp: u64) -> Vec<u8> {
-    let memory = memories.entry(pid).or_insert_with(|| File::open(format!("/proc/{pid}/mem")).ok());
+    let memory = memories.entry(pid).or_insert_with(|| system_file::open(format!("/proc/{pid}/mem")).ok());
     let mut stack = vec![0; STACK_BYTES];
     let len = memory.as_ref().and_then(|memory| memory.read_at(&mut stack, sp).ok()).unwrap_or(0);
     stack.truncate(len);

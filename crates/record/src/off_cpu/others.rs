@@ -1,8 +1,8 @@
 //! Names of threads of other programs that ran instead of the target's: read from /proc when one is first seen.
 
+use dso::system_file;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::fs;
 
 /// Names by thread id.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Others {
 }
 
 fn read(pid: u32, tid: u32) -> String {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    let text = system_file::read_text(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
     text.trim_end_matches('\n').to_owned()
 }
 

@@ -4,6 +4,9 @@ use perfdata::jitdump::JitDump;
 use profile::pt::Sideband;
 use std::path::Path;
 
+/// Larger files are not read: a runtime that runs for weeks writes some GB of code.
+const MAX_BYTES: u64 = 16 << 30;
+
 /// Adds what they tell to the code of their processes; what is to be said of it.
 pub fn read_all(side: &mut Sideband<'_>) -> Vec<String> {
     let mut notes = Vec::new();
@@ -17,7 +20,7 @@ pub fn read_all(side: &mut Sideband<'_>) -> Vec<String> {
 
 fn read(side: &mut Sideband<'_>, (pid, path): (i32, &str), notes: &mut Vec<String>) -> anyhow::Result<()> {
     const X86_64: u32 = 62;
-    let map = dso::Mmap::open(Path::new(path))?;
+    let map = dso::Mmap::open_by(&dso::FileRule::up_to(MAX_BYTES).dense(), Path::new(path))?;
     let dump = JitDump::parse(&map)?;
     anyhow::ensure!(
         dump.machine == X86_64,

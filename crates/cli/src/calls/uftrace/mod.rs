@@ -2,13 +2,13 @@
 
 mod specs;
 
-use anyhow::Context;
 use profile::calls::{FunctionId, RawStep, Step, UftraceSteps, UftraceValue, parse_uftrace};
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
+use super::folder_file;
 use super::names::{Function, Functions};
 use super::open::Notes;
 use super::track::Decoded;
@@ -59,7 +59,7 @@ pub fn open(args: &ViewArgs) -> anyhow::Result<(View<'_>, Notes)> {
     let mut tracks = Vec::new();
     let (mut skipped, mut unread, mut passed_over) = (0, 0, 0);
     for (tid, pid) in threads(&task) {
-        let Ok(bytes) = fs::read(dir.join(format!("{tid}.dat"))) else { continue };
+        let Ok(bytes) = folder_file::map(&dir.join(format!("{tid}.dat"))) else { continue };
         let (parsed, steps) = reader.read(&bytes);
         skipped += parsed.skipped;
         unread += parsed.unread_bytes;
@@ -149,13 +149,12 @@ fn events_bytes(dir: &Path) -> u64 {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8_lossy(&folder_file::read_named(path)?).into_owned())
 }
 
 /// What stands in a file that may be missing.
 fn text_of(path: &Path) -> String {
-    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&folder_file::read(path).unwrap_or_default()).into_owned()
 }
 
 /// The command recorded, as far as the folder tells.

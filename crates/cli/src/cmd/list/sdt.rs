@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use dso::ObjectFile;
+use dso::{FileRule, ObjectFile};
 use dso::sdt::probes;
 use record::event::glob;
 
@@ -113,9 +113,13 @@ fn cached() -> Vec<String> {
     found
 }
 
+/// Larger lists are not read: those of the largest libraries have some 100 KB.
+const MAX_LIST_BYTES: u64 = 16 << 20;
+
 /// The `%sdt_…` lines of one cache file.
 fn sdt_names(file: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let text = FileRule::up_to(MAX_LIST_BYTES).read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let names = text.lines().filter_map(|l| l.strip_prefix('%')?.split('=').next());
     names.map(|n| n.trim().to_owned()).filter(|n| n.starts_with("sdt_")).collect()
 }

@@ -198,12 +198,12 @@ pub struct Args {
     /// Where names come from
     #[command(flatten)]
     pub names: NameArgs,
+    /// Read names of JIT code (/tmp/perf-PID.map) whoever wrote them
+    #[arg(short, long)]
+    pub force: bool,
     /// What only perf has.
     #[command(flatten)]
     pub perf: PerfOnly<ReportFlags>,
-    /// Read files of others (perf's option; tally never refuses)
-    #[arg(short, long)]
-    pub force: bool,
     /// Tell what reading found: counts and times
     #[arg(short, long)]
     pub verbose: bool,

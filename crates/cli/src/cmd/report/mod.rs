@@ -183,9 +183,23 @@ fn tell_changed_files(profile: &Profile) {
     ));
 }
 
+/// Files that are there and were not opened or not read, because of what they are.
+fn tell_refused_files(profile: &Profile) {
+    use dso::Missing::{ForeignOwner, NotRegular, TooLarge};
+    for why in [NotRegular, TooLarge, ForeignOwner] {
+        let files = profile.dsos_missing_names(why);
+        if let Some(&first) = files.first() {
+            let first = out::harmless(&profile.dsos.of(first).path);
+            let more = if files.len() > 1 { format!(" (and {} more)", files.len() - 1) } else { String::new() };
+            out::note(&format!("tally report: no names from {first}{more}: {why}"));
+        }
+    }
+}
+
 /// Damage and losses go to standard error, one line each.
 fn tell_problems(recording: &Recording, verbose: bool) {
     tell_changed_files(&recording.profile);
+    tell_refused_files(&recording.profile);
     let found = &recording.diagnostics;
     if let Some(first) = found.problems.first() {
         let more = found.problem_count.saturating_sub(1);

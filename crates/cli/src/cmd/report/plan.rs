@@ -3,6 +3,7 @@
 use super::flags::Args;
 use super::values::{self as flags, CallGraph};
 use crate::load::{LoadOpts, Recording};
+use crate::name_args::NameArgs;
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
 use crate::trace_text::FileFormats;
@@ -105,7 +106,7 @@ impl Plan {
         Ok(LoadOpts {
             session: SessionOpts { dimensions, filter, callchains, max_frames, trace_text },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
-            names: args.names.clone(),
+            names: NameArgs { force: args.force, ..args.names.clone() },
         })
     }
 

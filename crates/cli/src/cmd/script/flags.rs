@@ -122,6 +122,9 @@ pub struct Args {
     /// Where names come from
     #[command(flatten)]
     pub names: NameArgs,
+    /// Read names of JIT code (/tmp/perf-PID.map) whoever wrote them
+    #[arg(long)]
+    pub force: bool,
     /// What only perf has.
     #[command(flatten)]
     pub perf: PerfOnly<ScriptFlags>,

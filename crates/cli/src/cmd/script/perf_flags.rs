@@ -15,7 +15,6 @@ impl Table for ScriptFlags {
     const FLAGS: &'static [Flag] = &[
         Flag::taken("all-cpus", Value::No).or('a'),
         Flag::taken("debug-mode", Value::No).or('d'),
-        Flag::taken("force", Value::No),
         Flag::taken("verbose", Value::No).or('v'),
         Flag::taken("demangle", Value::No),
         Flag::taken("demangle-kernel", Value::No),

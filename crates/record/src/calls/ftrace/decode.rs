@@ -1,8 +1,8 @@
 //! Events of the function tracers → entries and exits of the kernel functions meant.
 
-use std::fs;
 use std::path::Path;
 
+use dso::system_file;
 use perfdata::Endian;
 use perfdata::tracepoint::Format;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -48,7 +48,7 @@ impl Decoder {
     pub fn new(formats: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
         let read = |name: &str, function: &str| {
             let path = formats.join(name).join("format");
-            let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let text = system_file::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             shape(&text, function).ok_or_else(|| format!("{} has no {function}", path.display()))
         };
         let (enter, exit) = if tracer == super::FUNCTION {

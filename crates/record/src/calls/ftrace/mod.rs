@@ -6,7 +6,7 @@ mod decode;
 mod page;
 mod place;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -18,6 +18,7 @@ use crate::proc;
 use crate::sys::mem;
 use decode::Decoder;
 pub use decode::start_of;
+use dso::system_file;
 pub use page::parse_page;
 use place::Place;
 
@@ -43,7 +44,7 @@ impl Graph {
     /// What the kernel lacks or refuses, in words.
     pub fn start(tracer: &'static str, pids: &[u32], wish: &KernelWish) -> Result<Self, String> {
         let root = tracefs();
-        let offered = fs::read_to_string(root.join("available_tracers")).map_err(|e| said(&root, &e))?;
+        let offered = system_file::read_text(root.join("available_tracers")).map_err(|e| said(&root, &e))?;
         if !offered.split_whitespace().any(|name| name == tracer) {
             return Err(format!("no {tracer} tracer"));
         }
@@ -144,6 +145,7 @@ fn said(path: &Path, error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// The kernel's own count of what its ring holds is the oracle: of any event, function or not.
     #[test]

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::said;
+use dso::system_file;
 
 /// Instances and notes are named so, with the process id behind.
 const PREFIX: &str = "tally-calls-";
@@ -51,7 +52,8 @@ impl Place {
     /// # Errors
     /// If somebody traces there, or if what stands there can't be noted, in words.
     pub fn top_level(root: &Path) -> Result<Self, String> {
-        let read = |file: &str| fs::read_to_string(root.join(file)).map_err(|e| said(&root.join(file), &e));
+        let read =
+            |file: &str| system_file::read_text(root.join(file)).map_err(|e| said(&root.join(file), &e));
         let tracer = read("current_tracer")?;
         if tracer.trim() != "nop" {
             return Err(format!("the tracer {} runs in {}", tracer.trim(), root.display()));
@@ -137,7 +139,7 @@ fn of_the_gone(dir: &Path, suffix: &str) -> Vec<(PathBuf, String)> {
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(suffix));
         pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
     });
-    gone.map(|entry| (entry.path(), fs::read_to_string(entry.path()).unwrap_or_default())).collect()
+    gone.map(|entry| (entry.path(), system_file::read_text(entry.path()).unwrap_or_default())).collect()
 }
 
 /// What must be written to a file of the tracer so that it shows this again; `None`: nothing would.

@@ -5,11 +5,11 @@
 //! see every process that runs the file, and those not meant are left out by the reader.
 
 use std::ffi::CString;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use dso::system_file;
 use perfdata::AttrFlags;
 use perfdata::abi::*;
 
@@ -53,7 +53,7 @@ pub struct Places {
 /// If the kernel has none.
 pub fn uprobe_type() -> Result<u32, Error> {
     const TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
-    let text = fs::read_to_string(TYPE).map_err(|error| Error::Perf { what: TYPE.to_owned(), error })?;
+    let text = system_file::read_text(TYPE).map_err(|error| Error::Perf { what: TYPE.to_owned(), error })?;
     let error = || Error::Perf { what: TYPE.to_owned(), error: io::ErrorKind::InvalidData.into() };
     text.trim().parse().map_err(|_| error())
 }
@@ -169,7 +169,7 @@ impl Places {
     /// # Errors
     /// If it does not exist or is denied.
     pub fn open_tracepoint(&self, name: &str) -> io::Result<Vec<Counter>> {
-        let id = fs::read_to_string(tracefs().join("events").join(name).join("id"))?;
+        let id = system_file::read_text(tracefs().join("events").join(name).join("id"))?;
         let mut attr = records::attr();
         attr.type_ = PERF_TYPE_TRACEPOINT;
         attr.config = id.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;

@@ -1,0 +1,51 @@
+//! The room for files at fixed places of the system: /proc, /sys, tracefs, and a few of /etc and /lib.
+//!
+//! Their paths consist of fixed words, of numbers, and of names that the kernel listed. Those that the kernel makes up
+//! state no size or a wrong one, so they are read to their end, which the kernel's own tables bound. A path that another
+//! party can choose is the business of [`crate::untrusted_file`]; that includes paths below `/proc/PID/root` and
+//! `/proc/PID/cwd`.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Opens the file at `path` for reading.
+///
+/// # Errors
+/// The system's.
+pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    File::open(path)
+}
+
+/// All bytes of the file at `path`.
+///
+/// # Errors
+/// The system's.
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    fs::read(path)
+}
+
+/// The text in the file at `path`.
+///
+/// # Errors
+/// The system's, and `InvalidData` if it is not UTF-8.
+pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read_to_string(path)
+}
+
+/// All bytes of a file that gives everything to the first read and nothing to a second one, as tracefs's
+/// `header_page` does: reading by small pieces, as [`read`] begins, loses the rest.
+///
+/// # Errors
+/// The system's.
+pub fn read_by_large_pieces(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut all = Vec::new();
+    let mut piece = vec![0u8; 256 * 1024];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(all),
+            n => all.extend_from_slice(&piece[..n]),
+        }
+    }
+}
