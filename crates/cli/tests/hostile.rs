@@ -4,6 +4,8 @@
 mod debug_info;
 #[path = "hostile/expansion.rs"]
 mod expansion;
+#[path = "hostile/files.rs"]
+mod files;
 #[path = "hostile/unwinding.rs"]
 mod unwinding;
 

@@ -1,6 +1,6 @@
 //! One function's listing: disassembly, hits and source brought together by address.
 
-use super::source::Sources;
+use super::source::{ObjectSources, Sources};
 use super::{CodeLine, Line, Listing, ListingOpts, svma_of, without_code};
 use dso::disasm::{self, Instruction};
 use dso::{LineRow, Loaded, Machine, Missing, SourceFrame, Svma};
@@ -56,7 +56,11 @@ pub(super) fn listing_of(
     let full = file.symbol(start).ok().filter(|s| s.start == start);
     let full = full.map(|s| dso::demangle_with_parameters(s.name).into_owned());
     let name = full.or(name.map(str::to_owned)).unwrap_or_else(|| "[unknown]".to_owned());
-    let lines = if opts.source { interleave(code, &places, sources, &name) } else { plain(code) };
+    let lines = if opts.source {
+        interleave(code, &places, sources.of_object(file.object().map(|o| &**o)), &name)
+    } else {
+        plain(code)
+    };
     let section = |object: &dso::ObjectFile| {
         object.sections().iter().find(|s| s.svma.contains(&start.0)).map(|s| s.name.clone())
     };
@@ -178,7 +182,7 @@ fn plain(code: Vec<CodeLine>) -> Vec<Line> {
 fn interleave(
     code: Vec<CodeLine>,
     places: &[Option<SourceFrame>],
-    sources: &Sources,
+    sources: ObjectSources<'_>,
     name: &str,
 ) -> Vec<Line> {
     let mut lines = Vec::with_capacity(code.len() * 2);
@@ -207,7 +211,7 @@ fn interleave(
 fn show_source(
     lines: &mut Vec<Line>,
     shown: &mut FxHashMap<String, u32>,
-    sources: &Sources,
+    sources: ObjectSources<'_>,
     file: &str,
     number: u32,
 ) {

@@ -1,11 +1,10 @@
 //! Source files, read once.
 
+use dso::{ObjectFile, Refused, SourceAccess};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Larger files are not source.
-const LIMIT_BYTES: u64 = 64 << 20;
 
 /// The lines of one file.
 pub struct SourceFile {
@@ -19,10 +18,15 @@ impl SourceFile {
     }
 }
 
+/// What was found of a source file.
+type Found = Option<Arc<SourceFile>>;
+
 /// Files asked for so far, found or not.
 #[derive(Default)]
 pub struct Sources {
-    files: Mutex<FxHashMap<String, Option<Arc<SourceFile>>>>,
+    files: Mutex<FxHashMap<(String, SourceAccess), Found>>,
+    /// Files that exist and are not shown, with the reason.
+    refused: Mutex<BTreeSet<String>>,
     root: Option<PathBuf>,
     /// Folders left out of a name before it is looked for below the root.
     strip: usize,
@@ -39,26 +43,50 @@ impl Sources {
         Self { root: Some(prefix), strip, ..Self::default() }
     }
 
-    /// The file at `path` as the debug information names it; `None` if it can't be read.
-    pub fn file(&self, path: &str) -> Option<Arc<SourceFile>> {
-        let known = self.files.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
-        known.unwrap_or_else(|| {
-            let file = self.read(path).map(Arc::new);
-            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            files.entry(path.to_owned()).or_insert(file).clone()
-        })
+    /// The sources that the debug information of `object` names; of code in no file, `None`.
+    pub fn of_object(&self, object: Option<&ObjectFile>) -> ObjectSources<'_> {
+        ObjectSources { all: self, access: SourceAccess::for_owner(object.and_then(ObjectFile::owner)) }
     }
 
-    fn read(&self, path: &str) -> Option<SourceFile> {
+    /// The files asked for that are there and were not shown, each with the reason.
+    pub fn refused(&self) -> Vec<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn read(&self, path: &str, access: SourceAccess) -> Option<SourceFile> {
         let below: PathBuf = Path::new(path.trim_start_matches('/')).components().skip(self.strip).collect();
         let rooted = self.root.as_ref().map(|root| root.join(below));
-        let read = |path: &Path| {
-            let meta = std::fs::metadata(path).ok()?;
-            (meta.is_file() && meta.len() <= LIMIT_BYTES).then(|| std::fs::read(path).ok()).flatten()
-        };
+        let read = |path: &Path| access.read(path).map_err(|why| self.note(path, &why)).ok();
         let bytes = rooted.as_deref().and_then(read).or_else(|| read(Path::new(path)))?;
         let lines =
             bytes.split(|b| *b == b'\n').map(|line| String::from_utf8_lossy(line).trim_end().to_owned());
         Some(SourceFile { lines: lines.collect() })
+    }
+
+    fn note(&self, path: &Path, why: &Refused) {
+        if !matches!(why, Refused::Io(_)) {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.insert(format!("{}: {why}", path.display()));
+        }
+    }
+}
+
+/// The sources of one object file.
+#[derive(Clone, Copy)]
+pub struct ObjectSources<'s> {
+    all: &'s Sources,
+    access: SourceAccess,
+}
+
+impl ObjectSources<'_> {
+    /// The file at `path` as the debug information names it; `None` if it can't be read or is not to be shown.
+    pub fn file(&self, path: &str) -> Option<Arc<SourceFile>> {
+        let key = (path.to_owned(), self.access);
+        let known = self.all.files.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let file = self.all.read(path, self.access).map(Arc::new);
+            let mut files = self.all.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.entry(key).or_insert(file).clone()
+        })
     }
 }

@@ -106,7 +106,7 @@ pub struct Args {
     /// Look for object and source files below this folder
     #[arg(long, value_name = "DIR")]
     pub symfs: Option<PathBuf>,
-    /// Read files of others (perf's option; tally never refuses)
+    /// Read names of JIT code (/tmp/perf-PID.map) whoever wrote them
     #[arg(short, long)]
     pub force: bool,
     /// perf's flag; all there is to say is said anyway
@@ -171,7 +171,7 @@ fn load_opts(args: &Args) -> anyhow::Result<LoadOpts> {
     let filter = SampleFilter { cpus, ..SampleFilter::default() };
     // Only where the samples fell counts: no chains, nothing to unwind.
     let session = SessionOpts { filter, callchains: false, ..SessionOpts::default() };
-    Ok(LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), ..NameArgs::default() } })
+    Ok(LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() } })
 }
 
 /// Code of another build would be shown with numbers that aren't its own.
@@ -252,7 +252,12 @@ fn print(
             texts.iter().try_for_each(|text| out.write_all(text.as_bytes()))?;
         }
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    if !args.quiet {
+        let notes = sources.refused();
+        notes.iter().for_each(|why| out::note(&format!("tally annotate: source not shown: {}", out::harmless(why))));
+    }
+    Ok(())
 }
 
 fn write_one(text: &mut String, listing: &Listing, style: &AnnotateText) {

@@ -61,6 +61,12 @@ impl Program {
         Ok(Self { path, object, info })
     }
 
+    /// The user id of the file's owner.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        self.object.owner()
+    }
+
     /// Its debug information.
     pub fn info(&mut self) -> anyhow::Result<&mut ProbeInfo> {
         let path = self.path.display().to_string();

@@ -1,7 +1,9 @@
 //! Lines found by what stands on them: `FUNC;PATTERN`.
 
 use anyhow::{Context, bail};
+use dso::SourceAccess;
 use dso::dwarf::probe::SourceLines;
+use std::path::Path;
 
 use super::define::{Found, Program, by_debug_info};
 use record::event::glob;
@@ -20,7 +22,8 @@ impl Program {
     /// What `FUNC;PATTERN` stands for, by address.
     pub(super) fn find_matching(&mut self, of: &str, pattern: &str) -> anyhow::Result<Vec<Found>> {
         let lines = self.source_lines(of)?;
-        let source = std::fs::read(&lines.file)
+        let source = SourceAccess::for_owner(self.owner())
+            .read(Path::new(&lines.file))
             .with_context(|| format!("{of};{pattern}: cannot read {}", lines.file))?;
         let numbers = matching_lines(&String::from_utf8_lossy(&source), pattern);
         let wanted: Vec<u32> =

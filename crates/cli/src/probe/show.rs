@@ -1,10 +1,11 @@
 //! `--vars` and `--line`: what can be seen at a place, which lines can be probed.
 
-use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::Context;
 use dso::dwarf::probe::SourceLines;
+use dso::{Refused, SourceAccess};
 
 use super::define::Program;
 use super::spec::{At, Place};
@@ -56,11 +57,17 @@ pub fn lines(program: &mut Program, text: &str, out: &mut dyn Write) -> anyhow::
         if range.is_some_and(|r| r.contains(['-', '+'])) { found.last } else { found.last.saturating_add(3) };
     let name = if found.base == 0 { found.file.clone() } else { format!("{head}@{}", found.file) };
     writeln!(out, "<{}:{}>", harmless(&name), found.first - found.base.min(found.first))?;
-    Ok(print_lines(&found, last, out)?)
+    let source = SourceAccess::for_owner(program.owner()).read(Path::new(&found.file));
+    Ok(print_lines(&found, last, source, out)?)
 }
 
-fn print_lines(lines: &SourceLines, last: u32, out: &mut dyn Write) -> io::Result<()> {
-    let source = match fs::read(&lines.file) {
+fn print_lines(
+    lines: &SourceLines,
+    last: u32,
+    source: Result<Vec<u8>, Refused>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let source = match source {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => {
             writeln!(out, "  (cannot read the source: {error}; lines that can be probed:)")?;
