@@ -1,6 +1,7 @@
 //! The house rules that a program can check. Each rule is a function from the repository's files to its faults.
 
 mod crates;
+mod files;
 mod source;
 mod text;
 
@@ -16,6 +17,7 @@ const RULES: &[Rule] = &[
     ("pure crates forbid unsafe code", source::pure_crates_forbid_unsafe),
     ("unsafe stands only in the named files", source::unsafe_only_in_named_files),
     ("byte layouts are read only in the named places", source::layouts_only_in_named_places),
+    ("files are opened in the named rooms", files::files_are_opened_in_named_rooms),
     ("no module is a junk drawer", source::no_junk_drawers),
     ("a note for later has an issue number", source::todo_has_an_issue),
     ("every parser has a fuzz target", source::parsers_are_fuzzed),

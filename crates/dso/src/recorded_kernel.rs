@@ -34,7 +34,7 @@ impl RecordedKernel {
 }
 
 fn running_release() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let text = crate::system_file::read_text("/proc/sys/kernel/osrelease").ok()?;
     Some(text.trim_end().to_owned())
 }
 

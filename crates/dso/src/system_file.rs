@@ -17,6 +17,16 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     File::open(path)
 }
 
+/// Opens the file at `path` for reading, such as one of tracefs's pipes: reading what is not there yet is an error and
+/// does not wait.
+///
+/// # Errors
+/// The system's.
+pub fn open_without_waiting(path: impl AsRef<Path>) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
+}
+
 /// All bytes of the file at `path`.
 ///
 /// # Errors

@@ -22,6 +22,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use dso::system_file;
+
 use crate::sys::{mem, random};
 
 /// Where temporary folders are made, after `$TMPDIR`.
@@ -185,9 +187,9 @@ fn is_guarded(folder: &Path, trusted: &[u32], unknown: Option<u32>) -> bool {
 /// one, where that number is a user like others.
 fn unknown_owner() -> Option<u32> {
     let number = |text: &str| text.trim().parse::<u32>().ok();
-    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
+    let map = system_file::read_text("/proc/self/uid_map").ok()?;
     let is_whole = map.split_whitespace().filter_map(number).eq([0, 0, u32::MAX]);
-    if is_whole { None } else { number(&fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?) }
+    if is_whole { None } else { number(&system_file::read_text("/proc/sys/kernel/overflowuid").ok()?) }
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl Folder {
             info: parse_info(&text("info")),
             threads: Vec::new(),
             maps: Vec::new(),
-            kernel: kernel::parse_names(&text(kernel::NAMES)),
+            kernel: kernel::names_in(&text(kernel::NAMES)),
             named: super::named::parse(&text(super::named::NAME)),
             totals: totals::read(path)?,
             off: switches::read(path),

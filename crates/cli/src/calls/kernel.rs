@@ -169,7 +169,7 @@ pub fn write_names(
 
 /// The text that [`write_names`] wrote.
 #[must_use]
-pub fn parse_names(text: &str) -> FxHashMap<u64, String> {
+pub fn names_in(text: &str) -> FxHashMap<u64, String> {
     let line = |line: &str| {
         let (address, name) = line.split_once(' ')?;
         Some((u64::from_str_radix(address, 16).ok()?, name.to_owned()))

@@ -43,7 +43,7 @@ fn recording(dir: &Path, mapped: &str) -> String {
     let events = vec![Event { attr, ids: vec![7], name: "cpu-clock".into() }];
     let path = dir.join("perf.data");
     let mut file = File::create(&path).expect("our folder");
-    let opts = WriterOpts { events, zstd_level: None, pipe_features: Features::default() };
+    let opts = WriterOpts { events, ..WriterOpts::default() };
     let mut writer = Writer::file(&mut file, opts).expect("a header");
     let id = |time_ns| SampleId { pid_tid: Some((PID, PID)), time_ns: Some(time_ns), ..SampleId::default() };
     let mut write = |record: &Record<'_>, id: &SampleId| writer.write_record(0, record, id).expect("written");

@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use dso::FileRule;
 use tracer::layout::{HEADER_BYTES, ThreadHeader};
 
 /// What was written of it so far.
@@ -57,7 +58,7 @@ impl ThreadFile {
             self.blocks.pop_front();
         }
         let Some(first) = self.blocks.front().copied() else { return Ok(()) };
-        let mut file = fs::File::open(path)?;
+        let mut file = FileRule::up_to(u64::MAX).without_links().open(path)?;
         let mut kept = vec![0; HEADER_BYTES];
         file.read_exact(&mut kept)?;
         file.seek(SeekFrom::Start(first))?;

@@ -6,9 +6,8 @@ mod decode;
 mod page;
 mod place;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::layout::CallEvent;
@@ -92,7 +91,7 @@ impl Graph {
         write("current_tracer", tracer)?;
         for cpu in proc::online_cpus() {
             let path = self.place.dir().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-            let pipe = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+            let pipe = system_file::open_without_waiting(&path);
             self.pipes.push(pipe.map_err(|error| said(&path, &error))?);
         }
         write("tracing_on", "1")?;
@@ -167,8 +166,7 @@ mod tests {
             let stats = fs::read_to_string(cpu.join("stats")).expect("it is there");
             let entries = stats.lines().find_map(|line| line.strip_prefix("entries: ")).expect("a count");
             counted += entries.trim().parse::<u64>().expect("a number");
-            let pipe =
-                OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(cpu.join("trace_pipe_raw"));
+            let pipe = system_file::open_without_waiting(cpu.join("trace_pipe_raw"));
             let mut pipe = pipe.expect("it is there");
             let mut last = 0;
             while let Ok(bytes) = pipe.read(&mut page)
