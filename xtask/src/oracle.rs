@@ -75,6 +75,8 @@ pub struct Case {
     pub file: PathBuf,
     /// Whether its user stacks are snapshots that each program unwinds by itself.
     pub snapshots: bool,
+    /// Whether another machine recorded it: perf names its vdso by the one that runs here, tally does not.
+    pub foreign: bool,
 }
 
 /// One comparison over every file: the command it needs, and what it does with one file.
@@ -162,6 +164,7 @@ fn recorded(repo: &Repo) -> Vec<Case> {
             name: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             file,
             snapshots: false,
+            foreign: true,
         })
         .collect();
     cases.sort_by(|a, b| a.name.cmp(&b.name));

@@ -76,7 +76,12 @@ fn record(
         line.extend(*args);
         let run = recorder(pair, &line)?;
         if run.ok() && file.metadata().is_ok_and(|meta| meta.len() > 0) {
-            cases.push(Case { name: (*name).to_owned(), file, snapshots: name.starts_with("dwarf") });
+            cases.push(Case {
+                name: (*name).to_owned(),
+                file,
+                snapshots: name.starts_with("dwarf"),
+                foreign: false,
+            });
         } else {
             score += skip(&format!("oracle {name}"), &format!("it could not be recorded: {}", run.tail(1)));
         }

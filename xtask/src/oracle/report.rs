@@ -23,6 +23,8 @@ enum Class {
     Unnamed,
     /// Rows of the kernel.
     Kernel,
+    /// Rows of the vdso.
+    Vdso,
     /// Rows whose last column is a number above 32,767.
     LargeCycles,
     /// Rows of a thread whose name is cut: this word for that.
@@ -199,7 +201,8 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
             );
         }
     }
-    if let Some(class) = class {
+    let vdso = case.foreign.then_some(Class::Vdso);
+    for class in vdso.into_iter().chain(class) {
         let (of_perf, of_tally) = (class.apart(&mut perf), class.apart(&mut tally));
         if of_perf + of_tally > 0 {
             println!(
@@ -256,6 +259,7 @@ impl Class {
         match self {
             Self::Unnamed => row.split(' ').any(is_address),
             Self::Kernel => row.contains("[kernel.kallsyms]"),
+            Self::Vdso => row.contains("[vdso]"),
             Self::LargeCycles | Self::Cut(..) | Self::FileName | Self::Callers => false,
             Self::PerfGivesUp | Self::All => true,
         }

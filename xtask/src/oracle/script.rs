@@ -54,6 +54,9 @@ pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
         if case.name.contains(FOREIGN_KERNEL) {
             (perf, tally) = (without_kernel_names(&perf), without_kernel_names(&tally));
         }
+        if case.foreign {
+            (perf, tally) = (without_vdso_names(&perf), without_vdso_names(&tally));
+        }
         let tally = if case.snapshots { tally } else { without_what_perf_drops(&case.name, &perf, &tally) };
         score += if case.snapshots {
             chains::compare(&case.name, &perf, &tally)
@@ -68,13 +71,21 @@ pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
 
 /// Lines that end in the kernel's file without what stands between address and file.
 fn without_kernel_names(text: &str) -> String {
-    const KERNEL: &str = " ([kernel.kallsyms])";
+    without_names_of(" ([kernel.kallsyms])", text)
+}
+
+/// The same for the vdso: perf names that of any recording by the one that runs here.
+fn without_vdso_names(text: &str) -> String {
+    without_names_of(" ([vdso])", text)
+}
+
+fn without_names_of(file: &str, text: &str) -> String {
     let line = |line: &str| {
-        let is_address = |word: &&str| word.len() > 6 && word.bytes().all(|b| b.is_ascii_hexdigit());
-        match (line.ends_with(KERNEL), line.split(' ').rfind(is_address)) {
+        let is_address = |word: &&str| word.len() >= 3 && word.bytes().all(|b| b.is_ascii_hexdigit());
+        match (line.ends_with(file), line.split(' ').rfind(is_address)) {
             (true, Some(address)) => {
                 let end = line.rfind(address).unwrap_or(0) + address.len();
-                format!("{}{KERNEL}\n", &line[..end])
+                format!("{}{file}\n", &line[..end])
             }
             _ => format!("{line}\n"),
         }

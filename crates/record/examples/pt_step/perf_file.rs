@@ -101,6 +101,12 @@ pub fn build(traced: &Traced, options: &Options) -> Vec<u8> {
     file.0
 }
 
+/// `uname -r` of this machine: the traced program's vdso is this kernel's.
+pub fn kernel_release() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    read.map(|text| text.trim_end().to_owned()).unwrap_or_default()
+}
+
 fn features(file: &mut Bytes, traced: &Traced, options: &Options, attrs: &[(Bytes, u64); 2], aux: &[u64]) {
     let string = |text: &str| {
         let mut bytes = Bytes::default();
@@ -128,7 +134,7 @@ fn features(file: &mut Bytes, traced: &Traced, options: &Options, attrs: &[(Byte
     });
     let bodies = [
         string("stepper"),
-        string("6.1.0"),
+        string(&kernel_release()),
         string("6.1"),
         string("x86_64"),
         cpus,

@@ -105,7 +105,7 @@ fn opts(options: &Options, how: How, output: &Path) -> RecordOpts {
 fn features(traced: &Traced) -> Features {
     Features {
         hostname: Some("stepper".to_owned()),
-        os_release: Some("6.1.0".to_owned()),
+        os_release: Some(perf_file::kernel_release()),
         version: Some("6.1".to_owned()),
         arch: Some("x86_64".to_owned()),
         nr_cpus: Some(perfdata::file::features::NrCpus {
