@@ -4,6 +4,7 @@
 //! a message, while a full disk is an error. Names that come from a profile pass through [`harmless`].
 
 use anyhow::Context;
+use record::output_file::write_export;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -33,7 +34,7 @@ pub fn json(path: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
     if path.as_os_str() == "-" {
         return line(&text);
     }
-    std::fs::write(path, text + "\n").with_context(|| format!("can't write {}", path.display()))
+    write_export(path, text + "\n").with_context(|| format!("can't write {}", path.display()))
 }
 
 /// Writes `text` to standard output as it is.

@@ -30,6 +30,7 @@ pub mod open;
 pub mod opts;
 pub mod order;
 pub mod output;
+pub mod output_file;
 pub mod part_names;
 pub mod parts;
 pub mod plan;

@@ -1,6 +1,6 @@
 //! Where records go: a file, a pipe, or nowhere. A failing disk ends the recording but loses nothing written.
 
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Seek};
 use std::path::PathBuf;
 
 use perfdata::record::Auxtrace;
@@ -49,7 +49,7 @@ impl Sink {
             Output::Discard => {}
             Output::File(path) => {
                 let fail = |source| Error::Output { path: path.clone(), source };
-                sink.names = Some(PartNames::new(path, opts).map_err(fail)?);
+                sink.names = Some(PartNames::new(path, opts));
                 sink.begin_file().map_err(fail)?;
             }
             Output::Stdout => {
@@ -63,8 +63,12 @@ impl Sink {
 
     fn begin_file(&mut self) -> io::Result<()> {
         let Some(names) = &self.names else { return Ok(()) };
-        let file = BufWriter::with_capacity(1 << 18, names.create()?);
-        self.writer = Some(Writer::file(file, self.opts.clone())?);
+        let mut file = names.create()?;
+        // To a pipe that has a name, as to standard output.
+        let is_pipe = file.stream_position().is_err();
+        let file = BufWriter::with_capacity(1 << 18, file);
+        let opts = self.opts.clone();
+        self.writer = Some(if is_pipe { Writer::pipe(file, opts)? } else { Writer::file(file, opts)? });
         Ok(())
     }
 

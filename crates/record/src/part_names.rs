@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::opts::RecordOpts;
+use crate::output_file;
 use crate::sys::time::Clock;
 
 /// Names given so far, and the rule for the next.
@@ -21,28 +22,26 @@ pub struct PartNames {
 }
 
 impl PartNames {
-    /// Makes room for `path`: an existing file becomes `path`.old.
-    ///
-    /// # Errors
-    /// It can't be renamed.
-    pub fn new(path: &Path, opts: &RecordOpts) -> io::Result<Self> {
-        keep_old(path)?;
+    /// With `path` as the plain name. A device or pipe keeps it.
+    #[must_use]
+    pub fn new(path: &Path, opts: &RecordOpts) -> Self {
         let several = opts.switch_output.as_ref();
-        Ok(Self {
+        let is_asked = opts.timestamp_filename || several.is_some();
+        Self {
             path: path.to_owned(),
-            stamped: opts.timestamp_filename || several.is_some(),
+            stamped: is_asked && !output_file::is_stream(path),
             most_files: several.and_then(|several| several.most_files),
             complete: VecDeque::new(),
             tell: opts.tell,
-        })
+        }
     }
 
-    /// A new, empty file under the plain name.
+    /// A new, empty file under the plain name; an existing one becomes FILE.old.
     ///
     /// # Errors
     /// It can't be made.
     pub fn create(&self) -> io::Result<File> {
-        File::options().read(true).write(true).create(true).truncate(true).open(&self.path)
+        output_file::create_recording(&self.path)
     }
 
     /// The file last completed; the plain name while there is none.
@@ -88,16 +87,6 @@ impl PartNames {
     }
 }
 
-fn keep_old(path: &Path) -> io::Result<()> {
-    let is_kept = fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0);
-    if !is_kept {
-        return Ok(());
-    }
-    let mut old = path.as_os_str().to_owned();
-    old.push(".old");
-    fs::rename(path, old)
-}
-
 /// `YYYYMMDDhhmmssNN` in UTC, NN being hundredths, of ns since 1970.
 fn stamp(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
@@ -133,7 +122,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("tally-parts-at-once-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder for the test");
         let opts = RecordOpts { timestamp_filename: true, ..RecordOpts::default() };
-        let mut names = PartNames::new(&dir.join("p.data"), &opts).expect("nothing there");
+        let mut names = PartNames::new(&dir.join("p.data"), &opts);
         for _ in 0..20 {
             names.create().expect("room");
             names.file_is_complete(false).expect("ours");
@@ -151,7 +140,7 @@ mod tests {
             ..RecordOpts::default()
         };
         let path = dir.join("p.data");
-        let mut names = PartNames::new(&path, &opts).expect("nothing is there");
+        let mut names = PartNames::new(&path, &opts);
         for _ in 0..3 {
             drop(names.create().expect("writable"));
             names.file_is_complete(false).expect("renamed");

@@ -110,6 +110,9 @@ pub const WRITE_ONLY_AT_ONCE: usize = 0o2_004_001;
 /// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC`.
 pub const PROT: (usize, usize, usize) = (1, 2, 4);
 
+/// Mode of what is made: recorded data is its owner's.
+const OWNER_ONLY: usize = 0o600;
+
 /// `AT_FDCWD`.
 const HERE: usize = -100isize as usize;
 
@@ -141,7 +144,8 @@ pub fn try_open_in(folder: i32, path: &[u8], flags: usize) -> Result<i32, i32> {
         return Err(space::EBADF);
     }
     // SAFETY: the path ends in NUL, as was just checked.
-    let fd = unsafe { call(number::OPENAT, [folder as usize, path.as_ptr() as usize, flags, 0o644, 0, 0]) };
+    let fd =
+        unsafe { call(number::OPENAT, [folder as usize, path.as_ptr() as usize, flags, OWNER_ONLY, 0, 0]) };
     space::result(fd).map(|fd| fd as i32)
 }
 

@@ -11,7 +11,7 @@ const OPENERS: &[(&str, &str)] = &[
     ("crates/dso/src/named_file.rs", "the room"),
     ("crates/dso/src/private_folder.rs", "a folder, opened as a place only"),
     ("crates/record/src/control.rs", "pipes that the user named, for reading and writing"),
-    ("crates/record/src/part_names.rs", "a file of our own, for reading and writing"),
+    ("crates/record/src/output_file.rs", "a recording that we make, for reading and writing"),
     ("crates/record/src/scratch.rs", "a nameless file of our own, for reading and writing"),
     ("crates/record/src/sys/fifo.rs", "a pipe of our own, for reading and writing"),
     ("crates/record/src/sys/mem.rs", "a folder of our own"),

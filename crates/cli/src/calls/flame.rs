@@ -83,7 +83,8 @@ fn write(tree: &Tree, sum: &CallProfile, notes: &Notes, opts: &FlameOpts) -> any
         svg::write(&mut bytes, tree, &opts)?;
     }
     match &opts.output {
-        Some(path) => std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display())),
+        Some(path) => ::record::output_file::write_export(path, bytes)
+            .with_context(|| format!("can't write {}", path.display())),
         None => {
             let mut to = out::stdout();
             to.write_all(&bytes)?;

@@ -117,6 +117,14 @@ impl Folder {
 
     fn open_by(path: &Path, map: fn(&Path) -> io::Result<Mmap>) -> anyhow::Result<Self> {
         if !Self::is_one(path) {
+            if let Err(error) = fs::read_dir(path)
+                && error.kind() == io::ErrorKind::PermissionDenied
+            {
+                bail!(
+                    "can't read {}: {error}; a recording is for the user who made it, and root",
+                    path.display()
+                );
+            }
             bail!(
                 "{}: no recording of calls there; make one with `tally calls record -- CMD`",
                 path.display()

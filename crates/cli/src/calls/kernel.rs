@@ -5,9 +5,9 @@
 use anyhow::Context;
 use dso::system_file;
 use record::calls::{Addresses, KernelFunction, KernelParts, KernelWish, Source};
+use record::output_file::write_part;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use super::names::Function;
@@ -164,7 +164,7 @@ pub fn write_names(
             None => writeln!(text, "{at:x} kernel {address:#x}"),
         };
     }
-    fs::write(dir.join(NAMES), text).context("can't write the kernel's names")
+    write_part(&dir.join(NAMES), text).context("can't write the kernel's names")
 }
 
 /// The text that [`write_names`] wrote.

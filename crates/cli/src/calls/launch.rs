@@ -1,6 +1,7 @@
 //! Starts an instrumented program with the recorder in it, and waits for its end.
 
 use anyhow::Context;
+use record::output_file::write_part;
 use record::sys::mem;
 use record::sys::signal::{SIGINT, SIGTERM};
 use record::sys::time::Clock;
@@ -86,10 +87,10 @@ pub fn run(
 /// Writes the folder's `info`; on a full disk in place of the recorder's library, which the program needed until now.
 fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
     let path = dir.join("info");
-    if fs::write(&path, info).is_err() {
+    if write_part(&path, info).is_err() {
         // Elsewhere or gone: the second try then fails as the first did.
         let _ = fs::remove_file(dir.join(super::recorder::NAME));
-        fs::write(&path, info).with_context(|| format!("can't write {}", path.display()))?;
+        write_part(&path, info).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }

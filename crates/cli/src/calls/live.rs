@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::choose::Chosen;
 use super::folder::Folder;
 use super::names::{Function, Functions};
+use super::own_folder;
 use super::record as recording;
 use super::rules::Rules;
 use super::slow_call::SlowWish;
@@ -102,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (keep_slow, keep) = if wish.is_any() { (named, false) } else { (None, named.is_some()) };
     if let Some(dir) = &keep_slow {
         // Not found out when the first slow call is over.
-        recording::prepare_folder(dir)?;
+        own_folder::prepare(dir)?;
     }
     let scratch = if keep { None } else { Some(ScratchFolder::for_programs("live", (|_| true, ""))?) };
     if let Some(folder) = &scratch {

@@ -27,6 +27,7 @@ pub mod names;
 pub mod objects;
 pub mod open;
 pub mod opened;
+pub mod own_folder;
 pub mod pattern;
 pub mod price;
 pub mod probe_args;

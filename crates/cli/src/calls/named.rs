@@ -5,9 +5,9 @@
 
 use anyhow::Context;
 use record::calls::Addresses;
+use record::output_file::write_part;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use super::choose::Chosen;
@@ -29,7 +29,7 @@ pub fn write(dir: &Path, addresses: &Addresses, chosen: &Chosen) -> anyhow::Resu
         let _ =
             writeln!(text, "{address:x}\t{}\t{}", file.replace(['\t', '\n'], " "), name.replace('\n', " "));
     }
-    fs::write(dir.join(NAME), text).context("can't write the functions' names")
+    write_part(&dir.join(NAME), text).context("can't write the functions' names")
 }
 
 /// The functions by address, from the text that [`write`] wrote.

@@ -3,6 +3,7 @@
 //! The recorder writes its maps and a line `PID N` on the pipe; the answer is a list of sleds, `PID-N.sleds`.
 
 use anyhow::Context;
+use record::output_file;
 use record::sys::Fifo;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -102,7 +103,7 @@ impl<'a> Opened<'a> {
         }
         // Under another name first: the recorder reads the file as soon as it is there.
         let (whole, part) = (self.dir.join(format!("{name}.sleds")), self.dir.join(format!("{name}.part")));
-        fs::write(&part, list).context("can't write the answer")?;
+        output_file::write_part(&part, list).context("can't write the answer")?;
         fs::rename(&part, &whole).context("can't write the answer")
     }
 
@@ -120,7 +121,7 @@ impl<'a> Opened<'a> {
 
 fn append(path: &Path, text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
-    let mut file = fs::OpenOptions::new().create(true).append(true).open(path)?;
+    let mut file = output_file::append_part(path)?;
     file.write_all(text.as_bytes()).with_context(|| format!("can't write {}", path.display()))
 }
 

@@ -2,21 +2,19 @@
 //! of our own, and after, by the calls that were recorded and the CPU time that was used.
 
 use anyhow::Context;
-use std::fs;
+use record::output_file;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::folder::Summary;
+use super::own_folder;
 use super::record::Args;
 use super::recorder::Recorder;
 use super::sleds::Instrumented;
 use crate::out;
 use crate::text::number;
 use tracer::layout;
-
-/// The folder, in the recording's, that is measured into.
-const FOLDER: &str = "measured";
 
 /// What a call costs here.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,8 +66,7 @@ impl Price {
     /// loaded into tally itself, or can't measure (aarch64).
     #[must_use]
     pub fn measure(args: &Args, recorder: &Recorder, ways: &str) -> Option<Self> {
-        let folder = args.output.canonicalize().ok()?.join(FOLDER);
-        fs::create_dir(&folder).ok()?;
+        let folder = own_folder::make_measured(&args.output.canonicalize().ok()?).ok()?;
         let mut command = Command::new(std::env::current_exe().ok()?);
         command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
         command.env("LD_PRELOAD", recorder.path()).env(layout::DIR_VARIABLE, &folder);
@@ -81,8 +78,7 @@ impl Price {
             command.env(layout::KEEP_VARIABLE, bytes.to_string());
         }
         let told = command.output();
-        // What can't be removed now is no recording, and goes with the folder.
-        let _ = fs::remove_dir_all(&folder);
+        own_folder::remove_measured(&folder);
         Self::parse(&String::from_utf8_lossy(&told.ok()?.stdout))
     }
 
@@ -180,7 +176,7 @@ impl Told {
 /// # Errors
 /// If it can't be written.
 pub fn note(dir: &Path, cost: &str) -> anyhow::Result<()> {
-    let mut info = fs::OpenOptions::new().append(true).open(dir.join("info"))?;
+    let mut info = output_file::append_part(&dir.join("info"))?;
     writeln!(info, "{cost}").context("can't write the recording's info")
 }
 

@@ -74,7 +74,7 @@ fn start(
     if live.is_some() {
         filters.forget_slow();
     }
-    super::record::prepare_folder(&args.output)?;
+    super::own_folder::prepare(&args.output)?;
     let (kernel, kernel_wish) = kernel::wanted(args)?;
     let counted =
         if mode == Mode::Totals { probe_filters::counted(args, &filters) } else { Counted::default() };

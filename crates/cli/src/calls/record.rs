@@ -1,5 +1,6 @@
 //! `tally calls record`: runs a program with the recorder preloaded.
 
+use ::record::output_file::write_part;
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::fs;
@@ -8,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::closing;
-use super::folder::Folder;
 use super::kernel;
 use super::launch;
 use super::live::Live;
 use super::opened::Opened;
+use super::own_folder;
 use super::price::Told;
 use super::probe_args::ProbeArgs;
 use super::probes;
@@ -255,31 +256,12 @@ fn names_library(word: &str) -> bool {
     !is_other && word.contains('@')
 }
 
-/// Empties the folder of an earlier recording; an empty list of sleds marks it as one.
-///
-/// # Errors
-/// If the folder holds something else, or can't be written.
-pub fn prepare_folder(dir: &Path) -> anyhow::Result<()> {
-    let has_more = || fs::read_dir(dir).map_or(true, |mut files| files.next().is_some());
-    if dir.exists() && !Folder::is_one(dir) && has_more() {
-        bail!("{} exists and is no recording of calls; choose another folder with -o", dir.display());
-    }
-    if dir.exists() {
-        fs::remove_dir_all(dir).with_context(|| format!("can't replace {}", dir.display()))?;
-    }
-    fs::create_dir_all(dir).with_context(|| format!("can't make the folder {}", dir.display()))?;
-    // Few file systems have anything to change.
-    let _ = record::sys::mem::keep_files_in_place(dir);
-    fs::write(dir.join(list::NAME), list::MAGIC)
-        .with_context(|| format!("can't write into {}", dir.display()))
-}
-
 /// Puts there what the recorder needs.
 fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<Recorder> {
-    prepare_folder(dir)?;
+    own_folder::prepare(dir)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
-        fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
+        write_part(&path, bytes).with_context(|| format!("can't write {}", path.display()))
     };
     if !found.formats.is_empty() {
         write(values::NAME, found.formats.as_bytes())?;

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::own_folder;
 use super::sleds::Instrumented;
 
 /// As the build script made it; empty where it has no hooks for the processor.
@@ -20,8 +21,15 @@ pub const NAME: &str = "libtally_calls.so";
 /// The recorder in a file.
 pub struct Recorder {
     path: PathBuf,
-    /// Made only for it, and to be removed.
-    _apart: Option<ScratchFolder>,
+    place: Place,
+}
+
+/// Whose folder it is in.
+enum Place {
+    /// The recording's own, which others may search as long as this lives.
+    Recording(PathBuf),
+    /// Made only for it, and removed with it.
+    Apart(ScratchFolder),
 }
 
 impl Recorder {
@@ -39,10 +47,13 @@ impl Recorder {
     /// If it can't be written, or there is no folder that the loader can read.
     pub fn write(dir: &Path) -> anyhow::Result<Self> {
         let is_fit = can_be_listed(dir) && scratch::unguarded_part(dir).is_none();
-        let apart = if is_fit { None } else { Some(folder_apart(dir)?) };
-        let path = apart.as_ref().map_or(dir, ScratchFolder::path).join(NAME);
+        let place = if is_fit { Place::Recording(dir.to_owned()) } else { Place::Apart(folder_apart(dir)?) };
+        let path = place.path().join(NAME);
         write_for_all(&path).with_context(|| format!("can't write {}", path.display()))?;
-        Ok(Self { path, _apart: apart })
+        if let Place::Recording(dir) = &place {
+            own_folder::set_searchable(dir, true).with_context(|| format!("can't open {}", dir.display()))?;
+        }
+        Ok(Self { path, place })
     }
 
     /// Where it lies.
@@ -70,6 +81,24 @@ fn joined(first: Option<OsString>, second: Option<OsString>) -> OsString {
     let lists: Vec<OsString> =
         [first, second].into_iter().flatten().filter(|list| !list.is_empty()).collect();
     lists.join(OsStr::new(":"))
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Recording(dir) => dir,
+            Self::Apart(folder) => folder.path(),
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if let Place::Recording(dir) = &self.place {
+            // What is recorded there is its owner's alone, whether it succeeds or not.
+            let _ = own_folder::set_searchable(dir, false);
+        }
+    }
 }
 
 /// A temporary folder from which the loader takes the recorder of `dir`.

@@ -5,6 +5,7 @@ use record::calls::{
     Addresses, CallEvent, Counted, Exits, Filters, Folder, KernelParts, KernelWish, Kind, Mode, Object,
     Opened, Options, STRAYS, Sums,
 };
+use record::output_file::write_part;
 use record::sys::signal::{SIGINT, SIGTERM};
 use record::sys::time::Clock;
 use record::sys::{Child, SignalReader};
@@ -297,7 +298,7 @@ impl Session {
         for (at, note) in notes.iter().enumerate() {
             info += &format!("note{at} {note}\n");
         }
-        fs::write(args.output.join("info"), info).context("can't write the recording's info")?;
+        write_part(&args.output.join("info"), info).context("can't write the recording's info")?;
         if !args.quiet {
             out::note(&format!(
                 "tally calls: {} calls of {} functions recorded by uprobes in {}",

@@ -1,14 +1,14 @@
 //! A slow call as a recording of its own: what `tally calls live -o DIR` leaves there.
 
+use ::record::output_file::write_part;
 use anyhow::Context;
 use profile::calls::{Clock, ExtraKind, Step};
-use std::fs;
 use std::path::Path;
 use tracer::layout::{self, ThreadHeader};
 
 use super::folder::{Folder, Maps};
 use super::slow_call::SlowCall;
-use super::{folder_file, kernel, named, record, values};
+use super::{folder_file, kernel, named, own_folder, values};
 
 /// Files of a recording that name its functions and show its values.
 const BESIDE: [&str; 3] = [named::NAME, kernel::NAMES, values::NAME];
@@ -19,11 +19,11 @@ const BESIDE: [&str; 3] = [named::NAME, kernel::NAMES, values::NAME];
 /// # Errors
 /// If `dir` holds something else than a recording, or can't be written.
 pub fn write(dir: &Path, call: &SlowCall, from: (&Folder, Clock), info: &str) -> anyhow::Result<()> {
-    record::prepare_folder(dir)?;
+    own_folder::prepare(dir)?;
     let (folder, clock) = from;
     let written = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
-        fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
+        write_part(&path, bytes).with_context(|| format!("can't write {}", path.display()))
     };
     for name in BESIDE {
         if let Ok(bytes) = folder_file::read(&folder.path.join(name)) {

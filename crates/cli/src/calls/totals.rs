@@ -3,8 +3,8 @@
 use anyhow::{Context, bail};
 use profile::calls::{CallStats, FunctionTotals};
 use record::calls::{Addresses, Sums};
+use record::output_file::write_part;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use super::folder_file;
@@ -32,9 +32,9 @@ pub fn write(dir: &Path, addresses: &Addresses, sums: &[(u32, Sums)], start_ns: 
         }
         text.push('\n');
     }
-    fs::write(dir.join(NAME), text).context("can't write the sums")?;
+    write_part(&dir.join(NAME), text).context("can't write the sums")?;
     let head = format!("tsc {start_ns} monotonic_ns {start_ns}\n");
-    fs::write(dir.join("0-0.maps"), head + &addresses.maps).context("can't write the maps")
+    write_part(&dir.join("0-0.maps"), head + &addresses.maps).context("can't write the maps")
 }
 
 /// The sums as the views have them; `None` when a bucket is no bucket.

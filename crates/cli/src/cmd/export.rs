@@ -1,7 +1,7 @@
 //! `tally export`: traced calls as a timeline for other programs.
 
 use anyhow::Context;
-use std::fs::File;
+use record::output_file::create_export;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         view.check_calls()?;
         let spans = match &args.output {
             Some(path) => {
-                let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+                let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
                 write(BufWriter::new(file), view, notes, args.chrome)?
             }
             None => write(out::stdout(), view, notes, args.chrome)?,

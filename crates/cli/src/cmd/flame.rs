@@ -14,7 +14,7 @@ use dso::Mmap;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
-use std::fs::File;
+use record::output_file::create_export;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -180,7 +180,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     match &args.output {
         Some(path) => {
-            let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+            let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
             write(BufWriter::new(file), tree, &args)
                 .with_context(|| format!("can't write {}", path.display()))?;
         }

@@ -16,7 +16,6 @@ use record::opts::{RecordOpts, Watch};
 use record::summary::RunSummary;
 use record::sys::SignalReader;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -195,7 +194,7 @@ fn trace_file(recording: &Recording, dev: Option<u32>, pids: Option<&BTreeSet<i3
 fn write_heat(path: &Path, recording: &Recording, view: &profile::view::io::Io) -> anyhow::Result<()> {
     let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
     let write = || -> std::io::Result<()> {
-        let mut out = BufWriter::new(File::create(path)?);
+        let mut out = BufWriter::new(record::output_file::create_export(path)?);
         svg::heat::write(&mut out, &view.time, &out::harmless(&command))?;
         out.flush()
     };

@@ -174,7 +174,7 @@ fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)
 
 fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
     let write = || -> io::Result<()> {
-        let mut out = BufWriter::new(std::fs::File::create(path)?);
+        let mut out = BufWriter::new(record::output_file::create_export(path)?);
         let opts = SvgOpts {
             title: title.to_owned(),
             subtitle: svg::amount(tree),

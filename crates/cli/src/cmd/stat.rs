@@ -5,7 +5,7 @@ mod perf_flags;
 mod recording;
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use ::record::output_file::{append_export, create_export};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -298,10 +298,9 @@ impl Args {
             _ if self.quiet => return Ok(Box::new(io::sink())),
             _ => return Ok(Box::new(BufWriter::new(io::stderr()))),
         };
-        let mut how = OpenOptions::new();
-        how.write(true).create(true);
-        let how = if self.append || self.log_fd.is_some() { how.append(true) } else { how.truncate(true) };
-        let file = how.open(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let appends = self.append || self.log_fd.is_some();
+        let file = if appends { append_export(&path) } else { create_export(&path) };
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let mut file = BufWriter::new(file);
         if self.log_fd.is_none() {
             writeln!(file, "# started on {}\n", started())?;

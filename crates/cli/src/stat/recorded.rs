@@ -8,7 +8,6 @@
 //
 // Source: linux v6.1 tools/perf/builtin-stat.c and util/synthetic-events.c write these records.
 
-use std::fs::File;
 use std::path::Path;
 
 use anyhow::Context;
@@ -18,6 +17,7 @@ use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts};
 use record::count::{Place, Reading, Support};
 use record::features;
 use record::opts::RecordOpts;
+use record::output_file;
 
 use super::frame::{Aggregation, Key};
 use super::run::{Outcome, RunOpts};
@@ -54,12 +54,8 @@ impl Recorder {
     /// # Errors
     /// The file can't be written.
     pub fn create(path: &Path, opts: &RunOpts, first: &Outcome) -> anyhow::Result<Self> {
-        if path.exists() {
-            let mut old = path.as_os_str().to_owned();
-            old.push(".old");
-            std::fs::rename(path, &old).with_context(|| format!("cannot rename {}", path.display()))?;
-        }
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = output_file::create_recording(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         let indexes: Vec<usize> =
             (0..opts.events.len()).filter(|&at| opts.events[at].tool.is_none()).collect();
         let events: Vec<Event> = indexes.iter().map(|&at| event(opts, first, at)).collect();

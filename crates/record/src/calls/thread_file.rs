@@ -1,12 +1,14 @@
 //! One thread's file as tally writes it: events appended, the oldest dropped where only so much is kept.
 
 use std::collections::VecDeque;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use dso::FileRule;
 use tracer::layout::{HEADER_BYTES, ThreadHeader};
+
+use crate::output_file;
 
 /// What was written of it so far.
 #[derive(Debug, Default)]
@@ -35,7 +37,7 @@ impl ThreadFile {
         events: &[u8],
         keep_bytes: u64,
     ) -> io::Result<()> {
-        let mut out = OpenOptions::new().create(true).append(true).open(path)?;
+        let mut out = output_file::append_part(path)?;
         if !self.written {
             out.write_all(&header.to_bytes())?;
             self.written = true;
@@ -65,7 +67,7 @@ impl ThreadFile {
         file.read_to_end(&mut kept)?;
         // Under another name first: who is killed meanwhile leaves the old one.
         let part = path.with_extension("part");
-        fs::write(&part, &kept)?;
+        output_file::write_part(&part, &kept)?;
         fs::rename(&part, path)?;
         let dropped = first - HEADER_BYTES as u64;
         self.blocks.iter_mut().for_each(|block| *block -= dropped);

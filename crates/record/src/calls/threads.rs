@@ -5,12 +5,12 @@
 
 mod thread;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::CallEvent;
 use super::gate::Filters;
+use crate::output_file;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use thread::Thread;
@@ -103,7 +103,8 @@ impl Folder {
         }
         if self.processes.insert(event.pid) {
             let head = format!("tsc {0} monotonic_ns {0}\n", self.start_ns);
-            fs::write(self.dir.join(format!("{}-0.maps", event.pid)), head + &self.addresses.maps)?;
+            let path = self.dir.join(format!("{}-0.maps", event.pid));
+            output_file::write_part(&path, head + &self.addresses.maps)?;
         }
         Ok(())
     }
@@ -133,6 +134,7 @@ impl Folder {
 mod tests {
     use super::*;
     use crate::calls::Kind;
+    use std::fs;
     use tracer::layout::{self as file, HEADER_BYTES};
 
     const FUNCTION: u64 = 0x10_0000;

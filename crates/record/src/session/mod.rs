@@ -24,6 +24,7 @@ use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
 use crate::open::{Places, Start};
 use crate::opts::{Delay, Output, RecordOpts};
 use crate::output::Sink;
+use crate::output_file;
 use crate::queue::{Limits, Queue};
 use crate::scratch;
 use crate::setup::Setup;
@@ -271,7 +272,7 @@ impl<'o> Recording<'o> {
         self.shared.queue.close();
         let _ = self.worker.join();
         if let Output::File(path) = &self.opts.output {
-            let _ = std::fs::remove_file(path);
+            output_file::remove_recording(path);
         }
         Err(Error::Exec { command, source })
     }

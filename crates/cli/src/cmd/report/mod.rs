@@ -133,7 +133,7 @@ fn write_html(target: &Path, source: &Path, recording: &Recording) -> anyhow::Re
         None => load::name_of(source),
     };
     let write = || -> std::io::Result<()> {
-        let mut out = std::io::BufWriter::new(std::fs::File::create(target)?);
+        let mut out = std::io::BufWriter::new(record::output_file::create_export(target)?);
         html::write(&mut out, &title, &pages)?;
         out.flush()
     };

@@ -3,6 +3,7 @@
 use crate::out;
 use anyhow::Context;
 use perfdata::Event;
+use record::output_file::create_export;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ impl PerEvent {
             // A slash of an event's name (`cpu/cycles/`) is none of a path.
             let name = format!("{}.{}.dump", input.display(), event.name.replace('/', "_"));
             let path = PathBuf::from(name);
-            let file = File::create(&path).with_context(|| format!("can't write {}", path.display()))?;
+            let file = create_export(&path).with_context(|| format!("can't write {}", path.display()))?;
             Ok(Dump { path, file: BufWriter::new(file), bytes: 0, samples: 0 })
         };
         Ok(Self { files: events.iter().map(dump).collect::<anyhow::Result<_>>()? })
