@@ -12,6 +12,7 @@ mod memory;
 mod minimize;
 mod mutate;
 mod pack;
+mod reduce;
 mod watch;
 
 use std::os::unix::process::CommandExt;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use corpus::CorpusPlaces;
+use corpus::{CorpusPlaces, Seeds};
 use coverage::Coverage;
 use mutate::Mutator;
 use watch::Watch;
@@ -29,6 +30,7 @@ fuzz-smoke --list                                  names of the targets
 fuzz-smoke TARGET SECONDS KEEP [--recorded DIR] [--grow DIR] [--seed N]
 fuzz-smoke TARGET --input FILE                     one input
 fuzz-smoke TARGET --minimize FILE KEEP             the smallest input that fails as FILE does
+fuzz-smoke TARGET --reduce FOUND KEEP              what FOUND adds to fuzz/corpus/TARGET, in a build that counts
 fuzz-smoke --pack OUT NAME=FILE...                 files as one input of a program- target
 fuzz-smoke --unpack FILE DIR                       and back";
 
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
                 .map_err(|error| eprintln!("{error}"))
                 .ok()
         }),
+        [name, "--reduce", found, keep] => reduce_found(name, Path::new(found), Path::new(keep)),
         [name, seconds, keep, ..] => run(name, seconds, Path::new(keep), &args[3..]),
         _ => {
             eprintln!("{USAGE}");
@@ -89,6 +92,14 @@ fn once(name: &str, file: &Path) -> Option<()> {
     Some(())
 }
 
+/// Writes how many were kept to `KEEP/TARGET.kept`.
+fn reduce_found(name: &str, found: &Path, keep: &Path) -> Option<()> {
+    let (call, watch) = (find(name)?, Watch::start(name, keep).ok()?);
+    let kept = reduce::reduce(name, call, found, &watch).map_err(|error| eprintln!("{error}")).ok()?;
+    // The output belongs to the target.
+    std::fs::write(keep.join(format!("{name}.kept")), format!("{kept}\n")).ok()
+}
+
 /// What [`run`] is asked for beyond the target.
 struct RunOptions {
     recorded: Option<PathBuf>,
@@ -114,19 +125,25 @@ impl RunOptions {
 fn run(name: &str, seconds: &str, keep: &Path, args: &[&str]) -> Option<()> {
     let (call, seconds) = (find(name)?, seconds.parse().ok()?);
     let options = RunOptions::parse(args)?;
+    fuzz::scratch::remove_abandoned();
     let watch = Watch::start(name, keep).ok()?;
     let places = CorpusPlaces { recorded: options.recorded.as_deref(), grown: options.grown.as_deref() };
-    let mut seeds = corpus::seeds(name, &places);
+    let Seeds { inputs: mut seeds, own } = Seeds::read(name, &places);
     let first_grown = seeds.len();
     let mut mutator = Mutator::new(options.seed.wrapping_mul(0x7A11).wrapping_add(name.len() as u64));
     let mut coverage = Coverage::new();
     let (start, end) = (Instant::now(), Duration::from_secs(seconds));
     let ran = keep.join(format!("{name}.ran"));
-    for seed in &seeds {
+    let mut runs = 0_u64;
+    for (at, seed) in seeds.iter().enumerate() {
+        // Those of this machine may be many and large.
+        if at >= own && start.elapsed() > end / 3 {
+            break;
+        }
         watch.run(call, seed);
         coverage.take();
+        runs += 1;
     }
-    let mut runs = 0_u64;
     let mut told = 0;
     while start.elapsed() < end {
         let input = mutator.next(&seeds);
@@ -136,7 +153,7 @@ fn run(name: &str, seconds: &str, keep: &Path, args: &[&str]) -> Option<()> {
         if coverage.is_counted()
             && coverage.take()
             && let Some(folder) = &options.grown
-            && corpus::keep(folder, &input, grown)
+            && corpus::keep_found(folder, &input, grown)
         {
             seeds.push(input);
         }

@@ -15,6 +15,19 @@ pub fn folder_of(pid: u32) -> PathBuf {
     format!("/dev/shm/tally-fuzz.{pid:08x}").into()
 }
 
+/// Removes the folders of processes that were killed.
+pub fn remove_abandoned() {
+    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix("tally-fuzz."));
+        let Some(pid) = pid.and_then(|hex| u32::from_str_radix(hex, 16).ok()) else { continue };
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            // Whoever runs next tries again.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A folder of this process alone, removed when dropped.
 pub struct Scratch {
     path: PathBuf,

@@ -13,8 +13,8 @@ use crate::memory;
 
 /// CPU time that one input may take; the slowest sound ones take a tenth of it.
 const CPU_LIMIT: Duration = Duration::from_secs(20);
-/// Time until an input counts as hanging that uses no CPU, on a busy machine too.
-const WALL_LIMIT: Duration = Duration::from_secs(180);
+/// Time in which no thread was runnable until an input counts as hanging: on a busy machine a runnable one may wait long.
+const IDLE_LIMIT: Duration = Duration::from_secs(180);
 /// Memory that one input may take: this, and [`BYTES_PER_BYTE`] for each of its bytes.
 const MEMORY_LIMIT: usize = 300 << 20;
 const BYTES_PER_BYTE: usize = 20;
@@ -24,7 +24,8 @@ struct InWork {
     bytes: usize,
     memory_before: usize,
     cpu_before: Duration,
-    since: Instant,
+    /// When a thread was last seen to be runnable.
+    last_runnable: Instant,
 }
 
 /// Watches one process's inputs.
@@ -67,7 +68,7 @@ impl Watch {
             bytes: input.len(),
             memory_before: memory::start(),
             cpu_before: cpu_time(),
-            since: Instant::now(),
+            last_runnable: Instant::now(),
         });
         call(input);
         self.check();
@@ -83,19 +84,22 @@ impl Watch {
 
     /// Ends the process if the input in work has taken too much.
     fn check(&self) {
-        let now = self.lock();
-        let Some(input) = now.as_ref() else { return };
+        let mut now = self.lock();
+        let Some(input) = now.as_mut() else { return };
         let took = memory::peak().saturating_sub(input.memory_before);
         let allowed = MEMORY_LIMIT + BYTES_PER_BYTE * input.bytes;
         let cpu = cpu_time().saturating_sub(input.cpu_before);
+        if input.last_runnable.elapsed() > Duration::from_secs(1) && is_any_runnable() {
+            input.last_runnable = Instant::now();
+        }
         if took > allowed {
             self.end(&format!("memory: {} MB for {} bytes of input", took >> 20, input.bytes));
         }
         if cpu > CPU_LIMIT {
             self.end(&format!("slow: more than {} s of CPU time", CPU_LIMIT.as_secs()));
         }
-        if input.since.elapsed() > WALL_LIMIT {
-            self.end(&format!("hangs: not done after {} s", WALL_LIMIT.as_secs()));
+        if input.last_runnable.elapsed() > IDLE_LIMIT {
+            self.end(&format!("hangs: all threads wait since {} s", IDLE_LIMIT.as_secs()));
         }
     }
 
@@ -133,4 +137,33 @@ fn cpu_time() -> Duration {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(10 * ticks)
+}
+
+/// Whether a thread other than the caller has something to do, on the CPU or waiting for it.
+fn is_any_runnable() -> bool {
+    let own = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    threads.filter(|thread| Some(thread.file_name().as_os_str()) != own.file_name()).any(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows a name that may hold anything but ends at the last `)`.
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['R', 'D']))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_works_is_runnable() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || while !stop.load(Ordering::Relaxed) {}
+        });
+        // However long the machine takes to begin it.
+        while !is_any_runnable() {}
+        stop.store(true, Ordering::Relaxed);
+        worker.join().expect("it only counts");
+    }
 }
