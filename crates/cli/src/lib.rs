@@ -10,6 +10,7 @@
 pub mod annotate;
 pub mod calls;
 pub mod cmd;
+pub mod damage;
 pub mod data_symbols;
 pub mod event_args;
 pub mod export;
@@ -140,7 +141,7 @@ fn tell_refusals() {
 }
 
 /// The causes from the outermost on, without those that the one before has in its text already.
-fn in_one_line(error: &anyhow::Error) -> String {
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     let mut told: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {
         if !told.last().is_some_and(|before| before.contains(&cause)) {

@@ -1,7 +1,7 @@
 //! From a file to a profile with names: mapping, reading in time order, unwinding, symbolizing.
 
+use crate::damage;
 use crate::name_args::NameArgs;
-use crate::out;
 use crate::symbols::{self, ObjectFiles};
 use crate::term;
 use crate::trace_text::FileFormats;
@@ -68,18 +68,13 @@ pub fn open(path: &Path) -> anyhow::Result<Mmap> {
     Ok(map)
 }
 
-/// The header of the file in `map`. An unfinished file is noted on standard error.
+/// The header of the file in `map`. A damaged or unfinished file is named on standard error.
 ///
 /// # Errors
 /// If it is no perf.data file.
 pub fn parse<'a>(path: &Path, map: &'a Mmap) -> anyhow::Result<PerfData<'a>> {
     let file = PerfData::open(map).with_context(|| format!("can't read {}", name_of(path)))?;
-    if file.is_unfinished() {
-        out::complain(&format!(
-            "{} is unfinished: its recorder was killed or ran out of space; it holds only what was written until then",
-            name_of(path)
-        ));
-    }
+    damage::tell_header(path, &file);
     Ok(file)
 }
 
@@ -95,20 +90,21 @@ pub fn name_of(path: &Path) -> String {
 pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
     let map = open(path)?;
     let file = parse(path, &map)?;
-    load_file(&file, opts, &mut Progress::on_stderr(path, &map))
+    load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))
 }
 
-/// The same for a file already open.
+/// The same for a file already open, which was found at the path.
 ///
 /// # Errors
 /// None today.
 pub fn load_file(
-    file: &PerfData<'_>,
+    (path, file): (&Path, &PerfData<'_>),
     opts: LoadOpts,
     progress: &mut Progress<'_>,
 ) -> anyhow::Result<Recording> {
     let recording = load_watched(file, opts, &mut |reading| progress.at(reading.offset));
     progress.end();
+    damage::tell(path, &recording.diagnostics.problems);
     Ok(recording)
 }
 

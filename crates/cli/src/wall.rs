@@ -1,5 +1,6 @@
 //! The wall clock of a recording: flags shared by the commands that show it, and reading it.
 
+use crate::damage;
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::name_args::NameArgs;
 use crate::symbols::name_after_unwind_tables;
@@ -62,10 +63,8 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
     let recording = read(path, map, file)?;
     let view = wall(&recording.profile, &args.waits.opts(args.rows.min(10)));
     if view.source.is_none() {
-        anyhow::bail!(
-            "{}: nothing about time off the CPU in it: record with tally record --off-cpu (or -e sched:sched_switch)",
-            path.display()
-        );
+        let record = "record with tally record --off-cpu (or -e sched:sched_switch)";
+        return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
     }
     let mut out = out::stdout();
     let opts = WallTextOpts {
@@ -85,7 +84,7 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
 /// # Errors
 /// If it can't be read.
 pub fn read(path: &Path, map: &Mmap, file: &PerfData<'_>) -> anyhow::Result<Recording> {
-    let mut recording = load::load_file(file, load_opts(), &mut Progress::on_stderr(path, map))?;
+    let mut recording = load::load_file((path, file), load_opts(), &mut Progress::on_stderr(path, map))?;
     name_after_unwind_tables(&mut recording.profile, &recording.files);
     Ok(recording)
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::values::{self, Formats};
 use super::{folder_file, kernel, switches, totals};
+use crate::damage;
 
 /// The folder used when none is named.
 pub const DEFAULT: &str = "tally.calls";
@@ -138,16 +139,19 @@ impl Folder {
                 String::new()
             })
         };
+        let [info, names, named, values] =
+            ["info", kernel::NAMES, super::named::NAME, values::NAME].map(&mut text);
+        let off = switches::read(path, &mut damaged);
         let mut folder = Self {
             path: path.to_owned(),
-            info: parse_info(&text("info")),
+            info: parse_info(&info),
             threads: Vec::new(),
             maps: Vec::new(),
-            kernel: kernel::names_in(&text(kernel::NAMES)),
-            named: super::named::parse(&text(super::named::NAME)),
+            kernel: kernel::names_in(&names),
+            named: super::named::parse(&named),
             totals: totals::read(path)?,
-            off: switches::read(path),
-            values: values::parse(&text(values::NAME)),
+            off,
+            values: values::parse(&values),
             unfiled,
             unfiled_errno,
             damaged,
@@ -167,12 +171,29 @@ impl Folder {
     fn add(&mut self, name: &Path, map: fn(&Path) -> io::Result<Mmap>) {
         let ending = name.extension().and_then(|ending| ending.to_str());
         let added = match ending {
-            Some("calls") => read_thread(name, map).map(|thread| self.threads.push(thread)),
+            Some("calls") => read_thread(name, map).map(|thread| self.add_thread(thread)),
             Some("maps") => read_maps(name).map(|maps| self.maps.push(maps)),
             _ => Ok(()),
         };
         if let Err(why) = added {
             self.damaged.push(format!("{}: {why:#}", name.display()));
+        }
+    }
+
+    /// The recorder writes whole events only; a file that was cut later on may end within one.
+    fn add_thread(&mut self, thread: Thread) {
+        let rest = thread.bytes.len() % tracer::layout::EVENT_BYTES;
+        if rest > 0 {
+            self.damaged.push(format!("{}: {rest} bytes at its end are no event", thread.path.display()));
+        }
+        self.threads.push(thread);
+    }
+
+    /// Names the recording on standard error if it is unfinished, or if files of it could not be read.
+    pub fn tell_damage(&self) {
+        damage::tell_folder(&self.path, &self.damaged);
+        if !self.info.contains_key("wall_ns") {
+            damage::tell_unfinished(&self.path, "was killed, ran out of space or still runs");
         }
     }
 

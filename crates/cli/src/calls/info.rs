@@ -18,7 +18,9 @@ use crate::text::number;
 pub fn print(path: &Path) -> anyhow::Result<()> {
     let mut to = out::stdout();
     if Folder::is_one(path) || !path.exists() || path.is_dir() && !uftrace::is_one(path) {
-        of_folder(&mut to, &Folder::open(path)?)?;
+        let folder = Folder::open(path)?;
+        folder.tell_damage();
+        of_folder(&mut to, &folder)?;
     } else {
         of_other(&mut to, path)?;
     }

@@ -1,7 +1,5 @@
 //! Opens a recording of calls, whichever kind it is.
 
-use anyhow::Context;
-
 use super::folder::Folder;
 use super::pt;
 use super::uftrace;
@@ -45,13 +43,14 @@ pub fn with_view<R>(
     }
     if !args.input.is_file() && args.input.as_os_str() != "-" {
         let folder = Folder::open(&args.input)?;
+        folder.tell_damage();
         let title = folder.info.get("command").cloned().unwrap_or_default();
-        let notes = Notes { title, lines: folder.damaged.iter().chain(folder.notes()).cloned().collect() };
+        let notes = Notes { title, lines: folder.notes().cloned().collect() };
         return show(&View::of_folder(&folder, args)?, &notes);
     }
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
-    let trace = pt::Trace::open(&file).with_context(|| format!("{}", args.input.display()))?;
+    let trace = pt::Trace::open(&args.input, &file)?;
     let title = file.features().cmdline.as_deref().unwrap_or_default().join(" ");
     let indexed;
     let (view, lines) = match need {

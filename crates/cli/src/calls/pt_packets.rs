@@ -4,16 +4,19 @@ use intelpt::{Ip, Packet, Packets};
 use perfdata::{Order, PerfData, Record};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::damage;
 
 /// Writes the packets of every piece of trace: offset in the buffer, bytes, packet. Bytes that are no packet are told, and
 /// reading goes on at the next PSB.
 ///
 /// # Errors
 /// If it can't be written, or the file holds no trace.
-pub fn write(to: &mut impl Write, file: &PerfData<'_>) -> anyhow::Result<()> {
+pub fn write(to: &mut impl Write, path: &Path, file: &PerfData<'_>) -> anyhow::Result<()> {
     let mut failed = None;
     let mut pieces = 0;
-    file.visit(Order::File, |item| {
+    let found = file.visit(Order::File, |item| {
         let Record::Auxtrace(aux) = &item.record else { return ControlFlow::Continue(()) };
         pieces += 1;
         let place = |id: u32| if id == u32::MAX { "-".to_owned() } else { id.to_string() };
@@ -32,7 +35,10 @@ pub fn write(to: &mut impl Write, file: &PerfData<'_>) -> anyhow::Result<()> {
     if let Some(error) = failed {
         return Err(error.into());
     }
-    anyhow::ensure!(pieces > 0, "no Intel PT trace in it (no AUXTRACE record)");
+    damage::tell(path, &found.problems);
+    if pieces == 0 {
+        return Err(damage::lacks(path, "no Intel PT trace in it", "no AUXTRACE record"));
+    }
     Ok(())
 }
 

@@ -35,16 +35,23 @@ pub fn recorder(folder: &Path) -> Option<Command> {
     may.then(command)?
 }
 
-/// The times off the CPU by thread, in order; none where no switches were recorded.
+/// The times off the CPU by thread, in order; none where no switches were recorded. Why they may lack some, if the file
+/// is damaged, is added to `damaged`.
 #[must_use]
-pub fn read(folder: &Path) -> FxHashMap<u32, Vec<Off>> {
+pub fn read(folder: &Path, damaged: &mut Vec<String>) -> FxHashMap<u32, Vec<Off>> {
     let path = folder.join(NAME);
     let mut off: FxHashMap<u32, Vec<Off>> = FxHashMap::default();
     let Ok(map) = load::open(&path) else { return off };
-    // Unfinished as the rest of the folder, of which that is told.
-    let Ok(file) = PerfData::open(&map) else { return off };
+    let mut note = |problem: &perfdata::Error| damaged.push(format!("{}: {problem}", path.display()));
+    let file = match PerfData::open(&map) {
+        Ok(file) => file,
+        Err(why) => {
+            note(&why);
+            return off;
+        }
+    };
     let mut out: FxHashMap<u32, u64> = FxHashMap::default();
-    file.visit(Order::Time, |item| {
+    let found = file.visit(Order::Time, |item| {
         if let (Record::Switch(switch), Some(time_ns), Some((_, tid))) =
             (&item.record, item.time_ns(), item.pid_tid())
         {
@@ -56,6 +63,10 @@ pub fn read(folder: &Path) -> FxHashMap<u32, Vec<Off>> {
         }
         ControlFlow::Continue(())
     });
+    // Unfinished it is as the rest of the folder, which is named for that.
+    if !file.is_unfinished() {
+        file.problems().iter().chain(&found.problems).take(1).for_each(note);
+    }
     off
 }
 

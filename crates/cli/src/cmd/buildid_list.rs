@@ -1,5 +1,6 @@
 //! `tally buildid-list`: the build-ids of the files a recording hit, or of one object file.
 
+use crate::damage;
 use crate::name_args::NameArgs;
 use crate::load::{self, LoadOpts, Progress};
 use crate::out;
@@ -9,7 +10,7 @@ use profile::session::SessionOpts;
 use profile::source::Want;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// List the build-ids of the files a recording hit, in perf's form
@@ -61,7 +62,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let file = load::parse(&args.input, &map)?;
-    let hit = args.with_hits.then(|| hit_files(&file)).transpose()?;
+    damage::tell_described(&args.input, &file);
+    let hit = args.with_hits.then(|| hit_files(&args.input, &file)).transpose()?;
     out::text(&list(&file, hit.as_ref()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -78,10 +80,10 @@ fn list(file: &PerfData<'_>, hit: Option<&BTreeSet<Vec<u8>>>) -> String {
 }
 
 /// Build-ids of the files that samples themselves fell into; their callers don't count, as in perf.
-fn hit_files(file: &PerfData<'_>) -> anyhow::Result<BTreeSet<Vec<u8>>> {
+fn hit_files(path: &Path, file: &PerfData<'_>) -> anyhow::Result<BTreeSet<Vec<u8>>> {
     let session = SessionOpts { callchains: false, ..SessionOpts::default() };
     let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
-    let profile = load::load_file(file, opts, &mut Progress::silent())?.profile;
+    let profile = load::load_file((path, file), opts, &mut Progress::silent())?.profile;
     let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
     let dsos = leaves.map(|frame| profile.dsos.of(profile.frames.of(frame).dso));
     Ok(dsos.filter_map(|dso| dso.build_id.clone()).collect())

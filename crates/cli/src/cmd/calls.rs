@@ -1,6 +1,5 @@
 //! `tally calls`: exact counts and times of every call.
 
-use anyhow::Context;
 use clap::Subcommand;
 use std::io::Write;
 use std::path::PathBuf;
@@ -197,7 +196,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Branches(args) => {
             let map = load::open(&args.input)?;
             let file = load::parse(&args.input, &map)?;
-            let trace = pt::Trace::open(&file).with_context(|| format!("{}", args.input.display()))?;
+            let trace = pt::Trace::open(&args.input, &file)?;
             let mut to = std::io::BufWriter::new(std::io::stdout());
             trace.write_branches(&mut to)?;
             to.flush()?;

@@ -3,6 +3,7 @@
 mod perf_flags;
 
 use super::report::{parse_cpus, parse_fields, parse_times};
+use crate::damage;
 use crate::name_args::NameArgs;
 use crate::calls::{self, view_args::ViewArgs};
 use crate::load::{self, LoadOpts, Progress};
@@ -17,6 +18,9 @@ use profile::view::report::{Field, ReportOpts, RowFilter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Exit status with `--fail-above` when the recordings could not be compared, or are not whole.
+const NOT_DECIDED: u8 = 4;
+
 /// Exit status when the cost grew by more than `--fail-above` allows.
 const GREW: u8 = 3;
 
@@ -26,7 +30,8 @@ const GREW: u8 = 3;
 /// several recordings a side the spread between them tells the noise; with one a side the time within
 /// it does. Rows whose change chance explains have no word in the column Change.
 ///
-/// The total is compared per run. Exit status 3: it grew by more than --fail-above.
+/// The total is compared per run. Exit status with --fail-above: 3, it grew by more; 4, the recordings
+/// could not be compared, or one is damaged or unfinished.
 ///
 /// Examples:
 ///   tally diff                                    perf.data.old against perf.data
@@ -159,10 +164,44 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     args.perf.check()?;
     let limit = args.fail_above.as_deref().map(parse_percent).transpose()?;
-    let opts = options(&args)?;
+    let diff = match compare(&args) {
+        Err(why) if limit.is_some() => {
+            out::complain(&crate::in_one_line(&why));
+            return Ok(ExitCode::from(NOT_DECIDED));
+        }
+        compared => compared?,
+    };
+    let printed = print(&diff, &args);
+    let Some(limit) = limit else { return printed.map(|()| ExitCode::SUCCESS) };
+    match printed {
+        // A gate decides even if nobody reads the table to its end.
+        Err(why) if !out::is_closed_pipe(&why) => Err(why),
+        _ => Ok(decide(&diff, limit, &args)),
+    }
+}
+
+/// Whether the cost grew by more than `limit`, as an exit status.
+fn decide(diff: &Diff, limit: f64, args: &Args) -> ExitCode {
+    let undecided = |why: &str| {
+        out::complain(&format!("--fail-above is not decided: {why}"));
+        ExitCode::from(NOT_DECIDED)
+    };
+    if sides(&args.files).is_ok_and(|(a, b)| a.iter().chain(&b).any(|path| damage::is_named(path))) {
+        return undecided("a recording is not whole");
+    }
+    if diff.sections.is_empty() {
+        return undecided("the recordings have no event in common");
+    }
+    let grew = diff.sections.iter().any(|section| text::grew(&section.total, limit));
+    if grew { ExitCode::from(GREW) } else { ExitCode::SUCCESS }
+}
+
+/// Compares the recordings, rows in the order asked for.
+fn compare(args: &Args) -> anyhow::Result<Diff> {
+    let opts = options(args)?;
     let compute = Compute::parse(&args.compute)?;
     let (baseline, current) = sides(&args.files)?;
-    let [baseline, current] = [load_all(&baseline, &args)?, load_all(&current, &args)?];
+    let [baseline, current] = [load_all(&baseline, args)?, load_all(&current, args)?];
     if opts.norm != Norm::Share && (compute != Compute::DeltaAbs || args.formula) {
         bail!("-c and -F are of shares: they don't go with --per and --norm");
     }
@@ -173,9 +212,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     {
         bail!("no event {event} in these recordings (they have {})", names_of(&diff));
     }
+    Ok(diff)
+}
+
+fn print(diff: &Diff, args: &Args) -> anyhow::Result<()> {
     let style = DiffText {
-        norm: opts.norm,
-        compute,
+        norm: options(args)?.norm,
+        compute: Compute::parse(&args.compute)?,
         formula: args.formula,
         period: args.period,
         baseline_only: args.baseline_only,
@@ -183,9 +226,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         separator: args.field_separator,
         quiet: args.quiet,
     };
-    out::line(text::write(&diff, &style).trim_end_matches('\n'))?;
-    let grew = |limit: f64| diff.sections.iter().any(|section| text::grew(&section.total, limit));
-    Ok(if limit.is_some_and(grew) { ExitCode::from(GREW) } else { ExitCode::SUCCESS })
+    out::line(text::write(diff, &style).trim_end_matches('\n'))
 }
 
 fn options(args: &Args) -> anyhow::Result<DiffOpts> {
@@ -247,9 +288,9 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
             SampleFilter { times_ns: times_ns.transpose()?.unwrap_or_default(), cpus, ..SampleFilter::default() };
         let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };
         let opts = LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() } };
-        let profile = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?.profile;
+        let profile = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?.profile;
         if profile.diagnostics.samples_attributed == 0 {
-            bail!("{}: no samples in it", path.display());
+            return Err(damage::lacks(path, "no samples in it", "nothing was sampled while it was recorded"));
         }
         Ok(profile)
     };

@@ -1,7 +1,7 @@
 //! `tally dump`: every record of a perf.data file as one line of session text.
 
 use crate::calls::pt_packets;
-use crate::out;
+use crate::{damage, load, out};
 use anyhow::Context;
 use perfdata::text::{write_event, write_item};
 use perfdata::{Diagnostics, Order, PerfData};
@@ -44,10 +44,10 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args.perf_input.as_ref().unwrap_or(&args.input);
     let map = dso::Mmap::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let file = PerfData::open(&map).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = load::parse(path, &map)?;
     let mut out = out::stdout();
     if args.pt {
-        pt_packets::write(&mut out, &file).with_context(|| format!("{}", path.display()))?;
+        pt_packets::write(&mut out, path, &file)?;
         return out.flush().map(|()| ExitCode::SUCCESS).map_err(Into::into);
     }
     let mut line = String::new();
@@ -77,14 +77,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(e.into());
     }
     out.flush()?;
-    file.problems().iter().for_each(|p| out::complain(&p.to_string()));
-    complain(&diagnostics);
+    damage::tell(path, &diagnostics.problems);
+    complain(&file, &diagnostics);
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line for each kept problem, and one for the rest.
-fn complain(d: &Diagnostics) {
-    d.problems.iter().for_each(|p| out::complain(&p.to_string()));
+/// One line for each kept problem but the one for which the recording was named as damaged, and one for the rest.
+fn complain(file: &PerfData<'_>, d: &Diagnostics) {
+    let named = usize::from(!file.is_unfinished());
+    file.problems().iter().chain(&d.problems).skip(named).for_each(|p| out::complain(&p.to_string()));
     let more = d.problem_count - d.problems.len() as u64;
     if more > 0 {
         out::complain(&format!("and {more} more of the kind"));

@@ -1,5 +1,6 @@
 //! `tally evlist`: the events of a recording.
 
+use crate::damage;
 use crate::text::header::attr;
 use crate::{load, out};
 use perfdata::tracepoint::Formats;
@@ -41,6 +42,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
+    damage::tell_described(&args.input, &file);
     for line in lines(&file, &args) {
         out::line(&out::harmless(&line))?;
     }

@@ -1,5 +1,6 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
+use crate::damage;
 use crate::name_args::NameArgs;
 use crate::calls::{self, flame::FlameOpts, view_args::ViewArgs};
 use crate::flame::{Tree, TreeOpts, WallTree};
@@ -210,21 +211,19 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
     let opts = LoadOpts { session: SessionOpts::default(), want, names: NameArgs::default() };
-    let mut recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, map))?;
+    let mut recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, map))?;
     if let Some(which) = args.wall_tree() {
         name_after_unwind_tables(&mut recording.profile, &recording.files);
         if recording.profile.off_cpu.source.is_none() {
-            anyhow::bail!("nothing about time off the CPU in it: record with tally record --off-cpu");
+            let record = "record with tally record --off-cpu";
+            return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
         }
         let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
         let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
         let opts = TreeOpts { event: 0, pid, tid, kernel, jit, addrs, samples: false };
         return Ok((Tree::of_wall(&recording.profile, opts, which, &args.waits.opts(0)), Vec::new()));
     }
-    let (event, mut notes) = choose_event(&recording.profile, args.event.as_deref())?;
-    if let Some(first) = recording.diagnostics.problems.first() {
-        notes.push(format!("the file is damaged: {first}; what could be read is shown"));
-    }
+    let (event, notes) = choose_event(&recording.profile, args.event.as_deref())?;
     let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
     let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
     let opts = TreeOpts { event, pid, tid, kernel, jit, addrs, samples: args.samples };

@@ -1,12 +1,13 @@
 //! `tally io`: requests to disks, in the queue and in the device.
 
+use crate::damage;
 use crate::io::{descendants, device, json, record as recorder, trace};
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::name_args::NameArgs;
 use crate::recording::{self, TargetArgs};
 use crate::text::io::{self as text, IoTextOpts};
 use crate::{out, svg, term};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use perfdata::PerfData;
 use profile::block_io::Request;
 use profile::session::{Dimensions, SessionOpts};
@@ -129,9 +130,9 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let dimensions = Dimensions { block_io: true, ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
     let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
-    let recording = load::load_file(&file, opts, &mut Progress::on_stderr(path, &map))?;
+    let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?;
     if recording.profile.block_io.recorded.is_empty() {
-        bail!("{}: no events of the block layer in it: record with tally io -a", path.display());
+        return Err(damage::lacks(path, "no events of the block layer in it", "record with tally io -a"));
     }
     let pids = wanted_pids(args, &file, summary);
     if args.trace {

@@ -1,5 +1,6 @@
 //! `tally locks`: which locks threads wait for, how long, and who holds them.
 
+use crate::damage;
 use crate::text::number::{duration_ns, grouped};
 use crate::text::fit::cut;
 use crate::text::wall::place;
@@ -43,7 +44,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let recording = wall::read(&args.input, &map, &file)?;
     let profile = &recording.profile;
     if profile.off_cpu.source.is_none() && profile.off_cpu.contentions.is_empty() {
-        anyhow::bail!("{}: no waits in it: record with tally record --off-cpu (or the events lock:contention_begin and _end)", args.input.display());
+        let record = "record with tally record --off-cpu (or the events lock:contention_begin and _end)";
+        return Err(damage::lacks(&args.input, "no waits in it", record));
     }
     let opts = args.waits.opts(0);
     let (rows, contended) = (locks(profile, &opts), contended(profile, &opts));

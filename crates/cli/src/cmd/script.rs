@@ -9,6 +9,7 @@ pub use flags::Args;
 
 use anyhow::Context;
 use self::per_event::PerEvent;
+use crate::damage;
 use crate::cmd::report::values::{parse_cpus, parse_times};
 use crate::load;
 use crate::name_args::NameArgs;
@@ -162,8 +163,7 @@ fn print(
         return Err(error);
     }
     writer.finish()?;
-    let problems = file.problems().iter().chain(&diagnostics.problems);
-    problems.for_each(|problem| out::complain(&problem.to_string()));
+    damage::tell(&args.input, &diagnostics.problems);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! `tally timeline`: what each thread was doing, over time.
 
+use crate::damage;
 use crate::cmd::report::parse_times;
 use crate::text::timeline::{self as text, TimelineTextOpts};
 use crate::wall::{self, WaitArgs};
@@ -48,7 +49,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let recording = load::load(&args.input, wall::load_opts())?;
     let profile = &recording.profile;
     if profile.off_cpu.source.is_none() || profile.off_cpu.totals.is_empty() {
-        bail!("{}: no times of threads in it: record with tally record --off-cpu", args.input.display());
+        let record = "record with tally record --off-cpu";
+        return Err(damage::lacks(&args.input, "no times of threads in it", record));
     }
     let totals = &profile.off_cpu.totals;
     let whole = totals.iter().map(|t| t.start_ns).min().zip(totals.iter().map(|t| t.end_ns).max());

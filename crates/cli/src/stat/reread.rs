@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use perfdata::file::features::CpuTopology;
 use perfdata::record::UpdateKind;
@@ -12,6 +13,7 @@ use super::frame::{Aggregation, EventInfo};
 use super::recorded::aggregation_of;
 use super::run::Outcome;
 use super::total::{EventReadings, Grouping};
+use crate::damage;
 
 /// The counts of a file.
 pub struct Reread {
@@ -37,7 +39,7 @@ struct File<'f> {
 }
 
 /// Reads the counts; `by` sums up otherwise than was recorded.
-pub fn reread(file: &PerfData<'_>, by: Option<Aggregation>) -> Reread {
+pub fn reread((path, file): (&Path, &PerfData<'_>), by: Option<Aggregation>) -> Reread {
     let infos =
         file.events().iter().map(|event| EventInfo::of_attr(event.name.clone(), &event.attr)).collect();
     let by_recorded = Aggregation::Global;
@@ -50,10 +52,11 @@ pub fn reread(file: &PerfData<'_>, by: Option<Aggregation>) -> Reread {
         sums: Sums::new(),
         rounds: Vec::new(),
     };
-    file.visit(Order::File, |item| {
+    let found = file.visit(Order::File, |item| {
         reading.take(&item.record);
         ControlFlow::Continue(())
     });
+    damage::tell(path, &found.problems);
     reading.by = by.unwrap_or(reading.by);
     reading.outcomes()
 }

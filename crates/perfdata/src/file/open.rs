@@ -36,6 +36,11 @@ pub(super) fn open(bytes: &[u8]) -> Result<PerfData<'_>, Error> {
 }
 
 fn open_file(file: &mut PerfData<'_>) {
+    let (data, have) = (file.header.data, file.data().len() as u64);
+    if have < data.size {
+        let what = "the data section";
+        file.problems.push(Error::Truncated { what, offset: data.offset, needed: data.size, have });
+    }
     read_attrs(file);
     features::read_sections(file);
     if file.is_unfinished() {

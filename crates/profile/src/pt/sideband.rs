@@ -28,6 +28,7 @@ pub struct Sideband<'a> {
     occupancy: Occupancy,
     code: CodeSpaces,
     pokes: Vec<Poke>,
+    problems: Vec<perfdata::Error>,
     /// Each thread's names, and from when on.
     names: FxHashMap<i32, Vec<(u64, String)>>,
 }
@@ -44,12 +45,13 @@ impl<'a> Sideband<'a> {
             occupancy: Occupancy::default(),
             code: CodeSpaces::default(),
             pokes: Vec::new(),
+            problems: Vec::new(),
             names: FxHashMap::default(),
         };
         let mut places: FxHashMap<u32, usize> = FxHashMap::default();
         let mut full: Vec<(Option<u32>, Option<i32>, u64)> = Vec::new();
         let switches = SwitchSamples::new(file);
-        file.visit(Order::Time, |item| {
+        let found = file.visit(Order::Time, |item| {
             if let Some(switch) = switches.of(item) {
                 side.occupancy.switched(switch, item.time_ns().unwrap_or(0));
                 return ControlFlow::Continue(());
@@ -74,6 +76,7 @@ impl<'a> Sideband<'a> {
             }
             ControlFlow::Continue(())
         });
+        side.problems = found.problems;
         for buffer in &mut side.buffers {
             let own = |(cpu, tid): (Option<u32>, Option<i32>)| match buffer.tid {
                 Some(_) => tid == buffer.tid,
@@ -87,6 +90,12 @@ impl<'a> Sideband<'a> {
         side.occupancy.arrange();
         side.identify(file);
         Ok(side)
+    }
+
+    /// What reading the records came across, the first problems in file order.
+    #[must_use]
+    pub fn problems(&self) -> &[perfdata::Error] {
+        &self.problems
     }
 
     fn setup(file: &PerfData<'_>) -> Result<Setup, PtError> {

@@ -21,14 +21,16 @@ mod walk;
 use intelpt::{Event, What};
 use perfdata::PerfData;
 use profile::calls::{CallProfile, Gate, Replay};
-use profile::pt::{Move, Sideband, Timing};
+use profile::pt::{Move, PtError, Sideband, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::path::Path;
 
 use super::chosen::Chosen;
 use super::names::Functions;
 use crate::recorded_kernel::kernel_of;
 use crate::text::number;
+use crate::{damage, load};
 use decode::Decoder;
 use filter::TraceFilter;
 use image::Code;
@@ -67,6 +69,15 @@ pub struct Trace<'a> {
     code: Code,
     /// What is to be said of code made at run time.
     jit_notes: Vec<String>,
+}
+
+/// Why a recording can't be decoded; if damage may be the cause, that is named first.
+fn without_trace(path: &Path, file: &PerfData<'_>, why: PtError) -> anyhow::Error {
+    damage::tell_records(path, file);
+    if matches!(why, PtError::NoTrace) && damage::is_named(path) {
+        return damage::lacks(path, "no processor trace in it", "");
+    }
+    anyhow::Error::new(why).context(load::name_of(path))
 }
 
 /// What decoding came across.
@@ -108,12 +119,16 @@ impl Outcome {
 }
 
 impl<'a> Trace<'a> {
-    /// Reads the sideband and opens the code.
+    /// Reads the sideband and opens the code. A damaged recording is named on standard error.
     ///
     /// # Errors
-    /// If the recording holds no Intel PT trace.
-    pub fn open(file: &PerfData<'a>) -> anyhow::Result<Self> {
-        let mut side = Sideband::read(file)?;
+    /// If the recording at `path` holds no Intel PT trace.
+    pub fn open(path: &Path, file: &PerfData<'a>) -> anyhow::Result<Self> {
+        let mut side = match Sideband::read(file) {
+            Ok(side) => side,
+            Err(why) => return Err(without_trace(path, file, why)),
+        };
+        damage::tell(path, side.problems());
         let jit_notes = jit::read_all(&mut side);
         let code = Code::open(&side, kernel_of(file));
         Ok(Self { side, code, jit_notes })

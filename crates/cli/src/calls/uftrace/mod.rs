@@ -14,6 +14,7 @@ use super::open::Notes;
 use super::track::Decoded;
 use super::view::View;
 use super::view_args::ViewArgs;
+use crate::damage;
 use crate::text::number;
 use specs::{Described, Named, Specs, Values};
 
@@ -73,11 +74,13 @@ pub fn open(args: &ViewArgs) -> anyhow::Result<(View<'_>, Notes)> {
             events_bytes(dir),
             "bytes of uftrace's events (context switches, kernel functions), which are not shown",
         ),
-        (unread as u64, "bytes not read"),
     ] {
         if count > 0 {
             notes.lines.push(format!("{} {what}", number::grouped(count)));
         }
+    }
+    if unread > 0 {
+        damage::tell_folder(dir, &[format!("{} bytes not read", number::grouped(unread as u64))]);
     }
     Ok((View::of_decoded(tracks, reader.functions, args)?, notes))
 }

@@ -11,6 +11,7 @@ pub use flags::Args;
 pub use plan::{Plan, dimensions, reads_lines};
 pub use values::{CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields, parse_times};
 
+use crate::damage;
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
 use crate::text::{header, report as stdio};
@@ -71,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return browse(&args, (&path, &map, &file), plan);
     }
     let mut progress = load::Progress::on_stderr(&path, &map);
-    let recording = load::load_file(&file, plan.load_opts(&args, &file)?, &mut progress)?;
+    let recording = load::load_file((&path, &file), plan.load_opts(&args, &file)?, &mut progress)?;
     tell_problems(&recording, args.verbose);
     if has_no_samples(&path, &recording) {
         return Ok(ExitCode::SUCCESS);
@@ -99,6 +100,7 @@ fn browse(
     let mut progress = load::Progress::releasing(map);
     let shown = (&mut progress, &signals, theme);
     let (code, recording) = tui::read((file, map.len() as u64), opts, plan.report, shown)?;
+    damage::tell(path, &recording.diagnostics.problems);
     tell_problems(&recording, args.verbose);
     has_no_samples(path, &recording);
     Ok(code)
@@ -200,12 +202,6 @@ fn tell_refused_files(profile: &Profile) {
 fn tell_problems(recording: &Recording, verbose: bool) {
     tell_changed_files(&recording.profile);
     tell_refused_files(&recording.profile);
-    let found = &recording.diagnostics;
-    if let Some(first) = found.problems.first() {
-        let more = found.problem_count.saturating_sub(1);
-        let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-        out::note(&format!("tally report: the file is damaged: {first}{more}; what could be read is shown"));
-    }
     let lost = &recording.profile.diagnostics;
     if lost.lost_records > 0 {
         out::note(&format!(

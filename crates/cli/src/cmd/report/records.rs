@@ -1,11 +1,13 @@
 //! `report --stats`, `--tasks`, `--mmaps`: what the recording consists of, in perf's form.
 
+use crate::damage;
 use crate::{load, out};
 use perfdata::record::{FileId, Mmap, Task as TaskRecord, type_name};
 use perfdata::{Order, PerfData, Record};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 // Source: linux v7.2 include/uapi/asm-generic/mman-common.h
 const PROT_READ: u32 = 1;
@@ -22,7 +24,7 @@ fn name_of(kind: u32) -> String {
 ///
 /// # Errors
 /// If standard output can't be written.
-pub fn print_stats(file: &PerfData<'_>) -> anyhow::Result<()> {
+pub fn print_stats(path: &Path, file: &PerfData<'_>) -> anyhow::Result<()> {
     let mut of_events: Vec<[u64; 2]> = vec![[0; 2]; file.events().len()];
     let found = file.visit(Order::File, |item| {
         let column = match item.record {
@@ -35,6 +37,7 @@ pub fn print_stats(file: &PerfData<'_>) -> anyhow::Result<()> {
         }
         ControlFlow::Continue(())
     });
+    damage::tell(path, &found.problems);
     let total = found.record_count();
     let mut text = String::from("\nAggregated stats:\n");
     let _ = writeln!(text, "{:>16} events: {total:10}", "TOTAL");
@@ -72,10 +75,10 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn read(file: &PerfData<'_>) -> Self {
+    fn read(path: &Path, file: &PerfData<'_>) -> Self {
         let mut tasks = Self::default();
         tasks.by_tid.insert(0, Task { comm: "swapper".to_owned(), ..Task::default() });
-        file.visit(Order::Time, |item| {
+        let found = file.visit(Order::Time, |item| {
             match &item.record {
                 Record::Comm(comm) => {
                     let task = tasks.by_tid.entry(comm.tid).or_default();
@@ -88,6 +91,7 @@ impl Tasks {
             }
             ControlFlow::Continue(())
         });
+        damage::tell(path, &found.problems);
         tasks
     }
 
@@ -122,8 +126,8 @@ impl Tasks {
 ///
 /// # Errors
 /// If standard output can't be written.
-pub fn print_tasks(file: &PerfData<'_>, with_maps: bool) -> anyhow::Result<()> {
-    let tasks = Tasks::read(file);
+pub fn print_tasks(path: &Path, file: &PerfData<'_>, with_maps: bool) -> anyhow::Result<()> {
+    let tasks = Tasks::read(path, file);
     let mut text = format!("# {:>8} {:>8} {:>8}  comm\n", "pid", "tid", "ppid");
     for (tid, task) in &tasks.by_tid {
         let ppid = task.parent.map_or_else(|| "-1".to_owned(), |parent| parent.to_string());
@@ -145,10 +149,10 @@ pub const NO_DUMP: &str = "report has no raw dump: `tally dump FILE` prints ever
 ///
 /// # Errors
 /// If the recording can't be read or standard output not be written.
-pub fn print(path: &std::path::Path, stats: bool, maps: bool) -> anyhow::Result<()> {
+pub fn print(path: &Path, stats: bool, maps: bool) -> anyhow::Result<()> {
     let map = load::open(path)?;
     let file = load::parse(path, &map)?;
-    if stats { print_stats(&file) } else { print_tasks(&file, maps) }
+    if stats { print_stats(path, &file) } else { print_tasks(path, &file, maps) }
 }
 
 #[cfg(test)]

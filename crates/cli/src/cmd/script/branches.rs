@@ -4,7 +4,7 @@ use super::flags::Args;
 use crate::calls::pt::Trace;
 use crate::calls::pt::lines::Wanted;
 use crate::cmd::report::values::{parse_cpus, parse_time};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use perfdata::PerfData;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub fn print(args: &Args, file: &PerfData<'_>, letters: &str) -> anyhow::Result<
     (wanted.pids, wanted.tids, wanted.comms) = (args.pid.clone(), args.tid.clone(), args.comms.clone());
     wanted.cpus = args.cpu.as_deref().map(parse_cpus).transpose()?;
     wanted.times = args.time.as_deref().map(parse_time).transpose()?;
-    let trace = Trace::open(file).with_context(|| args.input.display().to_string())?;
+    let trace = Trace::open(&args.input, file)?;
     let mut out = BufWriter::with_capacity(64 * 1024, std::io::stdout());
     trace.write_lines(&mut out, &wanted)?;
     out.flush()?;

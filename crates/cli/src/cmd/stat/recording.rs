@@ -1,13 +1,14 @@
 //! `tally stat record` and `tally stat report`: counts in a perf.data file.
 
 use super::Args;
+use crate::damage;
 use crate::load;
 use crate::stat::frame::Aggregation;
 use crate::stat::outcome::{Total, Whose};
 use crate::stat::recorded::Recorder;
 use crate::stat::reread::reread;
 use crate::stat::run::{Outcome, RunOpts};
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -86,10 +87,12 @@ impl Args {
         let map = load::open(&path)?;
         let file = load::parse(&path, &map)?;
         if !file.features().is_stat {
-            bail!("{}: no counts in it; they are kept by tally stat record (samples are shown by tally report)", path.display());
+            damage::tell_records(&path, &file);
+            let record = "they are kept by tally stat record (samples are shown by tally report)";
+            return Err(damage::lacks(&path, "no counts in it", record));
         }
         let by = self.aggregation();
-        let counts = reread(&file, (by != Aggregation::Global).then_some(by));
+        let counts = reread((&path, &file), (by != Aggregation::Global).then_some(by));
         let mut total = Total::new(self.style(), false, false);
         let mut out = self.open_output()?;
         if let Some(first) = counts.outcomes.first().filter(|_| counts.has_intervals) {

@@ -1,0 +1,78 @@
+//! One rule for all that read recordings: a damaged or unfinished one is named on standard error, once, in the same
+//! words, before anything is said that may only be a consequence. What could be read is shown.
+
+use perfdata::{Error, Mode, Order, PerfData};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use crate::{load, out};
+
+/// The recordings named so far, by how they are shown.
+static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Names an open recording if it is unfinished, or if its header is damaged or tells of more than there is.
+pub fn tell_header(path: &Path, file: &PerfData<'_>) {
+    if file.is_unfinished() {
+        tell_unfinished(path, "was killed or ran out of space");
+    } else {
+        tell(path, file.problems());
+    }
+}
+
+/// Names an open recording of which only the header is wanted. That of a pipe is its records, so they are all read.
+pub fn tell_described(path: &Path, file: &PerfData<'_>) {
+    if file.mode() == Mode::Pipe {
+        tell_records(path, file);
+    }
+}
+
+/// Reads every record, and names the recording if one of them is damaged.
+pub fn tell_records(path: &Path, file: &PerfData<'_>) {
+    tell(path, &file.visit(Order::File, |_| ControlFlow::Continue(())).problems);
+}
+
+/// Names a recording if reading it came across `problems`.
+pub fn tell(path: &Path, problems: &[Error]) {
+    let Some(first) = problems.first() else { return };
+    note(path, &format!("is damaged: {first}; what could be read is shown"));
+}
+
+/// Names a folder of calls of which `files` could not be read, each with the reason.
+pub fn tell_folder(path: &Path, files: &[String]) {
+    let Some(first) = files.first() else { return };
+    let more = if files.len() > 1 { format!(" (and {} more)", files.len() - 1) } else { String::new() };
+    note(path, &format!("is damaged: {first}{more}; what could be read is shown"));
+}
+
+/// Names a recording whose recorder did not end it: it `did` something else.
+pub fn tell_unfinished(path: &Path, did: &str) {
+    note(path, &format!("is unfinished: its recorder {did}; it holds only what was written until then"));
+}
+
+/// Whether the recording at `path` was named.
+#[must_use]
+pub fn is_named(path: &Path) -> bool {
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner).contains(&load::name_of(path))
+}
+
+/// The error that a recording lacks what was asked for: `what` (`no waits in it`), and what to `record` instead. Of a
+/// recording that was named, how it was recorded is not to blame.
+#[must_use]
+pub fn lacks(path: &Path, what: &str, record: &str) -> anyhow::Error {
+    let name = load::name_of(path);
+    if is_named(path) {
+        anyhow::anyhow!("{name}: {what}, as far as it could be read")
+    } else {
+        anyhow::anyhow!("{name}: {what}: {record}")
+    }
+}
+
+fn note(path: &Path, text: &str) {
+    let name = load::name_of(path);
+    let is_new = NAMED.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+    if is_new {
+        out::complain(&format!("{name} {text}"));
+    }
+}
