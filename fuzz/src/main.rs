@@ -1,43 +1,78 @@
 //! Drives one fuzz target on the stable compiler: recorded files in, mutated, for some seconds.
 //!
-//! `fuzz-smoke --list`; `fuzz-smoke TARGET SECONDS KEEP [CORPUS]`; `fuzz-smoke TARGET --input FILE`.
-//! The input that a target fails on is kept as `KEEP/TARGET.crash`, that it is too slow on as `KEEP/TARGET.slow`.
-#![forbid(unsafe_code)]
+//! What an input did wrong is written to `KEEP/TARGET.why`, the input is in `KEEP/TARGET.input`, and how many were run
+//! in `KEEP/TARGET.ran`: standard output and error belong to the target, which may be the whole program.
+#![deny(unsafe_code)]
 
+mod corpus;
+#[expect(unsafe_code, reason = "the compiler's counters are raw memory")]
+mod coverage;
+#[expect(unsafe_code, reason = "an allocator is an unsafe trait")]
+mod memory;
+mod minimize;
 mod mutate;
+mod pack;
+mod reduce;
+mod watch;
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use corpus::{CorpusPlaces, Seeds};
+use coverage::Coverage;
 use mutate::Mutator;
+use watch::Watch;
 
-/// One input may take this long; the biggest takes a hundredth of it.
-const SLOW: Duration = Duration::from_secs(20);
-/// Bigger corpus files are cut: a mutation near the start matters most.
-const LONGEST: usize = 64 << 10;
-
-/// The input in work and since when, for the watchdog and the panic hook.
-#[derive(Default)]
-struct InWork(Option<(Vec<u8>, Instant)>);
+const USAGE: &str = "\
+fuzz-smoke --list                                  names of the targets
+fuzz-smoke TARGET SECONDS KEEP [--recorded DIR] [--grow DIR] [--seed N]
+fuzz-smoke TARGET --input FILE                     one input
+fuzz-smoke TARGET --minimize FILE KEEP             the smallest input that fails as FILE does
+fuzz-smoke TARGET --reduce FOUND KEEP              what FOUND adds to fuzz/corpus/TARGET, in a build that counts
+fuzz-smoke --pack OUT NAME=FILE...                 files as one input of a program- target
+fuzz-smoke --unpack FILE DIR                       and back";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    match args[..] {
+    if std::env::var_os("TALLY_CACHE").is_none_or(|cache| cache != "off") {
+        return alone();
+    }
+    let done = match args[..] {
         ["--list"] => {
             fuzz::targets().for_each(|(name, _)| println!("{name}"));
-            ExitCode::SUCCESS
+            Some(())
         }
+        ["--pack", out, ..] => pack::pack(Path::new(out), &args[2..]).ok(),
+        ["--unpack", file, folder] => pack::unpack(Path::new(file), Path::new(folder)).ok(),
         [name, "--input", file] => once(name, Path::new(file)),
-        [name, seconds, keep] => run(name, seconds, keep, None),
-        [name, seconds, keep, corpus] => run(name, seconds, keep, Some(Path::new(corpus))),
+        [name, "--minimize", file, keep] => find(name).and_then(|_| {
+            minimize::minimize(name, Path::new(file), Path::new(keep))
+                .map_err(|error| eprintln!("{error}"))
+                .ok()
+        }),
+        [name, "--reduce", found, keep] => reduce_found(name, Path::new(found), Path::new(keep)),
+        [name, seconds, keep, ..] => run(name, seconds, Path::new(keep), &args[3..]),
         _ => {
-            eprintln!("usage: fuzz-smoke --list | TARGET SECONDS KEEP [CORPUS] | TARGET --input FILE");
-            ExitCode::FAILURE
+            eprintln!("{USAGE}");
+            None
         }
+    };
+    if done.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// This program again, where no cache, no home folder and no server of debug information make two runs differ.
+fn alone() -> ExitCode {
+    let Ok(own) = std::env::current_exe() else { return ExitCode::FAILURE };
+    let mut command = Command::new(own);
+    command.args(std::env::args_os().skip(1)).env("TALLY_CACHE", "off").env("HOME", "/nonexistent");
+    for name in ["DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH", "XDG_CACHE_HOME", "PERF_BUILDID_DIR"] {
+        command.env_remove(name);
     }
+    eprintln!("{}", command.exec());
+    ExitCode::FAILURE
 }
 
 fn find(name: &str) -> Option<fn(&[u8])> {
@@ -48,99 +83,91 @@ fn find(name: &str) -> Option<fn(&[u8])> {
     found
 }
 
-fn once(name: &str, file: &Path) -> ExitCode {
-    let (Some(call), Ok(input)) = (find(name), std::fs::read(file)) else { return ExitCode::FAILURE };
-    call(&input);
-    println!("no fault");
-    ExitCode::SUCCESS
+fn once(name: &str, file: &Path) -> Option<()> {
+    let (call, input) = (find(name)?, std::fs::read(file).ok()?);
+    // A folder that a minimizer named, or one that is gone with us.
+    let keep = std::env::var_os("FUZZ_KEEP").map_or_else(std::env::temp_dir, PathBuf::from);
+    Watch::start(name, &keep).ok()?.run(call, &input);
+    eprintln!("no fault");
+    Some(())
 }
 
-fn run(name: &str, seconds: &str, keep: &str, corpus: Option<&Path>) -> ExitCode {
-    let (Some(call), Ok(seconds)) = (find(name), seconds.parse::<u64>()) else { return ExitCode::FAILURE };
-    let in_work = Arc::new(Mutex::new(InWork::default()));
-    watch(name, Path::new(keep), &in_work);
-    let seeds = seeds(name, corpus);
-    let mut mutator = Mutator::new(0x7A11_u64.wrapping_add(name.len() as u64));
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let mut runs = 0_u64;
-    for seed in &seeds {
-        try_one(call, seed.clone(), &in_work);
-    }
-    while Instant::now() < end {
-        let input = mutator.next(&seeds);
-        try_one(call, input, &in_work);
-        runs += 1;
-    }
-    println!("{runs} inputs from {} seeds", seeds.len());
-    ExitCode::SUCCESS
+/// Writes how many were kept to `KEEP/TARGET.kept`.
+fn reduce_found(name: &str, found: &Path, keep: &Path) -> Option<()> {
+    let (call, watch) = (find(name)?, Watch::start(name, keep).ok()?);
+    let kept = reduce::reduce(name, call, found, &watch).map_err(|error| eprintln!("{error}")).ok()?;
+    // The output belongs to the target.
+    std::fs::write(keep.join(format!("{name}.kept")), format!("{kept}\n")).ok()
 }
 
-fn try_one(call: fn(&[u8]), input: Vec<u8>, in_work: &Mutex<InWork>) {
-    let copy = input.clone();
-    if let Ok(mut now) = in_work.lock() {
-        now.0 = Some((copy, Instant::now()));
-    }
-    call(&input);
+/// What [`run`] is asked for beyond the target.
+struct RunOptions {
+    recorded: Option<PathBuf>,
+    grown: Option<PathBuf>,
+    seed: u64,
 }
 
-/// Keeps the input of a panic, and ends the process when one input takes too long.
-fn watch(name: &str, keep: &Path, in_work: &Arc<Mutex<InWork>>) {
-    let crash: PathBuf = keep.join(format!("{name}.crash"));
-    let slow: PathBuf = keep.join(format!("{name}.slow"));
-    let hook_work = Arc::clone(in_work);
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if let Ok(now) = hook_work.lock()
-            && let Some((input, _)) = &now.0
-        {
-            // The message matters more than the file.
-            let _ = std::fs::write(&crash, input);
-        }
-        usual(info);
-    }));
-    let work = Arc::clone(in_work);
-    std::thread::spawn(move || {
-        loop {
-            std::thread::sleep(Duration::from_millis(500));
-            let Ok(now) = work.lock() else { return };
-            if let Some((input, since)) = &now.0
-                && since.elapsed() > SLOW
-            {
-                let _ = std::fs::write(&slow, input);
-                eprintln!("one input took more than {} s", SLOW.as_secs());
-                std::process::exit(1);
+impl RunOptions {
+    fn parse(args: &[&str]) -> Option<Self> {
+        let mut options = Self { recorded: None, grown: None, seed: 1 };
+        for pair in args.chunks(2) {
+            match pair {
+                ["--recorded", folder] => options.recorded = Some(folder.into()),
+                ["--grow", folder] => options.grown = Some(folder.into()),
+                ["--seed", number] => options.seed = number.parse().ok()?,
+                _ => return None,
             }
         }
-    });
+        Some(options)
+    }
 }
 
-/// Small inputs of every kind, and the recorded files whose names fit the target.
-fn seeds(name: &str, corpus: Option<&Path>) -> Vec<Vec<u8>> {
-    let mut seeds = vec![Vec::new(), vec![0; 64], vec![0xff; 64], b"PERFILE2".repeat(16)];
-    let wants_text = ["text", "folded", "script", "spec", "maps", "kallsyms", "map", "filter"];
-    let text = wants_text.iter().any(|word| name.contains(word));
-    let mut folders: Vec<PathBuf> = vec![Path::new("tests/corpus").join(name)];
-    if let Some(corpus) = corpus {
-        folders.push(corpus.join(if text { "folded" } else { "perfdata" }));
+fn run(name: &str, seconds: &str, keep: &Path, args: &[&str]) -> Option<()> {
+    let (call, seconds) = (find(name)?, seconds.parse().ok()?);
+    let options = RunOptions::parse(args)?;
+    fuzz::scratch::remove_abandoned();
+    let watch = Watch::start(name, keep).ok()?;
+    let places = CorpusPlaces { recorded: options.recorded.as_deref(), grown: options.grown.as_deref() };
+    let Seeds { inputs: mut seeds, own } = Seeds::read(name, &places);
+    let first_grown = seeds.len();
+    let mut mutator = Mutator::new(options.seed.wrapping_mul(0x7A11).wrapping_add(name.len() as u64));
+    let mut coverage = Coverage::new();
+    let (start, end) = (Instant::now(), Duration::from_secs(seconds));
+    let ran = keep.join(format!("{name}.ran"));
+    let mut runs = 0_u64;
+    for (at, seed) in seeds.iter().enumerate() {
+        // Those of this machine may be many and large.
+        if at >= own && start.elapsed() > end / 3 {
+            break;
+        }
+        watch.run(call, seed);
+        coverage.take();
+        runs += 1;
     }
-    if name.contains("maps") {
-        seeds.extend(std::fs::read("/proc/self/maps").ok());
+    let mut told = 0;
+    while start.elapsed() < end {
+        let input = mutator.next(&seeds);
+        watch.run(call, &input);
+        runs += 1;
+        let grown = seeds.len() - first_grown;
+        if coverage.is_counted()
+            && coverage.take()
+            && let Some(folder) = &options.grown
+            && corpus::keep_found(folder, &input, grown)
+        {
+            seeds.push(input);
+        }
+        if start.elapsed().as_secs() > told {
+            told = start.elapsed().as_secs();
+            tell(&ran, runs, &seeds, &coverage);
+        }
     }
-    if name.contains("elf") || name.contains("dso") || name.contains("unwind") {
-        seeds.extend(std::env::current_exe().ok().and_then(|exe| std::fs::read(exe).ok()).map(cut));
-        seeds.extend(std::fs::read("/bin/true").ok().map(cut));
-    }
-    for folder in folders {
-        let mut files: Vec<PathBuf> =
-            std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        files.sort();
-        files.retain(|file| file.extension().is_none_or(|ext| ext != "json"));
-        seeds.extend(files.into_iter().filter_map(|file| std::fs::read(file).ok()).map(cut));
-    }
-    seeds
+    tell(&ran, runs, &seeds, &coverage);
+    Some(())
 }
 
-fn cut(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.truncate(LONGEST);
-    bytes
+/// How far it is, for whoever started this process.
+fn tell(ran: &Path, runs: u64, seeds: &[Vec<u8>], coverage: &Coverage) {
+    // Without the file the run counts as one that ran nothing.
+    let _ = std::fs::write(ran, format!("{runs} {} {}\n", seeds.len(), coverage.edges));
 }

@@ -1,53 +1,82 @@
-//! A few seconds of every fuzz target on this compiler, one process each, bounded in memory and time.
+//! Fuzzing: a few seconds of every target in the gate, and long runs that grow the corpus.
 
-use std::process::Command;
+mod campaign;
+mod driver;
+mod findings;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use driver::{Driver, Outcome, Slice};
 
-use crate::cargo::cargo;
-use crate::process;
 use crate::repo::Repo;
 use crate::score::{Score, skip};
 
-const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
-/// Address space of a target: a length field that is believed shows here.
-const MEMORY_KIB: u64 = 3 << 20;
-
-/// Runs every target for `seconds`.
-pub fn run(repo: &Repo, seconds: u64) -> Result<Score> {
-    let build = ["build", "--quiet", "-p", "fuzz", "--bin", "fuzz-smoke"];
-    if !process::passed_on(&mut cargo(repo, &build), BUILD_LIMIT)? {
-        bail!("the fuzz targets do not build");
+/// Runs `[SECONDS]` or `--hours N [TARGET...]`.
+pub fn run_args(repo: &Repo, args: &[String]) -> Result<Score> {
+    match args {
+        [] => run(repo, 3),
+        [flag, hours, targets @ ..] if flag == "--hours" => {
+            let hours: f64 = hours.parse().with_context(|| format!("not a number of hours: {hours}"))?;
+            let duration = Duration::try_from_secs_f64(hours * 3600.0).context("not a time to run for")?;
+            campaign::run(repo, duration, targets)
+        }
+        [seconds] => run(repo, seconds.parse().with_context(|| format!("no number of seconds: {seconds}"))?),
+        _ => bail!("cargo xtask fuzz [SECONDS] | --hours N [TARGET...]"),
     }
-    let smoke = repo.target().join("debug/fuzz-smoke");
-    let listed = process::capture(Command::new(&smoke).arg("--list"), Duration::from_secs(10))?;
-    let names = listed.text();
-    if names.trim().is_empty() {
-        return Ok(skip("fuzz", "no target"));
-    }
-    let mut score = Score::default();
-    for name in names.lines() {
-        score += one(repo, &smoke, name, seconds)?;
-    }
-    Ok(score)
 }
 
-fn one(repo: &Repo, smoke: &std::path::Path, name: &str, seconds: u64) -> Result<Score> {
-    let kept = repo.target().join("fuzz");
-    std::fs::create_dir_all(&kept)?;
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -v {MEMORY_KIB}; ulimit -c 0; exec \"$0\" \"$@\"")]);
-    command.arg(smoke).args([name, &seconds.to_string()]).arg(&kept);
-    command.args(repo.fixtures()).current_dir(&repo.root);
-    let run = process::capture(&mut command, Duration::from_secs(seconds + 60))?;
-    let last = run.text().lines().last().unwrap_or_default().to_owned();
-    println!("{name:<28} {last}");
-    if !run.ok() {
-        println!("{name}: {}\n{}", run.how(), run.tail(20));
-        println!(
-            "{name}: the input is in target/fuzz; run again: target/debug/fuzz-smoke {name} --input FILE"
-        );
+/// Runs every target for `seconds`, one process on each CPU.
+pub fn run(repo: &Repo, seconds: u64) -> Result<Score> {
+    let driver = Driver::build(repo)?;
+    let targets = driver.targets()?;
+    if targets.is_empty() {
+        return Ok(skip("fuzz", "no target"));
     }
-    Ok(Score::of(run.ok()))
+    let (next, score) = (AtomicUsize::new(0), Mutex::new(Score::default()));
+    let work = |worker: usize| -> Result<()> {
+        let keep = repo.target().join(format!("fuzz/{worker}"));
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let outcome = driver.run(&Slice { target, seconds, keep: &keep, seed: 1 })?;
+            print_outcome(target, &outcome, &keep);
+            *score.lock().expect("no thread panics") +=
+                Score::of(outcome.fault.is_none() && outcome.inputs > 0);
+        }
+        Ok(())
+    };
+    on_every_cpu(work)?;
+    Ok(score.into_inner().expect("no thread panics"))
+}
+
+fn print_outcome(target: &str, outcome: &Outcome, keep: &Path) {
+    let Outcome { inputs, seeds, fault, .. } = outcome;
+    println!(
+        "{target:<32} {inputs:>8} inputs from {seeds} seeds{}",
+        if *inputs == 0 { ": FAILED" } else { "" }
+    );
+    if let Some(why) = fault {
+        let lines: Vec<&str> = why.lines().take(40).collect();
+        println!("{target}: {}", lines.join("\n"));
+        let input = keep.join(format!("{target}.input"));
+        println!("{target}: run it again: target/debug/fuzz-smoke {target} --input {}", input.display());
+    }
+}
+
+/// Calls `work` with a number of its own on one thread for each CPU.
+fn on_every_cpu(work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|worker| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(worker)
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+    })
 }

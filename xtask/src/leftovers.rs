@@ -4,12 +4,32 @@
 //! reads our output from, and the caller would wait for it after we are long gone.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// From now on orphaned descendants become our children instead of init's.
 pub fn adopt() {
     // SAFETY: takes no pointer; a kernel that does not know the option says so and nothing changes.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_interrupt(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// From now on Ctrl-C is only noted: it ends the programs waited for, and what was found is still written down.
+pub fn note_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the function stores to an atomic and does nothing else, which a signal handler may.
+        unsafe { libc::signal(signal, note_interrupt as *const () as libc::sighandler_t) };
+    }
+}
+
+/// Whether Ctrl-C came since [`note_interrupts`].
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// Kills every descendant of this process.

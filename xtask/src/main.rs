@@ -37,6 +37,7 @@ cargo xtask CHORE [ARGS]
   golden [--update] [CASE]   text in, text out
   fixtures           build tests/programs into target/fixtures
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
+  fuzz --hours N [TARGET...]   all targets in turn; grows fuzz/corpus
   oracle [NAME]      perf and tally over the same files
   bench [NAME]       perf and tally side by side (heavy)
   cross              cargo check for aarch64
@@ -72,7 +73,7 @@ fn run(args: &[String]) -> Result<Score> {
         "tidy" => tidy::run(&repo),
         "golden" => golden::run(&repo, rest),
         "fixtures" => fixtures::run(&repo),
-        "fuzz" => fuzz::run(&repo, rest.first().and_then(|s| s.parse().ok()).unwrap_or(3)),
+        "fuzz" => fuzz::run_args(&repo, rest),
         "oracle" => oracle::run(&repo, rest.first().map(String::as_str)),
         "bench" => bench::run(&repo, rest.first().map(String::as_str)),
         "bpf" => bpf::run(&repo, rest.iter().any(|arg| arg == "--check")),

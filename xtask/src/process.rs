@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::leftovers;
+
 /// What a program did.
 pub struct Finished {
     /// How it ended; that of `SIGKILL` when it ran out of time.
@@ -65,6 +67,40 @@ pub fn capture(command: &mut Command, limit: Duration) -> Result<Finished> {
     Ok(Finished { status, stdout: drained(&out), stderr: drained(&err), timed_out, wall })
 }
 
+/// How a program ended whose output nobody reads.
+pub struct Ended {
+    status: ExitStatus,
+    timed_out: bool,
+    /// Whether Ctrl-C ended it.
+    pub interrupted: bool,
+}
+
+impl Ended {
+    /// Ended by itself with exit code 0.
+    pub fn ok(&self) -> bool {
+        self.status.success() && !self.timed_out
+    }
+
+    /// How it ended, in words.
+    pub fn how(&self) -> String {
+        if self.timed_out { "ran out of time".to_owned() } else { self.status.to_string() }
+    }
+}
+
+/// Runs `command` with no input and its output dropped, for at most `limit`.
+pub fn silently(command: &mut Command, limit: Duration) -> Result<Ended> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let (status, timed_out) = wait(&mut child, limit)?;
+    Ok(Ended { status, timed_out, interrupted: leftovers::is_interrupted() })
+}
+
 /// Runs `command` with no input and its output passed on, for at most `limit`; true when it ended well.
 pub fn passed_on(command: &mut Command, limit: Duration) -> Result<bool> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -117,7 +153,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<(ExitStatus, bool)> {
         if let Some(status) = child.try_wait()? {
             return Ok((status, false));
         }
-        if start.elapsed() > limit {
+        if start.elapsed() > limit || leftovers::is_interrupted() {
             kill_group(child.id());
             return Ok((child.wait()?, true));
         }

@@ -25,6 +25,7 @@ const RULES: &[Rule] = &[
     ("every dependency is on the list", crates::dependencies_are_listed),
     ("no host or path of a single machine", text::no_machine_names),
     ("ARCHITECTURE.md is short", text::architecture_is_short),
+    ("the fuzz corpus is small", text::corpus_is_small),
     ("every golden case is complete", text::golden_cases_are_complete),
 ];
 

@@ -137,7 +137,12 @@ impl SymbolTable {
         let names = HEADER + self.count * ENTRY;
         let at = names.checked_add(u32_at(e, 16)? as usize)?;
         let name = self.bytes.get(at..at.checked_add(u32_at(e, 20)? as usize)?)?;
-        Some(Symbol { start: Svma(start), end: Svma(end), name: std::str::from_utf8(name).unwrap_or("?") })
+        // In a damaged index the next one may start lower.
+        Some(Symbol {
+            start: Svma(start),
+            end: Svma(end.max(start)),
+            name: std::str::from_utf8(name).unwrap_or("?"),
+        })
     }
 
     fn entry(&self, i: usize) -> Option<&[u8]> {
@@ -223,8 +228,12 @@ impl SymbolTableBuilder {
         Self { source, candidates: Vec::new(), names: Vec::new() }
     }
 
-    /// Adds a symbol; `size` 0 means that it reaches to the next one. Names past 4 GB in sum are dropped.
+    /// Adds a symbol; `size` 0 means that it reaches to the next one. Names past 4 GB in sum are dropped, and a symbol at
+    /// the last of all addresses: no end of it can be said.
     pub fn push(&mut self, start: Svma, size: u64, name: &str, binding: Binding) {
+        if start.0 == u64::MAX {
+            return;
+        }
         let Ok(name_at) = u32::try_from(self.names.len()) else { return };
         let (Ok(name_len), false) = (u32::try_from(name.len()), self.candidates.len() >= u32::MAX as usize)
         else {
@@ -309,6 +318,28 @@ mod tests {
 
     fn name(t: &SymbolTable, at: u64) -> Option<&str> {
         t.find(Svma(at)).map(|s| s.name)
+    }
+
+    #[test]
+    fn every_symbol_covers_its_own_address() {
+        let starts = [0, 1, u64::MAX - 4096, u64::MAX - 1, u64::MAX];
+        for size in [0, 1, u64::MAX] {
+            let t = table(&starts.map(|start| (start, size, "name", Binding::Global)));
+            assert_eq!(t.len(), 4, "nothing covers the last address");
+            assert!(t.iter().all(|symbol| t.find(symbol.start) == Some(symbol)));
+        }
+    }
+
+    #[test]
+    fn no_symbol_of_a_damaged_index_ends_before_it_starts() {
+        let mut bytes =
+            table(&[(16, 0, "a", Binding::Global), (64, 8, "b", Binding::Global)]).as_bytes().to_vec();
+        bytes[HEADER + ENTRY] = 8;
+        let damaged = SymbolTable::from_bytes(Bytes::from_vec(bytes)).expect("its lengths are right");
+        assert!(damaged.iter().all(|symbol| symbol.start <= symbol.end));
+        let mut other = SymbolTableBuilder::new(SymbolSource::Symtab);
+        other.extend_missing(&damaged);
+        assert_eq!(other.len(), 2);
     }
 
     #[test]

@@ -1,6 +1,12 @@
 //! Rules about all text, and about the documents.
 
-use crate::repo::File;
+use std::path::Path;
+
+use crate::repo::{File, Repo};
+
+/// Limits of the fuzz targets' corpus: everybody who clones the repository gets it.
+const CORPUS_BYTES: u64 = 2 << 20;
+const CORPUS_INPUT_BYTES: u64 = 64 << 10;
 
 /// Words that belong to one machine or one network, cut in two so that this file is not its own fault.
 const MACHINE: &[&str] = &[
@@ -37,6 +43,30 @@ pub fn architecture_is_short(files: &[File]) -> Vec<String> {
         None => vec!["there is no ARCHITECTURE.md".to_owned()],
         Some(lines) if lines > 200 => vec![format!("it has {lines} lines; 200 are enough")],
         Some(_) => Vec::new(),
+    }
+}
+
+/// The corpus grows by long runs; it is not a store of recordings.
+pub fn corpus_is_small(_: &[File]) -> Vec<String> {
+    let mut inputs = Vec::new();
+    list_sizes(&Repo::here().root.join("fuzz/corpus"), &mut inputs);
+    let too_large = inputs.iter().filter(|(_, size)| *size > CORPUS_INPUT_BYTES);
+    let mut faults: Vec<String> =
+        too_large.map(|(path, size)| format!("{path}: {size} bytes of {CORPUS_INPUT_BYTES}")).collect();
+    let whole: u64 = inputs.iter().map(|(_, size)| size).sum();
+    if whole > CORPUS_BYTES {
+        faults.push(format!("fuzz/corpus: {whole} bytes of {CORPUS_BYTES}"));
+    }
+    faults
+}
+
+fn list_sizes(folder: &Path, sizes: &mut Vec<(String, u64)>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(meta) if meta.is_dir() => list_sizes(&entry.path(), sizes),
+            Ok(meta) => sizes.push((entry.path().display().to_string(), meta.len())),
+            Err(_) => {}
+        }
     }
 }
 

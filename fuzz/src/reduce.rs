@@ -1,0 +1,51 @@
+//! The repository's corpus of a target, enlarged by those inputs found that reach code the others do not.
+
+use std::io;
+use std::path::Path;
+
+use crate::corpus::{self, CorpusPlaces, Seeds};
+use crate::coverage::Coverage;
+use crate::watch::Watch;
+
+/// The largest input that the repository takes.
+const LARGEST: usize = 64 << 10;
+/// What the repository takes of a parser's target; of the few targets of the whole program it takes more. All targets
+/// together stay below the 2 MiB that tidy allows.
+const MOST_BYTES: usize = 32 << 10;
+const MOST_BYTES_OF_PROGRAM: usize = 224 << 10;
+
+/// Copies inputs from the folder `found` to the target's folder in the repository, small ones first: each that reaches
+/// code that no other there does, as long as there is room. Returns how many.
+///
+/// # Errors
+/// If this build does not count what is reached, or a file can't be written.
+pub fn reduce(target: &str, call: fn(&[u8]), found: &Path, watch: &Watch) -> io::Result<usize> {
+    let mut coverage = Coverage::new();
+    if !coverage.is_counted() {
+        return Err(io::Error::other("this build does not count which code is reached"));
+    }
+    let known = Seeds::read(target, &CorpusPlaces { recorded: None, grown: None }).inputs;
+    for input in &known {
+        watch.run(call, input);
+        coverage.take();
+    }
+    let folder = corpus::own_folder(target);
+    std::fs::create_dir_all(&folder)?;
+    let own: usize = corpus::inputs_in(&folder).iter().map(Vec::len).sum();
+    let limit = if target.starts_with("program-") { MOST_BYTES_OF_PROGRAM } else { MOST_BYTES };
+    let mut room = limit.saturating_sub(own);
+    let mut candidates = corpus::inputs_in(found);
+    candidates.sort_by_key(Vec::len);
+    let mut kept = 0;
+    for input in candidates {
+        if input.len() > room.min(LARGEST) {
+            break;
+        }
+        watch.run(call, &input);
+        if coverage.take() && corpus::keep(&folder, &input)? {
+            room -= input.len();
+            kept += 1;
+        }
+    }
+    Ok(kept)
+}
