@@ -43,6 +43,7 @@ pub mod scratch;
 pub mod session;
 pub mod setup;
 pub mod stacks;
+pub mod stop_signals;
 pub mod summary;
 pub mod synthesize;
 #[allow(unsafe_code)]

@@ -84,6 +84,10 @@ pub struct RecordOpts {
     pub on_catch_up: fn(u64),
     /// Called with a line for the user while the recording goes on.
     pub tell: fn(&str),
+    /// The recording ends by itself after this time.
+    pub ends_after: Option<Duration>,
+    /// What ends it from outside.
+    pub ends_by: EndsBy,
 }
 
 impl Default for RecordOpts {
@@ -124,8 +128,22 @@ impl Default for RecordOpts {
             watch: None,
             on_catch_up: |_| {},
             tell: |_| {},
+            ends_after: None,
+            ends_by: EndsBy::default(),
         }
     }
+}
+
+/// What ends a recording from outside, besides the end of what is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EndsBy {
+    /// The signals of [`crate::stop_signals`].
+    #[default]
+    Signals,
+    /// Those, and the end of the program that reads our standard output.
+    SignalsAndStdout,
+    /// Nothing: the caller waits for signals. Its thread and those it starts must have them blocked.
+    Caller,
 }
 
 /// When a recording goes on in another file: on `SIGUSR2` and the command `snapshot`, and

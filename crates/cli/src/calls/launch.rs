@@ -2,14 +2,12 @@
 
 use anyhow::Context;
 use record::output_file::write_part;
-use record::sys::mem;
-use record::sys::signal::{SIGINT, SIGTERM};
+use record::stop_signals::{Role, RunningCommand, StopSignals};
 use record::sys::time::Clock;
+use record::sys::{Child, ExitKind, Surroundings, mem};
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command};
 use std::time::Duration;
 
 use super::closing::told_command;
@@ -53,11 +51,14 @@ pub fn run(
     options.retain(|(name, _)| !(is_live && *name == layout::MIN_VARIABLE));
     options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
     options.extend(preloading);
-    let mut command = command(args, options, &dir);
-    let mut child = command.spawn().with_context(|| format!("can't start {}", args.command[0].display()))?;
-    // Ctrl-C is the program's: it ends, and what it recorded is kept. Asked for only now, so that the program
-    // does not begin with these signals blocked.
-    let signals = record::sys::SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
+    let (command, variables, role) = command(args, options, &dir);
+    let mut signals = StopSignals::new(&[]).context("can't wait for signals")?;
+    if is_live {
+        signals.watch_stdout();
+    }
+    let surroundings = Surroundings { variables, ..Surroundings::default() };
+    let mut child = Child::fork_with(&command, signals.reader(), &surroundings).context("can't fork")?;
+    child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
     let mut look = |at_end: bool| live.as_mut().map_or(Ok(()), |live| live.look_at_folder(&dir, at_end));
     let mut growth = Growth::new(args.quiet || is_live);
     let mut each = || {
@@ -67,9 +68,8 @@ pub fn run(
         }
         look(false)
     };
-    let end = wait(&mut child, &signals, &mut each)?;
+    let end = wait((&mut child, role), &mut signals, &mut each)?.shell_code();
     look(true)?;
-    signals.forget_waiting();
     let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
     let used = Used { wall_ns: Clock::Monotonic.now_ns() - started_ns, cpu_ns: cpu_ns() - used_before_ns };
     let info = format!(
@@ -95,32 +95,31 @@ fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+type Variables = Vec<(&'static str, OsString)>;
+
 /// The program with the recorder in it; where that is allowed, below a recording of its context switches.
-fn command(args: &Args, options: Vec<(&'static str, OsString)>, dir: &Path) -> Command {
-    let (program, rest) = args.command.split_first().expect("invariant: clap asks for a command");
-    if let Some(mut recorder) = (!args.no_switches).then(|| switches::recorder(dir)).flatten() {
-        // The recorder of switches shall not be recorded itself: `env` sets what only the program is to see.
-        recorder.arg("env").args(options.into_iter().map(|(name, value)| {
-            let mut setting = OsString::from(name);
-            setting.push("=");
-            setting.push(value);
-            setting
-        }));
-        if program.as_encoded_bytes().contains(&b'=') {
-            // To `env` such a program would be one more setting.
-            recorder.args(["sh", "-c", "exec \"$0\" \"$@\""]);
-        }
-        recorder.arg(program).args(rest);
-        return recorder;
+fn command(args: &Args, options: Variables, dir: &Path) -> (Vec<OsString>, Variables, Role) {
+    let recorder = (!args.no_switches).then(|| switches::recorder(dir)).flatten();
+    let Some(mut words) = recorder else { return (args.command.clone(), options, Role::Recorded) };
+    // The recorder of switches shall not be recorded itself: `env` sets what only the program is to see.
+    words.push("env".into());
+    words.extend(options.into_iter().map(|(name, value)| {
+        let mut setting = OsString::from(name);
+        setting.push("=");
+        setting.push(value);
+        setting
+    }));
+    if args.command.first().is_some_and(|program| program.as_encoded_bytes().contains(&b'=')) {
+        // To `env` such a program would be one more setting.
+        words.extend(["sh", "-c", "exec \"$0\" \"$@\""].map(OsString::from));
     }
-    let mut command = Command::new(program);
-    command.args(rest).envs(options);
-    command
+    words.extend(args.command.iter().cloned());
+    (words, Vec::new(), Role::Recorder)
 }
 
 /// What the flags say, as the recorder in the program reads it.
-fn options(args: &Args, rules: &Rules) -> Vec<(&'static str, OsString)> {
-    let mut options: Vec<(&'static str, OsString)> = Vec::new();
+fn options(args: &Args, rules: &Rules) -> Variables {
+    let mut options = Variables::new();
     if let Some(depth) = args.depth {
         options.push((layout::DEPTH_VARIABLE, depth.to_string().into()));
     }
@@ -150,24 +149,19 @@ fn options(args: &Args, rules: &Rules) -> Vec<(&'static str, OsString)> {
     options
 }
 
-/// Waits for the program, passing on a SIGTERM that was meant for it; its status as a shell shows it.
+/// Waits for the end of the program.
 fn wait(
-    child: &mut Child,
-    signals: &record::sys::SignalReader,
+    (child, role): (&mut Child, Role),
+    signals: &mut StopSignals,
     look: &mut dyn FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<u8> {
+) -> anyhow::Result<ExitKind> {
     const PAUSE: Duration = Duration::from_millis(2);
     loop {
-        if let Some(status) = child.try_wait()? {
-            let by_signal = || status.signal().map_or(1, |number| 128 + number);
-            return Ok(status.code().unwrap_or_else(by_signal) as u8);
+        if let Some(end) = child.try_wait()? {
+            return Ok(end);
         }
-        while let Some(signal) = signals.next()? {
-            if signal.number == SIGTERM {
-                // Gone already is as good.
-                let _ = record::sys::signal::send(child.id(), SIGTERM);
-            }
-        }
+        signals.take(Some(RunningCommand::of(child, role)))?;
+        signals.hint().into_iter().for_each(out::note);
         look()?;
         std::thread::sleep(PAUSE);
     }

@@ -84,6 +84,8 @@ pub struct Live {
     command: String,
     /// How many there were when it was kept.
     kept: u64,
+    /// The program that read the tables has ended; the recording is about to.
+    is_unread: bool,
 }
 
 /// Runs the command.
@@ -124,6 +126,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         keep_slow,
         command: super::closing::told_command(&record),
         kept: 0,
+        is_unread: false,
     };
     let code = recording::run_with(&record, Some(&mut live))?;
     live.print_last()?;
@@ -222,8 +225,12 @@ impl Live {
     }
 
     fn show(&mut self, sum: CallProfile, at_end: bool) -> anyhow::Result<()> {
-        if !at_end {
-            self.print(&sum, false)?;
+        if !at_end && !self.is_unread {
+            let printed = self.print(&sum, false);
+            self.is_unread = printed.as_ref().is_err_and(out::is_closed_pipe);
+            if !self.is_unread {
+                printed?;
+            }
         }
         self.last = Some(sum);
         Ok(())

@@ -6,10 +6,11 @@
 use anyhow::{Context, bail};
 use dso::FileRule;
 use record::calls::Exits;
-use record::sys::signal::{SIGINT, SIGTERM};
-use record::sys::{Child, SignalReader};
+use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::sys::Child;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::choose::Chosen;
 use super::objects::sources;
@@ -22,7 +23,7 @@ const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox", 
 /// A command that stands before its first instruction.
 pub struct Became {
     /// To be asked for signals: made before the fork, which undoes their mask.
-    pub signals: SignalReader,
+    pub signals: StopSignals,
     /// The command.
     pub child: Child,
 }
@@ -41,10 +42,11 @@ pub fn is_one(program: &Path) -> bool {
 /// If it ends before that, with the programs that it was.
 pub fn follow(args: &Args) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))> {
     let shown = args.command[0].display();
-    let signals = SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
-    let mut child = Child::fork(&args.command, Some(&signals)).context("can't fork")?;
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut signals = StopSignals::new(&[]).context("can't wait for signals")?;
+    let mut child = Child::fork(&args.command, signals.reader()).context("can't fork")?;
     let (mut found, mut were, mut why) = (None, Vec::new(), None);
-    let ended = child.exec_until(&mut |pid| {
+    let mut becomes = |pid: u32| {
         let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else { return false };
         match chosen(args, &program) {
             Ok(chosen) => found = Some((program.clone(), chosen)),
@@ -52,7 +54,12 @@ pub fn follow(args: &Args) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))>
         }
         were.push(program.display().to_string());
         found.is_some()
-    });
+    };
+    let mut meanwhile = |pid: u32| {
+        signals.wait(PAUSE)?;
+        signals.take(Some(RunningCommand { pid, role: Role::Recorded })).map(drop)
+    };
+    let ended = child.exec_until(&mut becomes, &mut meanwhile);
     ended.with_context(|| format!("can't follow {shown}"))?;
     if let Some((program, chosen)) = found {
         return Ok((Became { signals, child }, program, chosen));

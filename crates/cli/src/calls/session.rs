@@ -6,9 +6,9 @@ use record::calls::{
     Opened, Options, STRAYS, Sums,
 };
 use record::output_file::write_part;
-use record::sys::signal::{SIGINT, SIGTERM};
+use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::sys::Child;
 use record::sys::time::Clock;
-use record::sys::{Child, SignalReader};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub struct Session {
     cost_ns: Option<f64>,
     why_no_bpf: Option<String>,
     child: Option<Child>,
-    signals: SignalReader,
+    signals: StopSignals,
     addresses: Addresses,
     start_ns: u64,
     /// What came later is left out; the highest number while it runs.
@@ -76,8 +76,8 @@ impl Session {
         let (signals, child) = match became {
             Some(Became { signals, child }) => (signals, Some(child)),
             None => {
-                let signals = SignalReader::new(&[SIGINT, SIGTERM]).context("can't wait for signals")?;
-                let child = (!args.command.is_empty()).then(|| Child::fork(&args.command, Some(&signals)));
+                let signals = StopSignals::new(&[]).context("can't wait for signals")?;
+                let child = (!args.command.is_empty()).then(|| Child::fork(&args.command, signals.reader()));
                 (signals, child.transpose().context("can't fork")?)
             }
         };
@@ -190,6 +190,9 @@ impl Session {
     /// # Errors
     /// If the command can't be started or the recording can't be written.
     pub fn run(&mut self, args: &Args, filters: Filters, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
+        if live.is_some() {
+            self.signals.watch_stdout();
+        }
         let mut folder = Folder::new(&args.output, (self.addresses.clone(), filters), self.start_ns);
         if let Some(child) = &mut self.child {
             child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
@@ -253,15 +256,10 @@ impl Session {
 
     /// The status to end with, once it is over.
     fn ended(&mut self, args: &Args, end_at: Option<Instant>) -> anyhow::Result<Option<u8>> {
-        let mut stopped = end_at.is_some_and(|end| Instant::now() >= end);
-        while let Some(signal) = self.signals.next()? {
-            match &self.child {
-                // Ctrl-C reaches the program by itself.
-                Some(child) if signal.number == SIGTERM => record::sys::signal::send(child.pid(), SIGTERM)?,
-                Some(_) => {}
-                None => stopped = true,
-            }
-        }
+        self.signals.take(self.child.as_ref().map(|child| RunningCommand::of(child, Role::Recorded)))?;
+        self.signals.hint().into_iter().for_each(out::note);
+        let is_late = end_at.is_some_and(|end| Instant::now() >= end);
+        let is_stopped = is_late || self.child.is_none() && self.signals.came().is_some();
         if let Some(child) = &mut self.child {
             if let Some(end) = child.try_wait()? {
                 return Ok(Some(end.shell_code()));
@@ -269,7 +267,7 @@ impl Session {
         } else if args.probes.pid.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             return Ok(Some(0));
         }
-        Ok(stopped.then_some(0))
+        Ok(is_stopped.then_some(0))
     }
 
     /// Writes the rest of the folder, and says what was recorded.
@@ -311,7 +309,6 @@ impl Session {
             new.for_each(|note| out::note(&format!("tally calls: {note}")));
             super::closing::tell_end(status);
         }
-        self.signals.forget_waiting();
         Ok(())
     }
 

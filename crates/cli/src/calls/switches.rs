@@ -2,6 +2,7 @@
 
 use perfdata::{Order, PerfData, Record};
 use rustc_hash::FxHashMap;
+use std::ffi::OsString;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,19 +21,18 @@ pub type Off = (u64, u64);
 const FLAGS: [&str; 9] =
     ["record", "-q", "-N", "-e", "dummy", "--switch-events", "-k", "CLOCK_MONOTONIC", "-o"];
 
-/// A command that records the switches of what comes behind it; `None` when this machine or user may not.
+/// The beginning of a command that records the switches of the command after it; `None` when this machine or user may
+/// not.
 #[must_use]
-pub fn recorder(folder: &Path) -> Option<Command> {
+pub fn recorder(folder: &Path) -> Option<Vec<OsString>> {
     let path = folder.join(NAME);
-    let command = || -> Option<Command> {
-        let mut command = Command::new(std::env::current_exe().ok()?);
-        command.args(FLAGS).arg(&path).arg("--");
-        Some(command)
-    };
-    let tried =
-        command()?.arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let may = tried.is_ok_and(|status| status.success()) && std::fs::remove_file(&path).is_ok();
-    may.then(command)?
+    let mut words = vec![std::env::current_exe().ok()?.into_os_string()];
+    words.extend(FLAGS.map(OsString::from));
+    words.extend([path.clone().into_os_string(), "--".into()]);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let may = command.status().is_ok_and(|status| status.success()) && std::fs::remove_file(&path).is_ok();
+    may.then_some(words)
 }
 
 /// The times off the CPU by thread, in order; none where no switches were recorded. Why they may lack some, if the file

@@ -13,7 +13,7 @@ use profile::block_io::Request;
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use profile::view::io::{IoOpts, io};
-use record::opts::{RecordOpts, Watch};
+use record::opts::{EndsBy, RecordOpts, Watch};
 use record::summary::RunSummary;
 use record::sys::SignalReader;
 use std::collections::BTreeSet;
@@ -113,6 +113,7 @@ fn record_it(
     };
     let (sender, handed) = channel();
     opts.watch = Some(Watch(sender));
+    opts.ends_by = EndsBy::SignalsAndStdout;
     let printer = std::thread::spawn(move || {
         let _blocked = SignalReader::leave_to_recording();
         trace::Live::new(whose, dev).run(&handed, &mut out::stdout())

@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use record::control::ControlPaths;
 use record::event::EventSpec;
 use record::opts::Delay;
-use record::sys::SignalReader;
+use record::stop_signals::StopSignals;
 use record::target::online_cpu_list;
 use record::{Target, Whom};
 
@@ -25,7 +25,7 @@ use crate::out;
 use crate::stat::compare::{run_pairs, split_command};
 use crate::stat::frame::Aggregation;
 use crate::stat::print::{Form, Style};
-use crate::stat::run::{Outcome, RunOpts, run_once, signals};
+use crate::stat::run::{Outcome, RunOpts, run_once};
 pub use recording::spelled_out;
 use crate::stat::outcome::{Total, Whose, joined};
 
@@ -218,11 +218,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(explain(&error)),
     };
     let opts = args.run_opts(events)?;
-    let signals = signals().context("cannot block signals")?;
+    let mut signals = StopSignals::new(&[]).context("cannot block signals")?;
     if let Some(b) = &args.vs {
-        return args.compare(&opts, b, &signals);
+        return args.compare(&opts, b, &mut signals);
     }
-    args.count(&opts, &signals)
+    args.count(&opts, &mut signals)
 }
 
 impl Args {
@@ -308,7 +308,7 @@ impl Args {
         Ok(Box::new(file))
     }
 
-    fn count(&self, opts: &RunOpts, signals: &SignalReader) -> anyhow::Result<ExitCode> {
+    fn count(&self, opts: &RunOpts, signals: &mut StopSignals) -> anyhow::Result<ExitCode> {
         let mut out = self.open_output()?;
         let mut total = self.new_total();
         let whose = Whose::of(opts);
@@ -360,7 +360,7 @@ impl Args {
         Total::new(self.style(), self.repeat > 1, self.table)
     }
 
-    fn compare(&self, a: &RunOpts, b: &str, signals: &SignalReader) -> anyhow::Result<ExitCode> {
+    fn compare(&self, a: &RunOpts, b: &str, signals: &mut StopSignals) -> anyhow::Result<ExitCode> {
         let command = split_command(b);
         if command.is_empty() || a.target.command.is_empty() {
             bail!("--vs compares two commands: tally stat --vs 'COMMAND B' -- COMMAND A");

@@ -11,7 +11,8 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use anyhow::Context;
 use profile::session::SessionOpts;
@@ -20,8 +21,9 @@ use profile::profile::Profile;
 use profile::view::report::{self as rows, GraphOpts, GraphOrder, Report, ReportOpts, Section, SortKey};
 use record::Whom;
 use record::scratch;
-use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
-use record::sys::ExitKind;
+use record::opts::{CallGraph, EndsBy, KeepFiles, Output, RecordOpts};
+use record::stop_signals::StopSignals;
+use record::sys::signal::SIGPIPE;
 
 use crate::cmd::report;
 use crate::name_args::NameArgs;
@@ -75,7 +77,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let opts = args.record_opts()?;
     if args.stdio || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         let keys = args.view.report()?.keys();
-        return print_tables(&args, &start(opts, keys));
+        // Before the threads, which leave signals to us.
+        let mut signals = StopSignals::new(&[]).context("can't wait for signals")?;
+        signals.watch_stdout();
+        return print_tables(&args, &start(opts, keys), signals);
     }
     let signals = tui::Signals::wait()?;
     let view = args.view.report()?;
@@ -118,7 +123,8 @@ impl Args {
             anyhow::ensure!(opts.target.command.is_empty(), "top watches what runs already: -p PID, -t TID, -u USER, or all of it");
             opts.target.whom = Whom::System;
         }
-        opts.target.command = vec!["sleep".into(), self.refresh.to_string().into()];
+        opts.ends_after = Some(Duration::from_secs(self.refresh.into()));
+        opts.ends_by = EndsBy::Caller;
         opts.keep_files = KeepFiles::Unreachable;
         // The screen is the view's; and a slice that is unwound late is shown late.
         opts.on_catch_up = |_| {};
@@ -147,10 +153,11 @@ impl SliceFile {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
-    /// Records into it; whether to go on: a signal that was for us ends the slice.
-    fn record(&self, opts: &mut RecordOpts) -> anyhow::Result<bool> {
+    /// Records into it.
+    fn record(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
         opts.output = Output::File(self.path());
-        Ok(matches!(record::record(opts)?.exit, Some(ExitKind::Code(0))))
+        record::record(opts)?;
+        Ok(())
     }
 }
 
@@ -160,9 +167,9 @@ fn start(mut opts: RecordOpts, keys: Vec<SortKey>) -> Receiver<Slice> {
     let (recorded, to_read): (SyncSender<anyhow::Result<SliceFile>>, _) = sync_channel(1);
     std::thread::spawn(move || {
         loop {
-            let slice = SliceFile::new().and_then(|file| Ok((file.record(&mut opts)?, file)));
-            let goes_on = matches!(slice, Ok((true, _)));
-            if recorded.send(slice.map(|(_, file)| file)).is_err() || !goes_on {
+            let slice = SliceFile::new().and_then(|file| file.record(&mut opts).map(|()| file));
+            let goes_on = slice.is_ok();
+            if recorded.send(slice).is_err() || !goes_on {
                 return;
             }
         }
@@ -212,16 +219,36 @@ fn table(profile: &Profile, section: &Section, view: &ViewArgs) -> anyhow::Resul
     Ok(std::iter::once(head).chain(body.map(str::to_owned)).collect())
 }
 
-fn print_tables(args: &Args, slices: &Receiver<Slice>) -> anyhow::Result<ExitCode> {
-    let most = args.iterations.map_or(usize::MAX, |n| n as usize);
-    for slice in slices.iter().take(most) {
-        let recording = slice?;
-        let mut out = out::stdout();
-        for line in lines(&recording, &args.view)? {
-            writeln!(out, "{line}")?;
+/// Prints until there were as many as asked for, or a signal comes; the code is then that of a shell.
+fn print_tables(
+    args: &Args,
+    slices: &Receiver<Slice>,
+    mut signals: StopSignals,
+) -> anyhow::Result<ExitCode> {
+    const TICK: Duration = Duration::from_millis(50);
+    let mut left = args.iterations.unwrap_or(u32::MAX);
+    while left > 0 {
+        signals.take(None)?;
+        match signals.came() {
+            Some(SIGPIPE) => break,
+            Some(number) => return Ok(u8::try_from(128 + number).map_or(ExitCode::FAILURE, ExitCode::from)),
+            None => {}
         }
-        writeln!(out)?;
-        out.flush()?;
+        match slices.recv_timeout(TICK) {
+            Ok(slice) => print_table(&slice?, &args.view)?,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        left -= 1;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_table(recording: &Recording, view: &ViewArgs) -> anyhow::Result<()> {
+    let mut out = out::stdout();
+    for line in lines(recording, view)? {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)?;
+    Ok(out.flush()?)
 }

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-use record::sys::SignalReader;
+use record::stop_signals::StopSignals;
 
 use super::frame::{Aggregation, Block, EventInfo};
 use super::print::with_commas;
@@ -71,10 +71,10 @@ pub fn run_pairs(
     a: &RunOpts,
     b: &RunOpts,
     pairs: u32,
-    signals: &SignalReader,
+    signals: &mut StopSignals,
 ) -> anyhow::Result<(Comparison, bool)> {
     let mut comparison = Comparison::default();
-    let once = |opts: &RunOpts| run_once(opts, signals, &mut |_| Ok(()));
+    let mut once = |opts: &RunOpts| run_once(opts, signals, &mut |_| Ok(()));
     for pair in 0..=pairs {
         let swapped = pair % 2 == 1;
         let first = once(if swapped { b } else { a })?;

@@ -1,7 +1,6 @@
 //! One counted run: start the command or watch what runs, wait, read.
 
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
@@ -11,9 +10,10 @@ use record::control::{Command, Control, ControlPaths};
 use record::count::{CountOpts, Counters, Place, Reading};
 use record::event::EventSpec;
 use record::opts::Delay;
-use record::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::sys::signal::{self, SIGTERM};
 use record::sys::time::Clock;
-use record::sys::{Child, CpuUse, ExitKind, Poller, SignalReader};
+use record::sys::{Child, CpuUse, ExitKind, Poller};
 use record::{Error, Target, Whom};
 
 use super::frame::{Aggregation, EventInfo, tool_value};
@@ -71,30 +71,25 @@ pub struct Outcome {
     pub interrupted: Option<i32>,
 }
 
-/// The signals that end a run, and the child's end.
-pub fn signals() -> io::Result<SignalReader> {
-    SignalReader::new(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD])
-}
-
 /// Runs once. `on_interval` gets what was counted in each interval, the last and shorter one included.
 pub fn run_once(
     opts: &RunOpts,
-    signals: &SignalReader,
+    signals: &mut StopSignals,
     on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>,
 ) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(opts, signals)?;
     run.start()?;
-    let interrupted = run.wait(on_interval)?;
+    run.wait(on_interval)?;
     if opts.interval.is_some() && opts.interval_count.is_none_or(|n| run.intervals < n) {
         on_interval(&run.interval(Clock::Monotonic.now_ns())?)?;
     }
-    run.finish(interrupted)
+    run.finish()
 }
 
 /// A run under way.
 struct Run<'a> {
     opts: &'a RunOpts,
-    signals: &'a SignalReader,
+    signals: &'a mut StopSignals,
     child: Option<Child>,
     tids: Vec<u32>,
     counters: Counters,
@@ -116,9 +111,9 @@ struct Run<'a> {
 const CONTROL: u64 = 1;
 
 impl<'a> Run<'a> {
-    fn prepare(opts: &'a RunOpts, signals: &'a SignalReader) -> anyhow::Result<Self> {
+    fn prepare(opts: &'a RunOpts, signals: &'a mut StopSignals) -> anyhow::Result<Self> {
         let command: &[OsString] = &opts.target.command;
-        let child = (!command.is_empty()).then(|| Child::fork(command, Some(signals)));
+        let child = (!command.is_empty()).then(|| Child::fork(command, signals.reader()));
         let child = child.transpose().context("cannot fork")?;
         let tids = match (&opts.target.whom, &child) {
             (Whom::Command, Some(child)) => vec![child.pid()],
@@ -210,69 +205,46 @@ impl<'a> Run<'a> {
         self.counters.switch(on, chosen).context("cannot switch the counters")
     }
 
-    /// Waits for the end; the signal that brought it, if one did.
-    fn wait(
-        &mut self,
-        on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Option<i32>> {
+    /// Waits for the end.
+    fn wait(&mut self, on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let poller = Poller::new()?;
         poller.add(self.signals.as_fd(), 0)?;
         if let Some(control) = &self.control {
             control.watch(&poller, CONTROL).context("--control")?;
         }
-        let mut interrupted = None;
         loop {
-            if self.is_over()? {
-                return Ok(interrupted);
+            self.signals.take(self.child.as_ref().map(|child| RunningCommand::of(child, self.role())))?;
+            if self.is_over()? || self.obey(on_interval)? {
+                return Ok(());
             }
-            while let Some(signal) = self.signals.next()? {
-                if signal.number == SIGCHLD {
-                    continue;
-                }
-                let again = interrupted.replace(signal.number).is_some();
-                if !self.pass_on(signal, again) {
-                    return Ok(interrupted);
-                }
-            }
-            if self.is_over()? {
-                return Ok(interrupted);
-            }
-            if self.obey(on_interval)? {
-                return Ok(interrupted);
-            }
+            self.signals.hint().into_iter().for_each(out::note);
             let now = Clock::Monotonic.now_ns();
             self.start_late(now)?;
             if self.opts.timeout.is_some_and(|t| now >= self.start_ns + nanos(t)) {
-                self.end_child()?;
-                return Ok(interrupted);
+                return self.end_child();
             }
             if self.opts.interval.is_some_and(|i| now >= self.last_ns + nanos(i)) {
                 on_interval(&self.interval(now)?)?;
                 self.intervals += 1;
                 if self.opts.interval_count.is_some_and(|n| self.intervals >= n) {
-                    self.end_child()?;
-                    return Ok(interrupted);
+                    return self.end_child();
                 }
             }
             poller.wait(self.next_wake())?;
         }
     }
 
-    /// Gives a signal to the command if it did not get it from the terminal; `false` if nobody is to be waited for.
-    fn pass_on(&self, signal: signal::Signal, again: bool) -> bool {
-        let Some(child) = &self.child else { return false };
-        if signal.sender.is_some() {
-            let _ = signal::send(child.pid(), signal.number);
-        } else if again {
-            let _ = signal::send(child.pid(), SIGTERM);
-        }
-        true
+    fn role(&self) -> Role {
+        if self.opts.target.whom == Whom::Command { Role::Recorded } else { Role::Stopwatch }
     }
 
     fn is_over(&mut self) -> anyhow::Result<bool> {
         if let Some(child) = &mut self.child {
             self.exit = child.try_wait()?;
             return Ok(self.exit.is_some());
+        }
+        if self.signals.came().is_some() {
+            return Ok(true);
         }
         let alive = |tid: &u32| Path::new(&format!("/proc/{tid}")).exists();
         Ok(!self.tids.is_empty() && !self.tids.iter().any(alive))
@@ -293,7 +265,9 @@ impl<'a> Run<'a> {
         let interval = self.opts.interval.map(|i| self.last_ns + nanos(i));
         let timeout = self.opts.timeout.map(|t| self.start_ns + nanos(t));
         let look = (self.child.is_none() && !self.tids.is_empty()).then_some(now + 100_000_000);
-        let next = interval.into_iter().chain(timeout).chain(look).chain(self.starts_at).min()?;
+        // For the hint to come when a command goes on although a signal came.
+        let hint = (self.signals.came().is_some()).then_some(now + 500_000_000);
+        let next = interval.into_iter().chain(hint).chain(timeout).chain(look).chain(self.starts_at).min()?;
         // Up to whole ms, or the wait would end a moment early and spin.
         Some(Duration::from_millis(next.saturating_sub(now).div_ceil(1_000_000)))
     }
@@ -338,14 +312,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self, interrupted: Option<i32>) -> anyhow::Result<Outcome> {
+    fn finish(self) -> anyhow::Result<Outcome> {
         let now = Clock::Monotonic.now_ns();
         if self.child.is_none() || self.opts.target.whom != Whom::Command {
             self.counters.disable().context("cannot switch the counters off")?;
         }
         let wall_ns = now - self.start_ns;
         let outcome = self.outcome(self.read()?, wall_ns, wall_ns);
-        Ok(Outcome { interrupted, ..outcome })
+        Ok(Outcome { interrupted: self.signals.came(), ..outcome })
     }
 }
 

@@ -1,11 +1,9 @@
 //! Signals that end a program, turned into an orderly end: the terminal shall be as it was before.
 
 use anyhow::Context;
-use record::sys::SignalReader;
-use record::sys::poll::Poller;
-use record::sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use record::stop_signals::StopSignals;
+use record::sys::signal::SIGHUP;
 use std::io::IsTerminal;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -26,13 +24,10 @@ impl Signals {
     /// # Errors
     /// If the kernel refuses.
     pub fn wait() -> anyhow::Result<Self> {
-        let reader =
-            SignalReader::new(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]).context("can't wait for signals")?;
-        let poller = Poller::new().context("can't wait for signals")?;
-        poller.add(reader.as_fd(), 0).context("can't wait for signals")?;
+        let stops = StopSignals::new(&[]).context("can't wait for signals")?;
         let came = Self(Arc::default());
         let told = came.clone();
-        std::thread::spawn(move || told.watch(&reader, &poller));
+        std::thread::spawn(move || told.watch(stops));
         Ok(came)
     }
 
@@ -41,10 +36,10 @@ impl Signals {
         Some(self.0.load(Ordering::Relaxed)).filter(|&number| number != 0)
     }
 
-    fn watch(&self, reader: &SignalReader, poller: &Poller) {
+    fn watch(&self, mut stops: StopSignals) {
         loop {
-            let waited = poller.wait(Some(WATCH));
-            let signal = reader.next().ok().flatten().map(|signal| signal.number);
+            let waited = stops.wait(WATCH).and_then(|()| stops.take(None));
+            let signal = stops.came();
             // isatty fails on a terminal whose other side is closed: reading from it would return at once, forever.
             let gone = !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal();
             if let Some(number) = signal.or(gone.then_some(SIGHUP)) {

@@ -13,7 +13,7 @@ use crate::features;
 use crate::opts::{Output, RecordOpts};
 use crate::queue::Spilled;
 use crate::summary::{CounterValue, Notice, RecorderUse, RunSummary};
-use crate::sys::signal::{SIGCHLD, SIGUSR2};
+use crate::sys::signal::SIGPIPE;
 use crate::sys::{Child, Poller, mem};
 use crate::worker::{Finished, Traced};
 
@@ -32,31 +32,32 @@ pub(super) struct Ending {
 impl Recording<'_> {
     /// Waits until the worker has taken all. A signal meanwhile means that the user won't wait: what is left gets
     /// its leaf only.
-    fn catch_up(&self) -> Result<(), Error> {
+    fn catch_up(&mut self) -> Result<(), Error> {
         let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
         poller.add(self.signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
         let mut pause = Duration::from_millis(1);
         let mut told = Instant::now();
+        let asked = self.signals.requests();
         while !self.worker.is_finished() {
             if told.elapsed() >= Duration::from_secs(1) {
                 told = Instant::now();
                 (self.opts.on_catch_up)(self.shared.queue.waiting_bytes());
             }
             if !poller.wait(Some(pause)).map_err(Error::system("epoll_wait"))?.is_empty() {
-                while let Some(signal) = self.signals.next().map_err(Error::system("signalfd"))? {
-                    let means_end = signal.number != SIGCHLD && signal.number != SIGUSR2;
-                    self.shared.gives_up.fetch_or(means_end, Ordering::Relaxed);
-                }
+                self.signals.take(None).map_err(Error::system("signalfd"))?;
+                self.shared.gives_up.fetch_or(self.signals.requests() > asked, Ordering::Relaxed);
             }
             pause = (pause * 2).min(Duration::from_millis(50));
         }
+        self.signals.take(None).map_err(Error::system("signalfd"))?;
         Ok(())
     }
 
     /// Waits for the worker, completes the file, and tells all that is known.
-    pub(super) fn finish(self, end: Ending) -> Result<RunSummary, Error> {
+    pub(super) fn finish(mut self, end: Ending) -> Result<RunSummary, Error> {
         self.shared.queue.close();
         self.catch_up()?;
+        let is_unread = self.signals.came() == Some(SIGPIPE);
         let Self { opts, child, setup, worker, ending, shared, .. } = self;
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
         let mut notices = setup.notices;
@@ -80,6 +81,10 @@ impl Recording<'_> {
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {
             notices.push(Notice::WriteStopped(error.to_string()));
+        }
+        if is_unread {
+            // Whoever closed the pipe knows.
+            notices.retain(|notice| !matches!(notice, Notice::WriteStopped(_)));
         }
         finished.account.leave_out(finished.sink.unwritten_samples());
         let counters = counted(finished.account.counters(), end.counters);

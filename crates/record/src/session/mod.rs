@@ -8,6 +8,7 @@ mod running;
 mod tier;
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -22,16 +23,17 @@ use crate::followed::Followed;
 use crate::hotplug::CpuWatch;
 use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
 use crate::open::{Places, Start};
-use crate::opts::{Delay, Output, RecordOpts};
+use crate::opts::{Delay, EndsBy, Output, RecordOpts};
 use crate::output::Sink;
 use crate::output_file;
 use crate::queue::{Limits, Queue};
 use crate::scratch;
 use crate::setup::Setup;
+use crate::stop_signals::StopSignals;
 use crate::summary::{Notice, RunSummary};
 use crate::sys::process::become_realtime;
-use crate::sys::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
-use crate::sys::{Child, ExitKind, Poller, Prompt, Rank, SignalReader, mem, time};
+use crate::sys::signal::SIGUSR2;
+use crate::sys::{Child, ExitKind, Poller, Prompt, Rank, Surroundings, mem, time};
 use crate::totals::{Counted, Totals};
 use crate::worker::{Finished, Shared, Worker};
 use tier::OpenedTier;
@@ -42,19 +44,17 @@ const CONTROL: u64 = u64::MAX - 1;
 /// Records as `opts` say, until the command ends, the watched processes end, or a signal comes. Blocks until all is
 /// written.
 pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
-    let mut watched = vec![SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD];
-    // Only who takes snapshots asks for that signal; else it does what it always does.
-    let minds_usr2 = opts.takes_snapshots() || opts.switch_output.is_some();
-    watched.extend(minds_usr2.then_some(SIGUSR2));
-    let signals = SignalReader::new(&watched).map_err(Error::system("signalfd"))?;
+    let signals = signals_of(opts).map_err(Error::system("signalfd"))?;
     // More descriptors for more threads; without, opening says so.
     let _ = mem::raise_open_files();
     let command = &opts.target.command;
     let child = if command.is_empty() {
         None
     } else {
-        let piped = opts.output == Output::Stdout;
-        Some(Child::fork_with(command, Some(&signals), piped).map_err(Error::system("fork"))?)
+        let stdout_to_stderr = opts.output == Output::Stdout;
+        let surroundings = Surroundings { stdout_to_stderr, ..Surroundings::default() };
+        let forked = Child::fork_with(command, signals.reader(), &surroundings);
+        Some(forked.map_err(Error::system("fork"))?)
     };
     // After the fork, for the command keeps the priority it would have; before our threads, which get this one.
     if let Some(priority) = opts.realtime {
@@ -79,6 +79,21 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         if followed.is_some() && opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
     let prepared = Prepared { places, setup, totals: counted, off_cpu, followed, switches, roots };
     Recording::begin(opts, signals, child, prepared)?.run(start)
+}
+
+/// What may end the recording, and what asks for a snapshot.
+fn signals_of(opts: &RecordOpts) -> io::Result<StopSignals> {
+    // Only who takes snapshots asks for that signal; else it does what it always does.
+    let minds_usr2 = opts.takes_snapshots() || opts.switch_output.is_some();
+    let others: &[i32] = if minds_usr2 { &[SIGUSR2] } else { &[] };
+    if opts.ends_by == EndsBy::Caller {
+        return StopSignals::none();
+    }
+    let mut signals = StopSignals::new(others)?;
+    if opts.ends_by == EndsBy::SignalsAndStdout || opts.output == Output::Stdout {
+        signals.watch_stdout();
+    }
+    Ok(signals)
 }
 
 /// Counters for all that is recorded, and for what began while they were opened.
@@ -115,7 +130,7 @@ struct Prepared {
 
 struct Recording<'o> {
     opts: &'o RecordOpts,
-    signals: SignalReader,
+    signals: StopSignals,
     child: Option<Child>,
     setup: Setup,
     totals: Totals,
@@ -135,7 +150,8 @@ struct Recording<'o> {
     /// As in [`Prepared`].
     roots: Vec<u32>,
     ending: Option<ExitKind>,
-    interrupted: bool,
+    /// The end was asked for by --control.
+    is_told_to_end: bool,
     cpus: CpuWatch,
     cgroup: Option<File>,
     /// Samples of whole CPUs are chosen by the off-CPU engine.
@@ -145,7 +161,7 @@ struct Recording<'o> {
 impl<'o> Recording<'o> {
     fn begin(
         opts: &'o RecordOpts,
-        signals: SignalReader,
+        signals: StopSignals,
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
@@ -203,7 +219,7 @@ impl<'o> Recording<'o> {
             watched,
             roots,
             ending: None,
-            interrupted: false,
+            is_told_to_end: false,
             cpus,
             cgroup: places.cgroup,
             is_filtered,
@@ -266,7 +282,7 @@ impl<'o> Recording<'o> {
     }
 
     /// The command could not be started: no file is left behind.
-    fn not_run(self, source: std::io::Error) -> Result<RunSummary, Error> {
+    fn not_run(self, source: io::Error) -> Result<RunSummary, Error> {
         let command =
             self.opts.target.command.first().map_or_else(String::new, |c| c.to_string_lossy().into_owned());
         self.shared.queue.close();

@@ -14,7 +14,8 @@ use crate::opts::Delay;
 use crate::proc;
 use crate::pt::pieces;
 use crate::queue::Room;
-use crate::sys::signal::{self, SIGCHLD, SIGINT, SIGTERM, SIGUSR2};
+use crate::stop_signals::{Role, RunningCommand};
+use crate::sys::signal::{self, SIGTERM, SIGUSR2};
 use crate::target::Whom;
 
 /// The rings are looked at no less often, so that files of short processes are found while they live; more often
@@ -47,11 +48,9 @@ impl Recording<'_> {
             let tick = self.off_cpu.as_ref().and_then(OffCpu::interval).map_or(tick, |often| tick.min(often));
             let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
             let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
-            if ready.iter().any(|r| r.token == SIGNALS) {
-                self.take_signals()?;
-            }
+            self.take_signals()?;
             if ready.iter().any(|r| r.token == CONTROL) && self.obey()? {
-                self.interrupted = true;
+                self.is_told_to_end = true;
                 if let Some(child) = &self.child {
                     let _ = signal::send(child.pid(), SIGTERM);
                 }
@@ -71,7 +70,10 @@ impl Recording<'_> {
                 self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
             }
             let targets_gone = self.child.is_none() && self.are_targets_gone();
-            if self.ending.is_some() || targets_gone || (self.interrupted && self.child.is_none()) {
+            let is_stopped = self.is_told_to_end
+                || self.signals.came().is_some()
+                || self.opts.ends_after.is_some_and(|most| begin.elapsed() >= most);
+            if self.ending.is_some() || targets_gone || (is_stopped && self.child.is_none()) {
                 return Ok(());
             }
             if recording && self.shared.must_stop.load(Ordering::Relaxed) {
@@ -84,26 +86,18 @@ impl Recording<'_> {
         }
     }
 
-    /// Ctrl-C reaches the command by itself (the terminal signals the whole group): its end ends the recording. A
-    /// signal sent to us alone is passed on.
+    /// Signals that end the recording, and those that ask for a snapshot.
     fn take_signals(&mut self) -> Result<(), Error> {
-        while let Some(signal) = self.signals.next().map_err(Error::system("signalfd"))? {
-            if signal.number == SIGCHLD {
-                continue;
-            }
-            if signal.number == SIGUSR2 {
+        let is_recorded = self.opts.target.whom == Whom::Command;
+        let role = if is_recorded { Role::Recorded } else { Role::Stopwatch };
+        let command = self.child.as_ref().map(|child| RunningCommand::of(child, role));
+        for number in self.signals.take(command).map_err(Error::system("signalfd"))? {
+            if number == SIGUSR2 {
                 self.keep_now()?;
-                continue;
             }
-            let watches_child = self.opts.target.whom == Whom::Command;
-            if let Some(child) = &self.child {
-                let again = self.interrupted && signal.number == SIGINT;
-                if signal.sender.is_some() || again || !watches_child {
-                    // It may be gone already.
-                    let _ = signal::send(child.pid(), if watches_child { signal.number } else { SIGTERM });
-                }
-            }
-            self.interrupted = true;
+        }
+        if let Some(hint) = self.signals.hint() {
+            (self.opts.tell)(hint);
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub mod time;
 pub use fifo::Fifo;
 pub use perf_event::{Counter, CounterPlace, Cpu};
 pub use poll::Poller;
-pub use process::{Child, CpuUse, ExitKind};
+pub use process::{Child, CpuUse, ExitKind, Surroundings};
 pub use prompt::{Prompt, Rank};
 pub use ring::{Ring, Span};
 pub use signal::SignalReader;

@@ -1,7 +1,7 @@
 //! Waiting for many descriptors at once (epoll), each with a number of the caller's.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// An epoll set.
@@ -35,7 +35,16 @@ impl Poller {
 
     /// Watches `fd` until it is removed or closed.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+        self.add_for(fd, (libc::EPOLLIN as u32, token))
+    }
+
+    /// The same, but only the end of the other side is of interest. `EPERM` for files, which have no other side.
+    pub fn add_end(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.add_for(fd, (0, token))
+    }
+
+    fn add_for(&self, fd: BorrowedFd<'_>, (events, token): (u32, u64)) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: both descriptors are open; the pointer is to a live epoll_event.
         check(unsafe {
             libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event)
@@ -62,6 +71,12 @@ impl Poller {
             return if error.kind() == io::ErrorKind::Interrupted { Ok(Vec::new()) } else { Err(error) };
         }
         Ok(events.iter().take(n as usize).map(ready).collect())
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -3,15 +3,29 @@
 //! The child waits on a pipe, so that its pid is known and events with `enable_on_exec` can be opened first; the
 //! failure of its exec comes back through a close-on-exec pipe, as an errno.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
 
-use super::SignalReader;
+use super::{SignalReader, signal};
 
-/// A forked process, waiting to exec or running.
+/// How long a program that nobody records any more has to end after TERM.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a program gets that its parent has not.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Its standard output goes to standard error, because standard output carries our own data.
+    pub stdout_to_stderr: bool,
+    /// Variables added to its environment.
+    pub variables: Vec<(&'static str, OsString)>,
+}
+
+/// A forked process, waiting to exec or running. A program that still runs when this is dropped (its recording failed)
+/// is ended by TERM, and after two seconds by KILL.
 #[derive(Debug)]
 pub struct Child {
     pid: u32,
@@ -70,25 +84,21 @@ impl Child {
     ///
     /// The program is searched in `PATH` at exec. The signal mask of `signals` is undone in the child.
     pub fn fork<S: AsRef<OsStr>>(argv: &[S], signals: Option<&SignalReader>) -> io::Result<Self> {
-        Self::fork_with(argv, signals, false)
+        Self::fork_with(argv, signals, &Surroundings::default())
     }
 
-    /// As [`Child::fork`]; with `stdout_to_stderr` what the child prints goes to standard error, because standard
-    /// output carries our own data.
+    /// As [`Child::fork`], in other surroundings.
     pub fn fork_with<S: AsRef<OsStr>>(
         argv: &[S],
         signals: Option<&SignalReader>,
-        stdout_to_stderr: bool,
+        surroundings: &Surroundings,
     ) -> io::Result<Self> {
-        let argv =
-            argv.iter().map(|a| CString::new(a.as_ref().as_bytes())).collect::<Result<Vec<_>, _>>().map_err(
-                |_| io::Error::new(io::ErrorKind::InvalidInput, "an argument contains a NUL byte"),
-            )?;
-        let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
-        pointers.push(std::ptr::null());
+        let argv = c_strings(argv.iter().map(|word| word.as_ref().as_bytes().to_vec()))?;
+        let environment = c_strings(environment(&surroundings.variables))?;
         if argv.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command given"));
         }
+        let (argv, environment) = (null_terminated(&argv), null_terminated(&environment));
         let (gate_read, gate_write) = io::pipe()?;
         let (error_read, error_write) = io::pipe()?;
         let mask = signals.map(SignalReader::mask_before);
@@ -99,7 +109,7 @@ impl Child {
         }
         if pid == 0 {
             let fds = (gate_read.as_raw_fd(), gate_write.as_raw_fd(), error_write.as_raw_fd());
-            child_main(&pointers, fds, mask, stdout_to_stderr);
+            child_main((&argv, &environment), fds, mask, surroundings.stdout_to_stderr);
         }
         Ok(Self {
             pid: pid as u32,
@@ -112,11 +122,16 @@ impl Child {
     }
 
     /// Lets the child exec, and what it became exec again, until `is_it` says so of the program it is now; then it
-    /// stands still before its first instruction until [`Child::exec`]. `None` if it stands, else how it ended.
+    /// stands still before its first instruction until [`Child::exec`]. `None` if it stands, else how it ended. `meanwhile`
+    /// is called while there is nothing to do, and waits a moment.
     ///
     /// # Errors
-    /// That of `execvp` or ptrace (`EPERM` where tracing is forbidden).
-    pub fn exec_until(&mut self, is_it: &mut dyn FnMut(u32) -> bool) -> io::Result<Option<ExitKind>> {
+    /// That of `execvp` or ptrace (`EPERM` where tracing is forbidden), or of `meanwhile`.
+    pub fn exec_until(
+        &mut self,
+        is_it: &mut dyn FnMut(u32) -> bool,
+        meanwhile: &mut dyn FnMut(u32) -> io::Result<()>,
+    ) -> io::Result<Option<ExitKind>> {
         self.trace(libc::PTRACE_SEIZE, libc::PTRACE_O_TRACEEXEC as usize)?;
         let Some(mut gate) = self.gate.take() else { return Ok(None) };
         gate.write_all(b"g")?;
@@ -124,8 +139,13 @@ impl Child {
         loop {
             let mut status = 0;
             // SAFETY: the pointer is to a live int.
-            if unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, 0) } < 0 {
-                return Err(io::Error::last_os_error());
+            match unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, libc::WNOHANG) } {
+                ..0 => return Err(io::Error::last_os_error()),
+                0 => {
+                    meanwhile(self.pid)?;
+                    continue;
+                }
+                _ => {}
             }
             if !libc::WIFSTOPPED(status) {
                 return self.ended_before(status).map(Some);
@@ -238,9 +258,41 @@ impl Child {
     }
 }
 
+impl Drop for Child {
+    fn drop(&mut self) {
+        // One that has not exec'ed ends by that.
+        self.gate = None;
+        let mut number = signal::SIGTERM;
+        let begin = Instant::now();
+        while matches!(self.try_wait(), Ok(None)) {
+            if number != 0 {
+                let _ = signal::send(self.pid, number);
+            }
+            number = if begin.elapsed() < PATIENCE { 0 } else { signal::SIGKILL };
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Our environment with `added` in it, as `NAME=VALUE`.
+fn environment(added: &[(&'static str, OsString)]) -> impl Iterator<Item = Vec<u8>> {
+    let ours = std::env::vars_os().filter(|(name, _)| !added.iter().any(|(other, _)| name == other));
+    let added = added.iter().map(|(name, value)| (OsString::from(name), value.clone()));
+    ours.chain(added).map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+}
+
+fn c_strings(words: impl Iterator<Item = Vec<u8>>) -> io::Result<Vec<CString>> {
+    let words: Result<Vec<_>, _> = words.map(CString::new).collect();
+    words.map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "an argument contains a NUL byte"))
+}
+
+fn null_terminated(words: &[CString]) -> Vec<*const libc::c_char> {
+    words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
 /// The child between fork and exec. Never returns.
 fn child_main(
-    argv: &[*const libc::c_char],
+    (argv, environment): (&[*const libc::c_char], &[*const libc::c_char]),
     fds: (RawFd, RawFd, RawFd),
     mask: Option<&libc::sigset_t>,
     stdout_to_stderr: bool,
@@ -266,8 +318,8 @@ fn child_main(
         // SAFETY: the set was filled by the kernel.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
     }
-    // SAFETY: `argv` is a null-terminated array of C strings made before the fork.
-    unsafe { libc::execvp(argv[0], argv.as_ptr()) };
+    // SAFETY: both are null-terminated arrays of C strings made before the fork.
+    unsafe { libc::execvpe(argv[0], argv.as_ptr(), environment.as_ptr()) };
     let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes();
     // SAFETY: the buffer is live; write is async-signal-safe.
     unsafe { libc::write(error_pipe, errno.as_ptr().cast(), errno.len()) };
@@ -294,6 +346,29 @@ mod tests {
         };
         assert_eq!(end("exit 7"), ExitKind::Code(7));
         assert_eq!(end("kill -9 $$").shell_code(), 137);
+    }
+
+    #[test]
+    fn a_program_that_is_dropped_is_ended_even_if_it_ignores_term() {
+        for script in ["exec sleep 1000", "trap '' TERM; while :; do sleep 0.1; done"] {
+            let mut child = Child::fork(&["sh", "-c", script], None).expect("fork");
+            child.exec().expect("sh runs");
+            let pid = child.pid();
+            drop(child);
+            assert_eq!(signal::send(pid, 0).expect_err("gone").raw_os_error(), Some(libc::ESRCH));
+        }
+    }
+
+    #[test]
+    fn variables_are_added_to_the_environment() {
+        let surroundings = Surroundings {
+            variables: vec![("TALLY_ADDED", "7".into()), ("HOME", "x".into())],
+            ..Default::default()
+        };
+        let argv = ["sh", "-c", "test -n \"$PATH\" && test $HOME = x && exit $TALLY_ADDED"];
+        let mut child = Child::fork_with(&argv, None, &surroundings).expect("fork");
+        child.exec().expect("sh runs");
+        assert_eq!(child.wait().expect("wait"), ExitKind::Code(7));
     }
 
     #[test]

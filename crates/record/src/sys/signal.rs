@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 
 /// Reads blocked signals. Make it before any thread starts (threads inherit the mask); the mask is restored on drop.
 #[derive(Debug)]
@@ -100,6 +100,16 @@ impl Drop for SignalReader {
         // SAFETY: the set was filled by pthread_sigmask; a null old set is allowed.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
+}
+
+/// Whether the signal is ignored, as `nohup` has it for SIGHUP.
+#[must_use]
+pub fn is_ignored(number: i32) -> bool {
+    // SAFETY: an all-zero sigaction is a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live sigaction; nothing is changed.
+    let status = unsafe { libc::sigaction(number, std::ptr::null(), &mut action) };
+    status == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// From here on a write past `RLIMIT_FSIZE` fails with `EFBIG` instead of ending us by SIGXFSZ. The signal is caught and not
