@@ -29,6 +29,18 @@ pub enum Error {
         /// What to do, starting with "; ", or nothing.
         remedy: String,
     },
+    /// The limit of the address space leaves too little.
+    #[error(
+        "ulimit -v leaves {} MB of address space, and recording needs about {} MB: raise it, or lower it for the command \
+         only (sh -c 'ulimit -v …; exec …')",
+        left_bytes >> 20, needed_bytes >> 20
+    )]
+    AddressSpace {
+        /// What may still be mapped.
+        left_bytes: u64,
+        /// What is needed at least.
+        needed_bytes: u64,
+    },
     /// The ring could not be mapped, not even the smallest.
     #[error("cannot map a ring of {kib} KiB: {source}; raise kernel.perf_event_mlock_kb or ulimit -l")]
     Map {

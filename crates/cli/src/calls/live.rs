@@ -51,7 +51,7 @@ Examples:
   tally calls live -i 5 --sort p99 -n 10 ./app    the ten of the longest p99, every 5 seconds")]
 pub struct Args {
     /// Seconds between two tables
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0)]
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0, value_parser = crate::recording::parse_seconds)]
     interval: f64,
     /// Sort by this
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]

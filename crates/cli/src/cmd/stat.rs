@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use ::record::output_file::{append_export, create_export};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
@@ -16,6 +16,7 @@ use record::control::ControlPaths;
 use record::event::EventSpec;
 use record::opts::Delay;
 use record::stop_signals::StopSignals;
+use record::sys::{Child, ExitKind};
 use record::target::online_cpu_list;
 use record::{Target, Whom};
 
@@ -316,8 +317,8 @@ impl Args {
         let mut printed_header = false;
         let mut runs = 0;
         loop {
-            shell(self.sync.then_some("sync"))?;
-            shell(self.pre.as_deref())?;
+            shell(self.sync.then_some("sync"), signals)?;
+            shell(self.pre.as_deref(), signals)?;
             let outcome = run_once(opts, signals, &mut |interval: &Outcome| {
                 to_file.push(interval, false)?;
                 if self.interval_clear {
@@ -328,7 +329,7 @@ impl Args {
                 }
                 total.print_interval(interval, &mut out)
             })?;
-            shell(self.post.as_deref())?;
+            shell(self.post.as_deref(), signals)?;
             let interrupted = outcome.interrupted.is_some();
             if opts.interval.is_none() {
                 to_file.push(&outcome, true)?;
@@ -377,13 +378,15 @@ impl Args {
     }
 }
 
-fn shell(command: Option<&str>) -> anyhow::Result<()> {
+fn shell(command: Option<&str>, signals: &StopSignals) -> anyhow::Result<()> {
     let Some(command) = command else { return Ok(()) };
-    let status = Command::new("sh").args(["-c", command]).status().context("cannot run sh")?;
-    if !status.success() {
-        bail!("'{command}' failed: {status}");
+    let mut shell = Child::fork(&["sh", "-c", command], signals.reader()).context("cannot run sh")?;
+    shell.exec().context("cannot run sh")?;
+    match shell.wait().context("cannot run sh")? {
+        ExitKind::Code(0) => Ok(()),
+        ExitKind::Code(code) => bail!("'{command}' failed: exit status: {code}"),
+        ExitKind::Signal(number) => bail!("'{command}' failed: signal: {number}"),
     }
-    Ok(())
 }
 
 /// All threads that run now, but our own.

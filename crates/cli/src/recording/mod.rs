@@ -8,7 +8,7 @@ pub mod value;
 pub use events::parse as requests;
 pub use sampling::SamplingArgs;
 pub use target::TargetArgs;
-pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_switch_output};
+pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds, parse_switch_output};
 
 use std::process::ExitCode;
 

@@ -55,6 +55,18 @@ fn parse_pages(rings: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads seconds, also parts of one; at most some 30 years, with which clocks can be reckoned.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    const MOST: f64 = 1e9;
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=MOST).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("'{text}': want seconds, from 0 to 1000000000")),
+    }
+}
+
 /// Reads `-D`: milliseconds, 0 for none, -1 for never.
 ///
 /// # Errors
@@ -98,6 +110,7 @@ pub fn fuzz_values(data: &[u8]) {
     let _ = parse_bytes(&text);
     let _ = parse_ring_sizes(&text);
     let _ = parse_delay(&text);
+    let _ = parse_seconds(&text).map(Duration::from_secs_f64);
     let _ = parse_switch_output(&text);
     let _ = crate::wall::parse_duration(&text);
 }
@@ -105,6 +118,14 @@ pub fn fuzz_values(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_are_those_that_clocks_can_add() {
+        assert_eq!([parse_seconds("0.5"), parse_seconds("1000000000")], [Ok(0.5), Ok(1e9)]);
+        for wrong in ["-1", "1e300", "inf", "NaN", "18446744073709551615", "two"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_have_units() {

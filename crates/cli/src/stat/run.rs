@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
             child.exec().map_err(|source| Error::Exec { command: command.unwrap_or_default(), source })?;
         }
         if let Delay::After(delay) = self.opts.delay {
-            self.starts_at = Some(self.start_ns + nanos(delay));
+            self.starts_at = Some(self.start_ns.saturating_add(nanos(delay)));
         }
         self.last_ns = self.start_ns;
         Ok(())
@@ -220,10 +220,10 @@ impl<'a> Run<'a> {
             self.signals.hint().into_iter().for_each(out::note);
             let now = Clock::Monotonic.now_ns();
             self.start_late(now)?;
-            if self.opts.timeout.is_some_and(|t| now >= self.start_ns + nanos(t)) {
+            if self.opts.timeout.is_some_and(|t| now >= self.start_ns.saturating_add(nanos(t))) {
                 return self.end_child();
             }
-            if self.opts.interval.is_some_and(|i| now >= self.last_ns + nanos(i)) {
+            if self.opts.interval.is_some_and(|i| now >= self.last_ns.saturating_add(nanos(i))) {
                 on_interval(&self.interval(now)?)?;
                 self.intervals += 1;
                 if self.opts.interval_count.is_some_and(|n| self.intervals >= n) {
@@ -262,8 +262,8 @@ impl<'a> Run<'a> {
     /// Time to the next interval, the timeout, or the next look at processes that are not our children.
     fn next_wake(&self) -> Option<Duration> {
         let now = Clock::Monotonic.now_ns();
-        let interval = self.opts.interval.map(|i| self.last_ns + nanos(i));
-        let timeout = self.opts.timeout.map(|t| self.start_ns + nanos(t));
+        let interval = self.opts.interval.map(|i| self.last_ns.saturating_add(nanos(i)));
+        let timeout = self.opts.timeout.map(|t| self.start_ns.saturating_add(nanos(t)));
         let look = (self.child.is_none() && !self.tids.is_empty()).then_some(now + 100_000_000);
         // For the hint to come when a command goes on although a signal came.
         let hint = (self.signals.came().is_some()).then_some(now + 500_000_000);

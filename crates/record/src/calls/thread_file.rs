@@ -46,7 +46,7 @@ impl ThreadFile {
         out.write_all(events)?;
         self.blocks.push_back(self.bytes);
         self.bytes += events.len() as u64;
-        if keep_bytes > 0 && self.bytes > 2 * keep_bytes {
+        if keep_bytes > 0 && self.bytes > keep_bytes.saturating_mul(2) {
             self.drop_oldest(path, keep_bytes)
         } else {
             Ok(())

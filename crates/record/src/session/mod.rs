@@ -44,6 +44,7 @@ const CONTROL: u64 = u64::MAX - 1;
 /// Records as `opts` say, until the command ends, the watched processes end, or a signal comes. Blocks until all is
 /// written.
 pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
+    check_address_space(opts)?;
     let signals = signals_of(opts).map_err(Error::system("signalfd"))?;
     // More descriptors for more threads; without, opening says so.
     let _ = mem::raise_open_files();
@@ -94,6 +95,20 @@ fn signals_of(opts: &RecordOpts) -> io::Result<StopSignals> {
         signals.watch_stdout();
     }
     Ok(signals)
+}
+
+/// Refuses to begin where memory would run out: the first allocation that fails ends the program in the middle.
+fn check_address_space(opts: &RecordOpts) -> Result<(), Error> {
+    const NEEDED_BYTES: u64 = 64 << 20;
+    /// With the off-CPU engine: its maps, its loader.
+    const NEEDED_OFF_CPU_BYTES: u64 = 192 << 20;
+    let needed_bytes = if opts.off_cpu.is_some() { NEEDED_OFF_CPU_BYTES } else { NEEDED_BYTES };
+    match mem::address_space_left() {
+        Some(left_bytes) if left_bytes < needed_bytes => {
+            Err(Error::AddressSpace { left_bytes, needed_bytes })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Counters for all that is recorded, and for what began while they were opened.

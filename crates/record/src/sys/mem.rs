@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The page size of this machine, in bytes.
 #[must_use]
@@ -13,15 +14,39 @@ pub fn page_bytes() -> usize {
     usize::try_from(n).unwrap_or(4096)
 }
 
-/// Raises the soft limit of open files to the hard limit. Returns the limit now in force.
+/// The limit of open files that we were started with, once it was raised.
+static OPEN_FILES_BEFORE: OnceLock<libc::rlimit> = OnceLock::new();
+
+/// Raises the soft limit of open files to the hard limit. Returns the limit now in force. A [`super::Child`] gets the limit
+/// that we were started with.
 pub fn raise_open_files() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live rlimit.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    let mut limit = limit_of(libc::RLIMIT_NOFILE)?;
+    OPEN_FILES_BEFORE.get_or_init(|| limit);
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: the pointer is to a live rlimit.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
     Ok(limit.rlim_cur)
+}
+
+/// What a child's limit of open files is to be; `None`: as ours.
+pub(super) fn open_files_before() -> Option<libc::rlimit> {
+    OPEN_FILES_BEFORE.get().copied()
+}
+
+fn limit_of(which: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live rlimit.
+    check(unsafe { libc::getrlimit(which, &mut limit) })?;
+    Ok(limit)
+}
+
+/// Bytes of address space that we may still map under `RLIMIT_AS`; `None` without a limit.
+#[must_use]
+pub fn address_space_left() -> Option<u64> {
+    let limit = limit_of(libc::RLIMIT_AS).ok().filter(|limit| limit.rlim_cur != libc::RLIM_INFINITY)?;
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mapped = pages.split(' ').next()?.parse::<u64>().ok()? * page_bytes() as u64;
+    Some(limit.rlim_cur.saturating_sub(mapped))
 }
 
 /// Gives the room of a part of a file back to the file system: it reads as zeros from here on.

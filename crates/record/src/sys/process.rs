@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use super::{SignalReader, signal};
+use super::{SignalReader, mem, signal};
 
 /// How long a program that nobody records any more has to end after TERM.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -101,7 +101,7 @@ impl Child {
         let (argv, environment) = (null_terminated(&argv), null_terminated(&environment));
         let (gate_read, gate_write) = io::pipe()?;
         let (error_read, error_write) = io::pipe()?;
-        let mask = signals.map(SignalReader::mask_before);
+        let before = Before { mask: signals.map(SignalReader::mask_before), files: mem::open_files_before() };
         // SAFETY: the child calls only async-signal-safe functions (see `child_main`) until it execs or exits.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
@@ -109,7 +109,7 @@ impl Child {
         }
         if pid == 0 {
             let fds = (gate_read.as_raw_fd(), gate_write.as_raw_fd(), error_write.as_raw_fd());
-            child_main((&argv, &environment), fds, mask, surroundings.stdout_to_stderr);
+            child_main((&argv, &environment), fds, &before, surroundings.stdout_to_stderr);
         }
         Ok(Self {
             pid: pid as u32,
@@ -290,11 +290,17 @@ fn null_terminated(words: &[CString]) -> Vec<*const libc::c_char> {
     words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
+/// What we changed for ourselves, as it was.
+struct Before<'a> {
+    mask: Option<&'a libc::sigset_t>,
+    files: Option<libc::rlimit>,
+}
+
 /// The child between fork and exec. Never returns.
 fn child_main(
     (argv, environment): (&[*const libc::c_char], &[*const libc::c_char]),
     fds: (RawFd, RawFd, RawFd),
-    mask: Option<&libc::sigset_t>,
+    before: &Before<'_>,
     stdout_to_stderr: bool,
 ) -> ! {
     let (gate, our_gate_end, error_pipe) = fds;
@@ -314,7 +320,11 @@ fn child_main(
     // Rust's runtime ignores SIGPIPE, which an exec'ed program would inherit.
     // SAFETY: restores a default disposition; async-signal-safe.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    if let Some(mask) = mask {
+    if let Some(files) = before.files {
+        // SAFETY: the pointer is to a live rlimit; async-signal-safe.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &files) };
+    }
+    if let Some(mask) = before.mask {
         // SAFETY: the set was filled by the kernel.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
     }

@@ -146,7 +146,7 @@ pub struct Args {
     pub mem_mode: bool,
     /// Widths of the columns from left to right; 0 for as wide as the content
     #[arg(short = 'w', long, value_name = "N,N", value_delimiter = ',')]
-    pub column_widths: Vec<usize>,
+    pub column_widths: Vec<u16>,
     /// Length of a slice for the sort key `time`: 10ms, 500us, 1s
     #[arg(long, value_name = "TIME")]
     pub time_quantum: Option<String>,

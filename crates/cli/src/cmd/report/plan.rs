@@ -126,7 +126,7 @@ impl Plan {
             min_percent: args.percent_limit,
             quiet: args.quiet,
             memory_keys: args.mem_mode.then(|| self.sort_given.clone().unwrap_or_else(|| MEMORY_KEYS.to_owned())),
-            widths: args.column_widths.clone(),
+            widths: args.column_widths.iter().map(|width| usize::from(*width)).collect(),
             colour,
             elided: self.elided(),
             relative: self.report.relative,
