@@ -71,11 +71,29 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             record::sys::signal::survive_file_size_limit();
             leave_out_expected_panics();
             term::set_colour(flags.color);
-            let code = finish(flags.command.run());
+            let code = finish(under_memory_limit().and_then(|()| flags.command.run()));
             tell_refusals();
             code
         }
         Err(error) => usage_error(&spelling::with_nearest(error, &args)),
+    }
+}
+
+/// Where memory is limited (`ulimit -v`), what fails for lack of it names the limit.
+fn under_memory_limit() -> anyhow::Result<()> {
+    if !record::sys::mem::is_memory_limited() {
+        return Ok(());
+    }
+    record::sys::signal::name_memory_limit_at_abort();
+    // Without room for their stacks the threads of a view would panic where it first needs them. A signal that ends a
+    // command is not theirs: who waits for it would not be woken.
+    let _blocked = record::sys::SignalReader::leave_to_recording();
+    let start = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    match start(0).or_else(|_| start(1)) {
+        Err(error) if std::error::Error::source(&error).is_some() => {
+            Err(anyhow::anyhow!("ulimit -v leaves no room for threads: {error}; raise it"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,8 @@
 
 #[path = "faults/calls.rs"]
 mod calls;
+#[path = "faults/limits.rs"]
+mod limits;
 #[path = "faults/machine.rs"]
 mod machine;
 #[path = "faults/recordings.rs"]

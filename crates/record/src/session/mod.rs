@@ -207,7 +207,7 @@ impl<'o> Recording<'o> {
                 let _prompt = (!is_realtime).then(|| Prompt::begin(Rank::Unwinder));
                 worker.run()
             })
-            .map_err(Error::system("starting a thread"))?;
+            .map_err(Error::system("starting a thread (raise ulimit -v or ulimit -u)"))?;
         let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
         poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
         if let Some(control) = &control {

@@ -40,6 +40,13 @@ fn limit_of(which: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
     Ok(limit)
 }
 
+/// Whether address space or data of this process has a limit.
+#[must_use]
+pub fn is_memory_limited() -> bool {
+    let is_limited = |which| limit_of(which).is_ok_and(|limit| limit.rlim_cur != libc::RLIM_INFINITY);
+    is_limited(libc::RLIMIT_AS) || is_limited(libc::RLIMIT_DATA)
+}
+
 /// Bytes of address space that we may still map under `RLIMIT_AS`; `None` without a limit.
 #[must_use]
 pub fn address_space_left() -> Option<u64> {
