@@ -104,8 +104,8 @@ impl Time {
         const LOW: u64 = (1 << 56) - 1;
         let before = self.tsc.unwrap_or(0);
         let mut tsc = before & !LOW | low;
-        if self.tsc.is_some() && tsc + (1 << 55) < before {
-            tsc += 1 << 56;
+        if self.tsc.is_some() && tsc.saturating_add(1 << 55) < before {
+            tsc = tsc.wrapping_add(1 << 56);
         }
         self.hold();
         // A jump back happens only when the trace was joined to another: follow it.
@@ -140,7 +140,7 @@ impl Time {
         self.ctc = (self.ctc >> shift << shift) + passed;
         let ticks = (self.ctc - ctc.min(self.ctc)) as u128 * u128::from(per) / u128::from(of);
         self.hold();
-        self.exact(tsc + ticks as u64);
+        self.exact(tsc.saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX)));
     }
 
     /// CYC packet: core cycles since the last.

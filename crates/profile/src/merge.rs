@@ -1,5 +1,6 @@
 //! Merge: the addition of profiles. Ids of the other profile are translated table by table.
 
+use crate::grow::Grow as _;
 use crate::profile::{BranchEnds, CellKey, Extra, NameState, Profile, Task, TaskId};
 use crate::table::{CallsiteId, DsoId, Frame, FrameId, InlineFrame, StringId, Symbol};
 
@@ -33,7 +34,7 @@ impl Profile {
         self.merge_names(other, &ids);
         self.diagnostics.merge(&other.diagnostics);
         for (&(task, end), count) in &other.stack_ends {
-            *self.stack_ends.entry((ids.tasks[task.index()], end)).or_default() += count;
+            self.stack_ends.entry((ids.tasks[task.index()], end)).or_default().grow(*count);
         }
         for (&tid, comm) in &other.last_comms {
             self.last_comms.entry(tid).or_insert(ids.strings[comm.index()]);

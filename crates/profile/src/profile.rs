@@ -3,6 +3,7 @@
 //! This is the value that views, diff and exports share. It holds no text beyond the string table
 //! and no object files; names arrive by [`crate::symbolize`].
 
+use crate::grow::Grow as _;
 use crate::reason::{Diagnostics, StackEnd};
 use crate::session::SampleWord;
 use crate::table::{
@@ -143,7 +144,7 @@ pub struct Sums {
 impl Sums {
     /// Adds another's sums.
     pub fn add(&mut self, other: Self) {
-        self.count += other.count;
+        self.count.grow(other.count);
         self.period = self.period.saturating_add(other.period);
         self.weight = self.weight.saturating_add(other.weight);
     }

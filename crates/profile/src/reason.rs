@@ -4,6 +4,7 @@
 //! [`Reason`]**. What is attributed but imperfect (a stack cut short, a name missing) is counted
 //! beside it, never instead.
 
+use crate::grow::Grow as _;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -142,19 +143,19 @@ impl Diagnostics {
 
     /// Adds the counts of another session.
     pub fn merge(&mut self, other: &Self) {
-        self.samples_read += other.samples_read;
-        self.samples_attributed += other.samples_attributed;
-        self.lost_records += other.lost_records;
-        self.lost_samples += other.lost_samples;
-        self.lost_events += other.lost_events;
-        self.unmapped_frames += other.unmapped_frames;
-        self.merged_frames += other.merged_frames;
-        self.throttled += other.throttled;
+        self.samples_read.grow(other.samples_read);
+        self.samples_attributed.grow(other.samples_attributed);
+        self.lost_records.grow(other.lost_records);
+        self.lost_samples.grow(other.lost_samples);
+        self.lost_events.grow(other.lost_events);
+        self.unmapped_frames.grow(other.unmapped_frames);
+        self.merged_frames.grow(other.merged_frames);
+        self.throttled.grow(other.throttled);
         for (&reason, count) in &other.dropped {
-            *self.dropped.entry(reason).or_default() += count;
+            self.dropped.entry(reason).or_default().grow(*count);
         }
         for (&end, count) in &other.stack_ends {
-            *self.stack_ends.entry(end).or_default() += count;
+            self.stack_ends.entry(end).or_default().grow(*count);
         }
     }
 }

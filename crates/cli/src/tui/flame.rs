@@ -119,7 +119,7 @@ impl FlameView {
     pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, tree: &Tree, theme: Theme) {
         let rows = u32::from(area.height.saturating_sub(1));
         let Some(&at) = self.layout.cells.get(self.cursor) else { return };
-        self.top = self.top.clamp((at.depth + 1).saturating_sub(rows), at.depth);
+        self.top = self.top.max((at.depth + 1).saturating_sub(rows)).min(at.depth);
         for (i, cell) in self.layout.cells.iter().enumerate() {
             if cell.depth >= self.top && cell.depth - self.top < rows {
                 self.draw_cell(buffer, area, tree, theme, (i, cell));

@@ -210,7 +210,7 @@ impl Table {
         buffer.set_stringn(area.x, area.y, columns.heading(data), width, theme.heading());
         let height = usize::from(area.height.saturating_sub(1));
         self.height = height;
-        self.top = self.top.clamp((self.cursor + 1).saturating_sub(height), self.cursor);
+        self.top = self.top.max((self.cursor + 1).saturating_sub(height)).min(self.cursor);
         for (i, line) in self.lines.iter().enumerate().skip(self.top).take(height) {
             let y = area.y + 1 + (i - self.top) as u16;
             self.draw_line(buffer, Rect { y, height: 1, ..area }, data, theme, (&columns, line));

@@ -33,9 +33,9 @@ impl StartCode {
 
     /// The rule at `svma`; `None` outside.
     pub(super) fn step(&self, svma: u64) -> Option<Step> {
-        let holds = |(start, code): &&(u64, Bytes)| (*start..*start + code.len() as u64).contains(&svma);
+        let holds = |(start, code): &&(u64, Bytes)| svma.wrapping_sub(*start) < code.len() as u64;
         let (start, code) = self.0.iter().find(holds)?;
-        let cfa_offset = i32::try_from(8 + pushed(code, (svma - start) as usize)?).ok()?;
+        let cfa_offset = i32::try_from(8 + pushed(code, svma.wrapping_sub(*start) as usize)?).ok()?;
         let mut rule = Rule::new(RSP, cfa_offset);
         rule.save(RETURN_ADDRESS, -1);
         Some(Step::Simple(rule))

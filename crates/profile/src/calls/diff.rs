@@ -3,6 +3,7 @@
 //! Traced calls are exact, so nothing is scaled. Functions are the same when their names are: numbers mean
 //! nothing across recordings, and the program's file may have another name.
 
+use crate::grow::Grow as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -23,10 +24,10 @@ pub struct Sums {
 
 impl Sums {
     fn add(&mut self, stats: &CallStats) {
-        self.count += stats.count + stats.open;
-        self.total_ns += stats.total_ns;
-        self.self_ns += stats.self_ns;
-        self.self_off_ns += stats.self_off_ns;
+        self.count.grow(stats.count.saturating_add(stats.open));
+        self.total_ns.grow(stats.total_ns);
+        self.self_ns.grow(stats.self_ns);
+        self.self_off_ns.grow(stats.self_off_ns);
     }
 
     /// Time in themselves on the CPU, ns.
@@ -103,7 +104,7 @@ pub fn diff(baseline: Side<'_>, current: Side<'_>, paths: bool) -> Vec<DiffRow> 
     }
     let mut rows: Vec<DiffRow> = rows
         .into_iter()
-        .filter(|(_, [baseline, current])| baseline.count + current.count > 0)
+        .filter(|(_, [baseline, current])| baseline.count > 0 || current.count > 0)
         .map(|(path, [baseline, current])| DiffRow { path, baseline, current })
         .collect();
     rows.sort_by_key(|row| {

@@ -176,7 +176,8 @@ impl<'a> Gate<'a> {
             return 0;
         }
         let has = |rule| filters.rules & rule != 0;
-        let max_depth = if has(sleds::DEPTH) { self.counted + filters.depth as usize } else { around };
+        let max_depth =
+            if has(sleds::DEPTH) { self.counted.saturating_add(filters.depth as usize) } else { around };
         let min_ns = if has(sleds::TIME) { filters.min_ns.into() } else { self.min_ns() };
         self.scopes_seen += 1;
         self.scopes.push(Scope { number: self.scopes_seen, max_depth, min_ns });

@@ -1,5 +1,6 @@
 //! The tree of calls while calls are added to it: laid out for the cache, for every call of a trace comes by here.
 
+use crate::grow::Grow as _;
 use rustc_hash::FxHashMap;
 
 use super::histogram::{Histogram, bucket};
@@ -171,12 +172,12 @@ impl Growing {
             self.closed_rarely(place, call);
         }
         let node = &mut self.nodes[place as usize];
-        node.self_ns += call.self_ns;
+        node.self_ns.grow(call.self_ns);
         if call.end == End::Open {
             return;
         }
         node.count += 1;
-        node.finished_ns += call.total_ns;
+        node.finished_ns.grow(call.total_ns);
         node.min_ns = node.min_ns.min(call.total_ns);
         node.max_ns = node.max_ns.max(call.total_ns);
         let Span { at, first, buckets } = node.span;
@@ -195,12 +196,12 @@ impl Growing {
             self.rare.resize(self.nodes.len(), Rare::default());
         }
         let rare = &mut self.rare[place];
-        rare.off_ns += call.off_ns;
-        rare.self_off_ns += call.self_off_ns;
+        rare.off_ns.grow(call.off_ns);
+        rare.self_off_ns.grow(call.self_off_ns);
         rare.unwound += u64::from(call.end == End::Unwound);
         if call.end == End::Open {
             rare.open += 1;
-            rare.open_ns += call.total_ns;
+            rare.open_ns.grow(call.total_ns);
         }
     }
 
@@ -240,7 +241,7 @@ impl Growing {
             count: node.count,
             unwound: rare.unwound,
             open: rare.open,
-            total_ns: node.finished_ns + rare.open_ns,
+            total_ns: node.finished_ns.saturating_add(rare.open_ns),
             self_ns: node.self_ns,
             off_ns: rare.off_ns,
             self_off_ns: rare.self_off_ns,

@@ -3,6 +3,8 @@
 //! Log-linear: each power of two is split into 16 equal parts, so a quantile read from it is within
 //! 1/16 of the true one. Only the span of buckets in use is stored.
 
+use crate::grow::{Grow as _, GrownSum as _};
+
 /// Parts each power of two is split into (as a power of two itself).
 const SUB_BITS: u32 = 4;
 
@@ -22,7 +24,7 @@ impl Histogram {
             return Self::default();
         };
         let counts = counts[low..=high].to_vec();
-        Self { first: first + low, total: counts.iter().sum(), counts }
+        Self { first: first + low, total: counts.iter().copied().grown_sum(), counts }
     }
 
     /// Counts one duration.
@@ -61,8 +63,8 @@ impl Histogram {
         if at >= self.counts.len() {
             self.counts.resize(at + 1, 0);
         }
-        self.counts[at] += count;
-        self.total += count;
+        self.counts[at].grow(count);
+        self.total.grow(count);
     }
 
     /// Adds all of another's counts.
@@ -85,7 +87,7 @@ impl Histogram {
         let wanted = (q.clamp(0.0, 1.0) * self.total as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (bucket, count) in self.buckets() {
-            seen += count;
+            seen.grow(count);
             if seen >= wanted {
                 let (low, high) = bucket;
                 return Some(low + (high - low) / 2);

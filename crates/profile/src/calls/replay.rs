@@ -3,6 +3,7 @@
 use super::gate::{Gate, Passage};
 use super::growing::{Growing, ROOT};
 use super::{CallProfile, FunctionId, NodeId};
+use crate::grow::Grow as _;
 
 /// One thing a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,10 +151,10 @@ impl<'a> Replay<'a> {
             Step::Exit(0) => self.close(time_ns, End::Returned, each),
             Step::Exit(below) => self.close_below(below, (time_ns, End::Returned), each),
             Step::Unwound(below) => self.close_below(below, (time_ns, End::Unwound), each),
-            Step::Lost(calls) => self.profile.lost += calls,
+            Step::Lost(calls) => self.profile.lost.grow(calls),
             Step::OffCpu(ns) => {
                 if let Some(open) = self.open.last_mut() {
-                    open.off_ns += ns;
+                    open.off_ns.grow(ns);
                 }
             }
             Step::Abandon(below) => self.close_below(below, (time_ns, End::Open), each),
@@ -241,14 +242,14 @@ impl<'a> Replay<'a> {
         (time_ns, end): (u64, End),
         each: &mut (impl FnMut(&Call) + ?Sized),
     ) {
-        let total_ns = time_ns - open.start_ns;
+        let total_ns = time_ns.saturating_sub(open.start_ns);
         let is_long = total_ns >= self.gate.min_ns() || end == End::Open;
         let kept = open.place != ROOT && open.passage.leads && is_long;
         self.gate.leave(open.passage);
         if let Some(outer) = outer.checked_sub(1).and_then(|at| self.open.get_mut(at)) {
-            outer.off_ns += open.off_ns;
-            outer.inner_ns += if kept { total_ns } else { open.inner_ns.min(total_ns) };
-            outer.inner_off_ns += if kept { open.off_ns } else { open.inner_off_ns };
+            outer.off_ns.grow(open.off_ns);
+            outer.inner_ns.grow(if kept { total_ns } else { open.inner_ns.min(total_ns) });
+            outer.inner_off_ns.grow(if kept { open.off_ns } else { open.inner_off_ns });
         }
         if !kept {
             return;

@@ -1,5 +1,6 @@
 //! The sums: a tree of calls by path, and a table by function.
 
+use crate::grow::Grow as _;
 use rustc_hash::FxHashMap;
 
 use super::{Call, End, FunctionId, Histogram};
@@ -37,14 +38,14 @@ pub struct CallStats {
 
 impl CallStats {
     fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.unwound += other.unwound;
-        self.open += other.open;
-        self.total_ns += other.total_ns;
-        self.self_ns += other.self_ns;
-        self.off_ns += other.off_ns;
-        self.self_off_ns += other.self_off_ns;
-        self.finished_ns += other.finished_ns;
+        self.count.grow(other.count);
+        self.unwound.grow(other.unwound);
+        self.open.grow(other.open);
+        self.total_ns.grow(other.total_ns);
+        self.self_ns.grow(other.self_ns);
+        self.off_ns.grow(other.off_ns);
+        self.self_off_ns.grow(other.self_off_ns);
+        self.finished_ns.grow(other.finished_ns);
         self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();
         self.max_ns = self.max_ns.max(other.max_ns);
         self.histogram.merge(&other.histogram);
@@ -115,7 +116,7 @@ impl CallProfile {
 
     /// The functions that were called, with their sums, by number.
     pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &CallStats)> {
-        (0u32..).map(FunctionId).zip(&self.functions).filter(|(_, stats)| stats.count + stats.open > 0)
+        (0u32..).map(FunctionId).zip(&self.functions).filter(|(_, stats)| stats.count > 0 || stats.open > 0)
     }
 
     /// The slowest calls, slowest first.
@@ -275,9 +276,9 @@ impl CallProfile {
             let call = Call { node: mapped[slow.call.node.0 as usize], ..slow.call };
             self.keep(SlowCall { call, thread: slow.thread });
         }
-        self.lost += other.lost;
-        self.gaps += other.gaps;
-        self.returns_without_call += other.returns_without_call;
-        self.backwards += other.backwards;
+        self.lost.grow(other.lost);
+        self.gaps.grow(other.gaps);
+        self.returns_without_call.grow(other.returns_without_call);
+        self.backwards.grow(other.backwards);
     }
 }

@@ -3,6 +3,7 @@
 //! Only for recordings without `sched_switch`, which tells the same and more.
 
 use super::{OffCpu, Source, ThreadTotals, Wait};
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::TaskId;
 use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
@@ -55,7 +56,7 @@ pub(crate) struct Stats {
 impl Stats {
     /// An interval of a thread that ended at its `since_ns + length_ns`.
     pub fn add(&mut self, wait: Wait) {
-        let end_ns = wait.since_ns + wait.length_ns;
+        let end_ns = wait.since_ns.saturating_add(wait.length_ns);
         let order = &mut self.order;
         let totals = self.totals.entry(wait.task).or_insert_with(|| {
             order.push(wait.task);
@@ -64,7 +65,7 @@ impl Stats {
         });
         totals.start_ns = totals.start_ns.min(wait.since_ns);
         totals.end_ns = totals.end_ns.max(end_ns);
-        totals.total_ns[usize::from(wait.state.code())] += wait.length_ns;
+        totals.total_ns[usize::from(wait.state.code())].grow(wait.length_ns);
         if wait.state != State::On {
             self.waits.push(wait);
         }
@@ -80,8 +81,8 @@ impl Stats {
         off_cpu.waits = waits;
         off_cpu.totals = order.iter().filter_map(|task| totals.get(task).copied()).collect();
         for totals in &mut off_cpu.totals {
-            let told: u64 = totals.total_ns.iter().sum();
-            totals.total_ns[usize::from(State::Unknown.code())] += totals.life_ns().saturating_sub(told);
+            let told: u64 = totals.total_ns.iter().copied().grown_sum();
+            totals.total_ns[usize::from(State::Unknown.code())].grow(totals.life_ns().saturating_sub(told));
         }
     }
 }

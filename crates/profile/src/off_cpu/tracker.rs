@@ -8,6 +8,7 @@
 //! interval between is of unknown state.
 
 use super::{OffCpu, Other, Reason, Source, ThreadTotals, Wait};
+use crate::grow::Grow as _;
 use crate::profile::TaskId;
 use crate::table::CallsiteId;
 use perfdata::off_cpu::{State, flag};
@@ -164,7 +165,7 @@ impl Tracker {
             State::Unknown if thread.switches == 0 => State::On,
             _ => State::Unknown,
         };
-        thread.totals[usize::from(before.code())] += ran;
+        thread.totals[usize::from(before.code())].grow(ran);
         thread.switches += 1;
         (thread.state, thread.since_ns) = (out.state, out.time_ns);
         (thread.wake, thread.callsite, thread.other) = (None, out.callsite, out.other);
@@ -221,7 +222,7 @@ impl Tracker {
             // What ends has run until then, and its last switch is lost.
             let end_ns = thread.exit.map_or(self.last_ns, |(exit_ns, _)| exit_ns.max(thread.since_ns));
             if thread.state == State::On {
-                thread.totals[usize::from(State::On.code())] += end_ns.saturating_sub(thread.since_ns);
+                thread.totals[usize::from(State::On.code())].grow(end_ns.saturating_sub(thread.since_ns));
             } else if thread.task.is_some() {
                 off_cpu.waits.extend(thread.end_wait(end_ns, flag::OPEN_RIGHT, self.has_looks));
             }
@@ -243,7 +244,7 @@ impl Thread {
     fn rest(&mut self, task: TaskId) -> Option<Wait> {
         let weight_ns = std::mem::take(&mut self.carry_ns);
         let state = State::Sleep;
-        self.totals[usize::from(state.code())] += weight_ns;
+        self.totals[usize::from(state.code())].grow(weight_ns);
         (weight_ns > 0).then_some(Wait {
             task,
             callsite: None,
@@ -263,7 +264,7 @@ impl Thread {
     fn end_wait(&mut self, time_ns: u64, flags: u32, has_looks: bool) -> Vec<Wait> {
         if self.state == State::On {
             // Got a CPU twice: the switch-out between is lost.
-            self.totals[usize::from(State::Unknown.code())] += time_ns.saturating_sub(self.since_ns);
+            self.totals[usize::from(State::Unknown.code())].grow(time_ns.saturating_sub(self.since_ns));
             return Vec::new();
         }
         let mut flags = flags | if self.open_left { flag::OPEN_LEFT } else { 0 };
@@ -275,12 +276,12 @@ impl Thread {
         } else if has_looks && is_short {
             // Sleeping or uninterruptible: too short to be told, unless a look at a later one stands for it.
             self.state = State::Sleep;
-            self.carry_ns += length_ns;
+            self.carry_ns.grow(length_ns);
             flags |= flag::REST;
         }
         let is_carried = flags & flag::REST != 0;
         let (wake_ns, waker) = match self.wake.take() {
-            Some((wake_ns, by)) => (wake_ns.clamp(self.since_ns, time_ns), Some(by)),
+            Some((wake_ns, by)) => (wake_ns.max(self.since_ns).min(time_ns), Some(by)),
             None => (time_ns, self.other),
         };
         let woken = wake_ns < time_ns;
@@ -288,8 +289,9 @@ impl Thread {
         let mut waits = Vec::with_capacity(2);
         let mut add = |state: State, since_ns: u64, end_ns: u64, totals: &mut [u64; 8]| {
             let length_ns = end_ns.saturating_sub(since_ns);
-            let weight_ns = if is_carried { 0 } else { length_ns + std::mem::take(&mut carry_ns) };
-            totals[usize::from(state.code())] += weight_ns;
+            let weight_ns =
+                if is_carried { 0 } else { length_ns.saturating_add(std::mem::take(&mut carry_ns)) };
+            totals[usize::from(state.code())].grow(weight_ns);
             waits.push(Wait {
                 task: self.task.unwrap_or(TaskId(0)),
                 callsite: self.callsite,

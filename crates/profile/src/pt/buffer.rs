@@ -81,13 +81,13 @@ impl<'a> Buffer<'a> {
             let twice = told.map_or(0, |told: u64| told.saturating_sub(part.offset));
             let twice = usize::try_from(twice).unwrap_or(usize::MAX).min(part.bytes.len());
             part.cut_front(twice);
-            part.offset += twice as u64;
+            part.offset = part.offset.saturating_add(twice as u64);
             part.at = at;
             if told.is_some_and(|told| told < part.offset) {
                 self.breaks.push(at);
             }
             at += part.bytes.len() as u64;
-            told = Some(told.unwrap_or(0).max(part.offset + part.bytes.len() as u64));
+            told = Some(told.unwrap_or(0).max(part.offset.saturating_add(part.bytes.len() as u64)));
         }
         let full_at = std::mem::take(&mut self.full_at);
         let stops: Vec<u64> = full_at.into_iter().filter_map(|offset| self.at_offset(offset)).collect();
@@ -121,7 +121,7 @@ impl<'a> Buffer<'a> {
     fn trim_padding(&mut self) {
         let nexts: Vec<u64> = self.parts.iter().skip(1).map(|part| part.offset).collect();
         for (part, next) in self.parts.iter_mut().zip(nexts) {
-            let end = part.offset + part.bytes.len() as u64;
+            let end = part.offset.saturating_add(part.bytes.len() as u64);
             let padded = usize::try_from(end.saturating_sub(next)).unwrap_or(usize::MAX);
             let kept = part.bytes.len().saturating_sub(padded);
             if padded >= WORD_BYTES || part.bytes[kept..].iter().any(|byte| *byte != 0) {

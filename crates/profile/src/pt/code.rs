@@ -117,7 +117,7 @@ impl CodeSpaces {
             let over = process.made[near].iter_mut().filter(|old| {
                 old.until_ns > from_ns
                     && old.of.start < end
-                    && of.start < old.of.start + old.of.code.len() as u64
+                    && of.start < old.of.start.saturating_add(old.of.code.len() as u64)
             });
             let count = over.map(|old| old.until_ns = from_ns).count();
             if count > 0 && changes.last() != Some(&from_ns) {

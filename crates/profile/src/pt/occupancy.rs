@@ -1,5 +1,6 @@
 //! Who ran on which CPU, and when threads were off it: from records or samples of switches, in the order of time.
 
+use crate::grow::GrownSum as _;
 use rustc_hash::FxHashMap;
 
 use super::switch_samples::Switch;
@@ -94,6 +95,6 @@ impl Occupancy {
             .skip(first)
             .take_while(|off| off.from_ns < to_ns)
             .map(|off| off.to_ns.min(to_ns).saturating_sub(off.from_ns.max(from_ns)))
-            .sum()
+            .grown_sum()
     }
 }

@@ -1,6 +1,7 @@
 //! Samples and records about time off the CPU, on their way into `OffCpu`.
 
 use super::{Session, ids_of, steps_of};
+use crate::grow::Grow as _;
 use crate::off_cpu::{
     Contention, EventKind, Look, Other, Out, Reason, Source, Stat, ThreadTotals, Wait, is_last_switch,
     of_samples, of_unfinished, state_of_text,
@@ -21,7 +22,7 @@ fn name_switches(waits: &mut [Wait], sites: &FxHashMap<(TaskId, u64), CallsiteId
         let follows = before.filter(|_| wait.state == State::Runnable);
         let Some(site) = sites.get(&(wait.task, wait.since_ns)).copied().or(follows) else { continue };
         wait.callsite = Some(site);
-        last.insert(wait.task, (wait.since_ns + wait.length_ns, site));
+        last.insert(wait.task, (wait.since_ns.saturating_add(wait.length_ns), site));
     }
 }
 
@@ -239,7 +240,7 @@ impl Session {
 
     /// The end of the recording for what was put together here; dropped if samples tell the same time exactly.
     pub(super) fn finish_off_cpu(&mut self) {
-        self.profile.off_cpu.half_contentions += self.contenders.unfinished() as u64;
+        self.profile.off_cpu.half_contentions.grow(self.contenders.unfinished() as u64);
         let tracker = std::mem::take(&mut self.tracker);
         let off_cpu = &mut self.profile.off_cpu;
         if off_cpu.source.is_none() {

@@ -1,6 +1,7 @@
 //! State records applied to the machine.
 
 use super::Session;
+use crate::grow::Grow as _;
 use crate::machine::{KernelSymbol, MmapSpec, Mode};
 use perfdata::abi::{
     PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER, PERF_RECORD_KSYMBOL_TYPE_BPF, PERF_RECORD_MISC_FORK_EXEC,
@@ -32,11 +33,11 @@ impl Session {
             Record::Exit(task) => self.machine.exit(task.pid.cast_signed(), task.tid.cast_signed()),
             Record::Ksymbol(symbol) => self.apply_ksymbol(symbol),
             Record::Lost(lost) => {
-                diagnostics.lost_records += lost.lost;
+                diagnostics.lost_records.grow(lost.lost);
                 diagnostics.lost_events += 1;
             }
             Record::LostSamples(lost) => {
-                diagnostics.lost_samples += lost;
+                diagnostics.lost_samples.grow(*lost);
                 diagnostics.lost_events += 1;
             }
             Record::Throttle(_) => diagnostics.throttled += 1,

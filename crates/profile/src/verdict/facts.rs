@@ -4,6 +4,7 @@ use super::locks::{self, LockSite};
 use super::places::{Places, most_first};
 use super::running::{Entry, Running};
 use super::short_lived::ShortLived;
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::Reason;
 use crate::profile::{Profile, TaskId};
 use crate::view::io::Latencies;
@@ -134,7 +135,7 @@ impl Facts {
         facts.idle_threads = wall.threads.len() - facts.active_threads;
         let busiest = wall.threads.iter().max_by_key(|row| row.times.on_ns);
         facts.busiest = busiest.filter(|row| row.times.on_ns > 0).map(|row| {
-            let waited_ns = row.times.runnable_ns + row.times.preempted_ns;
+            let waited_ns = row.times.runnable_ns.saturating_add(row.times.preempted_ns);
             let busy = ratio(row.times.on_ns, row.life_ns.saturating_sub(waited_ns)).min(1.0);
             (row.comm.clone(), busy, ratio(row.times.on_ns, wall.whole.on_ns))
         });
@@ -157,10 +158,11 @@ impl Facts {
                 .iter()
                 .filter(|row| row.kernel == kernel && !row.name.starts_with("[no "))
                 .map(|row| row.own.on_ns)
-                .sum()
+                .grown_sum()
         };
         let (user, kernel) = (on(false), on(true));
-        self.user = (user + kernel > 0).then(|| ratio(user, user + kernel));
+        let whole = user.saturating_add(kernel);
+        self.user = (whole > 0).then(|| ratio(user, whole));
         let mut rows: Vec<_> = wall.functions.iter().filter(|row| row.own.on_ns > 0).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.own.on_ns));
         let share = |row: &&crate::view::wall::FunctionRow| {
@@ -180,12 +182,12 @@ impl Facts {
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
             if let Some(reason) = wait.after {
-                *self.queued_after.entry(reason).or_default() += wait.ns;
+                self.queued_after.entry(reason).or_default().grow(wait.ns);
             }
             if wait.part == Part::Blocked(Reason::KernelLock) || wait.after == Some(Reason::KernelLock) {
                 let names = kernel_frames(profile, wait.callsite).filter_map(|frame| name_of(profile, frame));
                 let lock = Reason::kernel_lock(names).unwrap_or((Self::SOME_LOCK, ""));
-                *kernel_locks.entry(lock).or_default() += wait.ns;
+                kernel_locks.entry(lock).or_default().grow(wait.ns);
             }
         }
         self.kernel_locks = kernel_locks.into_iter().collect();
@@ -200,9 +202,9 @@ impl Facts {
             let (Part::Blocked(reason), Some(other)) = (wait.part, wait.other) else { continue };
             let name = other_name(profile, other);
             if own.contains(&other.pid) && !name.starts_with("irq") {
-                *self.ended_by_own.entry(reason).or_default() += wait.ns;
+                self.ended_by_own.entry(reason).or_default().grow(wait.ns);
             }
-            *by_name.entry(reason).or_default().entry(name).or_default() += wait.ns;
+            by_name.entry(reason).or_default().entry(name).or_default().grow(wait.ns);
         }
         self.enders = by_name.into_iter().map(|(reason, names)| (reason, most_first(names))).collect();
     }
@@ -228,7 +230,7 @@ impl Facts {
     /// Share of active thread time waiting for a CPU, woken or preempted.
     #[must_use]
     pub fn waiting_for_cpu(&self) -> f64 {
-        self.share(self.times.runnable_ns + self.times.preempted_ns)
+        self.share(self.times.runnable_ns.saturating_add(self.times.preempted_ns))
     }
 
     /// This share of active time as one of the time that was not spent waiting for a CPU: what it would be, about, if the
@@ -242,7 +244,8 @@ impl Facts {
     /// How many of its threads want a CPU at a time, on average: those that run and those that wait to.
     #[must_use]
     pub fn wants_cpus(&self) -> f64 {
-        let wants_ns = self.times.on_ns + self.times.runnable_ns + self.times.preempted_ns;
+        let wants_ns =
+            [self.times.on_ns, self.times.runnable_ns, self.times.preempted_ns].into_iter().grown_sum();
         wants_ns as f64 / 1e9 / self.wall_s.max(1e-9)
     }
 
@@ -263,7 +266,7 @@ impl Facts {
     #[must_use]
     pub fn blocked_by(&self, name: &str) -> f64 {
         let ended = self.enders.values().flatten().filter(|(ender, _)| ender == name);
-        self.share(ended.map(|(_, ns)| ns).sum())
+        self.share(ended.map(|(_, ns)| *ns).grown_sum())
     }
 
     /// Locks in user space that threads wait for: no conditions, no joins. Those that take most time first.
@@ -324,13 +327,13 @@ impl Facts {
     #[must_use]
     pub fn in_calls(&self, calls: &[&str]) -> f64 {
         let of = self.running.calls.iter().filter(|(name, _)| calls.contains(&name.as_str()));
-        ratio(of.map(|(_, ns)| ns).sum(), self.times.on_ns)
+        ratio(of.map(|(_, ns)| *ns).grown_sum(), self.times.on_ns)
     }
 
     /// ns of waits for other threads' work: conditions, joins, semaphores.
     #[must_use]
     pub fn for_work_ns(&self) -> u64 {
-        self.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).sum()
+        self.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).grown_sum()
     }
 }
 
@@ -347,12 +350,12 @@ fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> 
     let (mut told_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
     for wait in profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Preempted) {
         let Some(other) = wait.other else { continue };
-        told_ns += wait.weight_ns;
+        told_ns.grow(wait.weight_ns);
         if !own.contains(&other.pid) {
-            *others.entry(other_name(profile, other)).or_default() += wait.weight_ns;
+            others.entry(other_name(profile, other)).or_default().grow(wait.weight_ns);
         }
     }
-    let share = ratio(others.values().sum(), told_ns);
+    let share = ratio(others.values().copied().grown_sum(), told_ns);
     let most = others.into_iter().max_by_key(|(_, ns)| *ns);
     most.filter(|_| told_ns > 0).map(|(name, _)| (share, name))
 }

@@ -1,6 +1,7 @@
 //! Which lock: waits on futexes, grouped by the function that took the lock and the one that called it; and what
 //! running threads spend on it: asking the kernel, taking it, passing it on.
 
+use crate::grow::Grow as _;
 use crate::off_cpu::Reason;
 use crate::off_cpu::for_work::{is_locking, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
@@ -65,7 +66,7 @@ impl LockSite {
     /// All that the lock takes of thread time, ns.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        self.wait_ns + self.queued_ns + self.run_ns
+        self.wait_ns.saturating_add(self.queued_ns).saturating_add(self.run_ns)
     }
 }
 
@@ -76,10 +77,14 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
         match (wait.part, wait.after) {
             (Part::Blocked(Reason::Futex), _) => {
                 let site = sites.of(Names::of(profile, wait.callsite), Some(expected(&wait.args)));
-                (site.wait_ns, site.waits) = (site.wait_ns + wait.ns, site.waits + wait.waits);
+                site.wait_ns.grow(wait.ns);
+                site.waits.grow(wait.waits);
             }
             (Part::Runnable, Some(Reason::Futex)) => {
-                sites.of(Names::of(profile, wait.callsite), Some(expected(&wait.args))).queued_ns += wait.ns;
+                sites
+                    .of(Names::of(profile, wait.callsite), Some(expected(&wait.args)))
+                    .queued_ns
+                    .grow(wait.ns);
             }
             _ => {}
         }
@@ -89,7 +94,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
         let asks_kernel =
             || kernel_frames(profile, callsite).any(|f| name_of(profile, f).is_some_and(is_futex));
         if names.begin_in_locking() || sites.takes_itself(&names) || asks_kernel() {
-            sites.of(names, None).run_ns += ns;
+            sites.of(names, None).run_ns.grow(ns);
         }
     }
     // A lock that nobody ever slept for is none to speak of: taking it costs what it costs.

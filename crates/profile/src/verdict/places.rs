@@ -2,6 +2,7 @@
 
 use super::locks::is_for_lock;
 use super::running::place_of;
+use crate::grow::Grow as _;
 use crate::off_cpu::Reason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -73,7 +74,7 @@ impl Places {
                 lists.push(&mut sums.spinning);
             }
             for list in lists {
-                *list.entry(place_of(profile, callsite)).or_default() += ns;
+                list.entry(place_of(profile, callsite)).or_default().grow(ns);
             }
         }
         let mut places = sums.finish();
@@ -98,10 +99,10 @@ impl Sums {
     fn add_wait(&mut self, profile: &Profile, wait: &PlacedWait) {
         let place = place_of(profile, wait.callsite);
         if is_for_lock(profile, wait) {
-            *self.locks.entry(place.clone()).or_default() += wait.ns;
+            self.locks.entry(place.clone()).or_default().grow(wait.ns);
         }
         if wait.part == Part::Preempted {
-            *self.preempted.entry(place.clone()).or_default() += wait.ns;
+            self.preempted.entry(place.clone()).or_default().grow(wait.ns);
         }
         let list = match wait.part {
             Part::Blocked(reason) => self.blocked.entry(reason).or_default(),
@@ -109,7 +110,7 @@ impl Sums {
             Part::Runnable | Part::Preempted => &mut self.queued,
             Part::On => return,
         };
-        *list.entry(place).or_default() += wait.ns;
+        list.entry(place).or_default().grow(wait.ns);
     }
 
     fn finish(self) -> Places {
@@ -140,8 +141,8 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
     for &(task, callsite, ns) in running {
         let tid = profile.task(task).tid.cast_unsigned();
         let (whole, paths) = of_thread.entry(tid).or_default();
-        *whole += ns;
-        *paths.entry(callsite).or_default() += ns;
+        whole.grow(ns);
+        paths.entry(callsite).or_default().grow(ns);
     }
     let mut places: BTreeMap<String, u64> = BTreeMap::new();
     for wait in waits.iter().filter(|wait| wait.part == Part::Preempted) {
@@ -155,10 +156,10 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
                 for (&callsite, &ns) in paths {
                     let part = u128::from(wait.ns) * u128::from(ns) / u128::from(*whole);
                     let place = format!("{name}: {}", place_of(profile, callsite));
-                    *places.entry(place).or_default() += u64::try_from(part).unwrap_or(u64::MAX);
+                    places.entry(place).or_default().grow(u64::try_from(part).unwrap_or(u64::MAX));
                 }
             }
-            None => *places.entry(format!("{name}{NOT_RECORDED}")).or_default() += wait.ns,
+            None => places.entry(format!("{name}{NOT_RECORDED}")).or_default().grow(wait.ns),
         }
     }
     most_first(places)

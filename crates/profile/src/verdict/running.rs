@@ -1,6 +1,7 @@
 //! Where threads run: in the program's own code or in the kernel, what brought them there, and from where.
 
 use super::brief;
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
 use crate::view::wall::{Wall, is_kernel, is_thread_start, kernel_frames, name_of, running_paths};
@@ -44,9 +45,9 @@ impl Running {
         for (callsite, ns) in running_paths(profile, wall) {
             let names = kernel_frames(profile, callsite).map(|frame| name_of(profile, frame).unwrap_or(""));
             let (entry, call) = entry_of(&names.collect::<Vec<_>>());
-            *places.entry(entry).or_default().entry(place_of(profile, callsite)).or_default() += ns;
+            places.entry(entry).or_default().entry(place_of(profile, callsite)).or_default().grow(ns);
             if let Some(call) = call {
-                *calls.entry(call).or_default() += ns;
+                calls.entry(call).or_default().grow(ns);
             }
         }
         let places =
@@ -57,7 +58,7 @@ impl Running {
     /// All ns of this kind.
     #[must_use]
     pub fn total_ns(&self, entry: Entry) -> u64 {
-        self.places.get(&entry).map_or(0, |list| list.iter().map(|(_, ns)| ns).sum())
+        self.places.get(&entry).map_or(0, |list| list.iter().map(|(_, ns)| *ns).grown_sum())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Processes that began and ended while the recording went on.
 
 use super::places::most_first;
+use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use crate::view::wall::{ThreadRow, Wall};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,11 +40,11 @@ impl ShortLived {
             let came = |row: &&&ThreadRow| row.start_ns > wall.begin_ns && row.life_ns < Self::LONGEST_NS;
             let Some(first) = threads.iter().find(|row| row.tid == row.pid).filter(came) else { continue };
             of.processes += 1;
-            of.life_ns += first.life_ns;
+            of.life_ns.grow(first.life_ns);
             *names.entry(first.comm.clone()).or_default() += 1;
             for row in threads {
-                of.on_ns += row.times.on_ns;
-                of.active_ns += row.times.active_ns();
+                of.on_ns.grow(row.times.on_ns);
+                of.active_ns.grow(row.times.active_ns());
                 tasks.extend(&row.tasks);
             }
         }

@@ -3,6 +3,7 @@
 use super::facts::{Facts, ratio};
 use super::places::PlaceList;
 use super::running::Entry;
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::Reason;
 use std::collections::BTreeMap;
 
@@ -45,9 +46,9 @@ impl Whole {
         match self {
             Self::Active => facts.times.active_ns(),
             Self::Running => facts.times.on_ns,
-            Self::Queued => facts.times.runnable_ns + facts.times.preempted_ns,
+            Self::Queued => facts.times.runnable_ns.saturating_add(facts.times.preempted_ns),
             Self::Preempted => facts.times.preempted_ns,
-            Self::Busiest => facts.places.busiest.iter().map(|(_, ns)| ns).sum(),
+            Self::Busiest => facts.places.busiest.iter().map(|(_, ns)| *ns).grown_sum(),
             Self::All => facts.times.total_ns(),
         }
     }
@@ -107,7 +108,7 @@ impl Stacks {
 fn merged<'a>(lists: impl Iterator<Item = &'a PlaceList>) -> PlaceList {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (place, ns) in lists.flatten() {
-        *sums.entry(place.clone()).or_default() += ns;
+        sums.entry(place.clone()).or_default().grow(*ns);
     }
     super::places::most_first(sums)
 }

@@ -114,8 +114,8 @@ fn sort(profile: &Profile, functions: &mut [AnnotateFunction], totals: &[u64]) {
         f.totals
             .iter()
             .zip(totals)
-            .map(|(sums, total)| (u128::from(sums.period) << 64) / u128::from(*total))
-            .sum()
+            .map(|(sums, total)| (u128::from(sums.period) << 64) / u128::from(*total).max(1))
+            .fold(0, u128::saturating_add)
     };
     functions.sort_by(|a, b| {
         let by_name = || {

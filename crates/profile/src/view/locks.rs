@@ -5,6 +5,7 @@
 use super::wall::{
     Classes, Classified, Histogram, Part, WallOpts, kernel_frames, name_of, other_name, waker_frames,
 };
+use crate::grow::Grow as _;
 use crate::off_cpu::{Contention, Reason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -71,11 +72,11 @@ pub fn contended(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
         let of = sums.entry(wait.address).or_default();
         let row = &mut of.row;
         (row.kernel, row.address, row.kind) = (true, Some(wait.address), Some(wait.kind()));
-        row.wait_ns += wait.length_ns;
+        row.wait_ns.grow(wait.length_ns);
         row.lengths.add(wait.length_ns, 1);
         row.waiters.insert(profile.task(wait.task).tid);
         if let Some(callsite) = wait.callsite {
-            *of.places.entry(callsite).or_default() += wait.length_ns;
+            of.places.entry(callsite).or_default().grow(wait.length_ns);
         }
     }
     let mut rows: Vec<LockRow> = sums.into_values().map(|sums| sums.finish(profile)).collect();
@@ -149,16 +150,16 @@ impl Sums {
             Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
             Key::Kernel(_) => row.kernel = true,
         }
-        row.wait_ns += wait.weight_ns;
+        row.wait_ns.grow(wait.weight_ns);
         row.lengths.add(wait.length_ns, wait.stands_for());
         row.waiters.insert(profile.task(wait.task).tid);
         if let Some(callsite) = wait.callsite {
-            *self.places.entry(callsite).or_default() += wait.weight_ns;
+            self.places.entry(callsite).or_default().grow(wait.weight_ns);
         }
         if let Some(other) = wait.other {
             let name = || other_name(profile, other);
             let entry = self.holders.entry((other.tid, other.callsite)).or_insert_with(|| (0, name()));
-            entry.0 += wait.weight_ns;
+            entry.0.grow(wait.weight_ns);
         }
     }
 
@@ -171,7 +172,7 @@ impl Sums {
             name,
             tid,
             frames: callsite.map_or_else(Vec::new, |callsite| waker_frames(profile, callsite)),
-            percent: ns * 100 / wait_ns,
+            percent: (u128::from(ns) * 100 / u128::from(wait_ns)) as u64,
         });
         LockRow { place: most.map(|(callsite, _)| callsite), holder, ..self.row }
     }

@@ -4,6 +4,7 @@
 //! time since the wait before; what is only known as a sum is spread over all the time left. The rest is running.
 
 use super::wall::{Classes, Part, ThreadRow, WallOpts, wall};
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
 use rustc_hash::FxHashMap;
 
@@ -57,7 +58,7 @@ pub fn timeline(profile: &Profile, opts: &TimelineOpts) -> Timeline {
     let from = asked.0.min(view.wall_ns);
     let to = asked.1.clamp(from, view.wall_ns);
     let column_ns = (to - from).div_ceil(columns as u64).max(1);
-    let grid = Grid { begin_ns: view.begin_ns + from, column_ns, columns };
+    let grid = Grid { begin_ns: view.begin_ns.saturating_add(from), column_ns, columns };
     let mut by_thread = pieces_by_thread(profile, opts, &view.threads);
     let lives = lives_by_thread(profile, &view.threads);
     let states = states_by_thread(profile, &view.threads);
@@ -126,9 +127,9 @@ fn states_by_thread(profile: &Profile, threads: &[ThreadRow]) -> Vec<[f64; 8]> {
     let mut sums = vec![([0u64; 8], 0u64); threads.len()];
     for totals in &profile.off_cpu.totals {
         let Some((sum, life)) = index.get(&totals.task).map(|&at| &mut sums[at]) else { continue };
-        *life += totals.life_ns();
+        life.grow(totals.life_ns());
         for (sum, ns) in sum.iter_mut().zip(totals.total_ns) {
-            *sum += ns;
+            sum.grow(ns);
         }
     }
     let shares = |(sum, life): ([u64; 8], u64)| sum.map(|ns| ns as f64 / life.max(1) as f64);
@@ -158,13 +159,13 @@ impl Strip {
         let sums: Vec<Piece> = pieces.iter().copied().filter(|piece| piece.length_ns == 0).collect();
         let placed: Vec<Piece> = pieces.into_iter().filter(|piece| piece.length_ns > 0).collect();
         for piece in &placed {
-            self.add(piece.part, piece.since_ns, piece.since_ns + piece.length_ns);
+            self.add(piece.part, piece.since_ns, piece.since_ns.saturating_add(piece.length_ns));
         }
         let mut free: Vec<(u64, u64, u64)> = Vec::new();
         for &(start, end) in lives {
             self.gaps(start, end, &placed, &mut free);
         }
-        let room: u64 = free.iter().map(|(from, to, used)| (to - from).saturating_sub(*used)).sum();
+        let room: u64 = free.iter().map(|(from, to, used)| (to - from).saturating_sub(*used)).grown_sum();
         for (from, to, used) in free {
             let left = (to - from).saturating_sub(used);
             let mut running = left;
@@ -181,13 +182,14 @@ impl Strip {
     /// The gaps between waits within a life, each with the ns that the wait at its end stands for beyond its length.
     fn gaps(&mut self, start: u64, end: u64, placed: &[Piece], free: &mut Vec<(u64, u64, u64)>) {
         let mut since = start;
-        let inside = placed.iter().filter(|p| p.since_ns >= start && p.since_ns < end.max(start + 1));
+        let inside =
+            placed.iter().filter(|p| p.since_ns >= start && p.since_ns < end.max(start.saturating_add(1)));
         for piece in inside {
             let gap = (since, piece.since_ns.max(since));
             let before = piece.weight_ns.saturating_sub(piece.length_ns).min(gap.1 - gap.0);
             self.spread(piece.part, gap, before);
             free.push((gap.0, gap.1, before));
-            since = since.max(piece.since_ns + piece.length_ns);
+            since = since.max(piece.since_ns.saturating_add(piece.length_ns));
         }
         if since < end {
             free.push((since, end, 0));
@@ -210,14 +212,15 @@ impl Strip {
     /// For each column that a time touches: adds what `share` makes of the ns in it.
     fn each(&mut self, from: u64, to: u64, share: impl Fn(u64) -> (Part, u64)) {
         let Grid { begin_ns, column_ns, columns } = self.grid;
-        let end_ns = begin_ns + column_ns * columns as u64;
+        let column_end = |at: u64| begin_ns.saturating_add(column_ns.saturating_mul(at));
+        let end_ns = column_end(columns as u64);
         let (mut from, to) = (from.max(begin_ns), to.min(end_ns));
         while from < to {
             let at = ((from - begin_ns) / column_ns) as usize;
-            let until = to.min(begin_ns + (at as u64 + 1) * column_ns);
+            let until = to.min(column_end(at as u64 + 1));
             let (part, ns) = share(until - from);
             match self.columns[at].iter_mut().find(|(other, _)| *other == part) {
-                Some((_, sum)) => *sum += ns,
+                Some((_, sum)) => sum.grow(ns),
                 None => self.columns[at].push((part, ns)),
             }
             from = until;

@@ -177,7 +177,7 @@ impl Clock {
             return Vec::new();
         }
         let (wake_ns, other) = match self.wake.take() {
-            Some((at, by)) => (at.clamp(self.since_ns, time_ns), by),
+            Some((at, by)) => (at.max(self.since_ns).min(time_ns), by),
             None => (time_ns, std::mem::take(&mut self.preemptor)),
         };
         let woken = if wake_ns < time_ns { flag::WOKEN } else { 0 };

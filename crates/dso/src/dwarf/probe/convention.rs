@@ -214,8 +214,10 @@ impl Slots {
     }
 
     fn on_stack(&mut self, bytes: u64, align: u64) -> Incoming {
-        let at = self.stack.next_multiple_of(align.max(8));
-        self.stack = at + bytes.next_multiple_of(8);
+        // Sizes are those of debug information: whatever they say, no argument is further than a stack is long.
+        const STACK_BYTES: u64 = 1 << 30;
+        let at = self.stack.next_multiple_of(align.clamp(8, 64));
+        self.stack = (at + bytes.min(STACK_BYTES).next_multiple_of(8)).min(STACK_BYTES);
         Incoming::Stack(at as u32)
     }
 }

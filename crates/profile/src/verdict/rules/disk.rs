@@ -70,8 +70,8 @@ fn queue_and_device(name: &str, times: &Latencies) -> String {
             "{name}: {requests} requests went straight to the device, none waited in a queue; {device}"
         );
     }
-    let queue_share =
-        times.queue_total_ns as f64 / (times.queue_total_ns + times.device_total_ns).max(1) as f64;
+    let queue_share = times.queue_total_ns as f64
+        / times.queue_total_ns.saturating_add(times.device_total_ns).max(1) as f64;
     let most = match queue_share > 0.5 {
         true => format!("{} of their time was in the queue", pct(queue_share)),
         false => format!("{} of their time was in the device", pct(1.0 - queue_share)),

@@ -1,6 +1,7 @@
 //! Rules about threads that wait for others, for a time to come, or for work.
 
 use super::{claim, list, pct, time};
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::Reason;
 use crate::verdict::facts::REGULAR;
 use crate::verdict::{Facts, Finding, INPUT, Stacks, Whole};
@@ -21,7 +22,7 @@ fn enders(facts: &Facts) -> Vec<(String, u64)> {
     let mut names: Vec<(String, u64)> = Vec::new();
     for (name, ns) in told.filter(|(name, _)| !name.is_empty() && name != "irq:timer") {
         match names.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += ns,
+            Some((_, sum)) => sum.grow(*ns),
             None => names.push((name.clone(), *ns)),
         }
     }
@@ -33,8 +34,8 @@ fn enders(facts: &Facts) -> Vec<(String, u64)> {
 pub(in crate::verdict) fn wait_for_each_other(facts: &Facts) -> bool {
     const MOST: f64 = 0.7;
     let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
-    let own: u64 = reasons.filter_map(|reason| facts.ended_by_own.get(reason)).sum();
-    let told: u64 = enders(facts).iter().map(|(_, ns)| ns).sum();
+    let own: u64 = reasons.filter_map(|reason| facts.ended_by_own.get(reason).copied()).grown_sum();
+    let told: u64 = enders(facts).iter().map(|(_, ns)| *ns).grown_sum();
     told > 0 && own as f64 > MOST * told as f64
 }
 
@@ -52,7 +53,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let parts = list(&parts, facts.times.active_ns());
     let enders = enders(facts);
-    let enders = list(&enders, enders.iter().map(|(_, ns)| ns).sum());
+    let enders = list(&enders, enders.iter().map(|(_, ns)| *ns).grown_sum());
     let text = match wait_for_each_other(facts) {
         true => format!(
             "Its threads wait for each other: {} of thread time ({parts}); what takes time is what {} meanwhile.",

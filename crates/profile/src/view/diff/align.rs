@@ -74,7 +74,7 @@ impl Aligned {
 
     fn add_run(&mut self, run: usize, run_profile: &Profile) {
         let span = run_profile.time_span_ns;
-        self.durations_ns.push(span.map_or(0, |(first, last)| last - first));
+        self.durations_ns.push(span.map_or(0, |(first, last)| last.saturating_sub(first)));
         let mut sliced = false;
         let ids = Translation::new(&mut self.profile, run_profile);
         for (key, sums) in run_profile.cells() {
@@ -98,7 +98,8 @@ impl Aligned {
 
 fn slice_of(extra: &Extra, span: Option<(u64, u64)>) -> usize {
     let (Some(time), Some((first, last))) = (extra.time_ns, span) else { return 0 };
-    let into = u128::from(time.saturating_sub(first)) * SLICES as u128 / u128::from(last - first + 1);
+    let into = u128::from(time.saturating_sub(first)) * SLICES as u128
+        / (u128::from(last.saturating_sub(first)) + 1);
     (into as usize).min(SLICES - 1)
 }
 

@@ -1,6 +1,7 @@
 //! How long requests took, by operation and size.
 
 use crate::block_io::{Op, Request};
+use crate::grow::Grow as _;
 use crate::view::wall::Histogram;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,11 +24,11 @@ impl Latencies {
     pub fn add(&mut self, request: &Request) {
         if let Some(ns) = request.queue_ns() {
             self.queue.add(ns, 1);
-            self.queue_total_ns += ns;
+            self.queue_total_ns.grow(ns);
         }
         if let Some(ns) = request.device_ns() {
             self.device.add(ns, 1);
-            self.device_total_ns += ns;
+            self.device_total_ns.grow(ns);
         }
     }
 }
@@ -66,7 +67,7 @@ pub(super) fn rows(requests: &[&Request]) -> Vec<LatencyRow> {
             latencies: Latencies::default(),
         });
         row.requests += 1;
-        row.bytes += request.bytes;
+        row.bytes.grow(request.bytes);
         row.latencies.add(request);
     }
     let mut rows: Vec<LatencyRow> = rows.into_values().collect();

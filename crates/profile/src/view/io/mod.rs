@@ -18,6 +18,7 @@ pub use submitters::Submitter;
 pub use time::{HeatRow, OverTime, Slice};
 
 use crate::block_io::{Counts, Happening, Op, Request};
+use crate::grow::Grow as _;
 use crate::profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,7 @@ pub struct Amount {
 impl Amount {
     fn add(&mut self, request: &Request) {
         self.requests += 1;
-        self.bytes += request.moved_bytes();
+        self.bytes.grow(request.moved_bytes());
     }
 }
 

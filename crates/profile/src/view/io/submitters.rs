@@ -61,7 +61,8 @@ pub(super) fn submitters(profile: &Profile, requests: &[&Request]) -> Vec<Submit
             rows.len() - 1
         });
         let row = &mut rows[at];
-        (row.requests, row.bytes) = (row.requests + 1, row.bytes + request.moved_bytes());
+        row.requests += 1;
+        row.bytes = row.bytes.saturating_add(request.moved_bytes());
         row.latencies.add(request);
     }
     rows.sort_by_key(|row| (Reverse(row.latencies.device_total_ns), Reverse(row.requests), row.pid));

@@ -1,6 +1,7 @@
 //! Requests over time: latency as a heat map, requests in flight, bytes.
 
 use crate::block_io::Request;
+use crate::grow::Grow as _;
 use std::collections::BTreeMap;
 
 /// A slice of the recording.
@@ -53,7 +54,8 @@ pub(super) fn over_time(requests: &[&Request], span: (u64, u64), slices: usize) 
     for request in requests {
         let (Some(done), Some(ns)) = (request.complete_ns, request.device_ns()) else { continue };
         let slice = &mut time.slices[at(done)];
-        (slice.done, slice.bytes) = (slice.done + 1, slice.bytes + request.moved_bytes());
+        slice.done += 1;
+        slice.bytes.grow(request.moved_bytes());
         heat.entry(ns.max(1).ilog2()).or_insert_with(|| vec![0; count])[at(done)] += 1;
     }
     let (low, high) = (heat.keys().next().copied(), heat.keys().last().copied());
@@ -78,8 +80,8 @@ fn fly(time: &mut OverTime, requests: &[&Request], (begin, end): (u64, u64)) {
         if request.complete_ns.is_none() && end.saturating_sub(issued) > longest {
             continue;
         }
-        turns.push((issued.clamp(begin, end), true));
-        turns.push((request.complete_ns.unwrap_or(end).clamp(begin, end), false));
+        turns.push((issued.max(begin).min(end.max(begin)), true));
+        turns.push((request.complete_ns.unwrap_or(end).max(begin).min(end.max(begin)), false));
     }
     // At one moment, ends come before begins.
     turns.sort_unstable();
@@ -88,7 +90,7 @@ fn fly(time: &mut OverTime, requests: &[&Request], (begin, end): (u64, u64)) {
         time.spread(begin, (since, ns), flying);
         whole += u128::from(ns - since) * u128::from(flying);
         if flying > 0 {
-            time.busy_ns += ns - since;
+            time.busy_ns.grow(ns - since);
         }
         flying = if begins { flying + 1 } else { flying.saturating_sub(1) };
         time.in_flight.1 = time.in_flight.1.max(flying);
@@ -103,10 +105,10 @@ impl OverTime {
         let mut from = from;
         while from < to && flying > 0 {
             let index = ((from - begin) / self.slice_ns) as usize;
-            let slice_end = begin + (index as u64 + 1) * self.slice_ns;
+            let slice_end = begin.saturating_add((index as u64 + 1).saturating_mul(self.slice_ns));
             let until = to.min(slice_end);
             let Some(slice) = self.slices.get_mut(index) else { return };
-            slice.busy_ns += until - from;
+            slice.busy_ns.grow(until - from);
             slice.in_flight += (until - from) as f64 * flying as f64 / self.slice_ns as f64;
             slice.most_in_flight = slice.most_in_flight.max(flying);
             from = until;

@@ -3,6 +3,7 @@
 use super::ReportOpts;
 use super::order::sort_rows;
 use super::row::{ReportRow, Section, Value};
+use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
 use rustc_hash::FxHashMap;
 
@@ -57,7 +58,7 @@ fn sum_of(rows: &[ReportRow], depth: usize) -> ReportRow {
     sum.own.resize(rows[0].own.len(), Sums::default());
     for row in rows {
         sum.own.iter_mut().zip(&row.own).for_each(|(sum, own)| sum.add(*own));
-        sum.by_mode.iter_mut().zip(row.by_mode).for_each(|(sum, part)| *sum += part);
+        sum.by_mode.iter_mut().zip(row.by_mode).for_each(|(sum, part)| sum.grow(part));
     }
     sum.children.clone_from(&sum.own);
     sum

@@ -5,6 +5,7 @@
 //! in `[unknown]`.
 
 use super::{Classes, Part, ThreadRow, Times, name_of};
+use crate::grow::Grow as _;
 use crate::off_cpu::Reason;
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, FrameId};
@@ -88,7 +89,7 @@ pub(super) fn running(profile: &Profile, threads: &[ThreadRow]) -> Vec<(TaskId, 
     for (at, task, callsite, period) in cells {
         let ns = u128::from(threads[at].times.on_ns) * u128::from(period) / sampled[at].max(1);
         let ns = u64::try_from(ns).unwrap_or(u64::MAX);
-        given[at] += ns;
+        given[at].grow(ns);
         parts.push((task, Some(callsite), ns));
     }
     for (row, given) in threads.iter().zip(given) {

@@ -1,5 +1,6 @@
 //! Lengths of waits in powers of two.
 
+use crate::grow::Grow as _;
 use perfdata::off_cpu::QueueLengths;
 
 /// Counts by power of two of ns: bucket `i` holds lengths from 2^i up to 2^(i+1).
@@ -20,8 +21,8 @@ impl Default for Histogram {
 impl Histogram {
     /// Adds a length, `many` times.
     pub fn add(&mut self, length_ns: u64, many: u64) {
-        self.buckets[length_ns.max(1).ilog2() as usize] += many;
-        self.count += many;
+        self.buckets[length_ns.max(1).ilog2() as usize].grow(many);
+        self.count.grow(many);
         self.max_ns = self.max_ns.max(length_ns);
         self.total_ns += u128::from(length_ns) * u128::from(many);
     }
@@ -32,8 +33,8 @@ impl Histogram {
         let mut sum = Self { total_ns: total_ns.into(), ..Self::default() };
         for lengths in of {
             for (bucket, &many) in (QueueLengths::FIRST_LOG2 as usize..).zip(&lengths.counts) {
-                sum.buckets[bucket] += u64::from(many);
-                sum.count += u64::from(many);
+                sum.buckets[bucket].grow(u64::from(many));
+                sum.count.grow(u64::from(many));
             }
             sum.max_ns = sum.max_ns.max(u64::from(lengths.longest_us) * 1000);
         }
@@ -69,7 +70,7 @@ impl Histogram {
                 let within = (wanted - before as f64) / here as f64;
                 return ((low + low * within) as u64).min(self.max_ns);
             }
-            before += here;
+            before.grow(here);
         }
         self.max_ns
     }

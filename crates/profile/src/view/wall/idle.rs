@@ -2,6 +2,7 @@
 
 use super::classes::Reasons;
 use super::{Part, is_kernel, name_of};
+use crate::grow::Grow as _;
 use crate::off_cpu::for_work::{waits_for_all, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::{Reason, Wait};
@@ -85,7 +86,7 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
     let places = profile.off_cpu.waits.iter().zip(parts.iter());
     for (wait, _) in places.filter(|(_, part)| matches!(part, Part::Blocked(_))) {
         if let Some(callsite) = wait.callsite {
-            *by_place.entry((wait.task, callsite)).or_default() += wait.weight_ns;
+            by_place.entry((wait.task, callsite)).or_default().grow(wait.weight_ns);
         }
     }
     let mut top_loops: FxHashMap<(CallsiteId, bool), bool> = FxHashMap::default();

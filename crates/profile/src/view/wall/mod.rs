@@ -17,6 +17,7 @@ mod places;
 mod threads;
 mod waker;
 
+use crate::grow::{Grow as _, GrownSum as _};
 pub(crate) use classes::Classes;
 pub use classes::Classified;
 use classes::Reasons;
@@ -68,40 +69,40 @@ impl Times {
     /// Blocked for any reason, idle left out.
     #[must_use]
     pub fn blocked_total_ns(&self) -> u64 {
-        self.blocked_ns.values().sum()
+        self.blocked_ns.values().copied().grown_sum()
     }
 
     /// All but idle.
     #[must_use]
     pub fn active_ns(&self) -> u64 {
-        self.on_ns + self.runnable_ns + self.preempted_ns + self.blocked_total_ns()
+        [self.on_ns, self.runnable_ns, self.preempted_ns, self.blocked_total_ns()].into_iter().grown_sum()
     }
 
     /// All.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        self.active_ns() + self.idle_ns
+        self.active_ns().saturating_add(self.idle_ns)
     }
 
     /// Adds another's.
     pub fn add(&mut self, other: &Self) {
-        self.on_ns += other.on_ns;
-        self.runnable_ns += other.runnable_ns;
-        self.preempted_ns += other.preempted_ns;
-        self.idle_ns += other.idle_ns;
+        self.on_ns.grow(other.on_ns);
+        self.runnable_ns.grow(other.runnable_ns);
+        self.preempted_ns.grow(other.preempted_ns);
+        self.idle_ns.grow(other.idle_ns);
         for (&reason, ns) in &other.blocked_ns {
-            *self.blocked_ns.entry(reason).or_default() += ns;
+            self.blocked_ns.entry(reason).or_default().grow(*ns);
         }
     }
 
     /// Adds ns of one state.
     pub fn add_part(&mut self, part: Part, ns: u64) {
         match part {
-            Part::On => self.on_ns += ns,
-            Part::Runnable => self.runnable_ns += ns,
-            Part::Preempted => self.preempted_ns += ns,
-            Part::Idle => self.idle_ns += ns,
-            Part::Blocked(reason) => *self.blocked_ns.entry(reason).or_default() += ns,
+            Part::On => self.on_ns.grow(ns),
+            Part::Runnable => self.runnable_ns.grow(ns),
+            Part::Preempted => self.preempted_ns.grow(ns),
+            Part::Idle => self.idle_ns.grow(ns),
+            Part::Blocked(reason) => self.blocked_ns.entry(reason).or_default().grow(ns),
         }
     }
 }
@@ -161,7 +162,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     wall.threads = threads::rows(profile, &classes);
     for row in &wall.threads {
         wall.whole.add(&row.times);
-        wall.switches += row.switches;
+        wall.switches.grow(row.switches);
     }
     wall.functions = functions::rows(profile, &classes, &wall.threads);
     for Classified { wait, part } in classes.iter(profile) {
@@ -188,7 +189,7 @@ fn exact_queues(wall: &mut Wall, profile: &Profile) {
         return;
     }
     let sum = |which: usize, state: State| {
-        let total_ns = off_cpu.totals.iter().map(|totals| totals.of(state)).sum();
+        let total_ns = off_cpu.totals.iter().map(|totals| totals.of(state)).grown_sum();
         Histogram::of_counts(off_cpu.queues.iter().map(|(_, of)| &of[which]), total_ns)
     };
     wall.run_queue = sum(0, State::Runnable);

@@ -1,6 +1,7 @@
 //! Waits by stack: where threads wait, how often and how long.
 
 use super::{Classes, Histogram, Part, WallOpts};
+use crate::grow::Grow as _;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
 use rustc_hash::FxHashMap;
@@ -32,7 +33,7 @@ pub(super) fn places(profile: &Profile, classes: &Classes, opts: &WallOpts) -> V
             places.push(WaitPlace { part, callsite, total_ns: 0, lengths: Histogram::default() });
             places.len() - 1
         });
-        places[at].total_ns += class.wait.weight_ns;
+        places[at].total_ns.grow(class.wait.weight_ns);
         places[at].lengths.add(class.wait.length_ns, class.wait.stands_for());
     }
     places.sort_by_key(|place| (Reverse(place.total_ns), place.callsite));

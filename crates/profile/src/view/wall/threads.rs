@@ -1,6 +1,7 @@
 //! One row per thread: its life, divided.
 
 use super::{Classes, Part, Times};
+use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
@@ -62,8 +63,8 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
     for totals in profile.off_cpu.totals.iter().filter(|t| classes.shows(t.task)) {
         let at = row_of(totals.task, &mut rows);
         let row = &mut rows[at];
-        row.life_ns += totals.life_ns();
-        row.switches += totals.switches;
+        row.life_ns.grow(totals.life_ns());
+        row.switches.grow(totals.switches);
         row.start_ns = row.start_ns.min(totals.start_ns);
         row.times.add_part(Part::On, totals.of(State::On));
         row.times.add_part(Part::Idle, totals.of(State::Idle));
@@ -73,7 +74,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         let at = row_of(class.wait.task, &mut rows);
         rows[at].times.add_part(class.part, class.wait.weight_ns);
         if class.wait.state == State::Unknown {
-            *told_ns.entry(at).or_default() += class.wait.weight_ns;
+            told_ns.entry(at).or_default().grow(class.wait.weight_ns);
         }
     }
     // Time nothing was told about: a lost event.

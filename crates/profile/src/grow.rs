@@ -1,0 +1,28 @@
+//! Sums of numbers that a file names: times, periods, counts of lost records. They stop at the largest number, where
+//! they would wrap or panic.
+
+/// A sum that grows.
+pub(crate) trait Grow {
+    /// Adds, up to the largest number.
+    fn grow(&mut self, by: Self);
+}
+
+impl Grow for u64 {
+    #[inline]
+    fn grow(&mut self, by: Self) {
+        *self = self.saturating_add(by);
+    }
+}
+
+/// Numbers to be summed.
+pub(crate) trait GrownSum {
+    /// Their sum, or the largest number.
+    fn grown_sum(self) -> u64;
+}
+
+impl<I: Iterator<Item = u64>> GrownSum for I {
+    #[inline]
+    fn grown_sum(self) -> u64 {
+        self.fold(0, u64::saturating_add)
+    }
+}
