@@ -76,7 +76,7 @@ fn leave_out(mut given: Vec<(String, bool)>, error: &event::Error) -> Option<Vec
 /// Tells a wrong event text with its caret on standard error; the exit status for it.
 pub fn explain(error: &event::Error) -> ExitCode {
     out::complain(&error.to_string());
-    out::note(&error.caret());
+    out::note_lines(&error.caret());
     ExitCode::from(2)
 }
 

@@ -16,6 +16,7 @@ pub mod event_args;
 pub mod export;
 pub mod flags;
 pub mod flame;
+pub mod foreign;
 pub mod header_args;
 pub mod html;
 pub mod input;
@@ -154,7 +155,7 @@ fn tell_refusals() {
         let text = format!(
             "tally: {file}: {what} not read in full: it asks for more memory or work than the file's size justifies"
         );
-        out::note(&out::harmless(&text));
+        out::note(&text);
     }
 }
 

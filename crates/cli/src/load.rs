@@ -2,6 +2,7 @@
 
 use crate::damage;
 use crate::name_args::NameArgs;
+use crate::out;
 use crate::symbols::{self, ObjectFiles};
 use crate::term;
 use crate::trace_text::FileFormats;
@@ -264,7 +265,7 @@ impl<'a> Progress<'a> {
         if self.on && due {
             self.shown = Some(now);
             let percent = (offset as f64 * 100.0 / self.total.max(1) as f64).min(100.0);
-            let text = format!("reading {} {percent:.0} % (Ctrl-C stops)", self.name);
+            let text = format!("reading {} {percent:.0} % (Ctrl-C stops)", out::harmless(&self.name));
             let text: String = text.chars().take(term::width().saturating_sub(1)).collect();
             let _ = write!(std::io::stderr(), "\r{text}");
         }

@@ -1,17 +1,35 @@
 //! Standard output and standard error.
 //!
 //! Output is buffered and every write is checked: a reader that goes away (`| head`) ends the command without
-//! a message, while a full disk is an error. Names that come from a profile pass through [`harmless`].
+//! a message, while a full disk is an error. Text of others is made harmless on its way ([`crate::foreign`]).
 
+use crate::foreign::{Net, harmless_lines, json_lines};
+use crate::term;
 use anyhow::Context;
 use record::output_file::write_export;
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Stderr, Stdout, StdoutLock, Write};
 use std::path::Path;
 
-/// Buffered standard output, held by one command for its whole run. Call `flush` at the end: an error there counts.
-pub fn stdout() -> BufWriter<StdoutLock<'static>> {
+pub use crate::foreign::harmless;
+
+/// Buffered standard output for text, in which nothing can steer a terminal.
+pub type TextOutput = BufWriter<Net<Stdout>>;
+
+/// Buffered standard output of one command for its whole run. Call `flush` at the end: an error there counts.
+///
+/// Control characters are spelled out, wherever they come from; colours pass where they are on.
+pub fn stdout() -> TextOutput {
+    BufWriter::with_capacity(64 * 1024, Net::new(io::stdout(), term::colours_stdout()))
+}
+
+/// The same on standard error.
+pub fn stderr() -> BufWriter<Net<Stderr>> {
+    BufWriter::new(Net::new(io::stderr(), term::colours_stderr()))
+}
+
+/// The same for bytes that are no text, and for screens that move the cursor: nothing is changed.
+pub fn raw_stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 * 1024, io::stdout().lock())
 }
 
@@ -30,7 +48,7 @@ pub fn line(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// Whatever writing says, a closed pipe included.
 pub fn json(path: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
-    let text = format!("{value:#}");
+    let text = json_lines(value);
     if path.as_os_str() == "-" {
         return line(&text);
     }
@@ -49,7 +67,7 @@ pub fn text(text: &str) -> anyhow::Result<()> {
 
 /// Tells a failure: `tally: TEXT` on standard error.
 pub fn complain(text: &str) {
-    note(&format!("tally: {}", harmless(&without_errno(text))));
+    note(&format!("tally: {}", without_errno(text)));
 }
 
 /// The system's message without its number: `(os error 2)` tells people nothing.
@@ -61,9 +79,25 @@ pub fn without_errno(text: &str) -> String {
     }
 }
 
-/// One line on standard error. Nobody can be told when that fails, so a failure is ignored.
-pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+/// One line on standard error, made harmless: a name in it can't begin another. A failure to write is ignored, because
+/// there is nowhere else to report it.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", harmless(line));
+}
+
+/// Several lines on standard error; whoever made them has made each name in them harmless.
+pub fn note_lines(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", harmless_lines(text));
+}
+
+/// A screen of text on standard error; colours pass if `has_colours`.
+///
+/// # Errors
+/// Whatever writing says.
+pub fn screen(text: &str, has_colours: bool) -> io::Result<()> {
+    let mut net = Net::new(io::stderr().lock(), has_colours);
+    net.write_all(text.as_bytes())?;
+    net.flush()
 }
 
 /// True if `error` says that the reader of our output has gone.
@@ -71,22 +105,6 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
     })
-}
-
-/// `name` with its control characters spelled out (`\x1b`), so that a symbol cannot steer the terminal.
-pub fn harmless(name: &str) -> Cow<'_, str> {
-    if !name.chars().any(is_harmful) {
-        return Cow::Borrowed(name);
-    }
-    let mut safe = String::with_capacity(name.len() + 8);
-    for c in name.chars() {
-        if is_harmful(c) {
-            let _ = write!(safe, "\\x{:02x}", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-    }
-    Cow::Owned(safe)
 }
 
 /// The most characters of a name that tables and trees for people show.
@@ -100,21 +118,9 @@ pub fn shown(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}… ({all} characters)", &safe[..end]))
 }
 
-/// Control characters (C0, DEL, C1) and those that turn the direction of the text around.
-fn is_harmful(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escape_sequences_in_names_are_spelled_out() {
-        assert_eq!(harmless("\x1b]0;evil\x07"), "\\x1b]0;evil\\x07");
-        assert_eq!(harmless("a\u{202e}b\u{9b}"), "a\\x202eb\\x9b");
-        assert!(matches!(harmless("std::vec<größe>"), Cow::Borrowed(_)));
-    }
 
     #[test]
     fn names_longer_than_any_screen_are_cut_in_tables() {

@@ -1,11 +1,15 @@
 //! Inputs that were made to harm their reader, under a memory limit and a time limit.
 
+#[path = "hostile/damage.rs"]
+mod damage;
 #[path = "hostile/debug_info.rs"]
 mod debug_info;
 #[path = "hostile/expansion.rs"]
 mod expansion;
 #[path = "hostile/files.rs"]
 mod files;
+#[path = "hostile/names.rs"]
+mod names;
 #[path = "hostile/unwinding.rs"]
 mod unwinding;
 
@@ -43,7 +47,7 @@ fn tally(memory_kb: u32, args: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -v "$1" && shift && exec timeout -s KILL 60 "$@""#, "sh"]);
     command.arg(memory_kb.to_string()).arg(env!("CARGO_BIN_EXE_tally")).args(args);
-    command.env("TERM", "dumb").output().expect("sh starts")
+    command.env("TERM", "dumb").env_remove("NO_COLOR").output().expect("sh starts")
 }
 
 /// Standard output and standard error of a run that neither crashed nor was ended by a limit.

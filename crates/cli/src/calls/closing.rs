@@ -94,5 +94,7 @@ pub fn told_command(args: &Args) -> String {
         let pids: Vec<String> = args.probes.pid.iter().map(u32::to_string).collect();
         return format!("process {}", pids.join(", "));
     }
-    args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    // A script of `sh -c` has line ends; `info` is read by lines.
+    out::harmless(&words.join(" ")).into_owned()
 }

@@ -237,7 +237,7 @@ impl Live {
     }
 
     fn print(&self, sum: &CallProfile, at_end: bool) -> anyhow::Result<()> {
-        let mut to = out::stdout();
+        let mut to = out::raw_stdout();
         let width = if self.on_terminal { term::width() } else { usize::MAX };
         let on_screen = self.on_terminal && !at_end;
         let slow = self.slow_lines((on_screen, at_end), width);

@@ -294,7 +294,7 @@ impl Session {
         let command = super::closing::told_command(args);
         let mut info = format!("command {command}\nstatus {status}\nwall_ns {wall_ns}\nback_end uprobes\n");
         for (at, note) in notes.iter().enumerate() {
-            info += &format!("note{at} {note}\n");
+            info += &format!("note{at} {}\n", out::harmless(note));
         }
         write_part(&args.output.join("info"), info).context("can't write the recording's info")?;
         if !args.quiet {

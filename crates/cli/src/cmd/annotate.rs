@@ -255,7 +255,7 @@ fn print(
     out.flush()?;
     if !args.quiet {
         let notes = sources.refused();
-        notes.iter().for_each(|why| out::note(&format!("tally annotate: source not shown: {}", out::harmless(why))));
+        notes.iter().for_each(|why| out::note(&format!("tally annotate: source not shown: {why}")));
     }
     Ok(())
 }

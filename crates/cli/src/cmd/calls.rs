@@ -197,7 +197,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let map = load::open(&args.input)?;
             let file = load::parse(&args.input, &map)?;
             let trace = pt::Trace::open(&args.input, &file)?;
-            let mut to = std::io::BufWriter::new(std::io::stdout());
+            let mut to = out::stdout();
             trace.write_branches(&mut to)?;
             to.flush()?;
         }

@@ -1,5 +1,6 @@
 //! `tally doctor`: what works on this machine, and how to get the rest.
 
+use crate::foreign::json_lines;
 use crate::term::{Paint, paint};
 use crate::{out, term};
 use record::doctor::{Check, Health, examine};
@@ -29,7 +30,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let checks = examine();
     if args.json {
         let list: Vec<_> = checks.iter().map(to_json).collect();
-        out::line(&format!("{:#}", json!(list)))?;
+        out::line(&json_lines(&json!(list)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let colour = term::colours_stdout();

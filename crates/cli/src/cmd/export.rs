@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
                 write(BufWriter::new(file), view, notes, args.chrome)?
             }
-            None => write(out::stdout(), view, notes, args.chrome)?,
+            None => write(out::raw_stdout(), view, notes, args.chrome)?,
         };
         out::note(&told(&args, spans));
         Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use record::event::catalog::{Entry, Kind, catalog};
 use record::event::{EventSource, SystemSource, glob, parse};
 use serde_json::json;
 
+use crate::foreign::json_lines;
 use crate::out;
 use sdt::Sdt;
 
@@ -271,6 +272,5 @@ fn print_json(listed: &[Listed], sdt: &[Sdt], out: &mut dyn Write) -> anyhow::Re
         "file": event.file, "addresses": event.at, "arguments": event.arguments,
         "reason": "add it first by tally probe" }));
     let all: Vec<_> = events.chain(sdt).collect();
-    serde_json::to_writer_pretty(&mut *out, &all)?;
-    Ok(writeln!(out)?)
+    Ok(writeln!(out, "{}", json_lines(&json!(all)))?)
 }

@@ -187,8 +187,9 @@ impl Args {
         }
         let plural = if lines.len() == 1 { "event" } else { "events" };
         let verb = if self.dry_run { "Would add" } else { "Added new" };
-        out::note(&format!("{verb} {plural}:\n{}", lines.join("\n")));
-        out::note(&format!(
+        out::note(&format!("{verb} {plural}:"));
+        lines.iter().for_each(|line| out::note(line));
+        out::note_lines(&format!(
             "\nUse it in tally, perf and trace-cmd alike:\n\n\ttally record -e {event} -a sleep 1\n"
         ));
     }

@@ -186,7 +186,7 @@ impl Args {
         opts.max_size_bytes = self.max_size;
         self.several_files(&mut opts)?;
         opts.control = self.control.clone();
-        opts.tell = |line| out::note(&out::harmless(line));
+        opts.tell = |line| out::note(line);
         opts.no_build_ids = self.no_buildid;
         opts.keep_files = if self.no_buildid_cache { KeepFiles::None } else { KeepFiles::All };
         opts.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
@@ -265,7 +265,7 @@ fn tell(summary: &RunSummary, verbose: bool) {
         let threads = summary.lost.by_thread.iter().take(3);
         let threads: Vec<_> = threads.map(|(tid, comm, n)| format!("{n} in thread {tid} {comm}")).collect();
         let line = format!("[ lost {lost} of {total} records ({}): rings were full; try a larger -m or a lower -F ]", threads.join(", "));
-        out::note(&out::harmless(&line));
+        out::note(&line);
     }
     if verbose {
         let used = &summary.recorder;

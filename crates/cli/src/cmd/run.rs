@@ -127,7 +127,8 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
         Some(file) => write_json(file, &screen, &judgement),
         None => {
             let opts = ScreenOpts { width: width(), colour: term::colours_stderr(), rows: args.rows.max(1) };
-            io::stderr().lock().write_all((run_screen::draw(&screen, opts) + "\n" + &verdict::draw(&judgement, opts.width, opts.colour)).as_bytes()).map_err(Into::into)
+            let text = run_screen::draw(&screen, opts) + "\n" + &verdict::draw(&judgement, opts.width, opts.colour);
+            out::screen(&text, opts.colour).map_err(Into::into)
         }
     }
 }

@@ -181,7 +181,7 @@ fn new_session(args: &Args, file: &PerfData<'_>, callchains: bool) -> Session {
 /// Where rows go.
 struct Writer {
     json: bool,
-    out: std::io::BufWriter<std::io::StdoutLock<'static>>,
+    out: out::TextOutput,
     per_event: Option<PerEvent>,
     /// Used again for every batch: their memory costs more than what is written into it.
     texts: Vec<String>,

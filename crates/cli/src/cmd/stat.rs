@@ -297,7 +297,7 @@ impl Args {
             (Some(path), _) if !self.file.record => path.clone(),
             (None, Some(fd)) => PathBuf::from(format!("/proc/self/fd/{fd}")),
             _ if self.quiet => return Ok(Box::new(io::sink())),
-            _ => return Ok(Box::new(BufWriter::new(io::stderr()))),
+            _ => return Ok(Box::new(out::stderr())),
         };
         let appends = self.append || self.log_fd.is_some();
         let file = if appends { append_export(&path) } else { create_export(&path) };

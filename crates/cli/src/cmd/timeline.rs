@@ -2,6 +2,7 @@
 
 use crate::damage;
 use crate::cmd::report::parse_times;
+use crate::foreign::json_lines;
 use crate::text::timeline::{self as text, TimelineTextOpts};
 use crate::wall::{self, WaitArgs};
 use crate::{load, out, term};
@@ -69,8 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let view = timeline(profile, &opts);
     if args.json {
         let mut out = out::stdout();
-        serde_json::to_writer_pretty(&mut out, &text::to_json(&view))?;
-        writeln!(out)?;
+        writeln!(out, "{}", json_lines(&text::to_json(&view)))?;
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,6 +2,7 @@
 //
 // Source: the document "Trace Event Format" of the catapult project: complete events ("X"), times in µs.
 
+use crate::foreign::json;
 use std::io::{self, Write};
 
 /// Writes events one by one.
@@ -31,7 +32,7 @@ impl<W: Write> Chrome<W> {
     /// # Errors
     /// If writing fails.
     pub fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
-        let text = |name: &str| serde_json::Value::from(name).to_string();
+        let text = |name: &str| json(&name.into());
         for (kind, name) in [("process_name", process.to_owned()), ("thread_name", format!("thread {tid}"))] {
             let name = text(&name);
             self.event(&format!(
@@ -53,8 +54,8 @@ impl<W: Write> Chrome<W> {
         times: (u64, u64),
         arguments: &[(String, String)],
     ) -> io::Result<()> {
-        let name = serde_json::Value::from(name).to_string();
-        let text = |text: &str| serde_json::Value::from(text).to_string();
+        let text = |text: &str| json(&text.into());
+        let name = text(name);
         let pairs: Vec<String> =
             arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
         let args =

@@ -2,7 +2,7 @@
 //! network and nothing beside it.
 
 use crate::flame::{NodeId, Tree, Unit};
-use crate::out::harmless;
+use crate::foreign::{self, harmless, xml};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -28,7 +28,7 @@ pub fn write(out: &mut impl Write, title: &str, pages: &[Page]) -> io::Result<()
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\n<style>\n{STYLE}</style>\
          </head>\n<body><script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{SCRIPT}</script>\
          </body></html>",
-        escape(title),
+        xml(title),
         in_script(&json!({ "title": title, "events": data })),
     )
 }
@@ -56,11 +56,7 @@ fn page(page: &Page) -> Value {
 
 /// JSON that cannot end the script element it stands in.
 fn in_script(value: &Value) -> String {
-    value.to_string().replace("</", "<\\/").replace("<!--", "<\\!--")
-}
-
-fn escape(text: &str) -> String {
-    harmless(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    foreign::json(value).replace("</", "<\\/").replace("<!--", "<\\!--")
 }
 
 #[cfg(test)]

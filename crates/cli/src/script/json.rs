@@ -2,6 +2,7 @@
 
 use super::line::Style;
 use super::row::Row;
+use crate::foreign;
 use profile::profile::Profile;
 use profile::table::FrameId;
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ use std::fmt::Write;
 
 /// Appends one row as an object on one line. The stack is leaf first; addresses are hexadecimal strings.
 pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
-    let (event, s) = (&style.events[row.event], &row.sample);
+    let ((_, event), s) = (style.of(row), &row.sample);
     let mut o = Map::new();
     let mut put = |key: &str, value: Value| {
         o.insert(key.into(), value);
@@ -27,7 +28,7 @@ pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &
     }
     if let Some(note) = &row.note {
         put("record", json!(note));
-        let _ = writeln!(out, "{}", Value::Object(o));
+        let _ = writeln!(out, "{}", foreign::json(&Value::Object(o)));
         return;
     }
     put("event", json!(event.name));
@@ -48,7 +49,7 @@ pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &
     let leaf = row.leaf.filter(|_| row.chain.is_none());
     let frames = row.chain.as_deref().unwrap_or_default().iter().chain(&leaf);
     put("stack", frames.flat_map(|frame| frame_json(profile, *frame)).collect());
-    out.push_str(&Value::Object(o).to_string());
+    out.push_str(&foreign::json(&Value::Object(o)));
     out.push('\n');
 }
 

@@ -8,7 +8,7 @@ use super::digits;
 use super::fields::{Field, FieldSet};
 use super::frame::{FrameTexts, own_name, write_names, write_srcline};
 use super::row::Row;
-use crate::out::harmless;
+use crate::foreign::{harmless, harmless_lines};
 use crate::symbols::ObjectFiles;
 use perfdata::abi::*;
 use perfdata::tracepoint::Formats;
@@ -16,6 +16,7 @@ use perfdata::{CpuMode, DataSource, Event, Regs, Weight};
 use profile::machine::Mappings;
 use profile::profile::Profile;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// What the lines of one run have in common.
 pub struct Style<'a> {
@@ -39,6 +40,17 @@ pub struct Style<'a> {
     pub formats: Option<&'a Formats>,
 }
 
+impl Style<'_> {
+    /// Fields and event of a row. A record that is no sample has none in a file whose events can't be read: then it
+    /// begins as a sample's line does.
+    pub fn of(&self, row: &Row<'_>) -> (FieldSet, &Event) {
+        static NO_EVENT: LazyLock<Event> = LazyLock::new(Event::default);
+        let start = || [Field::Comm, Field::Tid, Field::Cpu, Field::Time, Field::Event].into_iter().collect();
+        let fields = self.fields.get(row.event).copied().unwrap_or_else(start);
+        (fields, self.events.get(row.event).unwrap_or(&NO_EVENT))
+    }
+}
+
 /// Names for addresses of the recording kernel.
 pub struct KernelNames<'a> {
     /// The object files.
@@ -60,7 +72,7 @@ impl KernelNames<'_> {
 
 /// Appends the lines of one row, line end included.
 pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
-    let (fields, event) = (style.fields[row.event], &style.events[row.event]);
+    let (fields, event) = style.of(row);
     write_start(out, style, profile, row);
     if let Some(note) = &row.note {
         out.push_str(note);
@@ -72,7 +84,7 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
         out.push(' ');
     }
     if fields.has(Field::Event) {
-        digits::right(out, &event.name, style.name_width);
+        digits::right(out, &harmless(&event.name), style.name_width);
         out.push_str(": ");
     }
     if fields.has(Field::Flags) {
@@ -80,7 +92,11 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
     }
     if let Some(raw) = row.sample.raw.filter(|_| fields.has(Field::Trace)) {
         match style.formats.and_then(|f| f.of(event.attr.config)) {
-            Some(format) => format.print_with(raw, &|addr| style.kernel.name(profile, addr), out),
+            Some(format) => {
+                let mut text = String::new();
+                format.print_with(raw, &|addr| style.kernel.name(profile, addr), &mut text);
+                out.push_str(&harmless_lines(&text));
+            }
             None => write_raw(out, raw),
         }
     }
@@ -103,7 +119,7 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
 }
 
 fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
-    let (fields, event) = (style.fields[row.event], &style.events[row.event]);
+    let (fields, event) = style.of(row);
     if fields.has(Field::Comm) {
         let comm = harmless(profile.strings.of(row.comm));
         let has_chain = style.callchains && event.has_callchain();

@@ -179,7 +179,7 @@ impl Maker<'_> {
     }
 
     fn resolve_rest(&self, session: &mut Session, row: &mut Row<'_>) {
-        let fields = self.fields[row.event];
+        let Some(fields) = self.fields.get(row.event) else { return };
         let pid = row.sample.pid_tid.map_or(-1, |(pid, _)| pid.cast_signed());
         if let Some(addr) = row.sample.addr.filter(|_| fields.has(Field::Addr)) {
             row.data = Some(session.frame_at(pid, Mode::of_cpu(row.sample.cpu_mode()), addr.0));

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::frame::{Aggregation, Cell, Count, EventInfo, Frame, Key};
 use super::metric::{Metric, metrics};
 use super::metric_only;
-use crate::out::harmless;
+use crate::foreign::{harmless, json};
 
 /// Width of the metric column, ` # ` included.
 const METRIC_COLUMNS: usize = 35;
@@ -308,7 +308,7 @@ pub(super) fn key_name(key: &Key) -> String {
 }
 
 pub(super) fn json_text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    json(&text.into())
 }
 
 /// Sets thousands off: `1234567.89` is `1,234,567.89`.

@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
             match &command {
                 Command::Enable(name) => self.switch(true, name.as_deref())?,
                 Command::Disable(name) => self.switch(false, name.as_deref())?,
-                Command::List => self.infos.iter().for_each(|info| out::note(&out::harmless(&info.name))),
+                Command::List => self.infos.iter().for_each(|info| out::note(&info.name)),
                 Command::Unknown(text) => {
                     out::complain(&format!("--control: '{text}' is no command"));
                     continue;

@@ -1,6 +1,6 @@
 //! The heat map of latencies over time as one SVG file.
 
-use super::escape;
+use crate::foreign::xml;
 use crate::text::number::{bytes, duration_ns, grouped};
 use profile::view::io::OverTime;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub fn write(out: &mut impl Write, time: &OverTime, title: &str) -> io::Result<(
          <rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n\
          <text class=\"title\" x=\"{middle}\" y=\"22\">{}</text>\n\
          <text style=\"text-anchor:middle\" x=\"{middle}\" y=\"40\">time requests spent in the device; a column is {}</text>",
-        escape(title),
+        xml(title),
         duration_ns(time.slice_ns)
     )?;
     cells(out, time)?;
@@ -96,7 +96,7 @@ fn strip(
     let width = WIDTH / values.len().max(1) as f64;
     let (label_x, bottom) = (LEFT - 8.0, top + STRIP);
     writeln!(out, "<text class=\"left\" x=\"{label_x}\" y=\"{bottom}\">{name}</text>")?;
-    writeln!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">up to {}</text>", top - 4.0, escape(&show(most)))?;
+    writeln!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">up to {}</text>", top - 4.0, xml(&show(most)))?;
     writeln!(out, "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{STRIP}\" fill=\"#f1eee6\"/>")?;
     for (slice, &value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
         let height = value / most * STRIP;
@@ -106,7 +106,7 @@ fn strip(
             LEFT + slice as f64 * width,
             bottom - height,
             width.max(0.5),
-            escape(&show(value))
+            xml(&show(value))
         )?;
     }
     Ok(())

@@ -6,7 +6,7 @@ pub mod heat;
 pub use colour::Palette;
 
 use crate::flame::{Cell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
-use crate::out::harmless;
+use crate::foreign::{harmless, xml};
 use crate::text::number;
 use std::io::{self, Write};
 
@@ -98,7 +98,7 @@ impl Page<'_> {
              height=\"{height}\" viewBox=\"0 0 {width} {height}\" data-side=\"{SIDE}\" data-char=\"{CHAR}\" \
              data-total=\"{}\" data-unit=\"{}\"{up}>",
             self.total,
-            escape(&unit)
+            xml(&unit)
         )?;
         writeln!(
             out,
@@ -113,12 +113,8 @@ impl Page<'_> {
         )?;
         writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>")?;
         let middle = width / 2;
-        writeln!(out, "<text id=\"title\" x=\"{middle}\" y=\"22\">{}</text>", escape(&self.opts.title))?;
-        writeln!(
-            out,
-            "<text id=\"subtitle\" x=\"{middle}\" y=\"38\">{}</text>",
-            escape(&self.opts.subtitle)
-        )?;
+        writeln!(out, "<text id=\"title\" x=\"{middle}\" y=\"22\">{}</text>", xml(&self.opts.title))?;
+        writeln!(out, "<text id=\"subtitle\" x=\"{middle}\" y=\"38\">{}</text>", xml(&self.opts.subtitle))?;
         writeln!(out, "<text id=\"reset\" class=\"button hide\" x=\"{SIDE}\" y=\"22\">reset zoom</text>")?;
         let right = f64::from(width) - SIDE;
         writeln!(
@@ -142,13 +138,13 @@ impl Page<'_> {
             cell.start,
             cell.value,
             cell.depth,
-            escape(&name),
-            escape(&self.amount(cell)),
+            xml(&name),
+            xml(&self.amount(cell)),
             (width - 0.4).max(0.2),
             ROW - 1,
         )?;
         if let Some(label) = fitting(&name, width) {
-            write!(out, "<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + 12, escape(&label))?;
+            write!(out, "<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + 12, xml(&label))?;
         }
         writeln!(out, "</g>")
     }
@@ -247,23 +243,6 @@ fn fitting(name: &str, width: f64) -> Option<String> {
         0..3 => None,
         _ => Some(name.chars().take(room - 2).chain("..".chars()).collect()),
     }
-}
-
-/// `text` for XML.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // Not characters of XML 1.0, not even escaped.
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

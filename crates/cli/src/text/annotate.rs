@@ -100,7 +100,7 @@ pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dy
     let title = format!(
         " {kind:<width$}|\tSource code & Disassembly of {} for {} ({samples} samples, percent: {})",
         harmless(&listing.dso),
-        opts.title,
+        harmless(&opts.title),
         opts.percent.words()
     );
     let _ = writeln!(out, "{title}\n{}", "-".repeat(columns(&title)));

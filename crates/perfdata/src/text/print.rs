@@ -348,12 +348,18 @@ fn hex(out: &mut String, key: &str, bytes: &[u8]) {
     }
 }
 
+/// Control characters, and those that turn the direction of the text around or end a line unseen.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A name that keeps to its line: bytes that are no text and control characters become `\xNN`.
 fn clean(name: &[u8]) -> String {
     let mut out = String::new();
     for chunk in name.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if c.is_control() || c == '\\' {
+            if is_unseen(c) || c == '\\' {
                 let mut buf = [0; 4];
                 c.encode_utf8(&mut buf).bytes().for_each(|b| {
                     let _ = write!(out, "\\x{b:02x}");

@@ -81,6 +81,8 @@ const LEVELS: [&[&str]; 10] = [
 
 /// Deeper nesting than any kernel's format has.
 const MAX_DEPTH: usize = 200;
+/// Operators of one precedence in a row (`a|b|c`), each of which nests the ones before it. Kernels write some tens.
+const MAX_CHAIN: usize = 500;
 
 impl Parser<'_> {
     fn peek(&self) -> Option<&Token> {
@@ -123,7 +125,12 @@ impl Parser<'_> {
     fn binary(&mut self, level: usize) -> Option<Expr> {
         let Some(ops) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
+        let mut chain = 0;
         while let Some(op) = ops.iter().find(|op| self.eat(op)) {
+            chain += 1;
+            if chain > MAX_CHAIN {
+                return None;
+            }
             left = Expr::Binary(op, Box::new(left), Box::new(self.binary(level + 1)?));
         }
         Some(left)

@@ -51,6 +51,16 @@ fn expressions_have_the_precedence_of_c() {
 }
 
 #[test]
+fn a_chain_of_operators_without_end_is_no_expression_and_a_long_one_is() {
+    let chain = |count: usize| format!("\"%d\", {}", vec!["1"; count].join("+"));
+    check(AB, &chain(300), &ab(), "300");
+    // Each operator nests the ones before it: this would overflow the stack.
+    let mut out = String::new();
+    format(AB, &chain(200_000)).print(&ab(), &mut out);
+    assert!(!out.contains("200000"), "{}", out.len());
+}
+
+#[test]
 fn flags_and_symbols_have_names() {
     check(
         AB,

@@ -4,9 +4,10 @@ use super::flags::Args;
 use crate::calls::pt::Trace;
 use crate::calls::pt::lines::Wanted;
 use crate::cmd::report::values::{parse_cpus, parse_time};
+use crate::out;
 use anyhow::ensure;
 use perfdata::PerfData;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Prints those that the letters choose.
@@ -21,7 +22,7 @@ pub fn print(args: &Args, file: &PerfData<'_>, letters: &str) -> anyhow::Result<
     wanted.cpus = args.cpu.as_deref().map(parse_cpus).transpose()?;
     wanted.times = args.time.as_deref().map(parse_time).transpose()?;
     let trace = Trace::open(&args.input, file)?;
-    let mut out = BufWriter::with_capacity(64 * 1024, std::io::stdout());
+    let mut out = out::stdout();
     trace.write_lines(&mut out, &wanted)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)

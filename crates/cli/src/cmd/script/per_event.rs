@@ -28,7 +28,8 @@ impl PerEvent {
     pub fn create(input: &Path, events: &[Event]) -> anyhow::Result<Self> {
         let dump = |event: &Event| -> anyhow::Result<Dump> {
             // A slash of an event's name (`cpu/cycles/`) is none of a path.
-            let name = format!("{}.{}.dump", input.display(), event.name.replace('/', "_"));
+            let event_name = out::harmless(&event.name).replace('/', "_");
+            let name = format!("{}.{event_name}.dump", input.display());
             let path = PathBuf::from(name);
             let file = create_export(&path).with_context(|| format!("can't write {}", path.display()))?;
             Ok(Dump { path, file: BufWriter::new(file), bytes: 0, samples: 0 })
@@ -41,7 +42,8 @@ impl PerEvent {
     /// # Errors
     /// They can't be written.
     pub fn write(&mut self, event: usize, text: &str) -> anyhow::Result<()> {
-        let dump = &mut self.files[event];
+        // Records that are no samples have no event in a file whose events can't be read.
+        let Some(dump) = self.files.get_mut(event) else { return Ok(()) };
         dump.bytes += text.len() as u64;
         dump.samples += 1;
         dump.file.write_all(text.as_bytes()).with_context(|| format!("can't write {}", dump.path.display()))
