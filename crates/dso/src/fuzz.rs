@@ -190,6 +190,12 @@ fn walk(object: &Arc<ObjectFile>, bytes: &[u8]) {
 mod tests {
     use super::*;
 
+    /// Its sections begin near the largest address.
+    #[test]
+    fn an_elf_file_at_the_end_of_all_addresses_is_read() {
+        fuzz_elf(include_bytes!("../../../tests/hostile/elf_at_the_end_of_addresses"));
+    }
+
     #[test]
     fn every_target_returns_on_noise_and_on_mutations() {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;

@@ -12,6 +12,10 @@
 use crate::abi::PERF_RECORD_SAMPLE;
 use crate::record::Header;
 
+/// Events of a file. Views keep a number for each of them in every row; `-e` with a few wildcards on a server with a
+/// hundred uncore units makes some thousands.
+pub(crate) const MOST_EVENTS: usize = 8192;
+
 /// Bytes decompressed at once: what one record costs however far it expands.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 

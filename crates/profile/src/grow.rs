@@ -26,3 +26,21 @@ impl<I: Iterator<Item = u64>> GrownSum for I {
         self.fold(0, u64::saturating_add)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_end_at_the_largest_number() {
+        let mut sum = u64::MAX - 1;
+        sum.grow(5);
+        assert_eq!((sum, [u64::MAX, 7].into_iter().grown_sum()), (u64::MAX, u64::MAX));
+    }
+
+    /// It names times near the largest number.
+    #[test]
+    fn a_thread_file_of_huge_times_is_summed() {
+        crate::fuzz::fuzz_thread_file(include_bytes!("../../../tests/hostile/thread_file_of_huge_times"));
+    }
+}

@@ -1,6 +1,7 @@
 //! Opening: header, attributes with ids, features, and the events out of them.
 
 use crate::abi::*;
+use crate::bounds::MOST_EVENTS;
 use crate::file::features::{self, Features};
 use crate::file::frames::{Frames, Step};
 use crate::file::header::{FileHeader, Section, section};
@@ -92,6 +93,9 @@ fn read_attrs(file: &mut PerfData<'_>) {
     }
     for (index, entry) in bytes.chunks_exact(stride).enumerate() {
         let offset = header.attrs.offset + (index * stride) as u64;
+        if !has_room(file, offset) {
+            return;
+        }
         let Some(attr) = Attr::parse(entry, endian) else {
             let value = Wire::new(entry.get(4..).unwrap_or_default(), endian).u32().unwrap_or(0);
             file.problems.push(Error::BadValue {
@@ -104,6 +108,21 @@ fn read_attrs(file: &mut PerfData<'_>) {
         let ids = read_ids(file, entry, &attr, stride);
         file.events.push(Event { attr, ids, name: String::new() });
     }
+}
+
+const TOO_MANY_EVENTS: &str = "number of events (the rest is left out)";
+
+/// Whether the file may have another event; if not, the first one too many is a problem.
+fn has_room(file: &mut PerfData<'_>, offset: u64) -> bool {
+    if file.events.len() < MOST_EVENTS {
+        return true;
+    }
+    let value = MOST_EVENTS as u64;
+    let problem = Error::BadValue { what: TOO_MANY_EVENTS, offset, value };
+    if !matches!(file.problems.last(), Some(Error::BadValue { what, .. }) if *what == TOO_MANY_EVENTS) {
+        file.problems.push(problem);
+    }
+    false
 }
 
 fn read_ids(file: &mut PerfData<'_>, entry: &[u8], attr: &Attr, stride: usize) -> Vec<u64> {
@@ -162,6 +181,7 @@ fn open_pipe(file: &mut PerfData<'_>) {
 
 fn pipe_record(file: &mut PerfData<'_>, record: &Record<'_>, offset: u64) {
     match record {
+        Record::HeaderAttr(_) if !has_room(file, offset) => {}
         Record::HeaderAttr(a) => {
             file.events.push(Event { attr: a.attr, ids: a.ids.iter().collect(), name: String::new() });
         }
