@@ -91,6 +91,8 @@ fn read_attrs(file: &mut PerfData<'_>) {
         file.problems.push(Error::BadValue { what: "attribute size", offset: 16, value: header.attr_size });
         return;
     }
+    // Honest lists of ids do not overlap.
+    let mut ids_left = file.bytes.len() / 8;
     for (index, entry) in bytes.chunks_exact(stride).enumerate() {
         let offset = header.attrs.offset + (index * stride) as u64;
         if !has_room(file, offset) {
@@ -105,7 +107,14 @@ fn read_attrs(file: &mut PerfData<'_>) {
             });
             continue;
         };
-        let ids = read_ids(file, entry, &attr, stride);
+        let mut ids = read_ids(file, entry, &attr, stride);
+        if let Some(left) = ids_left.checked_sub(ids.len()) {
+            ids_left = left;
+        } else {
+            let (what, value) = ("number of ids of events", ids.len() as u64);
+            file.problems.push(Error::BadValue { what, offset, value });
+            ids = Vec::new();
+        }
         file.events.push(Event { attr, ids, name: String::new() });
     }
 }
