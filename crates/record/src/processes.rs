@@ -19,6 +19,8 @@ use crate::objects::{FileMapping, Identity, Objects};
 pub struct Processes {
     by_pid: FxHashMap<u32, Process>,
     objects: Objects,
+    /// Of a process that is not known, or has ended: its last samples may come later.
+    nothing_mapped: AddressSpace,
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +97,7 @@ impl Processes {
     pub fn space(&mut self, pid: u32) -> &AddressSpace {
         let has_pending = self.by_pid.get(&pid).is_some_and(|p| !p.maps.pending.is_empty());
         let pids = if has_pending { self.with_ancestors(pid) } else { Vec::new() };
-        let process = self.by_pid.entry(pid).or_default();
+        let Some(process) = self.by_pid.get_mut(&pid) else { return &self.nothing_mapped };
         if has_pending {
             let maps = Arc::make_mut(&mut process.maps);
             for mapping in std::mem::take(&mut maps.pending) {
@@ -181,6 +183,18 @@ mod tests {
             };
             processes.mmap(&mmap);
         }
+    }
+
+    #[test]
+    fn samples_after_the_end_of_a_process_keep_nothing_of_it() {
+        let us = std::process::id();
+        let mut processes = Processes::default();
+        processes.fork(us, 1);
+        map_us(&mut processes, us);
+        processes.exit(us);
+        assert!(processes.space(us).is_empty());
+        assert_eq!(processes.read_memory(us, &raw const us as u64, &mut [0; 4]), 0);
+        assert!(processes.by_pid.is_empty());
     }
 
     #[test]
