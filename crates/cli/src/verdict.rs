@@ -69,7 +69,8 @@ fn add_counters(facts: &mut Facts, summary: &RunSummary) {
     let seconds = (summary.wall_ns as f64 / 1e9).max(1e-9);
     let rate = |name: &str| summary.counter(name).map_or(0.0, |counter| counter.value as f64 / seconds);
     facts.faults_per_s = (rate("minor-faults"), rate("major-faults"));
-    let preempted: u64 = summary.threads.iter().map(|thread| thread.involuntary_switches).sum();
+    let listed: u64 = summary.threads.iter().map(|thread| thread.involuntary_switches).sum();
+    let preempted = listed + summary.more_threads.involuntary_switches;
     facts.preemptions_per_s = preempted as f64 / seconds;
     facts.cpus_used = summary.cpus_used();
     let hardware = summary.counter("cycles").zip(summary.counter("instructions"));

@@ -2,8 +2,10 @@
 //!
 //! Pure: records in, numbers out. Conservation: for every thread, on + off = life.
 
+mod ended_threads;
 mod stack_book;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -12,18 +14,37 @@ use perfdata::off_cpu::Totals;
 use perfdata::stack_notes::StackNotes;
 
 use crate::clocks::Clocks;
-use crate::summary::{CounterValue, Loss, StackQuality, ThreadUse};
+use crate::summary::{CounterValue, Loss, MoreThreads, StackQuality, ThreadUse};
 
+pub use ended_threads::EndedThreads;
 pub use stack_book::StackEnding;
 
 use stack_book::StackBook;
+
+/// So many threads that exited are still taken to be seen: on their way out, system-wide events show them.
+const EXITING: usize = 1024;
+
+/// The closed books.
+#[derive(Debug)]
+pub struct Closed {
+    /// Threads by descending on-CPU time.
+    pub threads: Vec<ThreadUse>,
+    /// Those that are not listed.
+    pub more_threads: MoreThreads,
+    /// What was lost.
+    pub loss: Loss,
+    /// How stacks ended.
+    pub quality: StackQuality,
+}
 
 /// All that is counted while recording.
 #[derive(Debug, Default)]
 pub struct Account {
     threads: FxHashMap<u32, Watched>,
     /// Threads that have ended (their tids may be used again).
-    ended: Vec<ThreadUse>,
+    ended: EndedThreads,
+    /// Threads of `threads` that exited lately, in the order of their exits: on the way out they are still seen.
+    exited: VecDeque<u32>,
     comms: FxHashMap<u32, Arc<str>>,
     stacks: StackBook,
     loss: Loss,
@@ -70,7 +91,7 @@ impl Account {
         }
         // Ended while we attached.
         self.threads.retain(|_, watched| !watched.has_exited);
-        self.ended.retain(|thread| thread.life_ns > 0);
+        self.ended.drop_empty();
     }
 
     /// Nothing counts after `time_ns`, the end of watching; 0 while that is not known.
@@ -146,9 +167,27 @@ impl Account {
     /// A thread ended. System-wide events go on to see it for a moment.
     pub fn exit(&mut self, tid: u32, time_ns: u64) {
         let time_ns = self.until_end(time_ns);
-        let Some(watched) = self.threads.get_mut(&tid) else { return };
-        watched.charge_until(time_ns);
-        watched.has_exited = true;
+        if let Some(watched) = self.threads.get_mut(&tid) {
+            watched.charge_until(time_ns);
+            watched.has_exited = true;
+        }
+        self.exited.push_back(tid);
+        if self.exited.len() > EXITING
+            && let Some(gone) = self.exited.pop_front()
+        {
+            self.forget(gone);
+        }
+    }
+
+    /// Nothing is seen any more of a thread that exited long ago, unless its number is used again.
+    fn forget(&mut self, tid: u32) {
+        if self.threads.get(&tid).is_some_and(|watched| !watched.has_exited) {
+            return;
+        }
+        if let Some(watched) = self.threads.remove(&tid) {
+            self.ended.push(watched.total);
+        }
+        self.comms.remove(&tid);
     }
 
     /// A sample was taken in a thread.
@@ -169,10 +208,7 @@ impl Account {
     /// The off-CPU engine tells a thread's whole life: that is exact, and holds in place of what switches told.
     pub fn totals(&mut self, (pid, tid): (u32, u32), totals: &Totals) {
         let mut samples = self.threads.remove(&tid).map_or(0, |watched| watched.total.samples);
-        self.ended.retain(|thread| {
-            samples += if thread.tid == tid { thread.samples } else { 0 };
-            thread.tid != tid
-        });
+        samples += self.ended.take_samples(tid);
         self.clocks.add((pid, tid), samples, totals);
     }
 
@@ -236,7 +272,7 @@ impl Account {
 
     /// Closes the books at `end_ns`: threads by descending on-CPU time, what was lost, how stacks ended.
     #[must_use]
-    pub fn finish(mut self, end_ns: u64) -> (Vec<ThreadUse>, Loss, StackQuality) {
+    pub fn finish(mut self, end_ns: u64) -> Closed {
         let comms = std::mem::take(&mut self.comms);
         let name_of = |tid: u32, ended: &[ThreadUse]| {
             comms
@@ -244,17 +280,19 @@ impl Account {
                 .map(|n| n.to_string())
                 .or_else(|| ended.iter().rev().find(|t| t.tid == tid).map(|t| t.comm.clone()))
         };
-        let mut threads = self.ended;
+        let (mut threads, mut more_threads) = self.ended.into_parts();
         for (_, mut watched) in self.threads.drain() {
             if !watched.has_exited {
                 watched.charge_until(end_ns);
             }
             threads.push(watched.total);
         }
-        if !self.clocks.threads().is_empty() {
+        if !self.clocks.is_empty() {
             // The engine knows all threads: one it does not tell of is not the target's, or its totals are lost.
             threads.retain(|thread| thread.samples > 0 && thread.pid != std::process::id());
-            threads.extend_from_slice(self.clocks.threads());
+            let (told, more_told) = self.clocks.into_threads();
+            threads.extend(told);
+            more_threads = more_told;
         }
         threads.sort_by(|a, b| b.on_ns.cmp(&a.on_ns).then(a.tid.cmp(&b.tid)));
         let name = |tid| name_of(tid, &threads).unwrap_or_default();
@@ -262,7 +300,7 @@ impl Account {
         loss.by_thread = self.lost_by.into_iter().map(|(tid, n)| (tid, name(tid), n)).collect();
         loss.by_thread.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(&b.0)));
         let quality = self.stacks.finish(name);
-        (threads, loss, quality)
+        Closed { threads, more_threads, loss, quality }
     }
 
     fn until_end(&self, time_ns: u64) -> u64 {

@@ -2,12 +2,13 @@
 
 use perfdata::off_cpu::{State, Totals, flag};
 
-use crate::summary::{CounterValue, ThreadUse};
+use crate::account::EndedThreads;
+use crate::summary::{CounterValue, MoreThreads, ThreadUse};
 
 /// The threads told of so far, and their sums.
 #[derive(Debug, Default)]
 pub struct Clocks {
-    threads: Vec<ThreadUse>,
+    threads: EndedThreads,
     /// In the order of [`COUNTERS`].
     sums: [u64; COUNTERS.len()],
 }
@@ -41,10 +42,16 @@ impl Clocks {
         self.sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
     }
 
-    /// The threads, in the order of their ends.
+    /// True if no thread was told of.
     #[must_use]
-    pub fn threads(&self) -> &[ThreadUse] {
-        &self.threads
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// The threads, and the sums over those that are not listed.
+    #[must_use]
+    pub fn into_threads(self) -> (Vec<ThreadUse>, MoreThreads) {
+        self.threads.into_parts()
     }
 
     /// The sums over all threads; empty if there are none.
@@ -87,10 +94,12 @@ mod tests {
         };
         clocks.add((1, 2), 5, &totals);
         clocks.add((1, 3), 0, &Totals { flags: 0, ..totals });
-        let of = &clocks.threads()[0];
+        let counters = clocks.counters();
+        let (threads, _) = clocks.into_threads();
+        let of = &threads[0];
         assert_eq!((of.life_ns, of.on_ns, of.off_ns, of.preempted_ns, of.samples), (1000, 400, 600, 50, 5));
         assert_eq!((of.voluntary_switches, of.involuntary_switches), (5, 3));
-        let values: Vec<u64> = clocks.counters().iter().map(|counter| counter.value).collect();
+        let values: Vec<u64> = counters.iter().map(|counter| counter.value).collect();
         assert_eq!(values, [800, 17, 4, 14, 2]);
     }
 }

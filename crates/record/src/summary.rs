@@ -24,8 +24,11 @@ pub struct RunSummary {
     pub wall_ns: u64,
     /// Counters over the whole life of the target, in the order they are worth showing.
     pub counters: Vec<CounterValue>,
-    /// Every thread seen running, by descending on-CPU time. Empty if switches were not recorded.
+    /// Threads seen running, by descending on-CPU time: all of them up to some thousands. Empty if switches were not
+    /// recorded.
     pub threads: Vec<ThreadUse>,
+    /// Those that are not in [`Self::threads`]: all had ended, and used the CPU less.
+    pub more_threads: MoreThreads,
     /// How far the stacks can be trusted.
     pub quality: StackQuality,
     /// What the kernel or we had to drop.
@@ -60,7 +63,8 @@ impl RunSummary {
     /// CPU time of the target in ns: the task clock, else the sum over threads.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
-        self.counter("task-clock").map_or_else(|| self.threads.iter().map(|t| t.on_ns).sum(), |c| c.value)
+        let of_threads = || self.threads.iter().map(|t| t.on_ns).sum::<u64>() + self.more_threads.on_ns;
+        self.counter("task-clock").map_or_else(of_threads, |c| c.value)
     }
 
     /// CPUs used on average: CPU time per wall time; 0 if nothing was measured.
@@ -105,6 +109,32 @@ pub struct ThreadUse {
     pub involuntary_switches: u64,
     /// Samples taken in it.
     pub samples: u64,
+}
+
+/// Threads that are not listed one by one, summed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MoreThreads {
+    /// How many.
+    pub threads: u64,
+    /// Time on a CPU, in ns.
+    pub on_ns: u64,
+    /// Times they left the CPU by themselves.
+    pub voluntary_switches: u64,
+    /// Times they were taken off the CPU.
+    pub involuntary_switches: u64,
+    /// Samples taken in them.
+    pub samples: u64,
+}
+
+impl MoreThreads {
+    /// Adds a thread.
+    pub fn add(&mut self, thread: &ThreadUse) {
+        self.threads += 1;
+        self.on_ns = self.on_ns.saturating_add(thread.on_ns);
+        self.voluntary_switches += thread.voluntary_switches;
+        self.involuntary_switches += thread.involuntary_switches;
+        self.samples += thread.samples;
+    }
 }
 
 /// What is missing from the recording.

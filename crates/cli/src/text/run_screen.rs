@@ -10,7 +10,7 @@ use super::fit::{cut, wrap};
 use super::number::{duration_ns, grouped};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
-use record::summary::{RunSummary, ThreadUse};
+use record::summary::{MoreThreads, RunSummary, ThreadUse};
 use std::fmt::Write as _;
 use words::{counters_text, loss_text, quality_text, recorder_text, share, time_text};
 
@@ -59,7 +59,7 @@ pub struct ScreenOpts {
 pub fn draw(screen: &RunScreen<'_>, opts: ScreenOpts) -> String {
     let mut pen = Pen { text: String::new(), opts };
     pen.head(screen);
-    pen.threads(&screen.summary.threads);
+    pen.threads(&screen.summary.threads, &screen.summary.more_threads);
     pen.functions(screen);
     pen.path(&screen.path);
     pen.trust(screen);
@@ -108,7 +108,7 @@ impl Pen {
         self.text.push('\n');
     }
 
-    fn threads(&mut self, threads: &[ThreadUse]) {
+    fn threads(&mut self, threads: &[ThreadUse], more: &MoreThreads) {
         if threads.is_empty() {
             return;
         }
@@ -121,14 +121,15 @@ impl Pen {
         for thread in threads.iter().take(self.opts.rows) {
             self.thread(thread);
         }
-        if let Some(rest) = threads.get(self.opts.rows..).filter(|rest| !rest.is_empty()) {
-            let on: u64 = rest.iter().map(|thread| thread.on_ns).sum();
+        let mut rest = *more;
+        threads.iter().skip(self.opts.rows).for_each(|thread| rest.add(thread));
+        if rest.threads > 0 {
             let _ = writeln!(
                 self.text,
                 "… {} more {}, {} on CPU",
-                grouped(rest.len() as u64),
-                if rest.len() == 1 { "thread" } else { "threads" },
-                duration_ns(on)
+                grouped(rest.threads),
+                if rest.threads == 1 { "thread" } else { "threads" },
+                duration_ns(rest.on_ns)
             );
         }
         self.text.push('\n');

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use perfdata::Endian;
 
 use super::{Recording, SIGNALS};
+use crate::account::Closed;
 use crate::build_id_cache;
 use crate::error::Error;
 use crate::features;
@@ -94,7 +95,7 @@ impl Recording<'_> {
             notices.push(Notice::Overwritten(overwritten));
             finished.account.leave_out(overwritten);
         }
-        let (threads, lost, quality) = finished.account.finish(end.time_ns);
+        let Closed { threads, more_threads, loss: lost, quality } = finished.account.finish(end.time_ns);
         let used = mem::own_use();
         let (user_ns, system_ns, peak_memory_bytes) = (used.user_ns, used.system_ns, used.peak_memory_bytes);
         Ok(RunSummary {
@@ -103,6 +104,7 @@ impl Recording<'_> {
             wall_ns: end.wall_ns,
             counters,
             threads,
+            more_threads,
             quality,
             lost,
             recorder: RecorderUse {

@@ -1,7 +1,7 @@
 //! The screen's numbers as JSON: times in ns, shares in percent.
 
 use crate::text::run_screen::{FunctionShare, RunScreen};
-use record::summary::{RunSummary, StoppedStacks, ThreadUse};
+use record::summary::{MoreThreads, RunSummary, StoppedStacks, ThreadUse};
 use serde_json::{Value, json};
 
 /// All the screen shows, without its limits.
@@ -19,6 +19,7 @@ pub fn of(screen: &RunScreen<'_>) -> Value {
         "cpus_used": summary.cpus_used(),
         "counters": counters.collect::<serde_json::Map<_, _>>(),
         "threads": summary.threads.iter().map(thread).collect::<Vec<_>>(),
+        "more_threads": more_threads(&summary.more_threads),
         "functions_self": shares(&screen.own),
         "functions_total": shares(&screen.with_callees),
         "hottest_path": shares(&screen.path),
@@ -49,6 +50,16 @@ fn thread(thread: &ThreadUse) -> Value {
         "voluntary_switches": thread.voluntary_switches,
         "involuntary_switches": thread.involuntary_switches,
         "samples": thread.samples,
+    })
+}
+
+fn more_threads(more: &MoreThreads) -> Value {
+    json!({
+        "threads": more.threads,
+        "on_cpu_ns": more.on_ns,
+        "voluntary_switches": more.voluntary_switches,
+        "involuntary_switches": more.involuntary_switches,
+        "samples": more.samples,
     })
 }
 

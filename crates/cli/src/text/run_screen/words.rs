@@ -74,7 +74,9 @@ fn joined(parts: &[String]) -> String {
 
 fn switch_kinds(summary: &RunSummary) -> String {
     let sum = |count: fn(&ThreadUse) -> u64| summary.threads.iter().map(count).sum::<u64>();
-    let (own, forced) = (sum(|t| t.voluntary_switches), sum(|t| t.involuntary_switches));
+    let more = &summary.more_threads;
+    let own = sum(|t| t.voluntary_switches) + more.voluntary_switches;
+    let forced = sum(|t| t.involuntary_switches) + more.involuntary_switches;
     if own + forced == 0 {
         return String::new();
     }
