@@ -16,6 +16,7 @@ mod process;
 mod repo;
 mod score;
 mod setup;
+mod soak;
 mod tests;
 mod tidy;
 mod usage;
@@ -29,8 +30,7 @@ use score::Score;
 const HELP: &str = "\
 cargo xtask CHORE [ARGS]
 
-  ci [--all]         every check below, timed, with a count at the end;
-                     --all: with ignored tests and a minute of each fuzz target (hours)
+  ci                 every check below, timed, with a count at the end
   setup              install what the oracles need (root and apt), say what cannot be had
   fmt clippy doc     the compiler's own checks
   test [FILTER]      every test of the workspace; a few failures are tried again alone
@@ -39,6 +39,7 @@ cargo xtask CHORE [ARGS]
   fixtures           build tests/programs into target/fixtures
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
   fuzz --hours N [TARGET...]   all targets in turn; grows fuzz/corpus
+  soak [--minutes N] record under load: memory and descriptors must stay flat
   oracle [NAME]      perf and tally over the same files
   bench [NAME]       perf and tally side by side (heavy)
   cross              cargo check for aarch64
@@ -64,17 +65,18 @@ fn run(args: &[String]) -> Result<Score> {
     let repo = Repo::here();
     let (chore, rest) = args.split_first().map_or(("help", args), |(first, rest)| (first.as_str(), rest));
     match chore {
-        "ci" => ci::run(&repo, rest),
+        "ci" => ci::run(&repo),
         "setup" => Ok(setup::run()),
         "fmt" => cargo::fmt(&repo),
         "clippy" => cargo::clippy(&repo),
         "doc" => cargo::doc(&repo),
         "cross" => cargo::cross(&repo),
-        "test" => tests::run(&repo, rest.first().map(String::as_str), false),
+        "test" => tests::run(&repo, rest.first().map(String::as_str)),
         "tidy" => tidy::run(&repo),
         "golden" => golden::run(&repo, rest),
         "fixtures" => fixtures::run(&repo),
         "fuzz" => fuzz::run_args(&repo, rest),
+        "soak" => soak::run(&repo, rest),
         "oracle" => oracle::run(&repo, rest.first().map(String::as_str)),
         "bench" => bench::run(&repo, rest.first().map(String::as_str)),
         "bpf" => bpf::run(&repo, rest.iter().any(|arg| arg == "--check")),
