@@ -2,27 +2,37 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::repo::Repo;
 use crate::score::{Score, skip};
-use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, setup, tests, tidy};
+use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, tidy};
 
-type Step = (&'static str, fn(&Repo) -> Result<Score>);
+/// How much is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// All that a change must pass.
+    Gate,
+    /// The heavier checks too: ignored tests, and a minute of each fuzz target.
+    All,
+}
+
+/// One step: its name, the minutes it may take at most in the gate, and what it does.
+struct Step(&'static str, u64, fn(&Repo, Depth) -> Result<Score>);
 
 const STEPS: &[Step] = &[
-    ("setup", |_| Ok(setup::run())),
-    ("fmt", cargo::fmt),
-    ("tidy", tidy::run),
-    ("clippy", cargo::clippy),
-    ("fixtures", fixtures::run),
-    ("test", |repo| tests::run(repo, None)),
-    ("golden", |repo| golden::run(repo, &[])),
-    ("fuzz", |repo| fuzz::run(repo, 3)),
-    ("oracle", oracle_with_second_try),
-    ("bpf", |repo| bpf::run(repo, true)),
-    ("doc", cargo::doc),
-    ("aarch64", cargo::cross),
+    Step("setup", 6, |_, _| Ok(setup::run())),
+    Step("fmt", 2, |repo, _| cargo::fmt(repo)),
+    Step("tidy", 4, |repo, _| tidy::run(repo)),
+    Step("clippy", 8, |repo, _| cargo::clippy(repo)),
+    Step("fixtures", 4, |repo, _| fixtures::run(repo)),
+    Step("test", 22, |repo, depth| crate::tests::run(repo, None, depth == Depth::All)),
+    Step("golden", 6, |repo, _| golden::run(repo, &[])),
+    Step("fuzz", 8, |repo, depth| fuzz::run(repo, if depth == Depth::All { 60 } else { 3 })),
+    Step("oracle", 10, |repo, _| oracle_with_second_try(repo)),
+    Step("bpf", 3, |repo, _| bpf::run(repo, true)),
+    Step("doc", 6, |repo, _| cargo::doc(repo)),
+    Step("aarch64", 6, |repo, _| cargo::cross(repo)),
 ];
 
 /// Few differences over recordings made just now may be theirs: others are made and compared, once.
@@ -37,37 +47,77 @@ fn oracle_with_second_try(repo: &Repo) -> Result<Score> {
 }
 
 /// The gate ends after this, whatever hangs.
-const LIMIT: Duration = Duration::from_secs(50 * 60);
+const LIMIT: Duration = Duration::from_secs(39 * 60);
 /// Later than this, the steps of `MAY_BE_LATE` are skipped, so that a slow machine gets an answer.
-const LATE: Duration = Duration::from_secs(32 * 60);
+const LATE: Duration = Duration::from_secs(28 * 60);
 const MAY_BE_LATE: &[&str] = &["fuzz", "oracle", "aarch64"];
+/// With the heavier checks all limits are so many times as long.
+const HEAVIER: u32 = 5;
+/// What is left for the summary at the end.
+const RESERVE: Duration = Duration::from_secs(20);
 
-/// Runs every step and prints the table and the count.
-pub fn run(repo: &Repo) -> Result<Score> {
+/// Runs every step (`--all`: with the heavier checks) and prints the table and the count.
+pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
+    let depth = match args {
+        [] => Depth::Gate,
+        [all] if all == "--all" => Depth::All,
+        _ => bail!("cargo xtask ci [--all]"),
+    };
     let begin = Instant::now();
-    leftovers::end_after(LIMIT);
+    let times = if depth == Depth::All { HEAVIER } else { 1 };
+    let end = begin + LIMIT * times;
+    leftovers::end_after(LIMIT * times);
     let mut total = Score::default();
     let mut table = Vec::new();
-    for (name, step) in STEPS {
+    for Step(name, minutes, step) in STEPS {
         println!("\n==> {name}");
         let start = Instant::now();
-        let score = if begin.elapsed() > LATE && MAY_BE_LATE.contains(name) {
+        let score = if depth == Depth::Gate && begin.elapsed() > LATE && MAY_BE_LATE.contains(name) {
             skip(name, "this machine took too long with the steps before")
         } else {
-            step(repo).unwrap_or_else(|error| {
-                println!("{name}: {error:#}");
-                Score::FAIL
-            })
+            let deadline = (start + Duration::from_secs(minutes * 60) * times).min(end - RESERVE);
+            process::set_deadline(deadline);
+            within(name, deadline, || step(repo, depth))
         };
         leftovers::end_all();
         total += score;
-        table.push((name, score, start.elapsed()));
+        table.push((*name, score, start.elapsed()));
     }
+    print_summary(&table, total);
+    Ok(total)
+}
+
+/// The score of a step whose programs are killed at the deadline: then it has failed.
+fn within(name: &str, deadline: Instant, step: impl FnOnce() -> Result<Score>) -> Score {
+    let mut score = step().unwrap_or_else(|error| {
+        println!("{name}: {error:#}");
+        Score::FAIL
+    });
+    if Instant::now() >= deadline {
+        println!("{name}: not done in the time it may take: killed");
+        score += Score::FAIL;
+    }
+    score
+}
+
+fn print_summary(table: &[(&str, Score, Duration)], total: Score) {
     println!("\n==> summary");
-    for (name, score, took) in &table {
+    for (name, score, took) in table {
         let mark = if score.failed > 0 { "FAILED" } else { "ok" };
         println!("{mark:<6} {name:<9} {:>7.1} s  {score}", took.as_secs_f64());
     }
     println!("\n{total}");
-    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_past_its_deadline_has_failed_whatever_it_says() {
+        let score = within("late", Instant::now(), || Ok(Score::PASS));
+        assert_eq!(score, Score { passed: 1, failed: 1, skipped: 0 });
+        let score = within("early", Instant::now() + LIMIT, || Ok(Score::PASS));
+        assert_eq!(score, Score::PASS);
+    }
 }

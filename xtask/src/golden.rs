@@ -16,7 +16,10 @@ use crate::repo::Repo;
 use crate::score::{Score, skip};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
-const CASE_LIMIT: Duration = Duration::from_secs(60);
+/// For a case that hangs. Full-screen views wait for their screens for up to a minute each on busy machines.
+const CASE_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// A case that takes longer is named.
+const SLOW: Duration = Duration::from_secs(15);
 
 /// Checks every case, or rewrites what is expected (`--update`); a name limits it to the cases that contain it.
 pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
@@ -27,6 +30,9 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
         return Ok(skip("golden", "no case"));
     }
     let tally = tally(repo)?;
+    if crate::fixtures::run(repo)?.failed > 0 {
+        bail!("the test programs do not build");
+    }
     let mut score = Score::default();
     for case in &cases {
         score += check(repo, &tally, case, update)?;
@@ -91,6 +97,9 @@ fn check(repo: &Repo, tally: &Path, case: &Path, update: bool) -> Result<Score> 
         .env_remove("RUST_BACKTRACE")
         .env_remove("DEBUGINFOD_URLS");
     let run = process::capture(&mut command, CASE_LIMIT)?;
+    if run.wall > SLOW {
+        println!("{name}: took {:.0} s", run.wall.as_secs_f64());
+    }
     if update {
         return write(case, &run).map(|()| Score::PASS);
     }

@@ -30,7 +30,8 @@ use score::Score;
 const HELP: &str = "\
 cargo xtask CHORE [ARGS]
 
-  ci                 every check below, timed, with a count at the end
+  ci [--all]         every check below, timed, with a count at the end;
+                     --all: with ignored tests and a minute of each fuzz target (hours)
   setup              install what the oracles need (root and apt), say what cannot be had
   fmt clippy doc     the compiler's own checks
   test [FILTER]      every test of the workspace; a few failures are tried again alone
@@ -65,13 +66,13 @@ fn run(args: &[String]) -> Result<Score> {
     let repo = Repo::here();
     let (chore, rest) = args.split_first().map_or(("help", args), |(first, rest)| (first.as_str(), rest));
     match chore {
-        "ci" => ci::run(&repo),
+        "ci" => ci::run(&repo, rest),
         "setup" => Ok(setup::run()),
         "fmt" => cargo::fmt(&repo),
         "clippy" => cargo::clippy(&repo),
         "doc" => cargo::doc(&repo),
         "cross" => cargo::cross(&repo),
-        "test" => tests::run(&repo, rest.first().map(String::as_str)),
+        "test" => tests::run(&repo, rest.first().map(String::as_str), false),
         "tidy" => tidy::run(&repo),
         "golden" => golden::run(&repo, rest),
         "fixtures" => fixtures::run(&repo),

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::process::{self, Finished};
 use crate::repo::Repo;
@@ -86,10 +86,23 @@ const COMPARISONS: &[Comparison] =
     &[("report", report::compare), ("script", script::compare), ("annotate", annotate::compare)];
 
 /// Compares over every recorded file and fresh recording, or over those whose name (or comparison) contains `filter`.
+/// The programs that are recorded are built first.
 pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if process::find("perf").is_none() {
         return Ok(skip("oracle", "no perf on this machine"));
     }
+    let built = fixtures::run(repo)?;
+    if built.failed > 0 {
+        bail!("{} of the programs to record do not build", built.failed);
+    }
+    let score = compare(repo, filter)?;
+    if score.passed + score.failed == 0 {
+        bail!("not one comparison was made{}", filter.map_or(String::new(), |name| format!(" for '{name}'")));
+    }
+    Ok(score)
+}
+
+fn compare(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     let pair = pair(repo)?;
     let mut cases = recorded(repo);
     let mut score = Score::default();

@@ -4,9 +4,31 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+
+/// When all programs end, whatever their own limits are.
+static DEADLINE: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// From now on no program runs past `deadline`, and none is started after it.
+pub fn set_deadline(deadline: Instant) {
+    *DEADLINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
+}
+
+fn time_for(name: &str, limit: Duration) -> Result<Duration> {
+    time_until(*DEADLINE.lock().unwrap_or_else(PoisonError::into_inner), name, limit)
+}
+
+/// `limit`, or what is left until the deadline if that is less.
+fn time_until(deadline: Option<Instant>, name: &str, limit: Duration) -> Result<Duration> {
+    let left = deadline.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
+    if left.is_zero() {
+        bail!("{name} not started: the time of this step is over");
+    }
+    Ok(limit.min(left))
+}
 
 use crate::leftovers;
 
@@ -52,6 +74,7 @@ impl Finished {
 pub fn capture(command: &mut Command, limit: Duration) -> Result<Finished> {
     let start = Instant::now();
     let name = command.get_program().to_string_lossy().into_owned();
+    let limit = time_for(&name, limit)?;
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -104,6 +127,7 @@ pub fn silently(command: &mut Command, limit: Duration) -> Result<Ended> {
 /// Runs `command` with no input and its output passed on, for at most `limit`; true when it ended well.
 pub fn passed_on(command: &mut Command, limit: Duration) -> Result<bool> {
     let name = command.get_program().to_string_lossy().into_owned();
+    let limit = time_for(&name, limit)?;
     let mut child = command
         .stdin(Stdio::null())
         .process_group(0)
@@ -166,4 +190,24 @@ fn wait(child: &mut Child, limit: Duration) -> Result<(ExitStatus, bool)> {
 fn kill_group(leader: u32) {
     let kill = ["-KILL", "--", &format!("-{leader}")];
     let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_program_runs_past_the_deadline_or_starts_after_it() {
+        let (now, minute) = (Instant::now(), Duration::from_secs(60));
+        assert_eq!(time_until(None, "true", minute).ok(), Some(minute));
+        assert_eq!(time_until(Some(now + 9 * minute), "true", minute).ok(), Some(minute));
+        assert!(time_until(Some(now + minute), "true", 9 * minute).is_ok_and(|time| time <= minute));
+        assert!(time_until(Some(now), "true", minute).is_err());
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_at_its_limit() {
+        let ran = capture(Command::new("sleep").arg("600"), Duration::from_millis(50)).expect("sleep starts");
+        assert!(ran.timed_out && !ran.ok());
+    }
 }

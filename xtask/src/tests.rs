@@ -33,13 +33,13 @@ struct Failure<'a> {
     test: String,
 }
 
-/// Builds and runs every test whose name contains `filter`.
-pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
+/// Builds and runs every test whose name contains `filter`; ignored ones only `with_ignored`.
+pub fn run(repo: &Repo, filter: Option<&str>, with_ignored: bool) -> Result<Score> {
     let binaries = build(repo)?;
     let mut score = Score::default();
     let mut failures = Vec::new();
     for binary in &binaries {
-        let run = run_binary(repo, binary, filter)?;
+        let run = run_binary(repo, binary, filter, with_ignored)?;
         let (part, failed) = read_results(&run);
         println!("{:<24} {part}  ({:.1} s)", binary.name, run.wall.as_secs_f64());
         score += part;
@@ -93,9 +93,9 @@ fn command(repo: &Repo, binary: &Binary) -> Command {
     command
 }
 
-fn run_binary(repo: &Repo, binary: &Binary, filter: Option<&str>) -> Result<Finished> {
+fn run_binary(repo: &Repo, binary: &Binary, filter: Option<&str>, with_ignored: bool) -> Result<Finished> {
     let mut command = command(repo, binary);
-    command.arg("--show-output").args(filter);
+    command.arg("--show-output").args(with_ignored.then_some("--include-ignored")).args(filter);
     process::capture(&mut command, BINARY_LIMIT)
 }
 
@@ -150,7 +150,7 @@ fn try_again(repo: &Repo, failures: &[Failure<'_>], failed: u32) -> u32 {
     for failure in failures {
         println!("second try, alone: {} {}", failure.binary.name, failure.test);
         let mut command = command(repo, failure.binary);
-        command.args(["--exact", &failure.test]);
+        command.args(["--include-ignored", "--exact", &failure.test]);
         match process::capture(&mut command, ALONE_LIMIT) {
             Ok(run) if run.ok() => {
                 println!("passed at the second try: {} (noise, or a test that is not sure)", failure.test);

@@ -135,3 +135,34 @@ fn a_planted_folder_is_left_alone_by_calls_live() {
     assert!(listed.contains("main"), "{listed}{}", stderr(&output));
     assert_eq!(shared.names().iter().filter(|name| name.starts_with("tally-live-")).count(), 1);
 }
+
+#[test]
+fn the_recorder_follows_no_link_in_its_folder() {
+    let shared = Shared::new("links");
+    let program = shared.path("program");
+    fs::write(shared.path("program.c"), "int f(int n) { return n + 1; }\nint main(void) { return f(-1); }\n")
+        .expect("ours");
+    let built = Command::new("gcc")
+        .args(["-O0", "-fpatchable-function-entry=5", "-o"])
+        .args([&program, &shared.path("program.c")])
+        .status();
+    if !built.is_ok_and(|built| built.success()) {
+        return println!("skipped: no gcc that knows -fpatchable-function-entry");
+    }
+    // What the recorder makes of the list of functions, which is first a link and then a file.
+    let output = shared.run(
+        "$TALLY calls record -q --no-switches -o calls ./program || exit 1
+         mv calls/sleds list && ln -s ../list calls/sleds
+         for step in link file; do
+           rm -f calls/*.calls
+           TALLY_CALLS_DIR=$PWD/calls LD_PRELOAD=$PWD/calls/libtally_calls.so ./program
+           echo $step: $(ls calls | grep -c '[.]calls$')
+           mv list calls/sleds
+         done",
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !shared.path("calls/libtally_calls.so").exists() {
+        return println!("skipped: {}", stderr(&output));
+    }
+    assert_eq!(text, "link: 0\nfile: 1\n", "{}", stderr(&output));
+}

@@ -9,6 +9,8 @@
 //! Only a folder that belongs to this user and that nobody else may enter is used. With `sudo` the home folder can be
 //! another user's, who could put tables there for root to believe.
 
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
@@ -106,7 +108,9 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let aside = folder.join(format!(".{}.{number}{ENDING}", std::process::id()));
-    let done = std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, folder.join(name)));
+    let made = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&aside);
+    let done = made.and_then(|mut file| file.write_all(bytes));
+    let done = done.and_then(|()| std::fs::rename(&aside, folder.join(name)));
     if done.is_err() {
         let _ = std::fs::remove_file(&aside);
     }

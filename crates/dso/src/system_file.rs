@@ -1,4 +1,5 @@
-//! The room for files at fixed places of the system: /proc, /sys, tracefs, and a few of /etc and /lib.
+//! The room for files at fixed places of the system: /proc, /sys, tracefs, and a few of /etc and /lib. They are read,
+//! and those of tracefs are written, but none is ever created.
 //!
 //! Their paths consist of fixed words, of numbers, and of names that the kernel listed. Those that the kernel makes up
 //! state no size or a wrong one, so they are read to their end, which the kernel's own tables bound. A path that another
@@ -6,7 +7,7 @@
 //! `/proc/PID/cwd`.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// Opens the file at `path` for reading.
@@ -58,4 +59,21 @@ pub fn read_by_large_pieces(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
             n => all.extend_from_slice(&piece[..n]),
         }
     }
+}
+
+/// Writes a setting of the kernel in place of what it was.
+///
+/// # Errors
+/// The system's; `NotFound` if there is no such setting.
+pub fn write(path: impl AsRef<Path>, text: &str) -> io::Result<()> {
+    // Truncating empties lists (set_graph_function) and buffers (trace).
+    File::options().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// Opens a list of the kernel, such as `uprobe_events`, to add lines to it.
+///
+/// # Errors
+/// The system's; `NotFound` if there is no such list.
+pub fn open_to_append(path: impl AsRef<Path>) -> io::Result<File> {
+    File::options().append(true).open(path)
 }

@@ -3,20 +3,27 @@
 //! The layout is perf's, and shared with it:
 //! `.debug/.build-id/ab/cdef…` → `../../usr/bin/app/abcdef…`, a directory with the file as `elf` (the kernel's symbols
 //! as `kallsyms`). Nothing here is worth failing a recording: what can't be kept is left out.
+//!
+//! Root keeps nothing in the home of another user, where links could lead it elsewhere (`sudo` with `HOME` kept).
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 
+use dso::private_folder::is_led_by_others;
 use dso::{BuildId, ObjectFile, OwnRights, system_file};
 
+use crate::build_id_cache_limit;
 use crate::objects::SeenObject;
 use crate::opts::KeepFiles;
 
 /// Larger files are only linked, never copied.
 const MAX_COPY_BYTES: u64 = 256 << 20;
+
+/// What the cache may take of the disk. Files that are linked cost nothing until the original is replaced.
+const MAX_TOTAL_BYTES: u64 = 4 << 30;
 
 /// Where the cache is: `$HOME/.debug`; `None` without a home.
 #[must_use]
@@ -28,7 +35,7 @@ pub fn default_root() -> Option<PathBuf> {
 /// Keeps the files seen, or only `which` of them, and with `with_kernel` the running kernel's symbols. How many are
 /// new.
 pub fn keep(root: &Path, seen: &[SeenObject], which: KeepFiles, with_kernel: bool) -> usize {
-    if which == KeepFiles::None {
+    if which == KeepFiles::None || is_led_by_others(root) {
         return 0;
     }
     let files = seen.iter().filter(|object| {
@@ -49,7 +56,11 @@ pub fn keep(root: &Path, seen: &[SeenObject], which: KeepFiles, with_kernel: boo
         let path = object.path.as_deref()?;
         Some(keep_one(root, path, &object.build_id, "elf", |to| link_or_copy(object, path, to)))
     });
-    files.chain(kernel).filter(|kept| matches!(kept, Ok(true))).count()
+    let new = files.chain(kernel).filter(|kept| matches!(kept, Ok(true))).count();
+    if new > 0 {
+        build_id_cache_limit::make_room(root, MAX_TOTAL_BYTES);
+    }
+    new
 }
 
 /// Keeps one file, which `write` puts there; `false` if it was there already.
@@ -113,7 +124,13 @@ fn write_whole(to: &Path, bytes: &[u8], owner: Option<u32>) -> io::Result<()> {
     let mut name = to.as_os_str().as_bytes().to_vec();
     name.extend(format!(".{}", std::process::id()).bytes());
     let partial = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
-    let done = fs::write(&partial, bytes)
+    // Left by one that was killed and had our number.
+    let _ = fs::remove_file(&partial);
+    let done = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&partial)
+        .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| owner.map_or(Ok(()), |owner| chown(&partial, Some(owner), None)))
         .and_then(|()| fs::rename(&partial, to));
     if done.is_err() {
@@ -145,6 +162,20 @@ mod tests {
         let kept = dso::elf::read_build_id(&link.join("elf")).expect("readable through the link");
         assert!(kept.same_as(&build_id));
         fs::remove_dir_all(&root).expect("ours");
+    }
+
+    #[test]
+    fn root_keeps_nothing_in_the_home_of_another_user() {
+        let home = std::env::temp_dir().join(format!("tally-their-home-{}", std::process::id()));
+        fs::create_dir_all(home.join("elsewhere")).expect("ours");
+        symlink(home.join("elsewhere"), home.join(".debug")).expect("ours");
+        if std::os::unix::fs::lchown(&home, Some(65534), None).is_err() {
+            fs::remove_dir_all(&home).expect("ours");
+            return println!("skipped: only root can give files away");
+        }
+        assert_eq!(keep(&home.join(".debug"), &[], KeepFiles::All, true), 0);
+        assert_eq!(fs::read_dir(home.join("elsewhere")).expect("ours").count(), 0);
+        fs::remove_dir_all(&home).expect("ours");
     }
 
     #[test]

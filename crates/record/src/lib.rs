@@ -9,6 +9,7 @@ pub mod account;
 pub mod attach;
 pub mod bpf_error;
 pub mod build_id_cache;
+mod build_id_cache_limit;
 pub mod calls;
 pub mod clocks;
 pub mod control;

@@ -97,16 +97,19 @@ mod number {
 pub const PRCTL: usize = if cfg!(target_arch = "aarch64") { 167 } else { 157 };
 /// The number of `seccomp`.
 pub const SECCOMP: usize = if cfg!(target_arch = "aarch64") { 277 } else { 317 };
-/// `O_RDONLY | O_CLOEXEC`.
-pub const READ_ONLY: usize = 0o2_000_000;
-/// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`.
+/// `O_NOFOLLOW`: a link in the place of a file of ours was put there by somebody else.
+// Source: linux arch/arm64/include/uapi/asm/fcntl.h, include/uapi/asm-generic/fcntl.h.
+const NO_LINK: usize = if cfg!(target_arch = "aarch64") { 0o100_000 } else { 0o400_000 };
+/// `O_RDONLY | O_CLOEXEC | O_NOFOLLOW`.
+pub const READ_ONLY: usize = 0o2_000_000 | NO_LINK;
+/// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`; no link is followed to a new file.
 pub const NEW_FILE: usize = 0o2_000_302;
-/// `O_RDWR | O_CLOEXEC`.
-pub const OLD_FILE: usize = 0o2_000_002;
+/// `O_RDWR | O_CLOEXEC | O_NOFOLLOW`.
+pub const OLD_FILE: usize = 0o2_000_002 | NO_LINK;
 /// `O_PATH | O_CLOEXEC`: a folder, to open files in.
 pub const FOLDER: usize = 0o12_000_000;
-/// `O_WRONLY | O_NONBLOCK | O_CLOEXEC`: a pipe that nobody reads can't be opened so.
-pub const WRITE_ONLY_AT_ONCE: usize = 0o2_004_001;
+/// `O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW`: a pipe that nobody reads can't be opened so.
+pub const WRITE_ONLY_AT_ONCE: usize = 0o2_004_001 | NO_LINK;
 /// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC`.
 pub const PROT: (usize, usize, usize) = (1, 2, 4);
 

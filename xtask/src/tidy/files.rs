@@ -1,4 +1,4 @@
-//! Rules about who opens files.
+//! Rules about who opens and who creates files.
 
 use crate::repo::File;
 
@@ -17,6 +17,24 @@ const OPENERS: &[(&str, &str)] = &[
     ("crates/record/src/sys/mem.rs", "a folder of our own"),
 ];
 
+/// Files of product code that create or write files and folders by themselves, each with its reason. All others go
+/// through a room: `record::output_file` for what the user keeps, `record::scratch` for what is removed at the end,
+/// `calls::own_folder` for folders of calls, `dso::system_file` for settings of the kernel.
+const CREATORS: &[(&str, &str)] = &[
+    ("crates/record/src/output_file.rs", "the room"),
+    ("crates/record/src/scratch.rs", "the room"),
+    ("crates/cli/src/calls/own_folder.rs", "the room"),
+    ("crates/dso/src/system_file.rs", "the room; nothing is created"),
+    ("crates/dso/src/private_folder.rs", "a folder of this user's that others can't enter"),
+    ("crates/dso/src/index.rs", "files in such a folder"),
+    ("crates/record/src/build_id_cache.rs", "~/.debug, unless it is another user's"),
+    ("crates/record/src/calls/ftrace/place.rs", "an instance of tracefs, always a new one"),
+    ("crates/record/src/control.rs", "pipes that the user named; nothing is created"),
+    ("crates/record/src/sys/fifo.rs", "a pipe in a folder of our own"),
+    ("crates/cli/src/calls/recorder.rs", "a library that all may read, always a new file"),
+    ("crates/cli/src/calls/tail.rs", "space given back in a file of our own; nothing is created"),
+];
+
 /// Files that read what the user named on the command line, each with the flag.
 const NAMED: &[(&str, &str)] = &[
     ("crates/dso/src/kallsyms.rs", "--kallsyms"),
@@ -26,6 +44,24 @@ const NAMED: &[(&str, &str)] = &[
 
 /// Ways to open a file for reading; nothing of a name may stand before them, as in `ObjectFile::open`.
 const OPENS: &[&str] = &["File::open(", "fs::read(", "fs::read_to_string(", ".read(true)"];
+
+/// Ways to create a file, a folder or a link, or to open a file for writing.
+const CREATES: &[&str] = &[
+    "File::create(",
+    "File::create_new(",
+    "fs::write(",
+    "fs::copy(",
+    "fs::hard_link(",
+    "symlink(",
+    "create_dir(",
+    "create_dir_all(",
+    "DirBuilder::new(",
+    "mkfifo(",
+    ".create(true)",
+    ".create_new(true)",
+    ".write(true)",
+    ".append(true)",
+];
 
 fn is_product(file: &File) -> bool {
     let path = &file.path;
@@ -58,16 +94,29 @@ fn lines_outside(files: &[File], rooms: &[(&str, &str)], words: &[&str]) -> Vec<
         .collect()
 }
 
-/// No opening of files elsewhere, and no room on the list that is gone.
-pub fn files_are_opened_in_named_rooms(files: &[File]) -> Vec<String> {
-    let mut faults = lines_outside(files, OPENERS, OPENS);
-    faults.extend(lines_outside(files, NAMED, &["named_file::"]));
-    let opens = |path: &str, words: &[&str]| {
+/// Files on the list of rooms in which none of `words` is.
+fn stale_rooms<'r>(files: &[File], rooms: &'r [(&str, &str)], words: &[&str]) -> Vec<&'r str> {
+    let has_words = |path: &str| {
         files.iter().any(|file| file.path == path && file.product().lines().any(|line| has(line, words)))
     };
-    let stale = OPENERS.iter().filter(|(path, _)| !opens(path, OPENS));
-    let stale = stale.chain(NAMED.iter().filter(|(path, _)| !opens(path, &["named_file::"])));
-    faults.extend(stale.map(|(path, _)| format!("{path} opens no file and need not be listed")));
+    rooms.iter().map(|(path, _)| *path).filter(|path| !has_words(path)).collect()
+}
+
+/// No opening of files elsewhere, and no room on the list that is gone.
+pub fn files_are_opened_in_named_rooms(files: &[File]) -> Vec<String> {
+    const BY_NAME: &[&str] = &["named_file::"];
+    let mut faults = lines_outside(files, OPENERS, OPENS);
+    faults.extend(lines_outside(files, NAMED, BY_NAME));
+    let stale = [stale_rooms(files, OPENERS, OPENS), stale_rooms(files, NAMED, BY_NAME)].concat();
+    faults.extend(stale.iter().map(|path| format!("{path} opens no file and need not be listed")));
+    faults
+}
+
+/// No creating and writing of files elsewhere, and no room on the list that is gone.
+pub fn files_are_created_in_named_rooms(files: &[File]) -> Vec<String> {
+    let mut faults = lines_outside(files, CREATORS, CREATES);
+    let stale = stale_rooms(files, CREATORS, CREATES);
+    faults.extend(stale.iter().map(|path| format!("{path} creates no file and need not be listed")));
     faults
 }
 
@@ -83,6 +132,11 @@ mod tests {
         assert_eq!(faults("crates/cli/src/a.rs", text), 2);
         assert_eq!(faults("crates/dso/src/named_file.rs", text), 0);
         assert_eq!(faults("crates/cli/src/a/tests.rs", text), 0);
+        let created = |path, text| lines_outside(&[file(path, text)], CREATORS, CREATES).len();
+        let text = "std::fs::write(p, b)?;\nlet f = File::options().append(true);\nfs::rename(a, b)?; // fs::write(\n";
+        assert_eq!(created("crates/cli/src/a.rs", text), 2);
+        assert_eq!(created("crates/record/src/output_file.rs", text), 0);
+        assert_eq!(created("crates/tracer/src/a.rs", text), 0);
         assert_eq!(faults("crates/cli/src/a.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}")), 0);
     }
 }

@@ -14,7 +14,7 @@ use record::event::glob;
 use crate::out;
 use crate::probe::define::{Definition, Program};
 use crate::probe::spec::{At, Place, ProbeSpec};
-use crate::probe::tracefs::{Installed, check_kernel_probes, install, installed, remove};
+use crate::probe::tracefs::{Installed, check_definition, check_kernel_probes, install, installed, remove};
 use crate::probe::show;
 
 /// Put events on functions, lines and returns of programs, with values of their variables
@@ -134,6 +134,7 @@ impl Args {
         let mut program = self.program()?;
         let definitions = specs.iter().map(|spec| {
             let found = program.define(spec, !self.no_inlines)?;
+            found.iter().try_for_each(check_definition)?;
             if found.len() > self.max_probes {
                 bail!("it stands for {} places, more than --max-probes {}", found.len(), self.max_probes);
             }

@@ -6,9 +6,9 @@ use std::process::Command;
 use dso::dwarf::probe::{Access, Step};
 use record::event::EventSource;
 
-use super::define::Program;
+use super::define::{Definition, Program};
 use super::spec::{Arg, At, Place, ProbeSpec, SpecError, What};
-use super::tracefs::{Installed, tracepoints_like};
+use super::tracefs::{Installed, check_definition, install, tracepoints_like};
 
 fn spec(text: &str) -> ProbeSpec {
     ProbeSpec::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
@@ -266,4 +266,27 @@ fn globals_and_bit_fields_have_definitions_that_uprobes_take() {
     let bits = by_tally(&program, "walk list->bits");
     assert!(bits.trim_end().ends_with("bits=+32(-24(%bp)):b3@8/32"), "{bits}");
     std::fs::remove_dir_all(&folder).expect("our own folder");
+}
+
+#[test]
+fn a_definition_is_one_line_of_words() {
+    let of = |path: &str| Definition {
+        is_return: false,
+        group: "probe_a".to_owned(),
+        event: "main".to_owned(),
+        path: PathBuf::from(path),
+        offset: 0x10,
+        args: Vec::new(),
+        place: "main".to_owned(),
+    };
+    assert!(check_definition(&of("/usr/bin/größe:1")).is_ok());
+    for path in ["/tmp/a:0x1\np:second/main", "/tmp/a b", "/tmp/a#b", "/tmp/a\tb"] {
+        let refused = check_definition(&of(path)).expect_err(path).to_string();
+        assert!(
+            refused.contains("contains '")
+                && refused.ends_with("without it") | refused.ends_with("to the file"),
+            "{refused}"
+        );
+        assert!(install(&of(path).to_string(), false).is_err(), "{path}");
+    }
 }

@@ -1,12 +1,14 @@
 //! The kernel's list of probes: `uprobe_events` and `kprobe_events` in tracefs, shared with perf and trace-cmd.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use dso::system_file;
 use record::event::{EventSource, SystemSource, glob, tracefs};
+
+use super::define::Definition;
+use crate::out;
 
 /// A probe that the kernel has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +68,12 @@ pub fn installed() -> anyhow::Result<Vec<Installed>> {
 }
 
 /// Gives one definition to the kernel.
+///
+/// # Errors
+/// If it is more than one line of words: a newline in a file's name would begin another definition. If the kernel
+/// refuses it.
 pub fn install(definition: &str, is_kernel: bool) -> anyhow::Result<()> {
+    check_line(definition)?;
     write(definition, is_kernel).map_err(|error| {
         let why = last_complaint().map(|w| format!(" ({w})")).unwrap_or_default();
         error.context(format!("the kernel refuses the probe '{definition}'{why}"))
@@ -94,8 +101,36 @@ pub fn remove(pattern: &str) -> anyhow::Result<Vec<String>> {
 
 fn write(line: &str, is_kernel: bool) -> anyhow::Result<()> {
     let path = tracefs().join(if is_kernel { "kprobe_events" } else { "uprobe_events" });
-    let mut file = OpenOptions::new().append(true).open(&path).map_err(|error| refused(&path, error))?;
+    let mut file = system_file::open_to_append(&path).map_err(|error| refused(&path, error))?;
     Ok(file.write_all(format!("{line}\n").as_bytes())?)
+}
+
+/// Refuses a probe on a file whose name the kernel would not read to its end.
+///
+/// # Errors
+/// With the character that ends it.
+pub fn check_definition(definition: &Definition) -> anyhow::Result<()> {
+    let path = definition.path.to_string_lossy();
+    if let Some(c) = path.chars().find(|c| c.is_whitespace()) {
+        bail!(
+            "'{}' can't be probed, because its name contains {c:?}, where the kernel's words end; make a link without it",
+            out::harmless(&path)
+        );
+    }
+    check_line(&definition.to_string())
+}
+
+/// Refuses what the kernel would read as something else.
+///
+/// Source: linux v6.1 kernel/trace/trace.c, trace_parse_run_command(): lines end at a newline, and `#` begins a comment.
+fn check_line(definition: &str) -> anyhow::Result<()> {
+    match definition.chars().find(|c| c.is_control() || *c == '#') {
+        None => Ok(()),
+        Some(c) => bail!(
+            "the probe '{}' can't be given to the kernel, because it contains {c:?}; make a link without it to the file",
+            out::harmless(definition)
+        ),
+    }
 }
 
 fn refused(path: &Path, error: io::Error) -> anyhow::Error {

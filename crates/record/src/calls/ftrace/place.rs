@@ -4,13 +4,14 @@
 //! none that could be told whose callees are meant (kernel/trace/ftrace.c, ftrace_init_dyn_tracefs). What stood at the top level is noted in a file first: the next tally puts it back if this one is killed.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::said;
+use crate::output_file::write_part;
+use crate::scratch;
 use dso::system_file;
 
-/// Instances and notes are named so, with the process id behind.
+/// Instances and notes are named so, followed by the process id, and instances by random digits.
 const PREFIX: &str = "tally-calls-";
 /// Behind a note's name.
 const NOTE: &str = ".ftrace";
@@ -37,13 +38,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// An instance of ours below the tracing folder `root`.
+    /// An instance of ours below the tracing folder `root`. It is always a new one: who made an instance of that name
+    /// before us would read what we trace, and lose it when we are done.
     ///
     /// # Errors
     /// If it can't be made, in words.
     pub fn instance(root: &Path) -> Result<Self, String> {
-        let dir = root.join("instances").join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&dir).or_else(already_there).map_err(|error| said(&dir, &error))?;
+        let instances = root.join("instances");
+        let name = scratch::random_name(&format!("{PREFIX}{}-", std::process::id()));
+        let dir = instances.join(name.map_err(|error| said(&instances, &error))?);
+        fs::create_dir(&dir).map_err(|error| said(&dir, &error))?;
         Ok(Self { dir, held: Vec::new(), note: PathBuf::new() })
     }
 
@@ -66,7 +70,7 @@ impl Place {
         let held: Vec<_> = held.collect();
         let note = Path::new(NOTES).join(format!("{PREFIX}{}{NOTE}", std::process::id()));
         let lines: String = held.iter().map(|(file, text)| format!("{file}\t{text}\n")).collect();
-        fs::write(&note, lines).map_err(|error| said(&note, &error))?;
+        write_part(&note, lines).map_err(|error| said(&note, &error))?;
         Ok(Self { dir: root.to_owned(), held, note })
     }
 
@@ -86,7 +90,7 @@ impl Place {
     /// What the kernel says, with the file's name.
     pub fn write(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.dir.join(file);
-        fs::write(&path, text).map_err(|error| said(&path, &error))
+        system_file::write(&path, text).map_err(|error| said(&path, &error))
     }
 }
 
@@ -112,7 +116,7 @@ impl Drop for Place {
 pub fn remove_stale(root: &Path) {
     for (path, _) in of_the_gone(&root.join("instances"), "") {
         // Its tracer is stopped first: an instance in use can't be removed.
-        let _ = fs::write(path.join("current_tracer"), "nop");
+        let _ = system_file::write(path.join("current_tracer"), "nop");
         let _ = fs::remove_dir(path);
     }
     put_back(root, Path::new(NOTES));
@@ -121,10 +125,10 @@ pub fn remove_stale(root: &Path) {
 /// Puts back what tallies that are gone borrowed at the top level, by their notes.
 fn put_back(root: &Path, notes: &Path) {
     for (path, text) in of_the_gone(notes, NOTE) {
-        let _ = fs::write(root.join("tracing_on"), "0");
+        let _ = system_file::write(root.join("tracing_on"), "0");
         for (file, held) in text.lines().filter_map(|line| line.split_once('\t')) {
             if BORROWED.contains(&file) {
-                let _ = fs::write(root.join(file), held);
+                let _ = system_file::write(root.join(file), held);
             }
         }
         let _ = fs::remove_file(path);
@@ -136,7 +140,8 @@ fn of_the_gone(dir: &Path, suffix: &str) -> Vec<(PathBuf, String)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let gone = entries.filter(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(suffix));
+        let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(suffix));
+        let pid = rest.and_then(|rest| rest.split('-').next());
         pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
     });
     gone.map(|entry| (entry.path(), system_file::read_text(entry.path()).unwrap_or_default())).collect()
@@ -160,10 +165,6 @@ fn to_write(shown: &str) -> Option<String> {
     }
     // CPUs with buffers of different sizes.
     (shown != "X").then(|| shown.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-fn already_there(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }
 
 #[cfg(test)]
@@ -218,6 +219,25 @@ mod tests {
         assert_eq!((read("trace_clock"), read("set_ftrace_pid")), ("local".to_owned(), String::new()));
         assert_eq!((read("tracing_on"), read("current_tracer")), ("1".to_owned(), "nop".to_owned()));
         assert!(!note.exists());
+        fs::remove_dir_all(root).expect("it is ours");
+    }
+
+    #[test]
+    fn an_instance_is_always_a_new_one_and_is_removed_when_its_tally_is_gone() {
+        let root = top("instances", "nop\n", "");
+        fs::create_dir(root.join("instances")).expect("it is ours");
+        let (one, other) = (Place::instance(&root).expect("new"), Place::instance(&root).expect("new"));
+        assert_ne!(one.dir(), other.dir());
+        // No process has so high a number; an earlier tally added no random digits.
+        for gone in ["4194305", "4194305-00112233445566778899"] {
+            fs::create_dir(root.join("instances").join(format!("{PREFIX}{gone}"))).expect("it is ours");
+        }
+        let left = of_the_gone(&root.join("instances"), "").len();
+        remove_stale(&root);
+        let kept = fs::read_dir(root.join("instances")).expect("it is ours").count();
+        assert_eq!((left, kept), (2, 2));
+        drop((one, other));
+        assert_eq!(fs::read_dir(root.join("instances")).expect("it is ours").count(), 0);
         fs::remove_dir_all(root).expect("it is ours");
     }
 
