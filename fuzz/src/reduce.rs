@@ -41,6 +41,9 @@ pub fn reduce(target: &str, call: fn(&[u8]), found: &Path, watch: &Watch) -> io:
         if input.len() > room.min(LARGEST) {
             break;
         }
+        if names_machine(&input) {
+            continue;
+        }
         watch.run(call, &input);
         if coverage.take() && corpus::keep(&folder, &input)? {
             room -= input.len();
@@ -48,4 +51,25 @@ pub fn reduce(target: &str, call: fn(&[u8]), found: &Path, watch: &Watch) -> io:
         }
     }
     Ok(kept)
+}
+
+/// Whether a path in `input` belongs to this machine: the repository is no place for it.
+fn names_machine(input: &[u8]) -> bool {
+    let here = std::env::current_dir().unwrap_or_default();
+    let top = here.components().nth(1).map(|top| format!("/{}/", top.as_os_str().display()));
+    let names = |path: &str| input.windows(path.len()).any(|window| window == path.as_bytes());
+    ["/root/", "/home/"].iter().any(|path| names(path)) || top.is_some_and(|top| names(&top))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_this_machine_are_seen() {
+        assert!(names_machine(b"7f00-7f01 r-xp 0 0:0 0 /home/me/a.out"));
+        let here = std::env::current_dir().expect("we are somewhere");
+        assert!(names_machine(format!("x{}/y", here.display()).as_bytes()));
+        assert!(!names_machine(b"/dev/shm/tally-fuzz.@@@@@@@@/app"));
+    }
 }
