@@ -6,14 +6,14 @@ use anyhow::{Result, bail};
 
 use crate::repo::Repo;
 use crate::score::{Score, skip};
-use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, tidy};
+use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, soak, tidy};
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// All that a change must pass.
     Gate,
-    /// The heavier checks too: ignored tests, and a minute of each fuzz target.
+    /// The heavier checks too: ignored tests, a minute of each fuzz target, and ten minutes of recording.
     All,
 }
 
@@ -34,6 +34,9 @@ const STEPS: &[Step] = &[
     Step("doc", 6, |repo, _| cargo::doc(repo)),
     Step("aarch64", 6, |repo, _| cargo::cross(repo)),
 ];
+
+/// Steps of the heavier checks alone.
+const HEAVY_STEPS: &[Step] = &[Step("soak", 4, |repo, _| soak::run(repo, &[]))];
 
 /// Few differences over recordings made just now may be theirs: others are made and compared, once.
 fn oracle_with_second_try(repo: &Repo) -> Result<Score> {
@@ -69,7 +72,8 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     leftovers::end_after(LIMIT * times);
     let mut total = Score::default();
     let mut table = Vec::new();
-    for Step(name, minutes, step) in STEPS {
+    let heavy = if depth == Depth::All { HEAVY_STEPS } else { &[] };
+    for Step(name, minutes, step) in STEPS.iter().chain(heavy) {
         println!("\n==> {name}");
         let start = Instant::now();
         let score = if depth == Depth::Gate && begin.elapsed() > LATE && MAY_BE_LATE.contains(name) {

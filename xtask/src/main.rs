@@ -31,7 +31,7 @@ const HELP: &str = "\
 cargo xtask CHORE [ARGS]
 
   ci [--all]         every check below, timed, with a count at the end;
-                     --all: with ignored tests and a minute of each fuzz target (hours)
+                     --all: with ignored tests, a minute of each fuzz target, and soak (hours)
   setup              install what the oracles need (root and apt), say what cannot be had
   fmt clippy doc     the compiler's own checks
   test [FILTER]      every test of the workspace; a few failures are tried again alone
