@@ -28,6 +28,8 @@ pub struct Ended {
     pub status: u8,
     /// Time and CPU.
     pub used: Used,
+    /// Kept until all is said: one Ctrl-C too many does not end that.
+    _signals: StopSignals,
 }
 
 /// Runs the command to its end, and writes the rest of the folder. `preloading` is what its environment needs for the
@@ -81,7 +83,7 @@ pub fn run(
         // The program's calls are there, and its status is what counts.
         out::note(&format!("tally calls: {error:#}"));
     }
-    Ok(Ended { status: end, used })
+    Ok(Ended { status: end, used, _signals: signals })
 }
 
 /// Writes the folder's `info`; on a full disk in place of the recorder's library, which the program needed until now.
