@@ -6,7 +6,7 @@ mod luck;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const TALLY: &str = env!("CARGO_BIN_EXE_tally");
@@ -19,10 +19,13 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Tier A works, by what the doctor finds.
+/// Tier A works, by what the doctor finds; it is asked once.
 fn has_bpf() -> bool {
-    let doctor = Command::new(TALLY).arg("doctor").output().expect("tally runs");
-    let works = String::from_utf8_lossy(&doctor.stdout).contains("tier A");
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    let works = *WORKS.get_or_init(|| {
+        let doctor = Command::new(TALLY).arg("doctor").output().expect("tally runs");
+        String::from_utf8_lossy(&doctor.stdout).contains("tier A")
+    });
     if !works {
         println!("skipped: no BPF here");
     }
