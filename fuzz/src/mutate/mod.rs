@@ -38,8 +38,8 @@ impl Mutator {
         // Most often one change: several break the head, and nothing after it is read.
         for _ in 0..changes(random) {
             change(random, &mut input, other);
+            input.truncate(LARGEST);
         }
-        input.truncate(LARGEST);
         input
     }
 }
@@ -67,8 +67,8 @@ fn change_parcel(random: &mut Random, mut parcel: Parcel, other: &Parcel) -> Par
         }
         for _ in 0..changes(random) {
             change(random, &mut part.bytes, twin);
+            part.bytes.truncate(LARGEST);
         }
-        part.bytes.truncate(LARGEST);
     }
     let views = (0..1 + random.below(3)).map(|_| random.next() as u8).collect();
     parcel.parts.push(ParcelPart { name: VIEWS.to_owned(), bytes: views });

@@ -24,6 +24,9 @@ const NUMBERS: [&str; 12] = [
 const WORDS: [&str; 10] =
     ["\x1b[2J", "\u{202e}", "\0", "<a&b>", "]]>", "../../x", "/dev/null", "\t", "%s", "\u{fffd}"];
 
+/// Copies of a line are no longer than this together, unless one alone is.
+const LONGEST_COPY: usize = 1 << 20;
+
 /// Is nearly all of it printable?
 pub fn is_one(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(512)];
@@ -39,6 +42,8 @@ pub fn change(random: &mut Random, bytes: &mut Vec<u8>) {
         1 => {
             let copy = bytes[line.clone()].to_vec();
             let times = if random.one_in(8) { 1 << random.below(10) } else { 1 };
+            // A file may be one line.
+            let times = times.min(LONGEST_COPY / copy.len().max(1)).max(1);
             bytes.splice(line.start..line.start, copy.repeat(times));
         }
         2 => {
@@ -81,4 +86,19 @@ fn words_with_digits(bytes: &[u8], line: &Range<usize>) -> Vec<Range<usize>> {
         }
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_one_long_line_do_not_multiply() {
+        let mut random = Random::new(5);
+        for _ in 0..500 {
+            let mut line = vec![b'a'; 100 << 10];
+            (0..2).for_each(|_| change(&mut random, &mut line));
+            assert!(line.len() <= 4 << 20, "{}", line.len());
+        }
+    }
 }
