@@ -90,7 +90,7 @@ fn disk_times(seen: &Seen) -> Option<(String, Latencies)> {
     for request in io.requests.iter().filter(|request| !request.merged) {
         disks.entry(request.dev).or_default().add(request);
     }
-    let time_ns = |times: &Latencies| times.queue_total_ns + times.device_total_ns;
+    let time_ns = |times: &Latencies| times.queue_total_ns.saturating_add(times.device_total_ns);
     let (dev, times) = disks.into_iter().max_by_key(|(_, times)| time_ns(times))?;
     Some((device::name(dev, true), times)).filter(|(_, times)| times.device.count() > 0)
 }

@@ -10,6 +10,8 @@ mod expansion;
 mod files;
 #[path = "hostile/names.rs"]
 mod names;
+#[path = "hostile/numbers.rs"]
+mod numbers;
 #[path = "hostile/unwinding.rs"]
 mod unwinding;
 

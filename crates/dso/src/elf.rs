@@ -247,7 +247,9 @@ impl ObjectFile {
     /// Executable segments are asked first, as two segments may share a page of the file.
     /// `None` if no segment loads that byte. For a `.ko` sections take the segments' place.
     pub fn svma_of(&self, offset: FileOffset) -> Option<Svma> {
-        let of = |s: &Segment| s.file.contains(&offset.0).then(|| s.svma.start + (offset.0 - s.file.start));
+        let of = |s: &Segment| {
+            s.file.contains(&offset.0).then(|| s.svma.start.wrapping_add(offset.0 - s.file.start))
+        };
         let by_segment = |x: bool| self.segments.iter().filter(|s| s.executable == x).find_map(of);
         by_segment(true).or_else(|| by_segment(false)).or_else(|| self.svma_in_last_page(offset)).map(Svma)
     }

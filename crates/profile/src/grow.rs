@@ -2,7 +2,7 @@
 //! they would wrap or panic.
 
 /// A sum that grows.
-pub(crate) trait Grow {
+pub trait Grow {
     /// Adds, up to the largest number.
     fn grow(&mut self, by: Self);
 }
@@ -15,7 +15,7 @@ impl Grow for u64 {
 }
 
 /// Numbers to be summed.
-pub(crate) trait GrownSum {
+pub trait GrownSum {
     /// Their sum, or the largest number.
     fn grown_sum(self) -> u64;
 }

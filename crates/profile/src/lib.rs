@@ -16,7 +16,7 @@ pub mod callchain;
 pub mod calls;
 #[doc(hidden)]
 pub mod fuzz;
-mod grow;
+pub mod grow;
 pub mod machine;
 mod merge;
 pub mod off_cpu;

@@ -30,6 +30,15 @@ pub struct MapLine {
     pub name: Vec<u8>,
 }
 
+impl MapLine {
+    /// The file's offset of an address in the mapping.
+    #[must_use]
+    pub fn offset_of(&self, address: u64) -> u64 {
+        // A recording's maps may name any offset.
+        address.wrapping_sub(self.start).wrapping_add(self.pgoff)
+    }
+}
+
 /// A process as `/proc/PID/status` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskStatus {

@@ -1,6 +1,7 @@
 //! Two recordings of calls compared: absolute times and counts.
 
 use profile::calls::{DiffRow, FunctionId, Sums, diff};
+use profile::grow::GrownSum as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -54,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn write(out: &mut impl Write, rows: &[DiffRow]) -> io::Result<()> {
     // Where a recording tells it: other programs' use of the machine is no change of this one.
-    let is_split = rows.iter().any(|row| row.baseline.self_off_ns + row.current.self_off_ns > 0);
+    let is_split = rows.iter().any(|row| row.baseline.self_off_ns > 0 || row.current.self_off_ns > 0);
     let split = |on: &str, now: &str, factor: &str| match is_split {
         true => format!("  {on:>11} {now:>10} {factor:>8}"),
         false => String::new(),
@@ -98,7 +99,7 @@ fn write(out: &mut impl Write, rows: &[DiffRow]) -> io::Result<()> {
         )?;
     }
     let sum = |side: fn(&DiffRow) -> Sums, of: fn(&Sums) -> u64| {
-        number::duration_ns(rows.iter().map(|row| of(&side(row))).sum())
+        number::duration_ns(rows.iter().map(|row| of(&side(row))).grown_sum())
     };
     let both = |of| (sum(|row| row.baseline, of), sum(|row| row.current, of));
     let (before, after) = both(|sums| sums.self_ns);

@@ -71,7 +71,7 @@ fn write(tree: &Tree, sum: &CallProfile, notes: &Notes, opts: &FlameOpts) -> any
     if opts.folded {
         bytes = export::folded::to_text(tree).into_bytes();
     } else {
-        let calls: u64 = sum.nodes().iter().map(|node| node.stats.count + node.stats.open).sum();
+        let calls = sum.calls();
         let opts = svg::SvgOpts {
             title: opts.title.clone().unwrap_or_else(|| format!("Calls of {}", notes.title)),
             subtitle: format!("{} of calls, exact; {}", amount_ns(tree), calls_of(calls)),
@@ -112,7 +112,7 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
         let id = tree.intern(&shown, Kind::Program);
         let parent = parent.map_or(Tree::ROOT, |profile::calls::NodeId(id)| drawn[id as usize]);
         let here = tree.child(parent, id);
-        tree.add(here, stats.self_ns - stats.self_off_ns, stats.count + stats.open);
+        tree.add(here, stats.self_on_ns(), stats.calls());
         tree.describe(here, details(stats));
         if stats.self_off_ns > 0 {
             let waiting = tree.child(here, off);
@@ -124,21 +124,20 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
         }
         drawn.push(here);
     }
-    let calls = sum.nodes().iter().map(|node| node.stats.count + node.stats.open).sum();
-    tree.describe(Tree::ROOT, format!("{}, {}", amount_ns(&tree), calls_of(calls)));
+    tree.describe(Tree::ROOT, format!("{}, {}", amount_ns(&tree), calls_of(sum.calls())));
     tree
 }
 
 /// `func:(count),avg:ns`.
 fn labelled(name: &str, stats: &CallStats) -> String {
-    let count = stats.count + stats.open;
+    let count = stats.calls();
     let avg = table::average(stats).map_or_else(String::new, |ns| format!(",avg:{ns}"));
     format!("{name}:({count}){avg}")
 }
 
 /// Time, count, averages and the share off the CPU of one frame.
 fn details(stats: &CallStats) -> String {
-    let mut text = format!("{}, {}", number::duration_ns(stats.total_ns), calls_of(stats.count + stats.open));
+    let mut text = format!("{}, {}", number::duration_ns(stats.total_ns), calls_of(stats.calls()));
     let numbers = [
         ("avg", table::average(stats)),
         ("p99", table::quantile(stats, 0.99)),

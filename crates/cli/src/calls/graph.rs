@@ -1,6 +1,7 @@
 //! `tally calls graph`: who called whom, how often and for how long.
 
 use profile::calls::{CallProfile, NodeId};
+use profile::grow::GrownSum as _;
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
@@ -41,7 +42,7 @@ impl Children {
 /// If writing fails.
 pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> io::Result<()> {
     let children = Children::new(sum);
-    let whole: u64 = children.roots.iter().map(|id| sum.nodes()[id.0 as usize].stats.total_ns).sum();
+    let whole = children.roots.iter().map(|id| sum.nodes()[id.0 as usize].stats.total_ns).grown_sum();
     // The part of the total off the CPU, where that was recorded.
     let split = sum.has_off_cpu();
     let off = |text: &str| if split { format!(" {text:>9}") } else { String::new() };
@@ -59,7 +60,7 @@ pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> 
             time(node.stats.total_ns),
             off(&time(node.stats.off_ns)),
             time(node.stats.self_ns),
-            number::grouped(node.stats.count + node.stats.open),
+            number::grouped(node.stats.calls()),
             node.stats.total_ns as f64 / whole.max(1) as f64 * 100.0,
             harmless(&function.name),
         )?;
@@ -81,7 +82,7 @@ pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> 
 fn shown(sum: &CallProfile) -> Vec<bool> {
     let mut shown = vec![false; sum.nodes().len()];
     for (at, node) in sum.nodes().iter().enumerate().rev() {
-        shown[at] |= node.stats.count + node.stats.open > 0;
+        shown[at] |= node.stats.calls() > 0;
         if let (true, Some(NodeId(parent))) = (shown[at], node.parent) {
             shown[parent as usize] = true;
         }

@@ -1,5 +1,6 @@
 //! `tally calls info`: what was recorded, and how.
 
+use profile::grow::GrownSum as _;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
@@ -44,7 +45,7 @@ fn of_folder(to: &mut impl Write, folder: &Folder) -> io::Result<()> {
     line(to, "wall time", &wall)?;
     match &folder.totals {
         Some(totals) => {
-            let calls: u64 = totals.iter().map(|(_, stats)| stats.count + stats.open).sum();
+            let calls = totals.iter().map(|(_, stats)| stats.calls()).grown_sum();
             let functions = number::grouped(totals.len() as u64);
             line(to, "calls", &format!("{}, as sums of {functions} functions only", number::grouped(calls)))?;
         }
@@ -81,7 +82,7 @@ fn of_other(to: &mut impl Write, path: &Path) -> anyhow::Result<()> {
     let by = if uftrace::is_one(path) { "uftrace" } else { "Intel PT" };
     with_view(&ViewArgs::all_of(path), Need::Sum { slowest: 0 }, |view, notes| {
         let sum = view.sum(0);
-        let calls: u64 = sum.functions().map(|(_, stats)| stats.count + stats.open).sum();
+        let calls = sum.calls();
         line(to, "recording", &path.display().to_string())?;
         line(to, "command", &notes.title)?;
         line(to, "recorded by", by)?;

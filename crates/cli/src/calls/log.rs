@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
     fn leave(&mut self, below: usize) -> Option<(Open, bool)> {
         let at = self.open.len().checked_sub(below + 1)?;
         let call = self.open.remove(at);
-        let is_long = self.now_ns - call.start_ns >= self.gate.min_ns();
+        let is_long = self.now_ns.saturating_sub(call.start_ns) >= self.gate.min_ns();
         self.gate.leave(call.passage);
         let is_shown = is_long && call.passage.counted && call.passage.leads;
         Some((call, is_shown))
@@ -209,7 +209,7 @@ impl<'a> Lines<'a> {
         let (call, _) = self.walk.leave(below)?;
         let what = What::End {
             named: call.named,
-            ns: (end != End::Open).then_some(self.walk.now_ns - call.start_ns),
+            ns: (end != End::Open).then_some(self.walk.now_ns.saturating_sub(call.start_ns)),
             has_inner: self.plan.has_inner.is_set(call.number),
             result,
             end,

@@ -117,7 +117,7 @@ impl Functions {
             .entry(line.name.clone())
             .or_insert_with(|| loader?.load(&Wanted::File { path, build_id: None }).ok())
             .as_ref()?;
-        let svma = loaded.svma_of(FileOffset(address - line.start + line.pgoff))?;
+        let svma = loaded.svma_of(FileOffset(line.offset_of(address)))?;
         let dso = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let object = loaded.object().map(|object| &**object);
         if let Some(name) = self.imports.find(path, object, svma) {

@@ -130,7 +130,7 @@ impl LastSlow {
     /// One more of this process and thread.
     pub fn take(&mut self, (pid, tid): (u32, u32), call: SlowCall) {
         self.seen += 1;
-        let end_ns = |call: &SlowCall| call.start_ns + call.total_ns;
+        let end_ns = |call: &SlowCall| call.start_ns.saturating_add(call.total_ns);
         if self.last.as_ref().is_none_or(|last| end_ns(last) <= end_ns(&call)) {
             self.last = Some(SlowCall { pid, tid, ..call });
         }

@@ -1,6 +1,7 @@
 //! `tally calls report`: one line per function.
 
 use profile::calls::{CallProfile, CallStats, FunctionId, Histogram};
+use profile::grow::GrownSum as _;
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
@@ -59,7 +60,7 @@ fn rank(stats: &CallStats, key: Key) -> u64 {
     match key {
         Key::Total => stats.total_ns,
         Key::Own => stats.self_ns,
-        Key::Calls => stats.count + stats.open,
+        Key::Calls => stats.calls(),
         Key::Avg => average(stats).unwrap_or(0),
         Key::Min => stats.min_ns.unwrap_or(0),
         Key::Off => stats.off_ns,
@@ -87,8 +88,7 @@ const RIGHT: [Column; 6] = [
     ("Max", |stats| stats.max_ns),
 ];
 /// The total's two halves, where switches between threads were recorded.
-const SPLIT: [Column; 2] =
-    [("On CPU", |stats| Some(stats.total_ns - stats.off_ns)), ("Off CPU", |stats| Some(stats.off_ns))];
+const SPLIT: [Column; 2] = [("On CPU", |stats| Some(stats.on_ns())), ("Off CPU", |stats| Some(stats.off_ns))];
 
 /// Columns that go first where there is no room for all.
 const LESS_TOLD: [&str; 5] = ["Min", "p90", "p50", "Avg", "Self"];
@@ -151,7 +151,7 @@ pub fn write_within(
                 |ns: Option<u64>| ns.filter(|_| lasts).map_or_else(|| "-".to_owned(), number::duration_ns);
             columns.iter().map(|(_, of)| format!("{:>9} ", time(of(stats)))).collect()
         };
-        let count = number::grouped(stats.count + stats.open);
+        let count = number::grouped(stats.calls());
         let name: String = harmless(&functions.of(id).name).chars().take(name_width).collect();
         writeln!(out, "{}{count:>12} {} {name}", cells(&left), cells(&right))?;
     }
@@ -229,13 +229,9 @@ pub fn footer_within(sum: &CallProfile, width: usize) -> String {
 
 /// The count of calls, and what it does not hold, the usual first; `open`: what is said of calls that have not ended.
 fn footer_parts(sum: &CallProfile, open_words: &str) -> (String, Vec<String>) {
-    let mut calls = 0;
-    let (mut unwound, mut open) = (0, 0);
-    for (_, stats) in sum.functions() {
-        calls += stats.count + stats.open;
-        unwound += stats.unwound;
-        open += stats.open;
-    }
+    let calls = sum.calls();
+    let total = |of: fn(&CallStats) -> u64| sum.functions().map(|(_, stats)| of(stats)).grown_sum();
+    let (unwound, open) = (total(|stats| stats.unwound), total(|stats| stats.open));
     let parts = [
         (unwound, "left by longjmp or exception"),
         (open, open_words),

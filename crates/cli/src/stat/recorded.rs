@@ -131,9 +131,9 @@ impl Recorder {
                 let Some(new) = reading else { continue };
                 let sum = self.sums[event][at].get_or_insert_default();
                 *sum = Reading {
-                    value: sum.value + new.value,
-                    enabled_ns: sum.enabled_ns + new.enabled_ns,
-                    running_ns: sum.running_ns + new.running_ns,
+                    value: sum.value.saturating_add(new.value),
+                    enabled_ns: sum.enabled_ns.saturating_add(new.enabled_ns),
+                    running_ns: sum.running_ns.saturating_add(new.running_ns),
                 };
             }
             if matches!(outcome.readings[event].support, Support::None(_)) {

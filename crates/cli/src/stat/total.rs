@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use profile::grow::GrownSum as _;
 use record::count::{CpuPlace, Place, Reading, Support};
 
 use super::frame::{Aggregation, Block, Cell, Count, Key};
@@ -69,7 +70,7 @@ impl Grouping {
         let mut shared = readings.to_vec();
         for places in &self.spread {
             let of_task = || places.iter().filter_map(|&p| readings.get(p).copied().flatten());
-            let running: u64 = of_task().map(|r| r.running_ns).sum();
+            let running = of_task().map(|r| r.running_ns).grown_sum();
             let enabled = of_task().map(|r| r.enabled_ns).max().unwrap_or(0).max(running);
             for &place in places {
                 if let Some(Some(reading)) = shared.get_mut(place) {

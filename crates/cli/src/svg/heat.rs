@@ -42,7 +42,7 @@ pub fn write(out: &mut impl Write, time: &OverTime, title: &str) -> io::Result<(
     let top = top + STRIP + 30.0;
     strip(out, (top, "bytes"), &moved, |value| format!("{}/s", bytes(value as u64)))?;
     let (y, right) = (top + STRIP + 18.0, LEFT + WIDTH);
-    let end = duration_ns(time.slice_ns * time.slices.len() as u64);
+    let end = duration_ns(time.slice_ns.saturating_mul(time.slices.len() as u64));
     writeln!(
         out,
         "<text x=\"{LEFT}\" y=\"{y}\">0</text><text class=\"right\" x=\"{right}\" y=\"{y}\">{end}</text>\n</svg>"

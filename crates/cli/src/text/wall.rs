@@ -7,6 +7,7 @@ use crate::out::harmless;
 use crate::term::{Paint, paint};
 use perfdata::off_cpu::flag;
 use profile::Profile;
+use profile::grow::Grow as _;
 use profile::off_cpu::{Reason, Source};
 use profile::table::CallsiteId;
 use profile::view::wall::{FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall};
@@ -166,10 +167,10 @@ impl Printer<'_> {
         let total = duration_ns(self.base_ns(times));
         let (on, runq, preempt) = (share(times.on_ns), share(times.runnable_ns), share(times.preempted_ns));
         let mut text = format!("{total:>9} {on:>7} {runq:>7} {preempt:>7}");
-        let mut named = 0;
+        let mut named = 0u64;
         for reason in &self.reasons {
             let ns = times.blocked_ns.get(reason).copied().unwrap_or(0);
-            named += ns;
+            named.grow(ns);
             text += &format!(" {:>1$}", share(ns), columns_of(*reason));
         }
         text + &format!(" {:>7}", share(times.blocked_total_ns().saturating_sub(named)))

@@ -5,6 +5,7 @@ use crate::flame::{NameId, Tree};
 use crate::out::harmless;
 use crate::text::fit::cut;
 use crossterm::event::{KeyCode, KeyEvent};
+use profile::grow::Grow as _;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustc_hash::FxHashMap;
@@ -58,14 +59,14 @@ impl Sandwich {
             let under_it = parent != Tree::ROOT && is_named[parent_name.index()];
             inside[id.index()] = inside[parent.index()] || is_it;
             if is_it {
-                sums.own += node.own;
+                sums.own.grow(node.own);
                 if !inside[parent.index()] {
-                    sums.with_callees += value;
-                    *sums.callers.entry(parent_name).or_default() += value;
+                    sums.with_callees.grow(value);
+                    sums.callers.entry(parent_name).or_default().grow(value);
                 }
             }
             if under_it {
-                *sums.callees.entry(node.name).or_default() += value;
+                sums.callees.entry(node.name).or_default().grow(value);
             }
         }
         (sums.with_callees > 0).then(|| Self {

@@ -9,7 +9,7 @@ const STEP: u64 = 4;
 
 /// What the code at `start` says.
 pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
-    let inside = start..start + code.len() as u64;
+    let inside = start..start.saturating_add(code.len() as u64);
     // What fills up to the next function may be counted in.
     let filling = code.iter().rev().take_while(|byte| **byte == 0).count() / STEP as usize * STEP as usize;
     let code = &code[..code.len() - filling];

@@ -23,7 +23,7 @@ pub fn straight_bytes(code: &[u8]) -> usize {
 /// What the code at `start` says.
 pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-    let inside = start..start + code.len() as u64;
+    let inside = start..start.saturating_add(code.len() as u64);
     let mut flow = FunctionFlow::default();
     let mut instruction = Instruction::default();
     let mut entry = Entry::default();

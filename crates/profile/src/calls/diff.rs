@@ -24,7 +24,7 @@ pub struct Sums {
 
 impl Sums {
     fn add(&mut self, stats: &CallStats) {
-        self.count.grow(stats.count.saturating_add(stats.open));
+        self.count.grow(stats.calls());
         self.total_ns.grow(stats.total_ns);
         self.self_ns.grow(stats.self_ns);
         self.self_off_ns.grow(stats.self_off_ns);

@@ -1,6 +1,6 @@
 //! The sums: a tree of calls by path, and a table by function.
 
-use crate::grow::Grow as _;
+use crate::grow::{Grow as _, GrownSum as _};
 use rustc_hash::FxHashMap;
 
 use super::{Call, End, FunctionId, Histogram};
@@ -37,6 +37,24 @@ pub struct CallStats {
 }
 
 impl CallStats {
+    /// Calls, those still open at the end included.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.count.saturating_add(self.open)
+    }
+
+    /// Of the total, on the CPU, ns.
+    #[must_use]
+    pub fn on_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.off_ns)
+    }
+
+    /// Of `self_ns`, on the CPU, ns.
+    #[must_use]
+    pub fn self_on_ns(&self) -> u64 {
+        self.self_ns.saturating_sub(self.self_off_ns)
+    }
+
     fn merge(&mut self, other: &Self) {
         self.count.grow(other.count);
         self.unwound.grow(other.unwound);
@@ -114,9 +132,15 @@ impl CallProfile {
         &self.nodes
     }
 
+    /// All calls, those still open at the end included.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.functions.iter().map(CallStats::calls).grown_sum()
+    }
+
     /// The functions that were called, with their sums, by number.
     pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &CallStats)> {
-        (0u32..).map(FunctionId).zip(&self.functions).filter(|(_, stats)| stats.count > 0 || stats.open > 0)
+        (0u32..).map(FunctionId).zip(&self.functions).filter(|(_, stats)| stats.calls() > 0)
     }
 
     /// The slowest calls, slowest first.

@@ -25,6 +25,13 @@ pub struct CodeMapping {
 }
 
 impl CodeMapping {
+    /// The file's offset of an address in it.
+    #[must_use]
+    pub fn offset_of(&self, address: u64) -> u64 {
+        // The offset is the recording's, which may name any.
+        address.wrapping_sub(self.start).wrapping_add(self.offset)
+    }
+
     /// Whether it is memory of no file.
     #[must_use]
     pub fn is_anonymous(&self) -> bool {

@@ -85,7 +85,7 @@ fn own_function() -> Option<(PathBuf, Function)> {
     let maps = proc::maps(std::process::id())?;
     let map = maps.iter().find(|map| map.start <= address.0 && address.0 < map.end)?;
     let object = ObjectFile::open(&path).ok()?;
-    let start = object.svma_of(FileOffset(address.0 - map.start + map.pgoff))?;
+    let start = object.svma_of(FileOffset(map.offset_of(address.0)))?;
     let flow = dso::function_flow(&object, start, Svma(start.0 + MOST_CODE_BYTES))?;
     let leave = object.file_offset_of(*flow.returns.first()?)?;
     let offset = object.file_offset_of(flow.entry?)?.0;

@@ -138,7 +138,7 @@ impl Code {
         };
         At {
             file: Some(&mapping.name),
-            offset: Some(ip - mapping.start + mapping.offset),
+            offset: Some(mapping.offset_of(ip)),
             symbol,
             code: code.unwrap_or_default(),
         }
@@ -205,7 +205,7 @@ fn svma_of(loaded: &Loaded, mapping: &CodeMapping, ip: u64) -> Option<Svma> {
     if is_kernel(ip) && loaded.object().is_none() {
         return Some(Svma(ip));
     }
-    loaded.svma_of(FileOffset(ip - mapping.start + mapping.offset))
+    loaded.svma_of(FileOffset(mapping.offset_of(ip)))
 }
 
 /// What is at an address.
@@ -294,7 +294,7 @@ impl<'a> RunningImage<'a> {
         let file = &self.code.files[number as usize];
         let svma = match &file.loaded {
             Ok(loaded) => svma_of(loaded, mapping, ip)?,
-            Err(_) => Svma(ip - mapping.start + mapping.offset),
+            Err(_) => Svma(mapping.offset_of(ip)),
         };
         Some((number, file, svma))
     }
