@@ -139,11 +139,23 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
             if let Some(event) = error.downcast_ref::<record::event::Error>() {
                 return event_args::explain(event);
             }
-            out::complain(&in_one_line(&error));
+            let remedy = if is_for_lack_of_memory(&error) { "; raise ulimit -v" } else { "" };
+            out::complain(&format!("{}{remedy}", in_one_line(&error)));
             let recording = error.chain().find_map(|cause| cause.downcast_ref::<record::Error>());
             ExitCode::from(recording.map_or(1, record::Error::exit_code))
         }
     }
+}
+
+/// Whether the system refused memory, or a thread, while `ulimit -v` limits it.
+fn is_for_lack_of_memory(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{OutOfMemory, WouldBlock};
+    let refused = |kind| [OutOfMemory, WouldBlock].contains(&kind);
+    record::sys::mem::is_memory_limited()
+        && error
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+            .any(|io| refused(io.kind()))
 }
 
 /// Parts of object files that were not read because they ask for too much: names or lines may lack for that.

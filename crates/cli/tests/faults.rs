@@ -6,10 +6,16 @@
 
 #[path = "faults/calls.rs"]
 mod calls;
+#[path = "faults/killed.rs"]
+mod killed;
 #[path = "faults/limits.rs"]
 mod limits;
 #[path = "faults/machine.rs"]
 mod machine;
+#[path = "faults/matrix.rs"]
+mod matrix;
+#[path = "faults/recorders.rs"]
+mod recorders;
 #[path = "faults/recordings.rs"]
 mod recordings;
 #[path = "faults/shrinking.rs"]

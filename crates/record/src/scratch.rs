@@ -4,6 +4,8 @@
 //! anything that exists, a symbolic link included), has 80 random bits in its name, and is removed when dropped. Its
 //! parent is one in which no other user can rename it.
 //!
+//! The folder is locked while its tally lives. One that a killed tally left has no lock, and the next tally removes it.
+//!
 //! | folder | its owner and root | everybody else |
 //! |---|---|---|
 //! | [`ScratchFolder::private`], 0700 | all | nothing: not even the names of its files |
@@ -16,6 +18,8 @@
 //! a program that became another user writes to the files it has open but makes no new ones; those calls are lost. A
 //! set-user-ID program never gets that far, because its loader ignores `LD_PRELOAD`. In a container or chroot the folder
 //! is found only if it is mounted there, as before.
+
+mod left_behind;
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -55,6 +59,8 @@ pub enum ScratchError {
 #[derive(Debug)]
 pub struct ScratchFolder {
     path: PathBuf,
+    /// Held as long as the folder is in use.
+    _lock: Option<File>,
 }
 
 impl ScratchFolder {
@@ -90,6 +96,7 @@ impl ScratchFolder {
             if let Some(open) = unguarded_part(&parent) {
                 why = ScratchError::Unguarded(open);
             } else if fits(&parent) {
+                left_behind::sweep(&parent);
                 match make(&parent, purpose, mode) {
                     Ok(folder) => return Ok(folder),
                     Err(error) => why = error,
@@ -131,7 +138,9 @@ fn make(parent: &Path, purpose: &str, mode: u32) -> Result<ScratchFolder, Scratc
     };
     let path = parent.join(random_name(&format!("tally-{purpose}-")).map_err(fail(parent))?);
     DirBuilder::new().mode(mode).create(&path).map_err(fail(&path))?;
-    let folder = ScratchFolder { path };
+    // A file system without locks keeps what a killed one leaves.
+    let lock = left_behind::occupy(&path).unwrap_or_default();
+    let folder = ScratchFolder { path, _lock: lock };
     // Whatever the umask left of it.
     fs::set_permissions(&folder.path, fs::Permissions::from_mode(mode)).map_err(fail(&folder.path))?;
     Ok(folder)

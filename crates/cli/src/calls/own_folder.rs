@@ -46,8 +46,12 @@ pub fn prepare(dir: &Path) -> anyhow::Result<()> {
     }
     // Few file systems have anything to change.
     let _ = mem::keep_files_in_place(dir);
-    write_part(&dir.join(sleds::NAME), sleds::MAGIC)
-        .with_context(|| format!("can't write into {}", dir.display()))
+    let mark = dir.join(sleds::NAME);
+    write_part(&mark, sleds::MAGIC).with_context(|| {
+        // A folder without a mark would be in the next recording's way.
+        let _ = fs::remove_file(&mark).and_then(|()| fs::remove_dir(dir));
+        format!("can't write into {}", dir.display())
+    })
 }
 
 /// Lets programs of other users open what they can name in the folder, or nobody but its owner any more.
@@ -129,13 +133,17 @@ fn own_entries(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(entries.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Whether its list of sleds is one, of whatever version.
+/// Whether its list of sleds is one, of whatever version, or began as one when a recorder was killed or the disk was full.
 fn is_marked(dir: &Path) -> bool {
-    let version = sleds::MAGIC.len() - 1;
-    let mut begin = sleds::MAGIC;
-    let list = FileRule::up_to(u64::MAX).without_links().open(&dir.join(sleds::NAME));
-    let is_read = list.is_ok_and(|mut list| list.read_exact(&mut begin).is_ok());
-    is_read && begin[..version] == sleds::MAGIC[..version]
+    let version = &sleds::MAGIC[..sleds::MAGIC.len() - 1];
+    let mut begin = Vec::new();
+    let path = dir.join(sleds::NAME);
+    if fs::symlink_metadata(&path).is_ok_and(|list| list.is_file() && list.len() == 0) {
+        return true;
+    }
+    let list = FileRule::up_to(u64::MAX).without_links().open(&path);
+    let is_read = list.is_ok_and(|list| list.take(version.len() as u64).read_to_end(&mut begin).is_ok());
+    is_read && version.starts_with(&begin)
 }
 
 fn is_of_recording(path: &Path, kind: FileType) -> bool {
@@ -184,6 +192,18 @@ mod tests {
         }
         fs::write(make_measured(&dir).expect("ours").join("7-7-0.calls"), "x").expect("ours");
         dir
+    }
+
+    #[test]
+    fn a_recording_that_got_no_further_than_its_mark_is_replaced() {
+        let outer = ScratchFolder::private("marked").expect("room");
+        let dir = recording(&outer);
+        for mark in [&b""[..], &sleds::MAGIC[..3]] {
+            fs::write(dir.join(sleds::NAME), mark).expect("ours");
+            prepare(&dir).expect("it is one");
+        }
+        fs::write(dir.join(sleds::NAME), "mine").expect("ours");
+        assert!(prepare(&dir).is_err());
     }
 
     #[test]

@@ -84,8 +84,8 @@ fn start(
         session.tell_before(why);
     }
     let end = session.run(args, filters, live)?;
-    session.finish(args, end)?;
-    Ok(ExitCode::from(end))
+    let finished = session.finish(args, end);
+    Ok(ExitCode::from(finished.map_or_else(|why| session.go_on_without(why), |()| Ok(end))?))
 }
 
 /// Return probes only where asked for, or where no return instruction can be found.

@@ -1,5 +1,7 @@
 //! A recording by uprobes, from attach to the folder written.
 
+mod cut_short;
+
 use anyhow::Context;
 use record::calls::{
     Addresses, CallEvent, Counted, Exits, Filters, Folder, KernelParts, KernelWish, Kind, Mode, Object,
@@ -54,6 +56,8 @@ pub struct Session {
     became: BTreeSet<String>,
     /// The command was seen to start.
     started: bool,
+    /// Why not all of it was recorded.
+    cut_short: Option<String>,
 }
 
 impl Session {
@@ -104,6 +108,7 @@ impl Session {
             watch,
             became: BTreeSet::new(),
             started,
+            cut_short: None,
         };
         session.look_first(args)?;
         let begin = Instant::now();
@@ -189,14 +194,18 @@ impl Session {
     ///
     /// # Errors
     /// If the command can't be started or the recording can't be written.
-    pub fn run(&mut self, args: &Args, filters: Filters, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
+    pub fn run(&mut self, args: &Args, filters: Filters, live: Option<&mut Live>) -> anyhow::Result<u8> {
         if live.is_some() {
             self.signals.watch_stdout();
         }
-        let mut folder = Folder::new(&args.output, (self.addresses.clone(), filters), self.start_ns);
         if let Some(child) = &mut self.child {
             child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
         }
+        self.record(args, filters, live).or_else(|why| self.go_on_without(why))
+    }
+
+    fn record(&mut self, args: &Args, filters: Filters, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
+        let mut folder = Folder::new(&args.output, (self.addresses.clone(), filters), self.start_ns);
         super::named::write(&args.output, &self.addresses, &self.chosen)?;
         self.name_kernel(args)?;
         let mut flushed = Instant::now();
@@ -354,6 +363,7 @@ impl Session {
     /// What is to be known beside the numbers.
     fn notes(&self, entries: u64, wall_ns: u64) -> Vec<String> {
         let mut notes = self.watch.detached.clone();
+        notes.extend(self.cut_short.clone());
         if let Some(cost) = self.cost_ns {
             let spent_ns = entries as f64 * cost;
             notes.push(format!(

@@ -14,7 +14,7 @@ use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use profile::view::io::{IoOpts, io};
 use record::opts::{EndsBy, RecordOpts, Watch};
-use record::summary::RunSummary;
+use record::summary::{Notice, RunSummary};
 use record::sys::SignalReader;
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
@@ -90,7 +90,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(recording::exit_code(&summary))
         }
         Ok(summary) => {
-            show(&args, dev, &args.output, Some(&summary))?;
+            let stop = summary.notices.iter().find(|notice| matches!(notice, Notice::WriteStopped(_)));
+            stop.into_iter().for_each(|stop| out::complain(&stop.to_string()));
+            match show(&args, dev, &args.output, Some(&summary)) {
+                // Of a recording that was cut short there may be nothing to show: that has been told.
+                Err(_) if stop.is_some() => {}
+                shown => shown?,
+            }
             Ok(recording::exit_code(&summary))
         }
         Err(error) => Ok(recording::failed(&error)),

@@ -4,11 +4,13 @@ mod events;
 mod perf_flags;
 mod recording;
 
-use std::ffi::OsString;
 use ::record::output_file::{append_export, create_export};
+use std::cell::Cell;
+use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
@@ -25,6 +27,7 @@ use crate::recording::parse_delay;
 use crate::out;
 use crate::stat::compare::{run_pairs, split_command};
 use crate::stat::frame::Aggregation;
+use crate::stat::output::CountFile;
 use crate::stat::print::{Form, Style};
 use crate::stat::run::{Outcome, RunOpts, run_once};
 pub use recording::spelled_out;
@@ -292,7 +295,8 @@ impl Args {
         Style { form, big_num, repeated: self.repeat > 1, metric_only: self.metric_only, summary: self.summary && !self.no_csv_summary }
     }
 
-    fn open_output(&self) -> anyhow::Result<Box<dyn Write>> {
+    /// With `has_failed` an error of writing is reported and noted there; else it is the writer's.
+    fn open_output(&self, has_failed: Option<Rc<Cell<bool>>>) -> anyhow::Result<Box<dyn Write>> {
         let path = match (&self.output, self.log_fd) {
             (Some(path), _) if !self.file.record => path.clone(),
             (None, Some(fd)) => PathBuf::from(format!("/proc/self/fd/{fd}")),
@@ -302,15 +306,19 @@ impl Args {
         let appends = self.append || self.log_fd.is_some();
         let file = if appends { append_export(&path) } else { create_export(&path) };
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
-        let mut file = BufWriter::new(file);
+        let mut file: Box<dyn Write> = match has_failed {
+            Some(has_failed) => Box::new(CountFile::new(file, path, has_failed)),
+            None => Box::new(BufWriter::new(file)),
+        };
         if self.log_fd.is_none() {
             writeln!(file, "# started on {}\n", started())?;
         }
-        Ok(Box::new(file))
+        Ok(file)
     }
 
     fn count(&self, opts: &RunOpts, signals: &mut StopSignals) -> anyhow::Result<ExitCode> {
-        let mut out = self.open_output()?;
+        let has_failed = Rc::new(Cell::new(false));
+        let mut out = self.open_output(Some(has_failed.clone()))?;
         let mut total = self.new_total();
         let whose = Whose::of(opts);
         let mut to_file = self.to_file(opts)?;
@@ -354,7 +362,9 @@ impl Args {
         }
         out.flush()?;
         to_file.finish()?;
-        Ok(total.exit_code())
+        // The command's own status, but for one that says that all is well.
+        let code = total.exit_code();
+        Ok(if has_failed.get() && code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code })
     }
 
     fn new_total(&self) -> Total {
@@ -370,7 +380,7 @@ impl Args {
         b_opts.target.command = command;
         let pairs = if self.repeat > 1 { self.repeat } else { 10 };
         let (comparison, whole) = run_pairs(a, &b_opts, pairs, signals)?;
-        let mut out = self.open_output()?;
+        let mut out = self.open_output(None)?;
         let a_name = joined(&a.target.command);
         comparison.print((&out::harmless(&a_name), &out::harmless(b)), self.style().big_num, &mut out)?;
         out.flush()?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use profile::session::SessionOpts;
 use profile::source::Want;
 use profile::profile::Profile;
@@ -23,6 +23,7 @@ use record::Whom;
 use record::scratch;
 use record::opts::{CallGraph, EndsBy, KeepFiles, Output, RecordOpts};
 use record::stop_signals::StopSignals;
+use record::summary::Notice;
 use record::sys::signal::SIGPIPE;
 
 use crate::cmd::report;
@@ -156,7 +157,14 @@ impl SliceFile {
     /// Records into it.
     fn record(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
         opts.output = Output::File(self.path());
-        record::record(opts)?;
+        let summary = record::record(opts)?;
+        let stop = summary.notices.iter().find_map(|notice| match notice {
+            Notice::WriteStopped(why) => Some(why),
+            _ => None,
+        });
+        if let Some(why) = stop {
+            bail!("no room for what is recorded: {why}; TMPDIR names another folder for it");
+        }
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ pub mod frame;
 pub mod metric;
 pub mod metric_only;
 pub mod outcome;
+pub mod output;
 pub mod print;
 pub mod recorded;
 pub mod reread;

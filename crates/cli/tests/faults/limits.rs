@@ -49,6 +49,12 @@ fn too_little_memory_is_told_by_the_name_of_its_limit() {
             assert!(is_own || ran.said.contains("ulimit -v"), "{way:?} {limit}: {ran:#?}");
         }
     }
+    for mib in [40, 60, 100] {
+        let limit = format!("ulimit -v {}", mib << 10);
+        let ran = run(&limit, &["report", "--stdio", "-i", &data]);
+        ran.assert_orderly(&limit);
+        assert!(ran.status.success() || ran.said.contains("ulimit -v"), "{limit}: {ran:#?}");
+    }
 }
 
 /// Values at the borders of the numbers that flags are kept in.

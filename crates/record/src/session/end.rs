@@ -1,12 +1,11 @@
 //! The end of a recording: the unwinder catches up, the file gets its header, the books are closed.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use perfdata::Endian;
 
-use super::{Recording, SIGNALS};
+use super::Recording;
 use crate::account::Closed;
 use crate::build_id_cache;
 use crate::error::Error;
@@ -15,7 +14,7 @@ use crate::opts::{Output, RecordOpts};
 use crate::queue::Spilled;
 use crate::summary::{CounterValue, Notice, RecorderUse, RunSummary};
 use crate::sys::signal::SIGPIPE;
-use crate::sys::{Child, Poller, mem};
+use crate::sys::{Child, mem};
 use crate::worker::{Finished, Traced};
 
 /// When and with what the target ended.
@@ -34,8 +33,7 @@ impl Recording<'_> {
     /// Waits until the worker has taken all. A signal meanwhile means that the user won't wait: what is left gets
     /// its leaf only.
     fn catch_up(&mut self) -> Result<(), Error> {
-        let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
-        poller.add(self.signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
+        // Without a descriptor more: at their limit the command's status would be lost.
         let mut pause = Duration::from_millis(1);
         let mut told = Instant::now();
         let asked = self.signals.requests();
@@ -44,10 +42,9 @@ impl Recording<'_> {
                 told = Instant::now();
                 (self.opts.on_catch_up)(self.shared.queue.waiting_bytes());
             }
-            if !poller.wait(Some(pause)).map_err(Error::system("epoll_wait"))?.is_empty() {
-                self.signals.take(None).map_err(Error::system("signalfd"))?;
-                self.shared.gives_up.fetch_or(self.signals.requests() > asked, Ordering::Relaxed);
-            }
+            std::thread::sleep(pause);
+            self.signals.take(None).map_err(Error::system("signalfd"))?;
+            self.shared.gives_up.fetch_or(self.signals.requests() > asked, Ordering::Relaxed);
             pause = (pause * 2).min(Duration::from_millis(50));
         }
         self.signals.take(None).map_err(Error::system("signalfd"))?;

@@ -1,8 +1,11 @@
 //! Page size, resource limits and our own use of resources.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -56,12 +59,25 @@ pub fn address_space_left() -> Option<u64> {
     Some(limit.rlim_cur.saturating_sub(mapped))
 }
 
+/// A folder, locked for us until the returned value is dropped; `None` if another process has locked it.
+///
+/// # Errors
+/// If it is not there or is no folder.
+pub fn lock_folder(path: &Path) -> io::Result<Option<File>> {
+    let folder = File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)?;
+    // SAFETY: takes numbers only; the descriptor is open.
+    match check(unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(()) => Ok(Some(folder)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Gives the room of a part of a file back to the file system: it reads as zeros from here on.
 ///
 /// # Errors
 /// `EOPNOTSUPP` where the file system can't.
-pub fn give_back(file: &std::fs::File, from: u64, bytes: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
+pub fn give_back(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: the descriptor is open for as long as `file` lives; the other arguments are plain numbers.
     check(unsafe { libc::fallocate(file.as_raw_fd(), mode, from as libc::off_t, bytes as libc::off_t) })
@@ -74,9 +90,8 @@ pub fn give_back(file: &std::fs::File, from: u64, bytes: u64) -> io::Result<()> 
 /// `EOPNOTSUPP` or `ENOTTY` where there is nothing to change.
 // Source: linux include/uapi/linux/fs.h: FS_NOCOW_FL.
 pub fn keep_files_in_place(folder: &Path) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
     const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
-    let folder = std::fs::File::open(folder)?;
+    let folder = File::open(folder)?;
     let mut flags: libc::c_int = 0;
     // SAFETY: the pointer is to a live int, which is what the kernel writes whatever the request's name says.
     check(unsafe { libc::ioctl(folder.as_raw_fd(), libc::FS_IOC_GETFLAGS, &mut flags) })?;

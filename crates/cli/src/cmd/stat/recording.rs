@@ -94,7 +94,7 @@ impl Args {
         let by = self.aggregation();
         let counts = reread((&path, &file), (by != Aggregation::Global).then_some(by));
         let mut total = Total::new(self.style(), false, false);
-        let mut out = self.open_output()?;
+        let mut out = self.open_output(None)?;
         if let Some(first) = counts.outcomes.first().filter(|_| counts.has_intervals) {
             total.style.interval_header(first.grouping.by(), &mut out)?;
         }
