@@ -85,7 +85,7 @@ fn under_memory_limit() -> anyhow::Result<()> {
     if !record::sys::mem::is_memory_limited() {
         return Ok(());
     }
-    record::sys::signal::name_memory_limit_at_abort();
+    record::sys::out_of_memory::name_limit_at_abort();
     // Without room for their stacks the threads of a view would panic where it first needs them. A signal that ends a
     // command is not theirs: who waits for it would not be woken.
     let _blocked = record::sys::SignalReader::leave_to_recording();

@@ -8,6 +8,7 @@ pub mod aux_area;
 pub mod bpf;
 pub mod fifo;
 pub mod mem;
+pub mod out_of_memory;
 pub mod perf_event;
 pub mod poll;
 pub mod process;

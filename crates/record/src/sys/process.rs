@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use super::{SignalReader, mem, signal};
+use super::{SignalReader, mem, out_of_memory, signal};
 
 /// How long a program that nobody records any more has to end after TERM.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -69,6 +69,15 @@ pub fn become_realtime(priority: i32) -> io::Result<()> {
 }
 
 impl ExitKind {
+    /// Of a process that has ended, as `wait4` tells it.
+    pub(super) fn of_wait_status(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Self::Signal(libc::WTERMSIG(status))
+        } else {
+            Self::Code(libc::WEXITSTATUS(status))
+        }
+    }
+
     /// The status a shell would show: the code, or 128 + the signal.
     #[must_use]
     pub fn shell_code(self) -> u8 {
@@ -163,11 +172,7 @@ impl Child {
 
     /// It ended without becoming what was waited for; an `execvp` that failed tells so.
     fn ended_before(&mut self, status: i32) -> io::Result<ExitKind> {
-        let end = if libc::WIFSIGNALED(status) {
-            ExitKind::Signal(libc::WTERMSIG(status))
-        } else {
-            ExitKind::Code(libc::WEXITSTATUS(status))
-        };
+        let end = ExitKind::of_wait_status(status);
         self.reaped = Some(end);
         let mut errno = [0u8; 4];
         match self.exec_error.take().map(|mut pipe| pipe.read_exact(&mut errno)) {
@@ -191,6 +196,7 @@ impl Child {
     /// Lets the child exec; returns once the new program runs. The error is that of `execvp` (`ENOENT`, `EACCES` …).
     pub fn exec(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.stopped) {
+            out_of_memory::command_runs(self.pid);
             return self.trace(libc::PTRACE_DETACH, 0);
         }
         let Some(mut gate) = self.gate.take() else { return Ok(()) };
@@ -204,7 +210,10 @@ impl Child {
                 Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
             }
             // The pipe closed without a word: exec happened.
-            Err(_) => Ok(()),
+            Err(_) => {
+                out_of_memory::command_runs(self.pid);
+                Ok(())
+            }
         }
     }
 
@@ -249,11 +258,11 @@ impl Child {
         let usage = unsafe { usage.assume_init() };
         let nanos = |t: libc::timeval| (t.tv_sec as u64) * 1_000_000_000 + (t.tv_usec as u64) * 1000;
         self.used = CpuUse { user_ns: nanos(usage.ru_utime), system_ns: nanos(usage.ru_stime) };
-        self.reaped = if libc::WIFEXITED(status) {
-            Some(ExitKind::Code(libc::WEXITSTATUS(status)))
-        } else {
-            libc::WIFSIGNALED(status).then(|| ExitKind::Signal(libc::WTERMSIG(status)))
-        };
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            let kind = ExitKind::of_wait_status(status);
+            out_of_memory::command_ended(kind);
+            self.reaped = Some(kind);
+        }
         Ok(self.reaped)
     }
 }

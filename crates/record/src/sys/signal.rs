@@ -128,22 +128,6 @@ pub fn survive_file_size_limit() {
     }
 }
 
-/// From here on an allocation that fails ends us with a message that names `ulimit -v` and with status 1, not by SIGABRT:
-/// for processes whose memory is limited so.
-pub fn name_memory_limit_at_abort() {
-    const WORDS: &[u8] =
-        b"tally: out of memory: ulimit -v or ulimit -d leaves too little; raise it, or lower it for the command only (sh -c \
-          'ulimit -v ...; exec ...')\n";
-    extern "C" fn end(_: libc::c_int) {
-        // SAFETY: a live buffer and its length; async-signal-safe.
-        unsafe { libc::write(libc::STDERR_FILENO, WORDS.as_ptr().cast(), WORDS.len()) };
-        // SAFETY: takes a number only, runs nothing of ours; async-signal-safe.
-        unsafe { libc::_exit(1) };
-    }
-    // SAFETY: the handler calls nothing but async-signal-safe functions.
-    unsafe { libc::signal(libc::SIGABRT, end as extern "C" fn(libc::c_int) as libc::sighandler_t) };
-}
-
 /// Sends a signal to a process. `ESRCH` if it is gone.
 pub fn send(pid: u32, number: i32) -> io::Result<()> {
     let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
