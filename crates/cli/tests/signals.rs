@@ -65,7 +65,9 @@ impl Place {
     /// `tally` with `args`, in which `DIR` stands for the folder and `PID` for a process.
     fn tally(&self, args: &[&str], pid: u32) -> Command {
         let dir = self.dir.display().to_string();
-        let mut command = Command::new(TALLY);
+        let mut command = Command::new("env");
+        // Tests in the background of a script, or under nohup, inherit ignored signals.
+        command.args(["--default-signal=INT,TERM,HUP,QUIT", TALLY]);
         command.args(args.iter().map(|arg| arg.replace("DIR", &dir).replace("PID", &pid.to_string())));
         command.env("TMPDIR", self.path("tmp")).env(MARK, &self.dir).current_dir(&self.dir);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -303,8 +305,9 @@ fn a_reader_that_goes_away_ends_the_recording_and_its_command() {
 fn nohup_keeps_a_recording_going() {
     let Some(place) = Place::new("nohup", &["record", "-o", "DIR/out", "true"]) else { return };
     let tally = place.tally(&["record", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"], 0);
-    let mut nohup = Command::new("nohup");
-    nohup.arg(TALLY).args(tally.get_args()).env(MARK, &place.dir).env("TMPDIR", place.path("tmp"));
+    let mut nohup = Command::new("env");
+    nohup.args(["--default-signal=INT,TERM,QUIT", "nohup"]);
+    nohup.args(tally.get_args().skip(1)).env(MARK, &place.dir).env("TMPDIR", place.path("tmp"));
     let mut tally = nohup.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
     wait_until("it begins", || reads_signals(tally.id()) && place.path("ready").exists());
     send("HUP", tally.id());
