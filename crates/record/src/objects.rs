@@ -47,14 +47,21 @@ type Key = (Arc<[u8]>, Identity);
 #[derive(Debug, Default)]
 pub struct Objects {
     known: FxHashMap<Key, Known>,
+    /// Tables made since those that nobody uses were given back.
+    made: usize,
 }
 
 #[derive(Debug)]
 enum Known {
     Opened(Arc<UnwindInfo>),
+    /// No process maps it any more: its unwind tables, up to tens of megabytes, were given back.
+    Unused(Arc<ObjectFile>),
     /// Could not be opened so many times: the processes were gone, perhaps a later one is not.
     Failed(u32),
 }
+
+/// So many tables may be made before those of files that no process maps are given back.
+const TABLES: usize = 64;
 
 /// Attempts to open a file, each by another process that maps it.
 const ATTEMPTS: u32 = 20;
@@ -81,12 +88,39 @@ impl Objects {
             Some(Known::Opened(info)) => return Some(info.clone()),
             Some(Known::Failed(times)) if *times >= ATTEMPTS => return None,
             Some(Known::Failed(times)) => *times,
+            Some(Known::Unused(file)) => {
+                let info = UnwindInfo::new(file.clone());
+                self.keep(key, &info);
+                return Some(info);
+            }
             None => 0,
         };
         let info = open_object(pids, mapping).map(|object| UnwindInfo::new(Arc::new(object)));
-        let known = info.clone().map_or(Known::Failed(failed + 1), Known::Opened);
-        self.known.insert(key, known);
+        match &info {
+            Some(info) => self.keep(key, info),
+            None => drop(self.known.insert(key, Known::Failed(failed + 1))),
+        }
         info
+    }
+
+    fn keep(&mut self, key: Key, info: &Arc<UnwindInfo>) {
+        if self.made == TABLES {
+            self.give_back_unused();
+        }
+        self.made += 1;
+        self.known.insert(key, Known::Opened(info.clone()));
+    }
+
+    /// A machine that builds programs runs new files all the time: only those that somebody maps keep their tables.
+    fn give_back_unused(&mut self) {
+        self.made = 0;
+        for known in self.known.values_mut() {
+            if let Known::Opened(info) = known
+                && Arc::strong_count(info) == 1
+            {
+                *known = Known::Unused(info.object().clone());
+            }
+        }
     }
 
     /// Every opened file that has a build-id, in the order of names.
@@ -96,8 +130,11 @@ impl Objects {
             .known
             .iter()
             .filter_map(|((name, _), info)| {
-                let Known::Opened(info) = info else { return None };
-                let file = info.object().clone();
+                let file = match info {
+                    Known::Opened(info) => info.object().clone(),
+                    Known::Unused(file) => file.clone(),
+                    Known::Failed(_) => return None,
+                };
                 let (path, build_id) = (file.path().map(Path::to_path_buf), file.build_id()?.clone());
                 Some(SeenObject { name: name.clone(), build_id, path, file })
             })
@@ -153,4 +190,31 @@ fn open_vdso(pid: u32, mapping: &FileMapping) -> Option<ObjectFile> {
         system_file::open("/proc/self/mem").and_then(|m| m.read_exact_at(&mut bytes, ours.start)).ok()?;
     }
     ObjectFile::parse(Bytes::from_vec(bytes)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_files_that_nobody_maps_are_given_back_and_the_files_are_still_listed() {
+        let folder = std::env::temp_dir().join(format!("tally-objects-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut objects = Objects::default();
+        let mut open = |name: usize| {
+            let path = folder.join(name.to_string());
+            let _ = std::os::unix::fs::symlink("/bin/true", &path);
+            let name = path.as_os_str().as_bytes().into();
+            let mapping = FileMapping { start: 0, end: 4096, pgoff: 0, name, identity: Identity::Unknown };
+            objects.open(&[std::process::id()], &mapping).map(|info| (Arc::downgrade(&info), info))
+        };
+        let Some((_, mapped)) = open(0) else { return println!("skipped: no /bin/true that can be read") };
+        let weak: Vec<_> = (1..=TABLES).map(|name| open(name).expect("opened like the first").0).collect();
+        assert_eq!(weak.iter().filter(|info| info.strong_count() > 0).count(), 1, "the last one only");
+        let again = open(0).expect("known").1;
+        assert!(Arc::ptr_eq(&mapped, &again), "somebody maps it");
+        assert!(open(1).is_some(), "opened again");
+        let _ = std::fs::remove_dir_all(&folder);
+        assert_eq!(objects.seen().len(), TABLES + 1);
+    }
 }
