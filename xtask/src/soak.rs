@@ -14,9 +14,9 @@ use crate::{leftovers, process};
 
 /// What the recorder needs at most is known after this.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How much more memory of its own it may have later. What it must remember is bounded; what waits to be unwound while
-/// the machine is busy is some ten megabytes.
-const MORE_MEMORY_KIB: u64 = 64 << 10;
+/// How much more memory of its own it may have later. Ten minutes of this load take some three megabytes more; the rest is
+/// for stacks that wait to be unwound while others use the machine.
+const MORE_MEMORY_KIB: u64 = 32 << 10;
 /// How many descriptors more than the machine has more processes: it reads the memory of those that live.
 const MORE_DESCRIPTORS: u64 = 16;
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
