@@ -29,7 +29,7 @@ const STEPS: &[Step] = &[
     Step("test", 22, |repo, depth| crate::tests::run(repo, None, depth == Depth::All)),
     Step("golden", 6, |repo, _| golden::run(repo, &[])),
     Step("fuzz", 8, |repo, depth| fuzz::run(repo, if depth == Depth::All { 60 } else { 3 })),
-    Step("oracle", 10, |repo, _| oracle_with_second_try(repo)),
+    Step("oracle", 16, |repo, _| oracle_with_second_try(repo)),
     Step("bpf", 3, |repo, _| bpf::run(repo, true)),
     Step("doc", 6, |repo, _| cargo::doc(repo)),
     Step("aarch64", 6, |repo, _| cargo::cross(repo)),
