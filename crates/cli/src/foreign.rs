@@ -194,8 +194,10 @@ enum Colour {
 
 impl<W: Write> Write for Net<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let is_plain = |byte: &u8| (b' '..0x7f).contains(byte) || *byte == b'\n' || *byte == b'\t';
-        if self.held.is_empty() && bytes.iter().all(is_plain) {
+        let is_odd = |byte: &u8| !(b' '..0x7f).contains(byte) & (*byte != b'\n') & (*byte != b'\t');
+        // Without an early end, so that many bytes are looked at at once.
+        let has_odd = bytes.iter().fold(false, |odd, byte| odd | is_odd(byte));
+        if self.held.is_empty() && !has_odd {
             self.to.write_all(bytes)?;
             return Ok(bytes.len());
         }
