@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::leftovers;
+
 /// When all programs end, whatever their own limits are.
 static DEADLINE: Mutex<Option<Instant>> = Mutex::new(None);
 
@@ -29,8 +31,6 @@ fn time_until(deadline: Option<Instant>, name: &str, limit: Duration) -> Result<
     }
     Ok(limit.min(left))
 }
-
-use crate::leftovers;
 
 /// What a program did.
 pub struct Finished {
@@ -113,6 +113,7 @@ impl Ended {
 /// Runs `command` with no input and its output dropped, for at most `limit`.
 pub fn silently(command: &mut Command, limit: Duration) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
+    let limit = time_for(&name, limit)?;
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
