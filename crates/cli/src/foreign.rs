@@ -1,6 +1,7 @@
 //! Text that others wrote: names of events, threads, files, functions and fields, messages that quote them. It may hold
 //! what steers a terminal, ends an element or turns a line around. There is one function for each place it goes to.
 
+use perfdata::text::is_unseen as is_harmful;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,18 +9,7 @@ use std::io::{self, Write};
 
 /// For a terminal: `name` with its control characters spelled out (`\x1b`), line ends and tabs as well.
 pub fn harmless(name: &str) -> Cow<'_, str> {
-    if !name.chars().any(is_harmful) {
-        return Cow::Borrowed(name);
-    }
-    let mut safe = String::with_capacity(name.len() + 8);
-    for c in name.chars() {
-        if is_harmful(c) {
-            spell(&mut safe, c);
-        } else {
-            safe.push(c);
-        }
-    }
-    Cow::Owned(safe)
+    spelled(name, is_harmful)
 }
 
 /// For an element or an attribute of XML or HTML: harmless, and without what ends either.
@@ -68,12 +58,17 @@ fn json_text(text: String) -> String {
 
 /// Text of several lines, as a whole: line ends and tabs stay.
 pub fn harmless_lines(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_harmful_in_lines) {
+    spelled(text, is_harmful_in_lines)
+}
+
+/// `text` with the characters spelled out of which `is_bad` says so.
+fn spelled(text: &str, is_bad: fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(is_bad) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if is_harmful_in_lines(c) {
+        if is_bad(c) {
             spell(&mut safe, c);
         } else {
             safe.push(c);
@@ -84,12 +79,6 @@ pub fn harmless_lines(text: &str) -> Cow<'_, str> {
 
 fn is_harmful_in_lines(c: char) -> bool {
     is_harmful(c) && c != '\n' && c != '\t'
-}
-
-/// Control characters (C0, DEL, C1), and those that turn the direction of the text around or end a line unseen.
-fn is_harmful(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn spell(to: &mut String, c: char) {

@@ -26,4 +26,4 @@ mod sample;
 mod words;
 
 pub use parse::{TextError, to_perf_data};
-pub use print::{write_event, write_item};
+pub use print::{is_unseen, write_event, write_item};

@@ -348,8 +348,9 @@ fn hex(out: &mut String, key: &str, bytes: &[u8]) {
     }
 }
 
-/// Control characters, and those that turn the direction of the text around or end a line unseen.
-fn is_unseen(c: char) -> bool {
+/// Control characters (C0, DEL, C1), and those that turn the direction of the text around or end a line unseen.
+#[must_use]
+pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
