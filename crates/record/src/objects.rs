@@ -198,11 +198,10 @@ mod tests {
 
     #[test]
     fn tables_of_files_that_nobody_maps_are_given_back_and_the_files_are_still_listed() {
-        let folder = std::env::temp_dir().join(format!("tally-objects-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = crate::scratch::ScratchFolder::private("test").expect("a place");
         let mut objects = Objects::default();
         let mut open = |name: usize| {
-            let path = folder.join(name.to_string());
+            let path = folder.path().join(name.to_string());
             let _ = std::os::unix::fs::symlink("/bin/true", &path);
             let name = path.as_os_str().as_bytes().into();
             let mapping = FileMapping { start: 0, end: 4096, pgoff: 0, name, identity: Identity::Unknown };
@@ -214,7 +213,6 @@ mod tests {
         let again = open(0).expect("known").1;
         assert!(Arc::ptr_eq(&mapped, &again), "somebody maps it");
         assert!(open(1).is_some(), "opened again");
-        let _ = std::fs::remove_dir_all(&folder);
         assert_eq!(objects.seen().len(), TABLES + 1);
     }
 }

@@ -87,15 +87,4 @@ macro_rules! kills_of {
     )*};
 }
 
-kills_of! {
-    record "record"
-    off_cpu "off-cpu"
-    wall_clock "run"
-    stat "stat"
-    preload "preload"
-    uprobes "uprobes"
-    live "live"
-    live_uprobes "live-uprobes"
-    io "io"
-    top "top"
-}
+super::recorders::for_each_recorder!(kills_of);

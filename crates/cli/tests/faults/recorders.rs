@@ -107,3 +107,23 @@ impl Recorder {
         began
     }
 }
+
+/// Gives a macro the list of all recorders: a module's name, and the recorder's.
+macro_rules! for_each_recorder {
+    ($tests_of:ident) => {
+        $tests_of! {
+            record "record"
+            off_cpu "off-cpu"
+            wall_clock "run"
+            stat "stat"
+            preload "preload"
+            uprobes "uprobes"
+            live "live"
+            live_uprobes "live-uprobes"
+            io "io"
+            top "top"
+        }
+    };
+}
+
+pub(crate) use for_each_recorder;

@@ -54,7 +54,7 @@ pub fn is_memory_limited() -> bool {
 #[must_use]
 pub fn address_space_left() -> Option<u64> {
     let limit = limit_of(libc::RLIMIT_AS).ok().filter(|limit| limit.rlim_cur != libc::RLIM_INFINITY)?;
-    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages = dso::system_file::read_text("/proc/self/statm").ok()?;
     let mapped = pages.split(' ').next()?.parse::<u64>().ok()? * page_bytes() as u64;
     Some(limit.rlim_cur.saturating_sub(mapped))
 }
