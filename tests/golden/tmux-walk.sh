@@ -3,6 +3,7 @@
 #
 #   tmux-walk.sh WIDTHxHEIGHT 'COMMAND' 'KEYS' …
 #
+# A case with two walks gives the second one STEPS_BEFORE, the steps of the first.
 # After each group of keys (tmux's names, blanks between them) comes `== KEYS` and the screen that stands still by then.
 # On busy machines that can be one too early: a screen that is not the one in the case's `stdout` gets more time.
 size=$1 command=$2
@@ -29,7 +30,7 @@ settle() {
 }
 
 settle
-step=0 patience=200
+step=${STEPS_BEFORE:-0} patience=200
 for keys in "$@"; do
     step=$((step + 1))
     for key in $keys; do walk send-keys -t walk "$key"; done

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::repo::Repo;
-use crate::score::{Score, skip};
+use crate::score::{self, Score, skip};
 use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, soak, tidy};
 
 /// How much is checked.
@@ -56,6 +56,8 @@ const LATE: Duration = Duration::from_secs(28 * 60);
 const MAY_BE_LATE: &[&str] = &["fuzz", "oracle", "aarch64"];
 /// With the heavier checks all limits are so many times as long.
 const HEAVIER: u32 = 5;
+/// So many failures are listed again at the end.
+const FAULTS_SHOWN: usize = 30;
 /// What is left for the summary at the end.
 const RESERVE: Duration = Duration::from_secs(20);
 
@@ -94,11 +96,11 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
 /// The score of a step whose programs are killed at the deadline: then it has failed.
 fn within(name: &str, deadline: Instant, step: impl FnOnce() -> Result<Score>) -> Score {
     let mut score = step().unwrap_or_else(|error| {
-        println!("{name}: {error:#}");
+        score::fault(&format!("{name}: {error:#}"));
         Score::FAIL
     });
     if Instant::now() >= deadline {
-        println!("{name}: not done in the time it may take: killed");
+        score::fault(&format!("{name}: not done in the time it may take: killed"));
         score += Score::FAIL;
     }
     score
@@ -109,6 +111,14 @@ fn print_summary(table: &[(&str, Score, Duration)], total: Score) {
     for (name, score, took) in table {
         let mark = if score.failed > 0 { "FAILED" } else { "ok" };
         println!("{mark:<6} {name:<9} {:>7.1} s  {score}", took.as_secs_f64());
+    }
+    let faults = score::faults();
+    if total.failed > 0 && !faults.is_empty() {
+        println!("\nwhat failed, at the first try or at the second:");
+        faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("- {fault}"));
+    }
+    if faults.len() > FAULTS_SHOWN {
+        println!("- and {} more, above", faults.len() - FAULTS_SHOWN);
     }
     println!("\n{total}");
 }

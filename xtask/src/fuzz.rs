@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use driver::{Driver, Outcome, Slice};
 
 use crate::repo::Repo;
-use crate::score::{Score, skip};
+use crate::score::{self, Score, skip};
 
 /// Runs `[SECONDS]` or `--hours N [TARGET...]`.
 pub fn run_args(repo: &Repo, args: &[String]) -> Result<Score> {
@@ -59,7 +59,7 @@ fn print_outcome(target: &str, outcome: &Outcome, keep: &Path) {
     );
     if let Some(why) = fault {
         let lines: Vec<&str> = why.lines().take(40).collect();
-        println!("{target}: {}", lines.join("\n"));
+        score::fault(&format!("{target}: {}", lines.join("\n")));
         let input = keep.join(format!("{target}.input"));
         println!("{target}: run it again: target/debug/fuzz-smoke {target} --input {}", input.display());
     }

@@ -36,6 +36,7 @@ pub fn is_interrupted() -> bool {
 pub fn end_all() {
     // Twice: a process may fork between being listed and being killed.
     for _ in 0..2 {
+        reap();
         let found = descendants(std::process::id());
         if found.is_empty() {
             return;
@@ -44,6 +45,12 @@ pub fn end_all() {
         println!("ending {} processes left behind", ids.len());
         let _ = Command::new("kill").arg("-KILL").args(&ids).status();
     }
+}
+
+/// Takes leave of adopted processes that have ended, which would be listed again and again otherwise.
+fn reap() {
+    // SAFETY: without a place for the status, which may be null; returns 0 or -1 when none has ended.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
 }
 
 /// Ends everything, this process too, once `limit` has passed: a gate that hangs is worse than one that fails.

@@ -24,7 +24,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{self, Finished};
 use crate::repo::Repo;
-use crate::score::{Score, skip};
+use crate::score::{self, Score, skip};
 use crate::{fixtures, golden};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -129,7 +129,7 @@ fn compare(repo: &Repo, filter: Option<&str>) -> Result<Score> {
         let mut part = Score::default();
         for case in chosen {
             part += compare(&pair, case).unwrap_or_else(|error| {
-                println!("{command} {}: {error:#}", case.name);
+                score::fault(&format!("{command} {}: {error:#}", case.name));
                 Score::FAIL
             });
         }
@@ -212,7 +212,8 @@ pub fn differ(what: &str, case: &Case, perf: &[String], tally: &[String]) -> Sco
     if count == 0 {
         return Score::PASS;
     }
-    println!("{what} {}: {count} lines differ ({} of perf, {} of tally)", case.name, perf.len(), tally.len());
+    let sizes = format!("{} of perf, {} of tally", perf.len(), tally.len());
+    score::fault(&format!("{what} {}: {count} lines differ ({sizes})", case.name));
     shown.iter().for_each(|line| println!("{line}"));
     Score::FAIL
 }

@@ -1,6 +1,24 @@
 //! Counting: what passed, what failed, what could not be tried on this machine.
 
 use std::ops::AddAssign;
+use std::sync::{Mutex, PoisonError};
+
+/// What failed so far, for the summary: whoever sees only the end of the output must see this.
+static FAULTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Longer descriptions are cut in the summary; they were printed whole before.
+const FAULT_CHARS: usize = 600;
+
+/// Prints what failed and keeps it for [`faults`].
+pub fn fault(what: &str) {
+    println!("{what}");
+    let short = what.chars().take(FAULT_CHARS).collect();
+    FAULTS.lock().unwrap_or_else(PoisonError::into_inner).push(short);
+}
+
+/// All that [`fault`] was given, in that order.
+pub fn faults() -> Vec<String> {
+    FAULTS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
 
 /// The outcome of one chore, in checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

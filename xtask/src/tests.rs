@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cargo::cargo;
 use crate::process::{self, Finished};
 use crate::repo::Repo;
-use crate::score::Score;
+use crate::score::{self, Score};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 const BINARY_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -44,7 +44,7 @@ pub fn run(repo: &Repo, filter: Option<&str>, with_ignored: bool) -> Result<Scor
         println!("{:<24} {part}  ({:.1} s)", binary.name, run.wall.as_secs_f64());
         score += part;
         if !run.ok() && failed.is_empty() {
-            println!("{}: {}\n{}", binary.name, run.how(), run.tail(40));
+            score::fault(&format!("{}: {}\n{}", binary.name, run.how(), run.tail(40)));
             score += Score::FAIL;
         }
         print_failures(&run, &failed);
@@ -137,7 +137,7 @@ fn print_failures(run: &Finished, failed: &[String]) {
         let Some(start) = text.rfind(&head) else { continue };
         let body = &text[start..];
         let end = body[1..].find("\n---- ").or_else(|| body.find("\nfailures:\n")).unwrap_or(body.len() - 1);
-        println!("{}", body[..=end].lines().take(60).collect::<Vec<_>>().join("\n"));
+        score::fault(&body[..=end].lines().take(60).collect::<Vec<_>>().join("\n"));
     }
 }
 

@@ -8,7 +8,7 @@ mod text;
 use anyhow::Result;
 
 use crate::repo::{File, Repo};
-use crate::score::Score;
+use crate::score::{self, Score};
 
 /// A rule: its name as a sentence, and how to find what breaks it.
 type Rule = (&'static str, fn(&[File]) -> Vec<String>);
@@ -37,7 +37,7 @@ pub fn run(repo: &Repo) -> Result<Score> {
     for (name, rule) in RULES {
         let faults = rule(&files);
         for fault in &faults {
-            println!("{name}: {fault}");
+            score::fault(&format!("{name}: {fault}"));
         }
         score += Score::of(faults.is_empty());
     }
