@@ -7,10 +7,11 @@ screen() { walk capture-pane -p -t top; }
 "$TALLY_PROGRAMS/split" 600 >/dev/null 2>&1 &
 busy=$!
 trap 'walk kill-server; kill $busy' EXIT
-# Waits for a screen that holds the text: up to a minute on busy machines, not at all once the program has ended.
+# Waits for a screen that holds the text: up to a minute on busy machines, not at all once the program has ended and
+# the terminal's state, the last line, is there.
 await() {
     tries=0
-    until screen | grep -q -e "$1" -e '^EXIT' || [ $tries -ge 300 ]; do
+    until screen | grep -q -e "$1" -e 'icanon$' || [ $tries -ge 300 ]; do
         tries=$((tries + 1))
         sleep 0.2
     done
@@ -42,6 +43,6 @@ await '^\[live\]'
 echo '== Escape p'
 shown '^\[live\]'
 walk send-keys -t top q
-await '^EXIT'
+await 'icanon$'
 echo '== q'
 screen | grep -v '^$'
