@@ -19,6 +19,10 @@ pub struct Way {
     /// What it tells the recorder: the function's body, or its site's address.
     pub what: u64,
     /// The function's body, where it can be branched to; `None` for one of another object.
+    #[cfg_attr(
+        not(target_arch = "aarch64"),
+        expect(dead_code, reason = "x86-64 calls the body from the recorder")
+    )]
     pub body: Option<u64>,
     /// The recorder's function; on x86-64 a word near the stub that holds its address.
     pub recorder: u64,

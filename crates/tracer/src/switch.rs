@@ -21,7 +21,7 @@ unsafe extern "C" {
 /// A signal that switches: `word` is twice its number, and one more if it begins recording.
 pub fn add(word: u32) {
     let (number, bit) = (word / 2, 1 << (word / 2 % 32));
-    if word % 2 != 0
+    if !word.is_multiple_of(2)
         && let Some(set) = BEGINNING.get((number / 32) as usize)
     {
         set.fetch_or(bit, Ordering::Relaxed);

@@ -79,7 +79,7 @@ fn landed(context: usize) {
     hook::caught(frame(context));
 }
 
-before!(_Unwind_SetIP, SET_IP, (context, address), landed(context), ());
+before!(_Unwind_SetIP, SET_IP, (context, address), landed(context), {});
 before!(_Unwind_Backtrace, WALK, (each, argument), hook::unhook(entry::frame_record()), hook::rehook());
 before!(backtrace, BACKTRACE, (to, count), hook::unhook(entry::frame_record()), hook::rehook());
 
