@@ -175,19 +175,21 @@ fn fail_above_decides_nothing_about_recordings_that_are_not_whole() {
     std::fs::write(&good, whole()).expect("our folder");
     let [good, bad] = [&good, &bad].map(|path| path.to_str().expect("ASCII"));
     let exit = |args: &[&str]| tally(&[&["diff"], args].concat()).status.code();
-    assert_eq!(exit(&["--fail-above", "5", good, good]), Some(0));
+    let gate = |a: &str, b: &str| exit(&["--fail-above", "5", good, a, ":", b, good]);
+    assert_eq!(gate(good, good), Some(0));
+    assert_eq!(exit(&["--fail-above", "5", good, good]), Some(4), "one run a side does not show its noise");
     for bytes in [truncated(), unfinished(), damaged()] {
         std::fs::write(bad, bytes).expect("our folder");
-        assert_eq!(exit(&["--fail-above", "5", good, bad]), Some(4));
-        assert_eq!(exit(&["--fail-above", "5", bad, good]), Some(4));
+        assert_eq!(gate(good, bad), Some(4));
+        assert_eq!(gate(bad, good), Some(4));
         assert_eq!(exit(&[good, bad]), Some(0), "without a limit nothing is decided");
     }
     std::fs::write(bad, "no recording").expect("our folder");
-    assert_eq!(exit(&["--fail-above", "5", good, bad]), Some(4));
-    assert_eq!(exit(&["--fail-above", "5", good, "no such file"]), Some(4));
+    assert_eq!(gate(good, bad), Some(4));
+    assert_eq!(gate(good, "no such file"), Some(4));
     assert_eq!(exit(&[good, bad]), Some(1));
     std::fs::write(bad, with_event(PERF_COUNT_SW_PAGE_FAULTS, "faults")).expect("our folder");
-    assert_eq!(exit(&["--fail-above", "5", good, bad]), Some(4), "no event of one is in the other");
+    assert_eq!(exit(&["--fail-above", "5", good, good, ":", bad, bad]), Some(4), "no event of one is in the other");
 }
 
 /// A thread's file cut off within an event.

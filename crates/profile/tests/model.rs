@@ -355,9 +355,15 @@ fn a_profile_does_not_differ_from_itself() {
 fn a_change_beyond_the_noise_is_told_and_a_new_function_is_new() {
     let current = {
         let mut profile = steady(2);
-        profile.merge(&timed(
-            "comm 7/7 app\nmmap 7/7 0x1000 0x9000 /bin/app\nsample 7/7 t=4000 period=10 chain=0x1510",
-        ));
+        let mut text = "comm 7/7 app\nmmap 7/7 0x1000 0x9000 /bin/app\n".to_owned();
+        for i in 0..20 {
+            text += &format!("sample 7/7 t={} period=10 chain=0x1510\n", i * 200);
+        }
+        // Five samples against none may be chance.
+        for i in 0..5 {
+            text += &format!("sample 7/7 t={} period=10 chain=0x1610\n", i * 800);
+        }
+        profile.merge(&timed(&text));
         profile
     };
     let diff = diff(&[steady(10)], &[current], &DiffOpts::default());
@@ -371,7 +377,9 @@ fn a_change_beyond_the_noise_is_told_and_a_new_function_is_new() {
     assert_eq!(of("[.] f1").change, Change::Less);
     assert_eq!(of("[.] f2").change, Change::More);
     assert_eq!(of("[.] f5").change, Change::New);
-    assert!((of("[.] f2").delta - 39.875).abs() < 0.01);
+    assert_eq!(of("[.] f6").change, Change::Unclear);
+    assert!((of("[.] f2").delta - (200.0 / 4.25 - 10.0)).abs() < 0.01);
+    assert_eq!(section.most_changed().map(|row| row.own.change), Some(Change::Less), "f1 went most");
     assert!(section.noise_floor.is_some_and(|floor| floor < 10.0));
 }
 

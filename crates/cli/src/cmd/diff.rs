@@ -30,8 +30,9 @@ const GREW: u8 = 3;
 /// several recordings a side the spread between them tells the noise; with one a side the time within
 /// it does. Rows whose change chance explains have no word in the column Change.
 ///
-/// The total is compared per run. Exit status with --fail-above: 3, it grew by more; 4, the recordings
-/// could not be compared, or one is damaged or unfinished.
+/// The total is compared per run. --fail-above takes two or more runs a side to tell growth from noise.
+/// Exit status with it: 3, the total grew by more; 4, the recordings could not be compared, are too few,
+/// or one is damaged or unfinished.
 ///
 /// Examples:
 ///   tally diff                                    perf.data.old against perf.data
@@ -39,7 +40,7 @@ const GREW: u8 = 3;
 ///   tally diff a1,a2,a3 : b1,b2,b3                several runs a side
 ///   tally diff --per probe:request a.data b.data  cost of one request
 ///   tally diff --calls old.calls new.calls        traced calls: absolute times and counts
-///   tally diff --fail-above 5% old.data new.data  for scripts
+///   tally diff --fail-above 5% a1,a2,a3 : b1,b2,b3   for scripts
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -67,7 +68,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["per", "fail_above"])]
     calls: bool,
 
-    /// Exit with status 3 if the total grew by more than this (percent) and noise does not explain it
+    /// Exit with status 3 if the total grew by more than this (percent) and noise does not explain it:
+    /// needs two or more runs a side
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<String>,
 
@@ -186,8 +188,12 @@ fn decide(diff: &Diff, limit: f64, args: &Args) -> ExitCode {
         out::complain(&format!("--fail-above is not decided: {why}"));
         ExitCode::from(NOT_DECIDED)
     };
-    if sides(&args.files).is_ok_and(|(a, b)| a.iter().chain(&b).any(|path| damage::is_named(path))) {
+    let (baseline, current) = sides(&args.files).unwrap_or_default();
+    if baseline.iter().chain(&current).any(|path| damage::is_named(path)) {
         return undecided("a recording is not whole");
+    }
+    if baseline.len() < 2 || current.len() < 2 {
+        return undecided("one run can't tell growth from noise: give two or more a side, A1,A2 : B1,B2");
     }
     if diff.sections.is_empty() {
         return undecided("the recordings have no event in common");

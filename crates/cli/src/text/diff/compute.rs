@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use profile::profile::Sums;
-use profile::view::diff::{Change, DiffRow, DiffSection};
+use profile::view::diff::{DiffRow, DiffSection};
 
 /// What the column behind the baseline says, and what rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -61,7 +61,7 @@ impl Compute {
 
     /// The row's number; `None` where one side alone has none.
     pub fn value(self, row: &DiffRow) -> Option<f64> {
-        let both = !matches!(row.own.change, Change::New | Change::Vanished);
+        let both = row.is_in_both();
         let (old, new) = (row.sums.0.period as f64, row.sums.1.period as f64);
         match self {
             Self::DeltaAbs | Self::Delta => Some(row.own.delta),
@@ -111,15 +111,15 @@ mod tests {
     use super::*;
     use profile::view::diff::Comparison;
 
-    fn row(old: u64, new: u64, delta: f64, change: Change) -> DiffRow {
-        let sums = |period| Sums { period, ..Sums::default() };
-        let own = Comparison { delta, change, ..Comparison::default() };
+    fn row(old: u64, new: u64, delta: f64) -> DiffRow {
+        let sums = |period: u64| Sums { period, count: period.min(1), ..Sums::default() };
+        let own = Comparison { delta, ..Comparison::default() };
         DiffRow { own, sums: (sums(old), sums(new)), ..DiffRow::default() }
     }
 
     #[test]
     fn the_numbers_are_perfs() {
-        let row = row(1_001_001, 4_004_004, 1.35, Change::Unclear);
+        let row = row(1_001_001, 4_004_004, 1.35);
         let text = |how: &str| Compute::parse(how).expect("a method").text(&row).trim().to_owned();
         assert_eq!(text("delta"), "+1.35%");
         assert_eq!(text("ratio"), "4.000000");
@@ -136,8 +136,7 @@ mod tests {
 
     #[test]
     fn rows_without_both_sides_have_no_ratio_and_come_last() {
-        let mut rows =
-            [row(0, 5, 3.0, Change::New), row(4, 2, -2.0, Change::Less), row(1, 2, 1.0, Change::More)];
+        let mut rows = [row(0, 5, 3.0), row(4, 2, -2.0), row(1, 2, 1.0)];
         Compute::Ratio.sort(&mut rows);
         let texts: Vec<String> = rows.iter().map(|row| Compute::Ratio.text(row).trim().to_owned()).collect();
         assert_eq!(texts, ["2.000000", "0.500000", ""]);

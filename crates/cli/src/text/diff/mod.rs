@@ -54,7 +54,7 @@ pub fn write(diff: &Diff, style: &DiffText) -> String {
 #[must_use]
 pub fn grew(total: &Comparison, limit: f64) -> bool {
     let beyond = total.relative_pct().is_some_and(|percent| percent > limit);
-    beyond && total.interval.is_none_or(|interval| interval.low > 0.0)
+    beyond && total.interval.is_some_and(|interval| interval.low > 0.0)
 }
 
 fn write_section(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffText) {
@@ -62,7 +62,7 @@ fn write_section(out: &mut String, diff: &Diff, section: &DiffSection, style: &D
     let scale = largest(section);
     for row in &section.rows {
         let weight = row.own.delta.abs().max(row.own.baseline) * 100.0 / scale;
-        if (style.baseline_only && row.own.change == Change::New) || weight < style.percent_limit {
+        if (style.baseline_only && row.sums.0.count == 0) || weight < style.percent_limit {
             continue;
         }
         let mut cells = numbers(&row.own, section, style);
@@ -122,8 +122,7 @@ fn headings(section: &DiffSection, style: &DiffText) -> Vec<String> {
 fn numbers(own: &Comparison, section: &DiffSection, style: &DiffText) -> Vec<String> {
     let half = own.interval.map(|interval| (interval.high - interval.low) / 2.0);
     let mut cells = if style.norm == Norm::Share {
-        let baseline =
-            if own.change == Change::New { String::new() } else { format!("{:.2}%", own.baseline) };
+        let baseline = if own.baseline == 0.0 { String::new() } else { format!("{:.2}%", own.baseline) };
         let half = half.map_or(String::new(), |half| format!("±{half:.2}"));
         vec![baseline, format!("{:+.2}%", own.delta), half]
     } else {
@@ -195,7 +194,7 @@ fn verdict(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffTex
         text(total.baseline),
         text(total.current)
     );
-    if let Some(row) = section.rows.iter().find(|row| row.own.is_clear()) {
+    if let Some(row) = section.most_changed() {
         let names: Vec<String> = (section.keys.iter().zip(&row.values))
             .map(|(key, value)| shown(diff.profile.value_text(key, value).trim()).into_owned())
             .collect();
@@ -206,12 +205,22 @@ fn verdict(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffTex
         };
         let _ = writeln!(out, "# Most changed: {} ({by}, {}).", names.join(" "), word(row.own.change));
     } else {
-        out.push_str("# No function changed by more than noise explains.\n");
+        out.push_str(&few_marked(section));
     }
     if let Some(floor) = section.noise_floor {
         let floor = if style.norm == Norm::Share { format!("{floor:.2} points") } else { text(floor) };
         let _ = writeln!(out, "# Noise floor: 95 % of unchanged rows stay within {floor}.");
     }
+}
+
+/// Where no row alone is beyond chance, given how many there are.
+fn few_marked(section: &DiffSection) -> String {
+    let (marked, judged) = (section.marked(), section.judged);
+    if marked == 0 {
+        return "# No function changed by more than noise explains.\n".to_owned();
+    }
+    let rows = if judged == 1 { "row" } else { "rows" };
+    format!("# Marked: {marked} of {judged} {rows}. Chance alone marks up to {}.\n", judged.div_ceil(20))
 }
 
 fn write_table(out: &mut String, table: &[Vec<String>], numeric: usize, style: &DiffText) {
@@ -278,9 +287,11 @@ mod tests {
     fn growth_within_the_noise_does_not_fail() {
         let interval = Some(Interval { low: -1.0, high: 21.0 });
         let total =
-            Comparison { baseline: 100.0, current: 110.0, delta: 10.0, interval, change: Change::Unclear };
+            Comparison { baseline: 100.0, current: 110.0, delta: 10.0, interval, ..Comparison::default() };
         assert!(!grew(&total, 5.0));
-        assert!(grew(&Comparison { interval: None, ..total }, 5.0));
-        assert!(!grew(&Comparison { interval: None, ..total }, 10.0));
+        assert!(!grew(&Comparison { interval: None, ..total }, 5.0), "the noise is not known");
+        let sure = Some(Interval { low: 6.0, high: 14.0 });
+        assert!(grew(&Comparison { interval: sure, ..total }, 5.0));
+        assert!(!grew(&Comparison { interval: sure, ..total }, 10.0));
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) 
             .collect();
         rows.sort_by(|a, b| b.own.delta.abs().total_cmp(&a.own.delta.abs()));
         let noise_floor = context.noise_floor(rows.iter().map(|row| &row.own));
+        let judged = rows.iter().filter(|row| is_judged(row)).count();
         let paths =
             if opts.paths { path_comparisons(&aligned, &grouping, index, &context) } else { Vec::new() };
         diff.sections.push(DiffSection {
@@ -45,6 +46,7 @@ pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) 
             total: context.total(&section.totals),
             runs: context.run_sums(&section.totals),
             noise_floor,
+            judged,
             normalised: !matches!(opts.norm, Norm::Work(_)) || work.is_some(),
         });
     }
@@ -53,6 +55,13 @@ pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) 
     }
     diff.profile = aligned.profile;
     diff
+}
+
+/// Fewer samples than this on both sides together are never beyond chance.
+const LEAST_SAMPLES: u64 = 6;
+
+fn is_judged(row: &DiffRow) -> bool {
+    row.own.interval.is_some() && row.sums.0.count + row.sums.1.count >= LEAST_SAMPLES
 }
 
 fn path_comparisons(
@@ -84,6 +93,8 @@ struct Context<'a> {
     drawn: Option<Vec<(Draws, Vec<f64>)>>,
     /// Values are this many times period / divisor.
     scale: f64,
+    /// All samples, by run.
+    totals: Vec<Sums>,
     /// Without divisors of its own, a run counts as one: rounds say nothing about runs then.
     per_run: bool,
     share: bool,
@@ -113,15 +124,16 @@ impl<'a> Context<'a> {
             divisors.iter().enumerate().map(draw).collect()
         });
         let scale = if *norm == Norm::Share { 100.0 } else { 1.0 };
-        Self { runs: &aligned.runs, divisors, drawn, scale, per_run, share: *norm == Norm::Share }
+        let total = |run: usize| sum_of(&totals[run * SLICES..(run + 1) * SLICES]);
+        let totals = (0..aligned.runs.len()).map(total).collect();
+        Self { runs: &aligned.runs, divisors, drawn, scale, totals, per_run, share: *norm == Norm::Share }
     }
 
     fn compare(&self, members: &[Sums]) -> Comparison {
         let (baseline, current) =
             (self.estimate(members, Side::Baseline, true), self.estimate(members, Side::Current, true));
-        let half = baseline.half_width(&current);
         let (before, after) = self.side_sums(members);
-        comparison(&baseline, &current, half, before.count, after.count)
+        comparison(&baseline, &current, before.count, after.count)
     }
 
     /// The section's total: the share would always be 100 %, so it is per run then.
@@ -129,8 +141,8 @@ impl<'a> Context<'a> {
         if !self.share {
             return self.compare(members);
         }
-        let ones =
-            Self { divisors: vec![vec![1.0 / SLICES as f64; SLICES]; self.runs.len()], drawn: None, ..*self };
+        let divisors = vec![vec![1.0 / SLICES as f64; SLICES]; self.runs.len()];
+        let ones = Self { divisors, drawn: None, totals: self.totals.clone(), ..*self };
         let ones = Self { scale: 1.0, per_run: true, share: false, ..ones };
         ones.compare(members)
     }
@@ -155,7 +167,23 @@ impl<'a> Context<'a> {
             }
             above.iter().zip(&below).map(|(a, b)| self.ratio(*a, *b)).collect::<Vec<f64>>()
         });
-        Estimate::new(value, &by_run, rounds.as_deref())
+        Estimate::new(value, &by_run, rounds.as_deref(), self.least_variance(members, &runs, divisor))
+    }
+
+    /// What the number of samples alone makes: they come by chance, and one more or none at all might have come.
+    fn least_variance(&self, members: &[Sums], runs: &[usize], divisor: f64) -> f64 {
+        let row = runs.iter().map(|&run| sum_of(&members[run * SLICES..(run + 1) * SLICES]));
+        let row = row.fold(Sums::default(), plus);
+        let all = runs.iter().map(|&run| self.totals[run]).fold(Sums::default(), plus);
+        let typical = if row.count > 0 { row } else { all };
+        if typical.count == 0 {
+            return 0.0;
+        }
+        let one = self.ratio(typical.period as f64 / typical.count as f64, divisor);
+        // Of a share, the rest is as sure as the share is: with all samples in it there is nothing to chance.
+        let rest =
+            if self.share { 1.0 - row.count as f64 / (all.count.max(row.count) + 1) as f64 } else { 1.0 };
+        (row.count + 1) as f64 * rest * one.powi(2)
     }
 
     fn ratio(&self, period: f64, divisor: f64) -> f64 {
@@ -193,6 +221,15 @@ impl<'a> Context<'a> {
     }
 }
 
+fn sum_of(members: &[Sums]) -> Sums {
+    members.iter().copied().fold(Sums::default(), plus)
+}
+
+fn plus(mut sum: Sums, more: Sums) -> Sums {
+    sum.add(more);
+    sum
+}
+
 fn add(sums: &mut Vec<f64>, more: Vec<f64>) {
     if sums.is_empty() {
         *sums = more;
@@ -201,22 +238,17 @@ fn add(sums: &mut Vec<f64>, more: Vec<f64>) {
     }
 }
 
-fn comparison(
-    baseline: &Estimate,
-    current: &Estimate,
-    half: Option<f64>,
-    before: u64,
-    after: u64,
-) -> Comparison {
+fn comparison(baseline: &Estimate, current: &Estimate, before: u64, after: u64) -> Comparison {
     let delta = current.value - baseline.value;
-    let interval = half.map(|half| Interval::around(delta, half));
-    let clear = interval.is_some_and(|interval| interval.excludes_zero());
+    let noise = baseline.noise(current);
+    let interval = noise.map(|noise| Interval::around(delta, noise.half_width()));
     let change = match (before, after) {
+        _ if !interval.is_some_and(|interval| interval.excludes_zero()) => Change::Unclear,
         (0, 1..) => Change::New,
         (1.., 0) => Change::Vanished,
-        _ if clear && delta > 0.0 => Change::More,
-        _ if clear => Change::Less,
-        _ => Change::Unclear,
+        _ if delta > 0.0 => Change::More,
+        _ => Change::Less,
     };
-    Comparison { baseline: baseline.value, current: current.value, delta, interval, change }
+    let chance = noise.map(|noise| noise.chance_of(delta));
+    Comparison { baseline: baseline.value, current: current.value, delta, interval, chance, change }
 }

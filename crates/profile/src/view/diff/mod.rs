@@ -5,7 +5,8 @@
 //!                         (each run's time cut into slices)      ─→ values, deltas, intervals
 //! ```
 //! Intervals come from a block bootstrap over time slices within runs and, with several runs a
-//! side, from the spread between them, whichever is wider.
+//! side, from the spread between them, whichever is wider. They are never narrower than the number
+//! of samples allows: five in one run and none in the other are chance.
 
 mod align;
 mod build;
@@ -78,8 +79,35 @@ pub struct DiffSection {
     /// The noise to expect in one row's delta: 95 % of unchanged rows stay below it. `None` when
     /// it can't be known (too few samples or slices).
     pub noise_floor: Option<f64>,
+    /// Rows with enough samples to be judged. Of unchanged ones, chance marks up to one in twenty.
+    pub judged: usize,
     /// False when the event the work is counted by is missing: values are then per run.
     pub normalised: bool,
+}
+
+impl DiffSection {
+    /// The row that changed most, of those that chance does not explain even though the table has
+    /// many rows to choose from.
+    #[must_use]
+    pub fn most_changed(&self) -> Option<&DiffRow> {
+        let limit = 0.05 / self.judged.max(1) as f64;
+        let is_sure = |row: &&DiffRow| row.own.is_clear() && row.own.chance.is_some_and(|c| c <= limit);
+        self.rows.iter().filter(is_sure).max_by(|a, b| a.own.delta.abs().total_cmp(&b.own.delta.abs()))
+    }
+
+    /// Rows that each changed by more than their noise.
+    #[must_use]
+    pub fn marked(&self) -> usize {
+        self.rows.iter().filter(|row| row.own.is_clear()).count()
+    }
+}
+
+impl DiffRow {
+    /// Is the row in both sides, whatever chance has to do with it?
+    #[must_use]
+    pub fn is_in_both(&self) -> bool {
+        self.sums.0.count > 0 && self.sums.1.count > 0
+    }
 }
 
 /// A value on both sides.
@@ -93,19 +121,17 @@ pub struct Comparison {
     pub delta: f64,
     /// 95 % interval of `delta`; `None` when it can't be known.
     pub interval: Option<Interval>,
+    /// How likely chance alone makes a delta this great, 0 to 1; `None` when it can't be known.
+    pub chance: Option<f64>,
     /// What became of it.
     pub change: Change,
 }
 
 impl Comparison {
-    /// Does chance not explain the delta? Where the noise is not known, only what is new or
-    /// gone counts.
+    /// Does chance not explain the delta? False where the noise is not known.
     #[must_use]
     pub fn is_clear(&self) -> bool {
-        match self.interval {
-            Some(interval) => interval.excludes_zero(),
-            None => matches!(self.change, Change::New | Change::Vanished),
-        }
+        self.change != Change::Unclear
     }
 
     /// `delta` in percent of the baseline; `None` without a baseline.
@@ -132,9 +158,9 @@ pub enum Change {
     More,
     /// Less than noise explains.
     Less,
-    /// Only in the current side.
+    /// Only in the current side, more than noise explains.
     New,
-    /// Only in the baseline.
+    /// Only in the baseline, more than noise explains.
     Vanished,
 }
 

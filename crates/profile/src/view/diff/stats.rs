@@ -96,8 +96,9 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// From a side's runs and its bootstrap rounds: the wider of the two.
-    pub fn new(value: f64, runs: &[f64], rounds: Option<&[f64]>) -> Self {
+    /// From a side's runs and its bootstrap rounds, the wider of the two; and never less than
+    /// `least_variance`, which the number of samples alone makes. `None` without runs to compare and rounds.
+    pub fn new(value: f64, runs: &[f64], rounds: Option<&[f64]>, least_variance: f64) -> Self {
         let between = (runs.len() >= 2).then(|| mean_and_variance(runs).1 / runs.len() as f64);
         let within = rounds.map(|rounds| mean_and_variance(rounds).1);
         let (variance, freedom) = match (between, within) {
@@ -106,19 +107,54 @@ impl Estimate {
             (None, Some(w)) => (Some(w), SLICES as f64 - 1.0),
             (None, None) => (None, 0.0),
         };
+        if variance.is_some_and(|variance| variance < least_variance) {
+            return Self { value, variance: Some(least_variance), freedom: SLICES as f64 - 1.0 };
+        }
         Self { value, variance, freedom }
     }
 
-    /// Half the width of the 95 % interval of `other - self` (Welch); `None` if unknown.
-    pub fn half_width(&self, other: &Self) -> Option<f64> {
+    /// The noise of `other - self` (Welch); `None` if unknown.
+    pub fn noise(&self, other: &Self) -> Option<Noise> {
         let (a, b) = (self.variance?, other.variance?);
         let both = a + b;
         if both == 0.0 {
-            return Some(0.0);
+            return Some(Noise { deviation: 0.0, freedom: 1.0 });
         }
         let freedom = both.powi(2) / (a.powi(2) / self.freedom.max(1.0) + b.powi(2) / other.freedom.max(1.0));
-        Some(t_quantile(freedom) * both.sqrt())
+        Some(Noise { deviation: both.sqrt(), freedom })
     }
+}
+
+/// How far a delta strays by chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Noise {
+    /// Standard deviation.
+    pub deviation: f64,
+    /// Degrees of freedom it is known with.
+    pub freedom: f64,
+}
+
+impl Noise {
+    /// Half the width of the 95 % interval.
+    pub fn half_width(&self) -> f64 {
+        t_quantile(self.freedom) * self.deviation
+    }
+
+    /// How likely chance alone makes a delta as great as this one, 0 to 1.
+    pub fn chance_of(&self, delta: f64) -> f64 {
+        if self.deviation > 0.0 { t_chance(delta.abs() / self.deviation, self.freedom) } else { 1.0 }
+    }
+}
+
+/// Two-sided probability of Student's distribution beyond `t`, by Wallace's normal approximation.
+fn t_chance(t: f64, freedom: f64) -> f64 {
+    let n = freedom.max(1.0);
+    let z = (8.0 * n + 1.0) / (8.0 * n + 3.0) * (n * (t * t / n).ln_1p()).sqrt();
+    // Abramowitz and Stegun 7.1.26, good to 1.5e-7.
+    let x = z / std::f64::consts::SQRT_2;
+    let k = 1.0 / (1.0 + 0.327_591_1 * x);
+    let series = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
+    series.iter().fold(0.0, |sum, coefficient| sum * k + coefficient) * k * (-x * x).exp()
 }
 
 /// The 97.5 % quantile of Student's distribution, by table and, between its rows, by 1/freedom.
@@ -157,6 +193,16 @@ mod tests {
         assert!((t_quantile(7.0) - 2.365).abs() < 0.01);
         assert!((t_quantile(40.0) - 2.021).abs() < 0.01);
         assert!((t_quantile(1e9) - 1.96).abs() < 0.001);
+    }
+
+    #[test]
+    fn chances_are_those_of_the_tables() {
+        for freedom in [4.0, 10.0, 39.0, 1e6] {
+            let chance = t_chance(t_quantile(freedom), freedom);
+            assert!((chance - 0.05).abs() < 0.003, "{freedom}: {chance}");
+        }
+        assert!((t_chance(0.0, 10.0) - 1.0).abs() < 1e-6);
+        assert!(t_chance(8.0, 39.0) < 1e-8);
     }
 
     #[test]
