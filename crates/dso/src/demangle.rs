@@ -51,17 +51,64 @@ fn demangle_base(name: &str, with_parameters: bool) -> Option<String> {
     symbol.structured_demangle(&mut Text(&mut out), &options).ok()?;
     if special {
         out.0 = plain_thunk(out.0);
-    } else if !with_parameters {
-        if name.starts_with("_ZT") {
-            out.0 = plain_table(out.0);
-        }
+    } else if name.starts_with("_ZT") {
+        out.0 = plain_table(out.0);
+    }
+    if !special && !with_parameters {
         // The reference qualifier belongs to the parameters that were left out.
         let bare = out.0.trim_end_matches(" &&").trim_end_matches(" &").len();
         if !out.0.ends_with("operator &&") && !out.0.ends_with("operator &") {
             out.0.truncate(bare);
         }
     }
-    Some(if ["Ss", "Si", "Sd", "So"].iter().any(|s| name.contains(s)) { abbreviated(out.0) } else { out.0 })
+    let mut text = plain_arguments(out.0);
+    if name.contains("Dn") {
+        text = text.replace("std::nullptr_t", "decltype(nullptr)");
+    }
+    Some(if ["Ss", "Si", "Sd", "So"].iter().any(|s| name.contains(s)) { abbreviated(text) } else { text })
+}
+
+/// Casts that cpp_demangle puts before literals, and the endings that binutils puts after them.
+const LITERALS: [(&str, &str); 5] = [
+    ("(unsigned int)", "u"),
+    ("(unsigned long)", "ul"),
+    ("(long)", "l"),
+    ("(unsigned long long)", "ull"),
+    ("(long long)", "ll"),
+];
+
+/// Arguments as binutils has them: `8u` instead of `(unsigned int)8`, `Pack<void>` instead of `Pack<void, >`.
+fn plain_arguments(text: String) -> String {
+    if !text.contains(", >") && !text.contains(", )") && !LITERALS.iter().any(|(cast, _)| text.contains(cast))
+    {
+        return text;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(['(', ',']) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with(", >") || rest.starts_with(", )") {
+            rest = &rest[2..];
+        } else if let Some((number, suffix, after)) = cast_literal(rest) {
+            plain.extend([number, suffix]);
+            rest = after;
+        } else {
+            plain.push_str(&rest[..1]);
+            rest = &rest[1..];
+        }
+    }
+    plain + rest
+}
+
+/// Of text that begins with a cast of a number: the number, its ending, and the text after it.
+fn cast_literal(text: &str) -> Option<(&str, &'static str, &str)> {
+    let (cast, suffix) = LITERALS.iter().find(|(cast, _)| text.starts_with(cast))?;
+    let number = &text[cast.len()..];
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let count = digits.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, after) = number.split_at(number.len() - digits.len() + count);
+    (count > 0).then_some((number, *suffix, after))
 }
 
 /// `{virtual override thunk({offset(-16)}, X)}` is `non-virtual thunk to X` elsewhere.
@@ -80,7 +127,16 @@ fn plain_table(text: String) -> String {
     match (inner("{vtable("), inner("{vtt(")) {
         (Some(class), _) => format!("vtable for {class}"),
         (_, Some(class)) => format!("VTT for {class}"),
-        _ => text,
+        _ => plain_construction(text),
+    }
+}
+
+/// `construction vtable for Derived-in-Base` has base and derived class the other way round elsewhere.
+fn plain_construction(text: String) -> String {
+    const HEAD: &str = "construction vtable for ";
+    match text.strip_prefix(HEAD).and_then(|classes| classes.split_once("-in-")) {
+        Some((derived, base)) => format!("{HEAD}{base}-in-{derived}"),
+        None => text,
     }
 }
 
@@ -171,6 +227,29 @@ mod tests {
             assert_eq!(demangle(mangled), expected);
         }
         assert_eq!(demangle_with_parameters("_ZN3foo3barEi"), "foo::bar(int)");
+    }
+
+    #[test]
+    fn template_arguments_are_spelt_as_binutils_does() {
+        let pairs = [
+            ("_ZN3BitILj8EE3setEv", "Bit<8u>::set"),
+            ("_ZN3BitILm18446744073709551615EE3setEv", "Bit<18446744073709551615ul>::set"),
+            ("_ZN3BitILln8EE3setEv", "Bit<-8l>::set"),
+            ("_ZN3BitILx8EE3setEv", "Bit<8ll>::set"),
+            ("_ZN3BitILy8EE3setEv", "Bit<8ull>::set"),
+            ("_ZN3BitILt8EE3setEv", "Bit<(unsigned short)8>::set"),
+            ("_ZN3BitILi8EE3setEv", "Bit<8>::set"),
+            ("_ZN4PackIvJEE3runEv", "Pack<void>::run"),
+            ("_ZN4PackI3BitILj8EEJEE3runEv", "Pack<Bit<8u>>::run"),
+            ("_ZN4PackIDnE3runEv", "Pack<decltype(nullptr)>::run"),
+            ("_ZTV3Bit", "vtable for Bit"),
+            ("_ZTC7Derived8_4Base", "construction vtable for Base-in-Derived"),
+        ];
+        for (mangled, expected) in pairs {
+            assert_eq!(demangle(mangled), expected);
+        }
+        assert_eq!(demangle_with_parameters("_ZTV3Bit"), "vtable for Bit");
+        assert_eq!(demangle_with_parameters("_Z1fI4PackIvJEEEvT_"), "void f<Pack<void> >(Pack<void>)");
     }
 
     const ABBREVIATIONS: [(&str, &str); 4] = [
