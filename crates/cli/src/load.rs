@@ -171,10 +171,7 @@ fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
         session.set_stack_notes(notes);
     }
     for group in &features.groups {
-        let leader = group.leader as usize;
-        for member in 0..group.members as usize {
-            session.set_leader(leader + member, leader);
-        }
+        session.set_group(group.leader as usize, group.members as usize, group.given_name());
     }
     session
 }

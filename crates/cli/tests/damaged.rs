@@ -189,7 +189,11 @@ fn fail_above_decides_nothing_about_recordings_that_are_not_whole() {
     assert_eq!(gate(good, "no such file"), Some(4));
     assert_eq!(exit(&[good, bad]), Some(1));
     std::fs::write(bad, with_event(PERF_COUNT_SW_PAGE_FAULTS, "faults")).expect("our folder");
-    assert_eq!(exit(&["--fail-above", "5", good, good, ":", bad, bad]), Some(4), "no event of one is in the other");
+    assert_eq!(
+        exit(&["--fail-above", "5", good, good, ":", bad, bad]),
+        Some(4),
+        "no event of one is in the other"
+    );
 }
 
 /// A thread's file cut off within an event.

@@ -40,6 +40,8 @@ pub struct EventInfo {
     pub period_or_hz: u64,
     /// Position of its group's leader among the events; itself when it leads or stands alone.
     pub leader: usize,
+    /// Name of the group it leads, if it was given one.
+    pub group_name: Option<String>,
     /// Samples were taken with callchains.
     pub has_callchain: bool,
     /// Samples were taken with branch stacks.

@@ -113,7 +113,7 @@ pub struct Diagnostics {
     pub lost_records: u64,
     /// Samples the hardware or the kernel dropped (`PERF_RECORD_LOST_SAMPLES`).
     pub lost_samples: u64,
-    /// How often `PERF_RECORD_LOST` and `LOST_SAMPLES` came.
+    /// How often `PERF_RECORD_LOST` came.
     pub lost_events: u64,
     /// Frames (of all chains) that no mapping held.
     pub unmapped_frames: u64,

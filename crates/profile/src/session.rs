@@ -129,10 +129,13 @@ impl Session {
         self.stack_notes = Some(notes);
     }
 
-    /// Names the group leader of each event (as `GROUP_DESC` tells them).
-    pub fn set_leader(&mut self, event: usize, leader: usize) {
-        if let Some(info) = self.profile.events.get_mut(event) {
+    /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).
+    pub fn set_group(&mut self, leader: usize, members: usize, name: Option<&str>) {
+        for info in self.profile.events.iter_mut().skip(leader).take(members) {
             info.leader = leader;
+        }
+        if let Some(info) = self.profile.events.get_mut(leader) {
+            info.group_name = name.map(str::to_owned);
         }
     }
 
@@ -345,8 +348,9 @@ fn event_infos(events: &[Event]) -> Vec<EventInfo> {
         by_frequency: event.attr.flags.has(perfdata::AttrFlags::FREQ),
         period_or_hz: event.attr.sample_period,
         leader: index,
+        group_name: None,
         has_callchain: event.has_callchain(),
-        has_branches: event.attr.sample_type & PERF_SAMPLE_BRANCH_STACK != 0 && !is_call_stack_lbr(event),
+        has_branches: event.attr.sample_type & PERF_SAMPLE_BRANCH_STACK != 0,
     });
     infos.collect()
 }

@@ -103,7 +103,7 @@ fn groups(file: &PerfData<'_>) -> Vec<String> {
         let names = file.events().iter().skip(at).take(members).map(|event| event.name.as_str());
         lines.push(match group {
             Some(group) => {
-                let name = if group.name == "{anon_group}" { "" } else { &group.name };
+                let name = group.given_name().unwrap_or_default();
                 format!("{name}{{{}}}", names.collect::<Vec<_>>().join(","))
             }
             None => event.name.clone(),

@@ -109,7 +109,13 @@ pub fn section_name(profile: &Profile, section: &Section) -> (&'static str, Stri
     let names: Vec<&str> = section.events.iter().map(|&event| profile.events[event].name.as_str()).collect();
     match names.as_slice() {
         [one] => ("", (*one).to_owned()),
-        several => ("s", format!("anon group {{ {} }}", several.join(", "))),
+        several => {
+            let [leader, member] = [section.events[0], section.events[1]];
+            let names = several.join(", ");
+            let group = profile.events[leader].group_name.as_deref().unwrap_or("anon group");
+            let counted_together = profile.events[member].leader == leader;
+            ("s", if counted_together { format!("{group} {{ {names} }}") } else { names })
+        }
     }
 }
 

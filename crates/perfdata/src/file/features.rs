@@ -141,6 +141,14 @@ pub struct GroupDesc {
     pub members: u32,
 }
 
+impl GroupDesc {
+    /// The user's name; `None` for perf's placeholder.
+    #[must_use]
+    pub fn given_name(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|&name| name != "{anon_group}")
+    }
+}
+
 /// `CACHE`: one cache of the CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheLevel {

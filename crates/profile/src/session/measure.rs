@@ -7,8 +7,13 @@ use super::Session;
 
 impl Session {
     pub(super) fn sums_of(&self, event: usize, sample: &Sample<'_>) -> Sums {
-        let period = sample.period.unwrap_or(self.fixed_periods[event]);
-        Sums { count: 1, period, weight: weight_of(sample) }
+        let weight = weight_of(sample);
+        let period = match self.opts.cost_as_period {
+            // As perf: an access without a cost still happened.
+            true => weight.max(1),
+            false => sample.period.unwrap_or(self.fixed_periods[event]),
+        };
+        Sums { count: 1, period, weight }
     }
 
     pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> Extra {

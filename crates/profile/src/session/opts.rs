@@ -88,6 +88,8 @@ pub struct SessionOpts {
     pub callchains: bool,
     /// Longest path kept, from the leaf.
     pub max_frames: usize,
+    /// Count the hardware-given cost (at least 1) in place of the period.
+    pub cost_as_period: bool,
     /// Text for tracepoints.
     pub trace_text: Option<Box<dyn TraceText>>,
 }
@@ -99,6 +101,7 @@ impl Default for SessionOpts {
             filter: SampleFilter::default(),
             callchains: true,
             max_frames: usize::MAX,
+            cost_as_period: false,
             trace_text: None,
         }
     }

@@ -38,7 +38,6 @@ impl Session {
             }
             Record::LostSamples(lost) => {
                 diagnostics.lost_samples.grow(*lost);
-                diagnostics.lost_events += 1;
             }
             Record::Throttle(_) => diagnostics.throttled += 1,
             Record::HeaderBuildId(id) => {

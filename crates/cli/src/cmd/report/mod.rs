@@ -204,9 +204,10 @@ fn tell_problems(recording: &Recording, verbose: bool) {
     tell_refused_files(&recording.profile);
     let lost = &recording.profile.diagnostics;
     if lost.lost_records > 0 {
+        let times = if lost.lost_events == 1 { "once".to_owned() } else { format!("{} times", lost.lost_events) };
         out::note(&format!(
-            "tally report: {} records were lost while recording ({} times): record with larger rings (-m)",
-            lost.lost_records, lost.lost_events
+            "tally report: {} records were lost while recording ({times}): record with larger rings (-m)",
+            lost.lost_records
         ));
     }
     for (reason, count) in lost.dropped.iter().filter(|(reason, _)| **reason != Reason::Filtered) {

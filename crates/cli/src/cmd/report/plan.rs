@@ -43,11 +43,11 @@ impl Plan {
     /// If a flag's value makes no sense.
     pub fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
         let has_chains = file.events().iter().any(has_chain);
-        let recorded = file.events().iter().any(has_branches);
-        if args.branch_stack && !recorded {
+        if args.branch_stack && !file.events().iter().any(has_branch_stack) {
             bail!("-b: the file has no branch stacks; record with -b (tally record -b) on a CPU that has them");
         }
-        let branches = !args.no_branch_stack && recorded;
+        let recorded = file.events().iter().any(has_branches);
+        let branches = args.branch_stack || (!args.no_branch_stack && recorded);
         let mut call_graph = flags::parse_call_graph(args.call_graph.as_deref().unwrap_or(""))?;
         let by_callers = has_chains && !args.no_children && !branches;
         // As perf: a tree of keys has no room for callees.
@@ -103,8 +103,9 @@ impl Plan {
         }
         let raw = args.raw_trace.then(|| FileFormats::of(file)).flatten();
         let trace_text = raw.map(|formats| Box::new(formats.by_field()) as Box<dyn TraceText>);
+        let cost_as_period = args.mem_mode && !self.branches;
         Ok(LoadOpts {
-            session: SessionOpts { dimensions, filter, callchains, max_frames, trace_text },
+            session: SessionOpts { dimensions, filter, callchains, max_frames, cost_as_period, trace_text },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
             names: NameArgs { force: args.force, ..args.names.clone() },
         })
@@ -157,9 +158,14 @@ fn has_chain(event: &perfdata::Event) -> bool {
     event.has_callchain()
 }
 
+fn has_branch_stack(event: &perfdata::Event) -> bool {
+    event.attr.sample_type & perfdata::abi::PERF_SAMPLE_BRANCH_STACK != 0
+}
+
+/// Branches recorded for themselves, and not as a call chain.
 fn has_branches(event: &perfdata::Event) -> bool {
     let call_stack = event.attr.branch_sample_type & perfdata::abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0;
-    event.attr.sample_type & perfdata::abi::PERF_SAMPLE_BRANCH_STACK != 0 && !call_stack
+    has_branch_stack(event) && !call_stack
 }
 
 fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branches: bool) -> anyhow::Result<()> {
@@ -197,6 +203,7 @@ fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branch
     report.show_period |= args.show_total_period;
     report.show_modes = args.showcpuutilization;
     report.group_sort = args.group_sort_idx;
+    report.one_group = args.group && file.features().groups.is_empty();
     report.group = args.group || (!args.no_group && !file.features().groups.is_empty());
     Ok(())
 }

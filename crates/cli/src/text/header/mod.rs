@@ -222,7 +222,7 @@ impl Lines {
         for group in &file.features().groups {
             let members = file.events().iter().skip(group.leader as usize).take(group.members as usize);
             let members: Vec<&str> = members.map(|event| event.name.as_str()).collect();
-            let name = if group.name == "{anon_group}" { "" } else { &group.name };
+            let name = group.given_name().unwrap_or_default();
             let _ = writeln!(self.text, "# group: {}{{{}}}", harmless(name), harmless(&members.join(",")));
         }
     }

@@ -29,7 +29,8 @@ fn event_sets(profile: &Profile, opts: &ReportOpts) -> Vec<Vec<usize>> {
     let mut sets: Vec<Vec<usize>> = Vec::new();
     let mut set_of: FxHashMap<usize, usize> = FxHashMap::default();
     for (index, event) in profile.events.iter().enumerate() {
-        match set_of.get(&event.leader).filter(|_| opts.group && event.leader != index) {
+        let leader = if opts.one_group { 0 } else { event.leader };
+        match set_of.get(&leader).filter(|_| (opts.group || opts.one_group) && leader != index) {
             Some(&set) => sets[set].push(index),
             None => {
                 set_of.insert(index, sets.len());

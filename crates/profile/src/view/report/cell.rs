@@ -51,8 +51,11 @@ impl Profile {
         let level = self.dsos.of(dso).level;
         match symbol.map(|id| self.symbols.of(id)) {
             Some(symbol) => {
-                let offset = addr.wrapping_sub(symbol.start);
-                format!("[{level}] {}+{offset:#x}", self.strings.of(symbol.name))
+                let name = self.strings.of(symbol.name);
+                match addr.wrapping_sub(symbol.start) {
+                    0 => format!("[{level}] {name}"),
+                    offset => format!("[{level}] {name}+{offset:#x}"),
+                }
             }
             None => self.symbol_text(dso, None, addr),
         }

@@ -130,6 +130,8 @@ pub struct ReportOpts {
     pub hide_unresolved: bool,
     /// Show the events of a group side by side.
     pub group: bool,
+    /// Show all events side by side, though they were counted apart.
+    pub one_group: bool,
     /// The event of a group whose numbers rows are sorted by first: its place in the group.
     pub group_sort: usize,
     /// Add a column with the number of samples.
@@ -157,6 +159,7 @@ impl Default for ReportOpts {
             inlines: false,
             hide_unresolved: false,
             group: false,
+            one_group: false,
             group_sort: 0,
             show_samples: false,
             show_period: false,
