@@ -39,7 +39,8 @@ pub mod term;
 pub mod text;
 pub mod trace_text;
 pub mod tui;
-pub mod unwind;
+pub mod unnamed;
+mod unwind;
 pub mod verdict;
 pub mod wall;
 

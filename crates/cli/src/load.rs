@@ -6,6 +6,7 @@ use crate::out;
 use crate::symbols::{self, ObjectFiles};
 use crate::term;
 use crate::trace_text::FileFormats;
+use crate::unnamed::{UnnamedCode, name_unnamed};
 use crate::unwind::StackUnwinder;
 use anyhow::{Context, bail};
 use dso::Mmap;
@@ -28,6 +29,8 @@ pub struct LoadOpts {
     pub want: Want,
     /// Where names come from.
     pub names: NameArgs,
+    /// What code without a symbol is called.
+    pub unnamed: UnnamedCode,
 }
 
 /// A recording, read.
@@ -116,13 +119,14 @@ pub struct Reading<'r> {
     session: &'r Session,
     files: &'r Arc<ObjectFiles>,
     features: &'r Features,
+    unnamed: UnnamedCode,
 }
 
 impl Reading<'_> {
     /// What is read by now, with the names of its functions.
     pub fn snapshot(&self) -> Recording {
         let mut profile = self.session.snapshot();
-        symbols::symbolize(&mut profile, self.files, Want::Names);
+        name_all(&mut profile, self.files, (Want::Names, self.unnamed));
         let (features, files) = (self.features.clone(), Arc::clone(self.files));
         Recording { profile, features, diagnostics: perfdata::Diagnostics::default(), files }
     }
@@ -137,18 +141,27 @@ pub fn load_watched(
     let files = Arc::new(ObjectFiles::of_recording(file, &opts.names));
     let features = file.features();
     let mut session = new_session(file, opts.session);
+    let unnamed = opts.unnamed;
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         unwinder.unwind_along(&mut session, items, Session::push, Session::complete);
         let offset = items.last().map_or(0, |item| item.offset);
-        watch(&Reading { offset, session: &session, files: &files, features })
+        watch(&Reading { offset, session: &session, files: &files, features, unnamed })
     });
     let mut profile = session.finish();
     if let Some(layout) = &features.cpu_topology {
         profile.cpu_sockets = layout.cpus.iter().map(|cpu| cpu.socket_id).collect();
     }
-    symbols::symbolize(&mut profile, &files, opts.want);
+    name_all(&mut profile, &files, (opts.want, unnamed));
     Recording { profile, features: features.clone(), diagnostics, files }
+}
+
+/// Names what is not named yet, with as much as is wanted.
+pub fn name_all(profile: &mut Profile, files: &ObjectFiles, (want, unnamed): (Want, UnnamedCode)) {
+    symbols::symbolize(profile, files, want);
+    if unnamed == UnnamedCode::Functions {
+        name_unnamed(profile, files);
+    }
 }
 
 fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {

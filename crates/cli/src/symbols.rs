@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Key = (DsoKind, String, Option<Vec<u8>>);
 
 /// The frames of each address asked for, or why it has none.
-type Names = Vec<Result<Vec<NamedFrame>, Missing>>;
+pub(crate) type Names = Vec<Result<Vec<NamedFrame>, Missing>>;
 
 /// Object files, each opened once and kept.
 pub struct ObjectFiles {
@@ -194,40 +194,15 @@ pub fn symbolize_from(profile: &mut Profile, first: usize, files: &ObjectFiles, 
     answer(profile, &batches, answers);
 }
 
-/// Names the frames that no symbol covers after the function that .eh_frame puts around them (`function 0xcb4f00`),
-/// so that what a stripped program does stands in one row a function and not in one an instruction. Not for output
-/// that has to be perf's: perf shows the bare addresses.
-pub fn name_after_unwind_tables(profile: &mut Profile, files: &ObjectFiles) {
-    let batches = batches_of(profile.requests_without_symbol());
-    let dsos = &profile.dsos;
-    let named = |batch: &SymbolizeRequest| nameless(files, dsos.of(batch.dso), &batch.addrs);
-    let answers: Vec<_> = batches.par_iter().map(named).collect();
-    answer(profile, &batches, answers);
-}
-
-fn batches_of(requests: Vec<SymbolizeRequest>) -> Vec<SymbolizeRequest> {
+pub(crate) fn batches_of(requests: Vec<SymbolizeRequest>) -> Vec<SymbolizeRequest> {
     requests.into_iter().flat_map(|request| request.split(BATCH)).collect()
 }
 
-fn answer(profile: &mut Profile, batches: &[SymbolizeRequest], answers: Vec<Names>) {
+pub(crate) fn answer(profile: &mut Profile, batches: &[SymbolizeRequest], answers: Vec<Names>) {
     for (batch, answers) in batches.iter().zip(answers) {
         profile.answer(batch, answers);
     }
     profile.settle_precise_paths();
-}
-
-fn nameless(files: &ObjectFiles, dso: &Dso, addrs: &[u64]) -> Names {
-    let file = files.open(dso);
-    let info = file.as_ref().as_ref().ok().and_then(Loaded::object).map(|o| UnwindInfo::new(Arc::clone(o)));
-    let name = |&addr: &u64| {
-        let (file, info) = (file.as_ref().as_ref().map_err(|why| *why)?, info.as_ref());
-        let (start, size) = info
-            .and_then(|info| function_around(dso, file, info, addr))
-            .ok_or_else(|| without_symbol(file))?;
-        let stated = svma_of(dso, file, start).unwrap_or(Svma(start));
-        Ok(vec![NamedFrame { name: format!("function {stated:#x}"), start, size, ..NamedFrame::default() }])
-    };
-    addrs.iter().map(name).collect()
 }
 
 /// First address and bytes of the function that .eh_frame puts around `addr`, in the space of the DSO's frames.
@@ -242,57 +217,5 @@ pub fn svma_of(dso: &Dso, file: &Loaded, addr: u64) -> Option<Svma> {
     match dso.kind {
         DsoKind::File | DsoKind::Vdso => file.svma_of(FileOffset(addr)),
         _ => Some(Svma(addr)),
-    }
-}
-
-fn without_symbol(file: &Loaded) -> Missing {
-    if file.symbols().is_empty() { Missing::NoSymbolTable } else { Missing::NoSymbolAt }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::process::Command;
-
-    const SOURCE: &str =
-        "int hot(int n) { return n * 3 + 1; }\nint main(int argc, char **argv) { return hot(argc); }\n";
-
-    /// Its address and size as the linker wrote them, before they were stripped.
-    fn build(folder: &Path) -> Option<(u64, u64)> {
-        std::fs::create_dir_all(folder).ok()?;
-        std::fs::write(folder.join("t.c"), SOURCE).ok()?;
-        let run =
-            |program: &str, args: &[&str]| Command::new(program).args(args).current_dir(folder).status();
-        run("gcc", &["-O0", "-o", "t", "t.c"]).ok()?.success().then_some(())?;
-        let nm = Command::new("nm").args(["-S", "t"]).current_dir(folder).output().ok()?;
-        let listed = String::from_utf8(nm.stdout).ok()?;
-        let hot: Vec<_> = listed.lines().find(|line| line.ends_with(" hot"))?.split(' ').collect();
-        run("strip", &["-s", "t"]).ok()?.success().then_some(())?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        Some((number(hot[0])?, number(hot[1])?))
-    }
-
-    #[test]
-    fn a_stripped_function_is_named_after_its_unwind_table_entry() {
-        let folder = std::env::temp_dir().join(format!("tally-nameless-{}", std::process::id()));
-        let Some((start, size)) = build(&folder) else {
-            return println!("skipped: no working gcc and strip");
-        };
-        let files = ObjectFiles::new(DebugSearch::default());
-        let dso = Dso {
-            kind: DsoKind::File,
-            path: folder.join("t").display().to_string(),
-            short_name: "t".to_owned(),
-            build_id: None,
-            level: '.',
-            start_avma: 0,
-        };
-        // In the text segment of such a program file offsets and stated addresses are the same.
-        let addrs = [start, start + size - 1, 0x10];
-        let named = nameless(&files, &dso, &addrs);
-        std::fs::remove_dir_all(&folder).expect("our own folder");
-        let names: Vec<_> = named.into_iter().map(|n| n.map(|frames| frames[0].name.clone())).collect();
-        let hot = Ok(format!("function {start:#x}"));
-        assert_eq!(names, [hot.clone(), hot, Err(Missing::NoSymbolAt)]);
     }
 }

@@ -3,8 +3,8 @@
 use crate::damage;
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::name_args::NameArgs;
-use crate::symbols::name_after_unwind_tables;
 use crate::text::wall::{self as text, WallTextOpts};
+use crate::unnamed::UnnamedCode;
 use crate::{out, term};
 use dso::Mmap;
 use perfdata::PerfData;
@@ -84,14 +84,17 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
 /// # Errors
 /// If it can't be read.
 pub fn read(path: &Path, map: &Mmap, file: &PerfData<'_>) -> anyhow::Result<Recording> {
-    let mut recording = load::load_file((path, file), load_opts(), &mut Progress::on_stderr(path, map))?;
-    name_after_unwind_tables(&mut recording.profile, &recording.files);
-    Ok(recording)
+    load::load_file((path, file), load_opts(), &mut Progress::on_stderr(path, map))
 }
 
 /// All that waits need.
 pub fn load_opts() -> LoadOpts {
-    LoadOpts { session: SessionOpts::default(), want: Want::Names, names: NameArgs::default() }
+    LoadOpts {
+        session: SessionOpts::default(),
+        want: Want::Lines,
+        names: NameArgs::default(),
+        unnamed: UnnamedCode::Functions,
+    }
 }
 
 /// `500us`, `1ms`, `2s`; plain numbers are ms.

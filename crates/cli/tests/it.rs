@@ -1,5 +1,8 @@
 //! The program as a whole: through a terminal, pipes and signals. What this machine can't do is skipped, visibly.
 
+#[path = "it/unnamed.rs"]
+mod unnamed;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

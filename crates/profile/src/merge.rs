@@ -82,6 +82,8 @@ impl Profile {
 
     fn merge_names(&mut self, other: &Self, ids: &Translation) {
         self.names.by_frame.resize(self.frames.len(), NameState::Unasked);
+        let refused = other.names.refused.iter().map(|&(why, dso)| (why, ids.dsos[dso.index()]));
+        self.names.refused.extend(refused);
         for (index, &state) in other.names.by_frame.iter().enumerate() {
             let frame = ids.frames[index].index();
             if matches!(self.names.by_frame[frame], NameState::Named { .. }) {

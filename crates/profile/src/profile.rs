@@ -7,12 +7,12 @@ use crate::grow::Grow as _;
 use crate::reason::{Diagnostics, StackEnd};
 use crate::session::SampleWord;
 use crate::table::{
-    CallsiteId, CallsiteTable, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable,
+    CallsiteId, CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable,
     SymbolTable, dense_id,
 };
 use crate::view::report::Value;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 dense_id! {
     /// Further dimensions of a sample, interned: see [`Extra`]. Id 0 has none of them.
@@ -201,6 +201,8 @@ pub(crate) struct FrameNames {
     pub by_frame: Vec<NameState>,
     /// Innermost first within a frame.
     pub inlines: Vec<InlineFrame>,
+    /// Why files gave no names, whatever stands in for these since.
+    pub refused: BTreeSet<(dso::Missing, DsoId)>,
 }
 
 /// What is known of one frame's name.

@@ -63,13 +63,10 @@ impl Profile {
         })
     }
 
-    /// The frames whose files were read and have no symbol for them, to be asked for once more.
+    /// The frames without a name, to be asked for once more: what has no symbol may have bounds.
     #[must_use]
     pub fn requests_without_symbol(&self) -> Vec<SymbolizeRequest> {
-        use dso::Missing::{NoSymbolAt, NoSymbolTable};
-        self.requests_of((Want::Names, 0), |state| {
-            matches!(state, NameState::Missing(NoSymbolAt | NoSymbolTable))
-        })
+        self.requests_of((Want::Names, 0), |state| matches!(state, NameState::Missing(_)))
     }
 
     fn requests_of(
@@ -105,7 +102,10 @@ impl Profile {
             let state = match answer {
                 Ok(named) if !named.is_empty() => self.keep_names(request, &named),
                 Ok(_) => NameState::Missing(dso::Missing::NoSymbolAt),
-                Err(reason) => NameState::Missing(reason),
+                Err(reason) => {
+                    self.names.refused.insert((reason, request.dso));
+                    NameState::Missing(reason)
+                }
             };
             for frame in frames {
                 self.names.by_frame[frame.index()] = state;
@@ -157,10 +157,9 @@ impl Profile {
         counts
     }
 
-    /// The DSOs that have frames without a name for this reason.
+    /// The DSOs that have frames without a symbol for this reason.
     #[must_use]
     pub fn dsos_missing_names(&self, why: dso::Missing) -> BTreeSet<DsoId> {
-        let frames = self.frames.entries().iter().zip(&self.names.by_frame);
-        frames.filter(|(_, state)| **state == NameState::Missing(why)).map(|(frame, _)| frame.dso).collect()
+        self.names.refused.iter().filter(|(reason, _)| *reason == why).map(|(_, dso)| *dso).collect()
     }
 }

@@ -2,6 +2,8 @@
 
 #[path = "model/exec.rs"]
 mod exec;
+#[path = "model/inlined.rs"]
+mod inlined;
 
 use perfdata::record::{Comm, FileId, Mmap, Task};
 use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop, StopReason};

@@ -35,8 +35,6 @@ const KEEPS: &str = "that keep their return address";
 /// Why the function that a name of a library stands for is not probed there.
 const RESOLVED: &str =
     "whose name stands for one of several, chosen when the program starts (IFUNC): name that one";
-/// Begin of the name of a function without a symbol; its address follows.
-const NAMELESS: &str = "function 0x";
 /// Code without a function is passed over in such steps, to places that functions are aligned to.
 const GAP_BYTES: u64 = 16;
 /// But byte by byte so far behind a function: what fills up to the next, however that is aligned.
@@ -118,8 +116,9 @@ impl Chosen {
             (at, behind) = (end.0, end.0);
             // What has a name was looked at by its name.
             let named = finder.symbols.find(start).is_some();
-            if !named && (finder.wish.is_all() || finder.means(&nameless(start), &mut self.met)) {
-                let probed = finder.probe(&[(start, end)], nameless(start), object);
+            if !named && (finder.wish.is_all() || finder.means(&dso::unnamed_function(start), &mut self.met))
+            {
+                let probed = finder.probe(&[(start, end)], dso::unnamed_function(start), object);
                 self.take(probed);
             }
         }
@@ -198,11 +197,6 @@ fn go_code(file: &ObjectFile, symbols: &SymbolTable) -> Range<u64> {
         _ if is_go => file.section(".text").map_or(0..0, |text| text.svma.clone()),
         _ => 0..0,
     }
-}
-
-/// How a function without a symbol is called, here as in every report.
-fn nameless(start: Svma) -> String {
-    format!("{NAMELESS}{:x}", start.0)
 }
 
 impl Finder<'_> {
@@ -287,7 +281,7 @@ impl Finder<'_> {
         }
         let Some(symbol) = self.symbols.find(start) else {
             let range = self.range_of(start).ok_or("without a symbol")?;
-            return self.probe(&[range], nameless(start), object);
+            return self.probe(&[range], dso::unnamed_function(start), object);
         };
         if self.wish.exits == Exits::Return && KEEP_RETURN_ADDRESS.contains(&symbol.name) {
             return Err(KEEPS);

@@ -7,6 +7,7 @@ use crate::annotate::{self, CodeLine, KernelCode, Listing, ListingOpts, Sources}
 use crate::cmd::report;
 use crate::load::{self, LoadOpts, Recording};
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
+use crate::unnamed::UnnamedCode;
 use crate::{out, term};
 use anyhow::bail;
 use dso::disasm::Syntax;
@@ -140,11 +141,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         kernel: None,
     };
     let input = args.input.clone().unwrap_or_else(|| PathBuf::from("perf.data"));
-    let recording = load::load(&input, load_opts(&args)?)?;
+    let mut recording = load::load(&input, load_opts(&args)?)?;
     listing_opts.kernel = Some(Arc::new(kernel_code(&args, &recording)?));
     let symbols = args.symbol.iter().chain(&args.function).map(|name| dso::demangle(name).into_owned());
-    let opts = AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect() };
-    let functions = profile::view::annotate::annotate(&recording.profile, &opts);
+    let mut opts = AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect(), inlined: false };
+    let mut functions = profile::view::annotate::annotate(&recording.profile, &opts);
+    if functions.is_empty() && !opts.symbols.is_empty() {
+        // Other views name inlined functions as well.
+        load::name_all(&mut recording.profile, &recording.files, (Want::Lines, UnnamedCode::Functions));
+        opts.inlined = true;
+        functions = profile::view::annotate::annotate(&recording.profile, &opts);
+    }
     let (functions, refused) = refuse_changed(&recording, functions);
     if !args.quiet {
         refused.iter().for_each(|note| out::note(&format!("tally annotate: {note}")));
@@ -171,7 +178,7 @@ fn load_opts(args: &Args) -> anyhow::Result<LoadOpts> {
     let filter = SampleFilter { cpus, ..SampleFilter::default() };
     // Only where the samples fell counts: no chains, nothing to unwind.
     let session = SessionOpts { filter, callchains: false, ..SessionOpts::default() };
-    Ok(LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() } })
+    Ok(LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() }, unnamed: UnnamedCode::Functions })
 }
 
 /// Code of another build would be shown with numbers that aren't its own.

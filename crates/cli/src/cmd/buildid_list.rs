@@ -4,6 +4,7 @@ use crate::damage;
 use crate::name_args::NameArgs;
 use crate::load::{self, LoadOpts, Progress};
 use crate::out;
+use crate::unnamed::UnnamedCode;
 use anyhow::bail;
 use perfdata::PerfData;
 use profile::session::SessionOpts;
@@ -82,7 +83,7 @@ fn list(file: &PerfData<'_>, hit: Option<&BTreeSet<Vec<u8>>>) -> String {
 /// Build-ids of the files that samples themselves fell into; their callers don't count, as in perf.
 fn hit_files(path: &Path, file: &PerfData<'_>) -> anyhow::Result<BTreeSet<Vec<u8>>> {
     let session = SessionOpts { callchains: false, ..SessionOpts::default() };
-    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
+    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Addresses };
     let profile = load::load_file((path, file), opts, &mut Progress::silent())?.profile;
     let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
     let dsos = leaves.map(|frame| profile.dsos.of(profile.frames.of(frame).dso));

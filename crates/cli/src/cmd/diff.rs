@@ -9,6 +9,7 @@ use crate::calls::{self, view_args::ViewArgs};
 use crate::load::{self, LoadOpts, Progress};
 use crate::out;
 use crate::text::diff::{self as text, Compute, DiffText};
+use crate::unnamed::UnnamedCode;
 use anyhow::{Context, bail};
 use profile::Profile;
 use profile::session::{Dimensions, SampleFilter, SessionOpts};
@@ -293,7 +294,7 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
         let filter =
             SampleFilter { times_ns: times_ns.transpose()?.unwrap_or_default(), cpus, ..SampleFilter::default() };
         let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };
-        let opts = LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() } };
+        let opts = LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() }, unnamed: UnnamedCode::Functions };
         let profile = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?.profile;
         if profile.diagnostics.samples_attributed == 0 {
             return Err(damage::lacks(path, "no samples in it", "nothing was sampled while it was recorded"));

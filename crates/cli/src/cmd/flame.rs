@@ -7,7 +7,7 @@ use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};
 use crate::load::{self, LoadOpts, Progress};
-use crate::symbols::name_after_unwind_tables;
+use crate::unnamed::UnnamedCode;
 use crate::svg::{self, Palette, SvgOpts};
 use crate::{export, out};
 use anyhow::Context;
@@ -210,10 +210,10 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)
     let path = args.source();
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
-    let opts = LoadOpts { session: SessionOpts::default(), want, names: NameArgs::default() };
-    let mut recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, map))?;
+    let (session, names) = (SessionOpts::default(), NameArgs::default());
+    let opts = LoadOpts { session, want, names, unnamed: UnnamedCode::Functions };
+    let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, map))?;
     if let Some(which) = args.wall_tree() {
-        name_after_unwind_tables(&mut recording.profile, &recording.files);
         if recording.profile.off_cpu.source.is_none() {
             let record = "record with tally record --off-cpu";
             return Err(damage::lacks(path, "nothing about time off the CPU in it", record));

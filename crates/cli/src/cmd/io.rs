@@ -6,6 +6,7 @@ use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::name_args::NameArgs;
 use crate::recording::{self, TargetArgs};
 use crate::text::io::{self as text, IoTextOpts};
+use crate::unnamed::UnnamedCode;
 use crate::{out, svg, term};
 use anyhow::Context;
 use perfdata::PerfData;
@@ -136,7 +137,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let file = load::parse(path, &map)?;
     let dimensions = Dimensions { block_io: true, ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
-    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default() };
+    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Functions };
     let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?;
     if recording.profile.block_io.recorded.is_empty() {
         return Err(damage::lacks(path, "no events of the block layer in it", "record with tally io -a"));

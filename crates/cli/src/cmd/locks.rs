@@ -10,6 +10,7 @@ use crate::{load, out, term};
 use profile::Profile;
 use profile::table::FrameId;
 use profile::view::locks::{LockRow, contended, kernel_taker, locks};
+use profile::view::wall::place_names;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -121,9 +122,5 @@ fn user_names<'p>(profile: &'p Profile, frames: &[FrameId]) -> Vec<&'p str> {
     let kernel = |frame: FrameId| profile.dsos.of(profile.frames.of(frame).dso).level == 'k';
     let user: Vec<FrameId> = frames.iter().copied().filter(|&frame| !kernel(frame)).collect();
     let frames = if user.is_empty() { frames.to_vec() } else { user };
-    let name = |frame| {
-        let inline = profile.frame_names(frame).last()?;
-        Some(profile.strings.of(profile.symbols.of(inline.symbol).name))
-    };
-    frames.into_iter().filter_map(name).take(5).collect()
+    frames.into_iter().flat_map(|frame| place_names(profile, frame)).take(5).collect()
 }

@@ -7,7 +7,6 @@ mod top;
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
 use crate::svg::{self, Palette, SvgOpts};
-use crate::symbols::name_after_unwind_tables;
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict::{Commands, Machine};
 use crate::{out, term, verdict, wall};
@@ -139,9 +138,7 @@ fn width() -> usize {
 }
 
 fn read(path: &Path) -> anyhow::Result<Recording> {
-    let mut recording = load::load(path, wall::load_opts())?;
-    name_after_unwind_tables(&mut recording.profile, &recording.files);
-    Ok(recording)
+    load::load(path, wall::load_opts())
 }
 
 fn title(args: &Args) -> String {

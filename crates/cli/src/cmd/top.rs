@@ -32,6 +32,7 @@ use crate::load::{self, LoadOpts, Recording};
 use crate::recording::{SamplingArgs, TargetArgs};
 use crate::text::report::{StdioOpts, section_name, write};
 use crate::tui::News;
+use crate::unnamed::UnnamedCode;
 use crate::{out, term, tui};
 use view::ViewArgs;
 
@@ -198,7 +199,7 @@ fn read_slice(path: &Path, keys: &[SortKey]) -> anyhow::Result<Recording> {
     let map = load::open(path)?;
     let file = load::parse(path, &map)?;
     let want = if report::reads_lines(keys) { Want::Lines } else { Want::Names };
-    let opts = LoadOpts { session, want, names: NameArgs::default() };
+    let opts = LoadOpts { session, want, names: NameArgs::default(), unnamed: UnnamedCode::Functions };
     load::load_file((path, &file), opts, &mut load::Progress::silent())
 }
 

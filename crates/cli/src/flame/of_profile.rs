@@ -149,10 +149,10 @@ impl<'a> Builder<'a> {
         let kind = kind_of(dso.kind, &dso.short_name);
         let inlines = self.profile.frame_names(id);
         if inlines.is_empty() {
-            let file = dso.short_name.trim_start_matches('[').trim_end_matches(']');
+            let file = dso.bracketed_name();
             let name = match self.opts.addrs {
-                true => format!("[{file} <{:x}>]", frame.first_avma),
-                false => format!("[{file}]"),
+                true => format!("{} <{:x}>]", file.trim_end_matches(']'), frame.first_avma),
+                false => file,
             };
             let kind = if dso.kind == DsoKind::Unknown { Kind::Unknown } else { kind };
             return vec![self.tree.intern(&self.marked(&name, kind), kind)];

@@ -23,6 +23,24 @@ pub struct FunctionShare {
     pub dso: String,
     /// Percent of all samples' period.
     pub percent: f64,
+    /// The line that most of its own samples hit.
+    pub line: Option<SourceLine>,
+}
+
+/// A line of source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// As the debug information says it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+}
+
+impl SourceLine {
+    /// `t.cpp:14`.
+    fn brief(&self) -> String {
+        format!("{}:{}", profile::machine::file_name(&self.file), self.line)
+    }
 }
 
 /// All the screen shows.
@@ -174,9 +192,10 @@ impl Pen {
             let percent = self.paint(&format!("{:>6.2}%", function.percent), colour);
             let bar = self.paint(&bar(function.percent), colour);
             let dso = cut(&harmless(&function.dso), 24);
-            let name = cut(&harmless(&function.name), room);
-            let dso = self.paint(&dso, Paint::Dim);
-            let _ = writeln!(self.text, "{percent}  {bar}  {name:<room$}  {dso}");
+            let (name, line) = name_and_line(function, room);
+            let gap = " ".repeat(room - name.chars().count() - line.chars().count());
+            let (line, dso) = (self.paint(&line, Paint::Dim), self.paint(&dso, Paint::Dim));
+            let _ = writeln!(self.text, "{percent}  {bar}  {name}{line}{gap}  {dso}");
         }
         self.text.push('\n');
     }
@@ -209,6 +228,14 @@ impl Pen {
             self.line(if i == 0 { "files" } else { "" }, &text);
         }
     }
+}
+
+/// The name and its hottest line, with room for both; a long name leaves at least its begin.
+fn name_and_line(function: &FunctionShare, room: usize) -> (String, String) {
+    let line = function.line.as_ref().map_or_else(String::new, |line| format!("  {}", line.brief()));
+    let line = cut(&harmless(&line), room / 2);
+    let name = cut(&harmless(&function.name), room - line.chars().count());
+    (name, line)
 }
 
 /// Names along a path; equal neighbours become one with `×N`.

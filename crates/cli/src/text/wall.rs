@@ -10,7 +10,7 @@ use profile::Profile;
 use profile::grow::Grow as _;
 use profile::off_cpu::{Reason, Source};
 use profile::table::CallsiteId;
-use profile::view::wall::{FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall};
+use profile::view::wall::{FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall, place_names};
 use std::io::{self, Write};
 
 /// How to print.
@@ -324,14 +324,12 @@ pub fn part_name(part: Part) -> &'static str {
 /// The innermost user functions of a path: `take < main`, else its kernel leaf.
 #[must_use]
 pub fn place(profile: &Profile, callsite: CallsiteId) -> String {
-    let name = |frame| {
-        profile.frame_names(frame).last().map(|i| profile.strings.of(profile.symbols.of(i.symbol).name))
-    };
     let kernel = |frame| profile.dsos.of(profile.frames.of(frame).dso).level == 'k';
     let frames: Vec<_> = profile.callsites.leaf_first(callsite).collect();
-    let user: Vec<&str> = frames.iter().filter(|&&f| !kernel(f)).filter_map(|&f| name(f)).take(5).collect();
+    let user: Vec<&str> =
+        frames.iter().filter(|&&f| !kernel(f)).flat_map(|&f| place_names(profile, f)).take(5).collect();
     match user.as_slice() {
-        [] => frames.first().and_then(|&f| name(f)).unwrap_or("[unknown]").to_owned(),
+        [] => frames.first().and_then(|&f| place_names(profile, f).next()).unwrap_or("[unknown]").to_owned(),
         user => user.join(" < "),
     }
 }

@@ -7,7 +7,7 @@ use crate::annotate::{Line as Listed, ListingOpts, Sources, listings};
 use crate::out::harmless;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::table::SymbolId;
-use profile::view::annotate::{AnnotateOpts, annotate};
+use profile::view::annotate::{AnnotateOpts, annotate, function_holding};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -50,10 +50,12 @@ impl Annotate {
     /// Why there is nothing to show, in a few words.
     pub fn new(data: &Data, symbol: SymbolId) -> Result<Self, String> {
         let profile = data.profile();
+        let symbol = function_holding(profile, symbol)
+            .ok_or("no sample ends in this function; look at what it calls")?;
         let wanted = *profile.symbols.of(symbol);
         let dso = profile.dsos.of(wanted.dso);
         let name = profile.strings.of(wanted.name).to_owned();
-        let opts = AnnotateOpts { dsos: vec![dso.path.clone()], symbols: vec![name.clone()] };
+        let opts = AnnotateOpts { dsos: vec![dso.path.clone()], symbols: vec![name.clone()], inlined: false };
         let functions = annotate(profile, &opts);
         let function = functions.iter().find(|f| f.dso == wanted.dso && f.start == wanted.start);
         let function = function.ok_or("no sample ends in this function; look at what it calls")?;

@@ -3,6 +3,7 @@
 mod metered;
 pub mod probe;
 mod resolver;
+mod scopes;
 mod split;
 
 pub(crate) use resolver::LinePool;
@@ -11,7 +12,8 @@ pub use resolver::{LineResolver, LineRow, is_panic_expected};
 /// One source-level frame of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct SourceFrame {
-    /// The function's linkage name (mangled) if DWARF has it, else its plain name; `None` where only lines are known.
+    /// The function's linkage name (mangled) if DWARF has it, else its plain name, of inlined C++ functions with its scopes
+    /// (`std::sort<…>`); `None` where only lines are known.
     pub function: Option<String>,
     /// Source file, with its folder as the compiler saw it.
     pub file: Option<String>,

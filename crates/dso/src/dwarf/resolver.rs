@@ -10,6 +10,7 @@ use gimli::RunTimeEndian;
 
 use super::SourceFrame;
 use super::metered::{Meter, Metered, grant};
+use super::scopes::ScopedNames;
 use super::split::SplitFiles;
 use crate::mmap::has_any_shrunk;
 use crate::{DebugSearch, Error, Missing, ObjectFile, Svma, bounds};
@@ -54,6 +55,7 @@ fn asked<T>(ask: impl FnOnce() -> T) -> Option<T> {
 pub struct LineResolver {
     context: Context<Reader>,
     split: SplitFiles,
+    scoped: ScopedNames,
     meter: Meter,
     program: Option<PathBuf>,
 }
@@ -114,7 +116,7 @@ impl LinePool {
         let context = meter.run(|| Context::from_arc_dwarf(Arc::clone(&self.dwarf))).map_err(Error::Dwarf);
         tell_spent(&meter, self.program.as_deref());
         let (split, program) = (SplitFiles::new(self.program.as_deref()), self.program.clone());
-        Ok(LineResolver { context: context?, split, meter, program })
+        Ok(LineResolver { context: context?, split, scoped: ScopedNames::default(), meter, program })
     }
 }
 
@@ -137,22 +139,24 @@ impl LineResolver {
     }
 
     fn find_frames(&mut self, svma: Svma, out: &mut Vec<SourceFrame>) -> Result<(), Missing> {
-        let Self { context, split, meter, program } = self;
+        let Self { context, split, scoped, meter, program } = self;
         let found = meter.run(|| {
-            let mut step = context.find_frames(svma.0);
-            loop {
-                match step {
-                    LookupResult::Output(frames) => break frames,
-                    LookupResult::Load { load, continuation } => {
-                        step = continuation.resume(split.load(&load))
-                    }
-                }
+            let frames = looked_up(split, context.find_frames(svma.0)).map_err(|_| Missing::NoLine)?;
+            let mut found = shown(frames);
+            let lacks_scope =
+                found.split_last().is_some_and(|(_, inlined)| inlined.iter().any(Found::lacks_scope));
+            if lacks_scope && let Some(unit) = looked_up(split, context.find_dwarf_and_unit(svma.0)) {
+                found
+                    .iter_mut()
+                    .filter(|found| found.lacks_scope())
+                    .for_each(|found| found.add_scope(scoped, unit));
             }
+            Ok(found)
         });
         tell_spent(meter, program.as_deref());
-        let found = shown(found.map_err(|_| Missing::NoLine)?);
+        let found: Vec<Found> = found?;
         let is_empty = found.is_empty();
-        out.extend(found);
+        out.extend(found.into_iter().map(|found| found.frame));
         if is_empty { Err(Missing::NoLine) } else { Ok(()) }
     }
 
@@ -188,18 +192,72 @@ fn tell_spent(meter: &Meter, program: Option<&Path>) {
     }
 }
 
+/// What addr2line finds once it has the split files it asks for.
+fn looked_up<L: LookupContinuation<Buf = Reader>>(
+    split: &mut SplitFiles,
+    mut step: LookupResult<L>,
+) -> L::Output {
+    loop {
+        match step {
+            LookupResult::Output(found) => return found,
+            LookupResult::Load { load, continuation } => step = continuation.resume(split.load(&load)),
+        }
+    }
+}
+
+/// A source frame, and where DWARF has its function.
+struct Found {
+    frame: SourceFrame,
+    /// Of a language in which functions have scopes.
+    entry: Option<gimli::UnitOffset>,
+}
+
+impl Found {
+    /// DWARF gives the bare name of a function that may have scopes.
+    fn lacks_scope(&self) -> bool {
+        self.entry.is_some() && self.frame.function.as_deref().is_some_and(|name| !is_mangled(name))
+    }
+
+    fn add_scope(&mut self, scoped: &mut ScopedNames, unit: gimli::UnitRef<'_, Reader>) {
+        if let Some(name) = self.entry.and_then(|entry| scoped.of(unit, entry)) {
+            self.frame.function = Some(name);
+        }
+    }
+}
+
+fn is_mangled(name: &str) -> bool {
+    let is_rust = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit());
+    name.starts_with("_Z") || name.strip_prefix("_R").is_some_and(is_rust)
+}
+
+/// Languages of which compilers leave out linkage names.
+fn has_scopes(language: Option<gimli::DwLang>) -> bool {
+    let names = [
+        gimli::DW_LANG_C_plus_plus,
+        gimli::DW_LANG_C_plus_plus_03,
+        gimli::DW_LANG_C_plus_plus_11,
+        gimli::DW_LANG_C_plus_plus_14,
+        gimli::DW_LANG_C_plus_plus_17,
+        gimli::DW_LANG_C_plus_plus_20,
+        gimli::DW_LANG_Rust,
+    ];
+    language.is_some_and(|language| names.contains(&language))
+}
+
 /// Source frames, innermost first: of very many the innermost, and the function itself.
-fn shown(mut frames: addr2line::FrameIter<'_, Reader>) -> Vec<SourceFrame> {
-    let mut shown: Vec<SourceFrame> = Vec::new();
+fn shown(mut frames: addr2line::FrameIter<'_, Reader>) -> Vec<Found> {
+    let mut shown: Vec<Found> = Vec::new();
     let mut text = 0;
     while let Ok(Some(frame)) = frames.next() {
+        let language = frame.function.as_ref().and_then(|function| function.language);
+        let entry = frame.dw_die_offset.filter(|_| has_scopes(language));
         let function = frame.function.and_then(|f| Some(f.raw_name().ok()?.into_owned()));
         if shown.len() == MOST_FRAMES || text > MOST_TEXT {
             shown.pop();
         }
         let frame = source_frame(function, frame.location);
         text += frame.function.as_ref().map_or(0, String::len) + frame.file.as_ref().map_or(0, String::len);
-        shown.push(frame);
+        shown.push(Found { frame, entry });
     }
     shown
 }

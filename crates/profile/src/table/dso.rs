@@ -58,6 +58,12 @@ impl Dso {
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, DsoKind::Unknown | DsoKind::GuestKernel | DsoKind::GuestUser)
     }
+
+    /// What stands for code of it that has no name: `[libc.so.6]`, `[unknown]`, `[JIT tid 5]`.
+    #[must_use]
+    pub fn bracketed_name(&self) -> String {
+        format!("[{}]", self.short_name.replace(['[', ']'], ""))
+    }
 }
 
 /// What tells DSOs apart.

@@ -1,5 +1,6 @@
 //! What the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
+use super::hot_code::HotCode;
 use super::locks::{self, LockSite};
 use super::places::{Places, most_first};
 use super::running::{Entry, Running};
@@ -78,8 +79,8 @@ pub struct Facts {
     pub busiest: Option<(String, f64, f64)>,
     /// Share of running time in user code; the rest in the kernel. `None` without samples.
     pub user: Option<f64>,
-    /// The function of the program or its libraries with most own running time.
-    pub hot_user: Option<String>,
+    /// Code of the program or its libraries with most own running time.
+    pub hot_user: Option<HotCode>,
     /// Kernel functions by own running time, the same.
     pub hot_kernel: Vec<(String, f64)>,
     /// Where threads run.
@@ -144,6 +145,7 @@ impl Facts {
         facts.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
         facts.add_running(wall);
         facts.running = Running::of(profile, wall);
+        facts.hot_user = HotCode::of(profile, wall);
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);
@@ -168,8 +170,6 @@ impl Facts {
         let share = |row: &&crate::view::wall::FunctionRow| {
             (row.name.clone(), ratio(row.own.on_ns, wall.whole.on_ns))
         };
-        let hot = rows.iter().find(|row| !row.kernel && !row.name.starts_with('['));
-        self.hot_user = hot.map(|row| row.name.clone());
         self.hot_kernel = rows.iter().filter(|row| row.kernel).take(40).map(share).collect();
         self.functions = wall.functions.iter().map(|row| (row.name.clone(), row.children.clone())).collect();
     }

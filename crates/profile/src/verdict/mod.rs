@@ -4,6 +4,7 @@
 //! mean; [`verdict`] asks every rule and ranks. Pure: no I/O, no clock.
 
 mod facts;
+mod hot_code;
 mod locks;
 mod places;
 mod rules;
@@ -12,6 +13,7 @@ mod short_lived;
 mod stacks;
 
 pub use facts::{Facts, SystemFacts};
+pub use hot_code::HotCode;
 pub use locks::{KnownLock, LockSite};
 pub use places::{PlaceList, Places};
 pub use rules::{RULES, Rule, examples};

@@ -4,7 +4,9 @@ use super::brief;
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
-use crate::view::wall::{Wall, is_kernel, is_thread_start, kernel_frames, name_of, running_paths};
+use crate::view::wall::{
+    Wall, is_kernel, is_thread_start, kernel_frames, name_of, place_names, running_paths,
+};
 use std::collections::BTreeMap;
 
 /// What a thread runs.
@@ -67,8 +69,11 @@ impl Running {
 pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
     const SHOWN: usize = 4;
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-    let file = |frame| format!("[{}]", profile.dsos.of(profile.frames.of(frame).dso).short_name);
-    let names = user.map(|frame| name_of(profile, frame).map_or_else(|| file(frame), brief));
+    let file = |frame| profile.dsos.of(profile.frames.of(frame).dso).bracketed_name();
+    let names = user.flat_map(|frame| {
+        let is_unnamed = profile.frame_names(frame).is_empty();
+        place_names(profile, frame).map(brief).chain(is_unnamed.then(|| file(frame)))
+    });
     let mut names: Vec<String> = names.take_while(|name| !is_thread_start(name)).collect();
     names.dedup_by(|a, b| a == b && a.starts_with('['));
     names.truncate(SHOWN);

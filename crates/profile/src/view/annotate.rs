@@ -3,9 +3,11 @@
 //! Only the hit address itself counts, callers do not. What code and source lie there is the
 //! renderer's to find: this view knows numbers and names.
 
+use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
-use crate::table::{DsoId, FrameId, StringId};
+use crate::table::{DsoId, FrameId, InlineFrame, StringId, SymbolId};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// What to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +16,9 @@ pub struct AnnotateOpts {
     pub dsos: Vec<String>,
     /// Only functions of these names, or ending in `::NAME`; empty is all.
     pub symbols: Vec<String>,
+    /// Names of inlined functions count as well (needs [`crate::source::Want::Lines`]): of the functions that hold them
+    /// the samples that hit them.
+    pub inlined: bool,
 }
 
 /// One function, or the nameless code of one DSO.
@@ -58,7 +63,7 @@ pub fn annotate(profile: &Profile, opts: &AnnotateOpts) -> Vec<AnnotateFunction>
     let mut functions: FxHashMap<Key, AnnotateFunction> = FxHashMap::default();
     for (frame, sums) in by_frame {
         let key = key_of(profile, frame);
-        if !is_wanted(profile, key, opts) {
+        if !is_wanted(profile, frame, opts) {
             continue;
         }
         let function = functions.entry(key).or_insert_with(|| empty(key, events));
@@ -78,16 +83,38 @@ fn key_of(profile: &Profile, frame: FrameId) -> Key {
     (dso, named.map(|symbol| (symbol.name, symbol.start, symbol.size)))
 }
 
-fn is_wanted(profile: &Profile, (dso, function): Key, opts: &AnnotateOpts) -> bool {
-    let dso = profile.dsos.of(dso);
+fn is_wanted(profile: &Profile, frame: FrameId, opts: &AnnotateOpts) -> bool {
+    let dso = profile.dsos.of(profile.frames.of(frame).dso);
     let in_dso = opts.dsos.is_empty() || opts.dsos.iter().any(|d| *d == dso.short_name || *d == dso.path);
-    let name = function.map(|(name, ..)| profile.strings.of(name));
-    let by_name = |wanted: &String| {
-        name.is_some_and(|name| {
+    let functions = profile.frame_names(frame);
+    let functions = if opts.inlined { functions } else { &functions[functions.len().saturating_sub(1)..] };
+    let is_named = |name: &str| {
+        let is = |wanted: &String| {
             name == wanted || name.strip_suffix(wanted.as_str()).is_some_and(|s| s.ends_with("::"))
-        })
+        };
+        opts.symbols.iter().any(is)
     };
-    in_dso && (opts.symbols.is_empty() || opts.symbols.iter().any(by_name))
+    let mut names = functions.iter().map(|inline| profile.strings.of(profile.symbols.of(inline.symbol).name));
+    in_dso && (opts.symbols.is_empty() || names.any(is_named))
+}
+
+/// The function of the symbol table that holds most of the samples of the function `symbol`: itself, or one that it was
+/// inlined into. `None` if no sample ends in it.
+#[must_use]
+pub fn function_holding(profile: &Profile, symbol: SymbolId) -> Option<SymbolId> {
+    let wanted = *profile.symbols.of(symbol);
+    let is_it = |inline: &InlineFrame| {
+        let own = profile.symbols.of(inline.symbol);
+        (own.dso, own.name) == (wanted.dso, wanted.name)
+    };
+    let mut holders: BTreeMap<SymbolId, u64> = BTreeMap::new();
+    for (key, sums) in profile.cells() {
+        let functions = profile.frame_names(profile.callsites.of(key.callsite).frame);
+        if let Some(holder) = functions.last().filter(|_| functions.iter().any(is_it)) {
+            holders.entry(holder.symbol).or_default().grow(sums.period);
+        }
+    }
+    holders.into_iter().max_by_key(|(_, period)| *period).map(|(holder, _)| holder)
 }
 
 fn empty((dso, function): Key, events: usize) -> AnnotateFunction {
@@ -176,7 +203,7 @@ mod tests {
         let profile = profile(&[(0x30, None, 2)]);
         let with = |dsos: &[&str], symbols: &[&str]| {
             let own = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
-            annotate(&profile, &AnnotateOpts { dsos: own(dsos), symbols: own(symbols) }).len()
+            annotate(&profile, &AnnotateOpts { dsos: own(dsos), symbols: own(symbols), inlined: false }).len()
         };
         assert_eq!(
             [with(&["app"], &[]), with(&["/bin/app"], &[]), with(&["other"], &[]), with(&[], &["f"])],

@@ -40,7 +40,7 @@ impl CodeFile {
             return Some(Bounds { range: symbol.start.0..symbol.end.0, name });
         }
         let (start, end) = self.unwind.as_ref()?.function_range(svma)?;
-        Some(Bounds { range: start.0..end.0, name: format!("function {start:#x}") })
+        Some(Bounds { range: start.0..end.0, name: dso::unnamed_function(start) })
     }
 }
 

@@ -64,9 +64,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         plan.header = Some(header::of_file(&path, &file, args.header.show_info));
     }
     let browses = browses(&args);
-    if browses && !args.inline {
-        // The first screen shall not wait for line tables.
-        plan.report.inlines = false;
+    if browses || args.html.is_some() {
+        plan.show_functions(&args);
     }
     if browses {
         return browse(&args, (&path, &map, &file), plan);

@@ -7,11 +7,12 @@ use crate::name_args::NameArgs;
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
 use crate::trace_text::FileFormats;
+use crate::unnamed::UnnamedCode;
 use anyhow::{Context, bail};
 use perfdata::PerfData;
 use profile::session::{Dimensions, SampleFilter, SessionOpts, TraceText};
 use profile::source::Want;
-use profile::view::report::{Field, GraphKey, GraphOrder, ReportOpts, RowFilter, SortKey};
+use profile::view::report::{Field, FunctionUnit, GraphKey, GraphOrder, ReportOpts, RowFilter, SortKey};
 use regex_lite::Regex;
 
 /// What is to be computed and shown.
@@ -28,6 +29,8 @@ pub struct Plan {
     sort_given: Option<String>,
     /// `--fields` was given.
     fields_given: bool,
+    /// What code without a symbol is called.
+    unnamed: UnnamedCode,
     /// One row entry per branch of the branch stacks.
     branches: bool,
     /// Some event was recorded with call chains.
@@ -68,9 +71,20 @@ impl Plan {
         set_columns(&mut report, args, file, branches)?;
         set_filters(&mut report, args)?;
         report.inlines = callchains && !args.no_inline;
+        let unnamed = UnnamedCode::for_filters(names_asked_for(args));
         let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
         let time_span_ns = file.features().sample_time_ns;
-        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, branches, has_chains, time_span_ns })
+        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, unnamed, branches, has_chains, time_span_ns })
+    }
+
+    /// For a view of our own: rows of functions as the flame graph has them, with inlined ones if not refused, and with
+    /// names for functions without a symbol.
+    pub fn show_functions(&mut self, args: &Args) {
+        self.unnamed = UnnamedCode::Functions;
+        self.report.inlines = !args.no_inline;
+        if self.report.inlines {
+            self.report.unit = FunctionUnit::Inlined;
+        }
     }
 
     /// What has to be read for it.
@@ -108,6 +122,7 @@ impl Plan {
             session: SessionOpts { dimensions, filter, callchains, max_frames, cost_as_period, trace_text },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
             names: NameArgs { force: args.force, ..args.names.clone() },
+            unnamed: self.unnamed,
         })
     }
 
@@ -149,6 +164,12 @@ impl Plan {
         let single = lists.into_iter().filter(|(.., list)| list.len() == 1);
         single.map(|(key, word, list)| (key, word, list[0].clone())).collect()
     }
+}
+
+/// The filters by functions' names.
+fn names_asked_for(args: &Args) -> impl Iterator<Item = &String> {
+    let filter = [&args.symbol_filter, &args.what, &args.parent, &args.ignore_callees];
+    args.symbols.iter().chain(filter.into_iter().flatten())
 }
 
 /// perf's keys for memory accesses; what the latency of the pipeline's last stage is, only PowerPC tells.

@@ -35,7 +35,8 @@ pub fn of(screen: &RunScreen<'_>) -> Value {
 }
 
 fn share(function: &FunctionShare) -> Value {
-    json!({ "function": function.name, "dso": function.dso, "percent": function.percent })
+    let line = function.line.as_ref().map(|at| json!({ "file": at.file, "line": at.line }));
+    json!({ "function": function.name, "dso": function.dso, "percent": function.percent, "hottest_line": line })
 }
 
 fn thread(thread: &ThreadUse) -> Value {

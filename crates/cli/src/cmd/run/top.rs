@@ -1,9 +1,12 @@
 //! The functions and the path that the screen shows.
 
+mod hot_lines;
+
 use crate::flame::{Kind, Tree};
 use crate::text::run_screen::FunctionShare;
 use profile::profile::Profile;
-use profile::view::report::{ReportOpts, ReportRow, Section, SortKey, Value, report};
+use hot_lines::HotLines;
+use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, Section, SortKey, Value, report};
 
 /// Part of its caller's time that a callee on the hot path has at least.
 const LEAST_PART: f64 = 0.4;
@@ -19,10 +22,15 @@ pub fn main_event(profile: &Profile) -> usize {
     (0..profile.events.len()).rev().filter(runs).max_by_key(count).unwrap_or(0)
 }
 
-/// Top functions by their own period.
+/// Top functions by their own period, each with its hottest line.
 pub fn by_own(profile: &Profile, event: usize) -> Vec<FunctionShare> {
     let own = |row: &ReportRow| row.own.first().map_or(0, |sums| sums.period);
-    functions(profile, event, false, &own)
+    let mut functions = functions(profile, event, false, &own);
+    let lines = HotLines::of(profile, event);
+    for function in &mut functions {
+        function.line = lines.hottest(&function.dso, &function.name);
+    }
+    functions
 }
 
 /// Top functions with all they call; those every program starts with are left out.
@@ -48,7 +56,13 @@ fn functions(
     children: bool,
     period: &dyn Fn(&ReportRow) -> u64,
 ) -> Vec<FunctionShare> {
-    let opts = ReportOpts { sort: vec![SortKey::Dso, SortKey::Symbol], children, ..ReportOpts::default() };
+    let opts = ReportOpts {
+        sort: vec![SortKey::Dso, SortKey::Symbol],
+        children,
+        inlines: true,
+        unit: FunctionUnit::Inlined,
+        ..ReportOpts::default()
+    };
     let report = report(profile, &opts);
     let Some(section) = report.sections.iter().find(|section| section.events == [event]) else {
         return Vec::new();
@@ -71,7 +85,7 @@ fn share(profile: &Profile, section: &Section, row: &ReportRow, period: u64, tot
         Some(&Value::Symbol { addr, .. }) => format!("{addr:#x}"),
         _ => "[unknown]".to_owned(),
     };
-    FunctionShare { name, dso, percent: period as f64 * 100.0 / total as f64 }
+    FunctionShare { name, dso, percent: period as f64 * 100.0 / total as f64, line: None }
 }
 
 /// From the roots down along the heaviest callee, as long as it has a good part of its caller's time: behind a fork
@@ -99,7 +113,7 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
         let name = tree.node(at).name;
         if tree.kind(name) != Kind::Task {
             let percent = totals[at.index()].0 as f64 * 100.0 / all as f64;
-            path.push(FunctionShare { name: tree.name(name).to_owned(), dso: String::new(), percent });
+            path.push(FunctionShare { name: tree.name(name).to_owned(), dso: String::new(), percent, line: None });
         }
     }
     path

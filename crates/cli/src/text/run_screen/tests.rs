@@ -19,7 +19,7 @@ fn thread(comm: &str, tid: u32, on_ns: u64, off_ns: u64) -> ThreadUse {
 }
 
 fn function(name: &str, dso: &str, percent: f64) -> FunctionShare {
-    FunctionShare { name: name.to_owned(), dso: dso.to_owned(), percent }
+    FunctionShare { name: name.to_owned(), dso: dso.to_owned(), percent, line: None }
 }
 
 fn summary() -> RunSummary {

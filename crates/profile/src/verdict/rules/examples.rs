@@ -1,7 +1,7 @@
 //! A program for each rule that it has something to say about: for tests, here and of the program that prints findings.
 
 use crate::off_cpu::Reason;
-use crate::verdict::{Entry, Facts, LockSite};
+use crate::verdict::{Entry, Facts, HotCode, LockSite};
 use crate::view::wall::Times;
 
 const UNIT: u64 = 1_000_000;
@@ -13,7 +13,7 @@ pub fn calm() -> Facts {
         Facts { wall_s: 1.0, cpus_used: 1.0, user: Some(0.9), active_threads: 1, ..Facts::default() };
     facts.times = Times { on_ns: 100 * UNIT, ..Times::default() };
     facts.system.cpus = 2;
-    facts.hot_user = Some("Grid<'a>::step".into());
+    facts.hot_user = Some(HotCode::Function("Grid<'a>::step".into()));
     runs(&mut facts, Entry::User, 90);
     facts
 }

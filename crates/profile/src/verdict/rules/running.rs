@@ -5,7 +5,7 @@ use super::locks::locks;
 use super::{claim, list, pct};
 use crate::off_cpu::Reason;
 use crate::verdict::places::SPINNING;
-use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, TARGET, Whole, quoted};
+use crate::verdict::{Entry, Facts, Finding, HotCode, INPUT, Stacks, TARGET, Whole, quoted};
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
@@ -22,11 +22,24 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         pct(user)
     );
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
-    let hottest = facts.hot_user.as_ref().map_or_else(String::new, |name| format!(" -s {}", quoted(name)));
+    let (next, advice) = show_hottest(facts);
     claim(facts.on(), text)
         .stacks(Stacks::running(facts, "where it runs", &[Entry::User]))
         .against(against)
-        .next(format!("tally annotate --stdio{INPUT}{hottest}"), "which of its lines take the time")
+        .next(next, advice)
+}
+
+/// The command that shows the hottest code, and what it tells.
+fn show_hottest(facts: &Facts) -> (String, &'static str) {
+    let function = match &facts.hot_user {
+        Some(HotCode::Jit) => {
+            let next = format!("tally flame --on-cpu{INPUT} -o hot.svg");
+            return (next, "who calls the hottest functions; JIT code has no lines to show");
+        }
+        Some(HotCode::Function(name)) => format!(" -s {}", quoted(name)),
+        None => String::new(),
+    };
+    (format!("tally annotate --stdio{INPUT}{function}"), "which of its lines take the time")
 }
 
 /// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one

@@ -398,3 +398,11 @@ fn of_a_handful_of_samples_it_is_not_said_where_a_program_runs() {
     facts.times.on_ns = LEAST_RUNNING_NS - 1;
     assert!(verdict(&facts).iter().all(|finding| finding.rule != 13));
 }
+
+#[test]
+fn code_of_a_jit_compiler_is_not_to_be_annotated() {
+    let mut facts = firing(1);
+    assert!(ask(1, &facts).next.starts_with("tally annotate"));
+    facts.hot_user = Some(crate::verdict::HotCode::Jit);
+    assert!(ask(1, &facts).next.starts_with("tally flame --on-cpu"));
+}

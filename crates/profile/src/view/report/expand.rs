@@ -1,7 +1,7 @@
 //! Frames to source-level entries, once per view: inline frames unrolled, equal functions one.
 
 use super::row::ChainEntry;
-use super::{GraphKey, ReportOpts};
+use super::{FunctionUnit, GraphKey, ReportOpts};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, DsoId, FrameId, StringId, SymbolId};
 use rustc_hash::FxHashMap;
@@ -22,7 +22,7 @@ pub(super) struct Expanded {
     /// By frame: its entries, innermost first.
     by_frame: Vec<(u32, u32)>,
     flat: Vec<u32>,
-    /// By frame: the entry of a sample's own row (the symbol table's function).
+    /// By frame: the entry of a sample's own row.
     own: Vec<ChainEntry>,
 }
 
@@ -37,12 +37,13 @@ impl Expanded {
             flat: Vec::new(),
             own: Vec::new(),
         };
+        let units = Units::of(profile, opts.unit);
         for index in 0..profile.frames.len() {
             let frame = FrameId::from_index(index);
-            let own = own_entry(profile, frame);
+            let own = own_entry(profile, frame, &units);
             let from = this.flat.len();
             if opts.inlines && profile.frame_names(frame).len() > 1 {
-                this.push_inlines(profile, frame, key);
+                this.push_inlines(profile, frame, (key, &units));
             } else {
                 this.push(own, key, profile);
             }
@@ -53,11 +54,11 @@ impl Expanded {
         this
     }
 
-    fn push_inlines(&mut self, profile: &Profile, frame: FrameId, key: GraphKey) {
-        let base = own_entry(profile, frame);
+    fn push_inlines(&mut self, profile: &Profile, frame: FrameId, (key, units): (GraphKey, &Units)) {
+        let base = own_entry(profile, frame, units);
         for inline in profile.frame_names(frame) {
             let line = inline.file.map(|file| (file, inline.line));
-            self.push(ChainEntry { symbol: Some(inline.symbol), line, ..base }, key, profile);
+            self.push(ChainEntry { symbol: Some(units.unit_of(inline.symbol)), line, ..base }, key, profile);
         }
     }
 
@@ -113,12 +114,45 @@ pub(super) struct PathOpts<'a> {
     pub hide_unresolved: bool,
 }
 
-fn own_entry(profile: &Profile, id: FrameId) -> ChainEntry {
+/// Which symbol stands for each.
+struct Units {
+    unit: FunctionUnit,
+    /// By symbol, with [`FunctionUnit::Inlined`]: the one that stands for all of its file and name.
+    first: Vec<SymbolId>,
+}
+
+impl Units {
+    fn of(profile: &Profile, unit: FunctionUnit) -> Self {
+        if unit == FunctionUnit::Symbol {
+            return Self { unit, first: Vec::new() };
+        }
+        let mut by_name: FxHashMap<(DsoId, StringId), SymbolId> = FxHashMap::default();
+        let ids = || (0..profile.symbols.len()).map(SymbolId::from_index);
+        let key = |id: SymbolId| (profile.symbols.of(id).dso, profile.symbols.of(id).name);
+        // A copy that is a function of its own stands for inlined ones.
+        let (inlined, own): (Vec<_>, Vec<_>) = ids().partition(|&id| profile.symbols.of(id).inlined);
+        for id in own.into_iter().chain(inlined) {
+            by_name.entry(key(id)).or_insert(id);
+        }
+        let first = ids().map(|id| by_name[&key(id)]).collect();
+        Self { unit, first }
+    }
+
+    fn unit_of(&self, symbol: SymbolId) -> SymbolId {
+        self.first.get(symbol.index()).copied().unwrap_or(symbol)
+    }
+}
+
+fn own_entry(profile: &Profile, id: FrameId, units: &Units) -> ChainEntry {
     let frame = profile.frames.of(id);
     let names = profile.frame_names(id);
+    let own = match units.unit {
+        FunctionUnit::Symbol => names.last(),
+        FunctionUnit::Inlined => names.first(),
+    };
     ChainEntry {
         dso: frame.dso,
-        symbol: names.last().map(|name| name.symbol),
+        symbol: own.map(|name| units.unit_of(name.symbol)),
         avma: frame.first_avma,
         frame: id,
         line: names.first().and_then(|name| Some((name.file?, name.line))),

@@ -99,6 +99,17 @@ pub struct RowFilter {
     pub socket: Option<u32>,
 }
 
+/// What rows of functions stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FunctionUnit {
+    /// Functions of the symbol table, each by its place: perf's rows.
+    #[default]
+    Symbol,
+    /// The innermost inlined function where line information tells it (needs [`crate::source::Want::Lines`]), by file and
+    /// name wherever its copies are: the frames of flame graphs.
+    Inlined,
+}
+
 /// What a report shows and how.
 #[derive(Clone, Debug)]
 pub struct ReportOpts {
@@ -126,6 +137,8 @@ pub struct ReportOpts {
     pub ignore_callees: Option<Regex>,
     /// Show inlined functions as frames (needs [`crate::source::Want::Lines`]).
     pub inlines: bool,
+    /// What one function is: which frames share a row.
+    pub unit: FunctionUnit,
     /// Leave out frames without a name.
     pub hide_unresolved: bool,
     /// Show the events of a group side by side.
@@ -157,6 +170,7 @@ impl Default for ReportOpts {
             exclude_other: true,
             ignore_callees: None,
             inlines: false,
+            unit: FunctionUnit::Symbol,
             hide_unresolved: false,
             group: false,
             one_group: false,

@@ -4,11 +4,11 @@
 //! running time in the row `[no sample]`, waits without stack in `[short waits]` and `[no stack]`, what lost records hide
 //! in `[unknown]`.
 
-use super::{Classes, Part, ThreadRow, Times, name_of};
+use super::{Classes, Part, ThreadRow, Times};
 use crate::grow::Grow as _;
 use crate::off_cpu::Reason;
 use crate::profile::{Profile, TaskId};
-use crate::table::{CallsiteId, DsoId, FrameId};
+use crate::table::{CallsiteId, DsoId, FrameId, StringId};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -30,7 +30,7 @@ pub struct FunctionRow {
 /// A function, by its name and file.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
-    Named(String, DsoId),
+    Named(StringId, DsoId),
     Unnamed(DsoId),
     Bracket(&'static str),
 }
@@ -108,6 +108,14 @@ pub(crate) fn clock_event(profile: &Profile) -> Option<usize> {
     find(&["cpu-clock", "task-clock", "cycles", "cpu-cycles", "cpu"])
 }
 
+/// The functions of a frame, innermost first.
+fn keys(profile: &Profile, frame: FrameId) -> impl Iterator<Item = Key> {
+    let dso = profile.frames.of(frame).dso;
+    let names = profile.frame_names(frame);
+    let named = names.iter().map(move |inline| Key::Named(profile.symbols.of(inline.symbol).name, dso));
+    named.chain(names.is_empty().then_some(Key::Unnamed(dso)))
+}
+
 struct Table<'p> {
     profile: &'p Profile,
     rows: Vec<FunctionRow>,
@@ -130,11 +138,12 @@ impl Table<'_> {
     /// kernel is told by the reason, which function made it wait is what one looks for.
     fn add_path(&mut self, callsite: CallsiteId, part: Part, ns: u64) {
         self.stamp += 1;
-        let frames: Vec<FrameId> = self.profile.callsites.leaf_first(callsite).collect();
-        let first_user = frames.iter().position(|&frame| !super::is_kernel(self.profile, frame)).unwrap_or(0);
-        let own = if part == Part::On { 0 } else { first_user };
-        for (depth, &frame) in frames.iter().enumerate() {
-            let key = self.key(frame);
+        let frames = self.profile.callsites.leaf_first(callsite);
+        let functions: Vec<(FrameId, Key)> =
+            frames.flat_map(|frame| keys(self.profile, frame).map(move |key| (frame, key))).collect();
+        let first_user = functions.iter().position(|(frame, _)| !super::is_kernel(self.profile, *frame));
+        let own = if part == Part::On { 0 } else { first_user.unwrap_or(0) };
+        for (depth, (frame, key)) in functions.into_iter().enumerate() {
             let at = self.row(key, Some(frame));
             if depth == own {
                 self.rows[at].own.add_part(part, ns);
@@ -145,11 +154,6 @@ impl Table<'_> {
         }
     }
 
-    fn key(&self, frame: FrameId) -> Key {
-        let dso = self.profile.frames.of(frame).dso;
-        name_of(self.profile, frame).map_or(Key::Unnamed(dso), |name| Key::Named(name.to_owned(), dso))
-    }
-
     fn row(&mut self, key: Key, frame: Option<FrameId>) -> usize {
         if let Some(&at) = self.index.get(&key) {
             return at;
@@ -158,8 +162,8 @@ impl Table<'_> {
             self.profile.dsos.of(self.profile.frames.of(frame).dso).short_name.clone()
         });
         let name = match &key {
-            Key::Named(name, _) => name.clone(),
-            Key::Unnamed(_) => format!("[{}]", dso.trim_matches(['[', ']'])),
+            Key::Named(name, _) => self.profile.strings.of(*name).to_owned(),
+            Key::Unnamed(id) => self.profile.dsos.of(*id).bracketed_name(),
             Key::Bracket(name) => (*name).to_owned(),
         };
         let kernel = frame.is_some_and(|frame| super::is_kernel(self.profile, frame));

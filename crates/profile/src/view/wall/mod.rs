@@ -255,6 +255,18 @@ pub(crate) fn is_kernel(profile: &Profile, frame: FrameId) -> bool {
     matches!(kind, DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf)
 }
 
+/// The names of a frame's functions for a place of a few functions, innermost first: inlined ones where line information
+/// tells them, the symbol table's last. Of the C library only that one: how it waits would leave no room for who does.
+/// None without a name.
+pub fn place_names(profile: &Profile, frame: FrameId) -> impl Iterator<Item = &str> {
+    const C_LIBRARY: [&str; 5] = ["libc.so", "libc-2.", "libpthread", "ld-linux", "ld-musl"];
+    let dso = &profile.dsos.of(profile.frames.of(frame).dso).short_name;
+    let is_c_library = C_LIBRARY.iter().any(|begin| dso.starts_with(begin));
+    let all = profile.frame_names(frame);
+    let inlined = if is_c_library { all.len().saturating_sub(1) } else { 0 };
+    all[inlined..].iter().map(|inline| profile.strings.of(profile.symbols.of(inline.symbol).name))
+}
+
 /// The symbol-table name of a frame.
 pub(crate) fn name_of(profile: &Profile, frame: FrameId) -> Option<&str> {
     profile.frame_names(frame).last().map(|inline| profile.strings.of(profile.symbols.of(inline.symbol).name))
