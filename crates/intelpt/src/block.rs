@@ -3,7 +3,7 @@
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use rustc_hash::FxHashMap;
 
-/// The code that was executed: whoever calls knows which file lies where.
+/// The code that was executed: the caller knows which file is mapped where.
 pub trait Image {
     /// The bytes from `ip` on, at least one instruction if possible.
     ///
@@ -11,7 +11,7 @@ pub trait Image {
     /// Why there are none.
     fn code(&self, ip: u64) -> Result<&[u8], Missing>;
 
-    /// A number for the function `ip` lies in, and whether `ip` is its first instruction. A jump from one
+    /// A number for the function that contains `ip`, and whether `ip` is its first instruction. A jump from one
     /// number to another leaves the function.
     fn unit(&self, ip: u64) -> (u32, bool);
 
@@ -36,9 +36,9 @@ pub enum Missing {
     NoFile,
     /// The file is not the one that was executed.
     WrongFile,
-    /// The bytes are no instruction.
+    /// The bytes are not an instruction.
     BadCode,
-    /// It was made at run time, and nothing tells its bytes.
+    /// It was generated at run time, and its bytes are not known.
     MadeAtRunTime,
     /// The program may have written to it since it was mapped.
     Rewritten,
@@ -74,7 +74,7 @@ pub(crate) type BlockId = u32;
 /// Not looked up yet.
 pub(crate) const UNLINKED: BlockId = u32::MAX;
 
-/// What the walk from block to block needs of one: four to a cache line, for large programs have many.
+/// The data of a block that the walk needs. Four fit in a cache line, because large programs have many blocks.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(16))]
 pub(crate) struct Hop {
@@ -90,7 +90,7 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    /// The block behind.
+    /// The next block.
     #[inline]
     pub const fn next_id(&self) -> BlockId {
         self.links[0]
@@ -103,14 +103,14 @@ impl Hop {
     }
 }
 
-/// Where a block lies.
+/// Location of a block.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct Block {
     pub start: u64,
     /// Address of the last instruction.
     pub last: u64,
-    /// Address behind it.
+    /// Address after it.
     pub next: u64,
     /// Where a direct branch goes, or a computed one went the last time (while that block is linked).
     pub target: u64,
@@ -147,13 +147,13 @@ impl BlockCache {
         self.blocks.is_empty()
     }
 
-    /// From here on addresses are those of this space, in code of so many bits; true if that is new.
+    /// Switches to the addresses of this space, with code of `bits` bits; true if that is a change.
     pub(crate) fn enter(&mut self, space: u32, bits: u8) -> bool {
         let space = u64::from(space) << 8 | u64::from(bits);
         std::mem::replace(&mut self.space, space) != space
     }
 
-    /// Where a block lies.
+    /// Location of a block.
     #[inline]
     pub(crate) fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id as usize]
@@ -174,7 +174,7 @@ impl BlockCache {
         self.decode(image, ip)
     }
 
-    /// The block behind `id`'s last instruction.
+    /// The block after `id`'s last instruction.
     #[inline]
     pub(crate) fn after(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
         let next = self.hop(id).next_id();

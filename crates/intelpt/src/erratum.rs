@@ -1,4 +1,4 @@
-//! Errata: what some processors do otherwise than the manual says, and what the decoder makes of it.
+//! Errata: where processors differ from the manual, and how the decoder handles it.
 //
 // Source: Intel's specification updates (Broadwell BDM, Skylake SKD/SKL/SKZ, Apollo Lake APL) for what happens;
 // which models have them is what Intel's own libipt assumes (pt_config.c, `pt_cpu_errata`).
@@ -7,21 +7,21 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Erratum {
-    /// An abort right behind a branch may tell a wrong target of it: the abort's own address is believed.
+    /// The packet of a branch right before an abort may have a wrong target: the abort's own address is used.
     Bdm64,
     /// The PSB+ before a TIP.PGE may hold a FUP though tracing is off: it does not begin anything.
     Bdm70,
-    /// An OVF may stand behind the first byte of a longer CYC: it is seen there.
+    /// An OVF may follow the first byte of a longer CYC: it is recognized there.
     Skd007,
-    /// The FUP behind an OVF may be missing: tracing goes on at the next address that any packet states.
+    /// The FUP after an OVF may be missing: tracing resumes at the next address in any packet.
     Skd010,
     /// A VM entry that ends tracing may send a FUP before its TIP.PGD: an end like any other.
     Skd022,
-    /// A direct branch out of the traced range may not tell its target: the end is where execution stood.
+    /// A direct branch out of the traced range may lack its target: the trace ends at the last known address.
     Skl014,
     /// A CYC before a PSB may be missing: no cycle is measured across a PSB.
     Skl168,
-    /// In guests with a scaled TSC a TMA is followed by one byte that is no packet: it is skipped.
+    /// In guests with a scaled TSC a TMA is followed by one byte that isn't a packet: it is skipped.
     Skz84,
     /// An OVF may be followed by the TIP.PGD of an end: tracing stays off.
     Apl11,
@@ -67,7 +67,7 @@ impl Erratum {
 pub struct Errata(u16);
 
 impl Errata {
-    /// As the manual says.
+    /// As in the manual.
     pub const NONE: Self = Self(0);
 
     /// These.

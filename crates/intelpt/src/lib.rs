@@ -1,9 +1,9 @@
 //! Intel Processor Trace: bytes → packets → executed branches, given an [`Image`] of the code.
 //!
 //! **Duties.** Parse and encode every packet; follow the program's flow through its own instructions; keep
-//! time; come back at the next PSB after anything that does not fit, saying what was lost.
-//! **What it will not do.** No I/O, no perf.data, no symbols. It speaks the SDM's `ip: u64`; whoever calls
-//! knows whose addresses these are.
+//! time; resume at the next PSB after anything that does not fit, and report what was lost.
+//! **Out of scope.** No I/O, no perf.data, no symbols. Addresses are the SDM's `ip: u64`; the caller knows which
+//! process and file they belong to.
 //
 // Source of all layouts: Intel SDM Vol. 3C, chapter "Intel Processor Trace", "Trace Packets and Data Types".
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Packets: what the bytes of a trace say, one at a time.
+//! Packets: the contents of a trace, one packet at a time.
 //
 // Source: SDM Vol. 3C, "Trace Packets and Data Types", one table per packet.
 
@@ -37,7 +37,7 @@ pub enum Packet {
         /// Bytes of the run.
         count: usize,
     },
-    /// Packet stream boundary: all state starts anew.
+    /// Packet stream boundary: all state is reset.
     Psb,
     /// End of what follows a PSB.
     PsbEnd,
@@ -143,7 +143,7 @@ pub enum Packet {
     Bbp {
         /// Items have 4 bytes instead of 8.
         short: bool,
-        /// What the items are.
+        /// Kind of the items.
         kind: u8,
     },
     /// An item of a block.
@@ -179,7 +179,7 @@ pub enum Packet {
 }
 
 impl Packet {
-    /// Whether it only tells the time, or fills.
+    /// Whether it is only about time, or padding.
     pub(crate) const fn is_timing(&self) -> bool {
         matches!(
             self,
@@ -194,7 +194,7 @@ impl Packet {
     }
 }
 
-/// Bytes that are no packet.
+/// Bytes that are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PacketError {

@@ -70,12 +70,12 @@ impl<'a> Packets<'a> {
         matches!(self.find_next_but_timing(), Some(Packet::TipPge(_)))
     }
 
-    /// Whether that tells where tracing goes on after an overflow.
+    /// Whether that has the address where tracing resumes after an overflow.
     fn is_ip_next(&self) -> bool {
         matches!(self.find_next_but_timing(), Some(Packet::TipPge(_) | Packet::Fup(_)))
     }
 
-    /// Whether a TIP.PGE follows behind the PSBEND that is still to come.
+    /// Whether a TIP.PGE follows the PSBEND that is still to come.
     pub(crate) fn is_pge_after_psb(&self) -> bool {
         const LOOK: usize = 16;
         let mut ahead = self.clone();
@@ -315,7 +315,7 @@ impl Iterator for Packets<'_> {
                 return self.next();
             }
             Err(error) => {
-                // Past the first byte, so that the next PSB is looked for behind it.
+                // Past the first byte, so that the next PSB is looked for after it.
                 self.at += 1;
                 return Some(Err(error));
             }

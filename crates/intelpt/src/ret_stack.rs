@@ -9,7 +9,7 @@ const MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct RetStack {
     entries: [(u64, BlockId); MAX],
-    /// Where the next goes; counts up for ever, entries lie at the remainder.
+    /// Number of the next entry; only counts up. Entries are stored at its remainder.
     top: usize,
     len: usize,
 }

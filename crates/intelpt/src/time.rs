@@ -1,8 +1,8 @@
 //! Time: an estimate of the TSC at every packet, from TSC, TMA, MTC, CYC and CBR.
 //!
-//! TSC packets are exact. Between them the crystal clock (MTC) ticks, a few dozen ns apart; between those,
-//! CYC counts core cycles, which are turned into TSC ticks by the ratio seen over the last stretch, or by
-//! CBR where no stretch is complete. The estimate never runs backwards.
+//! TSC packets are exact. Between them the crystal clock (MTC) ticks, every few dozen ns; between those, CYC
+//! counts core cycles, which are turned into TSC ticks by the ratio seen over the last stretch, or by CBR where
+//! no stretch is complete. The estimate never runs backwards.
 
 /// How the clocks of the machine relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Time {
         self.stamp
     }
 
-    /// Before the estimate is put on another footing: it never falls behind what was told.
+    /// Called before the estimate gets a new base, so that times never go backwards.
     fn hold(&mut self) {
         self.stamp = None;
         self.shown = self.now().unwrap_or(0);

@@ -8,7 +8,7 @@ pub(crate) struct Tnt {
 }
 
 impl Tnt {
-    /// Adds a packet's bits behind those waiting; false when there is no room (the trace is damaged).
+    /// Adds a packet's bits after those waiting; false if they don't fit (the trace is damaged).
     #[inline]
     pub fn push(&mut self, bits: u64, count: u32) -> bool {
         if self.count + count > 63 {

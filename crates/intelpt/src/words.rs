@@ -4,8 +4,8 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
 
-/// The word for the branch instruction that begins `code`: call, return, jcc, jmp, int, iret, syscall or sysret; `None`
-/// if it is no branch, or no instruction.
+/// The word for the branch instruction that begins `code`: call, return, jcc, jmp, int, iret, syscall or
+/// sysret; `None` if it isn't a branch, or not an instruction.
 #[must_use]
 pub fn branch_word(code: &[u8], bits: u32) -> Option<&'static str> {
     let instruction = Decoder::try_new(bits, code, DecoderOptions::NONE).ok()?.decode();

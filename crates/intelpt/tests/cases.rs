@@ -52,7 +52,7 @@ impl Image for Case {
 }
 
 fn hex(text: &str) -> u64 {
-    u64::from_str_radix(text, 16).unwrap_or_else(|_| panic!("'{text}' is no number in hex"))
+    u64::from_str_radix(text, 16).unwrap_or_else(|_| panic!("'{text}' is not a hex number"))
 }
 
 impl Case {
@@ -104,7 +104,7 @@ impl Case {
             self.trace.extend(rest.iter().map(|byte| hex(byte) as u8));
             return;
         }
-        let packet = packet(name, &rest).unwrap_or_else(|| panic!("'{line}' is no packet"));
+        let packet = packet(name, &rest).unwrap_or_else(|| panic!("'{line}' is not a packet"));
         encode(&packet, &mut self.trace);
     }
 
@@ -185,7 +185,7 @@ fn packet(name: &str, rest: &[&str]) -> Option<Packet> {
 }
 
 #[test]
-fn every_case_gives_the_flow_that_its_file_tells() {
+fn every_case_gives_the_flow_in_its_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let bless = std::env::var_os("TALLY_BLESS").is_some();
     let mut files: Vec<_> =
@@ -207,7 +207,7 @@ fn every_case_gives_the_flow_that_its_file_tells() {
 }
 
 #[test]
-fn every_packet_stands_in_some_case() {
+fn every_packet_occurs_in_some_case() {
     const NAMES: [&str; 30] = [
         "pad", "psb", "psbend", "ovf", "stop", "tnt", "tip", "pge", "pgd", "fup", "pip", "tsc", "tma", "mtc",
         "cyc", "cbr", "exec", "tsx", "vmcs", "mnt", "ptw", "exstop", "mwait", "pwre", "pwrx", "bbp", "bip",

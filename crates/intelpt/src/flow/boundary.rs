@@ -37,7 +37,7 @@ impl Flow<'_, '_> {
         match self.fup {
             Fup::Overflow => {
                 self.fup = Fup::None;
-                // Tracing was off and goes on being off; the TIP.PGE says where it begins.
+                // Tracing was off and stays off; the TIP.PGE has the address where it begins.
                 if !(self.errata.has(Erratum::Apl12) && self.packets.is_pge_next()) {
                     self.begin_at(image, ip, sink);
                 }
@@ -60,7 +60,7 @@ impl Flow<'_, '_> {
     fn aborted(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
         let walked = self.walk_to(image, ip, sink);
         if walked.is_err() && self.errata.has(Erratum::Bdm64) {
-            // The branch before the abort was told wrong: the abort's address is right.
+            // The packet of the branch before the abort was wrong: the abort's address is right.
             self.set(Some(ip), None);
             self.tnt.clear();
         } else {
@@ -113,7 +113,7 @@ impl Flow<'_, '_> {
         let to = to.ok_or(Gap::Mismatch)?;
         let Stop::Target(id) = self.walk(image, None, sink)? else { return Err(Gap::Mismatch) };
         self.go(image, (id, to), sink)?;
-        // Bits that came before a deferred TIP go on behind it.
+        // Bits that came before a deferred TIP apply after it.
         let waiting = self.tnt.take();
         self.bits(image, waiting, sink)
     }
@@ -176,7 +176,7 @@ impl Flow<'_, '_> {
         self.tnt.clear();
         let (from, next) = match left {
             Err(_) if to.is_none() && self.errata.has(Erratum::Skl014) => {
-                // A direct branch left the traced range without its target being told.
+                // A direct branch left the traced range, and the trace has no target for it.
                 let ip = self.standing_at().unwrap_or(0);
                 (ip, ip)
             }
@@ -187,7 +187,7 @@ impl Flow<'_, '_> {
         Ok(())
     }
 
-    /// Walks to the instruction that left the traced range; its address and that behind it.
+    /// Walks to the instruction that left the traced range; its address and the address after it.
     fn leave(
         &mut self,
         image: &impl Image,

@@ -1,4 +1,4 @@
-//! What the flow tells: branches, where tracing begins and ends, gaps.
+//! Events of the flow: branches, where tracing begins and ends, gaps.
 
 use crate::block::Missing;
 
@@ -13,7 +13,7 @@ pub enum What {
     Jump,
     /// Tracing begins at `to`.
     Begin,
-    /// Tracing ends behind the instruction at `from`: it left the traced range, by a system call for one.
+    /// Tracing ends after the instruction at `from`: it left the traced range, for example by a system call.
     End,
     /// Tracing ends before the instruction at `from`, asynchronously: an interrupt, a fault.
     EndAsync,
@@ -33,15 +33,16 @@ pub enum What {
 pub enum Gap {
     /// The processor dropped packets (OVF).
     Overflow,
-    /// Bytes of the trace were not saved. The decoder does not say so: whoever cuts the trace knows.
+    /// Bytes of the trace were not saved. The decoder never reports this: only the code that cuts the trace
+    /// knows.
     NotSaved,
     /// The code at an address can't be had.
     Code(Missing),
-    /// Bytes that are no packet.
+    /// Bytes that are not a packet.
     Packet,
     /// A packet that does not fit the code: another build of the file, or an erratum.
     Mismatch,
-    /// The code goes in a circle without a branch that the trace would tell of.
+    /// The code loops without a branch that produces a packet.
     Loop,
 }
 
@@ -52,9 +53,9 @@ pub struct Event {
     pub tsc: Option<u64>,
     /// What happened.
     pub what: What,
-    /// Address of the branch (or as `what` says); 0 where there is none.
+    /// Address of the branch (or as described at `what`); 0 if there is none.
     pub from: u64,
-    /// Address behind the branch: where a call returns to, a system call goes on; 0 where there is none.
+    /// Address after the branch, where a call returns to or a system call continues; 0 if there is none.
     pub next: u64,
     /// Address it went to; 0 where there is none.
     pub to: u64,
@@ -64,7 +65,7 @@ pub struct Event {
     pub at_start: bool,
 }
 
-/// A defect found, beside the [`Gap`] in the stream: where in the trace.
+/// Position of a defect in the trace; the stream has a [`Gap`] for it as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowError {
     /// Offset of the packet.

@@ -1,9 +1,9 @@
 //! The flow of execution: packets and code together give the branches that were taken.
 //!
 //! Packets drive. A TNT packet's bits are used up walking from block to block; a TIP gives the target of the
-//! indirect branch, far transfer or uncompressed return walked to; a FUP says where something asynchronous
-//! happened. Between packets the walk rests behind the last branch a packet decided, so what comes after is
-//! stamped with the time of the packet that proves it.
+//! indirect branch, far transfer or uncompressed return walked to; a FUP gives the address of an asynchronous
+//! event. Between packets the walk rests after the last branch a packet decided, so later branches get the time
+//! of the packet that proves them.
 //!
 //! ```text
 //!              TIP.PGE / FUP in PSB+ / FUP after OVF
@@ -35,13 +35,13 @@ enum Fup {
     None,
     /// The next one only gives an event's address.
     Bound,
-    /// The next one tells where a transaction was aborted.
+    /// The next one is the address where a transaction was aborted.
     Aborts,
     /// A transaction was aborted at this address; the TIP of its fallback follows.
     Aborted(u64),
     /// Something asynchronous happened at this address; a TIP or TIP.PGD follows.
     Async(u64),
-    /// OVF came: the next FUP or TIP.PGE says where tracing goes on.
+    /// OVF came: the next FUP or TIP.PGE has the address where tracing resumes.
     Overflow,
 }
 
@@ -57,9 +57,9 @@ pub struct Flow<'a, 'c> {
     forgot: Gap,
     /// Bits that wait for a TIP.
     tnt: Tnt,
-    /// Where execution is, behind the last branch decided: while `here` is none.
+    /// Address of execution, after the last branch decided; used while `here` is `None`.
     ip: Option<u64>,
-    /// The block that execution stands at the beginning of. Both none: tracing is off or the flow is lost.
+    /// The block at whose start execution is. If both are `None`, tracing is off or the flow is lost.
     here: Option<BlockId>,
     space: u32,
     bits: u8,
@@ -68,7 +68,7 @@ pub struct Flow<'a, 'c> {
     at: usize,
     instructions: u64,
     errors: Vec<FlowError>,
-    /// Jumps within their function are told, too.
+    /// Jumps within a function are reported, too.
     every: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'a, 'c> Flow<'a, 'c> {
     pub fn new(bytes: &'a [u8], from: usize, params: TimeParams, cache: &'c mut BlockCache) -> Self {
         let mut packets = Packets::new(bytes, from);
         packets.resync();
-        // Blocks found by another flow are good here; which space this one is in, its first address tells.
+        // Blocks found by another flow are valid here; the first address determines the space of this one.
         cache.enter(0, 64);
         Self {
             packets,
@@ -109,7 +109,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         self
     }
 
-    /// Tells jumps within their function, too.
+    /// Reports jumps within a function, too.
     #[must_use]
     pub const fn with_every_branch(mut self, every: bool) -> Self {
         self.every = every;
@@ -134,7 +134,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         self.at
     }
 
-    /// Where execution stands; `None` while tracing is off or out of sight.
+    /// Current address of execution; `None` while tracing is off or out of sight.
     #[must_use]
     pub fn standing_at(&self) -> Option<u64> {
         self.here.map_or(self.ip, |id| Some(self.cache.block(id).start))
@@ -195,8 +195,8 @@ impl<'a, 'c> Flow<'a, 'c> {
         sink(&Event { tsc: self.time.now(), what, from, next: 0, to, unit: 0, at_start: false });
     }
 
-    /// Control came to `to`, if that is told, by what is no branch within the traced range; from the instruction at
-    /// `from`, behind which lies `next`.
+    /// Control came to `to` (if known) from the instruction at `from`, not by a branch within the traced range.
+    /// `next` is the address after `from`.
     fn emit_arrival(
         &self,
         image: &impl Image,

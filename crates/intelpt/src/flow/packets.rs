@@ -1,4 +1,4 @@
-//! What each packet does to the flow.
+//! The effect of each packet on the flow.
 
 use super::{Event, Flow, Fup, Gap};
 use crate::block::Image;
@@ -6,7 +6,7 @@ use crate::erratum::Erratum;
 use crate::last_ip::LastIp;
 use crate::packet::Packet;
 
-/// Control flow events (CFE) that come between two instructions, so that their FUP tells where.
+/// Control flow events (CFE) that come between two instructions, so that their FUP has the address.
 // Source: SDM Vol. 3C, table "CFE Packet Definition": INTR, SMI, VMEXIT, VMEXIT_INTR, SHUTDOWN, UINTR.
 const ASYNCHRONOUS: [u8; 6] = [1, 3, 8, 9, 10, 12];
 

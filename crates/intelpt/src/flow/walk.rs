@@ -20,7 +20,7 @@ impl Flow<'_, '_> {
         self.here = here;
     }
 
-    /// Execution stands at the beginning of this block.
+    /// Execution is at the start of this block.
     #[inline]
     fn stand(&mut self, id: BlockId) {
         self.here = Some(id);
@@ -103,7 +103,7 @@ impl Flow<'_, '_> {
                     }
                     id = self.follow(image, id, sink)?;
                 }
-                // Bits stay in hand for behind the target that is still to come (deferred TIP).
+                // The remaining bits apply after the target that is still to come (deferred TIP).
                 _ => {
                     self.tnt.push(bits & ((1 << left) - 1), left);
                     break;
@@ -130,7 +130,7 @@ impl Flow<'_, '_> {
         linked.map_err(|why| self.stuck(to, why))
     }
 
-    /// The block behind a call: of the calling block if that is known.
+    /// The block after a call; taken from the calling block if that is known.
     #[inline]
     pub(super) fn behind_call(
         &mut self,
@@ -235,7 +235,8 @@ impl Flow<'_, '_> {
     }
 
     /// Walks to the instruction from which execution left for `to`, outside the traced range: a branch that
-    /// needs a target, a direct one with this target, or the one before `to`. Its address and that behind it.
+    /// needs a target, a direct one with this target, or the one before `to`. Its address and the address after
+    /// it.
     pub(super) fn walk_out(
         &mut self,
         image: &impl Image,
