@@ -1,10 +1,9 @@
-//! Stacks of coroutines: which of them end where, when they lie one behind the other, and the way back for calls that
-//! were taken for left.
+//! Stacks of coroutines: where adjacent stacks end, and the way back for calls that were assumed to be left.
 //!
-//! A call whose stack position is passed by another one's was left without returning, or it waits on another stack.
-//! Jumps and exceptions of the usual libraries are seen; otherwise, a return address that still is ours waits. What is
-//! taken for left all the same is remembered: should it return, the program goes on, and one more place is known where
-//! a stack ends.
+//! A call whose stack position is passed by another one's was left without returning, or it waits on another
+//! stack. Jumps and exceptions of the usual libraries are seen; otherwise, a call whose return address is still
+//! ours is waiting. A call that is wrongly assumed to be left is remembered: if it returns, the program
+//! continues, and one more stack boundary is known.
 
 use crate::frame::Frame;
 #[cfg(target_arch = "x86_64")]
@@ -76,7 +75,7 @@ impl Thread {
     fn learn(&mut self, a: u64, b: u64) {
         let (low, high) = (a.min(b), a.max(b));
         let Some(known) = self.knowing() else { return };
-        // What is known more exactly now takes the place of what it stands for.
+        // A tighter bound replaces the one that contains it.
         let same = known.ends.iter().position(|(from, to)| *from != 0 && *from <= low && high <= *to);
         let at = same.unwrap_or(known.next % ENDS);
         known.next += usize::from(same.is_none());
@@ -92,7 +91,7 @@ impl Thread {
         waits
     }
 
-    /// An open call is taken for left, because of what stands at `by`.
+    /// Assumes that an open call was left, because of the stack position `by`.
     pub fn note_left(&mut self, frame: &Frame, by: u64) {
         let slot = frame.place();
         if let Some(known) = self.knowing() {

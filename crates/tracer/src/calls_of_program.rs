@@ -1,5 +1,5 @@
-//! Functions of the C library that the recorder must know of: those that load objects, and those that restrict the
-//! program's system calls. Each stands before the real one of the same name and goes on to it.
+//! Wrappers of C library functions that the recorder must notice: those that load objects, and those that
+//! restrict the program's system calls. Each overrides the real function of the same name and calls it.
 
 use crate::unwinding::Real;
 use crate::{hook, object, start, sys};
@@ -14,9 +14,9 @@ struct Pair(usize, usize);
 
 /// Before `dlopen`, called from `caller`: where to return to, and the real function.
 ///
-/// The loader looks where its caller's own object wants libraries to be looked for, by the return address. So that is
-/// to lie in that object: on a `ret` instruction, which comes back to us. 0 where none is found (or a shadow stack
-/// forbids it): then the loader takes us for its caller.
+/// The loader looks where its caller's own object wants libraries to be looked for, by the return address. So
+/// the return address has to be in that object: that of a `ret` instruction, which comes back to us. 0 if none
+/// is found (or a shadow stack forbids it): then the loader sees us as its caller.
 #[unsafe(no_mangle)]
 extern "C" fn tally_before_dlopen(caller: u64) -> Pair {
     Pair(object::return_instruction(caller).unwrap_or(0) as usize, OPEN.find())

@@ -8,9 +8,9 @@ use crate::stubs::{Stubs, Way};
 
 /// Bytes of a stub: `ldr x17, recorder`, `adr x16, data`, `br x17`, `b body`, then data and recorder.
 pub const STUB_BYTES: usize = 32;
-/// How far before a stub's data its branch to the function's body stands.
+/// Distance from a stub's branch to the function's body to the stub's data.
 pub const STUB_BACK: u64 = 4;
-/// How far stubs may lie from an object's code: a branch reaches 128 MB.
+/// Largest distance of stubs from an object's code: a branch reaches 128 MB.
 pub const REACH_BYTES: u64 = 96 << 20;
 /// Bytes that are looked at where a sled is.
 pub const SLED_BYTES_MAX: usize = 4;
@@ -44,7 +44,7 @@ pub fn stub(at: u64, way: &Way) -> Option<[u8; STUB_BYTES]> {
     Some(bytes)
 }
 
-/// What a stub tells in its data: the function's body or its site's address, and the marks of its frame.
+/// Contents of a stub's data: the address of the function's body or of its site, and the marks of its frame.
 pub const fn told(data: u64) -> (u64, u64) {
     let marks = match data & 3 {
         0 => 0,
@@ -59,8 +59,8 @@ pub fn is_stub(code: &[u8; STUB_BYTES]) -> bool {
     arm::words(code).take(3).eq([LDR_X17_RECORDER, ADR_X16_DATA, BR_X17])
 }
 
-/// Turns the sled at `at` into a branch to a stub, the call of `_mcount` there into one of a stub, or either into a
-/// nop; refuses anything else that stands there.
+/// Turns the sled at `at` into a branch to a stub, the call of `_mcount` there into one of a stub, or either
+/// into a nop; refuses any other code.
 pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
     // SAFETY: within a segment that was just made readable and writable; instructions are aligned words.
     let code = unsafe { &mut *(at as *mut u32) };
@@ -78,7 +78,7 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
         let function = (at as u64).wrapping_sub(sled.svma).wrapping_add(sled.function);
         let stub = match sled.rules {
             0 => stubs.add(body),
-            // What reports itself is known by its own address.
+            // A function that reports itself is identified by its own address.
             rules if rules & sleds::REPORTED != 0 => {
                 stubs.add_site(body, function, sled).map(|(stub, _)| stub)
             }
@@ -93,7 +93,7 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
     }
 }
 
-/// Whether this is a bare `ret`, perhaps behind `bti c`.
+/// Whether this is a bare `ret`, optionally after `bti c`.
 pub fn is_empty_function(code: &[u8; 8]) -> bool {
     let mut words = arm::words(code).skip_while(|word| *word == arm::BTI_C);
     words.next() == Some(arm::RET)
@@ -173,12 +173,12 @@ const fn signs(word: u32) -> Option<u64> {
     }
 }
 
-/// The stack pointer at the entry of the function whose prologue signs the return address and sets up the frame record
-/// at `frame`, and that goes on at `address` behind its first call, and the marks of how it signs; `None` where its prologue is
-/// another.
+/// The stack pointer at the entry of the function whose prologue signs the return address and sets up the frame
+/// record at `frame`, and that continues at `address` after its first call, with the marks of how it signs;
+/// `None` for any other prologue.
 pub fn entry_stack_pointer(address: u64, frame: u64) -> Option<(u64, u64)> {
     const MOST_WORDS: usize = 64;
-    // SAFETY: code of the function, or of what stands before it.
+    // SAFETY: code of the function, or the bytes before it.
     let word = |back: usize| unsafe { *((address - 4 * back as u64) as *const u32) };
     let prologue = (2..MOST_WORDS).take_while(|back| !arm::is_branch(word(*back)));
     let (first, marks) = prologue.filter_map(|back| Some((back, signs(word(back))?))).last()?;
@@ -192,7 +192,8 @@ pub fn entry_stack_pointer(address: u64, frame: u64) -> Option<(u64, u64)> {
     None
 }
 
-/// The marks of how the function whose body stands at `body` signs its return address before it makes a call; 0: it does not.
+/// Marks of how the function with its body at `body` signs its return address before it makes a call; 0 if it
+/// does not.
 fn marks(body: u64) -> u64 {
     // SAFETY: code of a loaded object, up to where the function is left.
     let words = (0..).map(|at| unsafe { *(body as *const u32).add(at) });

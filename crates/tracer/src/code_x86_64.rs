@@ -8,7 +8,7 @@ pub use crate::layout::sleds::SLED_BYTES_MAX;
 
 /// Bytes of a stub: `lea r11, [rip + what]`, `jmp [rip + recorder]`.
 pub const STUB_BYTES: usize = 16;
-/// How far stubs may lie from an object's code.
+/// Largest distance of stubs from an object's code.
 pub const REACH_BYTES: u64 = 1 << 30;
 
 /// The stub at `at` that goes this way; `None` where that is too far.
@@ -51,7 +51,7 @@ pub fn with_jump(old: u64, at: u64, to: u64) -> Option<u64> {
     Some(old & !0xff_ffff_ffff | 0xe9 | u64::from(distance.cast_unsigned()) << 8)
 }
 
-/// Bytes of the sled that stands in `code`, loaded at `at`; `None` when it is none.
+/// Bytes of the sled in `code`, loaded at `at`; `None` if it isn't a sled.
 fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
     if NOPS.iter().any(|nop| code.starts_with(nop)) {
         return Some(5);
@@ -74,8 +74,7 @@ fn sled_bytes(code: &[u8; SLED_BYTES_MAX], at: usize) -> Option<usize> {
     }
 }
 
-/// Turns the sled at `at` into a jump to a stub (or a call of it), or into a nop; refuses anything else that stands
-/// there.
+/// Turns the sled at `at` into a jump to a stub (or a call of it), or into a nop; refuses any other code.
 pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
     const NOP_6: [u8; 6] = [0x66, 0x0f, 0x1f, 0x44, 0, 0];
     const CALL: u8 = 0xe8;
@@ -98,7 +97,7 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
     let stub = match sled.rules {
         0 => stubs.add(body as u64),
         _ => {
-            // What reports itself is known by its own address.
+            // A function that reports itself is identified by its own address.
             let addr = if sled.rules & sleds::REPORTED != 0 { function } else { body as u64 };
             stubs.add_site(body as u64, addr, sled).map(|(stub, _)| stub)
         }

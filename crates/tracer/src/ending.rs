@@ -33,7 +33,7 @@ pub fn prepare() {
     }
 }
 
-/// This thread's end is to be told, after so many rounds of the program's own destructors.
+/// Has this thread's end recorded after `rounds` rounds of the program's own destructors.
 fn watch(rounds: usize) {
     type Set = extern "C" fn(u32, usize) -> i32;
     let key = KEY.load(Ordering::Acquire);
@@ -44,7 +44,7 @@ fn watch(rounds: usize) {
     }
 }
 
-/// This thread records: its end is to be told.
+/// This thread records: its end has to be recorded, too.
 pub fn enlist() {
     // The C library makes four rounds; what other destructors call in the first ones is still recorded.
     watch(2);

@@ -46,15 +46,15 @@ unsafe extern "C" {
 /// How many places stubs go to.
 pub const STUB_TARGETS: usize = 5;
 
-/// Where stubs go: of sleds, of imported functions, of functions with rules, of calls of `mcount` with rules, of
-/// functions that report themselves, with rules. What each is told stands in r11 (x86-64) or where x16 points (aarch64):
-/// the function's body, else its site.
+/// Targets of stubs for sleds, imported functions, functions with rules, calls of `mcount` with rules, and
+/// functions with rules that report themselves. Each gets its data in r11 (x86-64) or where x16 points
+/// (aarch64): the function's body for sleds, the site for all others.
 pub fn stub_targets() -> [u64; STUB_TARGETS] {
     [tally_sled, tally_import, tally_site, tally_site_called, tally_site_reported]
         .map(|function: unsafe extern "C" fn()| function as *const () as u64)
 }
 
-/// What a hooked return address is replaced by.
+/// The address that replaces a hooked return address.
 pub fn return_address() -> u64 {
     tally_return as *const () as u64
 }

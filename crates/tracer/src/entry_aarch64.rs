@@ -30,7 +30,7 @@ struct Entered {
     registers: Registers,
     /// Where a large result goes.
     x8: u64,
-    /// What the stub has for the recorder, in x16.
+    /// The stub's data for the recorder, in x16.
     data: *const u64,
     x29: u64,
     /// Where the function returns to, x30.
@@ -41,7 +41,7 @@ struct Entered {
     target: u64,
 }
 
-/// What a stub is for: what its data is.
+/// Purpose of a stub, which determines its data.
 const PLAIN: u32 = 0;
 const IMPORT: u32 = 1;
 const RULED: u32 = 2;
@@ -115,7 +115,7 @@ tally_sled_return:
     b 4f
 3:
     ret
-    // Behind a call instruction's place: unwinders look a return address up by the instruction before it.
+    // After the place of a call instruction: unwinders look a return address up by the instruction before it.
     nop
     .globl tally_return
     .hidden tally_return
@@ -178,8 +178,8 @@ rust_eh_personality:
 "#
 );
 
-/// What `-pg` calls behind the prologue: the return address stands in the function's frame record, at x29. The
-/// compiler takes it for an ordinary function, so nothing need be kept.
+/// Called by `-pg` code after the prologue: the return address is in the function's frame record, at x29. The
+/// compiler treats it as an ordinary function, so no register has to be preserved.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn _mcount() {
@@ -216,9 +216,9 @@ unsafe extern "C" fn __cxa_begin_catch() {
     naked_asm!("mov x1, sp", "b tally_begin_catch")
 }
 
-/// A function that is looked at before it runs, its first eight registers of arguments being kept: `$before` gets
-/// `$number`, the first two arguments and where a frame record stands, below which only what is kept; it answers where the
-/// real one is.
+/// A function that is inspected before it runs. Its first eight argument registers are preserved. `$before`
+/// gets `$number`, the first two arguments and the address of a frame record, below which only the preserved
+/// registers are stored. It returns the address of the real function.
 macro_rules! before {
     ($before:literal: $($name:ident = $number:literal),*) => {$(
         #[doc = "Looked at first; then the real function of this name goes on, without a frame of ours."]
@@ -268,7 +268,7 @@ unsafe extern "C" fn dlopen() {
         "mov x17, x0",
         "ldp x0, x1, [sp, #16]",
         "cbz x17, 2f",
-        // There `ldp x29, x30, [sp], #16` and `ret` stand.
+        // That place has `ldp x29, x30, [sp], #16` and `ret`.
         "adr x9, 3f",
         "stp x29, x9, [sp, #-16]!",
         "mov x30, x17",
@@ -307,8 +307,8 @@ unsafe extern "C" fn saved_stack_pointer(buffer: *mut u64) -> Saved {
     )
 }
 
-/// What the C library mixes into the stack pointer that a jump goes back to.
-// Layout: the stack pointer stands at 13 of the u64 in a jmp_buf, exclusive-or with a guard.
+/// The guard that the C library mixes into the stack pointer of a jump's target. Layout: the stack pointer is
+/// the u64 number 13 of a jmp_buf, exclusive-or with a guard.
 // Source: glibc sysdeps/aarch64/jmpbuf-offsets.h, setjmp.S (PTR_MANGLE); musl has no guard there.
 pub fn jump_guard() -> u64 {
     // glibc's is 312 bytes long.
@@ -354,7 +354,7 @@ unsafe extern "C" fn tally_entered(entered: *mut Entered, kind: u32) -> u32 {
     u32::from(hook::entered(addr, address, true, more))
 }
 
-/// A function that called `_mcount` before `addr` returns to what stands at `place`.
+/// A function that called `_mcount` before `addr` returns to the address at `place`.
 ///
 /// # Safety
 /// Called by the assembly only.
@@ -413,7 +413,7 @@ fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tally_reported_enter(addr: u64, sp: u64) {
     if !fast::enter(addr, Frame::new(addr, sp | REPORTED)) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         unsafe { hook::tally_cyg_enter(addr, sp) };
     }
 }
@@ -439,7 +439,7 @@ unsafe extern "C" fn tally_reported_ruled(addr: u64, sp: u64, data: u64) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tally_reported_exit(addr: u64, sp: u64, is_last: u32) {
     if !fast::reported(addr, sp, is_last != 0) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         unsafe { hook::tally_cyg_exit(addr, sp, is_last) };
     }
 }
@@ -471,7 +471,7 @@ pub fn thread() -> *mut Thread {
     at
 }
 
-/// The frame record of the function that this is inlined into: what its callers put on the stack lies above.
+/// The frame record of the function that this is inlined into: its callers' stack arguments are above it.
 #[inline(always)]
 pub fn frame_record() -> u64 {
     let at: u64;

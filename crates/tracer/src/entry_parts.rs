@@ -61,7 +61,7 @@ macro_rules! tail_call {
     };
 }
 
-/// For an entry of the address in rcx: jumps to `$slow` when there is no room or a high part changed, else reads
+/// For an entry of the address in rcx: jumps to `$slow` if the chunk is full or a high part changed, else reads
 /// the time into rdx. Changes rax.
 macro_rules! read_time {
     ($slow:literal) => {
@@ -129,7 +129,7 @@ macro_rules! open_call {
             "add qword ptr fs:[r11 + 16], 32\n",
             "cmp [rdx + 8], r10\n",
             "je 8f\n",
-            // A handler used the place before it was taken; it also wrote behind the entry.
+            // A handler used the place before it was taken; it also wrote after the entry.
             "mov [rdx + 8], r10\n",
             "mov qword ptr [rdx + 16], 0\n",
             "mov [rdx], rax\n",
@@ -178,13 +178,13 @@ macro_rules! close_call {
             "jz 5f\n",
             "mov qword ptr fs:[r11 + 48], 0\n",
             "mov [rcx - 8], rdx\n",
-            // Of a handler that wrote since, the time is the last one: it must stay, and ours is to be later.
+            // If a handler wrote since, the last time is the handler's: it must stay, and ours has to be later.
             "cmp fs:[r11], rcx\n",
             "jne 6f\n",
             "mov fs:[r11 + 40], rax\n",
             "mov fs:[r11 + 48], rcx\n",
             "jmp 4f\n",
-            // Too short to keep: the entry is taken back, unless a handler wrote behind it meanwhile.
+            // Too short to keep: the entry is taken back, unless a handler wrote after it meanwhile.
             "3:\n",
             "mov rdi, [rcx - 8]\n",
             "mov qword ptr fs:[r11 + 48], 0\n",

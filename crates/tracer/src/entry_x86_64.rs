@@ -1,19 +1,19 @@
-//! The fast half of the hooks on x86-64: what runs at every call and return.
+//! The fast half of the hooks on x86-64, which runs at every call and return.
 //!
 //! It touches no vector register and writes an event by first taking its place (`xadd`), so that a signal
-//! handler in between writes behind it. A frame's slot is written first and looked at again when the frame is
+//! handler in between writes after it. A frame's slot is written first and looked at again when the frame is
 //! taken: a handler in between has used the same place.
 //!
 //! A call that makes no other needs one event: its exit turns the entry into a *leaf*. That is done only while
-//! nothing stands behind the entry, and taken back when a handler wrote there meanwhile; `last_pos` says whose
-//! time `last` is, and is 0 while the two do not agree.
+//! the entry is the last event, and undone if a handler wrote there meanwhile. `last_pos` identifies the event
+//! whose time `last` is, and is 0 while the two do not agree.
 //!
 //! Two ways back to the recorder. *Sleds* jump to a stub that calls the function's body: its return lands here
 //! and ours goes to the caller, as the processor predicts (and as a shadow stack wants it). Where the function
 //! has its frame already (`mcount`), its return address is replaced, and the way on is a jump.
 //
-// Layout of `Thread`: pos 0, end 8, top 16, limit 24, tsc_high 32, addr_high 36, last 40, last_pos 48, min_ticks 56.
-// Of `Frame`, below top: back -32, slot -24, at -16, before -8.
+// Layout of `Thread`: pos 0, end 8, top 16, limit 24, tsc_high 32, addr_high 36, last 40, last_pos 48,
+// min_ticks 56. Layout of `Frame`, below top: back -32, slot -24, at -16, before -8.
 
 use core::arch::{asm, global_asm, naked_asm};
 
@@ -119,8 +119,8 @@ tally_sled_end:
 "#,
 );
 
-// Where the stub of an imported function goes: r11 is its site, which holds the function (first of all perhaps the
-// loader's way of finding it) and the address that stands for it.
+// Where the stub of an imported function goes: r11 is its site, which holds the function (at first perhaps the
+// loader's code that finds it) and the address that represents it.
 global_asm!(
     r#"
     .text
@@ -171,7 +171,8 @@ global_asm!(
     restore_registers!(),
     "jnz tally_sled_call\n",
     "jmp r11\n",
-    // The same for a call of mcount: the return address stands above the saved rbp, and the way on is back.
+    // The same for a call of mcount: the return address is above the saved rbp, and the stub returns to the
+    // caller.
     ".globl tally_site_called\n.hidden tally_site_called\ntally_site_called:\n",
     save_registers!("lea rax, [rbp + 8]\n"),
     "xor esi, esi\n",
@@ -237,14 +238,14 @@ rust_eh_personality:
 "#
 );
 
-/// What `-mfentry` and patched sleds call first of all: the return address stands above ours.
+/// Called first of all by `-mfentry` code and patched sleds: the return address is above ours.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __fentry__() {
     naked_asm!("push rax", "push rcx", "push rdx", "push r10", "lea r10, [rsp + 40]", "jmp tally_enter")
 }
 
-/// What `-pg` calls after the prologue: the return address stands above the saved rbp.
+/// Called by `-pg` code after the prologue: the return address is above the saved rbp.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn mcount() {
@@ -435,13 +436,14 @@ pub fn thread() -> *mut Thread {
     at
 }
 
-/// Of the function that this is inlined into: not needed here, a frame's slot tells where its return address is.
+/// The frame record of the function that this is inlined into: not needed here, a frame's slot is the address
+/// of its return address.
 pub fn frame_record() -> u64 {
     0
 }
 
-/// What the C library mixes into the stack pointer that a jump goes back to.
-// Layout: __jmp_buf is u64[8] with rsp at 6, mangled: rol(rsp ^ guard, 17); the guard stands at fs:0x30.
+/// The guard that the C library mixes into the stack pointer of a jump's target. Layout: __jmp_buf is u64[8]
+/// with rsp at 6, mangled: rol(rsp ^ guard, 17); the guard is at fs:0x30.
 // Source: glibc sysdeps/x86_64/jmpbuf-offsets.h, setjmp.S (PTR_MANGLE).
 pub fn jump_guard() -> u64 {
     let guard: u64;

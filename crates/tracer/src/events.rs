@@ -94,7 +94,7 @@ impl Thread {
         true
     }
 
-    /// Nothing more of this thread is recorded, as its file says from here on; its calls are counted.
+    /// From here on nothing of this thread is recorded, which its file notes; its calls are counted.
     fn stop(&mut self, errno: i32) {
         self.refusal = errno;
         let stop = self.chunk as usize + self.chunk_bytes;
@@ -114,7 +114,7 @@ impl Thread {
         }
     }
 
-    /// Maps the file's next `chunk_bytes` and goes on there; the errno if the file can't grow by so many.
+    /// Maps the file's next `chunk_bytes` and continues there; the errno if the file can't grow by that much.
     pub fn map_chunk(&mut self, chunk_bytes: usize) -> Result<(), i32> {
         if !self.reopened() {
             return Err(EBADF);
@@ -131,7 +131,7 @@ impl Thread {
         (self.chunk, self.chunk_bytes) = (chunk, chunk_bytes);
         self.file_bytes += chunk_bytes as u64;
         self.drop_oldest();
-        // SAFETY: both lie within the chunk just mapped.
+        // SAFETY: both are within the chunk just mapped.
         unsafe {
             self.pos = chunk.cast();
             self.end = chunk.add(chunk_bytes).cast::<u64>().sub(SLACK_EVENTS);
@@ -156,7 +156,7 @@ impl Thread {
         }
     }
 
-    /// Gives the space of chunks back that are not to be kept; every chunk then tells its high parts anew.
+    /// Frees the space of chunks that are not kept. Every chunk then begins with its own high parts.
     fn drop_oldest(&mut self) {
         if self.keep_bytes == 0 {
             return;
@@ -181,8 +181,8 @@ impl Thread {
         }
     }
 
-    /// Tells how many calls were lost so far where the next event is to go, though there is no room: nothing may come any
-    /// more. Space for it is kept behind the last event.
+    /// Writes the number of calls lost so far at the next event's place, even if the chunk is full, because no
+    /// other event may follow. Space for it is reserved after the last event.
     pub fn show_lost(&mut self, lost: u32) {
         let stop = self.chunk as usize + self.chunk_bytes;
         if self.state == LIVE && !self.chunk.is_null() && (self.pos as usize) < stop {
@@ -204,7 +204,7 @@ impl Thread {
     /// Writes an event, or what belongs to one: the time of the last one stays known if it was.
     pub fn word(&mut self, word: u64) {
         let is_known = self.last_pos == self.pos as u64;
-        // SAFETY: `make_room` was asked first and SLACK_EVENTS lie behind `end`.
+        // SAFETY: `make_room` was asked first and SLACK_EVENTS follow `end`.
         unsafe { *self.pos = word };
         // SAFETY: as above.
         self.pos = unsafe { self.pos.add(1) };

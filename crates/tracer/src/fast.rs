@@ -1,9 +1,11 @@
-//! The fast half of the hooks on aarch64: what runs at every call and return, as `entry_x86_64`'s assembly does there.
+//! The fast half of the hooks on aarch64, which runs at every call and return, like `entry_x86_64`'s assembly
+//! there.
 //!
-//! Nothing is locked: a signal handler may come between any two steps and record its own calls. So every step is one
-//! access of memory, in the order written here, and an event's place is taken in one (`fetch_add`): a handler writes
-//! behind it. A frame's slot is written first and looked at again when the frame is taken: a handler in between has
-//! used the same place. Of a time that a handler has changed, it is seen that it is another event's (`last_pos`).
+//! Nothing is locked: a signal handler may come between any two steps and record its own calls. So every step
+//! is one access of memory, in the order written here, and an event's place is taken in one (`fetch_add`): a
+//! handler writes after it. A frame's slot is written first and looked at again when the frame is taken: a
+//! handler in between has used the same place. If a handler has changed the last time, `last_pos` shows that it
+//! belongs to another event.
 
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
@@ -30,7 +32,7 @@ macro_rules! set {
 
 /// The open call `below` the next free frame.
 fn open_call(top: *mut Frame, below: usize) -> Frame {
-    // SAFETY: below the outermost open call stands a sentinel, and nobody looks below that.
+    // SAFETY: below the outermost open call there is a sentinel, and nothing reads below that.
     unsafe { top.sub(below).read_volatile() }
 }
 
@@ -49,8 +51,9 @@ fn take_place(thread: *mut Thread) -> *mut u64 {
     at as *mut u64
 }
 
-/// Writes an event of the time `now`, or if a handler has written a later one before it, of that time. `word` is its rest.
-/// Where it stands, and the time of the event before it; 0 when that is not known.
+/// Writes an event with the time `now`, or with a handler's time if that is later and was written before it.
+/// `word` is the rest of the event. Returns its address, and the time of the event before it; 0 if that is not
+/// known.
 fn write(thread: *mut Thread, word: u64, now: u64) -> (u64, u64) {
     let at = take_place(thread);
     // The time first: a handler that changes it later changes also where it ends.
@@ -58,7 +61,7 @@ fn write(thread: *mut Thread, word: u64, now: u64) -> (u64, u64) {
     let before = if get!(thread.last_pos) == at as u64 { last } else { 0 };
     let time = now.max(before);
     set!(thread.last = time);
-    // SAFETY: room was looked for, and behind it there is more than handlers take.
+    // SAFETY: the room was checked, and more than handlers need follows it.
     unsafe { at.write_volatile(word | time & 0xffff_ffff) };
     set!(thread.last_pos = at as u64 + l::EVENT_BYTES as u64);
     (at as u64, before)
@@ -93,7 +96,7 @@ fn push(thread: *mut Thread, frame: Frame) {
     // SAFETY: as above, and it is taken now.
     unsafe {
         if (&raw const (*top).slot).read_volatile() != frame.slot {
-            // A handler used the place before it was taken; it also wrote behind the entry.
+            // A handler used the place before it was taken; it also wrote after the entry.
             top.write_volatile(Frame { at: 0, ..frame });
         }
     }
@@ -113,7 +116,7 @@ pub fn returned(sp: u64) -> Option<u64> {
     if frame.slot & MARKS != 0 || place >= sp {
         return None;
     }
-    // Calls that were left without returning lie below the one that does.
+    // Calls that were left without returning are below the one that returns.
     let is_innermost = open_call(top, 2).place() >= sp;
     let stack = get!(thread.stack);
     let is_own = |at: u64| at >= stack.0 && at < stack.1;
@@ -121,7 +124,7 @@ pub fn returned(sp: u64) -> Option<u64> {
     (is_innermost && is_its && close(thread, &frame)).then_some(frame.back)
 }
 
-/// The function at `addr` reported its end, at the stack pointer `sp`, or if that `is_last` at one that tells nothing. True
+/// The function at `addr` reported its end, at the stack pointer `sp`, which is meaningless if `is_last`. True
 /// if the innermost call is its, and closed.
 pub fn reported(addr: u64, sp: u64, is_last: bool) -> bool {
     let thread = entry::thread();
@@ -149,7 +152,7 @@ fn close(thread: *mut Thread, frame: &Frame) -> bool {
     true
 }
 
-/// Makes one event of a call's entry and exit, if nothing stands behind the entry and both are near enough.
+/// Makes one event of a call's entry and exit, if the entry is the last event and both times are near enough.
 fn make_leaf(thread: *mut Thread, frame: &Frame, now: u64) -> bool {
     let pos = get!(thread.pos);
     if frame.at == 0 || pos as u64 != frame.at + l::EVENT_BYTES as u64 || get!(thread.last_pos) != pos as u64
@@ -159,7 +162,7 @@ fn make_leaf(thread: *mut Thread, frame: &Frame, now: u64) -> bool {
     let entered = get!(thread.last);
     let (took, after) = (now.wrapping_sub(entered), entered.wrapping_sub(frame.before));
     let entry = frame.at as *mut u64;
-    // SAFETY: the entry stands in the mapped chunk, right before `pos`.
+    // SAFETY: the entry is in the mapped chunk, right before `pos`.
     let word = unsafe { entry.read_volatile() };
     let leaf = l::leaf_word(word >> 32, after as u16, took as u16);
     if (took | after) >> 16 != 0 || leaf == 0 {
@@ -170,8 +173,8 @@ fn make_leaf(thread: *mut Thread, frame: &Frame, now: u64) -> bool {
     unsafe { entry.write_volatile(leaf) };
     compiler_fence(Ordering::SeqCst);
     if get!(thread.pos) != pos {
-        // A handler wrote behind it meanwhile.
-        // SAFETY: as above; a chunk that is full stays mapped until the next one is.
+        // A handler wrote after it meanwhile. SAFETY: as above; a chunk that is full stays mapped until the
+        // next one is.
         unsafe { entry.write_volatile(word) };
         return false;
     }

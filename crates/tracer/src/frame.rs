@@ -8,17 +8,17 @@ use crate::site::Site;
 pub struct Frame {
     /// Where the function really returns to; for functions that report their own exit, their address.
     pub back: u64,
-    /// Where on the stack the return address stands, and marks: [`UNHOOKED`] and the others. On aarch64 that of a
-    /// function that has not put it there yet: where a call of x86-64 would have, below the stack pointer.
+    /// Stack address of the return address, and marks: [`UNHOOKED`] and the others. On aarch64, for a function
+    /// that has not stored it yet: the place where a call on x86-64 would have put it, below the stack pointer.
     pub slot: u64,
-    /// Where its entry was written; 0 when that is not known. On aarch64, while the hook is taken out: where that stood, and
-    /// a 1 if it was signed.
+    /// Address of its entry event; 0 if that is not known. On aarch64, while the hook is taken out: the address
+    /// where the hook was, and a 1 if it was signed.
     pub at: u64,
-    /// Time of the event before its entry, ticks; 0 when not known. Of one that is [`SITED`]: its site.
+    /// Time of the event before its entry, ticks; 0 if not known. For a [`SITED`] frame: its site.
     pub before: u64,
 }
 
-/// The return address stands in its place again, because an unwinder is walking the stack.
+/// The return address is back in its place, because an unwinder is walking the stack.
 pub const UNHOOKED: u64 = 1 << 63;
 /// The function keeps its return address signed (aarch64).
 pub const SIGNED: u64 = 1 << 62;
@@ -37,14 +37,14 @@ pub const SILENT: u64 = 4;
 /// Where a function returns to, and what its frame is known by.
 #[derive(Clone, Copy)]
 pub struct ReturnAddress {
-    /// Where it stands: on the stack, or where a register was set aside.
+    /// Its address: on the stack, or where a register was saved.
     pub place: *mut u64,
     /// [`Frame::slot`], of marks at most [`SIGNED`] and [`SIGNED_B`].
     pub slot: u64,
 }
 
 impl ReturnAddress {
-    /// One that stands on the stack.
+    /// A return address on the stack.
     #[cfg(target_arch = "x86_64")]
     pub const fn on_stack(slot: u64) -> Self {
         Self { place: slot as *mut u64, slot }
@@ -52,7 +52,7 @@ impl ReturnAddress {
 }
 
 impl Frame {
-    /// Of a call whose entry the slow half writes.
+    /// The frame of a call whose entry the slow half writes.
     pub const fn new(back: u64, slot: u64) -> Self {
         Self { back, slot, at: 0, before: 0 }
     }
@@ -73,7 +73,7 @@ impl Frame {
         }
     }
 
-    /// Where its return address stands; of one that reports itself, with that mark.
+    /// Address of its return address; with the mark [`REPORTED`] for a function that reports itself.
     pub const fn place(&self) -> u64 {
         self.slot & !(UNHOOKED | SIGNED | SIGNED_B | UNCOUNTED | SITED | SILENT)
     }
@@ -94,7 +94,7 @@ impl Frame {
         self.slot & UNCOUNTED != 0
     }
 
-    /// What more is done at its end.
+    /// The site with more work to do at its end.
     pub fn site(&self) -> Option<&'static Site> {
         // SAFETY: `with_site` put a site there, and those are never unmapped.
         (self.slot & SITED != 0).then(|| unsafe { &*(self.before as *const Site) })

@@ -1,5 +1,5 @@
-//! What is recorded just now: rules of functions, as the sled list has them. The recorder and who writes down what
-//! probes see go by the same.
+//! The functions recorded at the moment, by the rules in the sled list. The recorder and the writer of probe
+//! events apply the same rules.
 
 use crate::layout::sleds;
 

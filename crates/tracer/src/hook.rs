@@ -11,7 +11,7 @@ use crate::site::Site;
 use crate::thread::Thread;
 use crate::values::{Registers, Results};
 
-/// What a hooked return address is replaced by.
+/// The address that replaces a hooked return address.
 pub fn trampoline() -> u64 {
     entry::return_address()
 }
@@ -129,7 +129,8 @@ unsafe extern "C" fn tally_slow_reported(inside: *const Inside) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tally_cyg_exit(addr: u64, sp: u64, is_last: u32) {
     let thread = entry::thread();
-    // SAFETY: as in `alone`. In a handler that interrupted the slow half the entry was counted as lost: its end is no call more.
+    // SAFETY: as in `alone`. In a handler that interrupted the slow half the entry was counted as lost: its end
+    // does not count as another call.
     if unsafe { !(*thread).is_busy() } {
         alone(thread, (), |thread| thread.exit_reported(addr, sp, is_last != 0));
     }

@@ -86,10 +86,11 @@ impl Thread {
 
 #[cfg(target_arch = "aarch64")]
 impl Thread {
-    /// Puts every return address back, before an unwinder walks this stack; what it walks lies at or above `above`.
+    /// Puts every return address back, before an unwinder walks this stack at or above `above`.
     ///
-    /// A function that a sled's stub called has put the hook where only it knows: it is looked for between the frames
-    /// around. What else is the hook's address there is left of calls long gone. At `above` stands a frame record.
+    /// A function that a sled's stub called has put the hook where only it knows: it is looked for between the
+    /// surrounding frames. Other copies of the hook's address there are left over from calls that have ended.
+    /// `above` is the address of a frame record.
     pub fn unhook(&mut self, above: u64) {
         let (mut from, mut record) = (above & !7, above);
         self.each_hooked(|thread, frame| {
@@ -146,8 +147,8 @@ impl Thread {
 #[cfg(target_arch = "aarch64")]
 use crate::code_aarch64 as code;
 
-/// Puts the frame's return address wherever a hook stands from `from` up to its slot; the lowest such place, and a 1 if
-/// it was signed.
+/// Puts the frame's return address wherever there is a hook from `from` up to its slot. Returns the lowest such
+/// place, and a 1 if it was signed.
 #[cfg(target_arch = "aarch64")]
 fn put_back(from: u64, frame: &Frame) -> u64 {
     let (slot, mut first) = (frame.place(), 0);

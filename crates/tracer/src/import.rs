@@ -1,8 +1,8 @@
 //! Imported functions: the slots of an object's table through which it calls them lead to the recorder.
 //!
-//! Where the loader has filled a slot already (`-z now`), its content is what the recorder goes on to. Where it is to
-//! be filled at the first call, the relocation that says which slot is changed to mean the recorder's own record of
-//! the function: the loader then puts the address there, and the slot keeps leading to the recorder.
+//! Where the loader has filled a slot already (`-z now`), the recorder calls the address in it. Where it is to
+//! be filled at the first call, the relocation is redirected from the slot to the recorder's own record of the
+//! function: the loader then puts the address there, and the slot keeps leading to the recorder.
 
 use crate::layout::sleds::Sled;
 use crate::object::{DYNAMIC, Object, RELRO};
@@ -57,7 +57,7 @@ pub fn hook(object: &Object, sleds: impl Iterator<Item = Sled>, stubs: &mut Stub
     }
     let table =
         relocations.map(|(table, count)| (table as usize, table as usize + count * size_of::<Relocation>()));
-    // Code may stand on the same pages.
+    // The same pages may contain code.
     let pages = table.map(|(from, to)| (from & !4095, (to + 4095) & !4095, object.protection(from as u64)));
     // A table that is not writable for a moment stays as it is; then only slots filled already are hooked.
     let writable =
@@ -78,7 +78,7 @@ fn hook_one(object: &Object, sled: Sled, stubs: &mut Stubs, table: Option<(*mut 
     if !slot.is_aligned() || !writable(object, slot as u64) {
         return;
     }
-    // SAFETY: a slot of the object's table, as its relocations say; the loader has set it up.
+    // SAFETY: a slot of the object's table, found by its relocations; the loader has set it up.
     let content = unsafe { slot.read_volatile() };
     if content == 0 || Stubs::is_one(object, content) {
         return;

@@ -21,10 +21,10 @@
 //!  0  0 | 0                      | 0                      |   the end: nothing written here yet
 //! ```
 //!
-//! A leaf is an entry whose exit followed at once: it tells the ticks from the event before it to its entry
-//! (high 16 bits), and those it took (low). The high parts of address and time stand in control events, written only when they change. The address
-//! is one inside the function's first bytes: the return address of its call to the recorder, or the
-//! function's own when the compiler passes it.
+//! A leaf is an entry whose exit followed at once: it has the ticks from the event before it to its entry (high
+//! 16 bits), and its duration in ticks (low). The high parts of address and time are in control events, written
+//! only when they change. The address is one inside the function's first bytes: the return address of its call
+//! to the recorder, or the function's own when the compiler passes it.
 
 pub mod moved;
 pub mod sleds;
@@ -45,7 +45,7 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Most bytes by which a thread file grows at once.
 pub const CHUNK_BYTES_MAX: usize = 4 << 20;
 
-/// What the two top bits of an event say.
+/// Kind of an event, from its two top bits.
 pub const KIND_SHIFT: u32 = 62;
 /// Kind: a function was entered.
 pub const KIND_ENTRY: u64 = 3;
@@ -73,12 +73,13 @@ pub const CONTROL_FORKED: u64 = 5;
 pub const CONTROL_BELOW: u64 = 6;
 /// Control: the thread was off the CPU for this many ns, up to now (adds up; only from outside tracers).
 pub const CONTROL_OFF_CPU: u64 = 7;
-/// Control: so many bytes of [`values`] follow, padded to whole words: arguments of the call just entered.
+/// Control: the number of bytes of [`values`] that follow, padded to whole words: arguments of the call just
+/// entered.
 pub const CONTROL_ARGUMENTS: u64 = 8;
 /// Control: the same of the call that ends next: its result.
 pub const CONTROL_RESULT: u64 = 9;
-/// Control: so many words follow, addresses as in entries but whole: functions that were open around the call just
-/// entered, but are not recorded; outermost first.
+/// Control: the number of words that follow, addresses as in entries but whole: functions that were open around
+/// the call just entered, but are not recorded; outermost first.
 pub const CONTROL_BACKTRACE: u64 = 10;
 
 /// Control: the file can't grow any more, and the argument is the errno why: calls from here on are only counted.
@@ -99,7 +100,7 @@ pub fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
 }
 
-/// What stands at the start of a thread file: `MAGIC`, then little-endian fields.
+/// Header at the start of a thread file: `MAGIC`, then little-endian fields.
 ///
 /// ```text
 ///  0 magic[8]   8 pid u32  12 tid u32  16 tsc u64  24 monotonic_ns u64  32 first u64  40 reserved[24]
@@ -118,11 +119,11 @@ pub struct ThreadHeader {
     pub first: u64,
 }
 
-/// Where [`ThreadHeader::first`] stands.
+/// Offset of [`ThreadHeader::first`].
 pub const HEADER_FIRST: usize = 32;
 
 impl ThreadHeader {
-    /// The header as it stands in the file.
+    /// The header as it is in the file.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
@@ -190,7 +191,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Decodes one event as it stands in the file.
+    /// Decodes one event as it is in the file.
     #[must_use]
     pub fn from_bytes(bytes: [u8; EVENT_BYTES]) -> Self {
         Self::from_word(u64::from_le_bytes(bytes))
@@ -241,8 +242,8 @@ pub const LOST_NAME: &str = "lost";
 /// Its bytes.
 pub const LOST_BYTES: usize = 16;
 
-/// The environment variable that says how recording begins: `only` (inside functions of `sleds::ONLY`), `off`, or both
-/// with a comma; otherwise everything is recorded from the start.
+/// The environment variable that sets how recording begins: `only` (inside functions of `sleds::ONLY`), `off`,
+/// or both with a comma; otherwise everything is recorded from the start.
 pub const START_VARIABLE: &str = "TALLY_CALLS_START";
 /// The environment variable with the ns below which calls that hold no recorded call are dropped (decimal).
 pub const MIN_VARIABLE: &str = "TALLY_CALLS_MIN_NS";
@@ -260,17 +261,18 @@ pub const SIGNALS_VARIABLE: &str = "TALLY_CALLS_SIGNALS";
 pub const CALLERS_VARIABLE: &str = "TALLY_CALLS_CALLERS";
 /// The environment variable that is set when a function of `sleds::BACKTRACE` asks for what is not recorded.
 pub const BACKTRACE_VARIABLE: &str = "TALLY_CALLS_BACKTRACE";
-/// The environment variable that makes the recorder measure what a call costs, tell it and end the process: letters of
-/// `MEASURE_*`. A line is told of each, `LETTER LEAF_PS TREE_PS BYTES`: ps of CPU time that a call takes which makes no
-/// other, those of a tree of calls half of which make two others, bytes of 1,000 of that. x86-64 only.
+/// The environment variable that makes the recorder measure the cost of a call, print it and end the process:
+/// letters of `MEASURE_*`. Each letter gives one line, `LETTER LEAF_PS TREE_PS BYTES`: ps of CPU time of a leaf
+/// call, ps of a call in a tree where half of the calls make two others, bytes of 1,000 calls of that tree.
+/// x86-64 only.
 pub const MEASURE_VARIABLE: &str = "TALLY_CALLS_MEASURE";
-/// Of functions that call `mcount` or `__fentry__`.
+/// Cost of functions that call `mcount` or `__fentry__`.
 pub const MEASURE_CALLED: u8 = b'c';
-/// Of patched sleds.
+/// Cost of patched sleds.
 pub const MEASURE_SLED: u8 = b's';
-/// Of functions that report themselves.
+/// Cost of functions that report themselves.
 pub const MEASURE_REPORTED: u8 = b'r';
-/// Of sleds with an argument recorded.
+/// Cost of sleds with an argument recorded.
 pub const MEASURE_VALUES: u8 = b'v';
 
 #[cfg(test)]
@@ -278,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_say_what_was_put_in() {
+    fn words_decode_to_what_was_encoded() {
         let (addr, tsc) = (0x5555_1234_5678, 0xabcd_0123_4567_89ab);
         let low = 0x1234_5678 & ((1 << ADDR_BITS) - 1);
         assert_eq!(

@@ -1,8 +1,8 @@
 //! Records the calls of an instrumented program from inside it.
 //!
-//! Duties: write every entry and exit of an instrumented function into a file mapped by the thread itself,
-//! 8 bytes each, so that what was recorded survives the target's death.
-//! What it does not do: allocate, lock, call libc or unwind on the hot path; know symbols, filters, output.
+//! Duties: write every entry and exit of an instrumented function into a file mapped by the thread itself, 8
+//! bytes each, so that what was recorded survives the target's death. It does not allocate, lock, call libc or
+//! unwind on the hot path, and knows nothing about symbols, filters and output.
 //!
 //! Two builds of one source: as an ordinary library it is only [`layout`] and [`gate`], which others need; with
 //! `--cfg tally_preload` (the cli's build script) it is the shared object that is preloaded.

@@ -73,7 +73,7 @@ fn put(at: u64, word: u64) {
     }
 }
 
-/// What the loader's function does now.
+/// Current action of the loader's function.
 extern "C" fn told() {
     let debug = DEBUG.load(Ordering::Acquire) as *const Debug;
     // SAFETY: the loader's structure, which stays.

@@ -1,8 +1,9 @@
-//! What a traced call costs on this machine: a tree of calls, through the same hooks and into the same kind of file as
-//! the program's are, with and without them (x86-64).
+//! Measures the cost of a traced call on this machine: a tree of calls, with and without the hooks, which write
+//! to the same kind of file as for the program (x86-64).
 //!
-//! Asked for by `layout::MEASURE_VARIABLE`; the process, which is one of tally's own, ends then. Half of the calls make
-//! two others, the rest none. What is told is CPU time of the thread, so the kernel's share in making room is in it.
+//! Asked for by `layout::MEASURE_VARIABLE`; the process, which is one of tally's own, ends then. Half of the
+//! calls make two others, the rest none. The result is CPU time of the thread, so it includes the kernel's
+//! share in growing the file.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +16,8 @@ use crate::{entry, sys};
 /// One item of an argument and none of a result.
 const SPEC_BYTES: usize = HEAD_BYTES + ITEM_BYTES;
 
-/// A function that calls itself twice, so many levels down as its argument says. `$first` stands before its prologue,
-/// `$enter` behind it, `$leave` before its end.
+/// A function that calls itself twice, to as many levels as its argument. `$first` is placed before its
+/// prologue, `$enter` after it, `$leave` before its end.
 macro_rules! measured {
     ($name:literal, $first:expr, $enter:expr, $leave:expr) => {
         concat!(
@@ -88,8 +89,8 @@ unsafe extern "C" {
 /// The [`Site`] of `tally_measured_values`.
 static SITE: AtomicUsize = AtomicUsize::new(0);
 
-/// Measures the ways whose letters stand in `ways`, tells of each as `layout::MEASURE_VARIABLE` says on standard output, and
-/// ends the process.
+/// Measures the ways whose letters are in `ways`, prints a line for each on standard output (format:
+/// `layout::MEASURE_VARIABLE`), and ends the process.
 pub fn run(ways: &[u8]) -> ! {
     let plain = Times::of(tally_measured_plain).least(Times::of(tally_measured_plain));
     for way in ways {
@@ -165,9 +166,9 @@ const ROUNDS: u64 = 12;
 /// CPU time of a call, ps.
 #[derive(Clone, Copy)]
 struct Times {
-    /// Of those that make none.
+    /// A call that makes no other.
     leaf_ps: u64,
-    /// Of those in a tree.
+    /// A call in the tree.
     tree_ps: u64,
 }
 

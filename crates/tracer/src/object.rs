@@ -1,4 +1,4 @@
-//! Loaded objects, as the loader tells of them.
+//! Loaded objects, as the loader lists them.
 
 use core::ffi::c_void;
 
@@ -10,7 +10,7 @@ use crate::sys;
 // Source: glibc elf/link.h.
 #[repr(C)]
 pub struct Object {
-    /// What is added to its stated addresses.
+    /// Load bias: added to its stated addresses.
     pub bias: u64,
     name: *const u8,
     headers: *const Segment,
@@ -55,7 +55,7 @@ impl Segment {
         bias + self.svma
     }
 
-    /// The byte behind its last one in memory.
+    /// End address in memory, exclusive.
     pub const fn end(&self, bias: u64) -> u64 {
         bias + self.svma + self.memory_bytes
     }
@@ -70,7 +70,7 @@ unsafe extern "C" {
 
 impl Object {
     fn segments(&self) -> &[Segment] {
-        // SAFETY: `count` program headers stand there, as long as the object is loaded.
+        // SAFETY: `count` program headers are there, as long as the object is loaded.
         unsafe { core::slice::from_raw_parts(self.headers, usize::from(self.count)) }
     }
 
@@ -94,7 +94,7 @@ impl Object {
         given.iter().filter(|(flag, _)| flags & flag != 0).fold(read, |all, (_, right)| all | right)
     }
 
-    /// Whether an address lies in its code.
+    /// Whether an address is in its code.
     pub fn has_code_at(&self, address: u64) -> bool {
         self.code().any(|code| (code.start(self.bias)..code.end(self.bias)).contains(&address))
     }
@@ -105,7 +105,7 @@ impl Object {
         loads.map(|segment| segment.pages(self.bias).0 as u64).min().unwrap_or(0)
     }
 
-    /// The byte behind its last one in memory.
+    /// End address in memory, exclusive.
     pub fn end(&self) -> u64 {
         let loads = self.segments().iter().filter(|segment| segment.kind == LOAD);
         loads.map(|segment| segment.end(self.bias)).max().unwrap_or(0)
@@ -124,7 +124,7 @@ impl Object {
     }
 }
 
-/// Calls `each` with every loaded object that stands in `list` (a sled list without its magic).
+/// Calls `each` with every loaded object that is in `list` (a sled list without its magic).
 pub fn each_listed(list: &'static [u8], each: fn(&Object, Listed<'static>)) {
     struct Work {
         list: &'static [u8],
@@ -154,8 +154,8 @@ pub fn each_listed(list: &'static [u8], each: fn(&Object, Listed<'static>)) {
     unsafe { dl_iterate_phdr(one, (&raw mut work).cast()) };
 }
 
-/// In the code that an address lies in, not far behind it, the instructions that lead back from `dlopen`: `ret`, or on
-/// aarch64 what takes the way back from the stack first, `ldp x29, x30, [sp], #16` and `ret`.
+/// Finds the instructions that return from `dlopen`, shortly after an address in the code that contains it:
+/// `ret`, or on aarch64 `ldp x29, x30, [sp], #16`, which loads the return address from the stack, and `ret`.
 pub fn return_instruction(address: u64) -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     const BACK: (&[u8], usize, u64) = (&[0xc3], 1, 64 << 10);

@@ -1,7 +1,7 @@
 //! Objects that the `tally` which started the program did not see beforehand: libraries, and programs executed later.
 //!
-//! The recorder writes what is mapped, tells so on a pipe, and waits for the list of what to patch. Nobody reading
-//! the pipe (tally is gone) ends that at once.
+//! The recorder writes the process's mappings, announces them on a pipe, and waits for the list of what to
+//! patch. If nobody reads the pipe (tally is gone), the wait ends at once.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,9 @@
-//! Functions that report their own entry behind their prologue, and at which more is done than recording the call.
+//! Functions that report their own entry after their prologue, and at which more is done than recording the
+//! call.
 //!
-//! Their arguments have been moved by then, and a table says where to. A result is nowhere to be seen when the exit is
-//! reported: so where one is wanted, the return address is hooked, and what is reported of that call's end is passed over.
+//! Their arguments have been moved by then; a table has their new places. The result is not available when the
+//! exit is reported. So if the result is recorded, the return address is hooked, and the report of that call's
+//! end is skipped.
 
 use crate::frame::{Frame, REPORTED, ReturnAddress};
 use crate::hook;
@@ -61,8 +63,8 @@ impl Inside {
             16..32 => self.vector[place as usize - 16],
             _ if place.abs_diff(STACK) < FAR_BYTES => {
                 let at = slot.wrapping_add_signed(i64::from(place) - i64::from(STACK)) as *const [u64; 2];
-                // SAFETY: in the function's own frame, where its code has just put the value; what lies above a frame is
-                // another's, on the same stack.
+                // SAFETY: in the function's own frame, where its code has just put the value; any bytes above
+                // the frame belong to other frames of the same stack.
                 unsafe { at.read_unaligned() }
             }
             _ => [0; 2],
@@ -91,7 +93,7 @@ impl Thread {
             return;
         }
         let place = ReturnAddress::on_stack(registers.slot).place;
-        // SAFETY: the return address stands there, as the function's code says.
+        // SAFETY: the return address is there, according to the function's code.
         let mut back = unsafe { *place };
         // A tail call: the function returns in the place of one that jumped to it.
         let is_tail = hook::is_ours(back);

@@ -8,10 +8,10 @@ use crate::layout::values::{HEAD_BYTES, ITEM_BYTES, Item, counts};
 /// What a stub of such a function hands over. The first two fields are known to the assembly by their offsets.
 #[repr(C)]
 pub struct Site {
-    /// Where the function goes on: its body behind the sled, or the library's function (which the loader may put
-    /// here only at the first call).
+    /// Where the function continues: its body after the sled, or the library's function (which the loader may
+    /// put here only at the first call).
     pub target: u64,
-    /// The address that stands for it in events.
+    /// The address that represents it in events.
     pub addr: u64,
     /// Its spec of values; null without one.
     pub spec: *const u8,
@@ -19,9 +19,9 @@ pub struct Site {
     pub spec_bytes: usize,
     /// `sleds::NOT` and the others.
     pub rules: u32,
-    /// Of `sleds::DEPTH`.
+    /// Argument of `sleds::DEPTH`.
     pub depth: u32,
-    /// Of `sleds::TIME` and `sleds::SLOW`, ticks.
+    /// Argument of `sleds::TIME` and `sleds::SLOW`, ticks.
     pub min_ticks: u64,
 }
 

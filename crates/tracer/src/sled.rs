@@ -19,7 +19,8 @@ pub enum Stage {
     Loaded,
 }
 
-/// Patches every sled listed in a file (a NUL-terminated path) that can be at this stage; false when there is no file.
+/// Patches every sled listed in a file (a NUL-terminated path) that can be at this stage; false if the file
+/// doesn't exist.
 pub fn patch_listed(path: &[u8], stage: Stage) -> bool {
     let Some(list) = read_list(path) else { return false };
     each_listed(
@@ -49,7 +50,7 @@ fn read_list(path: &[u8]) -> Option<&'static [u8]> {
     }
     sys::close(file);
     let used = (bytes + 1).next_multiple_of(4096);
-    // SAFETY: within the mapping; what lies behind was not written.
+    // SAFETY: within the mapping; the bytes after it were not written.
     sys::unmap(unsafe { memory.add(used) }, MAX_BYTES - used);
     // SAFETY: initialised up to `bytes` and never unmapped.
     let list = unsafe { core::slice::from_raw_parts(memory, bytes) };

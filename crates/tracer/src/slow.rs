@@ -54,7 +54,7 @@ impl Thread {
         }
     }
 
-    /// The call with so many around it ends. True if it is dropped: then no end is to be written.
+    /// The call at nesting `depth` ends. True if it is dropped: then no end is written.
     pub fn drop_if_quick(&mut self, site: &Site, depth: usize) -> bool {
         let Some(began) = self.slow.count.checked_sub(1).and_then(|last| self.slow.open.get(last)).copied()
         else {
@@ -65,17 +65,17 @@ impl Thread {
         }
         self.slow.count -= 1;
         let first = self.file_bytes - self.chunk_bytes as u64;
-        // What began in an earlier chunk is kept: it holds many calls.
+        // A call that began in an earlier chunk is kept: it has many calls inside.
         if sys::ticks().wrapping_sub(began.tsc) >= site.min_ticks || began.offset < first {
             return false;
         }
         self.take_back(self.chunk.wrapping_add((began.offset - first) as usize).cast());
-        // The high parts may have been told in what was dropped.
+        // The high parts may have been in the dropped events.
         (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
         true
     }
 
-    /// Events from `start` on were not written: it lies in the mapped chunk.
+    /// Removes the events from `start` on; `start` is in the mapped chunk.
     fn take_back(&mut self, start: *mut u64) {
         while self.pos > start {
             self.pos = self.pos.wrapping_sub(1);

@@ -1,4 +1,4 @@
-//! A thread's open calls: which of them end, when one returns, is left, or stands where another stood.
+//! A thread's open calls: which of them end when one returns, is left, or reuses another's stack position.
 
 #[cfg(target_arch = "aarch64")]
 use crate::frame::REPORTED;
@@ -34,10 +34,10 @@ impl Thread {
         true
     }
 
-    /// Closes the innermost calls whose frames lie below `sp` on the same stack.
+    /// Closes the innermost calls whose frames are below `sp` on the same stack.
     pub fn left_below(&mut self, sp: u64) {
         self.forget_refused();
-        // What is left lies between here and there.
+        // The calls that were left are between here and there.
         let here = 0u8;
         let here = &raw const here as u64;
         while self.state == LIVE
@@ -51,7 +51,7 @@ impl Thread {
         }
     }
 
-    /// Closes the call `below` the innermost as left without returning, because of what stands at `by`.
+    /// Closes the call `below` the innermost as left without returning, because of the stack position `by`.
     fn left(&mut self, below: usize, by: u64) {
         if let Some(frame) = self.frame(below) {
             self.note_left(&frame, by);
@@ -59,7 +59,7 @@ impl Thread {
         self.remove(below, l::CONTROL_UNWOUND, None);
     }
 
-    /// Closes calls whose stack frames are gone: something now stands at `slot`, at or above theirs.
+    /// Closes calls whose stack frames are gone: `slot`, at or above theirs, is now in use.
     pub fn close_left(&mut self, slot: u64) {
         self.close_replaced(slot);
         while let Some(frame) = self.frame(0) {
@@ -71,7 +71,7 @@ impl Thread {
         }
     }
 
-    /// On a stack that is not the thread's own: closes the call that stood at this very place, and those that it led to
+    /// On a stack that is not the thread's own: closes the call that had this very place, and the calls it made
     /// there. The stack is another coroutine's now.
     fn close_replaced(&mut self, slot: u64) {
         /// Open calls that are looked at: there may be very many coroutines.
@@ -93,12 +93,12 @@ impl Thread {
         }
     }
 
-    /// Whether an address lies on the thread's own stack.
+    /// Whether an address is on the thread's own stack.
     pub fn is_own(&self, at: u64) -> bool {
         at >= self.stack.0 && at < self.stack.1
     }
 
-    /// Whether two stack addresses lie on one stack: the thread's own, or near each other elsewhere.
+    /// Whether two stack addresses are on one stack: the thread's own, or near each other elsewhere.
     pub fn same_stack(&self, a: u64, b: u64) -> bool {
         const NEAR_BYTES: u64 = 256 << 10;
         let is_near = match (self.is_own(a), self.is_own(b)) {
@@ -127,7 +127,7 @@ impl Thread {
     #[cfg(target_arch = "aarch64")]
     pub fn returning(&self, sp: u64) -> u64 {
         let hooked = |frame: &Frame| frame.slot & REPORTED == 0 && self.same_stack(frame.place(), sp);
-        // Calls inside it that were left without returning lie below it.
+        // Calls inside it that were left without returning are below it.
         self.slots(hooked).take_while(|slot| *slot < sp).last().unwrap_or(sp - 8)
     }
 
@@ -164,7 +164,7 @@ impl Thread {
         if frame.slot & SILENT == 0 && !is_dropped {
             self.write_end(frame, below, code, results);
         }
-        // SAFETY: `below` open calls lie above the one removed, all within base..top.
+        // SAFETY: `below` open calls are above the one removed, all within base..top.
         unsafe {
             let at = self.top.sub(below + 1);
             core::ptr::copy(at.add(1), at, below);

@@ -120,7 +120,7 @@ impl ThreadFile {
         })
     }
 
-    /// With a NUL behind it.
+    /// Followed by a NUL.
     fn name(self) -> sys::Text<64> {
         let mut name = sys::Text::new();
         name.number(u64::from(self.pid)).push(b"-").number(u64::from(self.tid)).push(b"-");
@@ -250,7 +250,7 @@ pub fn own_stack() -> (u64, u64) {
         let [below, _, end] = mapping_of(ENVIRONMENT.load(Ordering::Relaxed));
         return (end.saturating_sub(GROWTH_BYTES).max(below), end);
     }
-    // The C library keeps a thread's own variables at its stack's top: what is mapped behind them is something else.
+    // The C library keeps a thread's own variables at its stack's top: the next mapping is something else.
     let top = entry::thread() as u64;
     (mapping_of(top)[1], top)
 }
@@ -379,7 +379,7 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
 unsafe fn measure(environment: *const *const u8) {
     const WAYS_MAX: usize = 8;
     let mut ways = sys::Text::<WAYS_MAX>::new();
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let asked = unsafe {
         variable(environment, layout::MEASURE_VARIABLE, |_, letter| {
             ways.push(&[letter]);
@@ -393,7 +393,7 @@ unsafe fn measure(environment: *const *const u8) {
 /// # Safety
 /// As of [`variable`].
 unsafe fn read_options(environment: *const *const u8) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let number = |name: &str| unsafe {
         let mut value = 0u64;
         let found = variable(environment, name, |_, digit| {
@@ -411,7 +411,7 @@ unsafe fn read_options(environment: *const *const u8) {
     CALLERS_ONLY.store(number(layout::CALLERS_VARIABLE).is_some(), Ordering::Relaxed);
     KEEPS_SILENT.store(number(layout::BACKTRACE_VARIABLE).is_some(), Ordering::Relaxed);
     let mut word = 0;
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let has_signals = unsafe {
         variable(environment, layout::SIGNALS_VARIABLE, |_, byte| match byte {
             b'0'..=b'9' => word = word * 10 + u32::from(byte - b'0'),
@@ -421,8 +421,8 @@ unsafe fn read_options(environment: *const *const u8) {
     if has_signals {
         switch::add(word);
     }
-    // The words are told by a letter that only one of them has.
-    // SAFETY: as the caller says.
+    // Each word is recognized by a letter that only it has.
+    // SAFETY: the caller guarantees it.
     unsafe {
         variable(environment, layout::START_VARIABLE, |_, letter| match letter {
             b'y' => ANY_ONLY.store(true, Ordering::Relaxed),
@@ -432,7 +432,7 @@ unsafe fn read_options(environment: *const *const u8) {
     }
 }
 
-/// Ticks in so many ns, by watching both clocks for a moment.
+/// Number of ticks in `ns` nanoseconds, from watching both clocks for a moment.
 pub fn ticks_of(ns: u64) -> u64 {
     const WATCH_NS: u64 = 2_000_000;
     let (ticks, from_ns) = (sys::ticks(), sys::monotonic_ns());

@@ -1,7 +1,7 @@
-//! The stubs of one object: what patched sleds and hooked table slots lead to.
+//! The stubs of one object, which patched sleds and hooked table slots jump to.
 //!
-//! A stub tells the recorder which function it is for: a plain sled's the function's body, any other its [`Site`].
-//! Stubs and sites lie near the object's code, sites first.
+//! A stub passes its function to the recorder: a plain sled's stub the function's body, any other its [`Site`].
+//! Stubs and sites are near the object's code, sites first.
 
 use crate::code::{self, REACH_BYTES, STUB_BYTES};
 use crate::entry::{STUB_TARGETS, stub_targets};
@@ -16,7 +16,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// Where a stub leads.
 pub struct Way {
-    /// What it tells the recorder: the function's body, or its site's address.
+    /// The address passed to the recorder: the function's body or its site.
     pub what: u64,
     /// The function's body, where it can be branched to; `None` for one of another object.
     #[cfg_attr(
@@ -77,8 +77,8 @@ impl Stubs {
         self.add_stub(body, Some(body), 0)
     }
 
-    /// A stub for what `sled` says: it goes on at `target`, and `addr` stands for it in events. Its address, and where
-    /// the target is kept.
+    /// Makes a stub according to `sled`, which continues at `target`; `addr` represents it in events. Returns
+    /// its address, and the address where the target is stored.
     pub fn add_site(&mut self, target: u64, addr: u64, sled: &Sled) -> Option<(usize, *mut u64)> {
         if self.sites_used >= self.sites_end {
             return None;

@@ -1,7 +1,7 @@
 //! Signals that begin or stop recording in all threads.
 //!
-//! The handler only says what is wanted and sends every thread to the slow half at its next call; there its gate is
-//! opened or closed.
+//! The handler only stores the request and sends every thread to the slow half at its next call; there its gate
+//! is opened or closed.
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
@@ -45,7 +45,7 @@ extern "C" fn switch(number: i32) {
     }
 }
 
-/// What is wanted, if a signal has come since `seen`, which is then brought up to it.
+/// The requested state, if a signal has come since `seen`, which is then updated.
 pub fn news(seen: &mut u32) -> Option<bool> {
     let wanted = WANTED.load(Ordering::Acquire);
     (wanted != *seen).then(|| {

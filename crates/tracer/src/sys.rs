@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(number: usize, args: [usize; 6]) -> isize {
     let answer: isize;
-    // SAFETY: the kernel's calling convention; rcx and r11 are the only registers it changes besides rax.
+    // SAFETY: the kernel's calling convention; rcx and r11 are the only registers it changes other than rax.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => answer,
              in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3], in("r8") args[4],
@@ -189,7 +189,7 @@ pub fn truncate(fd: i32, bytes: u64) -> bool {
 pub fn punch(fd: i32, from: u64, to: u64) {
     const KEEP_SIZE_PUNCH_HOLE: usize = 3;
     let bytes = to.saturating_sub(from) as usize;
-    // SAFETY: changes only a file of ours; what the thread still maps lies behind `to`.
+    // SAFETY: changes only a file of ours; all that the thread still maps is after `to`.
     unsafe { call(number::FALLOCATE, [fd as usize, KEEP_SIZE_PUNCH_HOLE, from as usize, bytes, 0, 0]) };
 }
 
@@ -294,7 +294,7 @@ pub fn read_memory(at: u64, to: &mut [u8]) -> usize {
     if is_refused(n) { read_memory_file(at, to) } else { n.max(0) as usize }
 }
 
-/// Whether the kernel (or who stands in for it) has no such call, or does not allow it.
+/// Whether the kernel (or its replacement) has no such call, or does not allow it.
 const fn is_refused(answer: isize) -> bool {
     const EPERM: isize = 1;
     const ENOSYS: isize = 38;
@@ -460,7 +460,7 @@ impl<const N: usize> Text<N> {
         self.push(&digits[at..])
     }
 
-    /// What stands there.
+    /// The bytes written so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

@@ -51,7 +51,7 @@ pub enum Opened {
 pub struct Thread {
     /// Where the next event goes.
     pub pos: *mut u64,
-    /// From here on there is no room.
+    /// End of the room for events.
     pub end: *mut u64,
     /// The next free frame; the one below it is the innermost open call.
     pub top: *mut Frame,
@@ -67,9 +67,9 @@ pub struct Thread {
     pub last_pos: u64,
     /// Calls that hold no recorded one and take fewer ticks are dropped.
     pub min_ticks: u64,
-    /// The outermost open call's frame; below it stands a sentinel.
+    /// The outermost open call's frame; a sentinel is below it.
     pub base: *mut Frame,
-    /// Of calls whose entries are not written (yet): address and time, frame by frame; null where none is asked for.
+    /// Address and time of calls whose entries are not written (yet), frame by frame; null if not needed.
     pub unwritten: *mut [u64; 2],
     /// The file's chunk that is mapped …
     pub chunk: *mut u8,
@@ -83,13 +83,14 @@ pub struct Thread {
     pub file_bytes: u64,
     /// The file's descriptor, unless the program has closed it.
     pub fd: i32,
-    /// Where the file lies; `None`: nowhere.
+    /// Location of the file, if there is one.
     pub file: Option<ThreadFile>,
     /// Which it is: [`sys::identity`].
     pub file_identity: [u64; 2],
     /// `FRESH`, `LIVE`, `OFF` or `UNABLE`.
     pub state: u32,
-    /// Calls not recorded since the last event that tells of such; a handler's are counted in the middle of anything.
+    /// Calls not recorded since the last event with a count of lost calls; a handler may add to it at any
+    /// moment.
     lost: AtomicU32,
     /// Reported entries that were not recorded and whose exits are to come.
     refused: u32,
@@ -101,7 +102,7 @@ pub struct Thread {
     mask: u64,
     /// Bounds of the thread's own stack.
     pub stack: (u64, u64),
-    /// What `limit` is while calls are recorded.
+    /// Value of `limit` while calls are recorded.
     pub depth_limit: *mut Frame,
     gate: Gate,
     /// Only calls that lead to a function of `sleds::CALLER` are written.
@@ -112,7 +113,7 @@ pub struct Thread {
     pub slow: Slow,
     /// Signals that switch recording, as far as this thread has followed them.
     seen: u32,
-    /// What is known of its stacks; null: nothing.
+    /// Known stacks of coroutines; null: none.
     pub apart: *mut Apart,
     /// Why nothing more can be written, an errno; 0: it can.
     pub refusal: i32,
@@ -132,8 +133,9 @@ impl Thread {
         true
     }
 
-    /// A handler goes on at `sp`, on the thread's own stack: if that lies above the slow half which it interrupted, that one
-    /// will not go on. (What that does is done step by step, so what it leaves is whole; while it holds signals, none comes.)
+    /// A handler continues at `sp`, on the thread's own stack. If that is above the slow half it interrupted,
+    /// the slow half will not resume. (The slow half works step by step, so its data stays consistent; while it
+    /// holds signals back, none arrives.)
     pub fn left_slow_half(&mut self, sp: u64) {
         // Before the thread's first call is recorded its stack is not known.
         let is_own = |at: u64| self.stack == (0, 0) || self.is_own(at);
@@ -155,7 +157,8 @@ impl Thread {
         let _ = self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lost| lost.checked_add(1));
     }
 
-    /// Tells how many calls were lost since that was told, if there is room: a process may end without another event.
+    /// Writes how many calls were lost since the last such event, if there is room: a process may end without
+    /// another event.
     pub fn tell_lost(&mut self) {
         match self.lost.load(Ordering::Relaxed) {
             0 => {}
@@ -193,8 +196,8 @@ impl Thread {
         }
     }
 
-    /// A function was entered that returns to `address`. True when it was recorded and a sled's stub is to call it;
-    /// otherwise what it is to return to stands there.
+    /// A function was entered that returns to `address`. True when it was recorded and a sled's stub is to call
+    /// it; otherwise `place` has the address that it returns to.
     pub fn enter(
         &mut self,
         addr: u64,
@@ -226,8 +229,8 @@ impl Thread {
         false
     }
 
-    /// Opens a call as the rules say. `unseen` is its frame if it reports its end: that must be known of a call that is
-    /// not written, too, or it would be taken for another's of the same function.
+    /// Opens a call according to the rules. `unseen` is its frame if it reports its end. It is needed for a
+    /// call that is not written, too: otherwise its end would close another call of the same function.
     pub fn open(
         &mut self,
         addr: u64,
@@ -252,7 +255,7 @@ impl Thread {
         let mut offset = 0;
         let opened = if writes {
             self.write_open(rules);
-            // Room is made now, so that the entry stands in the same chunk as what was looked at.
+            // Room is made now, so that the entry is in the same chunk as the events looked at.
             offset = if self.make_room() { self.offset() } else { 0 };
             self.push(addr, frame)
         } else if let Some(unseen) = unseen {
@@ -273,7 +276,7 @@ impl Thread {
         if writes { Opened::Written } else { Opened::Silent }
     }
 
-    /// Behind the last frame that there is room for.
+    /// End of the frames that there is room for.
     pub fn last_frame(&self) -> *mut Frame {
         self.base.wrapping_add(MAX_FRAMES)
     }
@@ -317,14 +320,14 @@ impl Thread {
             return;
         }
         if self.refused > 0 {
-            // Of a call that was too deep: the innermost open one may be of the same function.
+            // The end of a call that was too deep: the innermost open call may be of the same function.
             self.refused -= 1;
             return;
         }
         let slot = sp | REPORTED;
         let is_it = |frame: &Frame| frame.back == addr && frame.slot & REPORTED != 0;
-        // The one whose stack pointer it is, if there is one: another may be of a call around this one. The caller's, which
-        // may be of the same function, tells nothing.
+        // The call with this stack pointer, if there is one: another may be a call around it. The caller's
+        // stack pointer doesn't identify it, because the caller may be the same function.
         let exact = self.find(|frame| is_it(frame) && frame.place() == slot).filter(|_| !is_last);
         if exact.is_none() && self.take_left(slot) == Some(addr) {
             return;
@@ -345,7 +348,7 @@ impl Thread {
         (0..self.depth()).find(|below| self.frame(*below).is_some_and(|frame| is_it(&frame)))
     }
 
-    /// The function whose return address stood at `slot` returns; where to.
+    /// The function whose return address was at `slot` returns; gives the address to return to.
     pub fn exit(&mut self, slot: u64, results: Option<&Results>) -> u64 {
         if let Some(below) = self.find(|frame| frame.place() == slot)
             && let Some(frame) = self.frame(below)
@@ -368,7 +371,7 @@ impl Thread {
         }
         self.drop_file();
         self.slow.clear();
-        // Those of before the fork are told in the parent's file.
+        // Calls lost before the fork are counted in the parent's file.
         self.lost.store(0, Ordering::Relaxed);
         let open = (0..self.depth()).filter(|at| self.frame(*at).is_some_and(|frame| !frame.is_silent()));
         let open = open.count();
@@ -447,7 +450,7 @@ impl Thread {
             return;
         }
         self.tell_lost();
-        // What was reserved and not used is given back: programs may have thousands of threads.
+        // Reserved space that was not used is given back: programs may have thousands of threads.
         let shown = u64::from(self.lost.load(Ordering::Relaxed) > 0) * l::EVENT_BYTES as u64;
         let unused = (self.chunk as u64 + self.chunk_bytes as u64 - self.pos as u64).saturating_sub(shown);
         if self.reopened() {

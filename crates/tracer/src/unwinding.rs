@@ -1,6 +1,6 @@
 //! Functions that walk or leave stacks: before them our return addresses are put back.
 //!
-//! Each stands before the real one of the same name (this object is preloaded) and calls it.
+//! Each overrides the real one of the same name (this object is preloaded) and calls it.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,7 +20,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// Of this name.
+    /// The function of this name.
     pub const fn new(name: &'static core::ffi::CStr) -> Self {
         Self { name, at: AtomicUsize::new(0) }
     }
@@ -70,8 +70,8 @@ macro_rules! before {
 
 static FRAME: Real = Real::new(c"_Unwind_GetCFA");
 
-/// The unwinder, asked by a language's own rules, is about to go on at a landing pad: what lies below is left. (C++ says
-/// that it caught, too; Rust does not.)
+/// The unwinder, asked by a language's own rules, is about to continue at a landing pad: the calls below it are
+/// left. (C++ also reports that it caught; Rust does not.)
 fn landed(context: usize) {
     type Frame = extern "C" fn(usize) -> u64;
     // SAFETY: the unwinder's function, with the context that it was itself given.

@@ -11,7 +11,8 @@ use crate::thread::Thread;
 pub struct Registers {
     /// rdi, rsi, rdx, rcx, r8, r9; on aarch64 x0 to x5.
     pub general: [u64; 6],
-    /// Where the return address stands, or on aarch64 would: what the caller put on the stack lies above.
+    /// Address of the return address, or on aarch64 where it would be: the caller's stack arguments are above
+    /// it.
     pub slot: u64,
     /// The function's [`crate::site::Site`].
     pub site: u64,
@@ -37,7 +38,7 @@ pub trait Source {
     fn general(&self, number: u8) -> Option<u64>;
     /// The low half of a vector register.
     fn vector(&self, number: u8) -> Option<u64>;
-    /// The address of what the caller put on the stack, so many bytes on.
+    /// Address of the caller's stack arguments plus this many bytes.
     fn stack(&self, offset: u32) -> Option<u64>;
     /// The top of the stack of x87 registers.
     fn x87(&self) -> Option<[u8; v::WIDE_BYTES]> {

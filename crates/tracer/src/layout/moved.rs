@@ -21,14 +21,14 @@ pub const MOVED_BYTES: usize = 8 + 4 * PLACES;
 pub struct Moved {
     /// x86's number of the register that leads to the return address.
     pub register: u32,
-    /// What is to be added to it, bytes.
+    /// Bytes to add to it.
     pub add: i32,
     /// Where the values are that came in registers.
     pub places: [u32; PLACES],
 }
 
 impl Moved {
-    /// As it stands behind a spec's items.
+    /// Decodes the bytes after a spec's items.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; MOVED_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -36,7 +36,7 @@ impl Moved {
         Self { register: word(0), add: word(4).cast_signed(), places }
     }
 
-    /// As it is to stand there.
+    /// The bytes to put there.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; MOVED_BYTES] {
         let mut bytes = [0; MOVED_BYTES];

@@ -13,8 +13,8 @@ pub mod arm;
 pub const NAME: &str = "sleds";
 /// Its first bytes.
 pub const MAGIC: [u8; 8] = *b"tallysl3";
-/// Name of the pipe on which the recorder tells of objects that were opened later: lines `PID N`, `PID-N.maps` being
-/// the maps that hold them. The answer is a list of the same form, `PID-N.sleds`.
+/// Name of the pipe on which the recorder reports objects that were opened later: lines `PID N`, `PID-N.maps`
+/// being the maps that hold them. The answer is a list of the same form, `PID-N.sleds`.
 pub const PIPE_NAME: &str = "opened";
 
 /// The compiled-in call there becomes a nop, its function is not traced. (One of [`REPORTED`] goes on, unseen.)
@@ -27,15 +27,15 @@ pub const ONLY: u32 = 4;
 pub const START: u32 = 8;
 /// Recording stops here, until it is started.
 pub const STOP: u32 = 16;
-/// What stands there is a call of `mcount` behind the prologue, not a nop at the entry.
+/// The place has a call of `mcount` after the prologue, not a nop at the entry.
 pub const CALL: u32 = 32;
 /// The address is that of a table slot through which a library's function is called.
 pub const IMPORT: u32 = 64;
-/// Its arguments or result are recorded, as its spec says.
+/// Its arguments or result are recorded, according to its spec.
 pub const VALUES: u32 = 128;
 /// Calls are recorded that lead here (with [`super::CALLERS_VARIABLE`]).
 pub const CALLER: u32 = 256;
-/// Inside it only so many levels are recorded ([`Sled::depth`]), its own being the first.
+/// Inside it only [`Sled::depth`] levels are recorded, its own being the first.
 pub const DEPTH: u32 = 512;
 /// Inside it another least duration holds ([`Sled::min_ns`]).
 pub const TIME: u32 = 1024;
@@ -45,8 +45,8 @@ pub const BACKTRACE: u32 = 2048;
 /// A call of it is dropped with all in it, unless it took as long as [`Sled::min_ns`].
 pub const SLOW: u32 = 4096;
 
-/// What stands there is a call of `__cyg_profile_func_enter`, by which a function reports itself: the spec of its values
-/// ends with a [`super::moved::Moved`].
+/// The place has a call of `__cyg_profile_func_enter`, by which a function reports itself: the spec of its
+/// values ends with a [`super::moved::Moved`].
 pub const REPORTED: u32 = 8192;
 
 /// One place to patch.
@@ -54,7 +54,7 @@ pub const REPORTED: u32 = 8192;
 pub struct Sled {
     /// Its stated address.
     pub svma: u64,
-    /// What to do there: [`OFF`] and the others.
+    /// Rules for it: [`OFF`] and the others.
     pub rules: u32,
     /// Where its spec begins among the object's, in bytes (with [`VALUES`]).
     pub spec: u32,
@@ -76,7 +76,7 @@ impl Sled {
         self.rules & OFF != 0 && self.rules & REPORTED == 0
     }
 
-    /// As it stands in the list.
+    /// Decodes the bytes of the list.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; SLED_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -91,7 +91,7 @@ impl Sled {
         }
     }
 
-    /// As it is to stand in the list.
+    /// The bytes to put in the list.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; SLED_BYTES] {
         let mut bytes = [0; SLED_BYTES];
@@ -109,7 +109,7 @@ impl Sled {
 pub struct Listed<'a> {
     /// Its path, as the loader names it.
     pub path: &'a [u8],
-    /// Where it begins in the process that the list is for; 0: in any, the path tells which it is.
+    /// Start address in the process that the list is for; 0 for any process, where the path identifies it.
     pub start: u64,
     sleds: &'a [u8],
     /// Its specs of values.
@@ -162,12 +162,12 @@ pub const SLED_BYTES_MAX: usize = 11;
 // Source: LLVM lib/Target/X86/X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
 pub const XRAY: [u8; SLED_BYTES_MAX] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
 
-/// A compiled-in call of the recorder, as it stands in code.
+/// A compiled-in call of the recorder, as found in code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallForm {
     /// `call rel32`, 5 bytes: so far from its end the target is.
     Near(i32),
-    /// `call [rip + rel32]`, 6 bytes: so far from its end the target's address stands.
+    /// `call [rip + rel32]`, 6 bytes: the distance from its end to the target's address.
     Table(i32),
 }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_from_other_code() {
+    fn calls_are_distinguished_from_other_code() {
         assert_eq!(call_form(&[0xe8, 0xfb, 0xff, 0xff, 0xff]), Some(CallForm::Near(-5)));
         assert_eq!(call_form(&[0xff, 0x15, 4, 1, 0, 0, 0x90]), Some(CallForm::Table(260)));
         assert_eq!(call_form(&[0xff, 0x25, 4, 1, 0, 0]), None);

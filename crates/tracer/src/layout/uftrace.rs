@@ -1,8 +1,9 @@
-//! The records of uftrace's own data folders (`TID.dat`) and the values behind them, so that its recordings can be read too.
+//! The records of uftrace's own data folders (`TID.dat`) and the values that follow them, so that its
+//! recordings can be read too.
 //
-// Layout: u64 time in ns; u64 with type in bits 0-1, more in bit 2, magic (5) in bits 3-5, depth in bits 6-15, address
-// in bits 16-63; little-endian. With `more`, values follow, padded to 8 bytes, of a length that only the folder's options tell.
-// Each value is padded to 4 bytes.
+// Layout: u64 time in ns; u64 with type in bits 0-1, more in bit 2, magic (5) in bits 3-5, depth in bits 6-15,
+// address in bits 16-63; little-endian. With `more`, values follow, padded to 8 bytes, of a length that depends
+// on the folder's options. Each value is padded to 4 bytes.
 // Source: uftrace doc/uftrace-record.md and the records that `uftrace record` writes (struct uftrace_record).
 
 use super::values::{VALUE_NO_ROOM, VALUE_NULL, VALUES_BYTES_MAX, WIDE_BYTES};
@@ -11,14 +12,14 @@ use super::values::{VALUE_NO_ROOM, VALUE_NULL, VALUES_BYTES_MAX, WIDE_BYTES};
 pub const RECORD_BYTES: usize = 16;
 const MAGIC: u64 = 5;
 
-/// What a record tells.
+/// Kind and contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A function was entered; the address is its own.
     Entry,
     /// It returned.
     Exit,
-    /// So many records were lost.
+    /// Number of records lost.
     Lost,
     /// Something else happened.
     Event,
@@ -29,7 +30,7 @@ pub enum Kind {
 pub struct Record {
     /// ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// What it tells.
+    /// Kind and contents.
     pub kind: Kind,
     /// Open calls around it.
     pub depth: u16,
@@ -64,10 +65,10 @@ pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
     })
 }
 
-/// How a value stands behind a record; padded to 4 bytes.
+/// Encoding of a value after a record; padded to 4 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// In so many bytes.
+    /// Its size in bytes.
     Bytes(u8),
     /// A number in 8 bytes that may be a small negative one of 4.
     Auto,
@@ -75,7 +76,7 @@ pub enum Value {
     X87,
     /// A length in 2 bytes, then text; `NULL` for a null pointer.
     Text,
-    /// A struct in so many bytes, which are not to be shown.
+    /// A struct of this size in bytes, which is not shown.
     Record(u32),
 }
 
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_written_by_uftrace_reads_as_it_was_meant() {
+    fn a_record_written_by_uftrace_reads_correctly() {
         let bytes = [0xaf, 0x62, 0xfc, 0xde, 0xa9, 4, 0, 0, 0x69, 0, 0xa5, 0x22, 0x87, 0x71, 0x9b, 0x55];
         let record = record_from_bytes(&bytes).unwrap();
         assert_eq!((record.kind, record.depth, record.more), (Kind::Exit, 1, false));

@@ -1,7 +1,8 @@
-//! Arguments and results: the spec that says where the recorder finds them, and the bytes it writes.
+//! Arguments and results: the spec of where the recorder finds them, and the bytes it writes.
 //!
-//! A *spec* is two `u32` (how many arguments, how many results), then [`Item`]s of 8 bytes, arguments first. The bytes
-//! written are one value an item: its length in a byte, then so many bytes; or one of the `VALUE_*` bytes alone.
+//! A *spec* is two `u32` (how many arguments, how many results), then [`Item`]s of 8 bytes, arguments first.
+//! The bytes written are one value an item: its length in a byte, then that many bytes; or one of the `VALUE_*`
+//! bytes alone.
 
 /// One value to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +15,9 @@ pub struct Item {
     pub how: u8,
     /// Bytes of a plain value.
     pub bytes: u8,
-    /// On the stack: bytes above the first argument there. Of a slice: the general register with its length. Of a wide
-    /// value in registers: the general register with its high half. Behind a pointer: bytes on.
+    /// On the stack: bytes above the first argument there. For a slice: the general register with its length.
+    /// For a wide value in registers: the general register with its high half. For a pointer: offset from it in
+    /// bytes.
     pub offset: u32,
 }
 
@@ -54,7 +56,7 @@ pub const VALUE_NULL: u8 = 254;
 /// In a length's place: the values before it left no room.
 pub const VALUE_NO_ROOM: u8 = 253;
 
-/// Most bytes of text that are kept; text of so many was longer.
+/// Most bytes of text that are kept; text of this length was truncated.
 pub const TEXT_BYTES_MAX: usize = 96;
 /// Most bytes of all values of one call.
 pub const VALUES_BYTES_MAX: usize = 240;
@@ -64,14 +66,14 @@ pub const HEAD_BYTES: usize = 8;
 pub const ITEM_BYTES: usize = 8;
 
 impl Item {
-    /// As it stands in a spec.
+    /// Decodes the bytes of a spec.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; ITEM_BYTES]) -> Self {
         let [from, number, how, size, a, b, c, d] = *bytes;
         Self { from, number, how, bytes: size, offset: u32::from_le_bytes([a, b, c, d]) }
     }
 
-    /// As it is to stand in a spec.
+    /// The bytes to put in a spec.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; ITEM_BYTES] {
         let [a, b, c, d] = self.offset.to_le_bytes();
@@ -107,7 +109,7 @@ pub enum Written<'a> {
     Unreadable,
     /// A null pointer where text was wanted.
     Null,
-    /// There was no room for it.
+    /// It did not fit.
     NoRoom,
 }
 

@@ -55,7 +55,7 @@ fn fill(fd: i32, from: u64, bytes: u64) -> Result<(), i32> {
             Ok(0) => return Err(EINTR as i32),
             Ok(n) => at += n as u64,
             Err(errno) => {
-                // Of what can't be had whole, nothing is kept.
+                // Partly allocated space is given back.
                 truncate(fd, from);
                 return Err(errno);
             }

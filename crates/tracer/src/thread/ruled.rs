@@ -1,4 +1,4 @@
-//! What the rules of functions do when a call of them begins and ends.
+//! Applies the rules of functions when a call of them begins and ends.
 
 use super::{MAX_FRAMES, Thread};
 use crate::frame::SILENT;
@@ -25,7 +25,7 @@ impl Thread {
         }
     }
 
-    /// Depth and least duration as the innermost open call says that has any.
+    /// Depth and least duration from the innermost open call that sets them.
     pub fn find_limits(&mut self) {
         let Some(options) = start::options() else { return };
         self.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES));

@@ -6,7 +6,7 @@
 pub const NOP: u32 = 0xd503_201f;
 /// `ret`.
 pub const RET: u32 = 0xd65f_03c0;
-/// `bti c`, which stands before it with `-mbranch-protection`.
+/// `bti c`, which precedes it with `-mbranch-protection`.
 pub const BTI_C: u32 = 0xd503_245f;
 /// clang's XRay sled begins with `b .+32`, over seven nops.
 // Source: LLVM lib/Target/AArch64/AArch64AsmPrinter.cpp, emitSled.
@@ -59,7 +59,7 @@ fn target(word: u32, at: u64) -> u64 {
     at.wrapping_add_signed(words * 4)
 }
 
-/// Whether a function may have gone elsewhere behind this instruction: any branch, call or return.
+/// Whether a function may have gone elsewhere after this instruction: any branch, call or return.
 #[must_use]
 pub const fn is_branch(word: u32) -> bool {
     // b, bl; br, blr, ret.
@@ -88,7 +88,8 @@ pub const fn pushed(word: u32) -> u64 {
     }
 }
 
-/// Of `add x29, sp, #imm12`, which makes the frame record: the number; `None` of any other. (`mov` is it with 0.)
+/// The number in `add x29, sp, #imm12`, which sets up the frame record; `None` for any other instruction.
+/// (`mov` is the same with 0.)
 #[must_use]
 pub const fn frame_offset(word: u32) -> Option<u64> {
     if word & 0xffc0_03ff == 0x9100_03fd { Some((word >> 10 & 0xfff) as u64) } else { None }
