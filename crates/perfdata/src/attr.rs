@@ -8,7 +8,7 @@
 use crate::abi::{PERF_ATTR_SIZE_VER0, PERF_ATTR_SIZE_VER9};
 use crate::wire::{Endian, Put, Wire};
 
-/// The one-bit fields of `perf_event_attr` behind `read_format`, in little-endian bit positions.
+/// The one-bit fields of `perf_event_attr` after `read_format`, in little-endian bit positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct AttrFlags(pub u64);
 
@@ -199,7 +199,7 @@ impl Attr {
         self.sample_type & bits == bits
     }
 
-    /// Reads the struct from the beginning of `bytes`, as many fields as its own `size` says (0 means 64).
+    /// Reads the struct from the beginning of `bytes`, as many fields as its own `size` covers (0 means 64).
     /// `None` if `bytes` is shorter than the smallest struct.
     #[must_use]
     pub fn parse(bytes: &[u8], endian: Endian) -> Option<Attr> {

@@ -18,8 +18,8 @@ impl Inflater {
         Inflater { decoder: Decoder::new().ok(), chunk: vec![0; 128 << 10] }
     }
 
-    /// Appends what comes out of `data` next to `out`, about [`PIECE_BYTES`], and moves `data` behind what was read
-    /// of it. True if more may follow. On an error `out` keeps what came out before it.
+    /// Decompresses the next part of `data` into `out`, about [`PIECE_BYTES`], and advances `data` past the
+    /// bytes read. True if more may follow. On an error `out` keeps the bytes from before it.
     pub(crate) fn inflate(&mut self, data: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, &'static str> {
         let decoder = self.decoder.as_mut().ok_or("no memory for a zstd decoder")?;
         let before = out.len();

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Where a memory access was answered from, as the hardware told.
+/// Source of the data of a memory access, as reported by the hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct DataSource(pub u64);
 
@@ -36,7 +36,7 @@ impl DataSource {
         (self.0 >> shift) & ((1 << count) - 1)
     }
 
-    /// The bits that say which cache level or memory; what the sort key `mem` goes by.
+    /// The bits for the cache level or memory, which the sort key `mem` uses.
     #[must_use]
     pub fn level_bits(self) -> u64 {
         self.bits(5, 14)
@@ -158,7 +158,7 @@ fn with_hit_or_miss(place: String, bits: u64) -> String {
 }
 
 impl fmt::Display for DataSource {
-    /// As `perf script` writes it behind the number.
+    /// As `perf script` writes it after the number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (operation, level, snoop) = (self.operation(), self.level(), self.snoop());
         let (tlb, lock, blocked) = (self.tlb(), self.lock(), self.blocked());

@@ -1,4 +1,4 @@
-//! What can be wrong with the bytes.
+//! Errors in the bytes of a recording.
 
 /// Malformed input: what, where, and the value found. Offsets are bytes from the file's beginning.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum Error {
         offset: u64,
         /// Its size.
         needed: u64,
-        /// What is left from there.
+        /// Bytes left from there.
         have: u64,
     },
     /// A value that cannot be.
@@ -30,13 +30,13 @@ pub enum Error {
     BadValue {
         /// Which value.
         what: &'static str,
-        /// Where it lies.
+        /// Its offset.
         offset: u64,
-        /// What it is.
+        /// The value found.
         value: u64,
     },
     /// A record whose size field is below the 8 bytes of its header.
-    #[error("record of type {type_} at offset {offset:#x} says its size is {size}")]
+    #[error("record of type {type_} at offset {offset:#x} has size {size}")]
     BadRecordSize {
         /// Where the record begins.
         offset: u64,
@@ -71,7 +71,7 @@ pub enum Error {
         /// The unknown bits.
         bits: u64,
     },
-    /// There is a sample but no event that says how to read it.
+    /// There is a sample, but no event that describes its layout.
     #[error("sample at offset {offset:#x} comes before any event description")]
     NoEvents {
         /// Where the record begins.
@@ -82,7 +82,7 @@ pub enum Error {
     Decompress {
         /// Where the record begins.
         offset: u64,
-        /// What the decoder says.
+        /// The decoder's error message.
         reason: &'static str,
     },
     /// A header feature that could not be read; the others were.

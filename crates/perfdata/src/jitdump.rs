@@ -1,6 +1,6 @@
-//! `jit-PID.dump`: what a just-in-time compiler tells of the code it made, with its bytes and names.
+//! `jit-PID.dump`: the code that a just-in-time compiler generated, with its bytes and names.
 //!
-//! The runtime maps the file executable once, so that a recording holds a record of where it lies.
+//! The runtime maps the file executable once, so that a recording has a record with its path.
 //
 // Layout: header { u32 magic; u32 version, total_size, elf_mach, pad1, pid; u64 timestamp, flags; }
 //         record { u32 id, total_size; u64 timestamp; ... }
@@ -40,7 +40,7 @@ pub struct JitDump<'a> {
 /// Code came, or went elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JitEvent<'a> {
-    /// When; in ns or ticks, as [`JitDump::is_tsc`] says.
+    /// When; in ns, or in ticks if [`JitDump::is_tsc`].
     pub time: u64,
     /// What.
     pub kind: JitKind<'a>,
@@ -58,7 +58,7 @@ pub enum JitKind<'a> {
         /// Its bytes.
         code: &'a [u8],
     },
-    /// Code that was loaded lies elsewhere from now on.
+    /// Code that was loaded moved to another address.
     Move {
         /// Where it was.
         from: Avma,
@@ -70,10 +70,10 @@ pub enum JitKind<'a> {
 }
 
 impl<'a> JitDump<'a> {
-    /// Reads all records; those behind a damaged one are left out, and [`JitDump::cut`] says so.
+    /// Reads all records. Those after a damaged one are left out, and [`JitDump::cut`] is set.
     ///
     /// # Errors
-    /// If it is no such file.
+    /// If it isn't a jitdump file.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let truncated = || Error::Truncated {
             what: "the header of a jitdump file",
@@ -149,7 +149,7 @@ fn record(wire: &mut Wire<'_>) -> Option<(u32, u32, u64)> {
     Some((wire.u32()?, wire.u32()?, wire.u64()?))
 }
 
-/// `None` if the record is too short for what it says.
+/// `None` if the record is too short for its own counts.
 fn load(body: &[u8], endian: Endian) -> Option<JitKind<'_>> {
     let mut wire = Wire::new(body, endian);
     let (_pid, _tid, _vma, addr, size, _index) =

@@ -66,8 +66,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// True if its samples have call chains; so have perf's own `offcpu-time` samples since 6.15, whose attribute does
-    /// not say so.
+    /// True if its samples have call chains; so have perf's own `offcpu-time` samples since 6.15, whose
+    /// attribute does not have the bit.
     #[must_use]
     pub fn has_callchain(&self) -> bool {
         self.attr.samples(abi::PERF_SAMPLE_CALLCHAIN) || off_cpu::is_embedded(self)

@@ -17,14 +17,14 @@ pub struct LiveFormat {
     trailer: usize,
     /// Offset in a sample of its time; `None` without.
     sample_time: Option<usize>,
-    /// Offset in a sample of the first field behind those of fixed size.
+    /// Offset in a sample of the first field after those of fixed size.
     fixed_end: usize,
 }
 
-/// Where the copied stack of a sample record lies in it.
+/// Position of the copied stack in a sample record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Offset of the first stack byte; the u64 before it says how much room follows.
+    /// Offset of the first stack byte; the u64 before it is the size of the space that follows.
     pub start: usize,
     /// Bytes of room.
     pub reserved: usize,
@@ -112,8 +112,8 @@ impl LiveFormat {
         (u32::from_ne_bytes([t0, t1, t2, t3]), usize::from(u16::from_ne_bytes([s0, s1])))
     }
 
-    /// Finds the stack of a sample whose words can be read by offset with `word_at` (it may be split in two by the
-    /// end of a ring). `None` if the event copies none, or if fields stand before it that can't be skipped.
+    /// Finds the stack of a sample whose words can be read by offset with `word_at` (it may be split in two by
+    /// the end of a ring). `None` if the event copies none, or if it comes after fields that can't be skipped.
     pub fn find_snapshot(&self, size: usize, word_at: impl Fn(usize) -> Option<u64>) -> Option<Snapshot> {
         const UNSKIPPED: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
         let bits = self.format.sample_type;

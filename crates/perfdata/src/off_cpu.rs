@@ -1,7 +1,7 @@
-//! What the raw payload of our off-CPU samples says: state, reason, system call, waker; and a thread's totals.
+//! The raw payload of our off-CPU samples: state, reason, system call and waker, or a thread's totals.
 //!
-//! Parse and write stand side by side. Always little-endian, whatever the file is: the payload is ours, not the
-//! kernel's. The layout is documented in docs/formats/off-cpu.md.
+//! Parse and write are next to each other. Always little-endian, whatever the file is: the payload is ours, not
+//! the kernel's. The layout is documented in docs/formats/off-cpu.md.
 
 mod embedded;
 mod queue;
@@ -39,7 +39,7 @@ pub enum State {
     Stopped,
     /// An idle kernel thread (I): neither busy nor waiting for anything.
     Idle,
-    /// The recording does not say.
+    /// Not in the recording.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// What is special about an interval; bits of [`Interval::flags`] and [`Totals::flags`].
+/// Properties of an interval; bits of [`Interval::flags`] and [`Totals::flags`].
 pub mod flag {
     /// It began before recording.
     pub const OPEN_LEFT: u32 = 1;
@@ -94,7 +94,7 @@ pub mod flag {
     pub const KTHREAD: u32 = 4;
     /// The wake-up was seen.
     pub const WOKEN: u32 = 8;
-    /// There was no room to keep the user stack.
+    /// The user stack did not fit.
     pub const NO_ROOM: u32 = 16;
     /// The kept user stack belonged to another wait and was left out.
     pub const STALE: u32 = 32;
@@ -102,10 +102,11 @@ pub mod flag {
     pub const EXITED: u32 = 64;
     /// First run of a thread born while recording.
     pub const NEW: u32 = 128;
-    /// No interval but the sum of short ones that no sample stands for: no stack.
+    /// Not an interval, but the sum of short ones without samples: no stack.
     pub const REST: u32 = 256;
-    /// No interval but a look at a waiting thread: state, system call, place and stack are of the wait that lasts at
-    /// the sample's time; its length is told by switch records. The period is the time between two looks.
+    /// Not an interval, but a snapshot of a waiting thread. State, system call, place and stack are those of
+    /// the wait in progress at the sample's time; its length comes from switch records. The period is the time
+    /// between two snapshots.
     pub const LOOK: u32 = 512;
 }
 
@@ -131,7 +132,7 @@ pub struct Interval {
     pub flags: u32,
     /// When it began, in ns of the recording's clock.
     pub since_ns: u64,
-    /// Its own length in ns (the period is what the sample stands for).
+    /// Its own length in ns (the period is the time that the sample represents).
     pub length_ns: u64,
     /// The system call it waits in, by this machine's table; `None` in user code or a page fault.
     pub syscall: Option<u32>,
@@ -158,13 +159,14 @@ pub struct Totals {
     pub flags: u32,
     /// Its last kernel name.
     pub comm: String,
-    /// Of `switches`, those at which it could have gone on; 0 in files of before this was told.
+    /// Number of `switches` at which it was preempted while runnable; 0 in older files without this field.
     pub preemptions: u32,
     /// Times it got another CPU than it had before.
     pub migrations: u64,
     /// Page faults without and with a wait for a disk.
     pub faults: [u64; 2],
-    /// Waits for a CPU that have ended, by length: once woken, and preempted; `None` in files of before this was told.
+    /// Waits for a CPU that have ended, by length: once woken, and preempted; `None` in older files without
+    /// this field.
     pub queue: Option<Box<[QueueLengths; 2]>>,
 }
 
@@ -180,11 +182,11 @@ pub enum Payload {
 const INTERVAL_MAGIC: u32 = u32::from_le_bytes(*b"tOF1");
 const TOTALS_MAGIC: u32 = u32::from_le_bytes(*b"tOT1");
 const COMM_BYTES: usize = 16;
-/// Zeros behind the first form of totals.
+/// Zeros after the first form of totals.
 const PADDING_BYTES: usize = 4;
 
 impl Payload {
-    /// Reads a sample's raw bytes; `None` if they are no payload of ours, or of a later form.
+    /// Reads a sample's raw bytes; `None` if they aren't a payload of ours, or one of a later form.
     #[must_use]
     pub fn parse(raw: &[u8]) -> Option<Self> {
         let mut read = Bytes(raw);
@@ -197,7 +199,7 @@ impl Payload {
 }
 
 // Layout: u32 magic "tOF1"; u32 state; u32 flags; u32 syscall + 1 (0 = none); u64 since_ns; u64 length_ns; u64 args[3];
-//         u32 other_pid; u32 other_tid; from here on only if any of it is told: char other_comm[16]; u64 n; u64 chain[n];
+//         u32 other_pid; u32 other_tid; from here on only if any of it is known: char other_comm[16]; u64 n; u64 chain[n];
 //         from here on only with a place: u64 bytes; char place[bytes]
 fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let state = State::from_code(u8::try_from(read.u32()?).unwrap_or(u8::MAX));
@@ -206,7 +208,7 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let (since_ns, length_ns) = (read.u64()?, read.u64()?);
     let args = [read.u64()?, read.u64()?, read.u64()?];
     let (pid, tid) = (read.u32()?, read.u32()?);
-    // What is left then is padding.
+    // The rest is padding then.
     let ends_here = read.0.len() < 8;
     let comm = if ends_here { String::new() } else { read.comm()? };
     let frames = if ends_here { 0 } else { usize::try_from(read.u64()?).ok()? };
@@ -403,7 +405,7 @@ mod tests {
         };
         let raw = woken.to_bytes();
         for len in 0..88 {
-            // Without a byte behind the waker's ids it would be a wait of which no more is told.
+            // Without a byte after the waker's ids it would be a wait without further data.
             assert_eq!(Payload::parse(&raw[..len]).is_some(), (64..72).contains(&len), "{len}");
         }
         assert_eq!(Payload::parse(b"sched_switch data, for one"), None);

@@ -1,7 +1,7 @@
 //! One item of the data stream: a typed view of each record the kernel and perf's user space write.
 //!
-//! Knows the layouts; does not know which event a record belongs to nor what it means for processes.
-//! Each family has its own file with parse beside write.
+//! Knows the layouts, but not which event a record belongs to or what it means for processes. Each family has
+//! its own file with parse next to write.
 
 mod aux;
 mod kernel;
@@ -111,7 +111,7 @@ pub enum Record<'a> {
         /// Its name.
         name: &'a [u8],
     },
-    /// Pipe mode: tracing data (the bytes behind the record).
+    /// Pipe mode: tracing data (the bytes after the record).
     HeaderTracingData(&'a [u8]),
     /// Pipe mode: the build-id of a file.
     HeaderBuildId(BuildId<'a>),
@@ -119,9 +119,9 @@ pub enum Record<'a> {
     FinishedRound,
     /// Which id belongs to which CPU and thread.
     IdIndex(Vec<IdIndexEntry>),
-    /// What is in the AUX area.
+    /// Contents of the AUX area.
     AuxtraceInfo(AuxtraceInfo<'a>),
-    /// A piece of an AUX area (the bytes behind the record).
+    /// A piece of an AUX area (the bytes after the record).
     Auxtrace(Auxtrace<'a>),
     /// Something went wrong while tracing.
     AuxtraceError(AuxtraceError<'a>),
@@ -146,7 +146,7 @@ pub enum Record<'a> {
         /// Its section's bytes.
         data: &'a [u8],
     },
-    /// zstd data of further records; [`crate::PerfData::visit`] hands out those records right behind it.
+    /// zstd data of further records; [`crate::PerfData::visit`] hands out those records right after it.
     Compressed(&'a [u8]),
     /// The synthesized records are complete.
     FinishedInit,
@@ -154,12 +154,12 @@ pub enum Record<'a> {
     Other {
         /// The record's type.
         type_: u32,
-        /// Payload behind the header.
+        /// Payload after the header.
         payload: &'a [u8],
     },
 }
 
-/// What reading a record needs to know from its surroundings.
+/// Facts about the file that reading a record needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Context {
     pub(crate) endian: Endian,
@@ -167,8 +167,8 @@ pub(crate) struct Context {
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record that is no sample. `body` is the payload behind the header, without the sample id;
-    /// `behind` is what follows the record's own size (tracing data, AUX data). `None`: too short.
+    /// Reads a record other than a sample. `body` is the payload after the header, without the sample id;
+    /// `behind` is the data after the record's own size (tracing data, AUX data). `None`: too short.
     pub(crate) fn parse(
         header: Header,
         body: &'a [u8],
@@ -232,7 +232,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Appends the body of a record that is no sample, without header and sample id.
+    /// Appends the body of a record other than a sample, without header and sample id.
     pub(crate) fn write_body(&self, p: &mut Put, read_format: u64) {
         match self {
             Record::Mmap(m) => m.write(p),

@@ -73,7 +73,7 @@ impl SampleFormat {
 /// In which mode the CPU was, from a record's `misc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum CpuMode {
-    /// Not said.
+    /// Not given.
     #[default]
     Unknown,
     /// The kernel.
@@ -138,7 +138,7 @@ pub struct Sample<'a> {
     pub stream_id: Option<u64>,
     /// CPU number.
     pub cpu: Option<u32>,
-    /// Event occurrences this sample stands for; `None` if the attr fixes the period.
+    /// Number of events that this sample represents; `None` if the attr fixes the period.
     pub period: Option<u64>,
     /// Counter values at the hit, of the event or of its whole group.
     pub read: Option<ReadGroup<'a>>,
@@ -185,16 +185,15 @@ impl<'a> Sample<'a> {
         CpuMode::from_misc(self.misc)
     }
 
-    /// Reads a sample's payload (the record behind its 8-byte header). `None` if it is too short for its
-    /// format.
+    /// Reads a sample's payload (the record after its 8-byte header). `None` if it is too short for its format.
     #[must_use]
     pub fn parse(misc: u16, payload: &'a [u8], format: &SampleFormat) -> Option<Sample<'a>> {
         let w = Wire::new(payload, format.endian);
         let ambiguous = format.branch_sample_type & PERF_SAMPLE_BRANCH_HW_INDEX != 0
             && format.sample_type & PERF_SAMPLE_BRANCH_STACK != 0;
         match layout::parse(misc, w, format, true) {
-            // The kernel writes only `nr = 0`, without hw_index, if there was no branch stack at all; then
-            // reading one consumes a word too many, and something does not fit.
+            // The kernel writes only `nr = 0`, without hw_index, if it had no branch stack; then reading one
+            // consumes a word too many, and something does not fit.
             Some((s, rest)) if !ambiguous || rest == 0 => Some(s),
             other if ambiguous => match layout::parse(misc, w, format, false) {
                 Some((s, 0)) => Some(s),

@@ -1,4 +1,4 @@
-//! The trailer that `sample_id_all` puts behind every record but samples.
+//! The trailer that `sample_id_all` adds to every record except samples.
 //
 // Layout: struct sample_id { pid, tid | time | id | stream_id | cpu, res | identifier }, each if its bit is set.
 // Source: linux v7.2 kernel/events/core.c, __perf_event__output_id_sample().
@@ -9,7 +9,7 @@ use crate::abi::{
 };
 use crate::wire::{Put, Wire};
 
-/// Who, when, where and for which event a record that is no sample was written.
+/// Thread, time, CPU and event of a record other than a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SampleId {
     /// Process and thread.

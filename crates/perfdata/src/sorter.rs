@@ -13,7 +13,7 @@
 //! Records without a time (0) go out first at the next flush, which is perf's order, too. A file without rounds is
 //! sorted as a whole, by keys of 24 bytes.
 
-/// A record's key: its time, and where it lies.
+/// A record's key: its time and position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) time_ns: u64,
@@ -26,7 +26,8 @@ pub(crate) struct Key {
 /// Keys waiting for their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Sorter {
-    /// In order of arrival behind a sorted rest of earlier rounds: a stable sort keeps equal times as they came.
+    /// In order of arrival, after the sorted rest of earlier rounds: a stable sort keeps equal times as they
+    /// came.
     pending: Vec<Key>,
     /// Newest time seen.
     max_ns: u64,
@@ -65,7 +66,7 @@ impl Sorter {
         self.flush(u64::MAX)
     }
 
-    /// Too much waits: the older half of the keys, whatever rounds say.
+    /// Too much is waiting: hands out the older half of the keys, regardless of rounds.
     pub(crate) fn finish_half(&mut self) -> Vec<Key> {
         self.pending.sort_by_key(|k| k.time_ns);
         let middle = self.pending.get(self.pending.len() / 2).map_or(0, |k| k.time_ns);

@@ -1,7 +1,7 @@
-//! How the user stacks of a recording ended: tally's appendix behind the last feature section.
+//! How the user stacks of a recording ended: tally's appendix after the last feature section.
 //!
-//! A callchain cannot say why it ends where it ends. These notes do, for all chains but the complete ones; a file
-//! without them says nothing about completeness.
+//! A callchain does not record why it ends. These notes give the reason for all chains except the complete
+//! ones. A file without notes has no information about completeness.
 //
 // Layout: docs/formats/stack-notes.md. In the byte order of the file.
 
@@ -54,9 +54,9 @@ pub enum StackEnd {
 /// Why a user stack ends before the thread's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StopReason {
-    /// The copy of the stack ended, after so many bytes.
+    /// The copy of the stack ended, after this many bytes.
     CopyEnd(u32),
-    /// The DSO says nothing about its frames and frame pointers led nowhere.
+    /// The DSO has no rules for its frames, and frame pointers led nowhere.
     NoUnwindInfo,
     /// An address outside every mapping.
     NoMapping,
@@ -66,7 +66,7 @@ pub enum StopReason {
     NoObjectFile,
     /// More frames than a record holds.
     TooDeep,
-    /// The recorder was behind and kept only the leaf.
+    /// The recorder could not keep up and kept only the leaf.
     Behind,
     /// The kernel gave no registers (the sample hit a kernel thread, or a 32-bit task).
     NoRegisters,
@@ -87,7 +87,7 @@ impl std::fmt::Display for StopReason {
             Self::Bad => write!(f, "with damaged frames"),
             Self::NoObjectFile => write!(f, "without object file"),
             Self::TooDeep => write!(f, "with too many frames"),
-            Self::Behind => write!(f, "left out: the unwinder was behind"),
+            Self::Behind => write!(f, "left out: the unwinder could not keep up"),
             Self::NoRegisters => write!(f, "without registers"),
             Self::Loop => write!(f, "in an endless loop of frames"),
             Self::FileShrank => write!(f, "in a file that became shorter"),

@@ -1,4 +1,4 @@
-//! Tracepoint formats: where a payload's fields lie, and how the kernel would print it.
+//! Tracepoint formats: the offsets of a payload's fields, and how the kernel would print it.
 //!
 //! A format is the text of `events/SYSTEM/NAME/format`. Its print part is C: a printf string and expressions over
 //! `REC->field`. It is parsed once; a payload is then printed without looking at the text again.
@@ -28,7 +28,7 @@ pub struct Formats {
 }
 
 impl Formats {
-    /// Parses all formats of the tracing data; texts that are no format are left out.
+    /// Parses all formats of the tracing data; texts that aren't a format are left out.
     #[must_use]
     pub fn new(data: &TracingData) -> Self {
         let endian = if data.big_endian { Endian::Big } else { Endian::Little };
@@ -144,8 +144,8 @@ impl Format {
         self.print_with(raw, &|_| None, out);
     }
 
-    /// The same with names for code addresses (`%pS`): `resolve` tells the function an address of the recording
-    /// kernel lies in, and how far behind its beginning.
+    /// The same with names for code addresses (`%pS`): `resolve` gives the function that contains an address of
+    /// the recording kernel, and the offset in it.
     pub fn print_with(&self, raw: &[u8], resolve: &Resolve<'_>, out: &mut String) {
         let payload = eval::Payload { raw, format: self, resolve };
         match &self.print {
@@ -235,7 +235,7 @@ fn split_declaration(declaration: &str) -> Option<(String, String, Option<usize>
     Some((type_.trim().to_owned(), name.to_owned(), count))
 }
 
-/// Bytes of a C type as far as its name tells.
+/// Bytes of a C type, as far as its name determines them.
 fn type_size(type_: &str) -> usize {
     let has = |words: &[&str]| words.iter().any(|w| type_.contains(w));
     if has(&["*", "long", "64", "size_t"]) {

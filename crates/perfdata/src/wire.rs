@@ -1,6 +1,6 @@
 //! Reading and writing integers in a file's byte order, bounds always checked.
 //!
-//! Knows no record; a read past the end is `None`, and the caller says what was too short.
+//! Knows nothing about records. A read past the end is `None`, and the caller reports what was too short.
 
 /// Byte order of the machine that recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -150,7 +150,7 @@ pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.get(..end).unwrap_or(bytes)
 }
 
-/// A list of u64 values, either lying in a record in its byte order or given by the caller.
+/// A list of u64 values, either in a record in its byte order or given by the caller.
 #[derive(Clone, Copy)]
 pub struct U64s<'a>(Repr<'a>);
 

@@ -303,7 +303,7 @@ fn check(name: &str) {
 }
 
 #[test]
-fn armv7_six_hardware_events_are_told_apart_by_id() {
+fn armv7_six_hardware_events_are_distinguished_by_id() {
     check("perf.data.armv7-3.4");
 }
 

@@ -70,8 +70,8 @@ fn a_short_session_gets_the_usual_event() {
 #[test]
 fn a_bad_line_is_named() {
     let error = to_perf_data("comm 1/1 t=1 a\nsample 1/1 t=x").unwrap_err();
-    assert_eq!(error.to_string(), "line 2: t=x is no number");
-    assert_eq!(to_perf_data("nonsense").unwrap_err().to_string(), "line 1: nonsense is no kind of record");
+    assert_eq!(error.to_string(), "line 2: t=x is not a number");
+    assert_eq!(to_perf_data("nonsense").unwrap_err().to_string(), "line 1: nonsense is not a record type");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn dumps_of_the_fixtures_read_back_to_the_same_dump() {
     let mut count = 0;
     for path in entries.map(|e| e.unwrap().path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // AUX and tracing data lie behind their records, which the generic form cannot say.
+        // AUX and tracing data follow their records, which the generic form cannot express.
         let other = ["json", "txt"].iter().any(|e| name.ends_with(e)) || name.contains("intel_pt");
         if other || name.contains("zero_size") || path.metadata().unwrap().len() > 1_000_000 {
             continue;

@@ -78,7 +78,7 @@ pub struct BuildIdEntry {
     pub misc: u16,
     /// -1 for the host, else the guest's process.
     pub pid: i32,
-    /// 20 bytes, or as many as the file says.
+    /// 20 bytes, or the length given in the file.
     pub build_id: Vec<u8>,
     /// Path.
     pub filename: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Cuts bytes into records by their size fields, and finds the way back after damage.
+//! Splits bytes into records by their size fields, and finds the next record after damage.
 //!
-//! Looks into no record but for the payload behind `AUXTRACE` and `HEADER_TRACING_DATA`.
+//! Does not look into records, except for the length of the data after `AUXTRACE` and `HEADER_TRACING_DATA`.
 
 use crate::abi::{PERF_RECORD_AUXTRACE, PERF_RECORD_BPF_METADATA, PERF_RECORD_HEADER_TRACING_DATA};
 use crate::record::Header;
@@ -14,12 +14,12 @@ pub(crate) struct Frame<'a> {
     pub(crate) header: Header,
     /// Header and payload.
     pub(crate) bytes: &'a [u8],
-    /// What belongs to it behind its own size.
+    /// Data that belongs to it but follows its own size.
     pub(crate) behind: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// The payload behind the header.
+    /// The payload after the header.
     #[inline]
     pub(crate) fn payload(&self) -> &'a [u8] {
         self.bytes.get(Header::SIZE..).unwrap_or_default()
@@ -40,7 +40,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// How many bytes follow the record that are no record.
+/// Number of bytes after the record that belong to it and are not a record.
 fn behind_bytes(header: Header, payload: &[u8], endian: Endian) -> u64 {
     match header.type_ {
         PERF_RECORD_AUXTRACE => payload.first_chunk().map_or(0, |b| endian.u64(*b)),
@@ -56,7 +56,7 @@ fn behind_bytes(header: Header, payload: &[u8], endian: Endian) -> u64 {
 pub(crate) struct Frames<'a> {
     bytes: &'a [u8],
     pos: usize,
-    /// What file offset the buffer's first byte has, for error messages.
+    /// File offset of the buffer's first byte, for error messages.
     base: u64,
     endian: Endian,
 }
@@ -66,7 +66,7 @@ pub(crate) enum Step<'a> {
     Frame(Frame<'a>),
     /// Framing was lost here; the next step is the first record that looks sound again, if any.
     Damage(Error),
-    /// So many bytes are left that form no whole record.
+    /// Number of bytes left, which are not a whole record.
     End(usize),
 }
 

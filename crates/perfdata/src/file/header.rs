@@ -23,13 +23,13 @@ pub struct FileHeader {
     pub mode: Mode,
     /// Byte order of the recording machine.
     pub endian: Endian,
-    /// Size of this header as it says: 104 (file) or 16 (pipe).
+    /// Size field of this header: 104 (file) or 16 (pipe).
     pub size: u64,
     /// Bytes of an attribute in the attribute section, its ids' section included (file mode).
     pub attr_size: u64,
     /// Attributes (file mode).
     pub attrs: Section,
-    /// Records. In a pipe everything behind the header.
+    /// Records. In a pipe everything after the header.
     pub data: Section,
     /// Which header features are there, one bit each (file mode).
     pub features: [u64; 4],

@@ -1,8 +1,8 @@
 //! Which event a record belongs to, and how its samples are laid out.
 //!
-//! With several events a record is told apart by an id whose place depends on the very event: at the beginning
-//! with `IDENTIFIER`, else behind ip, tid, time, addr. All places that occur are tried; an id found at a place
-//! counts only if its event has its id there.
+//! With several events a record's event is identified by an id, whose place depends on that event: at the
+//! beginning with `IDENTIFIER`, else after ip, tid, time, addr. All places that occur are tried; an id found at
+//! a place counts only if its event has its id there.
 
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ use crate::file::frames::Frame;
 use crate::record::{Context, Header};
 use crate::{Endian, Error, Event, Item, Record, Sample, SampleFormat, SampleId, off_cpu};
 
-/// What is needed to read one event's records.
+/// Layout of one event's records.
 #[derive(Debug, Clone, Copy)]
 struct EventLayout {
     format: SampleFormat,

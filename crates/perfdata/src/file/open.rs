@@ -50,7 +50,7 @@ fn open_file(file: &mut PerfData<'_>) {
     names::take_event_desc(&mut file.events, &file.features.event_desc);
 }
 
-/// What the first records say of the events: all that there is when the recorder was killed.
+/// Data about the events in the first records; the only data if the recorder was killed.
 fn read_early_names(file: &mut PerfData<'_>) {
     let (base, endian) = (file.header.data.offset, file.header.endian);
     let mut frames = Frames::new(file.data(), base, endian);
@@ -74,7 +74,7 @@ pub(super) fn slice(bytes: &[u8], section: Section) -> &[u8] {
 
 // Layout: { perf_event_attr attr (attr.size bytes); section ids; }[attrs.size / attr_size]
 // Source: linux v7.2 tools/perf/util/header.c, read_attr(): the ids' section follows the attr by the attr's
-//         own size, whatever attr_size says of the stride.
+//         own size, whatever the stride in attr_size is.
 fn read_attrs(file: &mut PerfData<'_>) {
     let (header, endian) = (file.header, file.header.endian);
     let bytes = slice(file.bytes, header.attrs);

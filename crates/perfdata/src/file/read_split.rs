@@ -23,7 +23,7 @@ impl ReadSplitter {
             items.push(item);
             return true;
         };
-        // Without ids nobody can tell whose values they are: the sample stays what it was.
+        // Without ids the owners of the values are unknown: the sample stays unchanged.
         let Some(read) = sample.read.filter(|r| r.iter().any(|v| v.id.is_some())) else {
             items.push(item);
             return true;

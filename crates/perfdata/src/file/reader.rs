@@ -20,28 +20,28 @@ pub enum Mode {
 /// In which order records are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// As they lie in the file.
+    /// In file order.
     File,
-    /// By time, records of equal time as they lie in the file; records without a time keep their place
-    /// relative to the round they are in. A sample with the counter values of its group (`{a,b}:S`) comes once for
-    /// each counter that advanced, with that counter's event, id and period, as perf delivers it.
+    /// By time, records of equal time in file order; records without a time keep their place relative to the
+    /// round they are in. A sample with the counter values of its group (`{a,b}:S`) comes once for each counter
+    /// that advanced, with that counter's event, id and period, as perf delivers it.
     Time,
 }
 
-/// A record with where it lies and what it belongs to.
+/// A record with its position and event.
 #[derive(Debug, Clone)]
 pub struct Item<'a> {
     /// Offset in the file; for a record out of compressed data that of the `COMPRESSED` record.
     pub offset: u64,
     /// The record.
     pub record: Record<'a>,
-    /// The trailer of records that are no samples; `None` for samples, for user records and if the event has
-    /// no `sample_id_all`.
+    /// The trailer of records other than samples; `None` for samples, for user records and if the event has no
+    /// `sample_id_all`.
     pub sample_id: Option<SampleId>,
     /// Index of the event it belongs to in [`PerfData::events`]; `None` for user records, and for records
     /// whose id is unknown.
     pub event: Option<usize>,
-    /// The record's whole bytes, header included (as they lie in the file or in the decompressed data).
+    /// The record's whole bytes, header included (as in the file or in the decompressed data).
     pub raw: &'a [u8],
 }
 
@@ -87,11 +87,12 @@ pub struct PerfData<'a> {
 }
 
 impl<'a> PerfData<'a> {
-    /// Reads header, events and features; in pipe mode it looks through the stream for them. Damage behind the
-    /// file header is no error here: it is in [`PerfData::problems`], and what can be read is.
+    /// Reads header, events and features; in pipe mode it looks through the stream for them. Damage after the
+    /// file header is not an error here: it is listed in [`PerfData::problems`], and everything readable is
+    /// read.
     ///
     /// # Errors
-    /// If this is no perf.data file, or its header is cut off.
+    /// If this isn't a perf.data file, or its header is cut off.
     pub fn open(bytes: &'a [u8]) -> Result<PerfData<'a>, Error> {
         open::open(bytes)
     }
@@ -139,7 +140,8 @@ impl<'a> PerfData<'a> {
         &self.problems
     }
 
-    /// tally's own appendix behind the last feature section; `None` if there is none (docs/formats/perf-data.md).
+    /// tally's own appendix after the last feature section; `None` if there is none
+    /// (docs/formats/perf-data.md).
     #[must_use]
     pub fn appendix(&self) -> Option<&'a [u8]> {
         self.appendix

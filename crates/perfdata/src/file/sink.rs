@@ -1,4 +1,4 @@
-//! What a file or stream is written to.
+//! Destination of a written file or stream.
 
 use std::io::{self, Seek, Write};
 

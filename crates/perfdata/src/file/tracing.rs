@@ -39,7 +39,7 @@ pub struct TracingData {
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 impl TracingData {
-    /// Reads the section; `None` if it is damaged before the formats. What comes behind them may be missing.
+    /// Reads the section; `None` if it is damaged before the formats. The parts after them may be missing.
     pub(crate) fn parse(data: &[u8]) -> Option<TracingData> {
         let rest = data.strip_prefix(MAGIC)?;
         let mut w = Wire::new(rest, Endian::Little);

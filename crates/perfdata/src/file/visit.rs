@@ -72,7 +72,7 @@ impl<'a> Pass<'_, 'a, '_> {
         self.deliver_ready(data, base)
     }
 
-    /// What is left behind the last whole record.
+    /// Bytes left after the last whole record.
     fn end_of_file(&mut self, offset: u64, left: usize) {
         self.diagnostics.trailing_bytes = left as u64;
         let said = self.file.header.data.size;

@@ -28,8 +28,8 @@ pub struct WriterOpts {
     pub events: Vec<Event>,
     /// zstd level for the records; `None` = uncompressed.
     pub zstd_level: Option<i32>,
-    /// File mode only: names that attributes don't tell are also written at the beginning, as records, so that a file whose
-    /// recorder was killed has them.
+    /// File mode only: names that aren't in the attributes are also written at the beginning, as records, so
+    /// that a file whose recorder was killed has them.
     pub early_names: bool,
     /// Pipe mode only: the features written at the beginning, as records.
     pub pipe_features: Features,
@@ -52,7 +52,7 @@ pub struct Writer<'w> {
     records: u64,
     /// Bytes of records before compression.
     uncompressed_bytes: u64,
-    /// Where AUXTRACE records stand in the file, and their size without the trace behind them.
+    /// File offsets of AUXTRACE records, and their size without the trace after them.
     auxtrace_index: Vec<(u64, u64)>,
 }
 
@@ -60,7 +60,7 @@ pub struct Writer<'w> {
 const BUFFER_BYTES: usize = 256 << 10;
 /// The most compressed bytes in one record: its size field has 16 bits.
 const MAX_COMPRESSED: usize = 65_535 - Header::SIZE - 7;
-/// What the `COMPRESSED` feature tells readers to reserve for one decompressed record.
+/// Bytes that readers should reserve for one decompressed record, for the `COMPRESSED` feature.
 const COMPRESSED_ROOM: u32 = 4 << 20;
 /// The largest piece compressed at once.
 const COMPRESS_PIECE: usize = 1 << 20;
@@ -160,8 +160,8 @@ impl<'w> Writer<'w> {
     }
 
     /// Adds ids of file descriptors opened later (new threads, hot-plugged CPUs) to an event. They are in the
-    /// file from [`Writer::finish`] on; in a stream a further `HEADER_ATTR` would be a new event, so there they
-    /// are not told.
+    /// file from [`Writer::finish`] on; in a stream a further `HEADER_ATTR` would be a new event, so they are
+    /// not written there.
     ///
     /// # Errors
     /// Those of the sink.
@@ -213,8 +213,8 @@ impl<'w> Writer<'w> {
         self.write_raw(&bytes)
     }
 
-    /// Appends a piece of an AUX area's trace, never compressed: readers map it where it lies. The trace is padded
-    /// with zeros to whole words, which is what `size` must say.
+    /// Appends a piece of an AUX area's trace, never compressed: readers map it from the file. The trace is
+    /// padded with zeros to whole words; `size` must be the padded size.
     ///
     /// # Errors
     /// Those of the sink; [`io::ErrorKind::InvalidInput`] if `size` is not that of the padded data.

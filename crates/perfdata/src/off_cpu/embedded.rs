@@ -1,8 +1,8 @@
 //! perf's own `offcpu-time` samples (`perf record --off-cpu`, since 6.15): a sample within a sample's raw data.
 //!
-//! Its BPF program can write to a ring by `bpf_perf_event_output` only, whose samples tell who runs at the time and not
-//! who waited. So whose wait it was, how long, and its stack are the raw data. Before 6.15 all waits were summed up and
-//! written at the end as plain samples.
+//! Its BPF program can write to a ring by `bpf_perf_event_output` only, whose samples identify the running
+//! thread and not the one that waited. So the waiting thread, the length of the wait and its stack are in the
+//! raw data. Before 6.15 all waits were summed up and written at the end as plain samples.
 
 use crate::abi::{
     PERF_CONTEXT_MAX, PERF_COUNT_SW_BPF_OUTPUT, PERF_RECORD_MISC_CPUMODE_MASK, PERF_RECORD_MISC_USER,

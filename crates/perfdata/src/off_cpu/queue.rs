@@ -13,7 +13,7 @@ pub struct QueueLengths {
 }
 
 impl QueueLengths {
-    /// Powers of two that are told apart: up to half a second.
+    /// Number of power-of-two classes: up to half a second.
     pub const BUCKETS: usize = 20;
     /// log2 of the ns at which the first bucket begins.
     pub const FIRST_LOG2: u32 = 10;

@@ -2,7 +2,7 @@
 //
 // Layout: AUX { u64 aux_offset, aux_size, flags; }
 //         AUXTRACE_INFO { u32 type, reserved; u64 priv[]; }
-//         AUXTRACE { u64 size, offset, reference; u32 idx, tid, cpu, reserved; } u8 data[size] behind the record
+//         AUXTRACE { u64 size, offset, reference; u32 idx, tid, cpu, reserved; } u8 data[size] after the record
 //         AUXTRACE_ERROR { u32 type, code, cpu, pid, tid, fmt; u64 ip, time; char msg[64]; u32 machine_pid, vcpu; }
 // Source: linux v7.2 kernel/events/core.c perf_event_aux_event(); tools/perf/util/auxtrace.c.
 
@@ -70,14 +70,14 @@ pub struct Auxtrace<'a> {
     pub tid: u32,
     /// Its CPU, or -1.
     pub cpu: u32,
-    /// How many bytes follow the record, as it says.
+    /// Number of bytes after the record, from its size field.
     pub size: u64,
     /// Those bytes; fewer if the file ends first.
     pub data: &'a [u8],
 }
 
 impl<'a> Auxtrace<'a> {
-    /// Bytes of the record without the trace behind it.
+    /// Bytes of the record without the trace after it.
     pub const HEAD_BYTES: usize = Self::HEAD_SIZE as usize;
     const HEAD_SIZE: u16 = 48;
 
@@ -87,7 +87,7 @@ impl<'a> Auxtrace<'a> {
         Some(Auxtrace { offset, reference, idx, tid, cpu, size, data: behind })
     }
 
-    /// The record's own bytes, header included and in this machine's order; the trace belongs behind them.
+    /// The record's own bytes, header included and in this machine's order; the trace follows them.
     #[must_use]
     pub fn head_bytes(&self) -> Vec<u8> {
         let mut p = Put::new(Endian::NATIVE);

@@ -116,7 +116,7 @@ impl<'a> TextPoke<'a> {
 /// The user part of earlier samples' call chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallchainDeferred<'a> {
-    /// The cookie those samples carry behind their `USER_DEFERRED` marker.
+    /// The cookie of those samples, after their `USER_DEFERRED` marker.
     pub cookie: u64,
     /// The chain, leaf first.
     pub chain: Callchain<'a>,

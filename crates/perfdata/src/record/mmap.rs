@@ -40,10 +40,10 @@ pub struct Mmap<'a> {
     pub parse_timeout: bool,
 }
 
-/// What identifies a mapped file besides its path.
+/// Identity of a mapped file in addition to its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileId<'a> {
-    /// `MMAP` says nothing.
+    /// `MMAP` records have no identity.
     #[default]
     None,
     /// Device and inode.

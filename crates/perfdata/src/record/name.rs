@@ -1,4 +1,4 @@
-//! What the record types are called.
+//! Names of the record types.
 //
 // Source: linux v6.1 tools/perf/util/event.c, perf_event__names[]; newer kernel types as `enum perf_event_type` spells them.
 

@@ -63,7 +63,7 @@ impl Task {
     }
 }
 
-/// A context switch; which task switched says the record's sample id.
+/// A context switch; its task is in the record's sample id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Switch {
     /// The task went off the CPU (else it came on).

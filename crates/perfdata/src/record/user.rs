@@ -48,7 +48,7 @@ pub struct BuildId<'a> {
     pub misc: u16,
     /// -1 for the host.
     pub pid: i32,
-    /// The id; 20 bytes unless the file says otherwise.
+    /// The id; 20 bytes unless the file has another size.
     pub build_id: &'a [u8],
     /// Path of the file.
     pub filename: &'a [u8],
@@ -86,7 +86,7 @@ pub struct EventUpdate<'a> {
 
 impl Eq for EventUpdate<'_> {}
 
-/// What an [`EventUpdate`] says.
+/// Contents of an [`EventUpdate`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum UpdateKind<'a> {
     /// Unit of its counts.
@@ -192,7 +192,7 @@ pub(super) fn type_of(record: &Record<'_>) -> u32 {
     }
 }
 
-/// Appends a user record's body; what lies behind a record (tracing and AUX data) is not part of it.
+/// Appends a user record's body; the data after a record (tracing and AUX data) is not part of it.
 pub(super) fn write(record: &Record<'_>, p: &mut Put) {
     match record {
         Record::HeaderAttr(a) => a.write(p),

@@ -26,7 +26,7 @@ pub struct Branch {
     pub from: Avma,
     /// Where it went.
     pub to: Avma,
-    /// What is known about it.
+    /// Its properties.
     pub flags: BranchFlags,
 }
 
@@ -48,7 +48,7 @@ impl BranchFlags {
     pub fn mispredicted(self) -> bool {
         self.field(0, 1) != 0
     }
-    /// The target was predicted (neither: the hardware does not say).
+    /// The target was predicted (neither: unknown to the hardware).
     #[must_use]
     pub fn predicted(self) -> bool {
         self.field(1, 1) != 0

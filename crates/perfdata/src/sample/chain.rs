@@ -4,11 +4,11 @@ use crate::abi::*;
 use crate::addr::Avma;
 use crate::wire::U64s;
 
-/// Chain of a sample, **leaf first**; markers say whose addresses follow.
+/// Chain of a sample, **leaf first**; markers give the context of the addresses that follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Callchain<'a>(pub U64s<'a>);
 
-/// What a context marker says of the addresses behind it.
+/// Context of the addresses after a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Context {
     /// Hypervisor.
@@ -45,7 +45,7 @@ impl<'a> Callchain<'a> {
         self.0.len()
     }
 
-    /// Whether there is no entry at all.
+    /// Whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -58,7 +58,7 @@ impl<'a> Callchain<'a> {
 }
 
 impl ChainEntry {
-    /// Tells a marker from an address.
+    /// Distinguishes a marker from an address.
     #[inline]
     #[must_use]
     pub fn from_raw(value: u64) -> ChainEntry {

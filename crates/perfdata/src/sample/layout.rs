@@ -1,4 +1,5 @@
-//! The order of a sample's fields: parse and build stand side by side, one arm per `PERF_SAMPLE_*` bit, in ABI order.
+//! The order of a sample's fields: parse and build are next to each other, one arm per `PERF_SAMPLE_*` bit, in
+//! ABI order.
 //
 // Source: linux v7.2 kernel/events/core.c, perf_output_sample().
 

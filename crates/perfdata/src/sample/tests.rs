@@ -4,7 +4,7 @@
 use super::*;
 use crate::wire::Put;
 
-/// ip before and transaction behind the field under test.
+/// ip before and transaction after the field under test.
 fn check(bit: u64, format: SampleFormat, field: &[u64], expected: impl Fn(&Sample<'_>)) {
     let behind_transaction = PERF_SAMPLE_REGS_INTR
         | PERF_SAMPLE_PHYS_ADDR

@@ -1,4 +1,4 @@
-//! What the hardware says a hit cost.
+//! Cost of a hit, as measured by the hardware.
 
 /// The hardware-given cost of a hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The events of session text: told by `event` lines, or made to fit the samples.
+//! The events of session text: given by `event` lines, or made to fit the samples.
 
 use super::words::{Parsed, Words, number};
 use crate::abi::*;
@@ -35,7 +35,7 @@ const BASE_BITS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_CPU
     | PERF_SAMPLE_PERIOD;
 
-/// The event of a text that tells none: its samples have what the lines use.
+/// The event of a text without any `event` line: its samples have the fields that the lines use.
 pub(super) fn default_event(text: &str) -> Event {
     let samples = || text.lines().map(str::trim).filter(|l| l.starts_with("sample"));
     let used = KEY_BITS.into_iter().filter(|(key, _)| samples().any(|l| l.contains(key)));

@@ -14,7 +14,7 @@ use crate::{Avma, CpuMode, Features, Record, SampleId, Writer, WriterOpts};
 pub struct TextError {
     /// 1-based.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub problem: String,
 }
 
@@ -84,7 +84,7 @@ fn write_line(w: &mut Writer<'_>, line: &Words<'_>) -> Parsed<()> {
         "cgroup" => Record::Cgroup(Cgroup { id: line.number("cgroup")?.unwrap_or(0), path: name }),
         "namespaces" => return write_namespaces(w, event, line, &id),
         "record" => return write_generic(w, line),
-        other => return Err(format!("{other} is no kind of record")),
+        other => return Err(format!("{other} is not a record type")),
     };
     done(w.write_record(event, &record, &id))
 }
@@ -119,7 +119,7 @@ pub(super) fn event_index(w: &Writer<'_>, line: &Words<'_>) -> Parsed<usize> {
     Ok(index.or_else(by_id).unwrap_or(0))
 }
 
-/// Who, when and where a line says.
+/// Thread, time and CPU of a line.
 pub(super) fn trailer(w: &Writer<'_>, event: usize, line: &Words<'_>) -> Parsed<SampleId> {
     let first_id = w.events().get(event).and_then(|e| e.ids.first().copied());
     let id = line.number("id")?.or(first_id);

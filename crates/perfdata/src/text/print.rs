@@ -355,7 +355,7 @@ pub fn is_unseen(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name that keeps to its line: bytes that are no text and control characters become `\xNN`.
+/// A name that keeps to its line: bytes that aren't text and control characters become `\xNN`.
 fn clean(name: &[u8]) -> String {
     let mut out = String::new();
     for chunk in name.utf8_chunks() {

@@ -35,7 +35,8 @@ fn owned(line: &Words<'_>) -> Parsed<Owned> {
         Some([number(from)?, number(to)?, number(flags)?])
     };
     let sizes = line.text("stack").map(|v| v.split_once('/').unwrap_or((v, v)));
-    let size = |v: &str| number(v).filter(|n| *n <= 65_528).ok_or_else(|| format!("stack={v} is no size"));
+    let size =
+        |v: &str| number(v).filter(|n| *n <= 65_528).ok_or_else(|| format!("stack={v} is not a valid size"));
     let given = line.bytes("stack_bytes")?;
     let stack = match (sizes, given) {
         (Some((valid, reserved)), given) => {
@@ -100,7 +101,7 @@ fn weight(line: &Words<'_>) -> Parsed<Option<Weight>> {
     }))
 }
 
-/// Appends the sample that a line tells.
+/// Appends the sample of a line.
 pub(super) fn write_sample(w: &mut Writer<'_>, line: &Words<'_>) -> Parsed<()> {
     let event = event_index(w, line)?;
     let attr = w.events().get(event).ok_or("there is no such event")?.attr;

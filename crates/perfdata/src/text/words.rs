@@ -16,7 +16,7 @@ pub(super) struct Words<'t> {
     pub(super) name: Vec<u8>,
 }
 
-/// Words without a value that are no name.
+/// Words without a value, other than names.
 const FLAGS: [&str; 8] = ["exec", "in", "out", "preempt", "data", "timeout", "exact", "-"];
 
 impl<'t> Words<'t> {
@@ -56,7 +56,7 @@ impl<'t> Words<'t> {
     }
 
     pub(super) fn number(&self, key: &str) -> Parsed<Option<u64>> {
-        self.text(key).map(|v| number(v).ok_or_else(|| format!("{key}={v} is no number"))).transpose()
+        self.text(key).map(|v| number(v).ok_or_else(|| format!("{key}={v} is not a number"))).transpose()
     }
 
     pub(super) fn small(&self, key: &str) -> Parsed<Option<u32>> {
@@ -82,11 +82,13 @@ impl<'t> Words<'t> {
     pub(super) fn mode(&self, default: CpuMode) -> Parsed<CpuMode> {
         let Some(text) = self.text("mode") else { return Ok(default) };
         let found = MODES.iter().find(|(_, name)| *name == text);
-        found.map(|(m, _)| *m).ok_or_else(|| format!("{text} is no CPU mode"))
+        found.map(|(m, _)| *m).ok_or_else(|| format!("{text} is not a CPU mode"))
     }
 
     pub(super) fn pair(&self, key: &str) -> Parsed<Option<(u32, u32)>> {
-        self.text(key).map(|v| pid_tid(v).ok_or_else(|| format!("{key}={v} is no PID/TID"))).transpose()
+        self.text(key)
+            .map(|v| pid_tid(v).ok_or_else(|| format!("{key}={v} is not a valid PID/TID")))
+            .transpose()
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// The bytes a field stands for: its own, or the dynamic ones; what lies outside the payload is left out.
+    /// The bytes of a field: its own, or the dynamic ones. Bytes outside the payload are left out.
     pub(super) fn bytes(&self, field: &Field) -> &'a [u8] {
         let own = self.raw.get(field.offset..).unwrap_or_default();
         let own = own.get(..field.size).unwrap_or(own);

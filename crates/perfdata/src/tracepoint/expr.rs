@@ -15,7 +15,7 @@ pub(super) enum Expr {
     Unary(char, Box<Expr>),
     Binary(&'static str, Box<Expr>, Box<Expr>),
     Ternary(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// To so many bytes, signed or not.
+    /// Cast to an integer of this size, signed or not.
     Cast {
         bytes: usize,
         signed: bool,
@@ -152,7 +152,7 @@ impl Parser<'_> {
                 return Some(Expr::Unary(c, Box::new(self.unary()?)));
             }
         }
-        // `*` before an expression: data behind a pointer into the payload (`*(u8 *)__get_dynamic_array(x)`).
+        // `*` before an expression: data at a pointer into the payload (`*(u8 *)__get_dynamic_array(x)`).
         if self.eat("*") {
             return match self.unary()? {
                 Expr::Field(f) => Some(Expr::Index(f, Box::new(Expr::Number(0)))),
@@ -178,7 +178,7 @@ impl Parser<'_> {
         self.index(primary)
     }
 
-    /// `[n]` behind a field.
+    /// `[n]` after a field.
     fn index(&mut self, of: Expr) -> Option<Expr> {
         if !self.eat("[") {
             return Some(of);

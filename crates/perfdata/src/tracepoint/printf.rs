@@ -8,7 +8,7 @@ use super::expr::Expr;
 /// A piece of a printf string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Text as it stands.
+    /// Literal text.
     Text(String),
     /// One conversion.
     Conversion(Conversion),
@@ -38,7 +38,7 @@ enum Size {
     Argument,
 }
 
-/// The most a width pads to: a format that says more is damaged.
+/// The most a width pads to: a format with a larger width is damaged.
 const MAX_WIDTH: usize = 1024;
 
 pub(super) fn parse(format: &str) -> Vec<Piece> {
@@ -220,7 +220,7 @@ fn pointer(c: &Conversion, arg: &Expr, payload: &Payload<'_>) -> String {
     }
 }
 
-/// A `sockaddr` of IPv4 or IPv6, its port behind it if asked for.
+/// A `sockaddr` of IPv4 or IPv6, followed by its port if asked for.
 fn socket_address(bytes: &[u8], port: bool, endian: crate::Endian) -> Option<String> {
     const AF_INET6: u16 = 10;
     let (family, port_bytes) = (*bytes.first_chunk()?, *bytes.get(2..)?.first_chunk()?);

@@ -13,7 +13,7 @@ use crate::{Attr, Endian, Error, Event, PerfData};
 /// Magic of tally's appendix; a u64 with its size follows.
 pub(in crate::file) const APPENDIX_MAGIC: &[u8; 8] = b"TALLYAPX";
 
-/// Reads all feature sections of a file in file mode; their table lies behind the records.
+/// Reads all feature sections of a file in file mode; their table follows the records.
 pub(in crate::file) fn read_sections(file: &mut PerfData<'_>) {
     let (header, endian) = (file.header, file.header.endian);
     // A data size of 0 is that of a recorder that did not come to write its features either.
@@ -51,7 +51,7 @@ fn string(w: &mut Wire<'_>) -> Option<String> {
     w.cstr(u64::from(len)).map(lossy)
 }
 
-/// `nr` items, each read by `f`. Memory follows what the bytes hold, not what `nr` says.
+/// `nr` items, each read by `f`. Memory grows with the items in the bytes, not with `nr`.
 fn list<T>(nr: u32, w: &mut Wire<'_>, f: impl Fn(&mut Wire<'_>) -> Option<T>) -> Option<Vec<T>> {
     let mut out = Vec::new();
     for _ in 0..nr {
@@ -138,7 +138,7 @@ impl Features {
             }
             HEADER_PMU_CAPS => {
                 let all = counted(w, |w| {
-                    // The PMU's name stands behind its capabilities (write_pmu_caps() of header.c).
+                    // The PMU's name follows its capabilities (write_pmu_caps() of header.c).
                     let nr = w.u32()?;
                     let caps = list(nr, w, pair)?;
                     Some(PmuCaps { pmu: string(w)?, caps, is_cpu_feature: false })

@@ -19,7 +19,7 @@ pub(super) struct Segment {
     waiting: usize,
 }
 
-/// What is known of the compressed records of a pass.
+/// State of the compressed records of a pass.
 #[derive(Default)]
 pub(super) struct Inflated {
     pub(super) segments: BTreeMap<u32, Segment>,
@@ -35,7 +35,7 @@ pub(super) struct Inflated {
     is_over: bool,
 }
 
-/// Told of records that expand beyond all bounds.
+/// Reason for records that expand beyond all bounds.
 const TOO_MUCH: &str = "they hold more than their size can justify";
 
 impl Inflated {

@@ -1,5 +1,6 @@
-//! Where a stream differs from a file: what stands in a file's header and tail goes as records before and behind the
-//! others. And what a file says twice, because without [`Writer::finish`] it has no tail.
+//! Differences between a stream and a file: the contents of a file's header and tail are written as records
+//! before and after the others. A file has some of these records, too, because without [`Writer::finish`] it
+//! has no tail.
 
 use std::io;
 
@@ -11,8 +12,9 @@ use crate::wire::U64s;
 use crate::{Event, Features, Record};
 
 impl Writer<'_> {
-    /// File mode: names that the attributes don't tell, as records before the others. Readers of a file whose recorder was
-    /// killed have them from here. (Formats of tracepoints can't be there: perf takes them from pipes only.)
+    /// File mode: names that aren't in the attributes, as records before the others. Readers of a file whose
+    /// recorder was killed have them from here. (Formats of tracepoints can't be there: perf takes them from
+    /// pipes only.)
     pub(super) fn write_early_names(&mut self) -> io::Result<()> {
         // Modifiers are in the attribute.
         let base = |name: &str| name.split([':', '/']).next().unwrap_or_default().to_owned();
