@@ -5,10 +5,12 @@
 
 mod embedded;
 mod queue;
+mod sums;
 
 pub use embedded::NO_TIME_NS;
 pub(crate) use embedded::{is_embedded, unfold};
 pub use queue::QueueLengths;
+pub use sums::WaitSums;
 
 /// Names of the events that carry these payloads.
 pub mod event_name {
@@ -108,6 +110,8 @@ pub mod flag {
     /// the wait in progress at the sample's time; its length comes from switch records. The period is the time
     /// between two snapshots.
     pub const LOOK: u32 = 512;
+    /// The payload holds exact sums of the place: count, longest and lengths of the waits that the sample stands for.
+    pub const SUMS: u32 = 1024;
 }
 
 /// Who ended a wait, or ran instead of a preempted thread.
@@ -138,6 +142,9 @@ pub struct Interval {
     pub syscall: Option<u32>,
     /// The first three arguments of `syscall`; 0 without one.
     pub args: [u64; 3],
+    /// Of all waits that the sample stands for, this one among them; `None` in files of before this was told, and of
+    /// other sources.
+    pub sums: Option<Box<WaitSums>>,
     /// The waker or preemptor.
     pub other: Other,
     /// The kernel function that it waits in, by name; empty if only its address is known (in the callchain).
@@ -199,7 +206,8 @@ impl Payload {
 }
 
 // Layout: u32 magic "tOF1"; u32 state; u32 flags; u32 syscall + 1 (0 = none); u64 since_ns; u64 length_ns; u64 args[3];
-//         u32 other_pid; u32 other_tid; from here on only if any of it is known: char other_comm[16]; u64 n; u64 chain[n];
+//         u32 other_pid; u32 other_tid; with the flag SUMS WaitSums;
+//         from here on only if any of it is known: char other_comm[16]; u64 n; u64 chain[n];
 //         from here on only with a place: u64 bytes; char place[bytes]
 fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let state = State::from_code(u8::try_from(read.u32()?).unwrap_or(u8::MAX));
@@ -208,6 +216,7 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let (since_ns, length_ns) = (read.u64()?, read.u64()?);
     let args = [read.u64()?, read.u64()?, read.u64()?];
     let (pid, tid) = (read.u32()?, read.u32()?);
+    let sums = if flags & flag::SUMS != 0 { Some(Box::new(WaitSums::parse(&mut read)?)) } else { None };
     // The rest is padding then.
     let ends_here = read.0.len() < 8;
     let comm = if ends_here { String::new() } else { read.comm()? };
@@ -217,11 +226,12 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let place = String::from_utf8_lossy(place).into_owned();
     Some(Interval {
         state,
-        flags,
+        flags: flags & !flag::SUMS,
         since_ns,
         length_ns,
         syscall,
         args,
+        sums,
         other: Other { pid, tid, comm, chain },
         place,
     })
@@ -256,13 +266,17 @@ impl Interval {
         let mut out = Vec::with_capacity(96 + self.other.chain.len() * 8);
         out.extend(INTERVAL_MAGIC.to_le_bytes());
         out.extend(u32::from(self.state.code()).to_le_bytes());
-        out.extend(self.flags.to_le_bytes());
+        let flags = self.flags | if self.sums.is_some() { flag::SUMS } else { 0 };
+        out.extend(flags.to_le_bytes());
         out.extend(self.syscall.map_or(0, |nr| nr.wrapping_add(1)).to_le_bytes());
         out.extend(self.since_ns.to_le_bytes());
         out.extend(self.length_ns.to_le_bytes());
         self.args.iter().for_each(|arg| out.extend(arg.to_le_bytes()));
         out.extend(self.other.pid.to_le_bytes());
         out.extend(self.other.tid.to_le_bytes());
+        if let Some(sums) = &self.sums {
+            sums.write(&mut out);
+        }
         if self.other.comm.is_empty() && self.other.chain.is_empty() && self.place.is_empty() {
             return pad(out);
         }
@@ -350,6 +364,7 @@ mod tests {
             length_ns: 1_234_567,
             syscall: Some(0),
             args: [3, u64::MAX, 4096],
+            sums: None,
             other: Other { pid: 7, tid: 8, comm: "kworker/0:1".into(), chain: vec![u64::MAX - 127, 0xffff] },
             place: "folio_wait_bit_common".into(),
         };
@@ -359,11 +374,18 @@ mod tests {
         let nobody = Interval {
             other: Other { pid: 7, tid: 8, ..Other::default() },
             place: String::new(),
-            ..interval
+            ..interval.clone()
         };
         let raw = nobody.to_bytes();
         assert_eq!(raw.len(), 68);
-        assert_eq!(Payload::parse(&raw), Some(Payload::Interval(nobody)));
+        assert_eq!(Payload::parse(&raw), Some(Payload::Interval(nobody.clone())));
+        for other in [&nobody.other, &interval.other] {
+            let sums = WaitSums { print: 1, count: 3, longest_ns: 1_300_000, ..WaitSums::default() };
+            let summed = Interval { sums: Some(Box::new(sums)), other: other.clone(), ..nobody.clone() };
+            let raw = summed.to_bytes();
+            assert_eq!((raw.len() + 4) % 8, 0);
+            assert_eq!(Payload::parse(&raw), Some(Payload::Interval(summed)));
+        }
         let totals = Totals {
             start_ns: 5,
             end_ns: 105,
@@ -400,6 +422,7 @@ mod tests {
             length_ns: 0,
             syscall: None,
             args: [0; 3],
+            sums: None,
             other: Other { comm: "x".into(), ..Other::default() },
             place: String::new(),
         };

@@ -25,7 +25,7 @@ struct upid { int nr; struct pid_namespace *ns; } CORE;
 struct pid { unsigned int level; struct upid numbers[1]; } CORE;
 struct signal_struct { struct { int counter; } live; } CORE;
 struct pt_regs___x86 { unsigned long r14, ip, sp, di, orig_ax, flags; } CORE;
-struct pt_regs___arm64 { u64 regs[31]; u64 sp; u64 pc; } CORE;
+struct pt_regs___arm64 { u64 regs[31]; u64 sp; u64 pc; int syscallno; } CORE;
 
 struct kernfs_node { u64 id; } CORE; /* 5.5 */
 struct cgroup { struct kernfs_node *kn; } CORE;
@@ -78,6 +78,8 @@ struct bpf_iter__task { struct bpf_iter_meta *meta; struct task_struct *task; } 
 #define BPF_F_NO_PREALLOC 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_RB_NO_WAKEUP 1
+#define BPF_RB_AVAIL_DATA 0
+#define BPF_RB_RING_SIZE 1
 #define BPF_ANY 0
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -92,6 +94,7 @@ static long (*bpf_probe_read_user)(void *dst, u32 size, const void *from) = (voi
 static long (*bpf_probe_read_kernel)(void *dst, u32 size, const void *from) = (void *)113;
 static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
+static u64 (*bpf_ringbuf_query)(void *ring, u64 flags) = (void *)134;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static long (*bpf_get_task_stack)(struct task_struct *task, void *buf, u32 size, u64 flags) = (void *)141;
 static void *(*bpf_task_storage_get)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;

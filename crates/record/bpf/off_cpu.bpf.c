@@ -3,12 +3,15 @@
  * Where every nanosecond of a thread's wall clock goes, counted in the kernel.
  *
  * Each followed thread owns a clock in its task storage. A switch closes one
- * interval and opens the next; totals are exact, always. Stacks are expensive,
- * so an interval only becomes a sample
- *   - when it is at least one period long (weight = its length), or
- *   - when the short intervals of its kind since the last sample add up to a
- *     period (weight = one period, the rest is carried on).
- * Hence: sum of weights + carry = total, for each thread and kind.
+ * interval and opens the next; totals are exact, always. So are the sums of
+ * the waits at each place (struct site_sums), which the thread keeps for the
+ * place it is at, and the map `sites` for the others. Stacks are expensive, so
+ * an interval only becomes a sample
+ *   - when its place has none yet, as long as there are few such, or
+ *   - when the waits at its place since the last sample add up to a period.
+ * A sample takes all sums of its place with it. Those that no sample took are
+ * read from the map once the thread has ended. Hence: sum of weights + sums in
+ * the map + carry (waits without room for a place) = total, by thread and kind.
  *
  * The user stack of a sleeper can only be read while it is current. Kernels
  * since 6.18 run a callback at its return to user mode: there, once a wait has
@@ -38,6 +41,9 @@ const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 /* A thread may copy its stack once per this time, and so often at once. */
 #define COPY_EVERY_NS 20000
 #define COPY_BURST 64
+/* Places may get their first sample once per this time, and so many at once. */
+#define FIRST_EVERY_NS 4000000
+#define FIRST_BURST 2000
 #define PAGE_BYTES 4096
 #define COPY_STEPS 7
 
@@ -75,6 +81,9 @@ struct thread_state {
 	u32 preemptions;
 	u32 longest_us[2];
 	u32 queue[QUEUE_WORDS];
+	u32 life;
+	u32 has_place; /* sites[0] is the place of the wait at hand */
+	struct site_sums sites[2]; /* the last places it waited at, and was preempted at */
 };
 
 /* A slot's sample waits for the return to user mode, or is at it. */
@@ -87,11 +96,17 @@ struct thread_state {
 #define READ_OF_TASK 1 /* of any task, may sleep */
 #define READ_OWN 2 /* of the current task, may sleep */
 
+/* The part of a print that is the thread's life. */
+#define LIFE_MASK 0xff
+
 /* Where a thread is in its user code. */
 struct place {
 	u64 ip;
 	u64 sp;
 	u64 print; /* see place_of */
+	u64 stack_print; /* the same without the argument */
+	u64 arg;
+	u32 syscall; /* + 1; 0 = none */
 };
 
 struct {
@@ -175,6 +190,22 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } stack_want SEC(".maps");
+
+/* Sums of the places that threads are not at. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct site_key);
+	__type(value, struct site_sums);
+} sites SEC(".maps");
+
+/* First samples of places are paid for up to this time, ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} firsts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -308,6 +339,8 @@ INLINE struct thread_state *thread_clock(struct task_struct *task)
 	}
 	t->tid = visible_id(task);
 	t->tgid = visible_process(task);
+	/* Another than that of a thread that had this number shortly before. */
+	t->life = (bpf_ktime_get_ns() >> 10) & LIFE_MASK;
 	t->minor_before = task->min_flt;
 	t->major_before = task->maj_flt;
 	if (task->flags & PF_KTHREAD)
@@ -330,16 +363,12 @@ INLINE u32 kind_of(u32 state)
 
 /* --- weights ----------------------------------------------------------- */
 
-/* Counts a wait for a CPU: once woken (0), or preempted (1). */
-INLINE void count_wait(struct thread_state *t, u32 which, u64 ns)
+/* The bucket, of QUEUE_BUCKETS, of a length. */
+INLINE u32 length_bucket(u64 ns)
 {
-	u64 us = (ns + 999) / 1000, left = ns >> QUEUE_FIRST_LOG2;
+	u64 left = ns >> QUEUE_FIRST_LOG2;
 	u32 bucket = 0;
 
-	if (us > 0xffffffff)
-		us = 0xffffffff;
-	if (t->longest_us[which] < us)
-		t->longest_us[which] = us;
 	if (left >> QUEUE_BUCKETS)
 		left = 1 << (QUEUE_BUCKETS - 1);
 	if (left >> 16) {
@@ -358,7 +387,19 @@ INLINE void count_wait(struct thread_state *t, u32 which, u64 ns)
 		bucket += 2;
 		left >>= 2;
 	}
-	bucket += left >> 1;
+	return bucket + (left >> 1);
+}
+
+/* Counts a wait for a CPU: once woken (0), or preempted (1). */
+INLINE void count_wait(struct thread_state *t, u32 which, u64 ns)
+{
+	u64 us = (ns + 999) / 1000;
+	u32 bucket = length_bucket(ns);
+
+	if (us > 0xffffffff)
+		us = 0xffffffff;
+	if (t->longest_us[which] < us)
+		t->longest_us[which] = us;
 	if (bucket < QUEUE_BUCKETS)
 		t->queue[which * QUEUE_BUCKETS + bucket] += 1;
 }
@@ -372,13 +413,12 @@ INLINE void count_ended(struct thread_state *t, u64 now)
 		count_wait(t, 1, now - t->since_ns);
 }
 
-/* Adds an interval to its total; answers the weight of the sample it makes. */
-INLINE u64 weigh(struct thread_state *t, u32 kind, u64 ns, u64 period)
+/* Without a place: adds an interval to its total; answers the weight of the sample it makes. */
+INLINE u64 weigh_by_kind(struct thread_state *t, u32 kind, u64 ns, u64 period)
 {
 	u64 carry;
 
 	kind &= KIND_COUNT - 1;
-	t->total[kind] += ns;
 	if (kind == KIND_IDLE)
 		return 0;
 	if (ns >= period)
@@ -389,6 +429,204 @@ INLINE u64 weigh(struct thread_state *t, u32 kind, u64 ns, u64 period)
 		return period;
 	}
 	t->carry[kind] = carry;
+	return 0;
+}
+
+/* The sums that the interval at hand adds to; 0 = none. */
+INLINE struct site_sums *site_now(struct thread_state *t)
+{
+	if (t->kind == KIND_PREEMPTED && t->has_place)
+		return &t->sites[1];
+	return t->has_place ? &t->sites[0] : 0;
+}
+
+/*
+ * The ring fills faster than it is emptied: no more samples for now. Sums lose nothing by that, and the samples in the
+ * ring keep their stacks.
+ */
+INLINE int is_ring_filled(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) * 2 > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE);
+}
+
+INLINE int may_sample_first(u64 now)
+{
+	u32 zero = 0;
+	u64 *paid = bpf_map_lookup_elem(&firsts, &zero);
+
+	if (!paid || *paid + FIRST_EVERY_NS > now)
+		return 0;
+	if (*paid + FIRST_BURST * (u64)FIRST_EVERY_NS < now)
+		*paid = now - FIRST_BURST * (u64)FIRST_EVERY_NS;
+	*paid += FIRST_EVERY_NS;
+	count(COUNT_FIRSTS);
+	return 1;
+}
+
+/*
+ * Adds the wait at hand to its total and the sums of its place; answers the weight of the sample that it is to make, 0
+ * if none.
+ */
+INLINE u64 weigh(struct thread_state *t, u64 ns, u64 period, u64 now)
+{
+	struct site_sums *site = site_now(t);
+	u32 kind = t->kind & (KIND_COUNT - 1), bucket;
+
+	t->total[kind] += ns;
+	if (!site)
+		return weigh_by_kind(t, kind, ns, period);
+	if (!site->count)
+		site->since_ns = t->since_ns;
+	site->wait_ns += ns;
+	site->count += 1;
+	if (site->longest_ns < ns)
+		site->longest_ns = ns;
+	bucket = length_bucket(ns);
+	if (bucket < QUEUE_BUCKETS)
+		site->lengths[bucket] += 1;
+	if (site->wait_ns >= period)
+		return is_ring_filled() ? 0 : site->wait_ns;
+	if (!site->sampled && period != ~0ULL && !is_ring_filled() && may_sample_first(now)) {
+		site->sampled = 1;
+		return site->wait_ns;
+	}
+	return 0;
+}
+
+/* The same for the time from the wake-up to the switch-in, or from birth to the first. */
+INLINE u64 weigh_runnable(struct thread_state *t, u64 ns, u64 period)
+{
+	struct site_sums *site = site_now(t);
+
+	t->total[KIND_RUNNABLE] += ns;
+	if (!site)
+		return weigh_by_kind(t, KIND_RUNNABLE, ns, period);
+	site->runnable_ns += ns;
+	return site->runnable_ns >= period && !is_ring_filled() ? site->runnable_ns : 0;
+}
+
+/* A sample took the sums with it. */
+INLINE void clear_sums(struct site_sums *site)
+{
+	site->wait_ns = 0;
+	site->runnable_ns = 0;
+	site->longest_ns = 0;
+	site->count = 0;
+	__builtin_memset(site->lengths, 0, sizeof(site->lengths));
+}
+
+INLINE void add_sums(struct site_sums *site, struct site_sums *more)
+{
+	if (!site->count || more->since_ns < site->since_ns)
+		site->since_ns = more->since_ns;
+	site->wait_ns += more->wait_ns;
+	site->runnable_ns += more->runnable_ns;
+	site->count += more->count;
+	if (site->longest_ns < more->longest_ns)
+		site->longest_ns = more->longest_ns;
+	for (u32 i = 0; i < QUEUE_BUCKETS; i++)
+		site->lengths[i] += more->lengths[i];
+}
+
+/* Sums for which there is no room at their place. */
+INLINE void carry_sums(struct thread_state *t, struct site_sums *site)
+{
+	t->carry[site->kind & (KIND_COUNT - 1)] += site->wait_ns;
+	t->carry[KIND_RUNNABLE] += site->runnable_ns;
+	count(COUNT_NO_SITE);
+}
+
+/* Whoever reads a thread's sums after its end is told where they are; untold ones are found at the recording's end. */
+INLINE void tell_site(struct site_key *key)
+{
+	struct site_record *told = bpf_ringbuf_reserve(&ring, sizeof(*told), 0);
+
+	if (!told)
+		return;
+	told->type = REC_SITE;
+	told->size = sizeof(*told);
+	told->print = key->print;
+	told->tid = key->tid;
+	told->spare = 0;
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+}
+
+/* Into the map, where whoever reads a thread's sums after its end finds them. */
+static __attribute__((noinline)) int store_site(struct thread_state *t, struct site_sums *site)
+{
+	struct site_key key = {};
+	struct site_sums *kept;
+
+	if (!t || !site || !site->print)
+		return 0;
+	key.print = site->print;
+	key.tid = t->tid;
+	kept = bpf_map_lookup_elem(&sites, &key);
+	if (kept)
+		__builtin_memcpy(kept, site, sizeof(*kept));
+	else if (bpf_map_update_elem(&sites, &key, site, BPF_ANY))
+		carry_sums(t, site);
+	else
+		tell_site(&key);
+	site->print = 0;
+	return 0;
+}
+
+/* The thread is at another place: its sums come from the map, or begin. */
+static __attribute__((noinline)) int load_site(struct thread_state *t, struct site_sums *site, u64 print)
+{
+	struct site_key key = {};
+	struct site_sums *kept;
+
+	if (!t || !site)
+		return 0;
+	store_site(t, site);
+	key.print = print;
+	key.tid = t->tid;
+	kept = bpf_map_lookup_elem(&sites, &key);
+	if (kept) {
+		__builtin_memcpy(site, kept, sizeof(*site));
+		return 1;
+	}
+	clear_sums(site);
+	site->print = print;
+	site->sampled = 0;
+	site->tgid = t->tgid;
+	return 0;
+}
+
+/* What a sample that found no room had taken goes back. */
+static __attribute__((noinline)) int give_back(struct thread_state *t, struct off_record *rec)
+{
+	struct site_key key = {};
+	struct site_sums *kept = 0;
+
+	if (!t || !rec)
+		return 0;
+	if (!rec->site.print) {
+		t->carry[rec->kind & (KIND_COUNT - 1)] += rec->wait_weight_ns;
+		t->carry[KIND_RUNNABLE] += rec->runnable_weight_ns;
+		return 0;
+	}
+	if (t->sites[0].print == rec->site.print) {
+		add_sums(&t->sites[0], &rec->site);
+		t->sites[0].sampled = 0;
+		return 0;
+	}
+	if (t->sites[1].print == rec->site.print) {
+		add_sums(&t->sites[1], &rec->site);
+		t->sites[1].sampled = 0;
+		return 0;
+	}
+	key.print = rec->site.print;
+	key.tid = t->tid;
+	kept = bpf_map_lookup_elem(&sites, &key);
+	if (kept) {
+		add_sums(kept, &rec->site);
+		kept->sampled = 0;
+	} else {
+		carry_sums(t, &rec->site);
+	}
 	return 0;
 }
 
@@ -403,7 +641,8 @@ INLINE u64 weigh(struct thread_state *t, u32 kind, u64 ns, u64 period)
 INLINE int place_of(struct task_struct *task, struct place *place)
 {
 	struct pt_regs___x86 *x86;
-	u64 arg, nr, h;
+	u64 h;
+	s64 nr;
 
 	if (!has_task_pt_regs)
 		return 0;
@@ -411,20 +650,67 @@ INLINE int place_of(struct task_struct *task, struct place *place)
 	if (field_exists(x86->orig_ax)) {
 		place->ip = x86->ip;
 		place->sp = x86->sp;
-		arg = x86->di;
+		place->arg = x86->di;
 		nr = x86->orig_ax;
 	} else {
 		struct pt_regs___arm64 *arm = (void *)x86;
 
 		place->ip = arm->pc;
 		place->sp = arm->sp;
-		arg = arm->regs[0];
-		nr = arm->regs[8];
+		place->arg = arm->regs[0];
+		nr = arm->syscallno;
 	}
+	/* A page fault's registers hold anything. */
+	if (nr < 0)
+		place->arg = 0;
+	place->syscall = nr < 0 ? 0 : nr + 1;
 	h = (place->ip * 0x9e3779b97f4a7c15ULL ^ place->sp) * 0x9e3779b97f4a7c15ULL;
-	h = ((h ^ arg) * 0x9e3779b97f4a7c15ULL ^ nr) * 0x9e3779b97f4a7c15ULL;
+	place->stack_print = (h ^ place->syscall) * 0x9e3779b97f4a7c15ULL;
+	h = ((h ^ place->arg) * 0x9e3779b97f4a7c15ULL ^ place->syscall) * 0x9e3779b97f4a7c15ULL;
 	place->print = h | 1;
 	return 1;
+}
+
+/*
+ * The thread waits from now on, or is preempted: at which place. User code is preempted anywhere: there the stack
+ * pointer alone is the place, one of a few. A kernel thread has one place for each kind of wait, and so has a thread
+ * that has not run yet. Before the interval is opened: a waker adds to the sums at once.
+ */
+INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kind)
+{
+	struct site_sums *site = &t->sites[0];
+	struct place place = {};
+	u64 print, stack_print = 0;
+
+	t->has_place = has_task_pt_regs && kind != KIND_IDLE && kind != KIND_ON;
+	if (!t->has_place)
+		return;
+	if (kind == KIND_PREEMPTED)
+		site = &t->sites[1];
+	if (kind == KIND_RUNNABLE || t->flags & FLAG_KTHREAD)
+		print = 1ULL << 63;
+	else if (place_of(task, &place)) {
+		print = place.print;
+		stack_print = place.stack_print;
+		if (kind == KIND_PREEMPTED && !place.syscall)
+			stack_print = print = place.sp * 0x9e3779b97f4a7c15ULL;
+		stack_print = (stack_print ^ (u64)kind << 8) | 1;
+	} else {
+		t->has_place = 0;
+		return;
+	}
+	print = ((print ^ (u64)kind << 8) & ~(u64)LIFE_MASK) | t->life;
+	if (site->print == print)
+		return;
+	if (load_site(t, site, print))
+		return;
+	site->kind = kind;
+	site->arg = place.arg;
+	site->stack_print = stack_print;
+	site->syscall = place.syscall;
+	/* It has no stack. */
+	if (kind == KIND_RUNNABLE)
+		site->sampled = 1;
 }
 
 /* The registers as they are, for the record. */
@@ -524,9 +810,9 @@ INLINE int may_copy(struct thread_state *t, u64 now)
 INLINE int sample_is_near(struct thread_state *t, u64 period)
 {
 	u64 likely = 4 * t->last_wait_ns;
+	struct site_sums *site = site_now(t);
 
-	return t->carry[KIND_SLEEP] + likely >= period || t->carry[KIND_RUNNABLE] + likely >= period ||
-	       t->carry[KIND_PREEMPTED] + likely >= period || t->carry[KIND_DISK] + likely >= period;
+	return site && (!site->sampled || site->wait_ns + likely >= period || site->runnable_ns + likely >= period);
 }
 
 /* Keeps the leaving thread's user stack, unless the kept one is still it. */
@@ -597,6 +883,8 @@ INLINE long send_record(struct off_record *rec)
 INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct off_record *rec, u64 now,
 			u64 wait_weight, u64 runnable_weight)
 {
+	struct site_sums *site = site_now(t);
+
 	fill_head(rec, t, now);
 	rec->type = REC_SAMPLE;
 	rec->wait_ns = (t->wake_ns ? t->wake_ns : now) - t->since_ns;
@@ -607,6 +895,15 @@ INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct
 	rec->other_tgid = t->other_tgid;
 	if (t->wake_ns)
 		rec->flags |= FLAG_WOKEN;
+	if (site) {
+		rec->wait_weight_ns = site->wait_ns;
+		rec->runnable_weight_ns = site->runnable_ns;
+		__builtin_memcpy(&rec->site, site, sizeof(rec->site));
+		clear_sums(site);
+		site->sampled = 1;
+	} else {
+		rec->site.print = 0;
+	}
 	fill_kstack(rec, task);
 	if (!(t->flags & FLAG_KTHREAD) && has_task_pt_regs)
 		rec->regs_bytes = read_regs(task, rec->regs);
@@ -617,8 +914,7 @@ INLINE void send_sample(struct thread_state *t, struct off_record *rec)
 {
 	if (send_record(rec)) {
 		count(COUNT_LOST_SAMPLES);
-		t->carry[rec->kind & (KIND_COUNT - 1)] += rec->wait_weight_ns;
-		t->carry[KIND_RUNNABLE] += rec->runnable_weight_ns;
+		give_back(t, rec);
 	} else {
 		count(COUNT_SAMPLES);
 	}
@@ -727,8 +1023,11 @@ INLINE void send_later(struct thread_state *t, struct task_struct *task, u64 now
 /* Written where it is to be read: with its counts it is large for a stack. */
 INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, u32 flags)
 {
-	struct end_record *end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
+	struct end_record *end;
 
+	store_site(t, &t->sites[0]);
+	store_site(t, &t->sites[1]);
+	end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
 	if (!end) {
 		count(COUNT_LOST_ENDS);
 		return -1;
@@ -750,6 +1049,8 @@ INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, 
 	bpf_probe_read_kernel(end->comm, COMM_BYTES, task->comm);
 	__builtin_memcpy(end->longest_us, t->longest_us, sizeof(end->longest_us));
 	__builtin_memcpy(end->queue, t->queue, sizeof(end->queue));
+	end->life = t->life;
+	end->spare = 0;
 	bpf_ringbuf_submit(end, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -767,9 +1068,11 @@ INLINE void open_interval(struct thread_state *t, u32 kind, u64 now)
 	if (!t->start_ns)
 		t->start_ns = now;
 	t->since_ns = now;
-	t->kind = kind;
 	t->wake_ns = 0;
 	t->weighed = 0;
+	/* Last: from here on a waker on another CPU may end it. */
+	asm volatile("" ::: "memory");
+	t->kind = kind;
 }
 
 /*
@@ -781,39 +1084,16 @@ INLINE u64 period_of(struct thread_state *t, struct control *c)
 	return t->pending == PENDING_GOES ? ~0ULL : c->period_ns;
 }
 
-/* The sample of a wait whose stack is gone: state, times and waker are known. */
-INLINE void send_without_stack(struct thread_state *t, u64 in, u64 wait_weight, u64 runnable_weight)
-{
-	u32 cpu_room = 0;
-	struct off_record *rec = bpf_map_lookup_elem(&scratch, &cpu_room);
-
-	if (!rec)
-		return;
-	fill_head(rec, t, in);
-	rec->type = REC_SAMPLE;
-	rec->wait_ns = (t->wake_ns && t->wake_ns < in ? t->wake_ns : in) - t->since_ns;
-	rec->wait_weight_ns = wait_weight;
-	rec->runnable_ns = runnable_weight ? in - t->wake_ns : 0;
-	rec->runnable_weight_ns = runnable_weight;
-	rec->other_tid = t->other_tid;
-	rec->other_tgid = t->other_tgid;
-	rec->kstack_bytes = 0;
-	if (t->wake_ns)
-		rec->flags |= FLAG_WOKEN;
-	send_sample(t, rec);
-}
-
 /*
  * A switch-in that was never seen: a kernel may keep switches away from some
  * tasks from every tracer (seen on a hosted VM, in perf's own events too). The
  * scheduler's runtime says how long the thread has run since; what lies before
- * is off the CPU, in samples without stack.
+ * is off the CPU. It adds to the sums of its place and makes no sample itself.
  */
-INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, struct control *c, u64 now)
+INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, u64 now)
 {
 	u64 ran = task->se.sum_exec_runtime - t->runtime_ns;
-	u32 kind = t->kind & (KIND_COUNT - 1);
-	u64 in, wait_end, wait_weight, runnable_weight = 0;
+	u64 in, wait_end;
 
 	if (ran > now - t->since_ns)
 		ran = now - t->since_ns;
@@ -821,18 +1101,19 @@ INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, s
 	wait_end = t->wake_ns && t->wake_ns < in ? t->wake_ns : in;
 	if (t->weighed) {
 		wait_end = t->wake_ns;
-		wait_weight = t->wait_weight_ns;
+		if (t->has_place)
+			t->sites[0].sampled = 0;
+		else
+			t->carry[t->kind & (KIND_COUNT - 1)] += t->wait_weight_ns;
 	} else {
-		wait_weight = weigh(t, kind, wait_end - t->since_ns, period_of(t, c));
+		weigh(t, wait_end - t->since_ns, ~0ULL, now);
 	}
 	if (in > wait_end) {
-		runnable_weight = weigh(t, KIND_RUNNABLE, in - wait_end, period_of(t, c));
+		weigh_runnable(t, in - wait_end, ~0ULL);
 		count_wait(t, 0, in - wait_end);
 	}
-	if (kind == KIND_PREEMPTED)
+	if (t->kind == KIND_PREEMPTED)
 		count_wait(t, 1, wait_end - t->since_ns);
-	if (wait_weight | runnable_weight)
-		send_without_stack(t, in > wait_end ? in : wait_end, wait_weight, runnable_weight);
 	open_interval(t, KIND_ON, in > wait_end ? in : wait_end);
 	count(COUNT_UNSEEN);
 }
@@ -867,7 +1148,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		}
 	}
 	if (t->since_ns && t->kind != KIND_ON)
-		switch_in_unseen(t, prev, c, now);
+		switch_in_unseen(t, prev, now);
 	if (t->since_ns)
 		t->total[KIND_ON] += now - t->since_ns;
 	t->runtime_ns = prev->se.sum_exec_runtime;
@@ -882,13 +1163,15 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		send_end(t, prev, now, FLAG_EXITED);
 		return;
 	}
-	open_interval(t, kind, now);
 	t->other_tid = 0;
 	t->other_tgid = 0;
 	if (kind == KIND_PREEMPTED) {
 		t->preemptions += 1;
 		note_other(t, next);
 	}
+	enter_site(t, prev, kind);
+	/* Until it is open, wakers only note that they were early. */
+	open_interval(t, kind, now);
 	if (!later)
 		keep_stack(t, prev, c, now, 0);
 }
@@ -918,9 +1201,9 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 	else if (t->weighed)
 		wait_weight = t->wait_weight_ns;
 	else
-		wait_weight = weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period_of(t, c));
+		wait_weight = weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period_of(t, c), now);
 	if (t->wake_ns)
-		runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, period_of(t, c));
+		runnable_weight = weigh_runnable(t, now - t->wake_ns, period_of(t, c));
 	count_ended(t, now);
 	t->last_wait_ns = now - t->since_ns;
 	if (later && (wait_weight | runnable_weight) && !(t->flags & FLAG_KTHREAD)) {
@@ -1032,7 +1315,7 @@ int on_waking(u64 *ctx)
 		return 0;
 	t->wake_ns = now;
 	note_other(t, bpf_get_current_task_btf());
-	t->wait_weight_ns = weigh(t, t->kind, now - t->since_ns, period_of(t, c));
+	t->wait_weight_ns = weigh(t, now - t->since_ns, period_of(t, c), now);
 	t->weighed = 1;
 	if (t->wait_weight_ns)
 		send_waker(t, now, c);
@@ -1052,6 +1335,7 @@ int on_wakeup_new(u64 *ctx)
 	if (!t || t->since_ns)
 		return 0;
 	t->flags |= FLAG_NEW;
+	enter_site(t, task, KIND_RUNNABLE);
 	open_interval(t, KIND_RUNNABLE, bpf_ktime_get_ns());
 	note_other(t, bpf_get_current_task_btf());
 	return 0;
@@ -1102,6 +1386,27 @@ int on_fork(u64 *ctx)
 	return 0;
 }
 
+/* Places of the program before are none of the next one's. */
+INLINE void end_life(struct thread_state *t)
+{
+	struct exec_record *exec;
+
+	store_site(t, &t->sites[0]);
+	store_site(t, &t->sites[1]);
+	exec = bpf_ringbuf_reserve(&ends, sizeof(*exec), 0);
+	if (exec) {
+		exec->type = REC_EXEC;
+		exec->size = sizeof(*exec);
+		exec->time_ns = bpf_ktime_get_ns();
+		exec->tid = t->tid;
+		exec->tgid = t->tgid;
+		exec->life = t->life;
+		exec->spare = 0;
+		bpf_ringbuf_submit(exec, BPF_RB_NO_WAKEUP);
+	}
+	t->life = (t->life + 1) & LIFE_MASK;
+}
+
 SEC("tp_btf/sched_process_exec")
 int on_exec(u64 *ctx)
 {
@@ -1127,6 +1432,7 @@ int on_exec(u64 *ctx)
 	t = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!t)
 		return 0;
+	end_life(t);
 	/* An exec off the main thread takes over the main thread's id. */
 	t->tid = visible_id(task);
 	if (whom == WHOM_THREADS) {
@@ -1165,7 +1471,7 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 {
 	struct control *c = control_now();
 	struct thread_state *t;
-	u32 state;
+	u32 state, kind;
 
 	if (!c || !task)
 		return 0;
@@ -1175,12 +1481,13 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 	state = task_state(task);
 	t->flags |= FLAG_OPEN_LEFT;
 	t->runtime_ns = task->se.sum_exec_runtime;
+	kind = kind_of(state);
 	if (task->on_cpu)
-		open_interval(t, KIND_ON, bpf_ktime_get_ns());
-	else if (kind_of(state) == KIND_PREEMPTED)
-		open_interval(t, KIND_RUNNABLE, bpf_ktime_get_ns());
-	else
-		open_interval(t, kind_of(state), bpf_ktime_get_ns());
+		kind = KIND_ON;
+	else if (kind == KIND_PREEMPTED)
+		kind = KIND_RUNNABLE;
+	enter_site(t, task, kind);
+	open_interval(t, kind, bpf_ktime_get_ns());
 	if (sleepable && !stacks_later && !task->on_cpu)
 		keep_stack(t, task, c, t->since_ns, 1);
 	return 0;
@@ -1212,13 +1519,11 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 		}
 	} else if (t->pending == PENDING_GOES) {
 		rec = thread_slot(t);
-		if (rec) {
-			t->carry[rec->kind & (KIND_COUNT - 1)] += rec->wait_weight_ns;
-			t->carry[KIND_RUNNABLE] += rec->runnable_weight_ns;
-		}
+		if (rec)
+			give_back(t, rec);
 	}
 	if (t->kind != KIND_ON && task->on_cpu)
-		switch_in_unseen(t, task, c, now);
+		switch_in_unseen(t, task, now);
 	if (t->kind == KIND_ON) {
 		t->total[KIND_ON] += now - t->since_ns;
 	} else {
@@ -1228,9 +1533,9 @@ INLINE int flush_thread(struct task_struct *task, int sleepable)
 			t->wake_ns = now;
 		if (t->kind != KIND_RUNNABLE)
 			wait_weight = t->weighed ? t->wait_weight_ns
-				: weigh(t, t->kind, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns);
+				: weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns, now);
 		if (t->wake_ns)
-			runnable_weight = weigh(t, KIND_RUNNABLE, now - t->wake_ns, c->period_ns);
+			runnable_weight = weigh_runnable(t, now - t->wake_ns, c->period_ns);
 		count_ended(t, now);
 		rec = sleepable ? 0 : thread_slot(t);
 		if (!rec)

@@ -24,6 +24,8 @@
 #define REC_SAMPLE 1 /* the end of an interval off the CPU; struct off_record */
 #define REC_WAKER 2  /* who ended it, just before; struct off_record */
 #define REC_END 3    /* a thread's exact totals; struct end_record */
+#define REC_EXEC 4   /* a thread's waits before its exec are complete; struct exec_record */
+#define REC_SITE 5   /* sums of one more place of a thread are in the map; struct site_record */
 
 /* off_record.flags and thread flags. */
 #define FLAG_OPEN_LEFT 1  /* the interval began before tally attached */
@@ -49,6 +51,34 @@
 #define QUEUE_FIRST_LOG2 10
 #define QUEUE_WORDS 40 /* QUEUE_BUCKETS once woken, then QUEUE_BUCKETS preempted */
 
+/*
+ * Waits of one thread at one place, since the last sample of them. Place: the user's instruction and stack pointer, the
+ * system call and its first argument (futex, descriptor). It nearly always stands for one call path, and costs nothing.
+ */
+struct site_sums {
+	unsigned long long print; /* of kind and place; the lowest byte is the thread's life; 0 = none */
+	unsigned long long since_ns; /* the first of these waits began */
+	unsigned long long wait_ns; /* blocked (or preempted), exact */
+	unsigned long long runnable_ns; /* waiting for a CPU afterwards, exact */
+	unsigned long long longest_ns; /* of the waits */
+	unsigned long long arg; /* the first argument of the system call */
+	unsigned long long stack_print; /* of kind and place without `arg`: the same stack nearly always; 0 = none */
+	unsigned int syscall; /* + 1; 0 = none */
+	unsigned int kind; /* KIND_* */
+	unsigned int count; /* waits */
+	unsigned int sampled; /* a stack of this place was sent */
+	unsigned int tgid;
+	unsigned int spare;
+	unsigned int lengths[QUEUE_BUCKETS]; /* waits by length, as in end_record.queue */
+};
+
+/* Key of a thread's sums of a place while it is at another. */
+struct site_key {
+	unsigned long long print;
+	unsigned int tid;
+	unsigned int spare;
+};
+
 /* A sleeper or a waker: header, kernel stack, registers, then stack bytes. */
 struct off_record {
 	unsigned int type;
@@ -56,7 +86,7 @@ struct off_record {
 	unsigned long long time_ns; /* sample: switch-in; waker: the wake-up */
 	unsigned long long since_ns; /* sleeper's switch-out: joins waker to sample */
 	unsigned long long wait_ns; /* length of the wait (blocked or preempted) */
-	unsigned long long wait_weight_ns; /* what this sample stands for; 0 = none */
+	unsigned long long wait_weight_ns; /* what this sample stands for (site.wait_ns); 0 = none */
 	unsigned long long runnable_ns; /* wake-up to switch-in */
 	unsigned long long runnable_weight_ns;
 	unsigned int tid; /* of the sleeper, also in REC_WAKER */
@@ -70,6 +100,7 @@ struct off_record {
 	unsigned int regs_bytes; /* 0 = no user registers */
 	unsigned int stack_bytes; /* user stack from the stack pointer upwards */
 	char other_comm[COMM_BYTES]; /* REC_WAKER: of the waker */
+	struct site_sums site; /* sample: this wait and those since the last sample of its place */
 	unsigned long long kstack[KSTACK_FRAMES]; /* leaf first */
 	unsigned char regs[REGS_BYTES]; /* struct pt_regs as the kernel has it */
 	unsigned char stack[STACK_MAX_BYTES];
@@ -94,6 +125,26 @@ struct end_record {
 	char comm[COMM_BYTES];
 	unsigned int longest_us[2]; /* wait for a CPU: once woken, preempted */
 	unsigned int queue[QUEUE_WORDS];
+	unsigned int life; /* as in the lowest byte of site_sums.print */
+	unsigned int spare;
+};
+
+struct exec_record {
+	unsigned int type;
+	unsigned int size;
+	unsigned long long time_ns;
+	unsigned int tid;
+	unsigned int tgid;
+	unsigned int life; /* the one that has ended */
+	unsigned int spare;
+};
+
+struct site_record {
+	unsigned int type;
+	unsigned int size;
+	unsigned long long print;
+	unsigned int tid;
+	unsigned int spare;
 };
 
 /* Whom `whom` follows. */
@@ -114,7 +165,7 @@ struct control {
 };
 
 /* Index of the per-CPU counters. */
-#define COUNT_UNSEEN 0  /* switch-ins the kernel did not show, made good */
+#define COUNT_UNSEEN 0  /* switch-ins the kernel did not show, counted all the same */
 #define COUNT_SAMPLES 1
 #define COUNT_WAKERS 2
 #define COUNT_COPIES 3        /* user stacks copied at switch-out */
@@ -124,6 +175,8 @@ struct control {
 #define COUNT_NO_SLOT 7
 #define COUNT_NO_STORAGE 8    /* a thread that could not be followed */
 #define COUNT_LEFT_OUT 9      /* ring full: the record went without its user stack */
+#define COUNT_FIRSTS 10       /* samples taken for a place not sampled before */
+#define COUNT_NO_SITE 11      /* no room for a place's sums: kept by thread and kind, without stack */
 #define COUNT_MAX 16
 
 #endif

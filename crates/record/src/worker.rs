@@ -15,7 +15,7 @@ use crate::account::{Account, StackEnding};
 use crate::drain::{LEFT_OUT_BYTES, Layouts};
 use crate::features;
 use crate::followed::Followed;
-use crate::off_cpu::{Switches, Tracepoints, WakerJoin};
+use crate::off_cpu::{SiteChains, Switches, Tracepoints, WakerJoin};
 use crate::opts::{RecordOpts, Watch, Watched};
 use crate::order::Order;
 use crate::output::Sink;
@@ -60,6 +60,7 @@ struct Rest {
     /// First file event of the off-CPU engine.
     first_off_cpu: usize,
     wakers: WakerJoin,
+    site_chains: SiteChains,
     /// Tier B: threads' clocks by tracepoints, in place of the engine's.
     switches: Option<(Switches, Tracepoints)>,
     first_tracepoint: usize,
@@ -128,6 +129,7 @@ impl Worker {
             sample_bytes: 0,
             first_off_cpu,
             wakers: WakerJoin::default(),
+            site_chains: SiteChains::default(),
             switches: None,
             first_tracepoint: plan.first_tracepoint(),
             followed: None,

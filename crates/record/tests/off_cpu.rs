@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use record::off_cpu::{Counts, EndRecord, Engine, Kind, Options, Record, Scope};
+use record::off_cpu::{Counts, EndRecord, Engine, Kind, Options, Record, Scope, SiteSums};
 
 /// What one thread's samples add up to, by kind.
 #[derive(Debug, Default)]
@@ -14,6 +14,19 @@ struct Sums {
     samples: u64,
     with_stack: u64,
     wakers: u64,
+    /// By the sums of places: how many waits, and the longest.
+    sleeps: u64,
+    longest_sleep_ns: u64,
+}
+
+impl Sums {
+    fn take_site(&mut self, site: &SiteSums) {
+        assert_eq!(u64::from(site.count), site.lengths.iter().map(|&many| u64::from(many)).sum::<u64>());
+        if site.kind == Kind::Sleep {
+            self.sleeps += u64::from(site.count);
+            self.longest_sleep_ns = self.longest_sleep_ns.max(site.longest_ns);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -31,9 +44,17 @@ impl Recorded {
                 sums.weight_ns[sample.kind() as usize] += sample.wait_weight_ns();
                 sums.weight_ns[Kind::Runnable as usize] += sample.runnable_weight_ns();
                 sums.samples += 1;
+                sample.site().iter().for_each(|site| sums.take_site(site));
                 sums.with_stack += u64::from(sample.stack().len() > 64 && sample.kernel_chain().count() > 1);
             }
             Record::Waker(waker) => self.sums.entry(waker.tid()).or_default().wakers += 1,
+            Record::Rest(rest) => {
+                let sums = self.sums.entry(rest.tid).or_default();
+                sums.weight_ns[rest.sums.kind as usize] += rest.sums.wait_ns;
+                sums.weight_ns[Kind::Runnable as usize] += rest.sums.runnable_ns;
+                sums.take_site(&rest.sums);
+            }
+            Record::Exec(_) | Record::Site(_) => {}
             Record::End(end) => {
                 self.ends.insert(end.tid, *end);
             }
@@ -199,6 +220,33 @@ fn check_sums(recorded: &Recorded, tid: u32) {
     for (kind, ((weight, carry), total)) in parts.skip(1) {
         assert_eq!(weight + carry, total, "{tid} kind {kind}: {end:?}");
     }
+}
+
+#[test]
+fn every_short_wait_is_counted_and_the_longest_is_known() {
+    const NAPS: u64 = 3000;
+    let (measured, longest) = mpsc::channel();
+    let napper = hold(move || {
+        let naps = (0..NAPS).map(|i| if i == 1234 { 30_000_000 } else { 50_000 }).map(Duration::from_nanos);
+        let nap = |length| {
+            let start = Instant::now();
+            std::thread::sleep(length);
+            start.elapsed()
+        };
+        measured.send(naps.map(nap).max()).expect("the test waits for it");
+    });
+    let tid = napper.tid;
+    // A few samples only: nearly all is known as sums.
+    let rarely = Options { period_ns: 100_000_000, ..Options::default() };
+    let Some(recorded) = record_with(&rarely, &Scope::Threads(vec![tid]), || run_to_end(vec![napper])) else {
+        return;
+    };
+    check_sums(&recorded, tid);
+    let (sums, unseen) = (&recorded.sums[&tid], recorded.counts[0]);
+    assert!((NAPS - unseen..NAPS + 20).contains(&sums.sleeps), "{sums:?}, {unseen} unseen");
+    let longest = longest.recv().expect("it was measured").expect("there were naps").as_nanos();
+    let found = u128::from(sums.longest_sleep_ns);
+    assert!((30_000_000..=longest).contains(&found), "{found} of {longest}: {sums:?}");
 }
 
 #[test]

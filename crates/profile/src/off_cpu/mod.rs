@@ -24,7 +24,7 @@ pub(crate) use user_reason::of_user_frames;
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
-use perfdata::off_cpu::{QueueLengths, State, event_name};
+use perfdata::off_cpu::{QueueLengths, State, WaitSums, event_name};
 
 /// One interval off the CPU, or the sum of short ones nobody kept apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct Wait {
     pub other: Option<Other>,
     /// Bits of [`perfdata::off_cpu::flag`].
     pub flags: u32,
+    /// Exact: count, longest and lengths of the waits that this one stands for, itself among them.
+    pub sums: Option<Box<WaitSums>>,
 }
 
 impl Wait {
@@ -68,14 +70,31 @@ impl Wait {
             told: None,
             other: None,
             flags: 0,
+            sums: None,
         }
     }
 
-    /// So many waits of this length a sample stands for. None is taken to be shorter than a switch to another thread
-    /// and back can be: that would make one odd sample a million waits. 0 of a sum, where no single length is known.
+    /// The longest of the waits that this one stands for, ns; 0 where none is known.
+    #[must_use]
+    pub fn longest_ns(&self) -> u64 {
+        self.sums.as_ref().map_or(0, |sums| sums.longest_ns).max(self.length_ns)
+    }
+
+    /// True for the time of short waits that nobody kept apart.
+    #[must_use]
+    pub fn is_short_rest(&self) -> bool {
+        self.length_ns == 0 && self.sums.is_none()
+    }
+
+    /// How many waits this one stands for: counted where the source counts them, else as many of its length. None is
+    /// taken to be shorter than a switch to another thread and back can be: that would make one odd sample a million
+    /// waits. 0 of a sum without counts, where no single length is known.
     #[must_use]
     pub fn stands_for(&self) -> u64 {
         const SHORTEST_NS: u64 = 2000;
+        if let Some(sums) = &self.sums {
+            return sums.count.into();
+        }
         if self.length_ns == 0 { 0 } else { (self.weight_ns / self.length_ns.max(SHORTEST_NS)).max(1) }
     }
 }

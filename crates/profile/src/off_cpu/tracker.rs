@@ -257,6 +257,7 @@ impl Thread {
             told: None,
             other: None,
             flags: flag::REST,
+            sums: None,
         })
     }
 
@@ -304,6 +305,7 @@ impl Thread {
                 told: look.and_then(|look| look.told),
                 other: waker,
                 flags,
+                sums: None,
             });
         };
         add(self.state, self.since_ns, wake_ns, &mut self.totals);

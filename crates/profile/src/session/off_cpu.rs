@@ -72,6 +72,7 @@ impl Session {
                     told: None,
                     other,
                     flags: of.flags,
+                    sums: of.sums,
                 });
             }
             Some(Payload::Totals(of)) => {
@@ -101,6 +102,7 @@ impl Session {
                     told: None,
                     other: None,
                     flags: 0,
+                    sums: None,
                 });
             }
         }

@@ -5,7 +5,7 @@
 use super::wall::{
     Classes, Classified, Histogram, Part, WallOpts, kernel_frames, name_of, other_name, waker_frames,
 };
-use crate::grow::Grow as _;
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::{Contention, Reason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -151,7 +151,7 @@ impl Sums {
             Key::Kernel(_) => row.kernel = true,
         }
         row.wait_ns.grow(wait.weight_ns);
-        row.lengths.add(wait.length_ns, wait.stands_for());
+        row.lengths.add_wait(wait);
         row.waiters.insert(profile.task(wait.task).tid);
         if let Some(callsite) = wait.callsite {
             self.places.entry(callsite).or_default().grow(wait.weight_ns);
@@ -164,15 +164,16 @@ impl Sums {
     }
 
     fn finish(self, profile: &Profile) -> LockRow {
+        // Of waits known as sums, who ended the last ones is told.
+        let told_ns = self.holders.values().map(|(ns, _)| *ns).grown_sum().max(1);
         let most = self.places.into_iter().max_by_key(|&(callsite, ns)| (ns, Reverse(callsite)));
         let holder =
             self.holders.into_iter().max_by_key(|&((tid, callsite), (ns, _))| (ns, Reverse((tid, callsite))));
-        let wait_ns = self.row.wait_ns.max(1);
         let holder = holder.map(|((tid, callsite), (ns, name))| Holder {
             name,
             tid,
             frames: callsite.map_or_else(Vec::new, |callsite| waker_frames(profile, callsite)),
-            percent: (u128::from(ns) * 100 / u128::from(wait_ns)) as u64,
+            percent: (u128::from(ns) * 100 / u128::from(told_ns)) as u64,
         });
         LockRow { place: most.map(|(callsite, _)| callsite), holder, ..self.row }
     }

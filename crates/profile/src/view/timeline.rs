@@ -258,6 +258,7 @@ mod tests {
             told: None,
             other: None,
             flags: 0,
+            sums: None,
         };
         profile.off_cpu.waits = waits.iter().map(wait).collect();
         let mut total_ns = [0; 8];

@@ -156,6 +156,7 @@ impl Clock {
             faults: [0; 2],
             comm: Vec::new(),
             queue: Box::new(self.queue),
+            life: 0,
         };
         (ended, end)
     }
@@ -225,7 +226,8 @@ impl Clock {
         let spot = self.spot.clone().unwrap_or_default();
         let (syscall, args, other) = (spot.syscall, spot.args, other.clone());
         let place = String::new();
-        let interval = Interval { state, flags, since_ns, length_ns, syscall, args, other, place };
+        let interval =
+            Interval { state, flags, since_ns, length_ns, syscall, args, sums: None, other, place };
         Some(Ended { weight_ns, interval, chain: spot.chain })
     }
 }

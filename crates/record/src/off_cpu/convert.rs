@@ -7,11 +7,11 @@
 use dso::Machine;
 use dso::unwind::Regs as UnwindRegs;
 use perfdata::abi::*;
-use perfdata::off_cpu::{Interval, Other, State, Totals, event_name, flag};
+use perfdata::off_cpu::{Interval, Other, State, Totals, WaitSums, event_name, flag};
 use perfdata::record_to_bytes;
 use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
 
-use super::layout::{self, EndRecord, Kind, OffRecord, Record};
+use super::layout::{self, EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
 use super::look::Look;
 use super::others::Others;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
@@ -98,6 +98,8 @@ impl Encoder {
             Record::Waker(waker) => self.encode_waker(waker, out),
             Record::Sample(sample) => self.encode_sample(sample, out),
             Record::End(end) => self.encode_end(end, out),
+            Record::Rest(rest) => self.encode_rest(rest, out),
+            Record::Exec(_) | Record::Site(_) => {}
         }
     }
 
@@ -109,6 +111,7 @@ impl Encoder {
             length_ns: 0,
             syscall: None,
             args: [0; 3],
+            sums: None,
             other: Other {
                 pid: waker.pid(),
                 tid: waker.tid(),
@@ -148,11 +151,10 @@ impl Encoder {
             comm: self.name_of_other(sample),
             chain: Vec::new(),
         };
-        let put = |state, since_ns, length_ns, period, out: &mut Vec<u8>| {
-            let other = other.clone();
-            let place = String::new();
-            let raw =
-                Interval { state, flags: sample.flags(), since_ns, length_ns, syscall, args, other, place };
+        let site = sample.site();
+        let put = |state, (since_ns, length_ns), period, sums, out: &mut Vec<u8>| {
+            let (flags, other, place) = (sample.flags(), other.clone(), String::new());
+            let raw = Interval { state, flags, since_ns, length_ns, syscall, args, sums, other, place };
             self.put(
                 &Parts {
                     event: event_of(state),
@@ -169,13 +171,14 @@ impl Encoder {
         let wait_weight_ns = not_negative(sample.wait_weight_ns());
         if wait_weight_ns > 0 {
             let state = State::from_code(sample.kind() as u8);
-            put(state, sample.since_ns(), not_negative(sample.wait_ns()), wait_weight_ns, out);
+            let times = (sample.since_ns(), not_negative(sample.wait_ns()));
+            put(state, times, wait_weight_ns, site.as_ref().map(|site| sums_of(site, true)), out);
         }
         let (runnable_ns, runnable_weight_ns) =
             (not_negative(sample.runnable_ns()), not_negative(sample.runnable_weight_ns()));
         if runnable_weight_ns > 0 {
             let since = sample.time_ns().saturating_sub(runnable_ns);
-            put(State::Runnable, since, runnable_ns, runnable_weight_ns, out);
+            put(State::Runnable, (since, runnable_ns), runnable_weight_ns, None, out);
         }
     }
 
@@ -188,6 +191,7 @@ impl Encoder {
             length_ns: 0,
             syscall: look.syscall,
             args: look.args,
+            sums: None,
             other: Other::default(),
             place: look.place.clone(),
         };
@@ -211,6 +215,40 @@ impl Encoder {
         for (event, period, raw) in end_samples(end) {
             let (task, time_ns) = ((end.pid, end.tid), end.end_ns);
             self.put(&Parts { event, record: None, task, time_ns, cpu: 0, period, raw }, out);
+        }
+    }
+
+    /// Waits that no sample took along: their stack is what samples of the same place showed.
+    fn encode_rest(&self, rest: &SiteRest, out: &mut Vec<u8>) {
+        let sums = &rest.sums;
+        let no_stack = SiteSums { print: 0, stack_print: 0, ..*sums };
+        let state = State::from_code(sums.kind as u8);
+        let parts = [(state, sums.wait_ns), (State::Runnable, sums.runnable_ns)];
+        for (at, (state, period)) in parts.into_iter().enumerate().filter(|(_, (_, ns))| *ns > 0) {
+            let raw = Interval {
+                state,
+                flags: flag::REST,
+                since_ns: sums.since_ns,
+                length_ns: 0,
+                syscall: sums.syscall,
+                args: [sums.arg, 0, 0],
+                sums: Some(sums_of(if rest.has_stack { sums } else { &no_stack }, at == 0)),
+                other: Other::default(),
+                place: String::new(),
+            };
+            let (task, raw) = ((sums.pid, rest.tid), raw.to_bytes());
+            self.put(
+                &Parts {
+                    event: event_of(state),
+                    record: None,
+                    task,
+                    time_ns: rest.time_ns,
+                    cpu: 0,
+                    period,
+                    raw,
+                },
+                out,
+            );
         }
     }
 
@@ -271,6 +309,7 @@ pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
             length_ns: 0,
             syscall: None,
             args: [0; 3],
+            sums: None,
             other: Other::default(),
             place: String::new(),
         };
@@ -290,6 +329,15 @@ pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
     };
     let totals = (event_of(State::On), end.total_ns[Kind::On as usize], totals.to_bytes());
     rests.chain([totals]).collect()
+}
+
+/// What a sample says of its place; with the place alone where counts are another sample's to tell.
+fn sums_of(site: &SiteSums, counts: bool) -> Box<WaitSums> {
+    let SiteSums { print, stack_print, since_ns, longest_ns, count, lengths, .. } = *site;
+    if !counts {
+        return Box::new(WaitSums { print, stack_print, since_ns, ..WaitSums::default() });
+    }
+    Box::new(WaitSums { print, stack_print, since_ns, longest_ns, count, lengths })
 }
 
 /// Which registers to pass on.

@@ -3,35 +3,23 @@
 //! Knows BPF and nothing of perf.data. What it hands out is [`Record`]s in the order the kernel wrote them; the
 //! kernel detaches everything when our process ends, however it ends.
 
+mod load;
+
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue, RingBuf};
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
-use aya::{Btf, Ebpf, EbpfLoader, Endianness};
-use dso::system_file;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::later;
-use super::layout::{self, COUNT_NAMES, Control, Record, Whom};
+use super::layout::{self, COUNT_NAMES, Control, LIFE_MASK, Record, SITE_WORDS, SiteRest, SiteSums};
 use super::pace::{Pace, Spent};
 use super::{Error, Options, Scope};
-use crate::bpf_error::{Denied, chain, load_error, map_error};
+use crate::bpf_error::{Denied, chain, map_error};
 use crate::sys::time::Clock;
-
-/// The object of all kernels; `cargo xtask bpf` rebuilds it.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/off_cpu.bpf.o");
-
-/// Copies stacks as threads leave a CPU, or as they return to user mode.
-const SWITCH_PROGRAMS: [&str; 2] = ["on_switch", "on_switch_later"];
-
-const TRACEPOINTS: [(&str, &str); 5] = [
-    ("on_waking", "sched_waking"),
-    ("on_wakeup_new", "sched_wakeup_new"),
-    ("on_fork", "sched_process_fork"),
-    ("on_exec", "sched_process_exec"),
-    ("on_exit", "sched_process_exit"),
-];
+use load::TRACEPOINTS;
 
 /// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
 pub type Counts = [u64; COUNT_NAMES.len()];
@@ -41,6 +29,10 @@ pub struct Engine {
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
     ends: RingBuf<MapData>,
+    /// Sums of places that threads are not at; of threads that have ended, all.
+    sites: HashMap<MapData, [u64; 2], [u64; SITE_WORDS]>,
+    /// Places of each thread whose sums may be in `sites`.
+    prints: FxHashMap<u32, FxHashSet<u64>>,
     control: Control,
     /// It follows what the map `targets` lists, and not all there is.
     follows_list: bool,
@@ -67,15 +59,7 @@ impl Engine {
 
     /// Loads and attaches. What the targets fork is followed from here on; no clock runs yet.
     pub fn load(scope: &Scope, options: &Options) -> Result<Self, Error> {
-        let constants = Constants::of(scope);
-        // The loader can't be kept from reading the kernel's types for itself: let both be done at once.
-        let (kernel, loader) = std::thread::scope(|scope| {
-            let loader = scope.spawn(EbpfLoader::new);
-            (KernelTypes::read(), loader.join())
-        });
-        let kernel = kernel?;
-        let mut loader = loader.unwrap_or_else(|_| EbpfLoader::new());
-        let (mut ebpf, copies_in_iterators, on_switch) = load_any(&kernel, options, &mut loader, &constants)?;
+        let (mut ebpf, copies_in_iterators, on_switch) = load::load_for(scope, options)?;
         let control = Control {
             period_ns: options.period_ns.max(1),
             end_ns: layout::NOT_BEGUN,
@@ -90,6 +74,9 @@ impl Engine {
             program.attach().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
         }
         let (ring, ends) = (take_ring(&mut ebpf, "ring")?, take_ring(&mut ebpf, "ends")?);
+        let sites =
+            ebpf.take_map("sites").ok_or(Error::Map { map: "sites", reason: "missing".to_owned() })?;
+        let sites = HashMap::try_from(sites).map_err(|error| map_error("sites", &error))?;
         let pace = Pace::new(options.period_ns, Clock::Monotonic.now_ns());
         let follows_list = !matches!(scope, Scope::System | Scope::Cgroup(_));
         let ring_bytes = options.ring_bytes as usize;
@@ -97,6 +84,8 @@ impl Engine {
             ebpf,
             ring,
             ends,
+            sites,
+            prints: FxHashMap::default(),
             control,
             follows_list,
             copies_in_iterators,
@@ -116,13 +105,76 @@ impl Engine {
     /// Hands out what waits in the rings; never blocks.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
         self.polled_bytes = 0;
-        for ring in [&mut self.ring, &mut self.ends] {
-            while let Some(item) = ring.next() {
-                self.polled_bytes += item.len();
-                if let Some(record) = layout::parse(&item) {
-                    sink(record);
-                }
+        // Ends first: what they end is in the other ring by then.
+        let mut ended = Vec::new();
+        while let Some(item) = self.ends.next() {
+            self.polled_bytes += item.len();
+            match layout::parse(&item) {
+                Some(Record::End(end)) => ended.push(Record::End(end)),
+                Some(Record::Exec(exec)) => ended.push(Record::Exec(exec)),
+                _ => {}
             }
+        }
+        while let Some(item) = self.ring.next() {
+            self.polled_bytes += item.len();
+            match layout::parse(&item) {
+                Some(Record::Site(site)) => {
+                    self.prints.entry(site.tid).or_default().insert(site.print);
+                }
+                Some(record) => sink(record),
+                None => {}
+            }
+        }
+        for record in ended {
+            match &record {
+                Record::End(end) => self.hand_out_rests((end.tid, end.life), end.end_ns, true, sink),
+                Record::Exec(exec) => self.hand_out_rests((exec.tid, exec.life), exec.time_ns, false, sink),
+                _ => {}
+            }
+            sink(record);
+        }
+    }
+
+    /// A life of a thread has ended: the sums of its places that no sample took along.
+    fn hand_out_rests(
+        &mut self,
+        (tid, life): (u32, u32),
+        time_ns: u64,
+        has_stack: bool,
+        sink: &mut dyn FnMut(Record<'_>),
+    ) {
+        let Some(prints) = self.prints.get_mut(&tid) else { return };
+        let mut of_life: Vec<u64> = prints.extract_if(|print| print & LIFE_MASK == u64::from(life)).collect();
+        if prints.is_empty() {
+            self.prints.remove(&tid);
+        }
+        of_life.sort_unstable();
+        for print in of_life {
+            self.hand_out_rest([print, u64::from(tid)], time_ns, has_stack, sink);
+        }
+    }
+
+    fn hand_out_rest(
+        &mut self,
+        key: [u64; 2],
+        time_ns: u64,
+        has_stack: bool,
+        sink: &mut dyn FnMut(Record<'_>),
+    ) {
+        let Ok(words) = self.sites.get(&key, 0) else { return };
+        // Where it can't be removed it is looked at again at the end, and must have been: its room is lost till then.
+        if self.sites.remove(&key).is_ok() {
+            let (sums, tid) = (SiteSums::from_words(&words), (key[1] & 0xffff_ffff) as u32);
+            sink(Record::Rest(SiteRest { sums, tid, time_ns, has_stack }));
+        }
+    }
+
+    /// What is left in the map: sums whose place, or whose thread's end, the full ring had no room to tell.
+    fn hand_out_all_rests(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
+        let mut keys: Vec<[u64; 2]> = self.sites.keys().flatten().collect();
+        keys.sort_unstable();
+        for key in keys {
+            self.hand_out_rest(key, self.control.end_ns, true, sink);
         }
     }
 
@@ -141,8 +193,12 @@ impl Engine {
         }
         // Those that found the ring full were too many as well.
         let counts = self.counts();
-        let samples = counts[1] + counts[4];
-        if let Some(period_ns) = self.pace.look(Spent { at_ns, samples, cpu_ns: own_cpu_ns }) {
+        let all = counts[1] + counts[4];
+        // First samples of places come with any period, and are few by another rule.
+        let samples = all.saturating_sub(counts[10]);
+        let cpu_ns = u128::from(own_cpu_ns) * u128::from(samples) / u128::from(all.max(1));
+        let cpu_ns = u64::try_from(cpu_ns).unwrap_or(u64::MAX);
+        if let Some(period_ns) = self.pace.look(Spent { at_ns, samples, cpu_ns }) {
             // Where there are samples the command has begun: its next exec is an exec as any.
             (self.control.period_ns, self.control.start_at_exec) = (period_ns, 0);
             // Should it be refused, the period stays as it was: dearer, but right.
@@ -167,6 +223,7 @@ impl Engine {
         self.poll(sink);
         self.run_iterator("flush", sink)?;
         self.poll(sink);
+        self.hand_out_all_rests(sink);
         Ok(self.counts())
     }
 
@@ -235,125 +292,6 @@ fn iterator_file(ebpf: &mut Ebpf, name: &'static str) -> Result<File, Error> {
     let id = program.attach().map_err(|error| fail(chain(&error)))?;
     let link = program.take_link(id).map_err(|error| fail(chain(&error)))?;
     link.into_file().map_err(|error| fail(chain(&error)))
-}
-
-/// The running kernel's types, as it tells them and parsed.
-struct KernelTypes {
-    bytes: Vec<u8>,
-    btf: Btf,
-}
-
-impl KernelTypes {
-    fn read() -> Result<Self, Error> {
-        let no_btf = |error: &dyn std::error::Error| Error::NoBtf { reason: chain(error) };
-        let bytes = system_file::read("/sys/kernel/btf/vmlinux").map_err(|error| no_btf(&error))?;
-        let btf = Btf::parse(&bytes, Endianness::default()).map_err(|error| no_btf(&error))?;
-        Ok(Self { bytes, btf })
-    }
-}
-
-/// What the programs are told before they are loaded.
-struct Constants {
-    pid_namespace: u32,
-    /// [`Whom`].
-    whom: u32,
-    self_pid: u32,
-}
-
-impl Constants {
-    fn of(scope: &Scope) -> Self {
-        let whom = match scope {
-            Scope::System => Whom::All,
-            Scope::Cgroup(_) => Whom::Cgroup,
-            Scope::Threads(_) => Whom::Threads,
-            Scope::Command(_) | Scope::Processes(_) => Whom::Processes,
-        };
-        Self { pid_namespace: super::own_pid_namespace(), whom: whom as u32, self_pid: std::process::id() }
-    }
-}
-
-/// One way to load the programs.
-#[derive(Debug, Clone, Copy)]
-struct Form {
-    /// The previous state is an argument of `sched_switch`: 5.18.
-    has_prev_state: bool,
-    /// Stacks are copied at the return to user mode: 6.18.
-    later: bool,
-}
-
-/// The newest form the kernel takes, whether iterators may sleep (5.18), and the program of `sched_switch`.
-fn load_any<'a>(
-    kernel: &KernelTypes,
-    options: &Options,
-    loader: &mut EbpfLoader<'a>,
-    constants: &'a Constants,
-) -> Result<(Ebpf, bool, &'static str), Error> {
-    let object = later::resolved(OBJECT, &kernel.bytes);
-    let btf = &kernel.btf;
-    let newest = object.as_deref().map(|object| (object, Form { has_prev_state: true, later: true }));
-    let older = [true, false].map(|has_prev_state| (OBJECT, Form { has_prev_state, later: false }));
-    let mut refused = None;
-    for (object, form) in newest.into_iter().chain(older) {
-        configure(loader, options, form, constants);
-        match load(btf, loader, (object, form)) {
-            Ok(mut ebpf) => {
-                let copying = load_iterators(&mut ebpf, btf)?;
-                return Ok((ebpf, copying, SWITCH_PROGRAMS[usize::from(form.later)]));
-            }
-            // What the kernel says of the newest form that is for all kernels tells most.
-            Err(error @ Error::Load { .. }) if form.later || refused.is_none() => refused = Some(error),
-            Err(Error::Load { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(refused.unwrap_or(Error::Load {
-        what: "object",
-        reason: "no form fits".to_owned(),
-        denied: Denied::No,
-    }))
-}
-
-fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<bool, Error> {
-    let mut load = |names: [&'static str; 2]| {
-        names.into_iter().try_for_each(|name| {
-            let program: &mut Iter = program_of(ebpf, name)?;
-            program.load("task", btf).map_err(|error| load_error(name, &error))
-        })
-    };
-    let copying = load(["seed_copying", "flush_copying"]).is_ok();
-    if !copying {
-        load(["seed", "flush"])?;
-    }
-    Ok(copying)
-}
-
-fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &Options, form: Form, constants: &'a Constants) {
-    static NO_OR_YES: [u32; 2] = [0, 1];
-    let flag = |is: bool| &NO_OR_YES[usize::from(is)];
-    loader
-        .override_global("has_prev_state", flag(form.has_prev_state), true)
-        .override_global("stacks_later", flag(form.later), true)
-        .override_global("pid_ns_inum", &constants.pid_namespace, true)
-        .override_global("whom", &constants.whom, true)
-        .override_global("self_tgid", &constants.self_pid, true)
-        .override_global("regs_bytes", &super::REGS_BYTES, true);
-    loader
-        .allow_unsupported_maps()
-        .map_max_entries("slots", options.slots)
-        .map_max_entries("slot_works", options.slots)
-        .map_max_entries("free_slots", options.slots)
-        .map_max_entries("ring", options.ring_bytes)
-        .map_max_entries("ends", options.ring_bytes);
-}
-
-fn load(btf: &Btf, loader: &mut EbpfLoader<'_>, (object, form): (&[u8], Form)) -> Result<Ebpf, Error> {
-    let mut ebpf = loader.load(object).map_err(|error| load_error("object", &error))?;
-    let on_switch = (SWITCH_PROGRAMS[usize::from(form.later)], "sched_switch");
-    for (name, tracepoint) in std::iter::once(on_switch).chain(TRACEPOINTS) {
-        let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
-        program.load(tracepoint, btf).map_err(|error| load_error(name, &error))?;
-    }
-    Ok(ebpf)
 }
 
 fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, Error>

@@ -3,9 +3,18 @@
 //! Knows offsets and nothing else. A test reads the header itself and fails when a constant or a struct here says
 //! something different.
 //
-// Source: crates/record/bpf/shared.h (struct off_record, struct end_record, struct control).
+// Source: crates/record/bpf/shared.h (struct off_record, struct end_record).
+
+mod control;
+mod site;
+#[cfg(test)]
+mod tests;
 
 use perfdata::off_cpu::QueueLengths;
+
+pub use control::{Control, NOT_BEGUN, Whom};
+use site::{EXEC_BYTES, SITE_BYTES, SITE_RECORD_BYTES};
+pub use site::{ExecRecord, LIFE_MASK, SITE_WORDS, SiteRecord, SiteRest, SiteSums};
 
 /// Where a part of a thread's wall clock goes; the numbers are `KIND_*` of `shared.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,28 +66,37 @@ pub const REGS_BYTES: usize = 272;
 /// Most user stack kept per thread.
 pub const STACK_MAX_BYTES: usize = 24576;
 /// Bytes of an [`OffRecord`] before its stack.
-pub const HEAD_BYTES: usize = 112 + KSTACK_FRAMES * 8 + REGS_BYTES;
+pub const HEAD_BYTES: usize = REGS_AT + REGS_BYTES;
+/// Where the sums of a place are in it.
+const SITE_AT: usize = 112;
+const KSTACK_AT: usize = SITE_AT + SITE_BYTES;
+const REGS_AT: usize = KSTACK_AT + KSTACK_FRAMES * 8;
 /// Bytes of an [`EndRecord`].
-pub const END_BYTES: usize = QUEUE_AT + 8 + 2 * QueueLengths::BUCKETS * 4;
+pub const END_BYTES: usize = LIFE_AT + 8;
+const LIFE_AT: usize = QUEUE_AT + 8 + 2 * QueueLengths::BUCKETS * 4;
 /// Where the lengths of waits for a CPU begin in it.
 const QUEUE_AT: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 24 + 16;
 /// Per-CPU counters, in the order of `COUNT_*`.
-pub const COUNT_NAMES: [&str; 10] = [
-    "switch-ins not shown by the kernel: those waits count, without stack",
+pub const COUNT_NAMES: [&str; 12] = [
+    "context switches not reported by the kernel: their waits are counted all the same",
     "samples",
     "wakers",
     "stack copies",
-    "samples lost, the ring was full: their time counts, without stack",
+    "stacks lost, the ring was full: their time is counted with other waits of the same call",
     "threads' totals lost, the ring was full: their time is missing",
     "wakers' stacks lost, the ring was full",
     "times no room was left to keep a user stack",
     "threads not followed, no memory: their time is missing",
     "user stacks left out, the ring was full",
+    "first samples of places",
+    "times no room was left for the sums of a call: its waits are counted without stack",
 ];
 
 const REC_SAMPLE: u32 = 1;
 const REC_WAKER: u32 = 2;
 const REC_END: u32 = 3;
+const REC_EXEC: u32 = 4;
+const REC_SITE: u32 = 5;
 
 /// One record of the ring.
 #[derive(Debug)]
@@ -89,6 +107,26 @@ pub enum Record<'a> {
     Waker(OffRecord<'a>),
     /// A thread's totals.
     End(Box<EndRecord>),
+    /// A thread's waits before its exec are complete.
+    Exec(ExecRecord),
+    /// Sums of one more place of a thread are in the map.
+    Site(SiteRecord),
+    /// Waits at one place that no sample took along; come before the thread's totals.
+    Rest(SiteRest),
+}
+
+impl Kind {
+    fn of(number: u32) -> Self {
+        match number {
+            0 => Self::On,
+            1 => Self::Runnable,
+            2 => Self::Preempted,
+            4 => Self::Disk,
+            5 => Self::Stopped,
+            6 => Self::Idle,
+            _ => Self::Sleep,
+        }
+    }
 }
 
 /// `struct off_record`; ids are as seen in our pid namespace, 0 = none.
@@ -157,15 +195,13 @@ impl<'a> OffRecord<'a> {
     /// What the wait was.
     #[must_use]
     pub fn kind(&self) -> Kind {
-        match self.u32(72) {
-            0 => Kind::On,
-            1 => Kind::Runnable,
-            2 => Kind::Preempted,
-            4 => Kind::Disk,
-            5 => Kind::Stopped,
-            6 => Kind::Idle,
-            _ => Kind::Sleep,
-        }
+        Kind::of(self.u32(72))
+    }
+    /// This wait and those since the last sample of its place; `None` without a place.
+    #[must_use]
+    pub fn site(&self) -> Option<SiteSums> {
+        let sums = SiteSums::read(&self.bytes[SITE_AT..SITE_AT + SITE_BYTES]);
+        Some(sums).filter(|sums| sums.print != 0)
     }
     /// Bits of [`flag`].
     #[must_use]
@@ -186,13 +222,12 @@ impl<'a> OffRecord<'a> {
     pub fn kernel_chain(&self) -> impl Iterator<Item = u64> + 'a {
         let frames = (self.u32(84) as usize / 8).min(KSTACK_FRAMES);
         let bytes = self.bytes;
-        (0..frames).map(move |i| u64_at(bytes, 112 + i * 8))
+        (0..frames).map(move |i| u64_at(bytes, KSTACK_AT + i * 8))
     }
     /// `struct pt_regs` of the user side; empty for kernel threads.
     #[must_use]
     pub fn regs(&self) -> &'a [u8] {
-        let start = 112 + KSTACK_FRAMES * 8;
-        &self.bytes[start..start + (self.u32(88) as usize).min(REGS_BYTES)]
+        &self.bytes[REGS_AT..REGS_AT + (self.u32(88) as usize).min(REGS_BYTES)]
     }
     /// User stack from the stack pointer upwards; empty if it could not be kept.
     #[must_use]
@@ -231,6 +266,8 @@ pub struct EndRecord {
     pub comm: Vec<u8>,
     /// Its waits for a CPU: once woken, and preempted.
     pub queue: Box<[QueueLengths; 2]>,
+    /// As in the lowest byte of [`SiteSums::print`].
+    pub life: u32,
 }
 
 /// Reads one ring record; `None` for a type or a length this build does not know.
@@ -241,6 +278,8 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     match u32_at(bytes, 0) {
         REC_SAMPLE if size >= HEAD_BYTES => Some(Record::Sample(OffRecord { bytes })),
         REC_WAKER if size >= HEAD_BYTES => Some(Record::Waker(OffRecord { bytes })),
+        REC_EXEC if size >= EXEC_BYTES => Some(Record::Exec(ExecRecord::read(bytes))),
+        REC_SITE if size >= SITE_RECORD_BYTES => Some(Record::Site(SiteRecord::read(bytes))),
         REC_END if size >= END_BYTES => Some(Record::End(Box::new(parse_end(bytes)))),
         _ => None,
     }
@@ -256,14 +295,13 @@ pub fn user_record(pc: u64, sp: u64, stack: &[u8]) -> Vec<u8> {
     let (pc_word, sp_word, regs_bytes) = PLACES;
     let stack = &stack[..stack.len().min(STACK_MAX_BYTES)];
     let mut bytes = vec![0; HEAD_BYTES];
-    let regs = 112 + KSTACK_FRAMES * 8;
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(0, &REC_SAMPLE.to_ne_bytes());
     put(4, &((HEAD_BYTES + stack.len()) as u32).to_ne_bytes());
     put(88, &(regs_bytes as u32).to_ne_bytes());
     put(92, &(stack.len() as u32).to_ne_bytes());
-    put(regs + pc_word * 8, &pc.to_ne_bytes());
-    put(regs + sp_word * 8, &sp.to_ne_bytes());
+    put(REGS_AT + pc_word * 8, &pc.to_ne_bytes());
+    put(REGS_AT + sp_word * 8, &sp.to_ne_bytes());
     bytes.extend(stack);
     bytes
 }
@@ -289,49 +327,7 @@ fn parse_end(bytes: &[u8]) -> EndRecord {
                 u32_at(bytes, QUEUE_AT + 8 + (which * QueueLengths::BUCKETS + i) * 4)
             }),
         })),
-    }
-}
-
-/// Targets are followed already, but no clock runs.
-pub const NOT_BEGUN: u64 = 1;
-
-/// `WHOM_*`: which threads have a clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
-    /// The processes in the map `targets` and what they fork.
-    Processes = 0,
-    /// The threads in the map `targets`.
-    Threads = 1,
-    /// All.
-    All = 2,
-    /// Those in the cgroups of the map `targets`, and below.
-    Cgroup = 3,
-}
-
-/// `struct control`, as the words the map holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Control {
-    /// Off-CPU ns per sample of a thread.
-    pub period_ns: u64,
-    /// Not 0: nothing counts after this moment, or [`NOT_BEGUN`].
-    pub end_ns: u64,
-    /// This process becomes a target with its exec; 0 = none.
-    pub start_at_exec: u32,
-    /// User stack to copy.
-    pub stack_bytes: u32,
-}
-
-impl Control {
-    /// In the map's form.
-    #[must_use]
-    pub fn to_words(self) -> [u64; 3] {
-        let pair = |low: u32, high: u32| {
-            let mut word = [0u8; 8];
-            word[..4].copy_from_slice(&low.to_ne_bytes());
-            word[4..].copy_from_slice(&high.to_ne_bytes());
-            u64::from_ne_bytes(word)
-        };
-        [self.period_ns, self.end_ns, pair(self.start_at_exec, self.stack_bytes)]
+        life: u32_at(bytes, LIFE_AT),
     }
 }
 
@@ -349,134 +345,4 @@ fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[offset..offset + 4]);
     u32::from_ne_bytes(word)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEADER: &str = include_str!("../../bpf/shared.h");
-
-    fn constant(name: &str) -> usize {
-        let line = HEADER.lines().find(|line| line.split_whitespace().nth(1) == Some(name));
-        let value = line.and_then(|line| line.split_whitespace().nth(2));
-        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no #define {name}"))
-    }
-
-    /// Offsets of a struct's fields by the C rules, with its size under the name "".
-    fn offsets(name: &str) -> Vec<(String, usize)> {
-        let body =
-            HEADER.split(&format!("struct {name} {{")).nth(1).and_then(|rest| rest.split("\n};").next());
-        let mut at = 0usize;
-        let mut found = Vec::new();
-        for line in body.unwrap_or_else(|| panic!("no struct {name}")).lines() {
-            let Some((declared, _)) = line.split_once(';') else { continue };
-            let size = match declared {
-                text if text.contains("long long") => 8,
-                text if text.contains("int") => 4,
-                _ => 1,
-            };
-            let field = declared.split_whitespace().last().unwrap_or_default();
-            let (field, many) = field.split_once('[').unwrap_or((field, "1]"));
-            let many = many.trim_end_matches(']');
-            let many = many.parse().unwrap_or_else(|_| constant(many));
-            at = at.next_multiple_of(size);
-            found.push((field.to_owned(), at));
-            at += size * many;
-        }
-        found.push((String::new(), at));
-        found
-    }
-
-    fn offset(of: &[(String, usize)], field: &str) -> usize {
-        of.iter().find(|(name, _)| name == field).unwrap_or_else(|| panic!("no field {field}")).1
-    }
-
-    #[test]
-    fn the_header_and_this_file_agree() {
-        let record = offsets("off_record");
-        for (field, at) in [
-            ("time_ns", 8),
-            ("since_ns", 16),
-            ("wait_ns", 24),
-            ("wait_weight_ns", 32),
-            ("runnable_ns", 40),
-            ("runnable_weight_ns", 48),
-            ("tid", 56),
-            ("tgid", 60),
-            ("other_tid", 64),
-            ("other_tgid", 68),
-            ("kind", 72),
-            ("flags", 76),
-            ("cpu", 80),
-            ("kstack_bytes", 84),
-            ("regs_bytes", 88),
-            ("stack_bytes", 92),
-            ("other_comm", 96),
-            ("kstack", 112),
-            ("regs", 112 + KSTACK_FRAMES * 8),
-            ("stack", HEAD_BYTES),
-            ("", HEAD_BYTES + STACK_MAX_BYTES),
-        ] {
-            assert_eq!(offset(&record, field), at, "off_record.{field}");
-        }
-        let end = offsets("end_record");
-        for (field, at) in [
-            ("start_ns", 8),
-            ("end_ns", 16),
-            ("total", 24),
-            ("carry", 24 + KIND_COUNT * 8),
-            ("switches", 24 + KIND_COUNT * 16),
-            ("tid", 32 + KIND_COUNT * 16),
-            ("tgid", 36 + KIND_COUNT * 16),
-            ("flags", 40 + KIND_COUNT * 16),
-            ("preemptions", 44 + KIND_COUNT * 16),
-            ("migrations", 48 + KIND_COUNT * 16),
-            ("minor_faults", 56 + KIND_COUNT * 16),
-            ("major_faults", 64 + KIND_COUNT * 16),
-            ("comm", 72 + KIND_COUNT * 16),
-            ("longest_us", QUEUE_AT),
-            ("queue", QUEUE_AT + 8),
-            ("", END_BYTES),
-        ] {
-            assert_eq!(offset(&end, field), at, "end_record.{field}");
-        }
-        assert_eq!(offset(&offsets("control"), ""), 24);
-    }
-
-    #[test]
-    fn the_headers_constants_are_ours() {
-        for (name, value) in [
-            ("KIND_RUNNABLE", Kind::Runnable as usize),
-            ("KIND_PREEMPTED", Kind::Preempted as usize),
-            ("KIND_SLEEP", Kind::Sleep as usize),
-            ("KIND_DISK", Kind::Disk as usize),
-            ("KIND_STOPPED", Kind::Stopped as usize),
-            ("KIND_IDLE", Kind::Idle as usize),
-            ("KIND_COUNT", KIND_COUNT),
-            ("QUEUE_BUCKETS", QueueLengths::BUCKETS),
-            ("QUEUE_FIRST_LOG2", QueueLengths::FIRST_LOG2 as usize),
-            ("QUEUE_WORDS", 2 * QueueLengths::BUCKETS),
-            ("KSTACK_FRAMES", KSTACK_FRAMES),
-            ("REGS_BYTES", REGS_BYTES),
-            ("STACK_MAX_BYTES", STACK_MAX_BYTES),
-            ("FLAG_OPEN_LEFT", flag::OPEN_LEFT as usize),
-            ("FLAG_OPEN_RIGHT", flag::OPEN_RIGHT as usize),
-            ("FLAG_KTHREAD", flag::KTHREAD as usize),
-            ("FLAG_WOKEN", flag::WOKEN as usize),
-            ("FLAG_NO_SLOT", flag::NO_SLOT as usize),
-            ("FLAG_STALE", flag::STALE as usize),
-            ("FLAG_EXITED", flag::EXITED as usize),
-            ("FLAG_NEW", flag::NEW as usize),
-            ("WHOM_ALL", Whom::All as usize),
-            ("WHOM_CGROUP", Whom::Cgroup as usize),
-            ("WHOM_THREADS", Whom::Threads as usize),
-            ("REC_SAMPLE", REC_SAMPLE as usize),
-            ("REC_WAKER", REC_WAKER as usize),
-            ("REC_END", REC_END as usize),
-            ("NOT_BEGUN", NOT_BEGUN as usize),
-        ] {
-            assert_eq!(constant(name), value, "{name}");
-        }
-    }
 }

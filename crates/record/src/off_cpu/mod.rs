@@ -13,6 +13,7 @@ pub mod look;
 mod others;
 mod pace;
 pub mod registers;
+mod site_chains;
 pub mod switches;
 pub mod tracepoints;
 mod waker_join;
@@ -30,8 +31,9 @@ use crate::sys::time::thread_cpu_ns;
 pub use crate::bpf_error::Error;
 pub use convert::Encoder;
 pub use engine::{Counts, Engine};
-pub use layout::{EndRecord, Kind, OffRecord, Record};
+pub use layout::{EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
 pub use look::Looker;
+pub use site_chains::{SiteChains, SiteId, has_user_part};
 pub use switches::Switches;
 pub use tracepoints::Tracepoints;
 pub use waker_join::WakerJoin;
@@ -152,7 +154,7 @@ impl OffCpu {
 
 /// Indices of [`layout::COUNT_NAMES`] that a user should hear of.
 fn losses(counts: &Counts) -> impl Iterator<Item = Notice> {
-    const TOLD: [usize; 7] = [0, 4, 5, 6, 7, 8, 9];
+    const TOLD: [usize; 8] = [0, 4, 5, 6, 7, 8, 9, 11];
     let lost = TOLD.map(|i| (counts[i], layout::COUNT_NAMES[i]));
     lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| Notice::OffCpuLost(count, what))
 }
@@ -192,6 +194,8 @@ pub struct Options {
     pub stack_bytes: u32,
     /// Threads whose user stack can be kept at a time; about 25 kB each.
     pub slots: u32,
+    /// Places of threads whose waits are summed up apart; about 250 bytes each.
+    pub sites: u32,
     /// Size of the ring buffer, a power of two.
     pub ring_bytes: u32,
     /// No better tier than this is tried.
@@ -206,6 +210,7 @@ impl Default for Options {
             period_ns: 1_000_000,
             stack_bytes: 8192,
             slots: 512,
+            sites: 32_768,
             ring_bytes: 8 << 20,
             best: Tier::Engine,
             tracepoints: None,

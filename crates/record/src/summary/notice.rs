@@ -162,8 +162,8 @@ impl std::fmt::Display for Notice {
             Self::OffCpuPeriod(ns) => {
                 write!(
                     f,
-                    "very many waits: one off-CPU sample stood for up to {} ms of a thread, for all to cost no more than \
-                     1 % of a CPU (all times stay exact)",
+                    "high switch rate: off-CPU stacks were sampled every {} ms of waiting per call site to keep overhead \
+                     low (times, counts and longest waits are exact)",
                     ns / 1_000_000
                 )
             }

@@ -1,14 +1,14 @@
 //! What the unwinding thread does about time off the CPU: the engine's samples, or threads' clocks by tracepoints.
 
 use perfdata::abi::*;
-use perfdata::off_cpu::{Payload, flag};
+use perfdata::off_cpu::{Interval, Payload, WaitSums, flag};
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
 use crate::off_cpu::clock::{Ended, Spot};
 use crate::off_cpu::switches::{Moment, Told};
 use crate::off_cpu::tracepoints::{EVENTS, Point};
-use crate::off_cpu::{EndRecord, convert, registers};
+use crate::off_cpu::{EndRecord, SiteId, convert, has_user_part, registers};
 
 impl Rest {
     /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
@@ -31,9 +31,16 @@ impl Rest {
         }
         if let Some(Payload::Totals(totals)) = &payload {
             self.account.totals((pid, tid), totals);
+            self.site_chains.forget(tid);
+        }
+        if let Some(Payload::Interval(of)) = &payload
+            && of.flags & flag::REST != 0
+            && of.sums.is_some()
+        {
+            return self.rest_of_site(file_event, sample, of);
         }
         // A thread that has not run yet has no stack: that is no loss.
-        let is_new = matches!(payload, Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
+        let is_new = matches!(&payload, Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
         if let Some(ending) = unwound.ending.filter(|_| !is_new) {
             let ending = self.with_dso(pid, sample, ending);
             self.account.stack(tid, time_ns, ending);
@@ -42,10 +49,51 @@ impl Rest {
             }
         }
         let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
-        let chain = perfdata::Callchain(self.stacks.chain().into());
+        let chain = self.chain_at_site(sample, payload.as_ref());
+        let chain = perfdata::Callchain(chain.as_slice().into());
         let raw = Some(joined.as_deref().unwrap_or(raw));
         let written = Sample { callchain: Some(chain), raw, stack_user: None, regs_user: None, ..*sample };
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+    }
+
+    /// The chain just made, or where it has no user part the one usual at this place.
+    fn chain_at_site(&mut self, sample: &Sample<'_>, payload: Option<&Payload>) -> Vec<u64> {
+        let chain = self.stacks.chain();
+        let Some(Payload::Interval(Interval { sums: Some(sums), flags, .. })) = payload else {
+            return chain.to_vec();
+        };
+        let (_, tid) = sample.pid_tid.unwrap_or_default();
+        let site = SiteId::of(tid, sums);
+        if has_user_part(chain) || flags & flag::KTHREAD != 0 {
+            self.site_chains.saw(site, chain, sample.period.unwrap_or(0));
+            return chain.to_vec();
+        }
+        self.site_chains.usual(site).unwrap_or(chain).to_vec()
+    }
+
+    /// Waits of a place that no sample took along, with the stacks seen there.
+    fn rest_of_site(&mut self, file_event: usize, sample: &Sample<'_>, of: &Interval) {
+        let (_, tid) = sample.pid_tid.unwrap_or_default();
+        let Some(sums) = &of.sums else { return };
+        // Counts are of the place: one part tells them.
+        let without_counts =
+            WaitSums { print: sums.print, stack_print: sums.stack_print, ..WaitSums::default() };
+        let parts = self.site_chains.share(SiteId::of(tid, sums), sample.period.unwrap_or(0));
+        for (at, (chain, period)) in parts.into_iter().enumerate() {
+            let sums = if at == 0 { of.sums.clone() } else { Some(Box::new(without_counts)) };
+            let raw = Interval { sums, ..of.clone() }.to_bytes();
+            let (ip, callchain) = (chain.get(1).map(|&ip| Avma(ip)), perfdata::Callchain(chain.into()));
+            let written = Sample {
+                ip,
+                period: Some(period),
+                callchain: Some(callchain),
+                raw: Some(&raw),
+                stack_user: None,
+                regs_user: None,
+                ..*sample
+            };
+            self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+        }
     }
 
     /// A hit of one of the tracepoints that stand in for the engine.

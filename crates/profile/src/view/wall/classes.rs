@@ -50,7 +50,7 @@ impl Classes {
 
     /// Those long enough to be named.
     pub fn named<'p>(&'p self, profile: &'p Profile) -> impl Iterator<Item = Classified<'p>> {
-        self.iter(profile).filter(|c| c.wait.length_ns >= self.min_block_ns)
+        self.iter(profile).filter(|c| c.wait.longest_ns() >= self.min_block_ns)
     }
 }
 
@@ -81,7 +81,7 @@ impl Reasons {
     }
 
     pub fn reason(&mut self, profile: &Profile, wait: &Wait) -> Reason {
-        if wait.flags & flag::REST != 0 {
+        if wait.flags & flag::REST != 0 && wait.sums.is_none() {
             // What the thread did while records were lost: no wait that anybody saw.
             return if wait.state == State::Unknown { Reason::Unknown } else { Reason::NoStack };
         }

@@ -46,7 +46,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes, threads: &[ThreadRow]) 
             None if class.part == Part::Blocked(Reason::Unknown) => {
                 table.add_bracket("[unknown]", class.part, class.wait.weight_ns)
             }
-            None if class.wait.length_ns == 0 => {
+            None if class.wait.is_short_rest() => {
                 table.add_bracket("[short waits]", class.part, class.wait.weight_ns)
             }
             None => table.add_bracket("[no stack]", class.part, class.wait.weight_ns),

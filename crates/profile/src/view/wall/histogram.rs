@@ -1,6 +1,7 @@
 //! Lengths of waits in powers of two.
 
 use crate::grow::Grow as _;
+use crate::off_cpu::Wait;
 use perfdata::off_cpu::QueueLengths;
 
 /// Counts by power of two of ns: bucket `i` holds lengths from 2^i up to 2^(i+1).
@@ -25,6 +26,17 @@ impl Histogram {
         self.count.grow(many);
         self.max_ns = self.max_ns.max(length_ns);
         self.total_ns += u128::from(length_ns) * u128::from(many);
+    }
+
+    /// Adds all that a wait stands for: counted one by one where the source does, else as so many of its length.
+    pub(crate) fn add_wait(&mut self, wait: &Wait) {
+        let Some(sums) = &wait.sums else { return self.add(wait.length_ns, wait.stands_for()) };
+        for (bucket, &many) in (QueueLengths::FIRST_LOG2 as usize..).zip(&sums.lengths) {
+            self.buckets[bucket].grow(u64::from(many));
+            self.count.grow(u64::from(many));
+        }
+        self.max_ns = self.max_ns.max(wait.longest_ns());
+        self.total_ns += u128::from(wait.weight_ns);
     }
 
     /// All lengths of these threads, which were counted one by one and add up to `total_ns`.
@@ -98,6 +110,18 @@ mod tests {
         assert_eq!((histogram.count(), histogram.max_ns(), histogram.mean_ns()), (100, 1_000_000, 10_990));
         assert_eq!(histogram.rows().map(|(_, n)| n).sum::<u64>(), 100);
         assert_eq!(Histogram::default().percentile_ns(99.0), 0);
+    }
+
+    #[test]
+    fn sums_of_waits_are_counted_one_by_one_and_not_taken_for_waits_of_one_length() {
+        let mut sums = perfdata::off_cpu::WaitSums { count: 4, longest_ns: 9_000_000, ..Default::default() };
+        (sums.lengths[0], sums.lengths[13]) = (3, 1);
+        let mut wait = Wait::of(crate::profile::TaskId::from_index(0));
+        (wait.length_ns, wait.weight_ns, wait.sums) = (500, 9_001_500, Some(Box::new(sums)));
+        let mut histogram = Histogram::default();
+        histogram.add_wait(&wait);
+        assert_eq!((histogram.count(), histogram.max_ns(), histogram.mean_ns()), (4, 9_000_000, 2_250_375));
+        assert_eq!(wait.stands_for(), 4);
     }
 
     #[test]

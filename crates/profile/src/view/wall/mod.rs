@@ -166,13 +166,11 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     }
     wall.functions = functions::rows(profile, &classes, &wall.threads);
     for Classified { wait, part } in classes.iter(profile) {
-        // A sample of a short wait stands for as many waits as its weight has lengths.
-        let many = wait.stands_for();
         match part {
-            _ if wait.length_ns == 0 => {}
-            Part::Runnable => wall.run_queue.add(wait.length_ns, many),
-            Part::Preempted => wall.preempted.add(wait.length_ns, many),
-            Part::Blocked(reason) => wall.waits.entry(reason).or_default().add(wait.length_ns, many),
+            _ if wait.is_short_rest() => {}
+            Part::Runnable => wall.run_queue.add_wait(wait),
+            Part::Preempted => wall.preempted.add_wait(wait),
+            Part::Blocked(reason) => wall.waits.entry(reason).or_default().add_wait(wait),
             _ => {}
         }
     }

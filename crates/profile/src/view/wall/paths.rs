@@ -41,7 +41,7 @@ pub fn paths(profile: &Profile, opts: &WallOpts) -> Vec<WallPath> {
         callsite: wait.callsite,
         part,
         ns: wait.weight_ns,
-        is_rest: wait.length_ns == 0 && wait.callsite.is_none() && part != Part::Blocked(Reason::Unknown),
+        is_rest: wait.is_short_rest() && wait.callsite.is_none() && part != Part::Blocked(Reason::Unknown),
         waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
     });
     running.chain(waits).filter(|path| path.ns > 0).collect()

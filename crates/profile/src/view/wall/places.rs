@@ -34,7 +34,7 @@ pub(super) fn places(profile: &Profile, classes: &Classes, opts: &WallOpts) -> V
             places.len() - 1
         });
         places[at].total_ns.grow(class.wait.weight_ns);
-        places[at].lengths.add(class.wait.length_ns, class.wait.stands_for());
+        places[at].lengths.add_wait(class.wait);
     }
     places.sort_by_key(|place| (Reverse(place.total_ns), place.callsite));
     places
