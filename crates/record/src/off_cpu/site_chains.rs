@@ -57,6 +57,10 @@ impl SeenChains {
         let keeps = self.0.len() < Self::MOST;
         if keeps {
             self.0.push(SeenChain { chain: chain.into(), ns });
+        } else if ns > 0
+            && let Some(part) = self.0.iter_mut().find(|seen| seen.ns == 0)
+        {
+            *part = SeenChain { chain: chain.into(), ns };
         }
         keeps
     }
@@ -87,10 +91,10 @@ impl SiteChains {
         own.or_else(|| self.similar.get(&site.stack_print)).map_or(&[], |seen| &seen.0)
     }
 
-    /// The chain that took most time at a place.
+    /// The chain that took most time at a place; of several, the first.
     #[must_use]
     pub fn usual(&self, site: SiteId) -> Option<&[u64]> {
-        self.seen(site).iter().max_by_key(|seen| seen.ns).map(|seen| &*seen.chain)
+        self.seen(site).iter().rev().max_by_key(|seen| seen.ns).map(|seen| &*seen.chain)
     }
 
     /// `ns` of a place, shared among its chains by the time each took; the first has most. Adds up to `ns`; one part
@@ -142,6 +146,15 @@ mod tests {
         assert_eq!(chains.usual(SITE), Some(&[3][..]));
         chains.forget(7);
         assert_eq!((chains.usual(SITE), chains.kept), (None, 0));
+    }
+
+    #[test]
+    fn a_part_of_a_stack_gets_no_time_where_the_whole_is_known() {
+        let mut chains = SiteChains::default();
+        chains.saw(SITE, &[1], 0);
+        assert_eq!(chains.share(SITE, 9), [(&[1][..], 9)]);
+        chains.saw(SITE, &[1, 2], 10);
+        assert_eq!((chains.share(SITE, 9), chains.usual(SITE)), (vec![(&[1, 2][..], 9)], Some(&[1, 2][..])));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use perfdata::off_cpu::{Interval, Payload, WaitSums, flag};
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
+use crate::account::StackEnding;
 use crate::off_cpu::clock::{Ended, Spot};
 use crate::off_cpu::switches::{Moment, Told};
 use crate::off_cpu::tracepoints::{EVENTS, Point};
@@ -39,6 +40,7 @@ impl Rest {
         {
             return self.rest_of_site(file_event, sample, of);
         }
+        let is_whole = matches!(unwound.ending, Some(StackEnding::Complete | StackEnding::Joined));
         // A thread that has not run yet has no stack: that is no loss.
         let is_new = matches!(&payload, Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
         if let Some(ending) = unwound.ending.filter(|_| !is_new) {
@@ -49,24 +51,28 @@ impl Rest {
             }
         }
         let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
-        let chain = self.chain_at_site(sample, payload.as_ref());
+        let chain = self.chain_at_site(sample, payload.as_ref(), is_whole);
         let chain = perfdata::Callchain(chain.as_slice().into());
         let raw = Some(joined.as_deref().unwrap_or(raw));
         let written = Sample { callchain: Some(chain), raw, stack_user: None, regs_user: None, ..*sample };
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
     }
 
-    /// The chain just made, or where it has no user part the one usual at this place.
-    fn chain_at_site(&mut self, sample: &Sample<'_>, payload: Option<&Payload>) -> Vec<u64> {
+    /// The chain just made, or where it is not whole the one usual at this place.
+    fn chain_at_site(&mut self, sample: &Sample<'_>, payload: Option<&Payload>, is_whole: bool) -> Vec<u64> {
         let chain = self.stacks.chain();
         let Some(Payload::Interval(Interval { sums: Some(sums), flags, .. })) = payload else {
             return chain.to_vec();
         };
         let (_, tid) = sample.pid_tid.unwrap_or_default();
         let site = SiteId::of(tid, sums);
-        if has_user_part(chain) || flags & flag::KTHREAD != 0 {
+        if is_whole || flags & flag::KTHREAD != 0 {
             self.site_chains.saw(site, chain, sample.period.unwrap_or(0));
             return chain.to_vec();
+        }
+        // Where no chain of the place is whole, one of a part stands for the others.
+        if has_user_part(chain) {
+            self.site_chains.saw(site, chain, 0);
         }
         self.site_chains.usual(site).unwrap_or(chain).to_vec()
     }
