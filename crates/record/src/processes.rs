@@ -31,6 +31,9 @@ struct Process {
     parent: u32,
     /// Threads that have not exited.
     threads: u32,
+    /// The thread of the process's number has exited. Until then the process lives: where records are lost, the
+    /// number of its threads is wrong.
+    leader_has_exited: bool,
     /// `/proc/PID/mem`; the inner `None` if it can't be opened.
     memory: Option<Option<File>>,
 }
@@ -75,7 +78,7 @@ impl Processes {
             return;
         }
         let maps = self.by_pid.get(&parent).map(|p| p.maps.clone()).unwrap_or_default();
-        self.by_pid.insert(pid, Process { maps, parent, threads: 1, memory: None });
+        self.by_pid.insert(pid, Process { maps, parent, threads: 1, ..Process::default() });
     }
 
     /// A process runs another program now: nothing of the old one is mapped, and only one thread is left.
@@ -85,10 +88,11 @@ impl Processes {
     }
 
     /// A thread ended; with the last one the process is forgotten.
-    pub fn exit(&mut self, pid: u32) {
+    pub fn exit(&mut self, pid: u32, tid: u32) {
         let Some(process) = self.by_pid.get_mut(&pid) else { return };
         process.threads = process.threads.saturating_sub(1);
-        if process.threads == 0 {
+        process.leader_has_exited |= tid == pid;
+        if process.threads == 0 && process.leader_has_exited {
             self.by_pid.remove(&pid);
         }
     }
@@ -191,7 +195,10 @@ mod tests {
         let mut processes = Processes::default();
         processes.fork(us, 1);
         map_us(&mut processes, us);
-        processes.exit(us);
+        // A thread whose birth is not known, for its record was lost.
+        processes.exit(us, us + 1);
+        assert!(!processes.space(us).is_empty());
+        processes.exit(us, us);
         assert!(processes.space(us).is_empty());
         assert_eq!(processes.read_memory(us, &raw const us as u64, &mut [0; 4]), 0);
         assert!(processes.by_pid.is_empty());

@@ -267,7 +267,7 @@ impl Rest {
                 self.account.fork(task.pid, task.tid, task.ptid, time_ns);
             }
             Record::Exit(task) => {
-                self.processes.exit(task.pid);
+                self.processes.exit(task.pid, task.tid);
                 self.account.exit(task.tid, time_ns);
                 self.stacks.forget(task.pid, task.tid);
             }
