@@ -178,7 +178,9 @@ impl Encoder {
             (not_negative(sample.runnable_ns()), not_negative(sample.runnable_weight_ns()));
         if runnable_weight_ns > 0 {
             let since = sample.time_ns().saturating_sub(runnable_ns);
-            put(State::Runnable, (since, runnable_ns), runnable_weight_ns, None, out);
+            // The place is for whoever unwinds: both samples are to have the same stack.
+            let sums = site.as_ref().map(|site| sums_of(site, false));
+            put(State::Runnable, (since, runnable_ns), runnable_weight_ns, sums, out);
         }
     }
 

@@ -48,6 +48,11 @@ impl SeenChains {
     /// Chains told apart at a place: nearly always there is one.
     const MOST: usize = 4;
 
+    /// True if a chain took time: parts of a stack take none.
+    fn has_whole(&self) -> bool {
+        self.0.iter().any(|seen| seen.ns > 0)
+    }
+
     /// True if a chain more is kept.
     fn saw(&mut self, chain: &[u64], ns: u64) -> bool {
         if let Some(known) = self.0.iter_mut().find(|known| *known.chain == *chain) {
@@ -87,8 +92,10 @@ impl SiteChains {
 
     fn seen(&self, site: SiteId) -> &[SeenChain] {
         let own = self.threads.get(&site.tid).and_then(|places| places.get(&site.print));
-        let own = own.filter(|seen| !seen.0.is_empty());
-        own.or_else(|| self.similar.get(&site.stack_print)).map_or(&[], |seen| &seen.0)
+        let similar = self.similar.get(&site.stack_print);
+        // A whole stack of a similar place says more than a part of the own one.
+        let whole = [own, similar].into_iter().flatten().find(|seen| seen.has_whole());
+        whole.or(own).or(similar).map_or(&[], |seen| &seen.0)
     }
 
     /// The chain that took most time at a place; of several, the first.
@@ -173,5 +180,8 @@ mod tests {
         chains.forget(7);
         assert_eq!(chains.usual(SiteId { tid: 8, print: 101, ..first }), Some(&[1, 2][..]));
         assert_eq!(chains.usual(SiteId { stack_print: 6, ..first }), None);
+        let other = SiteId { print: 102, ..first };
+        chains.saw(other, &[1], 0);
+        assert_eq!(chains.usual(other), Some(&[1, 2][..]), "a part of its own stack is less");
     }
 }

@@ -46,6 +46,7 @@ pub struct Switches {
     /// Threads that have ended; what else is told of them is their last breath.
     gone: FxHashSet<u32>,
     started_ns: Option<u64>,
+    has_lost: bool,
     switches: u64,
     told: Vec<Told>,
 }
@@ -82,6 +83,7 @@ impl Switches {
             ids: None,
             gone: FxHashSet::default(),
             started_ns: None,
+            has_lost: false,
             switches: 0,
             told: Vec::new(),
         }
@@ -153,6 +155,17 @@ impl Switches {
             self.started_ns = Some(time_ns);
             self.clocks.insert(tid, Clock::new(pid, time_ns, State::On, 0));
         }
+    }
+
+    /// The command ran by `time_ns`. If its exec is not known, the record of it was lost: what it does is not known
+    /// until its next switch.
+    pub fn runs_since(&mut self, time_ns: u64) {
+        let Whose::Command(pid) = self.whose else { return };
+        if !self.has_lost || self.started_ns.is_some() || self.gone.contains(&pid) {
+            return;
+        }
+        self.exec((pid, pid), time_ns);
+        self.clocks.get_mut(&pid).into_iter().for_each(Clock::lost);
     }
 
     /// A thread has this name.
@@ -259,6 +272,7 @@ impl Switches {
 
     /// The kernel dropped records.
     pub fn lost(&mut self) {
+        self.has_lost = true;
         self.clocks.values_mut().for_each(Clock::lost);
         self.last.clear();
     }
@@ -327,6 +341,27 @@ mod tests {
             ends(&mut switches).iter().map(|end| (end.tid, end.total_ns[0])).collect::<Vec<_>>(),
             [(8, 50)]
         );
+    }
+
+    #[test]
+    fn a_command_whose_exec_was_lost_is_followed_once_it_is_known_to_run() {
+        let mut switches = Switches::new(Whose::Command(7), 10);
+        switches.runs_since(90);
+        assert!(!switches.follows(7), "its exec is still to come");
+        switches.lost();
+        switches.runs_since(100);
+        switches.runs_since(120);
+        switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None);
+        switches.fork((8, 8), 7, 160);
+        switches.finish(200);
+        let ends = ends(&mut switches);
+        assert_eq!(ends.iter().map(|end| end.tid).collect::<Vec<_>>(), [7, 8]);
+        assert_eq!((ends[0].start_ns, ends[0].total_ns), (100, [0, 0, 0, 50, 0, 0, 0, 50]));
+        let mut ended = Switches::new(Whose::Command(7), 10);
+        ended.lost();
+        ended.switched(at(50, 7), &switch(7, State::Unknown, 9), None);
+        ended.runs_since(60);
+        assert!(!ended.follows(7));
     }
 
     #[test]

@@ -263,10 +263,11 @@ impl<'o> Recording<'o> {
             self.has_enabled = true;
             self.started();
         }
-        if let Some(child) = &mut self.child
-            && let Err(source) = child.exec()
-        {
-            return self.not_run(source);
+        if let Some(child) = &mut self.child {
+            if let Err(source) = child.exec() {
+                return self.not_run(source);
+            }
+            self.shared.runs_ns.store(self.opts.clock.now_ns(), Ordering::Release);
         }
         let prompt = self.opts.realtime.is_none().then(|| Prompt::begin(Rank::Reader));
         self.wait(begin)?;

@@ -13,6 +13,8 @@ pub struct Shared {
     pub queue: Queue,
     /// The moment from which time is counted, in ns; 0 while it has not come.
     pub started_ns: Arc<AtomicU64>,
+    /// The moment by which the command ran, in ns; 0 while it does not, or where there is none.
+    pub runs_ns: Arc<AtomicU64>,
     /// The moment up to which time is counted, in ns; 0 while it has not come.
     pub ended_ns: Arc<AtomicU64>,
     /// The user won't wait for stacks that are still to be unwound.
@@ -49,6 +51,7 @@ impl Shared {
         Self {
             queue,
             started_ns: Arc::default(),
+            runs_ns: Arc::default(),
             ended_ns: Arc::default(),
             gives_up: Arc::default(),
             wanted_step: Arc::default(),

@@ -1,7 +1,9 @@
 //! What the unwinding thread does about time off the CPU: the engine's samples, or threads' clocks by tracepoints.
 
+use std::sync::atomic::Ordering;
+
 use perfdata::abi::*;
-use perfdata::off_cpu::{Interval, Payload, WaitSums, flag};
+use perfdata::off_cpu::{Interval, Payload, State, WaitSums, flag};
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
@@ -53,7 +55,8 @@ impl Rest {
         let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
         let chain = self.chain_at_site(sample, payload.as_ref(), is_whole);
         let chain = perfdata::Callchain(chain.as_slice().into());
-        let raw = Some(joined.as_deref().unwrap_or(raw));
+        let without_place = without_place(payload.as_ref());
+        let raw = joined.as_deref().or(without_place.as_deref()).or(Some(raw));
         let written = Sample { callchain: Some(chain), raw, stack_user: None, regs_user: None, ..*sample };
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
     }
@@ -61,13 +64,15 @@ impl Rest {
     /// The chain just made, or where it is not whole the one usual at this place.
     fn chain_at_site(&mut self, sample: &Sample<'_>, payload: Option<&Payload>, is_whole: bool) -> Vec<u64> {
         let chain = self.stacks.chain();
-        let Some(Payload::Interval(Interval { sums: Some(sums), flags, .. })) = payload else {
+        let Some(Payload::Interval(Interval { sums: Some(sums), flags, state, .. })) = payload else {
             return chain.to_vec();
         };
         let (_, tid) = sample.pid_tid.unwrap_or_default();
         let site = SiteId::of(tid, sums);
         if is_whole || flags & flag::KTHREAD != 0 {
-            self.site_chains.saw(site, chain, sample.period.unwrap_or(0));
+            // The wait for a CPU has the stack of the wait before, which counts already.
+            let period = sample.period.filter(|_| *state != State::Runnable);
+            self.site_chains.saw(site, chain, period.unwrap_or(0));
             return chain.to_vec();
         }
         // Where no chain of the place is whole, one of a part stands for the others.
@@ -107,8 +112,12 @@ impl Rest {
         let Some(&(point, has_stack)) = EVENTS.get(index) else { return };
         let (task, cpu) = (sample.pid_tid.unwrap_or_default(), sample.cpu.unwrap_or_default());
         let (raw, at) = (sample.raw.unwrap_or_default(), Moment { time_ns, cpu, task });
+        let runs_ns = self.shared.runs_ns.load(Ordering::Acquire);
         let Some((switches, points)) = &mut self.switches else { return };
         let points = *points;
+        if runs_ns != 0 && runs_ns <= time_ns {
+            switches.runs_since(runs_ns);
+        }
         match point {
             Point::Switch => {
                 let Some(switch) = points.switch(raw) else { return };
@@ -162,8 +171,12 @@ impl Rest {
 
     /// The recording has ended: all clocks stop.
     pub(super) fn finish_clocks(&mut self) {
-        let ended_ns = self.shared.ended_ns.load(std::sync::atomic::Ordering::Acquire);
+        let [runs_ns, ended_ns] =
+            [&self.shared.runs_ns, &self.shared.ended_ns].map(|time| time.load(Ordering::Acquire));
         let Some((switches, _)) = &mut self.switches else { return };
+        if runs_ns != 0 {
+            switches.runs_since(runs_ns);
+        }
         switches.finish(ended_ns);
         self.tell();
     }
@@ -206,6 +219,13 @@ impl Rest {
     }
 }
 
+/// The payload of a wait for a CPU as it is written: sums are the sample's of the wait before.
+fn without_place(payload: Option<&Payload>) -> Option<Vec<u8>> {
+    let Some(Payload::Interval(of)) = payload else { return None };
+    let has_none = of.state != State::Runnable || of.sums.is_none();
+    (!has_none).then(|| Interval { sums: None, flags: of.flags & !flag::SUMS, ..of.clone() }.to_bytes())
+}
+
 /// A sample of one of the off-CPU events, but for stack and payload.
 fn waits_sample(event: usize, task: (u32, u32), time_ns: u64, period: u64) -> Sample<'static> {
     Sample {
@@ -217,5 +237,41 @@ fn waits_sample(event: usize, task: (u32, u32), time_ns: u64, period: u64) -> Sa
         cpu: Some(0),
         period: Some(period),
         ..Sample::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perfdata::live::LiveFormat;
+
+    use super::*;
+    use crate::off_cpu::layout::{self, Record as OffCpuRecord};
+
+    #[test]
+    fn a_wait_and_the_wait_for_a_cpu_after_it_name_one_place_until_they_are_written() {
+        let mut bytes = layout::user_record(0x1000, 0x2000, &[]);
+        let words = [(24, 70), (32, 90), (40, 5), (48, 6), (56, 7 << 32 | 8), (72, 3), (112, 99)];
+        for (at, word) in words {
+            bytes[at..at + 8].copy_from_slice(&u64::to_ne_bytes(word));
+        }
+        let Some(record @ OffCpuRecord::Sample(_)) = layout::parse(&bytes) else { panic!("a sample") };
+        let attr = convert::snapshot_attr(&perfdata::Attr::default(), 0);
+        let (mut records, format) = (Vec::new(), LiveFormat::new(&attr));
+        convert::Encoder::new(attr).encode(&record, &mut records);
+        let mut left = records.as_slice();
+        let mut payloads = Vec::new();
+        while let Some((Record::Sample(sample), _)) = format.parse(left) {
+            payloads.push(sample.raw.and_then(Payload::parse).expect("ours"));
+            left = &left[usize::from(u16::from_ne_bytes([left[6], left[7]]))..];
+        }
+        let [Payload::Interval(wait), Payload::Interval(runnable)] = &payloads[..] else {
+            panic!("{payloads:?}")
+        };
+        let print = |of: &Interval| of.sums.as_ref().map(|sums| sums.print);
+        assert_eq!((wait.state, runnable.state), (State::Sleep, State::Runnable));
+        assert_eq!((print(wait), print(runnable)), (Some(99), Some(99)));
+        let written = without_place(payloads.get(1)).as_deref().and_then(Payload::parse);
+        assert_eq!(written, Some(Payload::Interval(Interval { sums: None, flags: 0, ..runnable.clone() })));
+        assert_eq!(without_place(payloads.first()), None);
     }
 }
