@@ -64,6 +64,12 @@ NOINLINE static void helper_nap(uint64_t ns)
 	nanosleep(&t, 0);
 }
 
+/* A thread that finds its lock free again and again is preempted everywhere, and mostly between clock and wait. */
+static void let_the_helper_in(void)
+{
+	helper_nap(100000);
+}
+
 /* --- one kind each: the wait, and what ends it after `ns` ---------------------------------------------------- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -74,6 +80,7 @@ NOINLINE static int wait_mutex(void)
 static void after_mutex(void)
 {
 	pthread_mutex_unlock(&mutex);
+	let_the_helper_in();
 }
 static void help_mutex(uint64_t ns)
 {
@@ -91,6 +98,7 @@ NOINLINE static int wait_rwlock(void)
 static void after_rwlock(void)
 {
 	pthread_rwlock_unlock(&rwlock);
+	let_the_helper_in();
 }
 static void help_rwlock(uint64_t ns)
 {
@@ -396,6 +404,7 @@ static int unlock_file(int file)
 static void after_flock(void)
 {
 	from_deeper(unlock_file, flocked[0]);
+	let_the_helper_in();
 }
 static void help_flock(uint64_t ns)
 {
@@ -425,6 +434,7 @@ static int unlock_range(int file)
 static void after_fcntl(void)
 {
 	from_deeper(unlock_range, fcntled[0]);
+	let_the_helper_in();
 }
 static void help_fcntl(uint64_t ns)
 {
