@@ -1,4 +1,4 @@
-//! Inputs to begin with, and those found on the way that reach new code.
+//! Seed inputs, and inputs found while fuzzing that reach new code.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -8,24 +8,24 @@ use fuzz::parcel::{Parcel, ParcelPart};
 
 /// Bigger files are cut: a mutation near the start matters most. Parcels are never cut.
 const LONGEST: usize = 64 << 10;
-/// A grown corpus holds at most so many inputs.
+/// Maximum number of inputs in a grown corpus.
 const MOST_GROWN: usize = 4000;
 /// Found inputs larger than this are not kept.
 const LARGEST_GROWN: usize = 256 << 10;
 
 /// Where seeds come from.
 pub struct CorpusPlaces<'p> {
-    /// Recorded files of others, if there are any on this machine.
+    /// Files recorded on other machines, if this machine has any.
     pub recorded: Option<&'p Path>,
     /// Where inputs that reach new code are kept, if they are.
     pub grown: Option<&'p Path>,
 }
 
-/// Inputs to begin with.
+/// Seed inputs.
 pub struct Seeds {
     /// The repository's come first.
     pub inputs: Vec<Vec<u8>>,
-    /// How many of [`Self::inputs`] are the repository's: all of these are run, however long it takes.
+    /// Number of [`Self::inputs`] from the repository. All of them are run, whatever the time limit.
     pub own: usize,
 }
 
@@ -89,7 +89,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Keeps an input found in `folder`. False if there is no more room, or it is there already.
 pub fn keep_found(folder: &Path, input: &[u8], grown: usize) -> bool {
-    // What can't be kept is found again.
+    // An input that can't be kept is found again later.
     grown < MOST_GROWN && input.len() <= LARGEST_GROWN && keep(folder, input).unwrap_or(false)
 }
 

@@ -1,4 +1,4 @@
-//! Which code an input reached, in a build with the compiler's coverage counters.
+//! Code reached by an input, in a build with the compiler's coverage counters.
 //!
 //! `-Cpasses=sancov-module` with inline 8-bit counters gives every edge of the program a byte, and announces them all
 //! before `main`. Without these flags nothing is announced, and no input is ever new.
@@ -16,7 +16,7 @@ pub extern "C" fn __sanitizer_cov_8bit_counters_init(start: *mut u8, end: *mut u
     END.store(end as usize, Relaxed);
 }
 
-/// The counters, all of whose bytes are atomic: threads of the program write to them without telling.
+/// The counters. All bytes are atomic, because threads of the program write to them at any time.
 fn counters() -> &'static [AtomicU8] {
     let (start, end) = (START.load(Relaxed), END.load(Relaxed));
     if start == 0 || end <= start {
@@ -45,11 +45,11 @@ impl Coverage {
         !self.seen.is_empty()
     }
 
-    /// Takes what was counted since the last call. True if an edge was new, or new in the order of its count.
+    /// Takes the counts since the last call. True if an edge was new, or new in the order of its count.
     pub fn take(&mut self) -> bool {
         let counters = counters();
-        // SAFETY: eight relaxed atomic bytes may be looked at as one relaxed atomic word: only whether all are zero is
-        // asked of it, and `align_to` cuts at the word's alignment.
+        // SAFETY: eight relaxed atomic bytes may be read as one relaxed atomic word, because the word is only
+        // compared with zero, and `align_to` cuts at the word's alignment.
         let (head, words, tail) = unsafe { counters.align_to::<AtomicU64>() };
         let mut new = self.take_bytes(head, 0);
         for (at, word) in words.iter().enumerate() {

@@ -1,15 +1,15 @@
 //! Every fuzz target of the workspace in one list.
 //!
-//! A target is an ordinary `fn(&[u8])` that must neither panic, loop, nor ask for much memory, whatever it is given.
-//! Each crate lists its own in `fuzz::TARGETS`; here they get the crate's name before theirs. The targets of
-//! [`program`] run the whole program over several files at once.
+//! A target is an ordinary `fn(&[u8])`. For no input may it panic, loop, or allocate much memory. Each crate lists its
+//! own targets in `fuzz::TARGETS`; this crate prefixes them with the crate's name. The targets of [`program`] run the
+//! whole program over several files at once.
 #![forbid(unsafe_code)]
 
 pub mod parcel;
 pub mod program;
 pub mod scratch;
 
-/// A target: its name within the crate, and what to call.
+/// A target: its name within the crate, and the function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// The crates' lists.

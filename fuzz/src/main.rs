@@ -1,7 +1,7 @@
-//! Drives one fuzz target on the stable compiler: recorded files in, mutated, for some seconds.
+//! Runs one fuzz target on the stable compiler, with mutated copies of recorded files, for some seconds.
 //!
-//! What an input did wrong is written to `KEEP/TARGET.why`, the input is in `KEEP/TARGET.input`, and how many were run
-//! in `KEEP/TARGET.ran`: standard output and error belong to the target, which may be the whole program.
+//! A failing input is in `KEEP/TARGET.input`, its fault in `KEEP/TARGET.why`, and the number of inputs run in
+//! `KEEP/TARGET.ran`. Standard output and error belong to the target, which may be the whole program.
 #![deny(unsafe_code)]
 
 mod corpus;
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     if done.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// This program again, where no cache, no home folder and no server of debug information make two runs differ.
+/// This program again, without caches, home folder and debuginfod servers that would make two runs differ.
 fn alone() -> ExitCode {
     let Ok(own) = std::env::current_exe() else { return ExitCode::FAILURE };
     let mut command = Command::new(own);
@@ -85,14 +85,14 @@ fn find(name: &str) -> Option<fn(&[u8])> {
 
 fn once(name: &str, file: &Path) -> Option<()> {
     let (call, input) = (find(name)?, std::fs::read(file).ok()?);
-    // A folder that a minimizer named, or one that is gone with us.
+    // A folder that a minimizer named, or one that is removed when we end.
     let keep = std::env::var_os("FUZZ_KEEP").map_or_else(std::env::temp_dir, PathBuf::from);
     Watch::start(name, &keep).ok()?.run(call, &input);
     eprintln!("no fault");
     Some(())
 }
 
-/// Writes how many were kept to `KEEP/TARGET.kept`.
+/// Writes the number of inputs kept to `KEEP/TARGET.kept`.
 fn reduce_found(name: &str, found: &Path, keep: &Path) -> Option<()> {
     let (call, watch) = (find(name)?, Watch::start(name, keep).ok()?);
     let kept = reduce::reduce(name, call, found, &watch).map_err(|error| eprintln!("{error}")).ok()?;
@@ -100,7 +100,7 @@ fn reduce_found(name: &str, found: &Path, keep: &Path) -> Option<()> {
     std::fs::write(keep.join(format!("{name}.kept")), format!("{kept}\n")).ok()
 }
 
-/// What [`run`] is asked for beyond the target.
+/// Options of [`run`] besides the target.
 struct RunOptions {
     recorded: Option<PathBuf>,
     grown: Option<PathBuf>,
@@ -136,7 +136,7 @@ fn run(name: &str, seconds: &str, keep: &Path, args: &[&str]) -> Option<()> {
     let ran = keep.join(format!("{name}.ran"));
     let mut runs = 0_u64;
     for (at, seed) in seeds.iter().enumerate() {
-        // Those of this machine may be many and large.
+        // The inputs of this machine may be many and large.
         if at >= own && start.elapsed() > end / 3 {
             break;
         }
@@ -166,8 +166,8 @@ fn run(name: &str, seconds: &str, keep: &Path, args: &[&str]) -> Option<()> {
     Some(())
 }
 
-/// How far it is, for whoever started this process.
+/// Progress, for the process that started this one.
 fn tell(ran: &Path, runs: u64, seeds: &[Vec<u8>], coverage: &Coverage) {
-    // Without the file the run counts as one that ran nothing.
+    // Without the file the run counts as one with no inputs.
     let _ = std::fs::write(ran, format!("{runs} {} {}\n", seeds.len(), coverage.edges));
 }

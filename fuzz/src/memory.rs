@@ -1,7 +1,7 @@
-//! How much memory the program has asked for: an allocator that counts.
+//! Memory allocated by the program: an allocator that counts.
 //!
-//! Rust's allocations are counted, also those of the libraries. What a C library or a mapping takes is not; the limit of
-//! address space that the driver runs under bounds that.
+//! Rust's allocations are counted, including those of libraries. Memory of C libraries and mappings is not counted; the
+//! driver's limit of address space bounds it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

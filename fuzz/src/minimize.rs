@@ -1,4 +1,4 @@
-//! The smallest input that fails as another does: parts left out as long as the fault stays the same.
+//! Finds the smallest input with the same fault: leaves parts out as long as the fault stays the same.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@
 
 /// The first line.
 const MAGIC: &[u8] = b"tally parcel 1\n";
-/// More parts than any recording needs.
+/// Maximum number of parts, more than any recording needs.
 const MOST_PARTS: usize = 64;
 
 /// Named files, in the order they are stored.

@@ -1,7 +1,7 @@
-//! The whole program as a fuzz target: a parcel is unpacked, and every view of what it holds is rendered.
+//! The whole program as a fuzz target: unpacks a parcel and renders every view of its files.
 //!
-//! Parsers alone can be sound while the parts together are not: an unwind table that never moves the stack pointer
-//! is harmless until a recorded stack meets it.
+//! Parsers can be correct alone and fail together: an unwind table that never moves the stack pointer is harmless until
+//! it is applied to a recorded stack.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn render(bytes: &[u8], input: &str, views: &[&str]) {
             browse(&input);
         } else {
             let words = view.split(' ').map(|word| filled(word, &input, scratch.path()));
-            // Any exit code will do: what matters is that there is one.
+            // Any exit code is fine, as long as the program ends with one.
             let _ = cli::run(std::iter::once("tally".into()).chain(words));
         }
     }
@@ -153,7 +153,7 @@ fn chosen<'v>(parcel: &Parcel, views: &[&'v str]) -> Vec<&'v str> {
     }
 }
 
-/// What the terminal shows after keys of every view.
+/// Renders the terminal after keys of every view.
 fn browse(input: &Path) {
     let session = SessionOpts::default();
     let opts = LoadOpts { session, want: Want::Names, names: cli::name_args::NameArgs::default() };

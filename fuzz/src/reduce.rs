@@ -1,4 +1,4 @@
-//! The repository's corpus of a target, enlarged by those inputs found that reach code the others do not.
+//! Adds found inputs to the repository's corpus of a target if they reach code that the other inputs do not.
 
 use std::io;
 use std::path::Path;
@@ -7,18 +7,18 @@ use crate::corpus::{self, CorpusPlaces, Seeds};
 use crate::coverage::Coverage;
 use crate::watch::Watch;
 
-/// The largest input that the repository takes.
+/// Maximum size of an input in the repository.
 const LARGEST: usize = 64 << 10;
-/// What the repository takes of a parser's target; of the few targets of the whole program it takes more. All targets
-/// together stay below the 2 MiB that tidy allows.
+/// Maximum size of a parser target's corpus; the few targets of the whole program get more. All targets together stay
+/// below the 2 MiB that tidy allows.
 const MOST_BYTES: usize = 32 << 10;
 const MOST_BYTES_OF_PROGRAM: usize = 224 << 10;
 
-/// Copies inputs from the folder `found` to the target's folder in the repository, small ones first: each that reaches
-/// code that no other there does, as long as there is room. Returns how many.
+/// Copies inputs from the folder `found` to the target's folder in the repository, small ones first. An input is copied
+/// if it reaches code that no other input there does, and if there is room. Returns the number of copies.
 ///
 /// # Errors
-/// If this build does not count what is reached, or a file can't be written.
+/// If this build has no coverage counters, or a file can't be written.
 pub fn reduce(target: &str, call: fn(&[u8]), found: &Path, watch: &Watch) -> io::Result<usize> {
     let mut coverage = Coverage::new();
     if !coverage.is_counted() {
@@ -53,7 +53,7 @@ pub fn reduce(target: &str, call: fn(&[u8]), found: &Path, watch: &Watch) -> io:
     Ok(kept)
 }
 
-/// Whether a path in `input` belongs to this machine: the repository is no place for it.
+/// Whether `input` contains a path of this machine. Such inputs don't belong in the repository.
 fn names_machine(input: &[u8]) -> bool {
     let here = std::env::current_dir().unwrap_or_default();
     let top = here.components().nth(1).map(|top| format!("/{}/", top.as_os_str().display()));

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::parcel::Parcel;
 
-/// The folder in which the seeds were recorded. Every mention of it becomes the scratch folder, whose path has the
-/// same length, so that mappings, debug information and sources find each other.
+/// The folder in which the seeds were recorded. Every mention of it is replaced by the scratch folder. That path has
+/// the same length, so that mappings, debug information and sources still match.
 pub const RECORDED_IN: &str = "/dev/shm/tally-fuzz.@@@@@@@@";
 
-/// Where the scratch folder of the process `pid` is.
+/// Path of the scratch folder of the process `pid`.
 pub fn folder_of(pid: u32) -> PathBuf {
     format!("/dev/shm/tally-fuzz.{pid:08x}").into()
 }
@@ -22,7 +22,7 @@ pub fn remove_abandoned() {
         let pid = name.to_str().and_then(|name| name.strip_prefix("tally-fuzz."));
         let Some(pid) = pid.and_then(|hex| u32::from_str_radix(hex, 16).ok()) else { continue };
         if !Path::new(&format!("/proc/{pid}")).exists() {
-            // Whoever runs next tries again.
+            // The next run tries again.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -42,14 +42,14 @@ impl Scratch {
         let path = folder_of(std::process::id());
         let make = || std::fs::DirBuilder::new().mode(0o700).create(&path);
         if make().is_err() {
-            // Of a process that was killed and had our number.
+            // Left by a killed process that had our pid.
             std::fs::remove_dir_all(&path)?;
             make()?;
         }
         Ok(Self { path })
     }
 
-    /// Its path.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -78,12 +78,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Whoever runs next under this number tries again.
+        // The next process with this pid tries again.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-/// A file name, or that of a file in a folder, of harmless characters.
+/// True for a file name, with at most one folder, of harmless characters.
 fn is_plain(name: &str) -> bool {
     let fits = |word: &str| {
         !word.is_empty() && !word.starts_with('.') && word.bytes().all(|byte| byte.is_ascii_graphic())

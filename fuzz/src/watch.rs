@@ -1,6 +1,6 @@
-//! What every input has to keep to: no panic, a bound of memory, a bound of time.
+//! Checks of every input: no panic, bounded memory, bounded time.
 //!
-//! The input in work is in a file before it runs, so that it is there even when the process is killed.
+//! The current input is written to a file before it runs, so that it is there even when the process is killed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,20 +11,21 @@ use std::time::{Duration, Instant};
 
 use crate::memory;
 
-/// CPU time that one input may take; the slowest sound ones take a tenth of it.
+/// CPU time limit of one input; the slowest valid inputs take a tenth of it.
 const CPU_LIMIT: Duration = Duration::from_secs(20);
-/// Time in which no thread was runnable until an input counts as hanging: on a busy machine a runnable one may wait long.
+/// Time without a runnable thread after which an input counts as hanging. Runnable threads may wait long on a busy
+/// machine, so waiting for a CPU doesn't count.
 const IDLE_LIMIT: Duration = Duration::from_secs(180);
-/// Memory that one input may take: this, and [`BYTES_PER_BYTE`] for each of its bytes.
+/// Memory limit of one input: this, and [`BYTES_PER_BYTE`] for each of its bytes.
 const MEMORY_LIMIT: usize = 300 << 20;
 const BYTES_PER_BYTE: usize = 20;
 
-/// The input in work.
+/// The current input.
 struct InWork {
     bytes: usize,
     memory_before: usize,
     cpu_before: Duration,
-    /// When a thread was last seen to be runnable.
+    /// Time at which a thread was last seen runnable.
     last_runnable: Instant,
 }
 
@@ -33,14 +34,14 @@ struct InWork {
 pub struct Watch {
     now: Arc<Mutex<Option<InWork>>>,
     input: Arc<File>,
-    /// Why the process ended, for whoever started it.
+    /// Reason for the end of the process, for the process that started it.
     why: PathBuf,
-    /// A thread panicked: that is a fault even where the panic is caught.
+    /// A thread panicked. That is a fault even if the panic is caught.
     panicked: Arc<AtomicBool>,
 }
 
 impl Watch {
-    /// Keeps the input in work in `keep/NAME.input`, and writes why it failed to `keep/NAME.why`.
+    /// Keeps the current input in `keep/NAME.input`, and writes its fault to `keep/NAME.why`.
     ///
     /// # Errors
     /// If the files can't be written.
@@ -62,7 +63,7 @@ impl Watch {
 
     /// Runs `call` on `input`, within the bounds.
     pub fn run(&self, call: fn(&[u8]), input: &[u8]) {
-        // What can't be kept can still be run.
+        // An input that can't be kept can still be run.
         let _ = self.input.set_len(input.len() as u64).and_then(|()| self.input.write_all_at(input, 0));
         *self.lock() = Some(InWork {
             bytes: input.len(),
@@ -82,7 +83,7 @@ impl Watch {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the process if the input in work has taken too much.
+    /// Ends the process if the current input has taken too much.
     fn check(&self) {
         let mut now = self.lock();
         let Some(input) = now.as_mut() else { return };
@@ -99,18 +100,18 @@ impl Watch {
             self.end(&format!("slow: more than {} s of CPU time", CPU_LIMIT.as_secs()));
         }
         if input.last_runnable.elapsed() > IDLE_LIMIT {
-            self.end(&format!("hangs: all threads wait since {} s", IDLE_LIMIT.as_secs()));
+            self.end(&format!("hangs: no thread was runnable for {} s", IDLE_LIMIT.as_secs()));
         }
     }
 
     fn end(&self, why: &str) -> ! {
-        // The exit status tells the same without the reason.
+        // Without the file, the exit status still shows the fault.
         let _ = std::fs::write(&self.why, why);
         eprintln!("{why}");
         std::process::exit(1);
     }
 
-    /// Writes where a panic was, before all else that follows it.
+    /// Writes the location of a panic before anything else that follows it.
     fn keep_panics(&self) {
         let (why, panicked) = (self.why.clone(), Arc::clone(&self.panicked));
         let usual = std::panic::take_hook();
@@ -121,7 +122,7 @@ impl Watch {
             let text =
                 text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
             let trace = std::backtrace::Backtrace::force_capture();
-            // The first is the cause of those that follow it.
+            // The first panic causes the later ones.
             if !panicked.swap(true, Ordering::Relaxed) {
                 let _ = std::fs::write(&why, format!("panic: {place}\n{text}\n{trace}"));
             }
@@ -132,7 +133,7 @@ impl Watch {
 
 /// CPU time of all threads of this process.
 fn cpu_time() -> Duration {
-    // Of two fields in ticks of 10 ms, behind a name that may hold anything but ends at the last `)`.
+    // The sum of two fields in ticks of 10 ms. They follow a name that may contain anything but ends at the last `)`.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
@@ -145,7 +146,7 @@ fn is_any_runnable() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads.filter(|thread| Some(thread.file_name().as_os_str()) != own.file_name()).any(|thread| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The state follows a name that may hold anything but ends at the last `)`.
+        // The state follows a name that may contain anything but ends at the last `)`.
         stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['R', 'D']))
     })
 }
@@ -161,7 +162,7 @@ mod tests {
             let stop = Arc::clone(&stop);
             move || while !stop.load(Ordering::Relaxed) {}
         });
-        // However long the machine takes to begin it.
+        // Waits until the thread has started, which may take long on a busy machine.
         while !is_any_runnable() {}
         stop.store(true, Ordering::Relaxed);
         worker.join().expect("it only counts");

@@ -43,12 +43,12 @@ fn word(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word) as usize)
 }
 
-/// `size` bytes from `start` on, as far as there are any.
+/// Up to `size` bytes from `start` on.
 fn at_least(start: usize, size: usize, end: usize) -> Range<usize> {
     start.min(end)..start.saturating_add(size).min(end)
 }
 
-/// Where the sections' bytes are.
+/// Ranges of the sections' bytes.
 fn sections(bytes: &[u8]) -> Vec<Range<usize>> {
     let (table, count) = (word(bytes, 40), usize::from(u16::from_le_bytes([bytes[60], bytes[61]])));
     let headers = (0..count.min(100)).map(|index| table.saturating_add(SECTION_HEADER * index));

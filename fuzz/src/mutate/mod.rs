@@ -1,4 +1,4 @@
-//! Changes that break readers: of bytes, and of what the bytes mean where their format is known.
+//! Changes that break readers: of raw bytes, and of fields where the format is known.
 
 mod elf;
 mod number;
@@ -28,7 +28,7 @@ impl Mutator {
     /// The next input, made from one or two of `seeds` (not empty).
     pub fn next(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
         let random = &mut self.random;
-        // Those that came last reach what the others do not.
+        // The latest inputs reach code that the others do not.
         let from = if random.one_in(2) { seeds.len() - seeds.len().div_ceil(8) } else { 0 };
         let mut input = seeds[from + random.below(seeds.len() - from)].clone();
         let other = &seeds[random.below(seeds.len())];
@@ -48,7 +48,7 @@ fn changes(random: &mut Random) -> usize {
     if random.one_in(3) { 1 + random.below(8) } else { 1 }
 }
 
-/// Changes one or two of the files, and chooses a few views: all of them take a hundred times as long.
+/// Changes one or two of the files, and selects a few views, because all views take a hundred times as long.
 fn change_parcel(random: &mut Random, mut parcel: Parcel, other: &Parcel) -> Parcel {
     parcel.parts.retain(|part| part.name != VIEWS);
     if parcel.parts.is_empty() {
@@ -58,7 +58,7 @@ fn change_parcel(random: &mut Random, mut parcel: Parcel, other: &Parcel) -> Par
         parcel.parts.remove(random.below(parcel.parts.len()));
     }
     for _ in 0..if random.one_in(4) { 2 } else { 1 } {
-        // The recording is first, and holds as much as the others together.
+        // The recording is first, and as important as the others together.
         let at = if random.one_in(2) { 0 } else { random.below(parcel.parts.len()) };
         let part = &mut parcel.parts[at];
         let twin = other.part(&part.name).unwrap_or_default();
@@ -121,7 +121,7 @@ fn change_bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// Heads are hit more often than bodies: a quarter of the positions lie in the first 256 bytes.
+/// Heads are changed more often than bodies: a quarter of the positions are in the first 256 bytes.
 fn position(random: &mut Random, len: usize) -> usize {
     if random.one_in(4) { random.below(len.min(256)) } else { random.below(len) }
 }

@@ -110,7 +110,7 @@ fn change_head(random: &mut Random, bytes: &mut [u8]) {
     }
 }
 
-/// Takes `new` for the bytes in `old`, which are of the data section, and moves all that follows.
+/// Replaces the bytes in `old`, a range of the data section, with `new`, and moves everything after them.
 fn replace(bytes: &mut Vec<u8>, old: Range<usize>, new: &[u8]) {
     let Some(data) = data(bytes) else { return };
     let moved = |value: u64| value.wrapping_add(new.len() as u64).wrapping_sub(old.len() as u64);
@@ -137,7 +137,7 @@ fn swap(bytes: &mut [u8], one: Range<usize>, other: Range<usize>) {
     bytes[first.start..second.end].copy_from_slice(&both);
 }
 
-/// The record is cut, or goes on with its own bytes; its size says so.
+/// Cuts the record, or extends it with its own bytes, and sets its size accordingly.
 fn resize(random: &mut Random, bytes: &mut Vec<u8>, record: Range<usize>) {
     let mut copy = bytes[record.clone()].to_vec();
     let words = (copy.len() - RECORD_HEADER) / 8;

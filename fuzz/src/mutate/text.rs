@@ -1,10 +1,10 @@
-//! Changes of text: lines dropped, doubled and swapped, numbers at their limits, words that terminals obey.
+//! Changes of text: lines dropped, doubled and swapped, numbers at their limits, words that control terminals.
 
 use std::ops::Range;
 
 use super::random::Random;
 
-/// Numbers that overflow, and what is no number.
+/// Numbers that overflow, and words that aren't numbers.
 const NUMBERS: [&str; 12] = [
     "0",
     "1",
@@ -24,7 +24,7 @@ const NUMBERS: [&str; 12] = [
 const WORDS: [&str; 10] =
     ["\x1b[2J", "\u{202e}", "\0", "<a&b>", "]]>", "../../x", "/dev/null", "\t", "%s", "\u{fffd}"];
 
-/// Copies of a line are no longer than this together, unless one alone is.
+/// Maximum length of all copies of a line together, unless one alone is longer.
 const LONGEST_COPY: usize = 1 << 20;
 
 /// Is nearly all of it printable?
