@@ -1,4 +1,4 @@
-//! apt-get on a machine where other programs use it too: waits for its locks, and tries once more what failed.
+//! apt-get on a machine where other programs use it too: waits for its locks, and retries a failure once.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -8,10 +8,10 @@ use crate::process::{self, Finished};
 
 const UPDATE_LIMIT: Duration = Duration::from_secs(180);
 const INSTALL_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// How long other programs may hold the locks, all waits together.
+/// Limit of all waits for locks of other programs together.
 const LOCK_LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// The reason why apt-get or dpkg failed, as far as something can be done about it.
+/// Reasons of apt-get and dpkg failures that have a remedy.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
     /// Another program holds a lock.
@@ -22,7 +22,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// From what the program printed in English.
+    /// Finds the reason in the program's English output.
     fn of(text: &str) -> Self {
         const LOCKED: &[&str] =
             &["Could not get lock", "Unable to acquire the dpkg frontend lock", "locked by another process"];
@@ -61,13 +61,13 @@ impl Apt {
         self.run(&["update"], UPDATE_LIMIT);
     }
 
-    /// Installs the packages; true if apt-get says that it did.
+    /// Installs the packages; true if apt-get succeeds.
     pub fn install(&self, packages: &[&str]) -> bool {
         let args = [&["install", "--no-install-recommends"], packages].concat();
         self.run(&args, INSTALL_LIMIT)
     }
 
-    /// Runs apt-get, waits for locks, and tries a failure once more.
+    /// Runs apt-get, waits for locks, and retries a failure once.
     fn run(&self, args: &[&str], limit: Duration) -> bool {
         let line = args.join(" ");
         let mut failures = 0;
@@ -102,7 +102,7 @@ impl Apt {
 
     fn apt_get(&self, args: &[&str]) -> Command {
         let mut command = command(&self.apt_get);
-        // Only dpkg's locks are waited for by apt-get itself; the locks of lists and archives fail at once.
+        // apt-get itself waits only for dpkg's locks; the locks of lists and archives fail at once.
         let wait = self.wait_until.saturating_duration_since(Instant::now()).as_secs();
         command
             .args(["-y", "-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1"])
@@ -112,7 +112,7 @@ impl Apt {
         command
     }
 
-    /// Finishes what an interrupted dpkg left.
+    /// Finishes the work of an interrupted dpkg.
     fn repair(&self, failure: &Failure) {
         if *failure != Failure::Interrupted {
             println!("trying once more");
@@ -148,7 +148,7 @@ mod tests {
     const INTERRUPTED: &str = "E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the \
                                problem. ";
 
-    /// An apt-get that says each of the texts and fails, one a run, and then succeeds; dpkg is noted in the log.
+    /// An apt-get that prints one of the texts per run and fails, and then succeeds. Runs of dpkg are noted in the log.
     fn apt(name: &str, failures: &[&str]) -> (Apt, PathBuf) {
         let folder = std::env::temp_dir().join(format!("xtask-apt-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -167,7 +167,7 @@ mod tests {
         (Apt { apt_get, dpkg, pause: Duration::ZERO, wait_until }, log)
     }
 
-    /// A shell reads it: a file just written may still be open for writing in a child of another test.
+    /// A shell reads the script, because a new file may still be open for writing in a child of another test.
     fn program(path: &Path, script: &str) -> Vec<OsString> {
         std::fs::write(path, script).expect("a file");
         vec!["sh".into(), path.into()]

@@ -1,4 +1,4 @@
-//! perf and tally side by side in one run: ratios are what is told.
+//! Compares perf and tally in one run, and prints ratios.
 //!
 //! Heavy: it records a file of more than 1 GB into `target/bench` (kept for the next run) and builds `tally` once more
 //! with full debug information as the binary with many inlined calls.
@@ -24,22 +24,22 @@ use crate::score::{Score, skip};
 use crate::usage::{self, Usage};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
-/// perf gets this long; then "more than" is told.
+/// Time limit of perf; after it the output is "more than".
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// What a bench needs to know.
+/// Inputs of a bench.
 pub struct Bench {
     /// A release build of tally.
     pub tally: PathBuf,
-    /// Where recordings are kept.
+    /// Folder of the recordings.
     pub dir: PathBuf,
-    /// Where the built test programs are.
+    /// Folder of the built test programs.
     pub programs: PathBuf,
     /// The repository's root.
     pub root: PathBuf,
 }
 
-/// One bench: its name, what it does.
+/// One bench: its name and function.
 type Entry = (&'static str, fn(&Bench) -> Result<()>);
 
 const ENTRIES: &[Entry] = &[
@@ -69,7 +69,7 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     std::fs::create_dir_all(&dir)?;
     let bench = Bench { tally, dir, programs: fixtures::dir(repo), root: repo.root.clone() };
     let mut score = Score::default();
-    // A whole name means that one alone: "pt" is not "script".
+    // A whole name selects that bench alone: "pt" does not select "script".
     let whole = ENTRIES.iter().any(|(name, _)| Some(*name) == filter);
     let chosen = |name: &str| filter.is_none_or(|f| if whole { name == f } else { name.contains(f) });
     for (name, entry) in ENTRIES.iter().filter(|(name, _)| chosen(name)) {
@@ -98,7 +98,7 @@ fn subject(repo: &Repo) -> Result<PathBuf> {
 }
 
 impl Bench {
-    /// A command in the bench's folder, away from the user's caches.
+    /// A command in the bench's folder, without the user's caches.
     pub fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
         let mut command = Command::new(program.as_ref());
         command

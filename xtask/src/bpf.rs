@@ -1,4 +1,4 @@
-//! The BPF objects: built by clang, committed beside their sources, compared here.
+//! The BPF objects: clang builds them, they are committed next to their sources, and this module compares them.
 //!
 //! `cargo build` needs no clang. `NAME.bpf.o.from` holds the hash of the sources that the committed object was
 //! built from, and the compiler's version; the hash must match, and with the same compiler the bytes too.
@@ -59,7 +59,7 @@ fn stamp(dir: &Path, sources: &[PathBuf]) -> Result<String> {
     Ok(sums.text())
 }
 
-/// The compiler: the one called so, or the version that the committed objects are made with.
+/// The compiler: `clang`, or the version that built the committed objects.
 fn clang() -> &'static str {
     if process::find("clang").is_some() { "clang" } else { "clang-14" }
 }
@@ -98,7 +98,7 @@ fn compare(dir: &Path, sources: &[PathBuf], program: &Path) -> Result<Score> {
     let recorded = std::fs::read_to_string(stamp_of(program)).unwrap_or_default();
     let (sums, built_by) = recorded.trim_end().rsplit_once('\n').unwrap_or(("", ""));
     if sums.trim_end() != stamp(dir, sources)?.trim_end() {
-        println!("{name}: its object is not built from these sources; run `cargo xtask bpf`");
+        println!("{name}: its object was built from other sources; run `cargo xtask bpf`");
         return Ok(Score::FAIL);
     }
     let mut score = Score::PASS;

@@ -9,7 +9,7 @@ use crate::process;
 use crate::repo::Repo;
 use crate::score::{Score, skip};
 
-/// No check of the compiler takes longer on two cores, cold.
+/// Time limit of a compiler check, cold on two cores.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
@@ -49,7 +49,7 @@ pub fn doc(repo: &Repo) -> Result<Score> {
     Ok(Score::of(process::passed_on(&mut command, LIMIT)?))
 }
 
-/// Does it compile for 64-bit ARM?
+/// Checks that the workspace compiles for 64-bit ARM.
 pub fn cross(repo: &Repo) -> Result<Score> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let found = process::capture(

@@ -1,4 +1,4 @@
-//! The whole gate: every step, timed; a failing one does not stop the next.
+//! The whole gate: every step, timed. A failing step does not stop the next.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use crate::repo::Repo;
 use crate::score::{self, Score, skip};
 use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, soak, tidy};
 
-/// How much is checked.
+/// The amount of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// All that a change must pass.
+    /// The checks that every change must pass.
     Gate,
     /// The heavier checks too: ignored tests, a minute of each fuzz target, and ten minutes of recording.
     All,
 }
 
-/// One step: its name, the minutes it may take at most in the gate, and what it does.
+/// One step: its name, its time limit in minutes, and its function.
 struct Step(&'static str, u64, fn(&Repo, Depth) -> Result<Score>);
 
 const STEPS: &[Step] = &[
@@ -38,7 +38,7 @@ const STEPS: &[Step] = &[
 /// Steps of the heavier checks alone.
 const HEAVY_STEPS: &[Step] = &[Step("soak", 4, |repo, _| soak::run(repo, &[]))];
 
-/// Few differences over recordings made just now may be theirs: others are made and compared, once.
+/// A few differences over fresh recordings may come from the recordings. Then new ones are made and compared, once.
 fn oracle_with_second_try(repo: &Repo) -> Result<Score> {
     const FORGIVEN: u32 = 3;
     let score = oracle::run(repo, None)?;
@@ -49,16 +49,16 @@ fn oracle_with_second_try(repo: &Repo) -> Result<Score> {
     oracle::run(repo, None)
 }
 
-/// The gate ends after this, whatever hangs.
+/// Time limit of the gate, even if something hangs.
 const LIMIT: Duration = Duration::from_secs(39 * 60);
-/// Later than this, the steps of `MAY_BE_LATE` are skipped, so that a slow machine gets an answer.
+/// After this time, the steps of `MAY_BE_LATE` are skipped, so that a slow machine gets a result.
 const LATE: Duration = Duration::from_secs(28 * 60);
 const MAY_BE_LATE: &[&str] = &["fuzz", "oracle", "aarch64"];
-/// With the heavier checks all limits are so many times as long.
+/// Factor for all limits with the heavier checks.
 const HEAVIER: u32 = 5;
-/// So many failures are listed again at the end.
+/// Number of failures listed again at the end.
 const FAULTS_SHOWN: usize = 30;
-/// What is left for the summary at the end.
+/// Time reserved for the summary at the end.
 const RESERVE: Duration = Duration::from_secs(20);
 
 /// Runs every step (`--all`: with the heavier checks) and prints the table and the count.
@@ -93,14 +93,14 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     Ok(total)
 }
 
-/// The score of a step whose programs are killed at the deadline: then it has failed.
+/// The score of a step. It fails if its programs are killed at the deadline.
 fn within(name: &str, deadline: Instant, step: impl FnOnce() -> Result<Score>) -> Score {
     let mut score = step().unwrap_or_else(|error| {
         score::fault(&format!("{name}: {error:#}"));
         Score::FAIL
     });
     if Instant::now() >= deadline {
-        score::fault(&format!("{name}: not done in the time it may take: killed"));
+        score::fault(&format!("{name}: not done within its time limit: killed"));
         score += Score::FAIL;
     }
     score
@@ -114,7 +114,7 @@ fn print_summary(table: &[(&str, Score, Duration)], total: Score) {
     }
     let faults = score::faults();
     if total.failed > 0 && !faults.is_empty() {
-        println!("\nwhat failed, at the first try or at the second:");
+        println!("\nfailures, at the first try or at the second:");
         faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("- {fault}"));
     }
     if faults.len() > FAULTS_SHOWN {

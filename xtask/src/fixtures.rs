@@ -1,7 +1,7 @@
 //! Builds the programs of `tests/programs` into `target/fixtures`.
 //!
-//! A source says itself how it is built, in its head: `// build NAME: FLAGS`, one line per program that comes out
-//! of it. The compiler follows from the ending: gcc, g++, rustc, go.
+//! The head of a source defines its builds: `// build NAME: FLAGS`, one line per program. The ending selects the
+//! compiler: gcc, g++, rustc, go.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,12 +22,12 @@ struct Program {
     source: PathBuf,
 }
 
-/// Where the built programs are.
+/// Folder of the built programs.
 pub fn dir(repo: &Repo) -> PathBuf {
     repo.target().join("fixtures")
 }
 
-/// Builds what is missing or older than its source.
+/// Builds programs that are missing or older than their source.
 pub fn run(repo: &Repo) -> Result<Score> {
     let out = dir(repo);
     std::fs::create_dir_all(&out)?;

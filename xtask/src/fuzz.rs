@@ -65,7 +65,7 @@ fn print_outcome(target: &str, outcome: &Outcome, keep: &Path) {
     }
 }
 
-/// Calls `work` with a number of its own on one thread for each CPU.
+/// Calls `work` with a distinct number on one thread for each CPU.
 fn on_every_cpu(work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Text in, text out: each folder of `tests/golden` is a command and what it must print.
+//! Runs the golden cases: each folder of `tests/golden` is a command and its expected output.
 //!
 //! `cmd` is a shell line, run in the case's folder with this build of `tally` first in PATH. `stdout` must match to
 //! the byte; `stderr` and `exit` too where the case has them. Without `exit` the command must end with 0.
@@ -16,14 +16,14 @@ use crate::repo::Repo;
 use crate::score::{self, Score, skip};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
-/// For a case that hangs. Full-screen views wait for their screens for up to a minute each on busy machines.
+/// Time limit of a case. On busy machines full-screen views wait up to a minute for each screen.
 const CASE_LIMIT: Duration = Duration::from_secs(5 * 60);
-/// Up to this many failures in all are tried again: screens and live recordings on a busy machine.
+/// Maximum number of failures to retry: screens and live recordings fail on a busy machine.
 const FORGIVEN: usize = 2;
-/// A case that takes longer is named.
+/// A case that takes longer is reported.
 const SLOW: Duration = Duration::from_secs(15);
 
-/// Checks every case, or rewrites what is expected (`--update`); a name limits it to the cases that contain it.
+/// Checks every case, or rewrites the expected output (`--update`). A name selects the cases that contain it.
 pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     let update = args.iter().any(|arg| arg == "--update");
     let filter = args.iter().find(|arg| !arg.starts_with("--")).map_or("", String::as_str);
@@ -54,7 +54,7 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     Ok(score)
 }
 
-/// Builds this repository's `tally` as `cargo build` does and says where it is.
+/// Builds this repository's `tally` as `cargo build` does. Returns its path.
 pub fn tally(repo: &Repo) -> Result<PathBuf> {
     build_tally(repo, "dev")
 }
@@ -121,7 +121,7 @@ fn check(repo: &Repo, tally: &Path, case: &Path, update: bool) -> Result<Score> 
         score::fault(&format!("{name}: {fault}"));
     }
     if !faults.is_empty() {
-        println!("{name}: if that is what it should be: cargo xtask golden --update {name}");
+        println!("{name}: to accept the new output: cargo xtask golden --update {name}");
     }
     Ok(Score::of(faults.is_empty()))
 }

@@ -1,15 +1,15 @@
-//! Processes that outlive the step that started them: adopted, and ended with us.
+//! Adopts processes that outlive the step that started them, and ends them with this process.
 //!
-//! A daemon left behind by a test (a tmux server, a recorded program) would keep the pipe open that a caller
-//! reads our output from, and the caller would wait for it after we are long gone.
+//! A daemon that a test left running (a tmux server, a recorded program) would keep the pipe open that a caller reads
+//! our output from. The caller would then wait for the daemon after this process has ended.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// From now on orphaned descendants become our children instead of init's.
+/// Makes orphaned descendants our children instead of init's from now on.
 pub fn adopt() {
-    // SAFETY: takes no pointer; a kernel that does not know the option says so and nothing changes.
+    // SAFETY: takes no pointer; a kernel without the option returns an error and nothing changes.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
@@ -19,7 +19,7 @@ extern "C" fn note_interrupt(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// From now on Ctrl-C is only noted: it ends the programs waited for, and what was found is still written down.
+/// Only notes Ctrl-C from now on: it ends the programs waited for, and the findings are still written.
 pub fn note_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the function stores to an atomic and does nothing else, which a signal handler may.
@@ -42,18 +42,18 @@ pub fn end_all() {
             return;
         }
         let ids: Vec<String> = found.iter().map(u32::to_string).collect();
-        println!("ending {} processes left behind", ids.len());
+        println!("ending {} leftover processes", ids.len());
         let _ = Command::new("kill").arg("-KILL").args(&ids).status();
     }
 }
 
-/// Takes leave of adopted processes that have ended, which would be listed again and again otherwise.
+/// Reaps adopted processes that have ended, otherwise they would be listed again and again.
 fn reap() {
     // SAFETY: without a place for the status, which may be null; returns 0 or -1 when none has ended.
     while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
 }
 
-/// Ends everything, this process too, once `limit` has passed: a gate that hangs is worse than one that fails.
+/// Ends all processes, including this one, after `limit`, because a gate that hangs is worse than one that fails.
 pub fn end_after(limit: Duration) {
     std::thread::spawn(move || {
         std::thread::sleep(limit);
@@ -79,7 +79,7 @@ fn descendants(root: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// The fourth field of `/proc/PID/stat`; the name before it may hold anything but ends at the last `)`.
+/// The fourth field of `/proc/PID/stat`; the name before it may contain anything but ends at the last `)`.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

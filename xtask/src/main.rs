@@ -1,6 +1,6 @@
-//! The one door for chores: `cargo xtask ci`, and each of its steps alone.
+//! All chores: `cargo xtask ci`, and each of its steps alone.
 //!
-//! Knows nothing of the workspace's crates: a crate that does not compile must not take its own checker away.
+//! Depends on no crate of the workspace, so that a crate that does not compile does not stop its own checker.
 
 mod apt;
 mod bench;
@@ -32,11 +32,11 @@ cargo xtask CHORE [ARGS]
 
   ci [--all]         every check below, timed, with a count at the end;
                      --all: with ignored tests, a minute of each fuzz target, and soak (hours)
-  setup              install what the oracles need (root and apt), say what cannot be had
+  setup              install tools for the oracles (root and apt), list what is missing
   fmt clippy doc     the compiler's own checks
   test [FILTER]      every test of the workspace; a few failures are tried again alone
   tidy               the house rules
-  golden [--update] [CASE]   text in, text out
+  golden [--update] [CASE]   run commands, compare their output
   fixtures           build tests/programs into target/fixtures
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
   fuzz --hours N [TARGET...]   all targets in turn; grows fuzz/corpus

@@ -1,8 +1,8 @@
-//! perf and tally over the same files: numbers must be equal, a difference must have a name.
+//! Compares perf and tally over the same files: numbers must be equal, and every difference must have a name.
 //!
-//! Both are started as a user would start them, and their texts are compared. Recorded files of others come first,
-//! then recordings made here of our own test programs. `TALLY_ORACLE_SUBJECT` names another program than this build
-//! (`perf` itself shows what the comparison makes of two equal answers).
+//! Both are started as a user would start them, and their texts are compared: first for files recorded on other
+//! machines, then for fresh recordings of the test programs. `TALLY_ORACLE_SUBJECT` names another program than this
+//! build. `perf` itself tests the comparison with two equal answers.
 
 mod annotate;
 mod chains;
@@ -32,9 +32,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The two programs that answer the same question.
 pub struct Pair {
     tally: PathBuf,
-    /// Where recordings and caches go.
+    /// Folder of recordings and caches.
     dir: PathBuf,
-    /// Where the built test programs are.
+    /// Folder of the built test programs.
     programs: PathBuf,
 }
 
@@ -51,12 +51,12 @@ impl Pair {
         process::capture(&mut command, LIMIT)
     }
 
-    /// perf's answer.
+    /// Runs perf.
     pub fn perf(&self, args: &[&str]) -> Result<Finished> {
         self.run(Path::new("perf"), args)
     }
 
-    /// tally's answer.
+    /// Runs tally.
     pub fn tally(&self, args: &[&str]) -> Result<Finished> {
         self.run(&self.tally, args)
     }
@@ -67,26 +67,26 @@ impl Pair {
     }
 }
 
-/// A file to ask both about.
+/// A file to compare both over.
 pub struct Case {
-    /// What to call it in messages.
+    /// Name in messages.
     pub name: String,
-    /// Where it is.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Whether its user stacks are snapshots that each program unwinds by itself.
+    /// Whether its user stacks are snapshots that each program unwinds itself.
     pub snapshots: bool,
-    /// Whether another machine recorded it: perf names its vdso by the one that runs here, tally does not.
+    /// Whether another machine recorded it. perf then names its vdso by the running one, tally does not.
     pub foreign: bool,
 }
 
-/// One comparison over every file: the command it needs, and what it does with one file.
+/// One comparison over every file: the command it needs, and its function for one file.
 type Comparison = (&'static str, fn(&Pair, &Case) -> Result<Score>);
 
 const COMPARISONS: &[Comparison] =
     &[("report", report::compare), ("script", script::compare), ("annotate", annotate::compare)];
 
 /// Compares over every recorded file and fresh recording, or over those whose name (or comparison) contains `filter`.
-/// The programs that are recorded are built first.
+/// Builds the programs to record first.
 pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if process::find("perf").is_none() {
         return Ok(skip("oracle", "no perf on this machine"));
@@ -184,7 +184,7 @@ fn recorded(repo: &Repo) -> Vec<Case> {
     cases
 }
 
-/// The lines that only one side has, each as often as it has it more; `-` perf's, `+` tally's, at most `most`.
+/// The lines that only one side has, with repetition; `-` perf's, `+` tally's, at most `most`.
 pub fn differences(perf: &[String], tally: &[String], most: usize) -> (usize, Vec<String>) {
     let mut balance: std::collections::BTreeMap<&str, i64> = std::collections::BTreeMap::new();
     perf.iter().for_each(|line| *balance.entry(line).or_default() -= 1);
@@ -206,7 +206,7 @@ pub fn differences(perf: &[String], tally: &[String], most: usize) -> (usize, Ve
     (count, shown)
 }
 
-/// Says that one comparison failed, with the first lines that differ.
+/// Reports a failed comparison, with the first lines that differ.
 pub fn differ(what: &str, case: &Case, perf: &[String], tally: &[String]) -> Score {
     let (count, shown) = differences(perf, tally, 6);
     if count == 0 {

@@ -1,4 +1,4 @@
-//! Running other programs: never asked a question, never waited for without a limit.
+//! Runs other programs, without input and with a time limit.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::leftovers;
 
-/// When all programs end, whatever their own limits are.
+/// Time at which all programs end, whatever their own limits are.
 static DEADLINE: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// From now on no program runs past `deadline`, and none is started after it.
+/// Sets the time at which running programs end, and after which none is started.
 pub fn set_deadline(deadline: Instant) {
     *DEADLINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
 }
@@ -23,7 +23,7 @@ fn time_for(name: &str, limit: Duration) -> Result<Duration> {
     time_until(*DEADLINE.lock().unwrap_or_else(PoisonError::into_inner), name, limit)
 }
 
-/// `limit`, or what is left until the deadline if that is less.
+/// `limit`, or the time left until the deadline if that is less.
 fn time_until(deadline: Option<Instant>, name: &str, limit: Duration) -> Result<Duration> {
     let left = deadline.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
     if left.is_zero() {
@@ -32,13 +32,13 @@ fn time_until(deadline: Option<Instant>, name: &str, limit: Duration) -> Result<
     Ok(limit.min(left))
 }
 
-/// What a program did.
+/// Result of a program.
 pub struct Finished {
-    /// How it ended; that of `SIGKILL` when it ran out of time.
+    /// Exit status; that of `SIGKILL` if it ran out of time.
     pub status: ExitStatus,
-    /// All it wrote, standard output.
+    /// Its whole standard output.
     pub stdout: Vec<u8>,
-    /// All it wrote, standard error.
+    /// Its whole standard error.
     pub stderr: Vec<u8>,
     /// Whether the limit ended it.
     pub timed_out: bool,
@@ -90,7 +90,7 @@ pub fn capture(command: &mut Command, limit: Duration) -> Result<Finished> {
     Ok(Finished { status, stdout: drained(&out), stderr: drained(&err), timed_out, wall })
 }
 
-/// How a program ended whose output nobody reads.
+/// Result of a program without its output.
 pub struct Ended {
     status: ExitStatus,
     timed_out: bool,
@@ -141,7 +141,7 @@ pub fn passed_on(command: &mut Command, limit: Duration) -> Result<bool> {
     Ok(status.success() && !timed_out)
 }
 
-/// Where a program is, as the shell would find it.
+/// Path of a program, as the shell would find it.
 pub fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
@@ -162,7 +162,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     from
 }
 
-/// What the pipe gave. A daemon that left the group may keep it open for ever: it is not waited for long.
+/// The bytes read from the pipe. A daemon that left the group may keep the pipe open for ever, so the wait is short.
 fn drained(from: &Receiver<Vec<u8>>) -> Vec<u8> {
     const QUIET: Duration = Duration::from_secs(2);
     let mut all = Vec::new();
@@ -187,7 +187,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<(ExitStatus, bool)> {
     }
 }
 
-/// Ends a whole process group, so that no grandchild keeps a pipe open.
+/// Kills a whole process group, so that no grandchild keeps a pipe open.
 fn kill_group(leader: u32) {
     let kill = ["-KILL", "--", &format!("-{leader}")];
     let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();

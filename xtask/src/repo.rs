@@ -1,4 +1,4 @@
-//! Where things are in the repository, and its files as text.
+//! Paths in the repository, and its files as text.
 
 use std::path::{Path, PathBuf};
 
@@ -25,19 +25,19 @@ impl Repo {
         Self { root: root.to_owned() }
     }
 
-    /// Where builds go.
+    /// Folder of the builds.
     pub fn target(&self) -> PathBuf {
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from)
     }
 
-    /// The folder of recorded files that stands beside the project; `None` when it is not there.
+    /// The folder of recorded files next to the project; `None` if it does not exist.
     pub fn fixtures(&self) -> Option<PathBuf> {
         let beside = self.root.parent().map(|up| up.join("shared/fixtures"));
         let named = std::env::var_os("TALLY_FIXTURES").map(PathBuf::from);
         [named, beside].into_iter().flatten().find(|dir| dir.is_dir())
     }
 
-    /// Every file that git follows or would follow (not ignored), as text; binary files are left out.
+    /// Every file that git tracks or would track (not ignored), as text; binary files are left out.
     pub fn files(&self) -> Result<Vec<File>> {
         let listing = std::process::Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

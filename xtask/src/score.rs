@@ -1,21 +1,21 @@
-//! Counting: what passed, what failed, what could not be tried on this machine.
+//! Counts of passed, failed and skipped checks.
 
 use std::ops::AddAssign;
 use std::sync::{Mutex, PoisonError};
 
-/// What failed so far, for the summary: whoever sees only the end of the output must see this.
+/// Failures so far, for the summary: a reader of only the end of the output must see them.
 static FAULTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// Longer descriptions are cut in the summary; they were printed whole before.
+/// Maximum length of a description in the summary. The whole text was printed before.
 const FAULT_CHARS: usize = 600;
 
-/// Prints what failed and keeps it for [`faults`].
+/// Prints a failure and keeps it for [`faults`].
 pub fn fault(what: &str) {
     println!("{what}");
     let short = what.chars().take(FAULT_CHARS).collect();
     FAULTS.lock().unwrap_or_else(PoisonError::into_inner).push(short);
 }
 
-/// All that [`fault`] was given, in that order.
+/// All failures given to [`fault`], in that order.
 pub fn faults() -> Vec<String> {
     FAULTS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -23,20 +23,20 @@ pub fn faults() -> Vec<String> {
 /// The outcome of one chore, in checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Checks that held.
+    /// Checks that passed.
     pub passed: u32,
-    /// Checks that did not.
+    /// Checks that failed.
     pub failed: u32,
-    /// Checks that this machine could not make; each has said why.
+    /// Checks that this machine could not run; each has printed the reason.
     pub skipped: u32,
 }
 
 impl Score {
-    /// One check that held.
+    /// One passed check.
     pub const PASS: Self = Self { passed: 1, failed: 0, skipped: 0 };
-    /// One check that did not hold.
+    /// One failed check.
     pub const FAIL: Self = Self { passed: 0, failed: 1, skipped: 0 };
-    /// One check that could not be made.
+    /// One skipped check.
     pub const SKIP: Self = Self { passed: 0, failed: 0, skipped: 1 };
 
     /// `PASS` when `ok`, else `FAIL`.
@@ -59,7 +59,7 @@ impl std::fmt::Display for Score {
     }
 }
 
-/// Says that a check was skipped, and why, in the form that is searched for.
+/// Prints a skipped check and the reason, in the form that `ci` searches for.
 pub fn skip(what: &str, why: &str) -> Score {
     println!("skipped: {what}: {why}");
     Score::SKIP

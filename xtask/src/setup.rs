@@ -1,6 +1,6 @@
-//! What a bare machine lacks for the oracles, fetched through its own package manager when that is allowed.
+//! Installs the tools for the oracles on a bare machine, with its own package manager, if that is allowed.
 //!
-//! Nothing here is needed for `cargo build` or `cargo test`: each missing tool only skips the checks that need it.
+//! `cargo build` and `cargo test` need none of them: a missing tool only skips the checks that need it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::apt::Apt;
 use crate::process;
 use crate::score::{Score, skip};
 
-/// A program (or file) and the Debian package that brings it.
+/// A program (or file) and the Debian package that contains it.
 const TOOLS: &[(&str, &str)] = &[
     ("perf", "linux-perf"),
     ("readelf", "binutils"),
@@ -30,7 +30,7 @@ const LIBC_DEBUG: (&str, &str) = ("/usr/lib/debug/.build-id", "libc6-dbg");
 const CLANG_LIBRARIES: &str = "libclang-rt-dev";
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
-/// Installs what is missing; each thing that stays missing is one skip.
+/// Installs missing tools; each tool that can't be installed counts as one skip.
 pub fn run() -> Score {
     let mut score = packages();
     score += arm_target();
@@ -67,7 +67,7 @@ fn packages() -> Score {
     let mut score = Score::PASS;
     let wanted = missing();
     if wanted.is_empty() {
-        println!("every outside tool is there");
+        println!("all tools are installed");
         return score;
     }
     println!("missing: {}", wanted.join(" "));
@@ -80,13 +80,13 @@ fn packages() -> Score {
     let apt = Apt::start();
     apt.update();
     if !apt.install(&wanted) {
-        // One by one: a package that is not to be had must not keep the others away.
+        // One by one, so that an unavailable package does not block the others.
         for package in missing() {
             apt.install(&[package]);
         }
     }
     for package in missing() {
-        score += skip(package, "apt could not install it; its own words are above");
+        score += skip(package, "apt could not install it; its output is above");
     }
     score
 }

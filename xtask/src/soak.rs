@@ -1,4 +1,4 @@
-//! Recording the whole machine for a long time: memory and descriptors of the recorder must stay what they were.
+//! Records the whole machine for a long time: the recorder's memory and descriptors must not grow.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use crate::repo::Repo;
 use crate::score::{Score, skip};
 use crate::{leftovers, process};
 
-/// What the recorder needs at most is known after this.
+/// After this time the recorder has reached its normal size.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How much more memory of its own it may have later. Ten minutes of this load take some three megabytes more; the rest is
-/// for stacks that wait to be unwound while others use the machine.
+/// Allowed growth of its own memory. Ten minutes of this load add about three megabytes; the rest is for stacks that
+/// wait to be unwound while other programs use the machine.
 const MORE_MEMORY_KIB: u64 = 32 << 10;
-/// How many descriptors more than the machine has more processes: it reads the memory of those that live.
+/// Allowed growth in descriptors beyond the growth in processes, because it reads the memory of running processes.
 const MORE_DESCRIPTORS: u64 = 16;
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
-/// The end of a long recording reads build-ids.
+/// Time limit of the end, because a long recording reads build-ids then.
 const END_LIMIT: Duration = Duration::from_secs(120);
 
-/// Programs to be recorded: one that computes, two that start processes all the time, one that waits and is woken.
+/// Recorded programs: one that computes, two that start processes all the time, one that waits and is woken.
 const LOADS: &[&str] = &[
     "while :; do :; done",
     "while :; do /bin/true; done",
@@ -31,12 +31,12 @@ const LOADS: &[&str] = &[
     "while :; do sleep 0.001; done",
 ];
 
-/// The recorder at one moment.
+/// The recorder's resources at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Footprint {
-    /// All that is resident. The object files of recorded programs are part of it: the kernel drops them at need.
+    /// Resident memory, including object files of recorded programs, which the kernel can drop.
     resident_kib: u64,
-    /// Its own.
+    /// Anonymous memory.
     memory_kib: u64,
     descriptors: u64,
     /// Processes of the whole machine.
@@ -44,7 +44,7 @@ struct Footprint {
 }
 
 impl Footprint {
-    /// Of a process; `None` if it has ended.
+    /// Reads the footprint of a process; `None` if it has ended.
     fn of_process(pid: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let kib = |name: &str| -> Option<u64> {
@@ -68,7 +68,7 @@ impl Footprint {
     }
 }
 
-/// The largest of the first minute, and of all that came after it.
+/// Maxima of the first minute, and of the time after it.
 #[derive(Debug, Default)]
 struct Growth {
     settled: Footprint,
@@ -118,7 +118,7 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     std::fs::create_dir_all(&folder)?;
     leftovers::note_interrupts();
     let score = record_under_load(&repo.target().join("debug/tally"), &folder, duration);
-    // Some hundred megabytes.
+    // The recording takes some hundred megabytes.
     let _ = std::fs::remove_dir_all(&folder);
     score
 }
@@ -138,7 +138,7 @@ fn record_under_load(tally: &Path, folder: &Path, duration: Duration) -> Result<
     let growth = watch(&mut recorder, &recording, duration);
     let ended = end(&mut recorder);
     for mut load in loads.context("cannot start sh")? {
-        // Its own children end with it or with us.
+        // Children of the load end with it or with this process.
         let _ = load.kill();
         let _ = load.wait();
     }
@@ -175,7 +175,7 @@ fn watch(recorder: &mut Child, recording: &PathBuf, duration: Duration) -> Resul
     Ok(growth)
 }
 
-/// Ends the recorder as Ctrl-C does. True if it ended well.
+/// Ends the recorder as Ctrl-C does. True if it succeeded.
 fn end(recorder: &mut Child) -> Result<bool> {
     if recorder.try_wait()?.is_some() {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! The workspace's tests, run binary by binary so that a hang ends, skips are counted, and a few failures on a
-//! noisy machine get a second try alone.
+//! Runs the workspace's tests binary by binary, so that a hang ends, skips are counted, and a few failures on a noisy
+//! machine get a second try alone.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::score::{self, Score};
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 const BINARY_LIMIT: Duration = Duration::from_secs(15 * 60);
 const ALONE_LIMIT: Duration = Duration::from_secs(3 * 60);
-/// Up to this many failures in all are tried again.
+/// Maximum number of failures to retry.
 const FORGIVEN: usize = 3;
 
 /// One test program.
@@ -27,7 +27,7 @@ struct Binary {
     dir: PathBuf,
 }
 
-/// A test that failed, and in which program.
+/// A failed test and its program.
 struct Failure<'a> {
     binary: &'a Binary,
     test: String,
@@ -129,7 +129,7 @@ fn read_results(run: &Finished) -> (Score, Vec<String>) {
     (score, failed)
 }
 
-/// Prints what libtest kept of the failed tests.
+/// Prints libtest's captured output of the failed tests.
 fn print_failures(run: &Finished, failed: &[String]) {
     let text = run.text();
     for test in failed {
@@ -141,7 +141,7 @@ fn print_failures(run: &Finished, failed: &[String]) {
     }
 }
 
-/// Runs few failures again, each alone; returns how many passed then.
+/// Runs a few failures again, each alone; returns the number that passed.
 fn try_again(repo: &Repo, failures: &[Failure<'_>], failed: u32) -> u32 {
     let mut recovered = 0;
     if failures.is_empty() || failures.len() > FORGIVEN || failed as usize != failures.len() {
@@ -153,7 +153,7 @@ fn try_again(repo: &Repo, failures: &[Failure<'_>], failed: u32) -> u32 {
         command.args(["--include-ignored", "--exact", &failure.test]);
         match process::capture(&mut command, ALONE_LIMIT) {
             Ok(run) if run.ok() => {
-                println!("passed at the second try: {} (noise, or a test that is not sure)", failure.test);
+                println!("passed at the second try: {} (noise, or an unreliable test)", failure.test);
                 recovered += 1;
             }
             _ => println!("failed again: {}", failure.test),

@@ -15,10 +15,10 @@ type Rule = (&'static str, fn(&[File]) -> Vec<String>);
 
 const RULES: &[Rule] = &[
     ("pure crates forbid unsafe code", source::pure_crates_forbid_unsafe),
-    ("unsafe stands only in the named files", source::unsafe_only_in_named_files),
+    ("unsafe is only in the named files", source::unsafe_only_in_named_files),
     ("byte layouts are read only in the named places", source::layouts_only_in_named_places),
-    ("files are opened in the named rooms", files::files_are_opened_in_named_rooms),
-    ("files are created in the named rooms", files::files_are_created_in_named_rooms),
+    ("files are opened only in the named modules", files::files_are_opened_in_named_rooms),
+    ("files are created only in the named modules", files::files_are_created_in_named_rooms),
     ("no module is a junk drawer", source::no_junk_drawers),
     ("a note for later has an issue number", source::todo_has_an_issue),
     ("every parser has a fuzz target", source::parsers_are_fuzzed),

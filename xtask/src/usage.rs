@@ -1,11 +1,11 @@
-//! What a finished program used: the kernel's own account of it.
+//! Resource usage of a finished program, from the kernel's accounting.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// One run's cost.
+/// Cost of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// From start to end.
@@ -14,7 +14,7 @@ pub struct Usage {
     pub cpu: Duration,
     /// The largest resident size, in bytes.
     pub peak_bytes: u64,
-    /// Whether the limit ended it: then `wall` is a lower bound.
+    /// Whether the limit ended it. Then `wall` is a lower bound.
     pub cut: bool,
 }
 

@@ -1,7 +1,7 @@
-//! What a traced call costs, beside uftrace: time of entry and exit, bytes, calls lost.
+//! Cost of a traced call, compared with uftrace: time of entry and exit, bytes, calls lost.
 //!
-//! Two times: that of the traced thread alone, as the program tells it (the best of its rounds); and all of a run, with what
-//! reads and writes beside the program, of both tools as they are without options.
+//! Two times are measured: the traced thread alone, as the program prints it (the best of its rounds), and the CPU time
+//! of a whole run with all its processes, for both tools without options.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::{process, usage};
 
 const WAYS: &[&str] = &["pg", "fentry", "patchable", "instrument"];
 const CALLS: u64 = 1_000_000;
-/// Of a whole run, so many that starting and ending do not count.
+/// Calls of a whole run, enough that start and end are negligible.
 const WHOLE_CALLS: u64 = 4_000_000;
-/// Rounds that the program makes.
+/// Rounds of the program.
 const ROUNDS: u64 = 5;
 
-/// Nanoseconds per call as the program tells them.
+/// Nanoseconds per call as the program prints them.
 fn cost(bench: &Bench, program: &Path, args: &[&str]) -> Result<f64> {
     let run = process::capture(&mut bench.command(program, args), LIMIT)?;
     let text = run.text();
@@ -39,7 +39,7 @@ fn whole(bench: &Bench, program: &Path, args: &[&str], output: Option<&str>) -> 
     let mut least = f64::INFINITY;
     for _ in 0..3 {
         if let Some(output) = output.map(|name| bench.dir.join(name)).filter(|dir| dir.exists()) {
-            // Making room for the recording is none of its cost.
+            // Making room for the recording is not part of its cost.
             std::fs::remove_dir_all(output)?;
         }
         let used = usage::measure(&mut bench.command(program, args), None, LIMIT)?;
@@ -48,7 +48,7 @@ fn whole(bench: &Bench, program: &Path, args: &[&str], output: Option<&str>) -> 
     Ok(least)
 }
 
-/// A whole run of either tool as it comes.
+/// A whole run of each tool with its default options.
 fn whole_runs(bench: &Bench, way: &str, uftrace: Option<&Path>) -> Result<()> {
     let program = bench.program(&format!("call-cost-{way}"))?;
     let count = WHOLE_CALLS.to_string();
@@ -67,7 +67,7 @@ fn whole_runs(bench: &Bench, way: &str, uftrace: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes below a folder whose files end so.
+/// Bytes of the files with this ending below a folder.
 fn bytes(dir: &Path, ending: &str) -> Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(dir)? {
@@ -79,7 +79,7 @@ fn bytes(dir: &Path, ending: &str) -> Result<u64> {
     Ok(sum)
 }
 
-/// Every way of instrumenting, tally and uftrace in turn; then nothing chosen; then two threads at once.
+/// Every way of instrumenting, tally and uftrace in turn; then no function selected; then two threads at once.
 pub fn calls(bench: &Bench) -> Result<()> {
     let count = CALLS.to_string();
     let plain = best(bench, Path::new(&bench.program("call-cost")?), &[&count])?;
@@ -111,10 +111,10 @@ pub fn calls(bench: &Bench) -> Result<()> {
     two_threads(bench)
 }
 
-/// Calls of a program that is not instrumented: fewer, because each is a trap.
+/// Calls of a program that is not instrumented; fewer, because each is a trap.
 const PROBED_CALLS: u64 = 20_000;
 
-/// Entry and exit by uprobes: every call, and sums only; beside perf's count of the entry alone.
+/// Entry and exit by uprobes: every call, and sums only; compared with perf's count of the entry alone.
 fn uprobes(bench: &Bench, plain: f64) -> Result<()> {
     let program = bench.program("call-cost")?;
     let count = PROBED_CALLS.to_string();
@@ -147,21 +147,21 @@ fn uprobes(bench: &Bench, plain: f64) -> Result<()> {
     Ok(())
 }
 
-/// A program of which only a function called once is recorded, against itself untraced.
+/// A program with only one recorded function, which is called once, compared with an untraced run.
 fn nothing_chosen(bench: &Bench) -> Result<()> {
     let count = (CALLS * 100).to_string();
     for way in ["pg", "fentry", "patchable"] {
         let program = bench.program(&format!("call-cost-{way}"))?;
         let args = ["calls", "record", "-q", "-P", "cold", "-o", "cost.calls", &program, &count];
-        // What the program does by itself: its patchable form without a recorder.
+        // The program alone: its patchable form without a recorder.
         let untraced = best(bench, Path::new(&bench.program("call-cost-patchable")?), &[&count])?;
         let traced = best(bench, &bench.tally, &args)?;
-        println!("  {way}, nothing chosen: {traced:.3} ns a call, untraced with nops {untraced:.3} ns");
+        println!("  {way}, nothing selected: {traced:.3} ns a call, untraced with nops {untraced:.3} ns");
     }
     Ok(())
 }
 
-/// Two threads that call as fast as they can: how many calls a second, how many lost.
+/// Two threads that call as fast as they can: calls per second, and lost calls.
 fn two_threads(bench: &Bench) -> Result<()> {
     let program = bench.program("call-cost-patchable")?;
     let count = CALLS.to_string();
@@ -178,7 +178,7 @@ fn two_threads(bench: &Bench) -> Result<()> {
         (number("calls").context("info: no calls")?, number("lost").context("info: no lost")?);
     println!("  two threads: {:.1} M calls a second each; {calls} recorded, {lost} lost", 1e3 / each);
     if calls + lost < CALLS * ROUNDS * 2 {
-        bail!("{} calls are neither recorded nor told as lost", CALLS * ROUNDS * 2 - calls - lost);
+        bail!("{} calls are neither recorded nor reported as lost", CALLS * ROUNDS * 2 - calls - lost);
     }
     Ok(())
 }

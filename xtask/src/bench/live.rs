@@ -1,4 +1,4 @@
-//! While a program runs: what recording costs it, what it leaves on disk, how whole its stacks are.
+//! Recording a running program: overhead, bytes on disk, share of complete stacks.
 
 use anyhow::{Context, Result, bail};
 
@@ -44,7 +44,7 @@ pub fn bytes(bench: &Bench) -> Result<()> {
 /// The target's own time alone, under `perf record -g`, under `tally record`; each the best of five, in turn.
 pub fn slowdown(bench: &Bench) -> Result<()> {
     let knapsack = bench.program("knapsack-new")?;
-    // One busy process a core, so that the recorder has no core for itself.
+    // One busy process per core, so that the recorder has no core for itself.
     let both = format!("{knapsack} 3000 >/dev/null & {knapsack} 3000 >/dev/null; wait");
     let perf_g = [
         "record",
@@ -82,7 +82,7 @@ pub fn slowdown(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What tally itself says about the stacks of programs whose libraries have no frame pointers.
+/// tally's own numbers on the stacks of programs whose libraries have no frame pointers.
 pub fn complete(bench: &Bench) -> Result<()> {
     let (rand, list) = (bench.program("rand")?, bench.program("list")?);
     let throw = bench.root.join("tests/programs/throw.cpp").to_string_lossy().into_owned();
@@ -105,7 +105,7 @@ pub fn complete(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What counting costs: `stat` of a program that does nothing.
+/// Overhead of counting: `stat` of a program that does nothing.
 pub fn stat(bench: &Bench) -> Result<()> {
     let perf = bench.best(20, "perf", &["stat", "--", "true"])?;
     let tally = bench.best(20, &bench.tally, &["stat", "--", "true"])?;

@@ -1,6 +1,6 @@
-//! Time off the CPU beside those who measure it too: what each costs, and what each says of a program that knows.
+//! Off-CPU time compared with other tools: the overhead of each, and its result for a program that knows its times.
 //!
-//! Peers that are not here, or can't run here, are told by name with their own first word about it.
+//! Tools that are missing or can't run on this machine are listed with their own first line of output.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -13,14 +13,14 @@ use anyhow::{Context, Result};
 use super::{Bench, LIMIT};
 use crate::process;
 
-/// Of the ping-pong: two an operation.
+/// Switches of the ping-pong: two per operation.
 const SWITCHES: f64 = 400_000.0;
 const PIPE: [&str; 8] = ["taskset", "-c", "1", "perf", "bench", "sched", "pipe", "-l"];
 const OPERATIONS: &str = "200000";
 const ROUNDS: usize = 5;
-/// libbpf-tools' BPF program for the same question, on sched_switch too.
+/// libbpf-tools' BPF program for the same task, also on sched_switch.
 const PEER: &str = "offcputime";
-/// Until the peer has attached.
+/// Time until the peer has attached.
 const ATTACHED: Duration = Duration::from_millis(1500);
 
 /// Both comparisons.
@@ -33,7 +33,7 @@ pub fn off_cpu(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// True if offcputime runs here; told if not.
+/// True if offcputime runs on this machine. Prints the reason if not.
 fn peer(bench: &Bench) -> bool {
     if process::find(PEER).is_none() {
         println!("  {PEER} (libbpf-tools) is not on this machine: left out");
@@ -53,7 +53,7 @@ fn peer(bench: &Bench) -> bool {
     }
 }
 
-/// Ended with the block.
+/// A process that is ended with the block.
 struct Running(Child);
 
 impl Running {
@@ -83,8 +83,8 @@ fn ping_pong(bench: &Bench, peer: bool) -> Result<()> {
         ),
         ("perf sched record", "perf".as_ref(), "off-sched.data", &["sched", "record", "-q"]),
         ("tally record --off-cpu", tally, "off-tally.data", &["record", "-q", "--off-cpu"]),
-        // Takes no samples of the CPU: what time off the CPU costs alone.
-        ("without samples of the CPU", tally, "off-only.data", &["record", "-q", "--off-cpu", "-e", "dummy"]),
+        // Takes no CPU samples, so it shows the overhead of off-CPU time alone.
+        ("without CPU samples", tally, "off-only.data", &["record", "-q", "--off-cpu", "-e", "dummy"]),
         ("tally run", tally, "off-run.data", &["run"]),
     ];
     let (mut alone, mut beside, mut took) = (Vec::new(), Vec::new(), vec![Vec::new(); recorders.len()]);
@@ -115,7 +115,7 @@ fn least(took: &[f64]) -> f64 {
     took.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// Best against best, and the median of what each round's run took against the same round's alone.
+/// Ratio of the best times, and the median of each round's ratio to the same round alone.
 fn ratios(took: &[f64], alone: &[f64]) -> String {
     let mut by_round: Vec<f64> = took.iter().zip(alone).map(|(took, alone)| took / alone).collect();
     by_round.sort_by(f64::total_cmp);
@@ -127,23 +127,23 @@ fn us_per_operation(bench: &Bench, program: &Path, args: &[&str]) -> Result<f64>
     let run = process::capture(&mut bench.command(program, args), LIMIT)?;
     let text = run.text();
     let line = text.lines().find(|line| line.contains("usecs/op"));
-    let line = line.with_context(|| format!("perf bench tells no time: {}", run.tail(3)))?;
+    let line = line.with_context(|| format!("perf bench prints no time: {}", run.tail(3)))?;
     line.split_whitespace().next().and_then(|number| number.parse().ok()).context("a number of us")
 }
 
-/// How long `split` was busy, napped and waited for a lock, ms.
+/// Time that `split` was busy, napped and waited for a lock, in ms.
 type Parts = [f64; 3];
 
 const PARTS: [&str; 3] = ["busy", "nap", "lock"];
 
-/// The program that knows how it spent its time, as each tells it.
+/// Each tool's times for the program that knows how it spent its time.
 fn known_split(bench: &Bench, peer: bool, rivals: usize) -> Result<()> {
     let split = bench.program("split")?;
     let hogs: Result<Vec<Running>> = (0..rivals)
         .map(|_| Running::start(&mut bench.command("sh", &["-c", "while :; do :; done"])))
         .collect();
     let _hogs = hogs?;
-    println!("  a program that knows its split, beside {rivals} rivals; found of what it knows");
+    println!("  a program that knows its times, with {rivals} rivals; deviation of each tool");
     let args = ["record", "-q", "--off-cpu", "-o", "split.data", "--", &split, "3"];
     let run = process::capture(&mut bench.command(&bench.tally, &args), LIMIT)?;
     let known = of_itself(&run.text()).with_context(|| run.tail(3))?;
@@ -178,30 +178,30 @@ fn of_itself(text: &str) -> Option<Parts> {
     Some([ms(1)?, ms(3)?, ms(5)?])
 }
 
-/// ms of the folded stacks (in ns) that hold `function`.
+/// ms of the folded stacks (in ns) that contain `function`.
 fn within(folded: &str, function: &str) -> f64 {
     let stacks = folded.lines().filter_map(|line| line.rsplit_once(' '));
     let of = stacks.filter(|(stack, _)| stack.split(';').any(|frame| frame == function));
     of.filter_map(|(_, ns)| ns.parse::<f64>().ok()).sum::<f64>() / 1e6
 }
 
-/// What offcputime finds of the program's main thread: naps and locks by the kernel's functions, the rest in ms, and
-/// whether any function of the program's own is named.
+/// offcputime's result for the program's main thread: naps and locks by the kernel's functions, the rest in ms, and
+/// whether it names any function of the program.
 fn by_peer(bench: &Bench, split: &str) -> Result<([Option<f64>; 3], Parts, f64, bool)> {
     let line = format!("sleep {}; exec {split} 3", ATTACHED.as_secs_f64());
     let mut target =
         bench.command("sh", &["-c", &line]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let pid = target.id().to_string();
-    // It ends by itself even if nobody asks it to.
+    // It ends by itself even without a signal.
     let mut tracer = bench.command(PEER, &["-p", &pid, "120"]);
     let tracer = tracer.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut said = String::new();
     BufReader::new(target.stdout.take().context("a pipe")?).read_line(&mut said)?;
     target.wait()?;
-    // It prints what it has at Ctrl-C.
+    // It prints its results at Ctrl-C.
     Command::new("kill").args(["-INT", &tracer.id().to_string()]).status()?;
     let report = String::from_utf8_lossy(&tracer.wait_with_output()?.stdout).into_owned();
-    let known = of_itself(&said).context("split tells no times")?;
+    let known = of_itself(&said).context("split prints no times")?;
     let sums = of_report(&report, &pid);
     let of = |name| sums.get(name).copied().unwrap_or(0.0);
     let named = report.lines().any(|line| ["nap", "wait_for_lock", "busy"].contains(&line.trim()));

@@ -9,20 +9,20 @@ use super::{BUILD_LIMIT, Bench};
 use crate::process;
 use crate::usage::{self, Usage};
 
-/// perf gets this long for a twentieth of the trace; then "less than" is told.
+/// Time limit of perf for a twentieth of the trace; after it the output is "less than".
 const PERF_LIMIT: Duration = Duration::from_secs(120);
 
-/// A trace: what is run, how many instructions at most, how often its longest loop is repeated.
+/// A trace: the command, the maximum number of instructions, the repetitions of its longest loop.
 struct Subject {
     name: &'static str,
     command: Vec<String>,
     most: &'static str,
     repeat: &'static str,
-    /// Run in qemu instead of being stepped; the trace begins after so many instructions.
+    /// For a run in qemu instead of the stepper: the number of instructions before the trace begins.
     emulate: Option<&'static str>,
 }
 
-/// Over a small program, one that does little but call, and a compiler of some 30 MB.
+/// Compares over a small program, one that mostly calls, and a compiler of about 30 MB.
 pub fn pt(bench: &Bench) -> Result<()> {
     let stepper = stepper(bench)?;
     let source = bench.root.join("tests/programs/throw.cpp").to_string_lossy().into_owned();
@@ -33,7 +33,7 @@ pub fn pt(bench: &Bench) -> Result<()> {
         repeat: "500",
         emulate: None,
     };
-    // A call every five instructions: what the tree of calls costs.
+    // A call every five instructions shows the cost of the call tree.
     let tails = Subject {
         name: "calls",
         command: vec![bench.program("tails")?, "200".to_owned()],
@@ -45,7 +45,7 @@ pub fn pt(bench: &Bench) -> Result<()> {
     let compiler = process::capture(&mut bench.command("g++", &["-print-prog-name=cc1plus"]), PERF_LIMIT);
     match compiler.map(|run| run.text().trim().to_owned()) {
         Ok(path) if Path::new(&path).is_file() && process::find("qemu-x86_64").is_some() => {
-            // As its driver calls it: without, it does not find the headers of this architecture.
+            // As its driver calls it; otherwise it does not find the headers of this architecture.
             let multiarch =
                 process::capture(&mut bench.command("g++", &["-print-multiarch"]), PERF_LIMIT)?.text();
             let options = ["-quiet", "-D_GNU_SOURCE", "-imultiarch", multiarch.trim(), &source];
@@ -59,7 +59,7 @@ pub fn pt(bench: &Bench) -> Result<()> {
                     .collect(),
                 most: "40000000",
                 repeat: "6",
-                // By then it has its tables, and parses.
+                // After this number of instructions it has its tables, and parses.
                 emulate: Some("110000000"),
             });
         }
@@ -77,7 +77,7 @@ fn stepper(bench: &Bench) -> Result<PathBuf> {
     if !process::passed_on(&mut build, BUILD_LIMIT)? {
         bail!("the stepper does not build");
     }
-    let target = bench.dir.parent().context("the bench's folder lies in target")?;
+    let target = bench.dir.parent().context("the bench's folder is in target")?;
     Ok(target.join("fast/examples/pt_step"))
 }
 
@@ -108,7 +108,7 @@ fn compare(bench: &Bench, stepper: &Path, subject: &Subject) -> Result<()> {
     println!("  {}: {:.0} M instructions, {:.1} MB", subject.name, instructions / 1e6, bytes / 1e6);
     let one = best(bench, &args, "1")?;
     let all = best(bench, &args, "2")?;
-    // By CPU time, which a busy machine stretches less than the clock; both programs use one core here.
+    // By CPU time, which a busy machine extends less than wall time; both programs use one core.
     let rate = |usage: &Usage, of: f64| of / usage.cpu.as_secs_f64() / 1e6;
     println!(
         "    tally, one core: {:.1} MB/s, {:.0} M instructions/s (goals 30 and 200), {:.0} MiB with the file mapped",
@@ -137,7 +137,7 @@ fn compare(bench: &Bench, stepper: &Path, subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// The run with the least CPU time of three on so many cores.
+/// The run with the least CPU time of three on this number of cores.
 fn best(bench: &Bench, args: &[&str], cores: &str) -> Result<Usage> {
     let mut best: Option<Usage> = None;
     for _ in 0..3 {

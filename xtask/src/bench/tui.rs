@@ -1,6 +1,6 @@
-//! `report` in a terminal: from its start to the first table, and from a key to the picture that follows.
+//! `report` in a terminal: time from its start to the first table, and from a key to the next picture.
 //!
-//! The terminal is `script`'s, whose relaying counts in.
+//! The terminal is `script`'s; its relaying is included in the times.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,15 +13,15 @@ use super::{Bench, files};
 use crate::process;
 use crate::score::skip;
 
-/// A part of the heading above the first rows: how many samples they are of.
+/// A part of the heading above the first rows: their number of samples.
 const WITH_ROWS: &str = "samples of cpu-clock";
-/// The table of a whole file has come when nothing more is drawn for so long.
+/// The table of a whole file is complete when nothing more is drawn for this time.
 const QUIET: Duration = Duration::from_secs(3);
-/// A picture is whole when nothing more of it comes for so long.
+/// A picture is complete when nothing more of it arrives for this time.
 const PAUSE: Duration = Duration::from_millis(4);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Keys with what they do; each is measured once more than it is told, the first as it comes.
+/// Keys with their action and the number of times each is measured.
 const KEYS: &[(&str, &str, usize)] = &[
     ("a line down", "j", 300),
     ("a page down", "\x1b[6~", 100),
@@ -107,7 +107,7 @@ impl Screen {
         Ok(Self { child, keys, pictures, started })
     }
 
-    /// From the start until `text` is drawn.
+    /// Time from the start until `text` is drawn.
     fn until(&mut self, text: &str) -> Result<Duration> {
         let mut seen = Vec::new();
         while let Ok((at, bytes)) = self.pictures.recv_timeout(LIMIT) {
@@ -117,10 +117,10 @@ impl Screen {
             }
         }
         self.kill();
-        bail!("'{text}' did not come: {}", String::from_utf8_lossy(&seen).escape_debug());
+        bail!("'{text}' did not appear: {}", String::from_utf8_lossy(&seen).escape_debug());
     }
 
-    /// From the start until the last thing that was drawn before a while of nothing.
+    /// Time from the start until the last drawing before a pause.
     fn until_quiet(&mut self) -> Result<Duration> {
         let mut last = None;
         while let Ok((at, _)) = self.pictures.recv_timeout(QUIET) {
@@ -129,7 +129,7 @@ impl Screen {
         Ok(last.context("nothing was drawn")? - self.started)
     }
 
-    /// From a key to the end of the picture that follows.
+    /// Time from a key to the end of the next picture.
     fn frame(&mut self, keys: &str) -> Result<Duration> {
         while self.pictures.try_recv().is_ok() {}
         let pressed = Instant::now();
@@ -141,7 +141,7 @@ impl Screen {
         Ok(last - pressed)
     }
 
-    /// Ends it, whatever it does.
+    /// Kills it in any state.
     fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! A long run: all targets in turn, one process on each CPU, until the time is over or Ctrl-C.
+//! A long run: all targets in turn, one process per CPU, until the time is over or Ctrl-C.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use crate::leftovers;
 use crate::repo::Repo;
 use crate::score::Score;
 
-/// A slice of a target whose weight is 1 is no longer than this.
+/// Maximum slice of a target of weight 1.
 const LONGEST: u64 = 60;
 const SHORTEST: u64 = 3;
 
-/// What a target came to so far.
+/// Result of a target so far.
 #[derive(Default)]
 struct Tally {
     inputs: u64,
@@ -31,7 +31,7 @@ struct Tally {
 }
 
 struct Progress {
-    /// Slices given out.
+    /// Slices started.
     given: usize,
     by_target: BTreeMap<String, Tally>,
     findings: Findings,
@@ -73,7 +73,7 @@ pub fn run(repo: &Repo, duration: Duration, named: &[String]) -> Result<Score> {
     campaign.summarize()
 }
 
-/// Of the program all files together are read: it gets more time than a parser.
+/// Weight of a target. Targets of the whole program read all files together, so they get more time than a parser.
 fn weight(target: &str) -> u64 {
     match target {
         "program-recording" => 16,
@@ -95,7 +95,7 @@ impl Campaign {
         while let Some((number, target)) = self.next_slice() {
             let left = self.end.saturating_duration_since(Instant::now()).as_secs();
             let mut seconds = (self.slice * weight(&target)).min(left);
-            // A fault ends a process early; what is left of the slice goes on with other inputs.
+            // A fault ends a process early; the rest of the slice continues with other inputs.
             for seed in 0..8 {
                 if seconds < SHORTEST.min(left) || leftovers::is_interrupted() {
                     break;
@@ -141,16 +141,16 @@ impl Campaign {
         Ok(())
     }
 
-    /// Puts into the repository's corpus what reaches new code, unless the user is in a hurry.
+    /// Adds inputs that reach new code to the repository's corpus, unless the run was interrupted.
     fn reduce(&self) -> Result<()> {
         for target in &self.targets {
             if leftovers::is_interrupted() {
                 println!(
-                    "interrupted: fuzz/corpus is unchanged; the next long run begins with what was found"
+                    "interrupted: fuzz/corpus is unchanged; the next long run starts with the inputs found"
                 );
                 break;
             }
-            // An input that fails stays out, and keeps the target's corpus as it is.
+            // A failing input stays out, and the target's corpus stays unchanged.
             match self.driver.reduce(target, &self.folder.join("0")) {
                 Ok(kept) => self.progress().by_target.entry(target.clone()).or_default().kept = kept,
                 Err(error) => println!("{error:#}"),

@@ -1,4 +1,4 @@
-//! The driver of the fuzz targets: building it, and one process of it.
+//! Builds the driver of the fuzz targets, and runs one process of it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::process;
 use crate::repo::Repo;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
-/// Address space of a target: what a C library or a mapping takes shows here.
+/// Limit of a target's address space, including C libraries and mappings.
 const MEMORY_KIB: u64 = 4 << 20;
 /// The compiler's counters of reached code: one byte for each edge.
 const COUNTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
@@ -22,7 +22,7 @@ pub struct Driver {
     program: PathBuf,
     repo_root: PathBuf,
     recorded: Option<PathBuf>,
-    /// Where inputs that reach new code go, a folder for each target.
+    /// Folder for inputs that reach new code, with a subfolder per target.
     pub found: Option<PathBuf>,
 }
 
@@ -30,15 +30,15 @@ pub struct Driver {
 pub struct Slice<'s> {
     /// The target.
     pub target: &'s str,
-    /// How long.
+    /// Duration of the run.
     pub seconds: u64,
-    /// Where the input in work is kept, a folder of this process alone.
+    /// Folder of the current input, for this process alone.
     pub keep: &'s Path,
     /// The same seed and corpus give the same inputs.
     pub seed: u64,
 }
 
-/// What a run of a target came to.
+/// Result of a run of a target.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Inputs run.
@@ -47,18 +47,18 @@ pub struct Outcome {
     pub seeds: u64,
     /// Edges of code reached, in a build that counts them.
     pub edges: u64,
-    /// The first line says what the fault is; `None` if there was none.
+    /// Description of the fault, with the kind in the first line; `None` without a fault.
     pub fault: Option<String>,
 }
 
 impl Driver {
-    /// Builds the driver as tests are built.
+    /// Builds the driver with the profile of tests.
     pub fn build(repo: &Repo) -> Result<Self> {
         let args = ["build", "--quiet", "-p", "fuzz", "--bin", "fuzz-smoke"];
         Self::built(repo, &mut cargo(repo, &args), "debug/fuzz-smoke", None)
     }
 
-    /// Builds the driver with counters of reached code, and faster; all checks of arithmetic stay.
+    /// Builds the driver with coverage counters and optimized; all checks of arithmetic stay.
     pub fn build_counting(repo: &Repo) -> Result<Self> {
         let target = repo.target().join("fuzz/build");
         let rustc = process::capture(Command::new("rustc").arg("-vV"), Duration::from_secs(30))?.text();
@@ -88,7 +88,7 @@ impl Driver {
         Ok(listed.text().lines().map(str::to_owned).collect())
     }
 
-    /// Runs a target in a process of its own, bounded in memory and time.
+    /// Runs a target in a separate process, bounded in memory and time.
     pub fn run(&self, slice: &Slice<'_>) -> Result<Outcome> {
         let Slice { target, seconds, keep, seed } = slice;
         std::fs::create_dir_all(keep)?;
@@ -116,7 +116,7 @@ impl Driver {
         Ok(Outcome { inputs, seeds, edges, fault })
     }
 
-    /// Adds to the repository's corpus what was found and reaches code that nothing there does. How many inputs.
+    /// Adds found inputs that reach new code to the repository's corpus. Returns the number of inputs added.
     pub fn reduce(&self, target: &str, keep: &Path) -> Result<u64> {
         let Some(found) = self.found.as_ref().map(|found| found.join(target)) else { return Ok(0) };
         let mut command = self.limited();

@@ -1,4 +1,4 @@
-//! Inputs that failed, one for each cause: the smallest.
+//! The smallest failing input of each cause.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-/// What failed so far, in a folder that outlives the run.
+/// Failures so far, in a folder that outlives the run.
 pub struct Findings {
     folder: PathBuf,
-    /// How often each cause was met, and the file with its smallest input.
+    /// Number of failures by cause, and the file with its smallest input.
     by_cause: BTreeMap<String, (u64, PathBuf)>,
 }
 
@@ -36,7 +36,7 @@ impl Findings {
         Ok(*times == 1)
     }
 
-    /// How many causes.
+    /// Number of causes.
     pub fn causes(&self) -> u32 {
         self.by_cause.len() as u32
     }
@@ -45,7 +45,7 @@ impl Findings {
     pub fn text(&self) -> String {
         let lines = self.by_cause.iter().map(|(cause, (times, file))| {
             format!(
-                "{times} times: {cause}\n    {}, why: the file beside it ending in .why\n",
+                "{times} times: {cause}\n    {}, why: the file next to it ending in .why\n",
                 file.display()
             )
         });
@@ -53,8 +53,8 @@ impl Findings {
     }
 }
 
-/// What faults with the same cause have in common: the target, and where it panicked or which bound it passed. A panic
-/// in a library counts as one of our code that called it.
+/// The cause of a fault: the target, and the location of its panic or the bound it exceeded. A panic in a library
+/// counts for our code that called it.
 fn cause_of(target: &str, why: &str) -> String {
     let first = why.lines().next().unwrap_or_default();
     if !first.starts_with("panic") {

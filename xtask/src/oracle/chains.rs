@@ -1,4 +1,4 @@
-//! Chains that each program unwound by itself from the same snapshots, compared frame by frame.
+//! Compares chains that each program unwound from the same snapshots, frame by frame.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ struct Sample {
     frames: Vec<String>,
 }
 
-/// Why two chains may differ, with a name; `None` is a difference that has no excuse.
+/// The named reason why two chains differ; `None` for an unexplained difference.
 fn explain(perf: &[String], tally: &[String]) -> Option<&'static str> {
     let same = agreeing(perf, tally);
     if same == perf.len() && same == tally.len() {
-        return Some("perf names inlined functions, or those that it takes for inlined, otherwise");
+        return Some("perf has other names for functions that it considers inlined");
     }
     if same == perf.len() {
-        return Some("tally goes on where perf stops");
+        return Some("tally continues where perf stops");
     }
     let unknown = |frame: &String| frame.starts_with("[unknown]");
     if perf[same..].iter().all(unknown) {
@@ -31,7 +31,7 @@ fn explain(perf: &[String], tally: &[String]) -> Option<&'static str> {
     None
 }
 
-/// How many frames, from the leaf, are the same function in both chains.
+/// Number of frames, from the leaf, with the same function in both chains.
 fn agreeing(perf: &[String], tally: &[String]) -> usize {
     let most = perf.len().min(tally.len());
     (0..most).take_while(|&at| perf[at] == tally[at] || is_renamed(perf, tally, at)).count()
@@ -41,9 +41,9 @@ fn agreeing(perf: &[String], tally: &[String]) -> usize {
 ///
 /// - `f (inlined)` for a function `f` or `f.constprop.0` of its own, when its symbol's name is not the one in the debug
 ///   information (readelf -s has it as a function, eu-addr2line and llvm-symbolizer have no inlined one there);
-/// - the name of the function around it for one that is inlined: so does binutils, which perf asks; llvm-symbolizer,
-///   eu-addr2line and gdb have the inlined one's name, as the debug information does;
-/// - none for a signal's return trampoline, which it looks up one byte back.
+/// - for an inlined function, the name of the function around it. That is binutils' answer, which perf uses;
+///   llvm-symbolizer, eu-addr2line and gdb have the inlined function's name, as in the debug information;
+/// - none for a signal's return trampoline, which it looks up one byte before.
 fn is_renamed(perf: &[String], tally: &[String], at: usize) -> bool {
     let is_inlined = |frame: &str| frame.ends_with("(inlined)");
     let name = |frame: &str| frame.rsplit_once(" (").map_or(String::new(), |(name, _)| name.to_owned());

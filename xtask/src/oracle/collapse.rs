@@ -1,4 +1,4 @@
-//! What inferno makes of both texts of `script`: the same stacks with the same counts.
+//! Checks that inferno gets the same stacks with the same counts from both texts of `script`.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +11,10 @@ use crate::score::{Score, skip};
 
 const COLLAPSER: &str = "inferno-collapse-perf";
 
-/// Files of which perf prints nothing, or something else: the comparison of `script` tells of them.
+/// Files for which perf prints nothing, or another text. The comparison of `script` reports them.
 const SET_APART: &[&str] = &["zero_size_sample", "intel_pt", "piped."];
 
-/// Over every file whose chains were recorded as such; those that each program unwinds are compared frame by frame.
+/// Compares every file with recorded chains. Chains that each program unwinds are compared frame by frame elsewhere.
 pub fn compare(pair: &Pair, cases: &[Case]) -> Result<Score> {
     if process::find(COLLAPSER).is_none() {
         return Ok(skip("oracle collapse", "no inferno-collapse-perf (cargo install inferno)"));

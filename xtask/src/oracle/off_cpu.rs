@@ -1,12 +1,12 @@
-//! `off-cpu`: what perf's scheduler events say of each thread's time, and what `tally timeline` makes of them.
+//! `off-cpu`: compares each thread's time by perf's scheduler events with `tally timeline`.
 //!
-//! perf decodes the events (`perf script`), this module sums them up, thread by thread; and `perf sched timehist` sums
-//! them up itself, CPU by CPU. The kernel drops events silently now and then: where a CPU's switches do not follow one
-//! another, timehist takes one thread's time for another's. So only those threads are compared that miss no switch of
-//! their own: of the others the events don't tell. Compared are threads that are born and end within the file: there
-//! nobody has to guess what was before. timehist leaves out the run that a thread ends with, and the
-//! wait before it: those are samples of nobody (thread id −1), but for the last thread of a process. They are left out
-//! of ours.
+//! perf decodes the events (`perf script`), and this module sums them up, thread by thread. `perf sched timehist` sums
+//! them up itself, CPU by CPU. The kernel sometimes drops events silently. Where a CPU's switches are not consecutive,
+//! timehist adds one thread's time to another. So a thread is compared only if the file has all of its switches, and
+//! only if it starts and ends within the file, so that nothing before the file has to be guessed.
+//!
+//! timehist leaves out a thread's last run and the wait before it, except for the last thread of a process: those are
+//! samples without a thread (id −1). They are left out of tally's times, too.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::Pair;
 use crate::score::{Score, skip};
 
-/// Two honest readings differ by what lies before a thread's first and behind its last event.
+/// Allowed difference: the time before a thread's first event and after its last.
 const MOST_APART: f64 = 0.01;
 const EDGES_MS: f64 = 0.3;
 
@@ -24,13 +24,13 @@ const EDGES_MS: f64 = 0.3;
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     on: f64,
-    /// Woken, without a CPU yet.
+    /// Woken, waiting for a CPU.
     delayed: f64,
-    /// Off the CPU: blocked, preempted, or delayed; not what a missing event leaves unknown.
+    /// Off-CPU: blocked, preempted, or delayed, without time that is unknown because of a missing event.
     off: f64,
 }
 
-/// Records once (a miss gets one more try: events are lost on a busy machine) and compares.
+/// Records and compares. A difference gets one more try, because events are lost on a busy machine.
 pub fn compare(pair: &Pair) -> Result<Score> {
     let programs = ["split", "convoy"].map(|name| pair.programs.join(name));
     if !programs.iter().all(|program| program.is_file()) {
@@ -110,9 +110,9 @@ fn differences(
     for (tid, (name, life_ms, times)) in tally {
         let told = told.get(tid).copied().unwrap_or_default();
         let parts = [
-            ("on the CPU", told.on, times.on),
-            ("waiting for one", told.delayed, times.delayed),
-            ("off the CPU", told.off, times.off),
+            ("on-CPU", told.on, times.on),
+            ("waiting for a CPU", told.delayed, times.delayed),
+            ("off-CPU", told.off, times.off),
         ];
         for (what, a, b) in parts {
             if (a - b).abs() > MOST_APART * life_ms + EDGES_MS {
@@ -139,7 +139,7 @@ struct Thread {
     misses: bool,
 }
 
-/// Sums by thread id of those that miss no switch, each with the wait and the run it ended with.
+/// Sums by thread id for threads with all their switches, each with its last wait and run.
 fn of_events(text: &str) -> BTreeMap<u64, (Times, Times)> {
     let mut threads: BTreeMap<u64, Thread> = BTreeMap::new();
     let mut on_cpu: BTreeMap<&str, u64> = BTreeMap::new();
@@ -202,15 +202,15 @@ impl Thread {
     }
 }
 
-/// `TIME [CPU] NAME[TID/PID] WAIT DELAY RUN`, one line for each time a thread leaves a CPU. Names may hold blanks. The
-/// wait holds the delay, but for a new thread's first, which has no wait.
+/// `TIME [CPU] NAME[TID/PID] WAIT DELAY RUN`, one line for each time a thread leaves a CPU. Names may contain blanks.
+/// The wait includes the delay, except for a new thread's first, which has no wait.
 // Source: linux v6.1 tools/perf/builtin-sched.c timehist_update_runtime_stats()
 fn of_timehist(text: &str) -> BTreeMap<u64, Times> {
     let mut threads: BTreeMap<u64, Times> = BTreeMap::new();
     for line in text.lines() {
         let Some((task, numbers)) = line.rsplit_once(']') else { continue };
         let ms: Vec<f64> = numbers.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        // Of the idle task there is only the CPU in brackets.
+        // The idle task has only the CPU in brackets.
         let ids = task.rsplit_once('[').filter(|(before, _)| before.contains(']'));
         let tid = ids.and_then(|(_, ids)| ids.split('/').next()?.parse().ok());
         let (&[wait, delayed, on], Some(tid)) = (ms.as_slice(), tid) else { continue };
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(
             sums.keys().copied().collect::<Vec<_>>(),
             [7],
-            "9 came, 10 left: of both the events don't tell"
+            "9 came, 10 left: the events do not cover both"
         );
         let ended = of_events(
             &text.replace("prev_pid=7 prev_prio=120 prev_state=S", "prev_pid=7 prev_prio=120 prev_state=X"),

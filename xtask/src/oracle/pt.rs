@@ -1,6 +1,6 @@
-//! Intel PT without the hardware: programs are stepped instruction by instruction, encoded in every way as a processor
-//! would, and decoded by tally and by perf. Both lists of calls and returns must be what really happened, and the
-//! counts per function those that the programs counted themselves.
+//! Intel PT without the hardware: programs are stepped instruction by instruction, encoded in every way a processor
+//! might, and decoded by tally and by perf. Both lists of calls and returns must equal the true one, and the counts per
+//! function must equal the programs' own counts.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -20,12 +20,12 @@ use crate::score::{Score, skip};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const STEP_LIMIT: Duration = Duration::from_secs(600);
-/// Instructions of a program that would take longer: what it does first is what is compared.
+/// Maximum number of instructions; of longer programs only the start is compared.
 const MOST_STEPS: &str = "400000";
-/// How each run is encoded, as the stepper names it.
+/// Encodings of each run, by the stepper's names.
 const WAYS: [&str; 7] = ["cycles", "uncompressed", "crystal", "tsc", "two-cpus", "per-thread", "overflows"];
 
-/// The same run as the recorder writes it from a fake kernel's rings: name, and what of the truth must be there.
+/// The same run as the recorder writes it from a fake kernel's rings: name, and the part of the truth it must contain.
 const RECORDED: [(&str, Part); 6] = [
     ("recorded-whole-cpus", Part::All),
     ("recorded-whole-threads", Part::All),
@@ -35,7 +35,7 @@ const RECORDED: [(&str, Part); 6] = [
     ("recorded-late-threads", Part::Some),
 ];
 
-/// What of what happened a recording holds.
+/// The part of the run that a recording contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// All.
@@ -129,8 +129,8 @@ fn one(pair: &Pair, stepper: (&Path, usize), subject: &Subject) -> Result<Score>
     Ok(score)
 }
 
-/// What the lock table is there to show: with more threads the walk of the chain stays short but is called far more
-/// often for each lock taken, and most time is spent waiting on the condition variable.
+/// Checks the lock table's purpose: with more threads the walk of the chain stays short but is called far more often
+/// for each lock taken, and most time is spent waiting on the condition variable.
 fn lock_table(pair: &Pair) -> Result<Score> {
     let row = |run: &str, name: &str| -> Result<Option<Vec<f64>>> {
         let data = pair.dir.join("pt").join(run).join("two-cpus.data");
@@ -177,7 +177,7 @@ fn find(pair: &Pair, program: &str) -> Option<PathBuf> {
     if ours.is_file() { Some(ours) } else { process::find(program) }
 }
 
-/// Steps it once on a CPU of the stepper's own, encodes it in every way; what it printed.
+/// Steps the program once on the stepper's own CPU and encodes it in every way. Returns its output.
 fn step((stepper, cpu): (&Path, usize), subject: &Subject, path: &Path, folder: &Path) -> Result<String> {
     std::fs::create_dir_all(folder)?;
     let mut command = Command::new(stepper);
@@ -207,7 +207,7 @@ fn every_way(pair: &Pair, subject: &Subject, folder: &Path, printed: &str) -> Re
         score += Score::of(equal(&format!("{what}, perf"), &truth, &perf));
         score += Score::of(same_packets(pair, &what, &path)?);
         score += Score::of(same_lines(pair, &what, &path)?);
-        // perf counts instructions up to the next branch where packets were lost; nothing tells that they were run.
+        // perf counts instructions up to the next branch where packets were lost, without proof that they ran.
         if way != "overflows" {
             score += Score::of(same_samples(pair, &what, &path)?);
         }
@@ -221,7 +221,7 @@ fn every_way(pair: &Pair, subject: &Subject, folder: &Path, printed: &str) -> Re
     Ok(score)
 }
 
-/// Whether tally and perf read what the recorder wrote.
+/// Whether tally and perf read the recorder's files correctly.
 fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: Part) -> Result<Score> {
     let what = format!("pt {} {way}", subject.program);
     let truth = lists(&std::fs::read_to_string(folder.join(format!("{way}.truth")))?);
@@ -232,7 +232,7 @@ fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: 
     let mut score = Score::default();
     let any = |lists: &Lists| lists.values().any(|list| !list.is_empty());
     if part != Part::All && !any(&ours) && !any(&perf) {
-        println!("{what}: what was kept holds no entry, say tally and perf");
+        println!("{what}: the part kept has no entry, in tally and in perf");
         return Ok(score);
     }
     for (who, got) in [("tally", &ours), ("perf", &perf)] {
@@ -252,7 +252,7 @@ fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: 
             }),
         };
         if !(fits && any(got)) && part == Part::Some && who == "perf" {
-            println!("{what}: where the area had no room perf went astray until the next PSB");
+            println!("{what}: perf misdecodes from the full area to the next PSB");
             continue;
         }
         score += Score::of(fits && any(got));
@@ -260,13 +260,13 @@ fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: 
     Ok(score)
 }
 
-/// Whether all of `part` comes in `whole` in the same order.
+/// Whether `whole` contains all of `part` in the same order.
 fn is_within<T: PartialEq>(part: &[T], whole: &[T]) -> bool {
     let mut whole = whole.iter();
     part.iter().all(|entry| whole.any(|other| other == entry))
 }
 
-/// Whether a list is the true one; if not, says where it begins to differ.
+/// Whether a list equals the true one. Prints the first difference.
 fn equal(what: &str, truth: &Lists, got: &Lists) -> bool {
     for (tid, wanted) in truth {
         let got = got.get(tid).map_or(&[][..], Vec::as_slice);
@@ -286,7 +286,7 @@ fn equal(what: &str, truth: &Lists, got: &Lists) -> bool {
     true
 }
 
-/// What perf is to print of each branch.
+/// The fields that perf prints for each branch.
 const FIELDS: &str = "-F-event,-period,+addr,-comm,+flags,-dso,-sym,-symoff";
 
 /// Lines `TID NS KIND FROM TO`.
@@ -320,7 +320,7 @@ fn add(lists: &mut Lists, (tid, kind): (&str, &str), from: &str, to: &str) {
     lists.entry(tid.parse().unwrap_or(0)).or_default().push(entry);
 }
 
-/// Whether `tally calls` counts what the program says it counted: lines `FUNCTION COUNT`.
+/// Whether `tally calls` has the counts that the program printed: lines `FUNCTION COUNT`.
 fn counted(pair: &Pair, what: &str, data: &str, printed: &str) -> Result<bool> {
     let table = pair.tally(&["calls", "report", "-i", data])?.text();
     let mut all = true;

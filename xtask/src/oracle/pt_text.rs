@@ -1,4 +1,4 @@
-//! The texts of a processor's trace beside perf's: packets, and a line for each branch.
+//! Compares the texts of a processor's trace with perf's: packets, and a line for each branch.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::Pair;
 
-/// Whether the packets are those that perf finds, in its words; filler, which it mostly leaves out, apart.
+/// Whether the packets equal perf's, in its words. Filler is ignored, because perf mostly leaves it out.
 pub fn same_packets(pair: &Pair, what: &str, data: &str) -> Result<bool> {
     let ours = pair.tally(&["dump", "--pt", data])?.text();
-    // Behind offset and bytes, which take so many columns.
+    // The text after offset and bytes, which take this number of columns.
     let ours = ours.lines().filter(|line| line.starts_with("  ")).filter_map(|line| line.get(46..));
     let ours: Vec<&str> = ours.map(str::trim).filter(|text| !text.starts_with("PAD")).collect();
     let perf = pair.perf(&["script", "-D", "-i", data])?.text();
@@ -31,13 +31,14 @@ fn packet_of_perf(line: &str) -> Option<&str> {
     (!text.is_empty()).then(|| text.trim_end())
 }
 
-/// Whether all branches and errors of each thread have perf's lines. Times are not compared: of branches between two
-/// packets both only estimate. perf 6.1 names stubs (`@plt`) after what stands in front of them, or not at all.
+/// Whether all branches and errors of each thread have perf's lines. Times are not compared, because both programs
+/// only estimate the time of branches between two packets. perf 6.1 names stubs (`@plt`) after the symbol before them,
+/// or not at all.
 pub fn same_lines(pair: &Pair, what: &str, data: &str) -> Result<bool> {
     by_fields(pair, what, ["script", "--itrace=b", "--ns", "-F-period,+flags,+addr", "-i", data])
 }
 
-/// Whether the same instructions are told of each thread, one of so many.
+/// Whether both programs sample the same instructions of each thread, every n-th one.
 pub fn same_samples(pair: &Pair, what: &str, data: &str) -> Result<bool> {
     by_fields(pair, &format!("{what}, samples"), ["script", "--itrace=i100i", "--ns", "-F-flags", "-i", data])
 }
@@ -74,7 +75,7 @@ fn same_words(ours: &str, perf: &str) -> bool {
             && ours.split(' ').zip(perf.split(' ')).all(fits)
 }
 
-/// Whether two lists are equal; if not, says where they begin to differ.
+/// Whether two lists are equal. Prints the first difference.
 fn same<A: AsRef<str> + std::fmt::Debug, B: AsRef<str> + std::fmt::Debug>(
     what: &str,
     ours: &[A],

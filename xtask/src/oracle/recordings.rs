@@ -1,4 +1,4 @@
-//! Recordings made here, by perf, of our own programs and of some that nobody here wrote.
+//! Makes fresh recordings with perf, of the test programs and of some system programs.
 
 use anyhow::Result;
 
@@ -37,7 +37,7 @@ const RECORDINGS: &[Recording] = &[
     ("dwarf-deep", DWARF, "deep", &["20", "64", "10000"]),
 ];
 
-/// The same by tally: its files must read alike in both programs.
+/// Recordings by tally: both programs must read its files in the same way.
 const BY_TALLY: &[Recording] = &[
     ("live-rand", &["-F", "499", "-e", "cpu-clock"], "rand", &["4", "100"]),
     ("live-throw", &["-F", "499", "-e", "cpu-clock"], "throw", &["30"]),

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::{Case, Pair, differ};
 use crate::score::Score;
 
-/// What is asked, and with which options.
+/// Questions and their options.
 const QUESTIONS: &[(&str, &[&str])] = &[
     ("self", &["--no-children", "-g", "none", "--percent-limit", "0"]),
     ("samples", &["--no-children", "-g", "none", "--percent-limit", "0", "-F", "sample,period,comm,dso,sym"]),
@@ -16,7 +16,7 @@ const QUESTIONS: &[(&str, &[&str])] = &[
     ("pid", &["--no-children", "-g", "none", "--sort", "pid,dso"]),
 ];
 
-/// Rows that cannot be equal, and what is done instead of comparing them.
+/// Rows that cannot be equal, and how they are treated.
 #[derive(Clone, Copy)]
 enum Class {
     /// Rows without a symbol, `0x…` in its place.
@@ -45,13 +45,13 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         "*",
         "zero_size_sample",
         Class::PerfGivesUp,
-        "perf gives up at a record of size 0; tally tells what came before it",
+        "perf gives up at a record of size 0; tally shows the records before it",
     ),
     (
         "children",
         "callgraph",
         Class::Unnamed,
-        "perf tells callers without a symbol by their address in the process, tally by that in the file",
+        "perf shows callers without a symbol by their address in the process, tally by that in the file",
     ),
     ("children", "with-callchain", Class::Unnamed, "the same"),
     (
@@ -72,7 +72,7 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         "samples",
         "branch",
         Class::Unnamed,
-        "perf tells branch ends by their address in the process when asked for a plain symbol",
+        "perf shows branch ends by their address in the process when the sort key is a plain symbol",
     ),
     (
         "children",
@@ -84,7 +84,7 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         "children",
         "live-throw",
         Class::Callers,
-        "perf names a caller by where it returns to, which behind a call that never returns is the next function",
+        "perf names a caller by its return address, which is in the next function after a call that never returns",
     ),
     (
         "children",
@@ -96,7 +96,7 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         "children",
         "fp-sort",
         Class::Unnamed,
-        "perf has two rows for a caller without a symbol that was hit itself: by its address in the file and in the process",
+        "perf has two rows for a sampled caller without a symbol: by its address in the file and in the process",
     ),
     (
         "self",
@@ -108,27 +108,27 @@ const EXPLAINED: &[(&str, &str, Class, &str)] = &[
         "self",
         "callgraph_and_branch",
         Class::Unnamed,
-        "perf keeps rows apart that differ only in where each process mapped the file",
+        "perf has separate rows for a file that processes mapped at different addresses",
     ),
     (
         "graph by caller",
         "fp-words",
         Class::All,
-        "perf draws no chain under a row of one sample in inlined code (why is not known)",
+        "perf draws no chain under a row of one sample in inlined code (cause unknown)",
     ),
     ("graph by callee", "fp-words", Class::All, "the same"),
     (
         "graph by caller",
         "fp-primes",
         Class::All,
-        "perf looks a return address up without a step back, which names signal trampolines by chance",
+        "perf looks return addresses up unchanged, which happens to name signal trampolines",
     ),
     ("graph by callee", "fp-primes", Class::All, "the same"),
     (
         "graph by caller",
         "fp-exec",
         Class::Cut("_dl_start_user", "_start"),
-        "perf names a caller by what follows the call, which here is the next function",
+        "perf names a caller by its return address, which is in the next function here",
     ),
     ("graph by callee", "fp-exec", Class::Cut("_dl_start_user", "_start"), "the same"),
     ("self", "trace-server", Class::FileName, "perf cuts the text of a tracepoint where its column ends"),
@@ -140,7 +140,7 @@ fn explained(question: &str, case: &str) -> Option<Class> {
     EXPLAINED.iter().find(fits).map(|entry| entry.2)
 }
 
-/// The same with the lines that draw the paths. perf 6.1 has no inline frames in recorded chains; tally has.
+/// Questions about the drawn paths. perf 6.1 has no inline frames in recorded chains; tally has.
 const GRAPHS: &[(&str, &[&str])] = &[
     ("graph by caller", &["--no-inline", "--no-children", "-g", "graph,0.5,caller"]),
     ("graph by callee", &["--no-inline", "--no-children", "-g", "fractal,0.5,callee"]),
@@ -150,7 +150,7 @@ const GRAPHS: &[(&str, &[&str])] = &[
 pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
     let mut score = Score::default();
     for (name, options) in QUESTIONS {
-        // With snapshots, children depend on the unwinder; that is compared frame by frame elsewhere.
+        // With snapshots, children depend on the unwinder; `chains` compares those frame by frame.
         if case.snapshots && name.starts_with("children") {
             continue;
         }
@@ -174,7 +174,7 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
     args.extend(options);
     let mut of_perf = args.clone();
     if case.name.contains("intel_pt") {
-        // perf decodes the trace into samples of its own making; the recorded ones are what is compared.
+        // perf decodes the trace into synthesized samples; only the recorded samples are compared.
         of_perf.push("--no-itrace");
     }
     let perf = pair.perf(&of_perf)?;
@@ -184,7 +184,7 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
     }
     if matches!(class, Some(Class::PerfGivesUp)) {
         let told = rows(&perf.text()).is_empty() && !rows(&tally.text()).is_empty();
-        println!("report ({name}) {}: perf {}, tally shows what can be read", case.name, perf.how());
+        println!("report ({name}) {}: perf {}, tally shows the readable part", case.name, perf.how());
         return Ok(if told { Score::PASS } else { Score::FAIL });
     }
     let (mut perf, mut tally) = (rows(&perf.text()), rows(&tally.text()));
@@ -196,7 +196,7 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
         let renamed = as_perf_names(&perf, &mut tally);
         if renamed > 0 {
             println!(
-                "report ({name}) {}: {renamed} callers that tally names by the call and perf by what follows it",
+                "report ({name}) {}: {renamed} callers that tally names by the call and perf by the return address",
                 case.name
             );
         }
@@ -206,7 +206,7 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
         let (of_perf, of_tally) = (class.apart(&mut perf), class.apart(&mut tally));
         if of_perf + of_tally > 0 {
             println!(
-                "report ({name}) {}: {of_perf} rows of perf's and {of_tally} of tally's apart",
+                "report ({name}) {}: {of_perf} rows of perf and {of_tally} of tally excluded",
                 case.name
             );
         }
@@ -215,10 +215,10 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
 }
 
 impl Class {
-    /// Brings the rows of this class into a form in which they can be compared; how many there were.
+    /// Brings the rows of this class into a comparable form. Returns their number.
     ///
-    /// Rows that begin with samples and period are summed by all other columns but the symbol: those sums must be
-    /// equal. Shares in percent are rounded and have no exact sum: these rows are left out.
+    /// Rows that begin with samples and period are summed by all other columns except the symbol; those sums must be
+    /// equal. Rows with shares in percent are left out, because rounded shares have no exact sum.
     fn apart(self, rows: &mut Vec<String>) -> usize {
         if let Self::Cut(whole, cut) = self {
             let hit = rows.iter_mut().filter(|row| row.split(' ').any(|word| word == whole));
@@ -274,7 +274,7 @@ fn as_signed_word(row: &str) -> Option<String> {
     (0x8000..0x1_0000).contains(&cycles).then(|| format!("{rest} {}", 0x1_0000 - cycles))
 }
 
-/// So much of a text is compared where perf cuts it: the width of the column's heading.
+/// Number of characters compared where perf cuts a text: the width of the column's heading.
 const COMPARED_TEXT: usize = "Trace output".len();
 
 fn cut_text(row: &str) -> String {
@@ -282,7 +282,7 @@ fn cut_text(row: &str) -> String {
     format!("{percent} {}", text.chars().take(COMPARED_TEXT).collect::<String>())
 }
 
-/// The row without its share as a caller; `None` if it was never hit itself.
+/// The row without its share as a caller; `None` if it was never sampled itself.
 fn own_share(row: &str) -> Option<String> {
     match row.split_once(' ') {
         Some((children, own)) if children.ends_with('%') && own.contains('%') => {
@@ -292,13 +292,13 @@ fn own_share(row: &str) -> Option<String> {
     }
 }
 
-/// `0x` and 16 digits, or only zeros: what stands in the place of a symbol.
+/// `0x` and 16 digits, or only zeros: the text in place of a symbol.
 fn is_address(word: &str) -> bool {
     let digits = word.strip_prefix("0x").unwrap_or(word);
     digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Samples, period, and the other columns but the symbol; `None` if the row does not begin so.
+/// Samples, period, and the other columns except the symbol; `None` if the row does not begin with them.
 fn numbers(row: &str) -> Option<(u64, u64, String)> {
     let mut words = row.split(' ');
     let (samples, period) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -308,7 +308,7 @@ fn numbers(row: &str) -> Option<(u64, u64, String)> {
     Some((samples, period, rest[..symbol].join(" ")))
 }
 
-/// Rows of tally's of a PLT entry (`f@plt`) become perf's where perf has only `@plt` for it; how many there were.
+/// Replaces tally's rows of a PLT entry (`f@plt`) by perf's where perf has only `@plt`. Returns their number.
 fn as_nameless_stubs(perf: &[String], tally: &mut [String]) -> usize {
     let mut left: Vec<&String> =
         perf.iter().filter(|row| row.ends_with(" @plt") && !tally.contains(row)).collect();
@@ -323,10 +323,10 @@ fn as_nameless_stubs(perf: &[String], tally: &mut [String]) -> usize {
     renamed
 }
 
-/// Rows of tally's that are perf's but for the symbol become perf's; how many there were.
+/// Replaces tally's rows that differ from perf's only in the symbol. Returns their number.
 ///
-/// perf looks a caller up at the address it returns to. Behind a call that never returns (`exit`, `abort`, a throw)
-/// that is the next function, or none.
+/// perf looks a caller up at its return address. After a call that never returns (`exit`, `abort`, a throw) that is in
+/// the next function, or in none.
 fn as_perf_names(perf: &[String], tally: &mut [String]) -> usize {
     let mut left: Vec<&String> = perf.iter().filter(|row| !tally.contains(row)).collect();
     let but_symbol = |row: &str| row.split_once("[.] ").map(|(before, _)| before.to_owned());
@@ -341,9 +341,10 @@ fn as_perf_names(perf: &[String], tally: &mut [String]) -> usize {
     renamed
 }
 
-/// Rows with single spaces, without rulers and general remarks; the lines that say totals stay.
+/// Rows with single spaces, without rulers and general remarks; lines with totals stay.
 ///
-/// The strokes of the graphs go too: siblings of equal weight have no order, and the last one is drawn otherwise.
+/// The strokes of the graphs are removed too: siblings of equal weight have no order, and the last one is drawn
+/// differently.
 fn rows(text: &str) -> Vec<String> {
     let kept = |line: &&str| {
         let line = line.trim();
@@ -359,14 +360,14 @@ fn rows(text: &str) -> Vec<String> {
             line.split_whitespace().map(without_strokes).collect::<Vec<_>>().join(" ").trim().to_owned()
         })
         .filter(|line| !line.is_empty())
-        // perf takes the mode of frames that nobody has mapped from the frame before.
+        // perf takes the mode of unmapped frames from the frame before.
         .map(|line| line.replace("[unknown] [k]", "[unknown] [.]").replace("[...] (inlined)", "[...]"))
-        // perf closes with a hint that changes by chance.
+        // perf ends with a random hint.
         .filter(|line| !line.starts_with("# (") && !line.starts_with("# Tip"))
         .collect()
 }
 
-/// `--23.5%--name` as `23.5% name`; a lone `|` as nothing. A lone `-` is a value that is not there.
+/// `--23.5%--name` as `23.5% name`; a lone `|` as nothing. A lone `-` is a missing value.
 fn without_strokes(word: &str) -> String {
     let stripped = word.trim_start_matches(['|', '-']);
     if word == "-" || (stripped == word && !word.contains("%--")) {

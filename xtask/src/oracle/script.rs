@@ -1,4 +1,4 @@
-//! `script`: byte for byte where chains were recorded, frame by frame where each program unwinds by itself.
+//! `script`: compares recorded chains byte for byte, and chains that each program unwinds frame by frame.
 
 use anyhow::{Result, bail};
 
@@ -8,10 +8,10 @@ use crate::score::Score;
 const QUESTIONS: &[(&str, &[&str])] =
     &[("default", &[]), ("fields", &["-F", "comm,pid,tid,cpu,time,event,period,ip,dso"])];
 
-/// Files of which perf shows nothing: it gives up at a record of size 0, tally tells what came before it.
+/// Files for which perf shows nothing: it gives up at a record of size 0, tally shows the records before it.
 const PERF_GIVES_UP: &str = "zero_size_sample";
 
-/// Files with chains of more than 127 entries: perf cuts them, and so does tally when told to.
+/// Files with chains of more than 127 entries: perf cuts them, and so does tally with an option.
 const CUT_CHAINS: &str = "callgraph_and_branch";
 
 /// Files of other machines without build-ids: perf names their kernels' addresses by the running kernel's symbols.
@@ -39,12 +39,12 @@ pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
         let tally = pair.tally(&args)?;
         if case.name.contains(PERF_GIVES_UP) {
             let told = perf.text().trim().is_empty() && !tally.text().trim().is_empty();
-            println!("script ({name}) {}: perf {}, tally shows what can be read", case.name, perf.how());
+            println!("script ({name}) {}: perf {}, tally shows the readable part", case.name, perf.how());
             score += if told { Score::PASS } else { Score::FAIL };
             continue;
         }
         if !perf.ok() {
-            // perf refuses these fields for this file (no cpu recorded, say): there is nothing to compare.
+            // perf refuses these fields for this file (for example, without recorded cpu): nothing to compare.
             continue;
         }
         if !tally.ok() {
@@ -69,12 +69,12 @@ pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
     Ok(score)
 }
 
-/// Lines that end in the kernel's file without what stands between address and file.
+/// Lines that end in the kernel's file, without the text between address and file.
 fn without_kernel_names(text: &str) -> String {
     without_names_of(" ([kernel.kallsyms])", text)
 }
 
-/// The same for the vdso: perf names that of any recording by the one that runs here.
+/// The same for the vdso: perf names any recording's vdso by the running one.
 fn without_vdso_names(text: &str) -> String {
     without_names_of(" ([vdso])", text)
 }
@@ -93,8 +93,8 @@ fn without_names_of(file: &str, text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Tally's text without the frames of samples for which perf prints only the head line although the recording holds
-/// their chain: perf 6.1 does so now and then in Rust programs with inlined code. Says how many there were.
+/// Tally's text without the frames of samples for which perf prints only the head line although the recording has
+/// their chain. perf 6.1 sometimes does so in Rust programs with inlined code. Prints their number.
 pub fn without_what_perf_drops(name: &str, perf: &str, tally: &str) -> String {
     let (of_perf, of_tally): (Vec<&str>, Vec<&str>) =
         (perf.split("\n\n").collect(), tally.split("\n\n").collect());
@@ -114,12 +114,12 @@ pub fn without_what_perf_drops(name: &str, perf: &str, tally: &str) -> String {
         })
         .collect();
     if dropped > 0 {
-        println!("script {name}: {dropped} samples of which perf prints no frame");
+        println!("script {name}: {dropped} samples for which perf prints no frame");
     }
     kept.join("\n\n")
 }
 
-/// A frame that perf has no symbol for, or that of a return address which is already the next function's first byte.
+/// Whether perf has no symbol for a frame, or names a return address that is already the next function's first byte.
 fn is_excused(perf: &str, tally: &str) -> bool {
     let parts = |line: &str| -> Option<(String, String, String)> {
         let (address, rest) = line.trim_start().split_once(' ')?;
@@ -140,8 +140,8 @@ pub fn with_excused_names(perf: &str, tally: &str) -> String {
     perf.lines().map(line).collect()
 }
 
-/// Equal, line by line, but for symbols that perf has not, or looked up at a return address that is already the next
-/// function's first byte (`+0x0`). Says how many there were.
+/// Whether the texts are equal, line by line, except for symbols that perf lacks, or looked up at a return address that
+/// is already the next function's first byte (`+0x0`). Prints their number.
 fn same_but_named(name: &str, perf: &str, tally: &str) -> bool {
     let mut excused = 0;
     let same = perf.lines().count() == tally.lines().count()
@@ -151,12 +151,14 @@ fn same_but_named(name: &str, perf: &str, tally: &str) -> bool {
             a == b || excused_here
         });
     if same && excused > 0 {
-        println!("script {name}: {excused} frames that tally names by the call and perf by what follows it");
+        println!(
+            "script {name}: {excused} frames that tally names by the call and perf by the return address"
+        );
     }
     same
 }
 
-/// Different texts: says which lines, or that only their order differs (which fails too).
+/// Prints the lines in which two texts differ, or that only their order differs (which fails too).
 fn same_but_order(name: &str, case: &Case, perf: &str, tally: &str) -> Score {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let (perf, tally) = (lines(perf), lines(tally));

@@ -1,4 +1,4 @@
-//! `stat`: counts of the same program, one run each; what is deterministic must agree closely, the rest in its noise.
+//! `stat`: compares counts of one run each. Deterministic counts must agree closely, the others within their noise.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use anyhow::Result;
 use super::Pair;
 use crate::score::{Score, skip};
 
-/// The events, and by how much (a factor) two honest runs may differ.
+/// The events, and the factor by which two correct runs may differ.
 const EVENTS: &[(&str, f64)] = &[("page-faults", 1.1), ("task-clock", 2.0), ("minor-faults", 1.1)];
 
-/// Compares over two programs; a miss gets one more try.
+/// Compares over two programs. A difference gets one more try.
 pub fn compare(pair: &Pair) -> Result<Score> {
     let mut score = Score::default();
     for (program, args) in [("faults", ["20"]), ("knapsack-old", ["100"])] {
@@ -49,7 +49,7 @@ fn once(pair: &Pair, program: &str, args: &[&str]) -> Result<Vec<String>> {
     Ok(misses)
 }
 
-/// `VALUE,UNIT,EVENT,…` lines; modifiers such as `:u` are no part of the name.
+/// `VALUE,UNIT,EVENT,…` lines; modifiers such as `:u` are not part of the name.
 fn counts(text: &[u8]) -> BTreeMap<String, f64> {
     String::from_utf8_lossy(text)
         .lines()

@@ -1,4 +1,4 @@
-//! `stat` in all its forms: text, CSV and JSON field by field, numbers aside; and counts kept in a file, to the byte.
+//! `stat` in all its forms: text, CSV and JSON field by field without the numbers, and counts from a file to the byte.
 
 use std::process::Command;
 
@@ -9,13 +9,13 @@ use crate::score::Score;
 
 const EVENTS: &str = "cpu-clock,page-faults,cs,cycles";
 
-/// perf tells of events that are not supported one CPU, however many there are.
+/// perf prints one CPU for unsupported events, whatever the number of CPUs.
 const SUPPORTED: &str = "cpu-clock,page-faults,cs";
 
-/// Stands for a process that does nothing.
+/// Placeholder for a process that does nothing.
 const QUIET: &str = "PID";
 
-/// Which counts are taken how.
+/// Ways to count.
 const RUNS: &[&[&str]] = &[
     &["true"],
     &["-r", "3", "true"],
@@ -31,7 +31,7 @@ const RUNS: &[&[&str]] = &[
     &["-I", "200", "--per-core", "-a", "sleep", "0.3"],
 ];
 
-/// How they are printed.
+/// Output forms.
 const FORMS: &[&[&str]] = &[&[], &["-x,"], &["-j"]];
 
 /// Compares every run in every form, then counts in files.
@@ -56,7 +56,7 @@ fn compare_with(pair: &Pair, pid: &str) -> Result<Score> {
                 if perf == tally {
                     break;
                 }
-                // A busy machine has fewer intervals, and what does not run in a tenth of a second is not counted.
+                // A busy machine has fewer intervals, and a process that does not run within 0.1 s is not counted.
                 (perf, tally) = both()?;
             }
             score += told(&line, &perf, &tally);
@@ -70,13 +70,13 @@ fn runs(pid: &str) -> impl Iterator<Item = Vec<&str>> {
     RUNS.iter().map(move |run| run.iter().map(|word| if *word == QUIET { pid } else { word }).collect())
 }
 
-/// Both read what either has written.
+/// Compares both programs' reading of both files.
 fn files(pair: &Pair, pid: &str) -> Result<Score> {
     let mut score = Score::default();
     for run in runs(pid).filter(|run| run.first() != Some(&"-r")) {
         let events = if run.len() > 1 { SUPPORTED } else { EVENTS };
         let line = |file| [&["stat", "record", "-o", file, "-e", events][..], &run].concat();
-        // Of intervals perf computes rates from what was counted up to them.
+        // For intervals perf computes rates from all counts up to them.
         let part = if run.contains(&"-I") { " # " } else { "\n" };
         pair.perf(&line("perf.counts"))?;
         pair.tally(&line("tally.counts"))?;
@@ -94,7 +94,7 @@ fn files(pair: &Pair, pid: &str) -> Result<Score> {
 }
 
 fn told(line: &[&str], perf: &str, tally: &str) -> Score {
-    // Nothing printed would be equal as well.
+    // Two empty outputs would be equal, too.
     let same = perf == tally && perf.lines().count() > 1;
     if !same {
         println!("{}:\n--- perf\n{perf}--- tally\n{tally}", line.join(" "));
@@ -102,7 +102,7 @@ fn told(line: &[&str], perf: &str, tally: &str) -> Score {
     Score::of(same)
 }
 
-/// Numbers as `N`, their unit's thousands left out, runs of blanks as one, the 95 % intervals that only tally tells gone.
+/// Numbers as `N`, without the thousands of their unit, with single blanks, and without tally's 95 % intervals.
 fn shape(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.lines().map(|line| line_shape(line) + "\n").collect()
@@ -123,7 +123,7 @@ fn line_shape(line: &str) -> String {
         shape = shape.replace(prefix, "/sec");
     }
     shape = shape.replace("\"interval-N-low\" : N, \"interval-N-high\" : N, ", "");
-    // Of one run there is no spread; nor of three whose counts were the same.
+    // One run has no spread; nor have three runs with the same counts.
     shape = shape.replace("( +- N% )", "").replace("-nan", "N");
     shape.trim_end().to_owned()
 }

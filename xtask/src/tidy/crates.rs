@@ -1,4 +1,4 @@
-//! Rules about who may know whom.
+//! Rules about dependencies between crates.
 
 use crate::repo::File;
 
@@ -13,7 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("cli", &["perfdata", "dso", "intelpt", "profile", "record", "tracer"]),
 ];
 
-/// Every dependency from outside. A new one needs a note in `docs/decisions` and a line here.
+/// Every external dependency. A new one needs a note in `docs/decisions` and a line in this list.
 const LISTED: &[&str] = &[
     "addr2line",
     "anyhow",
@@ -82,7 +82,7 @@ pub fn edges_point_down(files: &[File]) -> Vec<String> {
     faults
 }
 
-/// One table of dependencies, all of them known.
+/// All dependencies come from one table and are on the list.
 pub fn dependencies_are_listed(files: &[File]) -> Vec<String> {
     let Some(root) = files.iter().find(|file| file.path == "Cargo.toml") else {
         return vec!["no Cargo.toml".to_owned()];
@@ -93,7 +93,7 @@ pub fn dependencies_are_listed(files: &[File]) -> Vec<String> {
         .map(|name| format!("{name} is not on tidy's list: write a decision note and add it"))
         .collect();
     for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
-        // The fuzz driver alone knows the program as a library.
+        // Only the fuzz driver uses the program as a library.
         if file.path == "fuzz/Cargo.toml" {
             continue;
         }

@@ -1,30 +1,30 @@
-//! Rules about who opens and who creates files.
+//! Rules about the modules that open and create files.
 
 use crate::repo::File;
 
-/// Files of product code that open files for reading by themselves, each with its reason. All others go through a room:
-/// `dso::untrusted_file` for what another party can name or write, `dso::system_file` for fixed places of the system,
-/// `dso::named_file` for what the user named.
+/// Files of product code that open files for reading themselves, each with its reason. All others use
+/// `dso::untrusted_file` for files that another party can name or write, `dso::system_file` for fixed places of the
+/// system, `dso::named_file` for files that the user named.
 const OPENERS: &[(&str, &str)] = &[
-    ("crates/dso/src/untrusted_file.rs", "the room"),
-    ("crates/dso/src/system_file.rs", "the room"),
-    ("crates/dso/src/named_file.rs", "the room"),
+    ("crates/dso/src/untrusted_file.rs", "the designated module"),
+    ("crates/dso/src/system_file.rs", "the designated module"),
+    ("crates/dso/src/named_file.rs", "the designated module"),
     ("crates/dso/src/private_folder.rs", "a folder, opened as a place only"),
     ("crates/record/src/control.rs", "pipes that the user named, for reading and writing"),
-    ("crates/record/src/output_file.rs", "a recording that we make, for reading and writing"),
-    ("crates/record/src/scratch.rs", "a nameless file of our own, for reading and writing"),
+    ("crates/record/src/output_file.rs", "a recording of our own, for reading and writing"),
+    ("crates/record/src/scratch.rs", "an unnamed file of our own, for reading and writing"),
     ("crates/record/src/sys/fifo.rs", "a pipe of our own, for reading and writing"),
     ("crates/record/src/sys/mem.rs", "a folder of our own"),
 ];
 
-/// Files of product code that create or write files and folders by themselves, each with its reason. All others go
-/// through a room: `record::output_file` for what the user keeps, `record::scratch` for what is removed at the end,
+/// Files of product code that create or write files and folders themselves, each with its reason. All others use
+/// `record::output_file` for files that the user keeps, `record::scratch` for files removed at the end,
 /// `calls::own_folder` for folders of calls, `dso::system_file` for settings of the kernel.
 const CREATORS: &[(&str, &str)] = &[
-    ("crates/record/src/output_file.rs", "the room"),
-    ("crates/record/src/scratch.rs", "the room"),
-    ("crates/cli/src/calls/own_folder.rs", "the room"),
-    ("crates/dso/src/system_file.rs", "the room; nothing is created"),
+    ("crates/record/src/output_file.rs", "the designated module"),
+    ("crates/record/src/scratch.rs", "the designated module"),
+    ("crates/cli/src/calls/own_folder.rs", "the designated module"),
+    ("crates/dso/src/system_file.rs", "the designated module; nothing is created"),
     ("crates/dso/src/private_folder.rs", "a folder of this user's that others can't enter"),
     ("crates/dso/src/index.rs", "files in such a folder"),
     ("crates/record/src/build_id_cache.rs", "~/.debug, unless it is another user's"),
@@ -35,14 +35,14 @@ const CREATORS: &[(&str, &str)] = &[
     ("crates/cli/src/calls/tail.rs", "space given back in a file of our own; nothing is created"),
 ];
 
-/// Files that read what the user named on the command line, each with the flag.
+/// Files that read a file named on the command line, each with the flag.
 const NAMED: &[(&str, &str)] = &[
     ("crates/dso/src/kallsyms.rs", "--kallsyms"),
     ("crates/cli/src/name_args.rs", "--vmlinux, --kallsyms"),
     ("crates/cli/src/calls/pattern.rs", "calls -P @FILE"),
 ];
 
-/// Ways to open a file for reading; nothing of a name may stand before them, as in `ObjectFile::open`.
+/// Ways to open a file for reading. A name directly before them doesn't count, as in `ObjectFile::open`.
 const OPENS: &[&str] = &["File::open(", "fs::read(", "fs::read_to_string(", ".read(true)"];
 
 /// Ways to create a file, a folder or a link, or to open a file for writing.
@@ -65,7 +65,7 @@ const CREATES: &[&str] = &[
 
 fn is_product(file: &File) -> bool {
     let path = &file.path;
-    // The recorder inside other programs has system calls of its own.
+    // The recorder inside other programs has its own system calls.
     let is_ours =
         path.starts_with("crates/") && path.contains("/src/") && !path.starts_with("crates/tracer/");
     is_ours && file.is_rust() && !path.contains("/tests") && !path.ends_with("_test.rs")
@@ -94,7 +94,7 @@ fn lines_outside(files: &[File], rooms: &[(&str, &str)], words: &[&str]) -> Vec<
         .collect()
 }
 
-/// Files on the list of rooms in which none of `words` is.
+/// Listed files that contain none of `words`.
 fn stale_rooms<'r>(files: &[File], rooms: &'r [(&str, &str)], words: &[&str]) -> Vec<&'r str> {
     let has_words = |path: &str| {
         files.iter().any(|file| file.path == path && file.product().lines().any(|line| has(line, words)))
@@ -102,7 +102,7 @@ fn stale_rooms<'r>(files: &[File], rooms: &'r [(&str, &str)], words: &[&str]) ->
     rooms.iter().map(|(path, _)| *path).filter(|path| !has_words(path)).collect()
 }
 
-/// No opening of files elsewhere, and no room on the list that is gone.
+/// Files are opened only in listed files, and every listed file opens some.
 pub fn files_are_opened_in_named_rooms(files: &[File]) -> Vec<String> {
     const BY_NAME: &[&str] = &["named_file::"];
     let mut faults = lines_outside(files, OPENERS, OPENS);
@@ -112,7 +112,7 @@ pub fn files_are_opened_in_named_rooms(files: &[File]) -> Vec<String> {
     faults
 }
 
-/// No creating and writing of files elsewhere, and no room on the list that is gone.
+/// Files are created and written only in listed files, and every listed file does so.
 pub fn files_are_created_in_named_rooms(files: &[File]) -> Vec<String> {
     let mut faults = lines_outside(files, CREATORS, CREATES);
     let stale = stale_rooms(files, CREATORS, CREATES);

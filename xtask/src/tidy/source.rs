@@ -11,7 +11,7 @@ const PURE: &[&str] = &[
     "fuzz/src/lib.rs",
 ];
 
-/// Where unsafe may stand: the walls between safe code and the kernel, the CPU or foreign memory.
+/// Files with unsafe code: the boundaries between safe code and the kernel, the CPU or foreign memory.
 const UNSAFE: &[&str] = &[
     "crates/dso/src/mmap.rs",
     "crates/dso/src/mmap/",
@@ -27,7 +27,7 @@ const UNSAFE: &[&str] = &[
     CHECKER,
 ];
 
-/// Where bytes may be read as numbers.
+/// Files that may read bytes as numbers.
 const LAYOUTS: &[&str] = &[
     "crates/perfdata/",
     "crates/intelpt/",
@@ -41,7 +41,7 @@ const LAYOUTS: &[&str] = &[
     "fuzz/",
 ];
 
-/// This file: it names what it looks for.
+/// This file, because it contains the words it looks for.
 const CHECKER: &str = "xtask/src/tidy/source.rs";
 
 const JUNK: &[&str] =
@@ -87,13 +87,13 @@ pub fn pure_crates_forbid_unsafe(files: &[File]) -> Vec<String> {
     PURE.iter().filter(lacks).map(|root| format!("{root} has no #![forbid(unsafe_code)]")).collect()
 }
 
-/// No unsafe elsewhere.
+/// No unsafe code in other files.
 pub fn unsafe_only_in_named_files(files: &[File]) -> Vec<String> {
     let outside = files.iter().filter(|file| file.is_rust() && !under(&file.path, UNSAFE));
     outside.flat_map(|file| lines_with(file, uses_unsafe)).collect()
 }
 
-/// No reading of numbers out of bytes elsewhere.
+/// No reading of numbers from bytes in other files.
 pub fn layouts_only_in_named_places(files: &[File]) -> Vec<String> {
     let words = [concat!("from_le_", "bytes"), concat!("from_be_", "bytes"), concat!("from_ne_", "bytes")];
     let outside = files
@@ -117,7 +117,7 @@ fn lines_with(file: &File, hit: fn(&str) -> bool) -> Vec<String> {
         .collect()
 }
 
-/// No module with a name that says nothing.
+/// No module with a meaningless name.
 pub fn no_junk_drawers(files: &[File]) -> Vec<String> {
     let named = files.iter().filter(|file| file.is_rust() && file.path.contains("/src/"));
     named
@@ -131,7 +131,7 @@ pub fn no_junk_drawers(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// A note for later names where it is followed up.
+/// A note for later has an issue number.
 pub fn todo_has_an_issue(files: &[File]) -> Vec<String> {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME")];
     let rust = files.iter().filter(|file| file.is_rust());
@@ -172,7 +172,7 @@ pub fn parsers_are_fuzzed(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// How much unsafe each file holds.
+/// Prints the number of unsafe blocks per file.
 pub fn print_unsafe_table(files: &[File]) {
     for file in files.iter().filter(|file| file.is_rust()) {
         let count = code_lines(file).filter(|(_, line)| uses_unsafe(line)).count();
@@ -182,7 +182,7 @@ pub fn print_unsafe_table(files: &[File]) {
     }
 }
 
-/// Files that have grown into two.
+/// Prints files that are long enough for two.
 pub fn warn_of_sizes(files: &[File]) {
     for file in files.iter().filter(|file| file.is_rust()) {
         let lines = file.product().lines().count();

@@ -8,7 +8,7 @@ use crate::repo::{File, Repo};
 const CORPUS_BYTES: u64 = 2 << 20;
 const CORPUS_INPUT_BYTES: u64 = 64 << 10;
 
-/// Words that belong to one machine or one network, cut in two so that this file is not its own fault.
+/// Words that belong to one machine or one network, cut in two so that this file does not break its own rule.
 const MACHINE: &[&str] = &[
     concat!("/wor", "k/"),
     concat!("/tmp/", "wt/"),
@@ -35,7 +35,7 @@ pub fn no_machine_names(files: &[File]) -> Vec<String> {
     faults
 }
 
-/// An overview that nobody reads is none.
+/// Nobody reads a long overview.
 pub fn architecture_is_short(files: &[File]) -> Vec<String> {
     let lines =
         files.iter().find(|file| file.path == "ARCHITECTURE.md").map(|file| file.text.lines().count());
@@ -46,7 +46,7 @@ pub fn architecture_is_short(files: &[File]) -> Vec<String> {
     }
 }
 
-/// The corpus grows by long runs; it is not a store of recordings.
+/// Long runs grow the corpus; it is not a store of recordings.
 pub fn corpus_is_small(_: &[File]) -> Vec<String> {
     let mut inputs = Vec::new();
     list_sizes(&Repo::here().root.join("fuzz/corpus"), &mut inputs);
@@ -70,7 +70,7 @@ fn list_sizes(folder: &Path, sizes: &mut Vec<(String, u64)>) {
     }
 }
 
-/// A case is a command and what it prints.
+/// A case is a command and its output.
 pub fn golden_cases_are_complete(files: &[File]) -> Vec<String> {
     let has = |path: &str| files.iter().any(|file| file.path == path);
     let commands = files.iter().filter_map(|file| {
