@@ -15,6 +15,7 @@ mod report;
 mod script;
 mod stat;
 mod stat_forms;
+mod views;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -138,6 +139,9 @@ fn compare(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     }
     if filter.is_none_or(|f| f == "collapse") {
         score += collapse::compare(&pair, &cases)?;
+    }
+    if pair.tally != Path::new("perf") && filter.is_none_or(|f| f == "views") {
+        score += views::compare(repo, &pair, &cases)?;
     }
     if pair.knows("calls") && filter.is_none() {
         score += pt::compare(repo, &pair)?;

@@ -1,0 +1,220 @@
+//! `views`: every view of a recording gives one thing one name, one total and one share.
+//!
+//! Two units exist. perf's own forms (`report --stdio`, `script`, `diff`) count what has a symbol; our forms (flame
+//! graphs, the page, the browsing table, `run`, `report --wall`) count what was inlined as functions of its own. The page's
+//! data says which of its names are inlined, so both units come from it, and every other view is compared with it.
+
+mod read;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+
+use super::{Case, Pair};
+use crate::process;
+use crate::repo::Repo;
+use crate::score::{self, Score, skip};
+use read::{Page, Shares};
+
+/// Files of others that have names and stacks, each of another kind.
+const FOREIGN: &[&str] =
+    &["with-callchain.perf.data", "perf.data.callgraph-3.8", "perf.data.singleprocess-3.4"];
+/// Recordings that the other comparisons made: plain C, C++, recursion, a program without symbols, our own recorder.
+const MADE: &[&str] =
+    &["fp-rand", "fp-words", "fp-deep", "fp-sort", "dwarf-throw", "live-rand", "live-throw"];
+/// Programs to `run` for the views of the wall clock.
+const RUN: &[(&str, &[&str])] =
+    &[("split", &["1"]), ("convoy", &["4", "200"]), ("server", &["50", "4000"]), ("words", &["10000"])];
+
+/// Rows compared, from the top.
+const ROWS: usize = 10;
+/// Views round to a hundredth of a per cent.
+const ROUNDED: f64 = 0.011;
+/// The rows of one name, or of none, each rounded so.
+const MANY_ROUNDED: f64 = 1.0;
+/// Those of the wall clock to a tenth of a per cent, or to four digits of a duration.
+const ROUNDED_WALL: f64 = 0.15;
+
+/// Compares the views of the cases it knows, and of runs of its own.
+pub fn compare(repo: &Repo, pair: &Pair, cases: &[Case]) -> Result<Score> {
+    let mut score = Score::default();
+    for case in cases {
+        if FOREIGN.contains(&case.name.as_str()) || MADE.contains(&case.name.as_str()) {
+            score += samples(repo, pair, &case.name, &case.file.to_string_lossy())?;
+        }
+    }
+    for (program, args) in RUN {
+        let built = pair.programs.join(program);
+        if !built.is_file() {
+            score += skip(&format!("views of {program}"), "it is not built");
+            continue;
+        }
+        score += wall(repo, pair, program, &built.to_string_lossy(), args)?;
+    }
+    println!("views: {score}");
+    Ok(score)
+}
+
+/// What `tally` prints with these arguments; an error if it fails.
+fn text_of(pair: &Pair, args: &[&str]) -> Result<String> {
+    let run = pair.tally(args)?;
+    anyhow::ensure!(run.ok(), "tally {}: {}: {}", args.join(" "), run.how(), run.tail(3));
+    Ok(run.text())
+}
+
+/// The page's data, event by event.
+fn page(pair: &Pair, file: &str) -> Result<Vec<Page>> {
+    let html = pair.dir.join("views.html");
+    let html = html.to_string_lossy();
+    text_of(pair, &["report", "--html", &html, "-i", file])?;
+    let text = std::fs::read_to_string(&*html).context("the page")?;
+    read::pages(&text)
+}
+
+/// The views of the first event's samples.
+fn samples(repo: &Repo, pair: &Pair, name: &str, file: &str) -> Result<Score> {
+    let pages = page(pair, file)?;
+    let Some(page) = pages.first() else { return Ok(skip(&format!("views of {name}"), "no samples")) };
+    let mut score = Score::default();
+    let mut hold = |view: &str, got: &Shares, truth: &Shares, apart: f64| {
+        score += agree(&format!("views {name}: {view}"), got, truth, apart);
+    };
+    let of_symbols = read::joined(&page.own_of_symbols());
+    let own = ["report", "--stdio", "--no-children", "-g", "none", "-s", "sym", "-t", "|", "-i", file];
+    let own = read::sums(&read::rows(&text_of(pair, &own)?, &page.event));
+    hold("report's own shares", &read::joined(&own), &of_symbols, MANY_ROUNDED);
+    let script = read::script(&text_of(pair, &["script", "--json", "-i", file])?, &page.event);
+    hold("script's samples", &read::joined(&script), &read::joined(&page.own()), 1e-6);
+    let all = ["report", "--stdio", "--children", "-g", "caller", "-s", "sym", "-t", "|", "-i", file];
+    if page.has_stacks() {
+        let truth = read::named(&page.with_callees());
+        let all = read::with_callees(&read::rows(&text_of(pair, &all)?, &page.event), &truth);
+        if !truth.is_empty() {
+            hold("report's shares with callees", &all, &truth, ROUNDED);
+        }
+    }
+    let folded = read::folded(&text_of(pair, &["flame", "--folded", "-e", &page.event, file])?);
+    hold("folded stacks", &folded.own, &page.own(), 1e-6);
+    hold("folded stacks with callees", &folded.all, &page.with_callees(), 1e-6);
+    score += equal(&format!("views {name}: total of folded stacks"), folded.total, page.total());
+    let diff = read::diff(&text_of(pair, &["diff", "-s", "sym", file, file])?, &page.event);
+    score +=
+        agree(&format!("views {name}: diff with itself"), &read::joined(&diff), &of_symbols, MANY_ROUNDED);
+    score += browsed(repo, pair, name, file, page)?;
+    Ok(score)
+}
+
+/// The rows of the browsing table, in a terminal of its own.
+fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Result<Score> {
+    if process::find("tmux").is_none() {
+        return Ok(skip(&format!("views of {name} in a terminal"), "no tmux on this machine"));
+    }
+    let walk = repo.root.join("tests/golden/tmux-walk.sh");
+    let line = format!("{} report -i {file}", pair.tally.display());
+    let screen =
+        pair.run(std::path::Path::new("sh"), &[&walk.to_string_lossy(), "400x60", &line, "", "q"])?;
+    let screen = read::screen(&screen.text());
+    let what = format!("views {name}: the browsing table");
+    if !page.has_stacks() {
+        return Ok(agree(&what, &read::sums(&screen), &page.own(), ROUNDED));
+    }
+    let truth = page.with_callees();
+    Ok(agree(&format!("{what} with callees"), &read::with_callees(&screen, &truth), &truth, ROUNDED))
+}
+
+/// The views of the wall clock: of a recording that `run` made, and what `run` wrote itself.
+fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> Result<Score> {
+    let file = pair.dir.join(format!("views-{name}.data"));
+    let file = file.to_string_lossy();
+    let json = pair.dir.join("views.json");
+    let option = format!("--json={}", json.display());
+    let mut line = vec!["run", "-F", "199", &option, "-o", &file, "--", program];
+    line.extend(args);
+    text_of(pair, &line)?;
+    let run = read::run(&std::fs::read_to_string(&json)?)?;
+    let pages = page(pair, &file)?;
+    let mut score = Score::default();
+    if let Some(page) = pages.first() {
+        let truth = page.own();
+        score += agree(&format!("views {name}: run's own shares"), &run.own, &truth, 1e-6);
+        // `run` leaves out what starts every program.
+        let all =
+            page.with_callees().into_iter().filter(|(function, _)| run.all.contains_key(function)).collect();
+        score += agree(&format!("views {name}: run with callees"), &run.all, &all, 1e-6);
+        score += samples(repo, pair, &format!("{name} by run"), &file)?;
+    }
+    if !run.has_wall_clock {
+        score += skip(&format!("wall clock of {name}"), "run could not record it here");
+        return Ok(score);
+    }
+    let folded = read::folded(&text_of(pair, &["flame", "--wall", "--idle", "--folded", &file])?);
+    let report = read::wall(&wide_report(pair, &file)?);
+    let timeline = read::timeline(&text_of(pair, &["timeline", "--json", "--idle", "-i", &file])?)?;
+    let mut hold = |view: &str, got: &Shares, apart: f64| {
+        score += agree(&format!("views {name}: {view}"), got, &run.states, apart);
+    };
+    hold("states of report --wall", &report.states, ROUNDED_WALL);
+    hold("states of the timeline", &timeline, 1e-3);
+    // Functions of the kernel are left out there; the loader has a `_start` as well.
+    let is_compared = |function: &String| !function.starts_with('[') && function != "_start";
+    let user: Shares = report.all.into_iter().filter(|(function, _)| is_compared(function)).collect();
+    let all = folded.all.into_iter().filter(|(function, _)| user.contains_key(function)).collect();
+    score += agree(&format!("views {name}: functions of report --wall"), &user, &all, ROUNDED_WALL);
+    score += equal(&format!("views {name}: thread time of flame --wall, ns"), folded.total, run.thread_ns);
+    Ok(score)
+}
+
+/// `report --wall` without cut names.
+fn wide_report(pair: &Pair, file: &str) -> Result<String> {
+    text_of(pair, &["report", "--wall", "--stdio", "--idle", "-i", file])
+}
+
+/// Whether the top rows of `got` have the same names and shares in `truth`, and the other way round.
+fn agree(what: &str, got: &Shares, truth: &Shares, apart: f64) -> Score {
+    let mut misses = Vec::new();
+    for (name, share) in top(got) {
+        match truth.get(name) {
+            None => misses.push(format!("{name} {share:.3} % is nowhere on the page")),
+            Some(other) if (other - share).abs() > apart => {
+                misses.push(format!("{name} {share:.3} %, on the page {other:.3} %"));
+            }
+            Some(_) => {}
+        }
+    }
+    if got.is_empty() {
+        misses.push("no row".to_owned());
+    }
+    let least = got.values().copied().fold(f64::MAX, f64::min);
+    let rows = got.len();
+    for (name, share) in top(truth).into_iter().take(rows).filter(|(_, share)| *share > least + apart) {
+        if !got.contains_key(name) {
+            misses.push(format!("{name}, {share:.3} % on the page, is missing"));
+        }
+    }
+    if !misses.is_empty() {
+        score::fault(&format!("{what}: {}", misses.join("; ")));
+    }
+    Score::of(misses.is_empty())
+}
+
+fn top(shares: &Shares) -> Vec<(&String, f64)> {
+    let mut rows: Vec<_> = shares.iter().map(|(name, share)| (name, *share)).collect();
+    rows.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    rows.truncate(ROWS);
+    rows
+}
+
+fn equal(what: &str, a: u64, b: u64) -> Score {
+    let same = a == b;
+    if !same {
+        score::fault(&format!("{what}: {a}, elsewhere {b}"));
+    }
+    Score::of(same)
+}
+
+/// Shares from amounts.
+fn in_percent(amounts: BTreeMap<String, u64>) -> Shares {
+    let total: u64 = amounts.values().sum();
+    let share = |amount: u64| 100.0 * amount as f64 / total.max(1) as f64;
+    amounts.into_iter().map(|(name, amount)| (name, share(amount))).collect()
+}

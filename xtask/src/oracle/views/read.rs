@@ -1,0 +1,357 @@
+//! The forms of the views, read back: names and shares.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::in_percent;
+
+/// Per cent by function.
+pub type Shares = BTreeMap<String, f64>;
+
+/// One event of the page's data: a tree of names with own amounts.
+pub struct Page {
+    pub event: String,
+    /// Name and kind of each node's function, and its parent's index.
+    nodes: Vec<(String, String, usize)>,
+    own: Vec<u64>,
+}
+
+/// The events of a page.
+pub fn pages(html: &str) -> Result<Vec<Page>> {
+    let (_, data) = html.split_once("id=\"data\">").context("the page has no data")?;
+    let (data, _) = data.split_once("</script>").context("the page's data has no end")?;
+    let data: Value = serde_json::from_str(data)?;
+    let events = data["events"].as_array().context("no events")?;
+    events.iter().map(one_page).collect()
+}
+
+fn one_page(event: &Value) -> Result<Page> {
+    let numbers = |key: &str| -> Result<Vec<u64>> {
+        event[key]
+            .as_array()
+            .with_context(|| format!("no {key}"))?
+            .iter()
+            .map(|n| n.as_u64().context("a number"))
+            .collect()
+    };
+    let names: Vec<(String, String)> = event["names"]
+        .as_array()
+        .context("no names")?
+        .iter()
+        .map(|name| (text(&name[0]), text(&name[1])))
+        .collect();
+    let nodes = numbers("name")?
+        .into_iter()
+        .zip(numbers("parent")?)
+        .map(|(name, parent)| {
+            let (name, kind) = names.get(name as usize).cloned().unwrap_or_default();
+            (name, kind, parent as usize)
+        })
+        .collect();
+    Ok(Page { event: text(&event["event"]), nodes, own: numbers("own")? })
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Page {
+    pub fn total(&self) -> u64 {
+        self.own.iter().sum()
+    }
+
+    /// Whether a function has a caller.
+    pub fn has_stacks(&self) -> bool {
+        self.nodes.iter().any(|(_, kind, parent)| kind != "task" && self.nodes[*parent].1 != "task")
+    }
+
+    /// Own shares, what was inlined as functions of its own.
+    pub fn own(&self) -> Shares {
+        self.sum(|at| at)
+    }
+
+    /// Own shares of what has a symbol: what was inlined is its caller's.
+    pub fn own_of_symbols(&self) -> Shares {
+        self.sum(|mut at| {
+            while self.nodes[at].1 == "inlined" {
+                at = self.nodes[at].2;
+            }
+            at
+        })
+    }
+
+    fn sum(&self, owner: impl Fn(usize) -> usize) -> Shares {
+        let mut amounts: BTreeMap<String, u64> = BTreeMap::new();
+        for (at, own) in self.own.iter().enumerate().filter(|(_, own)| **own > 0) {
+            *amounts.entry(self.nodes[owner(at)].0.clone()).or_default() += own;
+        }
+        in_percent(amounts)
+    }
+
+    /// Shares with what the functions call, each counted once a stack.
+    pub fn with_callees(&self) -> Shares {
+        let mut amounts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (mut at, own) in self.own.iter().enumerate().filter(|(_, own)| **own > 0) {
+            let mut seen = BTreeSet::new();
+            while self.nodes[at].1 != "task" {
+                seen.insert(self.nodes[at].0.as_str());
+                at = self.nodes[at].2;
+            }
+            seen.into_iter().for_each(|name| *amounts.entry(name).or_default() += own);
+        }
+        let total = self.total().max(1) as f64;
+        amounts.into_iter().map(|(name, amount)| (name.to_owned(), 100.0 * amount as f64 / total)).collect()
+    }
+}
+
+/// Whether a name is only a place: an address, a function without a symbol, a file.
+fn is_place(name: &str) -> bool {
+    let is_address = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_hexdigit());
+    name.starts_with("function 0x")
+        || name.starts_with('[')
+        || is_address(name.strip_prefix("0x").unwrap_or(""))
+        || (name.len() == 16 && is_address(name))
+}
+
+/// Shares with all that has no name as one row: perf's forms have a row an address there, ours one a function.
+pub fn joined(shares: &Shares) -> Shares {
+    let mut joined = Shares::new();
+    for (name, share) in shares {
+        let name = if is_place(name) { "(without a name)" } else { name };
+        *joined.entry(name.to_owned()).or_default() += share;
+    }
+    joined
+}
+
+/// Shares of what has a name.
+pub fn named(shares: &Shares) -> Shares {
+    shares.iter().filter(|(name, _)| !is_place(name)).map(|(name, share)| (name.clone(), *share)).collect()
+}
+
+/// Rows `share|…|[k] name` of the table that belongs to `event`.
+pub fn rows(text: &str, event: &str) -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    let quoted = format!("'{event}'");
+    let mut is_ours = true;
+    for line in text.lines() {
+        if line.starts_with("# Samples:") {
+            is_ours = line.ends_with(&quoted);
+        }
+        let mut cells = line.split('|');
+        if line.starts_with('#') || !is_ours {
+            continue;
+        }
+        let (Some(share), Some(name)) = (cells.next().and_then(percent), cells.next_back()) else { continue };
+        found.push((plain(name), share));
+    }
+    found
+}
+
+/// The rows of one name in several files add up.
+pub fn sums(rows: &[(String, f64)]) -> Shares {
+    let mut shares = Shares::new();
+    for (name, share) in rows {
+        *shares.entry(name.clone()).or_default() += share;
+    }
+    shares
+}
+
+/// Shares with callees. A name that has several rows (in two files, called and inlined) may be in a stack twice: then
+/// any share from the largest row to their sum fits `truth`.
+pub fn with_callees(rows: &[(String, f64)], truth: &Shares) -> Shares {
+    let mut ranges: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (name, share) in rows {
+        let (most, sum) = ranges.entry(name).or_default();
+        *most = share.max(*most);
+        *sum += share;
+    }
+    let fit =
+        |name: &str, (most, sum): (f64, f64)| truth.get(name).map_or(most, |share| share.clamp(most, sum));
+    ranges.into_iter().map(|(name, range)| (name.to_owned(), fit(name, range))).collect()
+}
+
+/// Own shares by `script --json`: the first name of each sample's stack.
+pub fn script(text: &str, event: &str) -> Shares {
+    let mut amounts: BTreeMap<String, u64> = BTreeMap::new();
+    for sample in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        if sample["event"] != event {
+            continue;
+        }
+        let leaf = sample["stack"].get(0).unwrap_or(&sample)["sym"].as_str().unwrap_or("[unknown]");
+        *amounts.entry(leaf.to_owned()).or_default() += sample["period"].as_u64().unwrap_or(1);
+    }
+    in_percent(amounts)
+}
+
+fn percent(cell: &str) -> Option<f64> {
+    cell.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok())
+}
+
+/// A name without perf's `[k]` before it and `(inlined)` after it.
+fn plain(name: &str) -> String {
+    let name = name.trim();
+    let marked = name.len() > 4 && name.starts_with('[') && name[2..].starts_with("] ");
+    let name = if marked { &name[4..] } else { name };
+    name.trim_end_matches(" (inlined)").to_owned()
+}
+
+/// `diff`'s rows of `event`: the share before.
+pub fn diff(text: &str, event: &str) -> Shares {
+    let head = format!("# Event '{event}'");
+    let part =
+        text.split("# Event ").find(|part| format!("# Event {part}").starts_with(&head)).unwrap_or_default();
+    let mut shares = Shares::new();
+    for line in part.lines().filter(|line| !line.starts_with('#')) {
+        let Some((share, rest)) = line.trim_start().split_once('%') else { continue };
+        let (Ok(share), Some(at)) = (share.trim().parse::<f64>(), rest.find('[')) else { continue };
+        *shares.entry(plain(&rest[at..])).or_default() += share;
+    }
+    shares
+}
+
+/// What folded stacks sum up to.
+pub struct Folded {
+    pub own: Shares,
+    pub all: Shares,
+    pub total: u64,
+}
+
+/// Sums by name; the first name of each line is the thread's.
+pub fn folded(text: &str) -> Folded {
+    let mut own: BTreeMap<String, u64> = BTreeMap::new();
+    let mut all: BTreeMap<String, u64> = BTreeMap::new();
+    let mut total = 0;
+    for line in text.lines() {
+        let Some((stack, amount)) = line.rsplit_once(' ') else { continue };
+        let amount: u64 = amount.parse().unwrap_or(0);
+        total += amount;
+        let mut names: Vec<&str> = stack.split(';').skip(1).collect();
+        if let Some(leaf) = names.last() {
+            *own.entry((*leaf).to_owned()).or_default() += amount;
+        }
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().for_each(|name| *all.entry(name.to_owned()).or_default() += amount);
+    }
+    let share = |amount: u64| 100.0 * amount as f64 / total.max(1) as f64;
+    let all = all.into_iter().map(|(name, amount)| (name, share(amount))).collect();
+    Folded { own: in_percent(own), all, total }
+}
+
+/// Rows of the browsing table: the first share of each, with callees where it has both.
+pub fn screen(text: &str) -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    for line in text.lines().take_while(|line| !line.starts_with("== q")) {
+        let row = line.trim_start_matches(['+', '-', '>', ' ']);
+        let Some((Ok(share), rest)) = row.split_once('%').map(|(share, rest)| (share.trim().parse(), rest))
+        else {
+            continue;
+        };
+        let marks = ["[k] ", "[.] ", "[g] ", "[u] ", "[H] "];
+        let name = marks.iter().filter_map(|mark| rest.rfind(mark)).max().map(|at| plain(&rest[at..]));
+        found.push((name.unwrap_or_default(), share));
+    }
+    found
+}
+
+/// What `run --json` says.
+pub struct Run {
+    pub own: Shares,
+    pub all: Shares,
+    pub states: Shares,
+    pub thread_ns: u64,
+    pub has_wall_clock: bool,
+}
+
+pub fn run(text: &str) -> Result<Run> {
+    let run: Value = serde_json::from_str(text)?;
+    let shares = |key: &str| -> Shares {
+        let rows = run[key].as_array().into_iter().flatten();
+        rows.map(|row| (self::text(&row["function"]), row["percent"].as_f64().unwrap_or(0.0))).collect()
+    };
+    let clock = &run["wall_clock"];
+    let ns = |value: &Value| value.as_u64().unwrap_or(0);
+    let blocked: u64 =
+        clock["blocked_ns"].as_object().into_iter().flatten().map(|(_, amount)| ns(amount)).sum();
+    let states = [
+        ("on CPU", ns(&clock["on_ns"])),
+        ("preempted", ns(&clock["preempted_ns"])),
+        ("runnable", ns(&clock["runnable_ns"])),
+        ("sleeping", blocked + ns(&clock["idle_ns"])),
+    ];
+    let thread_ns = states.iter().map(|(_, amount)| amount).sum();
+    let states = states.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect();
+    Ok(Run {
+        own: shares("functions_self"),
+        all: shares("functions_total"),
+        states: in_percent(states),
+        thread_ns,
+        has_wall_clock: clock["recorded"] == true,
+    })
+}
+
+/// What `report --wall` says.
+pub struct Wall {
+    pub states: Shares,
+    pub all: Shares,
+}
+
+pub fn wall(text: &str) -> Wall {
+    let mut states = Shares::new();
+    let mut all = Shares::new();
+    let mut total = 0.0;
+    let mut part = "";
+    for line in text.lines() {
+        if !line.starts_with(' ') {
+            part = line;
+        }
+        if let Some(rest) = line.strip_prefix("WALL CLOCK") {
+            total = seconds(rest).unwrap_or(0.0);
+        } else if part.starts_with("WALL CLOCK") && line.starts_with("  on CPU") {
+            for cell in line.split("   ").map(str::trim) {
+                let Some((name, share)) = cell.trim_end_matches(" %").rsplit_once(' ') else { continue };
+                let name =
+                    if ["on CPU", "preempted", "runnable"].contains(&name) { name } else { "sleeping" };
+                *states.entry(name.to_owned()).or_default() += share.parse::<f64>().unwrap_or(0.0);
+            }
+        } else if part.starts_with("FUNCTIONS    with what they call") {
+            let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+            let (Some(amount), [.., name, file]) = (seconds(line), &cells[..]) else { continue };
+            // What is no function ([no sample]) has no file.
+            let name = if *name == "·" || name.ends_with('%') { file } else { name };
+            *all.entry((*name).to_owned()).or_default() += 100.0 * amount / total;
+        }
+    }
+    Wall { states, all }
+}
+
+/// The duration a line begins with.
+fn seconds(line: &str) -> Option<f64> {
+    let mut words = line.split_whitespace();
+    let amount: f64 = words.next()?.parse().ok()?;
+    let unit = match words.next()? {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "µs" | "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => return None,
+    };
+    Some(amount * unit)
+}
+
+/// Shares of the states over all threads.
+pub fn timeline(text: &str) -> Result<Shares> {
+    let timeline: Value = serde_json::from_str(text)?;
+    let mut amounts: BTreeMap<String, f64> = BTreeMap::new();
+    let mut total = 0.0;
+    for thread in timeline["threads"].as_array().context("no threads")? {
+        let life = thread["life_ns"].as_f64().unwrap_or(0.0);
+        total += life;
+        for (state, share) in thread["shares"].as_object().into_iter().flatten() {
+            *amounts.entry(state.clone()).or_default() += share.as_f64().unwrap_or(0.0) * life;
+        }
+    }
+    Ok(amounts.into_iter().map(|(state, amount)| (state, 100.0 * amount / total)).collect())
+}
