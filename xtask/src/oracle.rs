@@ -4,6 +4,7 @@
 //! machines, then for fresh recordings of the test programs. `TALLY_ORACLE_SUBJECT` names another program than this
 //! build. `perf` itself tests the comparison with two equal answers.
 
+mod advice;
 mod annotate;
 mod chains;
 mod collapse;
@@ -119,6 +120,9 @@ fn compare(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     if filter == Some("off-cpu") {
         return off_cpu::compare(&pair);
     }
+    if filter == Some("advice") {
+        return advice::compare(&pair);
+    }
     score += recordings::make(&pair, &mut cases)?;
     for (command, compare) in COMPARISONS {
         if !pair.knows(command) {
@@ -142,6 +146,9 @@ fn compare(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     }
     if pair.tally != Path::new("perf") && filter.is_none_or(|f| f == "views") {
         score += views::compare(repo, &pair, &cases)?;
+        if filter.is_none() {
+            score += advice::compare(&pair)?;
+        }
     }
     if pair.knows("calls") && filter.is_none() {
         score += pt::compare(repo, &pair)?;

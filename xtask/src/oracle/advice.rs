@@ -1,0 +1,125 @@
+//! `advice`: every command that a screen of `tally run` prints can be run on the recording it was printed for.
+//!
+//! A command that fails, or that prints nothing and writes no file, is worse than none: whoever follows it gives up.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Pair;
+use crate::process::{self, Finished};
+use crate::score::{self, Score, skip};
+
+/// What is run: our own programs by their name, others by a shell line that begins with one.
+const SUBJECTS: &[&str] = &[
+    "split 1",
+    "convoy 4 200",
+    "pool",
+    "words 10000",
+    "disk",
+    "git --version",
+    "gzip -kc /usr/lib/x86_64-linux-gnu/libc.so.6",
+    "sqlite3 :memory: 'with recursive c(x) as (select 1 union all select x+1 from c where x<300000) select sum(x) from c'",
+    "python3 -c 'print(sum(i*i%7 for i in range(2000000)))'",
+    "node -e 'let s=0;for(let i=0;i<1e8;i++)s+=i%7;console.log(s)'",
+];
+
+/// An output shorter than this says nothing.
+const LEAST_BYTES: usize = 40;
+
+/// Runs each subject, then each command of its screen.
+pub fn compare(pair: &Pair) -> Result<Score> {
+    let mut score = Score::default();
+    for line in SUBJECTS {
+        let (program, args) = line.split_once(' ').unwrap_or((line, ""));
+        let built = pair.programs.join(program);
+        let program = match (built.is_file(), process::find(program)) {
+            (true, _) => built.to_string_lossy().into_owned(),
+            (false, Some(_)) => program.to_owned(),
+            (false, None) => {
+                score += skip(&format!("advice for {program}"), "it is not on this machine");
+                continue;
+            }
+        };
+        score += of_one(pair, &format!("{program} {args}"))?;
+    }
+    println!("advice: {score}");
+    Ok(score)
+}
+
+fn of_one(pair: &Pair, line: &str) -> Result<Score> {
+    let folder = pair.dir.join("advice");
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder)?;
+    let ran = in_shell(pair, &folder, &format!("tally run -- {line} >/dev/null"))?;
+    let screen = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let commands = commands(&screen);
+    let mut score = Score::of(!commands.is_empty());
+    if commands.is_empty() {
+        score::fault(&format!("advice for {line}: the screen names no command\n{}", ran.tail(5)));
+    }
+    for command in commands {
+        let (before, ran) = (bytes_in(&folder)?, in_shell(pair, &folder, &command)?);
+        let helps = ran.stdout.len() >= LEAST_BYTES || bytes_in(&folder)? != before;
+        if !ran.ok() || !helps {
+            let why = if ran.ok() { "printed nothing".to_owned() } else { ran.how() };
+            score::fault(&format!("advice for {line}: `{command}`: {why}: {}", ran.tail(2)));
+        }
+        score += Score::of(ran.ok() && helps);
+    }
+    Ok(score)
+}
+
+/// Runs a line as a user would type it in the folder of the recording.
+fn in_shell(pair: &Pair, folder: &Path, line: &str) -> Result<Finished> {
+    let bin = pair.tally.parent().context("tally lies in a folder")?;
+    let line = format!("cd '{}' && PATH='{}':$PATH && {line}", folder.display(), bin.display());
+    pair.run(Path::new("sh"), &["-c", &line])
+}
+
+/// All bytes of the folder's files: what a command wrote shows in it.
+fn bytes_in(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+/// The commands in a screen, each once, without what is said beside them. Those that would record the whole machine
+/// or wait for somebody to end them are left out.
+fn commands(screen: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, _) in screen.match_indices("tally ") {
+        let line = screen[at..].lines().next().unwrap_or_default();
+        let ends = ["  ", " (", ": ", ")", "`", ";", ", "];
+        let end = ends.iter().filter_map(|end| line.find(end)).min().unwrap_or(line.len());
+        let command = line[..end].trim();
+        let (name, rest) =
+            command["tally ".len()..].split_once(' ').unwrap_or((&command["tally ".len()..], ""));
+        let records = ["run", "record"].contains(&name);
+        let is_ours = !["top", "doctor"].contains(&name) && name.chars().all(|c| c.is_ascii_lowercase());
+        if is_ours && !name.is_empty() && (!records || rest.contains(" -- ")) {
+            found.insert(command.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_in_notes_lists_and_brackets() {
+        let screen = "files perf.data (1 kB; browse: tally report)\n  no graph (tally flame -o out.svg)\n\
+                      next: tally locks\n then tally report -i faults.data: which code waits\n\
+                      what ran was not recorded: tally run -a does\n";
+        let found: Vec<String> = commands(screen).into_iter().collect();
+        assert_eq!(
+            found,
+            ["tally flame -o out.svg", "tally locks", "tally report", "tally report -i faults.data"]
+        );
+    }
+}
