@@ -4,6 +4,7 @@ mod crates;
 mod files;
 mod source;
 mod text;
+mod words;
 
 use anyhow::Result;
 
@@ -28,6 +29,7 @@ const RULES: &[Rule] = &[
     ("ARCHITECTURE.md is short", text::architecture_is_short),
     ("the fuzz corpus is small", text::corpus_is_small),
     ("every golden case is complete", text::golden_cases_are_complete),
+    ("text is plain English", words::text_is_plain),
 ];
 
 /// Checks every rule, and prints the sizes and the unsafe counts for a reader.
