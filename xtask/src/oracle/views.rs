@@ -88,7 +88,7 @@ fn samples(repo: &Repo, pair: &Pair, name: &str, file: &str) -> Result<Score> {
     let all = ["report", "--stdio", "--children", "-g", "caller", "-s", "sym", "-t", "|", "-i", file];
     if page.has_stacks() {
         let truth = read::named(&page.with_callees());
-        let all = read::with_callees(&read::rows(&text_of(pair, &all)?, &page.event), &truth);
+        let all = read::named(&read::with_callees(&read::rows(&text_of(pair, &all)?, &page.event), &truth));
         if !truth.is_empty() {
             hold("report's shares with callees", &all, &truth, ROUNDED);
         }
@@ -115,11 +115,18 @@ fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Res
         pair.run(std::path::Path::new("sh"), &[&walk.to_string_lossy(), "400x60", &line, "", "q"])?;
     let screen = read::screen(&screen.text());
     let what = format!("views {name}: the browsing table");
-    if !page.has_stacks() {
-        return Ok(agree(&what, &read::sums(&screen), &page.own(), ROUNDED));
+    // Where neither symbols nor unwind tables name a function, the table has addresses and the page the file.
+    let (got, truth) = if page.has_stacks() {
+        let truth = page.with_callees();
+        (read::with_callees(&screen, &truth), truth)
+    } else {
+        (read::sums(&screen), page.own())
+    };
+    let (got, truth) = (read::functions(&got), read::functions(&truth));
+    if truth.is_empty() {
+        return Ok(Score::of(got.is_empty()));
     }
-    let truth = page.with_callees();
-    Ok(agree(&format!("{what} with callees"), &read::with_callees(&screen, &truth), &truth, ROUNDED))
+    Ok(agree(&what, &got, &truth, ROUNDED))
 }
 
 /// The views of the wall clock: of a recording that `run` made, and what `run` wrote itself.
@@ -155,8 +162,11 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
     };
     hold("states of report --wall", &report.states, ROUNDED_WALL);
     hold("states of the timeline", &timeline, 1e-3);
-    // Functions of the kernel are left out there; the loader has a `_start` as well.
-    let is_compared = |function: &String| !function.starts_with('[') && function != "_start";
+    // Functions of the kernel are left out there, also where a program's has the same name; the loader has a `_start`.
+    let kernel: Vec<&str> = pages.iter().flat_map(Page::kernel_functions).collect();
+    let is_compared = |function: &String| {
+        !function.starts_with('[') && function != "_start" && !kernel.contains(&function.as_str())
+    };
     let user: Shares = report.all.into_iter().filter(|(function, _)| is_compared(function)).collect();
     let all = folded.all.into_iter().filter(|(function, _)| user.contains_key(function)).collect();
     score += agree(&format!("views {name}: functions of report --wall"), &user, &all, ROUNDED_WALL);
@@ -166,7 +176,11 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
 
 /// `report --wall` without cut names.
 fn wide_report(pair: &Pair, file: &str) -> Result<String> {
-    text_of(pair, &["report", "--wall", "--stdio", "--idle", "-i", file])
+    let tally = pair.tally.to_string_lossy();
+    let args = ["COLUMNS=2000", &tally, "report", "--wall", "--stdio", "--idle", "-i", file];
+    let run = pair.run(std::path::Path::new("env"), &args)?;
+    anyhow::ensure!(run.ok(), "tally report --wall: {}: {}", run.how(), run.tail(3));
+    Ok(run.text())
 }
 
 /// Whether the top rows of `got` have the same names and shares in `truth`, and the other way round.

@@ -62,6 +62,11 @@ impl Page {
         self.own.iter().sum()
     }
 
+    /// Names of the kernel's functions.
+    pub fn kernel_functions(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter(|(_, kind, _)| kind == "kernel").map(|(name, _, _)| name.as_str())
+    }
+
     /// Whether a function has a caller.
     pub fn has_stacks(&self) -> bool {
         self.nodes.iter().any(|(_, kind, parent)| kind != "task" && self.nodes[*parent].1 != "task")
@@ -123,6 +128,12 @@ pub fn joined(shares: &Shares) -> Shares {
         *joined.entry(name.to_owned()).or_default() += share;
     }
     joined
+}
+
+/// Shares of functions, those without a symbol as well.
+pub fn functions(shares: &Shares) -> Shares {
+    let is_function = |name: &str| name.starts_with("function 0x") || !is_place(name);
+    shares.iter().filter(|(name, _)| is_function(name)).map(|(name, share)| (name.clone(), *share)).collect()
 }
 
 /// Shares of what has a name.
@@ -350,7 +361,12 @@ pub fn timeline(text: &str) -> Result<Shares> {
         let life = thread["life_ns"].as_f64().unwrap_or(0.0);
         total += life;
         for (state, share) in thread["shares"].as_object().into_iter().flatten() {
-            *amounts.entry(state.clone()).or_default() += share.as_f64().unwrap_or(0.0) * life;
+            let state = if ["on CPU", "preempted", "runnable"].contains(&state.as_str()) {
+                state
+            } else {
+                "sleeping"
+            };
+            *amounts.entry(state.to_owned()).or_default() += share.as_f64().unwrap_or(0.0) * life;
         }
     }
     Ok(amounts.into_iter().map(|(state, amount)| (state, 100.0 * amount / total)).collect())
