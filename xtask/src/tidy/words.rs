@@ -13,7 +13,7 @@ const HABITS: &[Habit] = &[
     Habit("stands, stood", &["stand", "stands", "stood", "standing"], 16.5),
     Habit("behind", &["behind"], 12.5),
     Habit("lies, lay", &["lie", "lies", "lay", "lying"], 8.3),
-    Habit("beside, anew, apart", &["beside", "anew", "apart"], 8.0),
+    Habit("beside, anew, apart", &["beside", "anew", "apart"], 8.5),
     Habit("meant", &["meant"], 1.7),
 ];
 
