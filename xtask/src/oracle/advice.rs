@@ -1,6 +1,6 @@
-//! `advice`: every command that a screen of `tally run` prints can be run on the recording it was printed for.
+//! `advice`: checks that every command on a screen of `tally run` works on the recording it was printed for.
 //!
-//! A command that fails, or that prints nothing and writes no file, is worse than none: whoever follows it gives up.
+//! A command that fails, or that prints nothing and writes no file, is worse than none, because its user gives up.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::Pair;
 use crate::process::{self, Finished};
 use crate::score::{self, Score, skip};
 
-/// What is run: our own programs by their name, others by a shell line that begins with one.
+/// Subjects: test programs by their name, others by a shell line that begins with one.
 const SUBJECTS: &[&str] = &[
     "split 1",
     "convoy 4 200",
@@ -25,7 +25,7 @@ const SUBJECTS: &[&str] = &[
     "node -p '[...Array(3e6).keys()].reduce((a,b)=>a+b%7)'",
 ];
 
-/// An output shorter than this says nothing.
+/// Minimum length of a useful output.
 const LEAST_BYTES: usize = 40;
 
 /// Runs each subject, then each command of its screen.
@@ -61,7 +61,7 @@ fn of_one(pair: &Pair, line: &str) -> Result<Score> {
     }
     for command in commands {
         let (before, ran) = (bytes_in(&folder)?, in_shell(pair, &folder, &command)?);
-        // A second run may have nothing to show (its files are in memory now): saying so helps.
+        // A second run may have nothing to show (its files are in memory now). A message about that is fine.
         let printed = ran.stdout.len().max(ran.stderr.len());
         let helps = printed >= LEAST_BYTES || bytes_in(&folder)? != before;
         if !ran.ok() || !helps {
@@ -75,12 +75,12 @@ fn of_one(pair: &Pair, line: &str) -> Result<Score> {
 
 /// Runs a line as a user would type it in the folder of the recording.
 fn in_shell(pair: &Pair, folder: &Path, line: &str) -> Result<Finished> {
-    let bin = pair.tally.parent().context("tally lies in a folder")?;
+    let bin = pair.tally.parent().context("tally is in a folder")?;
     let line = format!("cd '{}' && PATH='{}':$PATH && {line}", folder.display(), bin.display());
     pair.run(Path::new("sh"), &["-c", &line])
 }
 
-/// All bytes of the folder's files: what a command wrote shows in it.
+/// All bytes of the folder's files, which show whether a command wrote something.
 fn bytes_in(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {
@@ -89,8 +89,8 @@ fn bytes_in(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The commands in a screen, each once, without what is said beside them. Those that would record the whole machine
-/// or wait for somebody to end them are left out.
+/// The commands in a screen, each once, without the text next to them. Commands that would record the whole machine or
+/// wait for a user to end them are left out.
 fn commands(screen: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in screen.match_indices("tally ") {

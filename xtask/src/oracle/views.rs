@@ -1,8 +1,8 @@
-//! `views`: every view of a recording gives one thing one name, one total and one share.
+//! `views`: checks that all views of a recording have the same names, totals and shares.
 //!
-//! Two units exist. perf's own forms (`report --stdio`, `script`, `diff`) count what has a symbol; our forms (flame
-//! graphs, the page, the browsing table, `run`, `report --wall`) count what was inlined as functions of its own. The page's
-//! data says which of its names are inlined, so both units come from it, and every other view is compared with it.
+//! Two units exist. perf's own forms (`report --stdio`, `script`, `diff`) count functions with a symbol. Our forms
+//! (flame graphs, the page, the browsing table, `run`, `report --wall`) count inlined functions separately. The page's
+//! data marks its inlined names, so both units come from it, and every other view is compared with it.
 
 mod read;
 
@@ -16,10 +16,10 @@ use crate::repo::Repo;
 use crate::score::{self, Score, skip};
 use read::{Page, Shares};
 
-/// Files of others that have names and stacks, each of another kind.
+/// Files recorded on other machines, with names and stacks, each of another kind.
 const FOREIGN: &[&str] =
     &["with-callchain.perf.data", "perf.data.callgraph-3.8", "perf.data.singleprocess-3.4"];
-/// Recordings that the other comparisons made: plain C, C++, recursion, a program without symbols, our own recorder.
+/// Recordings of the other comparisons: plain C, C++, recursion, a program without symbols, our own recorder.
 const MADE: &[&str] =
     &["fp-rand", "fp-words", "fp-deep", "fp-sort", "dwarf-throw", "live-rand", "live-throw"];
 /// Programs to `run` for the views of the wall clock.
@@ -28,14 +28,14 @@ const RUN: &[(&str, &[&str])] =
 
 /// Rows compared, from the top.
 const ROWS: usize = 10;
-/// Views round to a hundredth of a per cent.
+/// Tolerance of views that round to a hundredth of a per cent.
 const ROUNDED: f64 = 0.011;
-/// The rows of one name, or of none, each rounded so.
+/// Tolerance for the sum of several rows rounded in this way.
 const MANY_ROUNDED: f64 = 1.0;
-/// Those of the wall clock to a tenth of a per cent, or to four digits of a duration.
+/// Tolerance of the wall clock's views, which round to a tenth of a per cent, or to four digits of a duration.
 const ROUNDED_WALL: f64 = 0.15;
 
-/// Compares the views of the cases it knows, and of runs of its own.
+/// Compares the views of the listed cases, and of fresh runs.
 pub fn compare(repo: &Repo, pair: &Pair, cases: &[Case]) -> Result<Score> {
     let mut score = Score::default();
     for case in cases {
@@ -55,7 +55,7 @@ pub fn compare(repo: &Repo, pair: &Pair, cases: &[Case]) -> Result<Score> {
     Ok(score)
 }
 
-/// What `tally` prints with these arguments; an error if it fails.
+/// Output of `tally` with these arguments; an error if it fails.
 fn text_of(pair: &Pair, args: &[&str]) -> Result<String> {
     let run = pair.tally(args)?;
     anyhow::ensure!(run.ok(), "tally {}: {}: {}", args.join(" "), run.how(), run.tail(3));
@@ -104,7 +104,7 @@ fn samples(repo: &Repo, pair: &Pair, name: &str, file: &str) -> Result<Score> {
     Ok(score)
 }
 
-/// The rows of the browsing table, in a terminal of its own.
+/// Compares the rows of the browsing table, in a separate terminal.
 fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Result<Score> {
     if process::find("tmux").is_none() {
         return Ok(skip(&format!("views of {name} in a terminal"), "no tmux on this machine"));
@@ -129,7 +129,7 @@ fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Res
     Ok(agree(&what, &got, &truth, ROUNDED))
 }
 
-/// The views of the wall clock: of a recording that `run` made, and what `run` wrote itself.
+/// Compares the views of the wall clock: of a recording that `run` made, and in the output of `run` itself.
 fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> Result<Score> {
     let file = pair.dir.join(format!("views-{name}.data"));
     let file = file.to_string_lossy();
@@ -144,7 +144,7 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
     if let Some(page) = pages.first() {
         let truth = page.own();
         score += agree(&format!("views {name}: run's own shares"), &run.own, &truth, 1e-6);
-        // `run` leaves out what starts every program.
+        // `run` leaves out the functions that start every program.
         let all =
             page.with_callees().into_iter().filter(|(function, _)| run.all.contains_key(function)).collect();
         score += agree(&format!("views {name}: run with callees"), &run.all, &all, 1e-6);
@@ -162,7 +162,8 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
     };
     hold("states of report --wall", &report.states, ROUNDED_WALL);
     hold("states of the timeline", &timeline, 1e-3);
-    // Functions of the kernel are left out there, also where a program's has the same name; the loader has a `_start`.
+    // Functions of the kernel are left out there, even if a program's function has the same name. The loader has
+    // a `_start`.
     let kernel: Vec<&str> = pages.iter().flat_map(Page::kernel_functions).collect();
     let is_compared = |function: &String| {
         !function.starts_with('[') && function != "_start" && !kernel.contains(&function.as_str())
@@ -183,7 +184,7 @@ fn wide_report(pair: &Pair, file: &str) -> Result<String> {
     Ok(run.text())
 }
 
-/// Whether the top rows of `got` have the same names and shares in `truth`, and the other way round.
+/// Checks that the top rows of `got` have the same names and shares in `truth`, and vice versa.
 fn agree(what: &str, got: &Shares, truth: &Shares, apart: f64) -> Score {
     let mut misses = Vec::new();
     for (name, share) in top(got) {

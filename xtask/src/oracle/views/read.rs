@@ -1,4 +1,4 @@
-//! The forms of the views, read back: names and shares.
+//! Reads names and shares back from the forms of the views.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,12 +72,12 @@ impl Page {
         self.nodes.iter().any(|(_, kind, parent)| kind != "task" && self.nodes[*parent].1 != "task")
     }
 
-    /// Own shares, what was inlined as functions of its own.
+    /// Own shares, with inlined functions counted separately.
     pub fn own(&self) -> Shares {
         self.sum(|at| at)
     }
 
-    /// Own shares of what has a symbol: what was inlined is its caller's.
+    /// Own shares of functions with a symbol; inlined functions count for their caller.
     pub fn own_of_symbols(&self) -> Shares {
         self.sum(|mut at| {
             while self.nodes[at].1 == "inlined" {
@@ -95,7 +95,7 @@ impl Page {
         in_percent(amounts)
     }
 
-    /// Shares with what the functions call, each counted once a stack.
+    /// Shares with callees, each function counted once per stack.
     pub fn with_callees(&self) -> Shares {
         let mut amounts: BTreeMap<&str, u64> = BTreeMap::new();
         for (mut at, own) in self.own.iter().enumerate().filter(|(_, own)| **own > 0) {
@@ -120,7 +120,7 @@ fn is_place(name: &str) -> bool {
         || (name.len() == 16 && is_address(name))
 }
 
-/// Shares with all that has no name as one row: perf's forms have a row an address there, ours one a function.
+/// Shares with one row for everything without a name: perf's forms have a row per address there, ours one per function.
 pub fn joined(shares: &Shares) -> Shares {
     let mut joined = Shares::new();
     for (name, share) in shares {
@@ -136,7 +136,7 @@ pub fn functions(shares: &Shares) -> Shares {
     shares.iter().filter(|(name, _)| is_function(name)).map(|(name, share)| (name.clone(), *share)).collect()
 }
 
-/// Shares of what has a name.
+/// Shares of named functions.
 pub fn named(shares: &Shares) -> Shares {
     shares.iter().filter(|(name, _)| !is_place(name)).map(|(name, share)| (name.clone(), *share)).collect()
 }
@@ -222,7 +222,7 @@ pub fn diff(text: &str, event: &str) -> Shares {
     shares
 }
 
-/// What folded stacks sum up to.
+/// Sums of folded stacks.
 pub struct Folded {
     pub own: Shares,
     pub all: Shares,
@@ -267,7 +267,7 @@ pub fn screen(text: &str) -> Vec<(String, f64)> {
     found
 }
 
-/// What `run --json` says.
+/// Contents of `run --json`.
 pub struct Run {
     pub own: Shares,
     pub all: Shares,
@@ -303,7 +303,7 @@ pub fn run(text: &str) -> Result<Run> {
     })
 }
 
-/// What `report --wall` says.
+/// Contents of `report --wall`.
 pub struct Wall {
     pub states: Shares,
     pub all: Shares,
@@ -330,7 +330,7 @@ pub fn wall(text: &str) -> Wall {
         } else if part.starts_with("FUNCTIONS    with what they call") {
             let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
             let (Some(amount), [.., name, file]) = (seconds(line), &cells[..]) else { continue };
-            // What is no function ([no sample]) has no file.
+            // Rows that aren't functions ([no sample]) have no file.
             let name = if *name == "·" || name.ends_with('%') { file } else { name };
             *all.entry((*name).to_owned()).or_default() += 100.0 * amount / total;
         }
