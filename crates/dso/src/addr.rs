@@ -17,7 +17,7 @@ macro_rules! space {
                 self.0.checked_add(bytes).map(Self)
             }
 
-            /// How many bytes `self` lies above `base`, `None` if it lies below.
+            /// Distance of `self` above `base` in bytes, `None` if it is below.
             pub fn offset_from(self, base: Self) -> Option<u64> {
                 self.0.checked_sub(base.0)
             }

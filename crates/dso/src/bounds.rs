@@ -15,10 +15,10 @@ const FREE_BYTES: u64 = 1 << 20;
 const FOLD: u64 = 64;
 /// Decompressed sections of all files together. DWARF that was read stays for the rest of the program's life.
 const PROCESS_BYTES: u64 = 4 << 30;
-/// Refusals kept; further ones are dropped, the first ones tell.
+/// Refusals kept; the first ones are enough, further ones are dropped.
 const KEPT_REFUSALS: usize = 100;
 
-/// What is left to a file of the bytes it may become.
+/// Bytes that may still be read from a file.
 pub(crate) struct Allowance(u64);
 
 impl Allowance {

@@ -1,4 +1,4 @@
-//! The build-id: what names one build of a file wherever it lies.
+//! The build-id: identifies one build of a file, whatever its path.
 
 use std::fmt;
 use std::path::PathBuf;

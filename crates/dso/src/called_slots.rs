@@ -74,7 +74,7 @@ fn add_uses(
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
-        // Bytes that are no instruction are passed over one by one: data among code.
+        // Bytes that aren't an instruction are skipped one by one: data among code.
         if instruction.code() == Code::INVALID || !instruction.is_ip_rel_memory_operand() {
             continue;
         }
@@ -95,7 +95,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_slot_that_is_only_called_is_told_from_one_that_is_read() {
+    fn a_slot_that_is_only_called_is_distinguished_from_one_that_is_read() {
         let dir = std::env::temp_dir().join(format!("tally-slots-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (source, library) = (dir.join("a.c"), dir.join("a.so"));

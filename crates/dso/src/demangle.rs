@@ -16,7 +16,7 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
     demangle_as(name, false)
 }
 
-/// The same with parameters, as c++filt prints: tells overloads apart.
+/// The same with parameters, as c++filt prints: distinguishes overloads.
 pub fn demangle_with_parameters(name: &str) -> Cow<'_, str> {
     demangle_as(name, true)
 }
@@ -101,7 +101,7 @@ fn plain_arguments(text: String) -> String {
     plain + rest
 }
 
-/// Of text that begins with a cast of a number: the number, its ending, and the text after it.
+/// Splits text that begins with a cast of a number: the number, its ending, and the text after it.
 fn cast_literal(text: &str) -> Option<(&str, &'static str, &str)> {
     let (cast, suffix) = LITERALS.iter().find(|(cast, _)| text.starts_with(cast))?;
     let number = &text[cast.len()..];
@@ -158,8 +158,8 @@ fn abbreviated(mut text: String) -> String {
     text
 }
 
-/// Whether a legacy `_ZN…` name ends in Rust's `17h<16 hex digits>E`, a suffix such as `.llvm.123` aside. (Dots may
-/// stand inside of the name as well: `vtable.shim`, `..` for `::`.)
+/// Whether a legacy `_ZN…` name ends in Rust's `17h<16 hex digits>E`, ignoring a suffix such as `.llvm.123`.
+/// (The name may contain dots as well: `vtable.shim`, `..` for `::`.)
 fn rust_hash(name: &str) -> bool {
     let ends = name.match_indices("E.").map(|(at, _)| at + 1).chain([name.len()]);
     ends.filter_map(|end| name[..end].strip_suffix('E')).any(|base| {

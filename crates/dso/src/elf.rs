@@ -1,7 +1,7 @@
 //! One ELF file: its headers, read once, and its bytes.
 //!
-//! Knows one file only: where its debug file lies is `find`'s business. Any class and byte order is
-//! read; damaged tables give fewer sections, never a panic.
+//! Knows one file only: its debug file is found by `find`. Any class and byte order is read; damaged tables
+//! give fewer sections, never a panic.
 
 use std::fs::File;
 use std::ops::Range;
@@ -84,7 +84,7 @@ pub struct Section {
     pub name: String,
     /// Stated addresses; empty for sections that are not loaded.
     pub svma: Range<u64>,
-    /// Where its bytes lie in the file, `None` for `SHT_NOBITS`.
+    /// File offsets of its bytes, `None` for `SHT_NOBITS`.
     pub file: Option<Range<u64>>,
     /// `SHF_EXECINSTR`.
     pub executable: bool,
@@ -254,9 +254,9 @@ impl ObjectFile {
         by_segment(true).or_else(|| by_segment(false)).or_else(|| self.svma_in_last_page(offset)).map(Svma)
     }
 
-    /// The stated address of the first byte of an executable mapping of `size` bytes from `offset` on. A mapping
-    /// covers whole pages and so may start before its segment, in bytes that belong to another one:
-    /// [`Self::svma_of`] would answer for that one. `None` if no executable segment lies in the mapping.
+    /// The stated address of the first byte of an executable mapping of `size` bytes from `offset` on. A
+    /// mapping covers whole pages and so may start before its segment, in bytes that belong to another one:
+    /// [`Self::svma_of`] would answer for that one. `None` if the mapping has no executable segment.
     pub fn svma_of_mapping(&self, offset: FileOffset, size: u64) -> Option<Svma> {
         let end = offset.0.saturating_add(size);
         let overlap = |s: &&Segment| s.file.end.min(end).saturating_sub(s.file.start.max(offset.0));
@@ -276,7 +276,7 @@ impl ObjectFile {
         Some(s.svma.start.wrapping_add(offset.0.wrapping_sub(s.file.start)))
     }
 
-    /// Where in the file the byte at `svma` lies; `None` outside all segments or in .bss.
+    /// File offset of the byte at `svma`; `None` outside all segments or in .bss.
     pub fn file_offset_of(&self, svma: Svma) -> Option<FileOffset> {
         let of = |s: &Segment| {
             let at = svma.0.checked_sub(s.svma.start)?;
@@ -285,7 +285,7 @@ impl ObjectFile {
         self.segments.iter().find_map(of)
     }
 
-    /// Whether `svma` lies in an executable segment.
+    /// Whether `svma` is in an executable segment.
     pub fn is_code(&self, svma: Svma) -> bool {
         self.segments.iter().any(|s| s.executable && s.svma.contains(&svma.0))
     }
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_elf_is_said() {
+    fn other_files_are_reported_as_not_elf() {
         assert!(matches!(ObjectFile::parse(Bytes::from_vec(b"#!/bin/sh\n".to_vec())), Err(Error::Elf(_))));
         assert!(matches!(ObjectFile::parse(Bytes::from_vec(b"\x7fELF".to_vec())), Err(Error::Elf(_))));
         assert_eq!(

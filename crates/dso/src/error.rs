@@ -1,4 +1,4 @@
-//! What can go wrong with an object file as such. (That a name is not known is no error: see `Missing`.)
+//! Errors of an object file as a whole. (An unknown name isn't an error: see `Missing`.)
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub enum Error {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Not ELF, or an ELF header that contradicts itself.
@@ -33,7 +33,7 @@ pub enum Error {
     TooLarge {
         /// The section's name.
         name: String,
-        /// What it says it holds.
+        /// Its stated size.
         bytes: u64,
     },
     /// The DWARF is damaged at its root (damage in one unit costs only that unit).
@@ -52,7 +52,7 @@ impl Error {
     }
 }
 
-/// The reason behind an I/O error.
+/// The reason for an I/O error.
 pub(crate) fn missing_of_io(e: &io::Error) -> Missing {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
         Some(Refused::NotRegular(_)) => return Missing::NotRegular,

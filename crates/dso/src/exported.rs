@@ -5,15 +5,16 @@ use object::{Object, ObjectSymbol, SymbolFlags, elf};
 use crate::bounds::Allowance;
 use crate::{ObjectFile, Svma};
 
-/// A name of code in the dynamic symbol table. Several may stand for one address, of which a
+/// A name of code in the dynamic symbol table. Several may have the same address, of which a
 /// [`SymbolTable`](crate::SymbolTable) keeps one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
-    /// As it stands there, without its version.
+    /// The name in the table, without its version.
     pub name: String,
     /// Where its code begins.
     pub start: Svma,
-    /// The code there does not do what the name says: it is called once, and says which code does on this machine.
+    /// An indirect function: the code there is called once, and returns the address of the function for this
+    /// machine.
     pub is_resolver: bool,
 }
 

@@ -17,7 +17,7 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// From what the system says of an open file.
+    /// From the system's metadata of an open file.
     #[must_use]
     pub fn of(meta: &Metadata) -> Self {
         let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);

@@ -1,12 +1,13 @@
-//! Where the files that belong to an object file lie: its debug file, dwz's common part, cached copies.
+//! Finds the files that belong to an object file: its debug file, dwz's common part, cached copies.
 //!
-//! In order: `.build-id` folders of the debug directories, perf's build-id cache, the debug link beside the
+//! In order: `.build-id` folders of the debug directories, perf's build-id cache, the debug link next to the
 //! file and under the debug directories, the distributions' path forms, debuginfod's cache. A file found by
 //! build-id must have that build-id; one found by name must have it too, or the link's checksum.
 //!
-//! Anybody can build a file with the build-id of another, and recording it puts a copy into the cache of whoever
-//! records. So a cached file is used only if it belongs to root, to this user, or to the owner of the object file that
-//! it stands for; a copy of a file that is gone, also if it was kept under the path that the recording names.
+//! Anybody can build a file with the build-id of another, and recording it puts a copy into the cache of
+//! whoever records. So a cached file is used only if it belongs to root, to this user, or to the owner of the
+//! object file that it replaces. A copy of a file that is gone is also used if it was kept under the path in
+//! the recording.
 
 use std::path::{Path, PathBuf};
 

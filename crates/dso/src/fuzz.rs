@@ -50,7 +50,7 @@ pub fn fuzz_demangle(bytes: &[u8]) {
 
 /// Code of both machines.
 pub fn fuzz_disassembly(bytes: &[u8]) {
-    // A function's worth: each instruction stands alone, so more of them only take longer.
+    // A function's worth: instructions are independent, so more of them only take longer.
     let bytes = &bytes[..bytes.len().min(4096)];
     for machine in [Machine::X86_64, Machine::X86, Machine::Aarch64] {
         for syntax in [disasm::Syntax::Att, disasm::Syntax::Intel] {

@@ -11,7 +11,7 @@ pub enum Holds {
     Unknown,
     /// This address.
     Address(u64),
-    /// What stands at this address.
+    /// The value at this address.
     Loaded(u64),
 }
 
@@ -46,7 +46,7 @@ impl Registers {
         if by_register(word) { self.of(word >> 5) } else { Holds::Unknown }
     }
 
-    /// Of what an instruction reads, as far as it is no jump, what was loaded from memory.
+    /// Addresses of the values loaded from memory that an instruction reads, unless it is a jump.
     pub fn read(&self, word: u32) -> impl Iterator<Item = u64> {
         let is_memory = is(word, 0x0a00_0000, 0x0800_0000);
         let is_store = is_memory && word & 1 << 22 == 0;
@@ -77,7 +77,7 @@ impl Registers {
             return;
         }
         let put = self.put(word, at);
-        // Whatever else it is, it changes no more than these: a pair of loads both.
+        // Any other instruction changes only these registers: a pair of loads changes both.
         if is(word, 0x3a40_0000, 0x2840_0000) {
             self.0[(word >> 10 & 31) as usize] = Holds::Unknown;
         }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_called_passed_on_or_kept_is_told_apart() {
+    fn called_passed_on_and_kept_values_are_distinguished() {
         let mut registers = Registers::default();
         // adrp x0,20000; ldr x0,[x0,#0xf98]; mov x19,x0
         for (at, word) in (0x1000..).step_by(4).zip([0xf000_00e0, 0xf947_cc00]) {

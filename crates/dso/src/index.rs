@@ -1,10 +1,10 @@
 //! The on-disk symbol index: finished symbol tables, so that the second look at a large binary maps one file instead
 //! of reading and sorting its symbols.
 //!
-//! One file per [`TableKey`], in the byte form of [`SymbolTable`]. The build-id alone is no key: anybody can build a
-//! file with the build-id of another, so the files that the table was read from are part of it. Written aside and
-//! renamed, so that readers see a whole file or none, whoever else runs. Bounded: when a store makes the sum too large,
-//! the files not used for longest go. A damaged file is taken as absent.
+//! One file per [`TableKey`], in the byte form of [`SymbolTable`]. The build-id alone isn't a key: anybody can
+//! build a file with the build-id of another, so the files that the table was read from are part of it. Written
+//! to a temporary file and renamed, so that readers see a whole file or none, whoever else runs. Bounded: when
+//! a store makes the sum too large, the files not used for longest go. A damaged file is taken as absent.
 //!
 //! Only a folder that belongs to this user and that nobody else may enter is used. With `sudo` the home folder can be
 //! another user's, who could put tables there for root to believe.
@@ -89,8 +89,8 @@ impl SymbolIndex {
         Some(table)
     }
 
-    /// Keeps `table` if it is worth it: a large one, of a full symbol table (a poorer one could be bettered by a
-    /// debug file installed later). Failing to write is no error: the next look is slower.
+    /// Keeps `table` if it is worth it: a large one, of a full symbol table (a poorer one could be bettered by
+    /// a debug file installed later). A failed write isn't an error: the next lookup is just slower.
     pub fn store(&self, key: &TableKey, table: &SymbolTable) {
         let size = table.as_bytes().len() as u64;
         let is_full = matches!(table.source(), SymbolSource::Symtab | SymbolSource::Kallsyms);

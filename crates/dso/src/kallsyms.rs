@@ -14,8 +14,8 @@ const RUNNING: &str = "/proc/kallsyms";
 /// A kernel with all its modules has some 15 MB of symbols.
 const MAX_COPY_BYTES: u64 = 256 << 20;
 
-/// The kernel's half of the address space, on all 64-bit machines: symbols below are relative to each CPU's memory and
-/// lie at the same place in every boot.
+/// The kernel's half of the address space, on all 64-bit machines: symbols below are relative to each CPU's
+/// memory and have the same address in every boot.
 const KERNEL_HALF: u64 = 1 << 63;
 
 /// The symbols of a running (or recorded) kernel. Addresses are those of that boot: for kallsyms an Svma
@@ -115,7 +115,7 @@ impl Kallsyms {
         })
     }
 
-    /// The address of a kernel symbol: `_text` and `_stext` tell how far two boots lie apart (KASLR).
+    /// The address of a kernel symbol: `_text` and `_stext` give the distance between two boots (KASLR).
     pub fn address_of(&self, name: &str) -> Option<Svma> {
         self.kernel.by_name(name).next().map(|s| s.start)
     }

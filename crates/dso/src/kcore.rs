@@ -37,7 +37,7 @@ impl Kcore {
     /// Opens a file of that form.
     ///
     /// # Errors
-    /// It can't be read, or is no 64-bit ELF core file.
+    /// It can't be read, or isn't a 64-bit ELF core file.
     pub fn open_at(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Io { path: path.to_owned(), source };
         let file = system_file::open(path).map_err(failed)?;

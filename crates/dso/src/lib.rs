@@ -1,11 +1,11 @@
-//! All that one object file can tell: symbols, lines, inlined calls, unwind rules, code bytes.
+//! The contents of one object file: symbols, lines, inlined calls, unwind rules, code bytes.
 //!
 //! Duties: read ELF files of any class, find what belongs to them (debug files, dwz, split DWARF), name
 //! addresses, unwind stacks by their rules, disassemble. It also reads the stand-ins for object files:
 //! kallsyms, perf-PID.map and the vdso.
 //!
-//! What it does not do: know processes (it is told where a file is mapped), print, ask the environment
-//! except where a function says so, or panic on any input.
+//! It does not know about processes (the caller passes where a file is mapped), print, read the environment
+//! except where documented, or panic on any input.
 
 pub mod addr;
 pub mod bounds;

@@ -1,4 +1,4 @@
-//! The way in for symbolizing: from what a recording says of a DSO to something that answers addresses.
+//! Entry point for symbolizing: loads a DSO named by a recording, so that addresses can be looked up in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -64,7 +64,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Looks where `search` says; keeps nothing on disk.
+    /// Looks in the places of `search`; keeps nothing on disk.
     pub fn new(search: DebugSearch) -> Self {
         Self { search, ..Self::default() }
     }
@@ -93,7 +93,7 @@ impl Loader {
         &self.search
     }
 
-    /// The DSO, its symbols not read yet. `Err` says why it can't be had.
+    /// The DSO, its symbols not read yet. `Err` is the reason why it is not available.
     pub fn load(&self, wanted: &Wanted<'_>) -> Result<Loaded, Missing> {
         match *wanted {
             Wanted::File { path, build_id } => self.file(path, build_id).map(|o| self.loaded(o)),
@@ -149,7 +149,7 @@ impl Loader {
         let Some((index, key)) = self.index.as_ref().zip(key) else {
             return Ok(self.running_kernel()?.kernel.clone());
         };
-        // A kernel lies elsewhere after each boot.
+        // A kernel is at another address after each boot.
         let start = Kallsyms::start_of_running();
         let is_of_this_boot = |table: &SymbolTable| start.is_some() && Kallsyms::start_of(table) == start;
         if let Some(table) = index.load(&key).filter(is_of_this_boot) {
@@ -174,7 +174,7 @@ impl Loader {
     fn kernel(&self, build_id: Option<&BuildId>, reference: Option<(&str, u64)>) -> Result<Loaded, Missing> {
         let (table, start) = self.kernel_table(build_id)?;
         let shift = reference.and_then(|(name, address)| {
-            // Of several names of that place the table keeps one.
+            // The table keeps only one of several names for an address.
             let named = || table.by_name(name).next().map(|symbol| symbol.start);
             let start = start.or_else(named).or_else(|| Kallsyms::start_of(&table))?;
             Some(address.wrapping_sub(start.0))
@@ -275,7 +275,7 @@ impl Loaded {
             return known;
         }
         let table = SymbolTable::load(object, debug.as_ref());
-        // Of a file that was cut off meanwhile, nothing is kept for later.
+        // The table of a file that was truncated meanwhile is not stored.
         let is_whole = [Some(object), debug.as_ref()].into_iter().flatten().all(|o| o.bytes().is_intact());
         if let Some((index, key)) = index.filter(|_| is_whole) {
             index.store(key, &table);

@@ -12,7 +12,7 @@ pub enum Missing {
     /// The file is there but may not be read.
     #[error("no permission to read the file")]
     NoPermission,
-    /// The file is there but is no ELF file we can read.
+    /// The file exists but isn't an ELF file we can read.
     #[error("not an ELF file")]
     NotElf,
     /// At the path is a pipe, a device, a directory or the like.
@@ -65,7 +65,7 @@ pub enum Missing {
     /// No DWARF for lines: the program was built without -g and no debug file was found.
     #[error("no debug info")]
     NoDebugInfo,
-    /// There is DWARF, but it says nothing about this address.
+    /// There is DWARF, but not for this address.
     #[error("no line for the address")]
     NoLine,
 }

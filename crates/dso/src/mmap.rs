@@ -1,8 +1,8 @@
 //! Bytes of files: mapped when large, copied when small. The only unsafe code of this crate.
 //!
-//! Compilers and package managers replace files by rename, which leaves our mapping alone. A file that is truncated under
-//! us reads as zeros from its new end on, instead of raising SIGBUS (see [`guard`]), and [`Mmap::is_intact`] tells
-//! afterwards. A mapping keeps no descriptor.
+//! Compilers and package managers replace files by rename, which leaves our mapping alone. A file that is
+//! truncated under us reads as zeros from its new end on, instead of raising SIGBUS (see [`guard`]), and
+//! [`Mmap::is_intact`] is false afterwards. A mapping keeps no descriptor.
 
 mod guard;
 
@@ -70,7 +70,7 @@ impl Mmap {
         }
     }
 
-    /// The bytes of an open regular file, from its start whatever its cursor says.
+    /// The bytes of an open regular file, from its start, wherever its cursor is.
     pub fn from_file(file: File) -> io::Result<Self> {
         let meta = file.metadata()?;
         if !meta.is_file() {

@@ -5,7 +5,7 @@ use crate::system_file;
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` of `linux/capability.h`: reading regardless of a file's mode.
 const READ_EVERYTHING: u64 = 1 << 1 | 1 << 2;
 
-/// What the kernel says of this process.
+/// Rights of this process according to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnRights {
     /// The effective user id.

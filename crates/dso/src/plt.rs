@@ -1,8 +1,8 @@
 //! Names for PLT stubs: `malloc@plt` for the jump through which a file calls malloc.
 //!
-//! A stub is told by what it jumps through: its code names a slot of the global offset table, and the
-//! relocation of that slot names the function. So lazy, IBT (`.plt.sec`) and `.plt.got` stubs are one case.
-//! Where the code isn't understood, stubs are counted off against `.rela.plt` as the linker lays them out.
+//! A stub is identified by its jump: its code names a slot of the global offset table, and the relocation of
+//! that slot names the function. So lazy, IBT (`.plt.sec`) and `.plt.got` stubs are one case. Where the code
+//! isn't understood, stubs are matched in order with `.rela.plt` as the linker lays them out.
 
 use object::Endianness;
 use object::elf;
@@ -212,14 +212,14 @@ fn starts_with_endbr(object: &ObjectFile, section: &Section) -> bool {
     object.bytes_at(Svma(section.svma.start), 4) == Some(&[0xf3, 0x0f, 0x1e, 0xfa])
 }
 
-/// `ff 25 disp32`: jmp *disp(%rip), behind an optional endbr64 or bnd prefix.
+/// `ff 25 disp32`: jmp *disp(%rip), after an optional endbr64 or bnd prefix.
 fn slot_x86_64(code: &[u8], start: u64) -> Option<u64> {
     let at = code.windows(2).take(8).position(|w| w == [0xff, 0x25])?;
     let disp = i32::from_le_bytes(code.get(at + 2..at + 6)?.try_into().ok()?);
     Some(start.wrapping_add(at as u64 + 6).wrapping_add_signed(disp.into()))
 }
 
-/// `adrp x16, page; ldr x17, [x16, #offset]`, behind an optional `bti c`.
+/// `adrp x16, page; ldr x17, [x16, #offset]`, after an optional `bti c`.
 fn slot_aarch64(code: &[u8], start: u64) -> Option<u64> {
     let words: Vec<u32> =
         code.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();

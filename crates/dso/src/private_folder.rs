@@ -1,4 +1,5 @@
-//! A folder that belongs to this user and that no other user may enter: what lies in it was put there by this user.
+//! A folder that belongs to this user and that no other user may enter: its contents were put there by this
+//! user.
 
 use std::fs::{DirBuilder, File};
 use std::os::fd::AsRawFd;
@@ -18,7 +19,8 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// The folder at `dir`; `None` unless it belongs to this user, others may not enter it, and it is no symbolic link.
+    /// The folder at `dir`; `None` unless it belongs to this user, others may not enter it, and it isn't a
+    /// symbolic link.
     #[must_use]
     pub fn open(dir: &Path) -> Option<Self> {
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;

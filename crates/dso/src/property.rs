@@ -1,4 +1,4 @@
-//! What a file says that its code can do (`.note.gnu.property`, x86-64): run with a shadow stack, for one.
+//! Features that a file's code supports (`.note.gnu.property`, x86-64), for example a shadow stack.
 //
 // Source of the bits: x86-64 psABI, "Program Property".
 
@@ -41,7 +41,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn features_are_found_behind_other_properties_and_cut_notes_have_none() {
+    fn features_are_found_after_other_properties_and_cut_notes_have_none() {
         let mut notes = Vec::new();
         for value in [4, 0x20, NT_GNU_PROPERTY_TYPE_0.0, u32::from_le_bytes(*b"GNU\0")] {
             notes.extend(value.to_le_bytes());
@@ -56,7 +56,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn a_file_built_for_shadow_stacks_says_so() {
+    fn a_file_built_for_shadow_stacks_has_the_feature() {
         let dir = std::env::temp_dir().join(format!("tally-property-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (source, library) = (dir.join("a.c"), dir.join("a.so"));

@@ -5,8 +5,8 @@ use crate::build_id::BuildId;
 use crate::kallsyms::Kallsyms;
 use std::ops::Range;
 
-/// What a recording says about its kernel. The running kernel's names, modules and vdso are used
-/// only if this is that kernel.
+/// The kernel of a recording. The running kernel's names, modules and vdso are used only if this is that
+/// kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedKernel {
     /// Build-id of its image.

@@ -12,7 +12,7 @@ use crate::{ObjectFile, Svma};
 /// `NT_STAPSDT`.
 const NOTE_TYPE: NoteType = NoteType(3);
 
-/// One probe; the same name may stand at several places.
+/// One probe; the same name may have several places.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SdtProbe {
     /// Who placed it: `libc`.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_tell_name_place_and_arguments() {
+    fn notes_give_name_place_and_arguments() {
         let notes = [
             note([0x1000, 0x9000, 0], b"libc\0setjmp\x008@%rdi -4@%eax\0"),
             note([0x2000, 0x9000, 0x4010], b"app\0done\0\0"),

@@ -74,7 +74,7 @@ fn is_public(file: &File, meta: &Metadata) -> io::Result<bool> {
     if meta.mode() & OTHERS_READ == 0 {
         return Ok(false);
     }
-    // Of the file that was opened, whatever links led to it.
+    // Path of the file that was opened, with all links resolved.
     let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     for folder in real.ancestors().skip(1) {
         if std::fs::metadata(folder)?.mode() & OTHERS_PASS == 0 {

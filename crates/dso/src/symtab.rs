@@ -1,4 +1,4 @@
-//! Symbols: which named code lies at which stated address.
+//! Symbols: names of code by stated address.
 //!
 //! A table is one block of bytes (see `Layout` below) whether it was just built or comes from the on-disk
 //! index: looking up reads the block in place, so that opening an indexed table costs nothing.
@@ -228,8 +228,8 @@ impl SymbolTableBuilder {
         Self { source, candidates: Vec::new(), names: Vec::new() }
     }
 
-    /// Adds a symbol; `size` 0 means that it reaches to the next one. Names past 4 GB in sum are dropped, and a symbol at
-    /// the last of all addresses: no end of it can be said.
+    /// Adds a symbol; `size` 0 means that it reaches to the next one. Names past 4 GB in sum are dropped, and a
+    /// symbol at the last of all addresses, whose end can't be expressed.
     pub fn push(&mut self, start: Svma, size: u64, name: &str, binding: Binding) {
         if start.0 == u64::MAX {
             return;
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enclosing_symbol_is_found_behind_a_short_inner_one() {
+    fn an_enclosing_symbol_is_found_after_a_short_inner_one() {
         let t = table(&[(16, 100, "outer", Binding::Global), (32, 4, "inner", Binding::Local)]);
         assert_eq!([34, 40].map(|a| name(&t, a)), [Some("inner"), Some("outer")]);
     }

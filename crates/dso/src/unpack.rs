@@ -35,7 +35,7 @@ pub(crate) fn xz(object: &ObjectFile, name: &str, packed: &[u8]) -> Option<Bytes
         refuse();
         return None;
     };
-    // One more than there is room for tells that there would be more.
+    // One byte more than the limit shows that the data is longer.
     let mut reader = lzma_rust2::XzReader::new_mem_limit(packed, true, DICTIONARY_KB).take(most + 1);
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).ok()?;

@@ -32,7 +32,7 @@ const SPARSE_BYTES: u64 = 1 << 30;
 /// A file that keeps less than this part of its bytes is sparse; zstd on btrfs goes down to 1/32.
 const SPARSE_SHARE: u64 = 64;
 
-/// What a file has to be in order to be opened.
+/// Conditions for a file to be opened.
 #[derive(Clone, Debug)]
 pub struct FileRule {
     max_bytes: u64,
@@ -41,7 +41,7 @@ pub struct FileRule {
     owners: Option<Vec<u32>>,
 }
 
-/// What a path leads to that is not a regular file.
+/// Kind of a file that isn't a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A folder.
@@ -224,8 +224,8 @@ impl FileRule {
     }
 }
 
-/// A file system that compresses keeps less than the size, but not so much less; one that says 0 does not know. (A file
-/// without any data has no magic number, and is refused for that.)
+/// A compressing file system keeps less than the size, but not that much less; one that reports 0 does not
+/// know. (A file without any data has no magic number, and is refused for that.)
 const fn is_sparse(bytes: u64, allocated: u64) -> bool {
     bytes > SPARSE_BYTES && allocated > 0 && allocated < bytes / SPARSE_SHARE
 }

@@ -1,4 +1,4 @@
-//! The vdso: an ELF file the kernel maps into every process and that lies in no folder.
+//! The vdso: an ELF file that the kernel maps into every process and that is not in any folder.
 
 use std::io::{Read, Seek, SeekFrom};
 

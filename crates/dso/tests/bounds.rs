@@ -6,7 +6,7 @@ use std::process::Command;
 use dso::bounds::refusals;
 use dso::{Bytes, Error, ObjectFile, SymbolTable};
 
-/// What a section has besides its name.
+/// Contents of a section other than its name.
 struct Content {
     kind: u32,
     link: u32,
@@ -15,7 +15,7 @@ struct Content {
 }
 
 /// An ELF file of these sections; `names` are their offsets in the first, which has the strings.
-// Layout: Elf64_Ehdr, the sections' bytes, Elf64_Shdr for each behind an empty one. Source: <elf.h>.
+// Layout: Elf64_Ehdr, the sections' bytes, Elf64_Shdr for each after an empty one. Source: <elf.h>.
 fn elf(sections: &[Content], names: impl Fn(usize) -> u32) -> Bytes {
     let mut file = vec![0u8; 64];
     let mut headers = vec![0u8; 64];
@@ -81,7 +81,7 @@ fn sections_that_share_one_long_name_are_read_without_it() {
     assert!(names < 70 * size, "{names} of {size}");
 }
 
-/// A program in a folder of its own; `None` (and said) without a compiler.
+/// A program in a folder of its own; `None` (and a note) without a compiler.
 fn program(name: &str) -> Option<PathBuf> {
     let dir = std::env::temp_dir().join(format!("tally-bounds-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).ok()?;

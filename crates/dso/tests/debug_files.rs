@@ -1,6 +1,6 @@
-//! Names and lines from everywhere they may lie: separate files, compressed sections, split DWARF, PLT.
+//! Names and lines from all possible places: separate files, compressed sections, split DWARF, PLT.
 //!
-//! Programs are built here with gcc and binutils; without them the tests say "skipped" and pass.
+//! Programs are built here with gcc and binutils; without them the tests print "skipped" and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,7 +86,7 @@ fn expected() -> Vec<(Option<String>, Option<u32>)> {
 }
 
 #[test]
-fn a_debug_file_beside_the_program_is_found_by_its_link() {
+fn a_debug_file_next_to_the_program_is_found_by_its_link() {
     let Some(folder) = Folder::with_program("link", &[]) else { return };
     folder.split();
     let (object, search) = (folder.open("prog"), DebugSearch::default());
@@ -133,7 +133,7 @@ fn debug_files_and_copies_are_found_by_build_id() {
 }
 
 #[test]
-fn a_copy_of_another_users_file_stands_only_for_files_of_that_user() {
+fn a_copy_of_another_users_file_is_used_only_for_files_of_that_user() {
     let Some(folder) = Folder::with_program("foreign", &["-Wl,--build-id=sha1"]) else { return };
     let id = folder.open("prog").build_id().unwrap().clone();
     // As recorded at /home/other/prog, and kept by root with its owner.

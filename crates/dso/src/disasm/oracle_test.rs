@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{Syntax, disassemble};
 use crate::{ObjectFile, Svma, SymbolTable};
 
-/// Of a thousand instructions so many may be spelled differently: rare prefixes, see the printed list.
+/// Number of instructions per thousand that may be spelled differently: rare prefixes, see the printed list.
 const EXPLAINED_PER_MILLE: usize = 5;
 
 fn compare(path: &Path, syntax: Syntax) -> Option<()> {

@@ -37,7 +37,7 @@ fn split_prefixes<'a>(first: &'a str, rest: &'a str) -> (String, &'a str, &'a st
     (prefixes, mnemonic, operands)
 }
 
-/// x87 instructions on the two topmost registers, which iced leaves unsaid.
+/// x87 instructions on the two topmost registers, which iced leaves out.
 const ON_TOP: [&str; 6] = ["fmulp", "faddp", "fsubp", "fsubrp", "fdivp", "fdivrp"];
 
 /// A shift by an implied 1 (`d1 /n`).

@@ -25,7 +25,7 @@ pub(super) fn disassemble(
         decoder.decode_out(&mut iced);
         let address = Svma(iced.ip());
         if iced.is_invalid() {
-            // objdump goes on behind the first byte.
+            // objdump continues after the first byte.
             out.push(Instruction { start: address, len: 1, text: "(bad)".to_owned(), branch: None });
             if decoder.set_position(at + 1).is_err() {
                 break;
@@ -100,7 +100,7 @@ fn branch(iced: &Iced) -> Option<Branch> {
         .then_some(Branch { target: Svma(target), is_call })
 }
 
-/// ` <main+0x10>` behind a branch, `        # 4010 <data>` behind a rip-relative operand.
+/// ` <main+0x10>` after a branch, `        # 4010 <data>` after a rip-relative operand.
 fn append_symbol(text: &mut String, iced: &Iced, branch: Option<Branch>, name: Namer<'_>) {
     use std::fmt::Write;
     if let Some(branch) = branch {

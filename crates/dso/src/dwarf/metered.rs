@@ -1,8 +1,8 @@
-//! DWARF bytes with a meter on their reading: hostile DWARF ends in an error, where it would overflow the stack of the
-//! libraries that follow its nesting, or keep them busy for hours with bytes that many units share.
+//! DWARF bytes with a limit on reading. Hostile DWARF ends in an error; otherwise it would overflow the stack
+//! of the libraries that follow its nesting, or keep them busy for hours with bytes that many units share.
 //!
-//! Honest DWARF is read a few times over. Every unit may have abbreviations and lines of its own, so that a file of a
-//! megabyte can ask for all of its bytes to be read anew for each of fifty thousand units.
+//! Honest DWARF is read a few times over. Every unit may have abbreviations and lines of its own, so a file of
+//! a megabyte can make all of its bytes be read again for each of fifty thousand units.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -63,7 +63,8 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Of sections of `bytes` together, which are `program`'s: told if they don't suffice.
+    /// Meter for sections of `bytes` in total, which belong to `program`. A warning is noted if the limit is
+    /// reached.
     pub(super) fn reading(bytes: u64, program: Option<&Path>) -> Self {
         let floor = stack_address().saturating_sub(STACK_BYTES);
         let left = bounds::justified_by(bytes);
@@ -131,7 +132,7 @@ fn spent() -> Result<()> {
     Err(refusal())
 }
 
-/// The error that ends reading what asks for too much; whoever runs the meter tells.
+/// The error that ends reading when the limit is reached; the owner of the meter notes the warning.
 pub(super) fn refusal() -> gimli::Error {
     IS_SPENT.set(true);
     gimli::Error::Io
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_over_and_over_ends_and_is_told() {
+    fn reading_over_and_over_ends_with_a_warning() {
         let mut meter = Meter::of(1000);
         let read = meter.run(|| (0..).take_while(|_| metered().split(1000).is_ok()).count());
         assert_eq!(read as u64, bounds::justified_by(1000) / 1000);

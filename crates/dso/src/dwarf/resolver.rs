@@ -19,7 +19,7 @@ pub(super) type Reader = Metered;
 
 /// Inlined calls shown of one address. Compilers nest some tens; a file may claim thousands.
 const MOST_FRAMES: usize = 256;
-/// Names and paths of one address; past it only the function itself is told.
+/// Names and paths of one address, in bytes; beyond it only the function itself is given.
 const MOST_TEXT: usize = 256 << 10;
 /// Bytes without the two zeros that end an abbreviation. Compilers write some tens; an entry of one byte could have
 /// any number of attributes otherwise.
@@ -49,7 +49,7 @@ fn asked<T>(ask: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Answers which source lines an address stands for. `Send`, not `Sync`: one thread asks at a time.
+/// Finds the source lines of an address. `Send`, not `Sync`: one thread asks at a time.
 ///
 /// The DWARF it reads stays mapped for the rest of the program's life.
 pub struct LineResolver {
@@ -122,8 +122,8 @@ impl LinePool {
 
 impl LineResolver {
     /// For `object`, with its debug file if `search` finds one and it has none of its own, with dwz's common
-    /// file, and with split DWARF beside it. `Err(Dwarf)` if the units' headers are damaged; `Ok(None)` if there
-    /// is no DWARF.
+    /// file, and with split DWARF next to it. `Err(Dwarf)` if the units' headers are damaged; `Ok(None)` if
+    /// there is no DWARF.
     pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
         LinePool::open(object, search)?.map(|pool| pool.resolver()).transpose()
     }
@@ -192,7 +192,7 @@ fn tell_spent(meter: &Meter, program: Option<&Path>) {
     }
 }
 
-/// What addr2line finds once it has the split files it asks for.
+/// Result of addr2line after it got the split files it asks for.
 fn looked_up<L: LookupContinuation<Buf = Reader>>(
     split: &mut SplitFiles,
     mut step: LookupResult<L>,
@@ -208,7 +208,7 @@ fn looked_up<L: LookupContinuation<Buf = Reader>>(
 /// A source frame, and where DWARF has its function.
 struct Found {
     frame: SourceFrame,
-    /// Of a language in which functions have scopes.
+    /// Its entry, if its language has scopes for functions.
     entry: Option<gimli::UnitOffset>,
 }
 
@@ -329,7 +329,7 @@ pub(super) fn section(file: &ObjectFile, name: &str) -> Reader {
     Metered::new(bytes.map_or(&[], |b| b.leak()), endian)
 }
 
-/// False of abbreviations with entries of very many attributes, which is told.
+/// False for abbreviations with entries of very many attributes; a warning is noted.
 fn is_sound(file: &ObjectFile, name: &str, bytes: &[u8]) -> bool {
     if !name.starts_with(".debug_abbrev") {
         return true;

@@ -19,7 +19,7 @@ use super::resolver::Reader;
 const MOST_STEPS: usize = 8;
 /// Functions around each other's local classes. Each level of lambdas is one.
 const MOST_NESTED: usize = 8;
-/// Scopes kept of one file's units; past it all are read anew when asked for.
+/// Scopes kept for one file's units; beyond this number all are read again on demand.
 const MOST_KEPT: usize = 1 << 20;
 /// Bytes of a name with its scopes.
 const LONGEST: usize = 64 << 10;
@@ -27,7 +27,7 @@ const LONGEST: usize = 64 << 10;
 /// Which unit: where it begins, and of which split file.
 type UnitKey = (usize, Option<u64>);
 
-/// An entry that others lie in, in the order of the unit.
+/// An entry that contains others, in the order of the unit.
 #[derive(Clone, Copy, Debug)]
 struct Scope {
     offset: usize,
@@ -133,7 +133,7 @@ impl Unit<'_> {
         Some(path)
     }
 
-    /// The entry that has the name, and stands in the scopes.
+    /// The entry that has the name and is inside the scopes.
     fn declaration_of(&self, mut at: UnitOffset) -> Option<UnitOffset> {
         for _ in 0..MOST_STEPS {
             let entry = self.unit.entry(at).ok()?;
@@ -153,7 +153,7 @@ impl Unit<'_> {
         Some(gimli::Reader::to_string_lossy(&name).ok()?.into_owned())
     }
 
-    /// The innermost scope that `offset` lies in.
+    /// The innermost scope that contains `offset`.
     fn scope_around(&self, offset: usize) -> Option<&Scope> {
         let before = self.scopes.partition_point(|scope| scope.offset < offset).checked_sub(1)?;
         let mut scope = self.scopes.get(before)?;

@@ -1,4 +1,4 @@
-//! Split DWARF: units whose bulk lies in `.dwo` files, or in one `.dwp` beside the program.
+//! Split DWARF: units with most of their data in `.dwo` files, or in one `.dwp` next to the program.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

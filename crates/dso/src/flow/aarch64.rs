@@ -1,4 +1,4 @@
-//! Of aarch64.
+//! Control flow of aarch64 functions.
 
 use super::FunctionFlow;
 use crate::Svma;
@@ -7,7 +7,7 @@ use crate::disasm::aarch64_branch;
 /// Bytes of an instruction.
 const STEP: u64 = 4;
 
-/// What the code at `start` says.
+/// Flow of the code at `start`.
 pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let inside = start..start.saturating_add(code.len() as u64);
     // What fills up to the next function may be counted in.
@@ -21,7 +21,7 @@ pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     flow.entry = words.clone().next().filter(|word| is_probeable(*word)).map(|_| Svma(start));
     for at in (start..).step_by(STEP as usize) {
         let Some(word) = words.next() else { break };
-        // The smallest values are no instructions on purpose.
+        // The smallest values are deliberately not instructions.
         if word <= 0xffff || disarm64::decoder_full::decode(word).is_none() {
             flow.damaged = true;
             break;
@@ -37,7 +37,7 @@ pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
 }
 
 impl FunctionFlow {
-    /// Takes one instruction and where it stands; a computed jump is a switch's if `by_table`.
+    /// Takes one instruction and its address; a computed jump is a switch's if `by_table`.
     ///
     /// Source: Arm ARM C4.1.66 (branches), C6.2 BR, RET, RETAA, BRAA.
     fn take_aarch64(&mut self, (word, at): (u32, Svma), inside: &std::ops::Range<u64>, by_table: bool) {
@@ -62,7 +62,7 @@ impl FunctionFlow {
     }
 }
 
-/// Tells a switch's jumps from calls through pointers in the place of a return.
+/// Distinguishes a switch's jumps from tail calls through pointers.
 #[derive(Default)]
 struct Tables {
     /// Instructions since a distance was read from a table.
@@ -88,7 +88,7 @@ impl Tables {
 struct Check {
     target: Option<Svma>,
     behind: Option<Svma>,
-    /// The next instruction is the one behind it.
+    /// The next instruction is the one after it.
     follows: bool,
     over: bool,
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn conditional_and_computed_jumps_out_are_told() {
+    fn conditional_and_computed_jumps_out_are_found() {
         // cbz x0, 2000; b.ne 2000
         assert!(flow(&[0xb400_8000]).jumps_out && flow(&[0x5400_8001]).jumps_out);
         // ldr x16, [x0, #8]; br x16: by a pointer.
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_go_function_goes_on_behind_its_look_at_the_stack() {
+    fn a_go_function_continues_after_its_stack_check() {
         // ldr x16, [x28, #16]; cmp sp, x16; b.ls 1014; str x30, [sp, #-32]!; ret; 1014: b 1000
         let words = [0xf940_0b90, 0xeb30_63ff, 0x5400_0069, 0xf81e_0ffe, 0xd65f_03c0, 0x17ff_fffb];
         let found = flow(&words);

@@ -7,23 +7,24 @@ pub use x86_64::straight_bytes;
 
 use crate::{Machine, ObjectFile, Svma};
 
-/// What a function's code says of its ends and its calls.
+/// Ends and calls of a function, from its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFlow {
     /// Its first instruction that the kernel can probe with the stack pointer as at entry; `None` if there is none.
     pub entry: Option<Svma>,
     /// It jumps back to `entry`: seeing it does not mean a new call.
     pub loops: bool,
-    /// The instruction behind the check that it begins with, if it begins with one and that can be probed: conditional jumps
-    /// to one place before anything is put on the stack. Go's functions come back to `entry` when their stack has grown.
+    /// The instruction after the check at its start, if there is one and it can be probed: conditional jumps to
+    /// one place before anything is put on the stack. Go's functions come back to `entry` when their stack has
+    /// grown.
     pub behind_check: Option<Svma>,
     /// Its return instructions, ascending.
     pub returns: Vec<Svma>,
     /// The unconditional direct jumps out of it and where they go, ascending: calls in the place of a return, or the
     /// way to a part of the function that the compiler put elsewhere.
     pub jumps: Vec<(Svma, Svma)>,
-    /// The conditional direct jumps out of it: where, to where, and x86's number of the condition (the low four bits
-    /// of the opcode), ascending. Of aarch64 none: its compilers jump so only within a function.
+    /// The conditional direct jumps out of it: where, to where, and x86's number of the condition (the low four
+    /// bits of the opcode), ascending. None on aarch64, where compilers use such jumps only within a function.
     pub conditional: Vec<(Svma, Svma, u8)>,
     /// Computed jumps that do not look like a switch's: calls in the place of a return if the stack pointer is there
     /// as at entry.
@@ -32,7 +33,7 @@ pub struct FunctionFlow {
     pub jumps_out: bool,
     /// Targets of its direct calls and jumps out, in order.
     pub callees: Vec<Svma>,
-    /// Some bytes are no instruction: what follows them is not to be trusted.
+    /// Some bytes are not an instruction: the bytes after them can't be trusted.
     pub damaged: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Of x86-64.
+//! Control flow of x86-64 functions.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -20,7 +20,7 @@ pub fn straight_bytes(code: &[u8]) -> usize {
     bytes
 }
 
-/// What the code at `start` says.
+/// Flow of the code at `start`.
 pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let inside = start..start.saturating_add(code.len() as u64);
@@ -81,7 +81,7 @@ impl FunctionFlow {
     }
 }
 
-/// Tells a switch's jumps, which stay in the function, from calls through pointers in the place of a return.
+/// Distinguishes a switch's jumps, which stay in the function, from tail calls through pointers.
 #[derive(Default)]
 struct Tables {
     /// Instructions since a 32-bit distance was read from a table.
@@ -101,7 +101,8 @@ impl Tables {
             return false;
         }
         let through_memory = instruction.op0_kind() == OpKind::Memory;
-        // A table of addresses stands at a fixed place; one behind a register is of pointers to functions.
+        // A switch's table of addresses is at a fixed place; a table at a register's address has pointers to
+        // functions.
         if through_memory {
             scaled && instruction.memory_base() == Register::None
         } else {
@@ -115,7 +116,7 @@ impl Tables {
 struct Check {
     target: Option<u64>,
     behind: Option<u64>,
-    /// The next instruction is the one behind it.
+    /// The next instruction is the one after it.
     follows: bool,
     over: bool,
 }
@@ -155,7 +156,8 @@ impl Entry {
         if is_probeable(bytes) {
             self.found = Some(instruction.ip());
         } else {
-            // What follows is only as good if this instruction always goes on to it and leaves the stack alone.
+            // The next instruction will do instead only if this one always continues to it and leaves the stack
+            // unchanged.
             let goes_on = instruction.flow_control() == FlowControl::Next;
             self.given_up = !goes_on || instruction.stack_pointer_increment() != 0;
         }
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_before_the_first_call_is_counted_off() {
+    fn code_before_the_first_call_is_accounted_for() {
         // push %rbp; mov %rsp,%rbp; mov %rdi,-0x10(%rbp); call …; and one cut short.
         let code = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0x7d, 0xf0, 0xe8, 1, 0, 0, 0, 0x90];
         assert_eq!(straight_bytes(&code), 8);
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_go_function_goes_on_behind_its_look_at_the_stack() {
+    fn a_go_function_continues_after_its_stack_check() {
         // cmp 0x10(%r14),%rsp; jbe 1008; push %rbp; ret; 1008: nop; jmp 1000
         let code = [0x49, 0x3b, 0x66, 0x10, 0x76, 2, 0x55, 0xc3, 0x90, 0xeb, 0xf5];
         let flow = flow_of(&code, 0x1000);
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn conditional_and_computed_jumps_out_are_told() {
+    fn conditional_and_computed_jumps_out_are_found() {
         // jne 2000: condition 5; jrcxz out of the function: none.
         let conditional = flow_of(&[0x0f, 0x85, 0xfa, 0x0f, 0x00, 0x00], 0x1000);
         assert_eq!(conditional.conditional, [(Svma(0x1000), Svma(0x2000), 5)]);

@@ -1,9 +1,9 @@
 //! Mapped files that shrink: a read past the new end raises SIGBUS, which would end the program. Any user can do that to
 //! a file of theirs (`truncate`, `cp new.so old.so`), so it must not end a recording of the whole machine.
 //!
-//! A handler of SIGBUS puts a page of zeros where the fault was, if that lies in a registered mapping, and notes that the
-//! mapping has shrunk; the read goes on. A SIGBUS from anywhere else goes to the handler that was there before. Reading
-//! costs nothing more than before: nothing is looked at until there is a fault.
+//! A handler of SIGBUS puts a page of zeros where the fault was, if that is in a registered mapping, and notes
+//! that the mapping has shrunk; the read continues. A SIGBUS from anywhere else goes to the handler that was
+//! there before. Reading costs nothing more than before: nothing is looked at until there is a fault.
 
 use std::path::PathBuf;
 use std::ptr;
@@ -160,7 +160,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
     const BUS_ADRERR: libc::c_int = 2;
     // SAFETY: the kernel hands a live siginfo.
     let info_now = unsafe { &*info };
-    // SAFETY: any siginfo has those bytes; they are an address where the code says so.
+    // SAFETY: any siginfo has those bytes; they are an address if the code is one with an address.
     let (code, at) = (info_now.si_code, unsafe { info_now.si_addr() } as usize);
     if code == BUS_ADRERR && survive(at) {
         return;
@@ -172,7 +172,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
             unsafe { std::mem::transmute(before.sa_sigaction) };
         return handler(signal, info, context);
     }
-    // What would have happened without us: the fault comes again, a signal that was sent is sent once more.
+    // Same result as without us: a fault is raised again, a signal that was sent is sent once more.
     // SAFETY: the action was handed out by the kernel; the function may be called in a handler.
     unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     if code <= 0 {

@@ -76,7 +76,7 @@ mod tests {
         // adrp x0,20000; ldr x0,[x0,#0xf98]; adrp x2,20000; ldr x2,[x2,#0xf10]; blr x2
         let words = [0xf000_00e0, 0xf947_cc00, 0xf000_00e2, 0xf947_8842, 0xd63f_0040];
         assert_eq!(reports(&words), [(0x1010, 0x3000)]);
-        // The first of a function whose address is not known is its own; the next is not told.
+        // The first report of a function whose address is unknown is its own; the next is left out.
         assert_eq!(reports(&[0x9400_2000, 0x9400_1fff]), [(0x1000, 0x1000)]);
     }
 }

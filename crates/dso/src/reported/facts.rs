@@ -1,4 +1,4 @@
-//! What is known of registers and the stack while a function's code is read from its start on.
+//! Known contents of registers and the stack while a function's code is read from its start on.
 
 use iced_x86::{Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register};
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ enum Fact {
     /// Not known.
     #[default]
     Unknown,
-    /// So many low bytes of what a register held at the function's entry.
+    /// Low bytes of a register's value at the function's entry, and their number.
     Argument(Incoming, u8),
-    /// The address so many bytes above the return address.
+    /// The address this many bytes above the return address.
     Stack(i64),
     /// This number.
     Constant(u64),
@@ -173,7 +173,7 @@ impl Facts {
         }
     }
 
-    /// What an operand holds, of which so many bytes are taken.
+    /// Value of an operand, of which `bytes` bytes are used.
     fn operand(&self, instruction: &Instruction, number: u32, bytes: u8) -> Fact {
         match instruction.op_kind(number) {
             OpKind::Register => self.register(instruction.op_register(number)).cut(bytes),
@@ -236,7 +236,7 @@ impl Facts {
         }
     }
 
-    /// What a call may change is not known any more.
+    /// Forgets everything that a call may change.
     fn forget_passing(&mut self) {
         for (number, fact) in self.general.iter_mut().enumerate() {
             if !KEPT.contains(&number) {
@@ -248,7 +248,7 @@ impl Facts {
 }
 
 impl Fact {
-    /// Of its low bytes only.
+    /// The same for its low bytes only.
     fn cut(self, bytes: u8) -> Self {
         match self {
             Self::Argument(incoming, known) => Self::Argument(incoming, known.min(bytes)),

@@ -1,9 +1,9 @@
 //! Calls by which functions report their own entries (`-finstrument-functions`), and where the arguments are then (x86-64
 //! only).
 //!
-//! Such a call comes behind the prologue, which has moved the arguments: the call's own take the first two registers, and
-//! what the function needs later is put where calls leave it alone. Where to is read off the code, so that no debug
-//! information is needed and what was thrown away is known to be gone.
+//! Such a call comes after the prologue, which has moved the arguments: the call's own take the first two
+//! registers, and values the function needs later are put where calls don't change them. Their places are read
+//! from the code, so no debug information is needed, and discarded arguments are known to be gone.
 
 mod aarch64;
 mod facts;
@@ -32,7 +32,7 @@ pub struct Report {
 /// Where the arguments are that came in registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Where the return address stands: x86's number of a general register, and what is to be added to it.
+    /// Address of the return address: x86's number of a general register, and the offset to add to it.
     pub return_address: (u8, i32),
     /// Those of rdi, rsi, rdx, rcx, r8, r9; `None`: nowhere any more.
     pub general: [Option<Copy>; 6],
@@ -56,7 +56,7 @@ pub enum Held {
     General(u8),
     /// A vector register.
     Vector(u8),
-    /// So many bytes above the return address.
+    /// Bytes above the return address.
     Stack(i32),
 }
 
@@ -81,7 +81,7 @@ pub struct Reports<'a> {
 }
 
 impl<'a> Reports<'a> {
-    /// Of this object.
+    /// The calls in this object.
     #[must_use]
     pub fn new(object: &'a ObjectFile, symbols: &'a SymbolTable) -> Self {
         Self { object, symbols, slots: plt::slot_names(object) }
@@ -133,7 +133,7 @@ impl<'a> Reports<'a> {
     }
 }
 
-/// What is known at the target of a jump that was passed.
+/// Facts at the targets of jumps that were passed.
 type Waiting = Vec<(u64, Facts)>;
 
 fn reports_of(code: &[u8], start: u64, is_reporter: &dyn Fn(&Instruction) -> bool) -> Vec<Report> {
@@ -183,14 +183,14 @@ fn branch(facts: &mut Facts, waiting: &mut Waiting, instruction: &Instruction) {
     if is_jump && target > instruction.ip() {
         waiting.push((target, facts.clone()));
     } else if is_jump {
-        // A loop's begin was passed without knowing what its end says of it.
+        // The start of a loop was passed without the facts from its end.
         facts.is_exact = false;
     }
     let goes_on = matches!(
         instruction.flow_control(),
         FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::Call | FlowControl::IndirectCall
     );
-    // What follows is reached from elsewhere: what was known last most often holds there, too.
+    // The next code is reached from elsewhere: the last facts usually hold there, too.
     facts.is_exact &= goes_on;
 }
 

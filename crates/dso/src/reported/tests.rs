@@ -1,11 +1,11 @@
 use super::*;
 
-/// Of a function at 1000 that calls the reporter at 9000.
+/// Reports of a function at 1000 that calls the reporter at 9000.
 fn reports(code: &[u8]) -> Vec<Report> {
     reports_of(code, 0x1000, &|call| call.near_branch_target() == 0x9000)
 }
 
-/// A call at so many bytes from 1000 of the reporter.
+/// A call of the reporter, `at` bytes from 1000.
 fn call(at: u32) -> [u8; 5] {
     let distance = (0x8000 - at - 5).to_le_bytes();
     [0xe8, distance[0], distance[1], distance[2], distance[3]]
@@ -63,7 +63,7 @@ fn what_is_overwritten_or_known_on_one_way_only_is_gone() {
 }
 
 #[test]
-fn inlined_functions_and_loops_before_the_call_tell_no_arguments() {
+fn no_arguments_are_found_after_inlined_functions_and_loops() {
     // mov $0x1000,%edi; call; mov $0x2000,%edi; call; ret
     let mut code = vec![0xbf, 0, 0x10, 0, 0];
     code.extend(call(5));

@@ -63,8 +63,9 @@ impl Arch for Arm64 {
     const CALLEE_SAVED: [u8; SAVED] = [30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19];
     const HAS_LINK_REGISTER: bool = true;
 
-    /// Return addresses may be signed (PAC) in the bits above the 48 of a user address; whether they are
-    /// is said by `DW_CFA_AARCH64_negate_ra_state`, but cutting them off is right in both cases.
+    /// Return addresses may be signed (PAC) in the bits above the 48 of a user address;
+    /// `DW_CFA_AARCH64_negate_ra_state` marks the signed ones, but cutting these bits off is right in both
+    /// cases.
     fn strip(address: u64) -> u64 {
         address & 0x0000_ffff_ffff_ffff
     }

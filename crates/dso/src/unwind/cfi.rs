@@ -54,12 +54,12 @@ impl Cfi {
         }
     }
 
-    /// Whether there are no rules at all.
+    /// Whether it has no rules.
     pub(super) fn is_empty(&self) -> bool {
         self.eh_frame.is_empty() && self.debug_frame.is_empty()
     }
 
-    /// What is said of the code at `svma`.
+    /// The rules for the code at `svma`.
     pub(super) fn step(&self, context: &mut UnwindContext<usize>, svma: u64) -> Step {
         self.eh_step(context, svma)
             .or_else(|| self.debug_step(context, svma))

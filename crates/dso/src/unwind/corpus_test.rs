@@ -70,7 +70,7 @@ fn row_text(row: &Row) -> (String, Vec<(&'static str, String)>) {
     (cfa, row.registers.iter().map(|(r, restore)| (NAMES[usize::from(*r)], text(restore))).collect())
 }
 
-/// `None` if both say the same.
+/// `None` if both agree.
 fn difference(expected: &Expected<'_>, step: &Step) -> Option<String> {
     let (cfa, saved) = match step {
         Step::Simple(rule) => rule_text(rule),
@@ -117,7 +117,7 @@ fn compare(path: &Path) -> Option<usize> {
 }
 
 #[test]
-fn every_row_of_the_systems_libraries_is_what_readelf_says() {
+fn every_row_of_the_systems_libraries_matches_readelf() {
     if Command::new("readelf").arg("--version").output().is_err() {
         return println!("skipped: readelf is not installed");
     }

@@ -24,7 +24,7 @@ struct MadeUp {
 }
 
 impl MadeUp {
-    /// `None` where the machine has no vdso of x86-64 to stand in for the file.
+    /// `None` where the machine has no vdso of x86-64 to use as the file.
     fn new() -> Option<Self> {
         let object = vdso::own().ok().filter(|object| object.machine() == Machine::X86_64)?;
         let info = UnwindInfo::new(Arc::new(object));
@@ -71,7 +71,7 @@ fn frame(words: i32) -> Rule {
 fn a_signal_frame_that_comes_back_to_its_own_stack_pointer_is_a_loop() {
     let Some(made_up) = MadeUp::new() else { return println!("skipped: no vdso of x86-64") };
     let (low, high) = (SP, SP + 32);
-    // Each frame says that the other was interrupted.
+    // Each frame claims that the other was interrupted.
     let words = [high, CODE, 0, 0, low, CODE, 0, 0];
     let (chain, stop) = made_up.with(0, &signal_frame()).walk((high, CODE), &words);
     assert_eq!((chain.len(), stop), (2, Stop::Loop));

@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn plt_and_realigned_stacks_are_evaluated() {
-        // rsp + 8 + ((rip & 15) >= 11) * 8, as .plt says it; rip is 0 here
+        // rsp + 8 + ((rip & 15) >= 11) * 8, as in .plt; rip is 0 here
         let plt = [
             Op::Register(7, 8),
             Op::Register(16, 0),

@@ -12,9 +12,9 @@ pub(super) enum Guess {
     Caller { ra: u64, sp: u64, fp: u64 },
     /// The chain ends as it should: frame pointer 0, or a return address of 0.
     Root,
-    /// The frame pointer lies this many bytes past the end of the copied stack.
+    /// The frame pointer is this many bytes past the end of the copied stack.
     StackEnd(u64),
-    /// The frame pointer is no frame pointer.
+    /// The register does not hold a frame pointer.
     No,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct At<'a> {
     pub is_exact: bool,
 }
 
-/// A frame that lies further above the stack pointer than this isn't believed.
+/// A frame further above the stack pointer than this is not accepted.
 const FRAME_LIMIT: u64 = 64 << 20;
 
 /// The caller of the code at the registers' pc.

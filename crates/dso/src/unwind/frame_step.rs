@@ -9,7 +9,7 @@ use super::stack::Stack;
 use super::stop::Stop;
 use crate::Avma;
 
-/// A value further past the end of the copy than this is no stack address (threads have 8 MB by default).
+/// A value further past the end of the copy than this isn't a stack address (threads have 8 MB by default).
 const STACK_LIMIT: u64 = 256 << 20;
 
 /// Position of a walk: the registers of the frame reached, and what it reads.

@@ -1,8 +1,8 @@
 //! Unwinding: registers + a copy of the stack → return addresses.
 //!
-//! Three parts: [`UnwindInfo`] is what one object file says (shared by all processes), [`AddressSpace`] is which
-//! of them lies where in one process, [`Unwinder`] walks and keeps the rule cache (one per thread).
-//! Nothing here does I/O while walking, and no input makes it panic or loop.
+//! Three parts: [`UnwindInfo`] has the rules of one object file (shared by all processes), [`AddressSpace`] has
+//! the mappings of one process, [`Unwinder`] walks and keeps the rule cache (one per thread). Nothing here does
+//! I/O while walking, and no input makes it panic or loop.
 
 mod arch;
 mod cfi;

@@ -1,4 +1,4 @@
-//! What to do at one code address to get to the caller.
+//! The step from one code address to the caller.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ pub(super) struct Rule {
     pub cfa_register: u8,
     /// The frame was interrupted: its caller's pc is exact, not a return address.
     pub is_signal_frame: bool,
-    /// Which places of `words` say something: bit n is the n-th register of `Arch::CALLEE_SAVED`; the others keep
+    /// Which places of `words` are used: bit n is the n-th register of `Arch::CALLEE_SAVED`; the others keep
     /// their values.
     mask: u16,
     /// Added to the base.
     pub cfa_offset: i32,
-    /// Per register of `Arch::CALLEE_SAVED`: where it lies, in words from the CFA.
+    /// Location of each register of `Arch::CALLEE_SAVED`, in words from the CFA.
     words: [i16; SAVED],
 }
 
@@ -28,20 +28,20 @@ impl Rule {
         Self { cfa_register, is_signal_frame: false, mask: 0, cfa_offset, words: [0; SAVED] }
     }
 
-    /// The register at `slot` of `Arch::CALLEE_SAVED` lies `words` above the CFA.
+    /// The register at `slot` of `Arch::CALLEE_SAVED` is `words` above the CFA.
     pub(super) fn save(&mut self, slot: usize, words: i16) {
         self.mask |= 1 << slot;
         self.words[slot] = words;
     }
 
-    /// Whether the return address lies on the stack. If not, only a link register can still hold it.
+    /// Whether the return address is on the stack. If not, only a link register can still hold it.
     #[inline]
     pub(super) fn saves_return_address(&self) -> bool {
         self.mask & 1 != 0
     }
 
-    /// The registers that were saved: their places in `Arch::CALLEE_SAVED`, and where they lie, in words from the CFA.
-    /// The return address first.
+    /// The registers that were saved: their places in `Arch::CALLEE_SAVED`, and their locations in words from
+    /// the CFA. The return address first.
     #[inline]
     pub(super) fn saved(&self) -> impl Iterator<Item = (usize, i16)> + '_ {
         let mut left = self.mask;
@@ -79,7 +79,7 @@ pub(super) enum Cfa {
     Program(Program),
 }
 
-/// Anything DWARF can say: what does not fit a [`Rule`].
+/// Any DWARF row that does not fit a [`Rule`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub cfa: Cfa,
@@ -88,7 +88,7 @@ pub(super) struct Row {
     pub is_signal_frame: bool,
 }
 
-/// What unwind information says of one address.
+/// Unwind information for one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Common.
@@ -97,7 +97,7 @@ pub(super) enum Step {
     General(Arc<Row>),
     /// The return address is undefined: the outermost frame.
     Root,
-    /// The file says nothing of this address.
+    /// The file has none for this address.
     Nothing,
 }
 

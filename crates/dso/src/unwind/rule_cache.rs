@@ -1,7 +1,7 @@
 //! Rules met before, by file and stated address: shared by all processes that map the file.
 //!
 //! A direct-mapped table for the common rules: one probe, no chains, a newer rule takes an older one's place.
-//! The rare steps (general rows, roots, gaps) lie in a map beside it.
+//! The rare steps (general rows, roots, gaps) are in a separate map.
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,8 @@ use super::rule::{Rule, Step};
 
 /// Slots; 8,192 × 48 bytes stay in a core's L2.
 const SLOTS: usize = 8192;
-/// Rare steps kept, an operation of their expressions (24 bytes) counted as another; past it the map starts anew.
+/// Rare steps kept, an operation of their expressions (24 bytes) counted as another; beyond it the map is
+/// cleared.
 const RARE_LIMIT: usize = 1 << 17;
 
 #[derive(Clone, Copy)]

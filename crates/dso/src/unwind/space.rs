@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::cfi::Cfi;
 use crate::{Avma, Machine, ObjectFile, Svma};
 
-/// What one object file says about unwinding. Make it once per file and share it between processes.
+/// Unwind information of one object file. Make it once per file and share it between processes.
 #[derive(Debug)]
 pub struct UnwindInfo {
     pub(super) id: u32,
@@ -60,7 +60,7 @@ pub(super) struct Mapped {
     pub info: Option<Arc<UnwindInfo>>,
 }
 
-/// Which files lie where in one process. Cheap to clone at fork.
+/// Mappings of the files of one process. Cheap to clone at fork.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     /// Sorted by start, disjoint.
@@ -74,8 +74,7 @@ impl AddressSpace {
     }
 
     /// Maps `[start, end)`, whose first byte is the file's stated address `svma`
-    /// ([`ObjectFile::svma_of_mapping`]). What was mapped there
-    /// before is cut away, as mmap does.
+    /// ([`ObjectFile::svma_of_mapping`]). Earlier mappings of that range are removed, as mmap does.
     pub fn map(&mut self, start: Avma, end: Avma, svma: Svma, info: Arc<UnwindInfo>) {
         self.insert(Mapped {
             start: start.0,
@@ -131,7 +130,7 @@ impl AddressSpace {
         self.mapped.splice(first..last, rest);
     }
 
-    /// What lies at `address`.
+    /// The mapping at `address`.
     pub(super) fn find(&self, address: u64) -> Option<&Mapped> {
         let at = self.mapped.partition_point(|m| m.start <= address).checked_sub(1)?;
         self.mapped.get(at).filter(|m| address < m.end)

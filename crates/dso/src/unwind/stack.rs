@@ -20,7 +20,7 @@ impl Stack<'_> {
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// Whether a stack pointer of `sp` lies in the copy or at its end (nothing of that frame was copied then).
+    /// Whether a stack pointer of `sp` is in the copy or at its end (nothing of that frame was copied then).
     #[inline]
     pub fn holds(&self, sp: u64) -> bool {
         sp.wrapping_sub(self.start.0) <= self.bytes.len() as u64

@@ -88,7 +88,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_caller_of_start_code_lies_below_its_frame() {
+    fn the_caller_of_start_code_is_below_its_frame() {
         let code = StartCode(vec![(0x1000, Bytes::from_vec(INIT.to_vec()))]);
         let Some(Step::Simple(rule)) = code.step(0x1014) else { panic!("no rule") };
         let saved: Vec<_> = rule.saved().collect();

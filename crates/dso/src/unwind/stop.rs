@@ -7,26 +7,27 @@ use crate::Avma;
 pub enum Which {
     /// The file has none at all.
     File,
-    /// The file has some, but none for this function, and the frame pointer is no frame pointer.
+    /// The file has some, but none for this function, and its frame pointer register is used for something
+    /// else.
     Function,
-    /// JIT or other anonymous code, and the frame pointer is no frame pointer.
+    /// JIT or other anonymous code, whose frame pointer register is used for something else.
     Anonymous,
 }
 
 /// Why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stop {
-    /// The outermost frame was reached: its rules say that there is no caller, or the return address is 0.
-    /// Only such a chain is complete.
+    /// The outermost frame was reached: its rules mark the end of the chain, or the return address is 0. Only
+    /// such a chain is complete.
     ReachedRoot,
-    /// The next value lies past the end of the copied stack: a larger snapshot would go on.
+    /// The next value is past the end of the copied stack: with a larger copy the walk would go further.
     StackEnd {
         /// How many bytes more would have been needed for the next step.
         bytes: u64,
     },
     /// No rules for the code at `pc`.
     NoUnwindInfo {
-        /// What is missing.
+        /// The missing information.
         which: Which,
         /// Where.
         pc: Avma,
@@ -43,7 +44,7 @@ pub enum Stop {
     },
     /// The rules give no stack address, or one below the stack pointer or far outside of the stack.
     BadCfa {
-        /// Of which code.
+        /// Code address.
         pc: Avma,
     },
     /// The walk came to a frame it had visited, or can't leave the one it is in: a stack pointer that returned, a

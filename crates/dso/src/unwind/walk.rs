@@ -42,7 +42,8 @@ impl Unwinder {
     }
 
     /// Appends the code addresses of the stack to `out`, **leaf first**: the pc itself, then return addresses
-    /// (behind a signal frame the interrupted pc itself). At most `max` of them. Memory is read from `stack` only.
+    /// (after a signal frame the interrupted pc itself). At most `max` of them. Memory is read from `stack`
+    /// only.
     pub fn unwind(
         &mut self,
         space: &AddressSpace,
@@ -145,7 +146,7 @@ impl Unwinder {
         match near {
             None if walk.is_exact => walk.by_frame_pointer::<A>(Stop::NoModule { avma: Avma(pc) }),
             None => {
-                // An address outside of all code is no frame: the reason holds it.
+                // An address outside of all code isn't a frame: the reason contains it.
                 out.pop();
                 Err(Stop::NoModule { avma: Avma(pc) })
             }
@@ -191,7 +192,7 @@ impl Unwinder {
             Step::Root => Err(Stop::ReachedRoot),
             // The dynamic linker's _start has no rules; nobody called it.
             Step::Nothing if is_entry_code(info.object().entry().0, svma) => Err(Stop::ReachedRoot),
-            // Behind a system call that ends its function (sigreturn), the pc is one past it.
+            // After a system call that ends its function (sigreturn), the pc is one past it.
             Step::Nothing if walk.is_exact && !is_retry => {
                 self.step_at::<A>(walk, info, svma.wrapping_sub(1), true)
             }
@@ -204,7 +205,7 @@ impl Unwinder {
     }
 }
 
-/// Whether `svma` lies in the few instructions at a program's entry (0: it has none).
+/// Whether `svma` is in the few instructions at a program's entry (0: it has none).
 fn is_entry_code(entry: u64, svma: u64) -> bool {
     const ENTRY_BYTES: u64 = 0x40;
     entry != 0 && svma.wrapping_sub(entry) < ENTRY_BYTES
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_past_the_copy_is_told_in_bytes() {
+    fn missing_bytes_past_the_copy_are_reported() {
         let words = [0, SP + 64, CODE + 0x10];
         let (chain, stop) = walk(x86(SP + 8), &words);
         assert_eq!((chain.len(), stop), (2, Stop::StackEnd { bytes: 64 + 16 - 24 }));
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pc_outside_of_all_code_is_told() {
+    fn a_pc_outside_of_all_code_is_reported() {
         let mut regs = [0; 17];
         (regs[7], regs[16]) = (SP, 0x42);
         assert_eq!(walk(Regs::X86_64(X86_64(regs)), &[0; 4]).1, Stop::NoModule { avma: Avma(0x42) });

@@ -1,7 +1,7 @@
 //! Calling conventions: which registers and stack places hold a function's arguments and result.
 //
-// Source: System V ABI, AMD64 Architecture Processor Supplement, §3.2.3; AAPCS64 §6.8. Rust's own convention is no
-// promise: what is not a scalar, a newtype or a slice is taken as not known.
+// Source: System V ABI, AMD64 Architecture Processor Supplement, §3.2.3; AAPCS64 §6.8. Rust's own convention
+// isn't stable: all but scalars, newtypes and slices count as unknown.
 
 use gimli::{AttributeValue, constants as dw};
 
@@ -17,13 +17,13 @@ pub enum Incoming {
     General(u8),
     /// The vector register of that number.
     Vector(u8),
-    /// So many bytes above the first argument that is on the stack.
+    /// Bytes above the first argument that is on the stack.
     Stack(u32),
     /// On top of the stack of x87 registers (results only).
     X87,
 }
 
-/// Where a value is: a place for each of its 8 bytes; on the stack only the first is told.
+/// Location of a value: a place for each 8 bytes of it; on the stack only the first place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
     /// In order of the value's bytes.
@@ -105,7 +105,7 @@ impl Convention {
 
     /// An address relative to a register at the entry, if it is above the frame.
     pub fn incoming(&self, register: u16, offset: i64) -> Option<Incoming> {
-        // On x86-64 the return address stands below the first argument.
+        // On x86-64 the return address is below the first argument.
         let (pointer, first) = if self.machine == Machine::Aarch64 { (SP, 0) } else { (RSP, 8) };
         let above = offset.checked_sub(first).filter(|_| register == pointer)?;
         u32::try_from(above).ok().map(Incoming::Stack)
@@ -214,7 +214,8 @@ impl Slots {
     }
 
     fn on_stack(&mut self, bytes: u64, align: u64) -> Incoming {
-        // Sizes are those of debug information: whatever they say, no argument is further than a stack is long.
+        // Sizes come from debug information and may be wrong: no argument is further away than the size of a
+        // stack.
         const STACK_BYTES: u64 = 1 << 30;
         let at = self.stack.next_multiple_of(align.clamp(8, 64));
         self.stack = (at + bytes.min(STACK_BYTES).next_multiple_of(8)).min(STACK_BYTES);
@@ -344,7 +345,7 @@ impl Signatures<'_> {
             }
             return true;
         }
-        // An array's elements are alike: one of each eight bytes tells.
+        // An array's elements are alike: one of each eight bytes is enough.
         let (Some(element), Some(bytes)) = (tree.real_type(ty), self.array_bytes(ty)) else { return false };
         let step = tree.byte_size(element).unwrap_or(8).clamp(1, 8) as usize;
         let mut offsets = (0..bytes).step_by(step);

@@ -43,7 +43,7 @@ impl ProbeInfo {
         found
     }
 
-    /// Of a unit that was read whole.
+    /// A seeker for a unit that was read whole.
     pub(super) fn seeker(&self, unit: usize) -> Option<Seeker<'_>> {
         Some(Seeker { dwarf: &self.dwarf, tree: self.trees.get(&unit)?, unit })
     }

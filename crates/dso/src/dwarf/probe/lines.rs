@@ -12,7 +12,7 @@ use super::tree::Line;
 pub struct SourceLines {
     /// The file, full path.
     pub file: String,
-    /// Line that 0 stands for: that of the function, or 0 for a file.
+    /// Line that 0 refers to: that of the function, or 0 for a file.
     pub base: u32,
     /// First line to show.
     pub first: u32,

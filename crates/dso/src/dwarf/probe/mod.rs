@@ -1,7 +1,7 @@
-//! What a probe needs of DWARF: the addresses of functions and lines, and where variables are at an address.
+//! DWARF data for probes: the addresses of functions and lines, and the locations of variables at an address.
 //!
-//! Knows nothing of tracefs and of the text of probe definitions. The choices (which address stands for a line, which
-//! scope a variable is looked up in, when a prologue is skipped) are those of `perf probe`.
+//! Knows nothing about tracefs and the text of probe definitions. The choices (which address represents a line,
+//! which scope a variable is looked up in, when a prologue is skipped) are those of `perf probe`.
 
 mod convention;
 mod find;
@@ -41,7 +41,7 @@ pub enum Unavailable {
     Unknown {
         /// As asked for.
         name: String,
-        /// What can be seen.
+        /// The variables in scope.
         known: Vec<String>,
     },
     /// The compiler left it out.
@@ -56,8 +56,8 @@ pub enum Unavailable {
     /// Its parts are in several places.
     #[error("its parts are in several registers or places")]
     InPieces,
-    /// It needs the frame, and there is no unwind table for the address.
-    #[error("it is in the stack frame, and no unwind table tells where that is")]
+    /// Its location needs the frame, but the address has no unwind table.
+    #[error("it is in the stack frame, but this address has no unwind table")]
     NoFrame,
     /// It is in a register that probes cannot read (vector and floating-point registers).
     #[error("it is in a register that probes cannot read")]
@@ -66,7 +66,7 @@ pub enum Unavailable {
     #[error("its debug information cannot be read")]
     Damaged,
     /// `.` or `->` on something that has no members.
-    #[error("'{0}' is no struct or union")]
+    #[error("'{0}' is not a struct or union")]
     NoRecord(String),
     /// No such member.
     #[error("there is no member '{name}'{}", near(.known))]
@@ -110,7 +110,7 @@ pub struct ProbeInfo {
     dwarf: Dwarf<Reader>,
     /// Bytes of its sections.
     bytes: u64,
-    /// Of all units that are read whole, and kept.
+    /// Meter for all units that are read whole and kept.
     meter: Meter,
     program: Option<PathBuf>,
     cfi: Cfi,

@@ -59,7 +59,7 @@ pub struct Named {
 impl ProbeInfo {
     /// Entries and inlined calls of the functions whose name `fits`, declared in a file that ends in `file`.
     ///
-    /// `past_prologue` moves the entry behind the prologue in unoptimized code, where parameters are not yet in
+    /// `past_prologue` moves the entry past the prologue in unoptimized code, where parameters are not yet in
     /// their places before it.
     pub fn function_points(
         &mut self,

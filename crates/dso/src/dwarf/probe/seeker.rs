@@ -77,7 +77,7 @@ impl Seeker<'_> {
         }
     }
 
-    /// Address behind the prologue: the next line row of the function, or where the compiler marked its end.
+    /// Address after the prologue: the next line row of the function, or where the compiler marked its end.
     /// Optimized code (it has location lists) has its parameters in place at the entry.
     fn past_prologue(&self, function: DieId, entry: u64) -> u64 {
         if self.is_optimized() {

@@ -1,4 +1,4 @@
-//! What a value is, as debug information tells it.
+//! Shape of a value, from debug information.
 
 use gimli::{AttributeValue, constants as dw};
 
@@ -11,7 +11,7 @@ use crate::Machine;
 pub(super) const QUADRUPLE: &str = "_Float128";
 /// How a number of two parts is called.
 pub(super) const COMPLEX: &str = "complex";
-/// Of larger records nothing is told but the name.
+/// Larger records have only a name.
 const RECORD_BYTES_MAX: u8 = 64;
 /// Records and arrays inside one another that are looked into.
 const DEPTH_MAX: u8 = 4;
@@ -38,7 +38,7 @@ impl Shape {
 }
 
 impl Signatures<'_> {
-    /// What a parameter is and how it is passed.
+    /// Shape of a parameter and how it is passed.
     pub(super) fn shape_of(&self, id: DieId) -> (Shape, Way) {
         self.look_anew();
         match self.tree.real_type(id) {
@@ -75,15 +75,15 @@ impl Signatures<'_> {
         }
     }
 
-    /// Rust's own convention takes records apart; bytes of large ones are not recorded.
+    /// Rust's own convention splits records; bytes of large ones are not recorded.
     fn has_fields(&self, ty: DieId, bytes: u64) -> bool {
         let is_small = (1..=u64::from(RECORD_BYTES_MAX)).contains(&bytes);
         let is_struct = self.tree.is_record(ty) && self.tree.dies[ty].tag() != dw::DW_TAG_union_type;
         is_small && is_struct && !self.convention.is_rust && !self.is_declared(ty) && self.is_as_on_x86(ty)
     }
 
-    /// On aarch64 each member of a record of floating-point numbers has a register of its own, and those of one with
-    /// others have none: such records are not told.
+    /// On aarch64 each member of a record of floating-point numbers has a register of its own, and the members
+    /// of a mixed record have none: such records are left out.
     fn is_as_on_x86(&self, ty: DieId) -> bool {
         let mut parts = Vec::new();
         self.convention.machine != Machine::Aarch64
@@ -115,7 +115,7 @@ impl Signatures<'_> {
         members.into_iter().map(field).collect()
     }
 
-    /// What a member is: of what it points at nothing is read.
+    /// Shape of a member. Data it points at is not read.
     fn field_shape(&self, ty: DieId, depth: u8) -> Shape {
         let bytes = self.tree.byte_size(ty).unwrap_or(0);
         if self.tree.is_array(ty) {

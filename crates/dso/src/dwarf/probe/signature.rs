@@ -1,7 +1,8 @@
-//! What a function takes and returns: of each parameter its name, what it is, and where the caller put it.
+//! Parameters and result of a function: the name and shape of each parameter, and where the caller put it.
 //!
-//! Where comes from the calling convention ([`super::convention`]), because unoptimized code tells of a parameter only
-//! where the function itself stores it. Optimized code tells where it is at the entry, and then that counts.
+//! The place comes from the calling convention ([`super::convention`]), because the debug information of
+//! unoptimized code only has the place where the function itself stores a parameter. That of optimized code has
+//! the place at the entry, which then takes precedence.
 
 use std::cell::Cell;
 
@@ -15,10 +16,10 @@ use crate::bounds::justified_by;
 use crate::dwarf::resolver::Reader;
 use crate::{Machine, Svma};
 
-/// What a value is, as far as showing it goes.
+/// Shape of a value, as far as needed to show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// An integer of so many bytes.
+    /// An integer.
     Integer {
         /// 1, 2, 4, 8 or 16.
         bytes: u8,
@@ -32,7 +33,7 @@ pub enum Shape {
         /// Its width.
         bytes: u8,
     },
-    /// A floating-point number of so many bytes: 4, 8; 16 is x87's.
+    /// A floating-point number of 4 or 8 bytes, or of 16 for x87.
     Float {
         /// Its width.
         bytes: u8,
@@ -72,7 +73,7 @@ pub struct Field {
     pub name: String,
     /// Bytes from the record's start.
     pub offset: u32,
-    /// What it is; text is but a pointer here.
+    /// Its shape; text is only a pointer here.
     pub shape: Shape,
 }
 
@@ -81,7 +82,7 @@ pub struct Field {
 pub struct Parameter {
     /// Its name; empty if it has none.
     pub name: String,
-    /// What it is.
+    /// Its shape.
     pub shape: Shape,
     /// Where it is at the function's entry; `None` if that is not known, or it was optimized away.
     pub passed: Option<Passed>,
@@ -99,9 +100,9 @@ pub struct Signature {
 }
 
 impl ProbeInfo {
-    /// Parameters and results of the functions with code whose name `fits`, as `machine` passes them. `is_changed`
-    /// says of an entry whether the compiler changed the function's parameters there (`f.constprop.0`): then only
-    /// what is told of the entry counts.
+    /// Parameters and results of the functions with code whose name `fits`, as `machine` passes them.
+    /// `is_changed` reports whether the compiler changed the function's parameters at an entry
+    /// (`f.constprop.0`). Then only locations given for the entry count.
     pub fn signatures(
         &mut self,
         fits: &dyn Fn(&str) -> bool,
@@ -164,7 +165,7 @@ struct Limits {
     names: Cell<u64>,
 }
 
-/// Members and elements of one value. What is told of values has 64 bytes at most.
+/// Members and elements of one value. Values are described up to 64 bytes.
 const MOST_LOOKS: u32 = 4096;
 
 impl Limits {
@@ -223,8 +224,8 @@ impl Signatures<'_> {
         Some(Parameter { name: String::new(), shape, passed })
     }
 
-    /// Where the compiler says a parameter is at the function's entry: `None` if it says nothing of that moment,
-    /// `Some(None)` if it left the parameter out.
+    /// Location of a parameter at the function's entry according to the compiler: `None` if it is not given for
+    /// the entry, `Some(None)` if the parameter was left out.
     fn told(&self, id: DieId, function: DieId, entry: u64, shape: &Shape) -> Option<Option<Passed>> {
         let location = self.tree.attr(id, dw::DW_AT_location)?;
         let is_list = !matches!(location, AttributeValue::Exprloc(_));
@@ -233,7 +234,7 @@ impl Signatures<'_> {
             Ok(Place::Register(number)) if is_list && one_word => {
                 Some(self.convention.register(number).map(Passed::one))
             }
-            // Above the frame: the caller put it there. (A place relative to the stack pointer is one behind the
+            // Above the frame: the caller put it there. (A place relative to the stack pointer holds after the
             // prologue.)
             Ok(Place::Memory(register, offset)) if self.is_relative_to_cfa(function) => {
                 self.convention.incoming(register, offset).map(|place| Some(Passed::one(place)))

@@ -24,9 +24,9 @@ pub(super) struct UnitTree {
     /// In the order of the file; parents before children.
     pub dies: Vec<Die>,
     index_of: HashMap<usize, DieId>,
-    /// Of each entry the one that holds it; the unit's own is 0.
+    /// Parent of each entry; the unit's own is 0.
     parents: Vec<DieId>,
-    /// Of each entry the one behind all it holds.
+    /// End of each entry's descendants, exclusive.
     ends: Vec<DieId>,
     /// Entries by what they are instances of (`abstract_origin`).
     instances: OnceCell<HashMap<DieId, Vec<DieId>>>,
@@ -144,7 +144,7 @@ impl UnitTree {
         None
     }
 
-    /// What the entry is an instance (`abstract_origin`) or the definition (`specification`) of.
+    /// The entry of which this one is an instance (`abstract_origin`) or the definition (`specification`).
     pub(super) fn origin(&self, id: DieId) -> Option<DieId> {
         self.reference(id, dw::DW_AT_abstract_origin).or_else(|| self.reference(id, dw::DW_AT_specification))
     }
@@ -219,7 +219,7 @@ impl UnitTree {
     }
 }
 
-/// Of each entry the one that holds it, and the one behind all it holds.
+/// Parent of each entry, and the end of its descendants.
 fn nesting(dies: &[Die]) -> (Vec<DieId>, Vec<DieId>) {
     let mut parents = vec![0; dies.len()];
     let mut ends = vec![dies.len(); dies.len()];

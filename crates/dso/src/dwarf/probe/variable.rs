@@ -43,7 +43,7 @@ pub struct Access {
 /// How wide a value is and how to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeShape {
-    /// So many bits (a whole number of bytes), signed or not.
+    /// A number that fills whole bytes, signed or not.
     Number {
         /// 8, 16, 32 or 64, or what an odd struct has.
         bits: u64,
@@ -65,7 +65,7 @@ pub struct Value {
     pub place: Place,
     /// Offsets to load from, one after the other, in bytes: `+8(+0(place))` is `[0, 8]`.
     pub loads: Vec<i64>,
-    /// What is there in the end.
+    /// Shape of the value found.
     pub shape: TypeShape,
     /// Name of the variable it began with.
     pub variable: String,
@@ -92,7 +92,7 @@ impl ProbeInfo {
         ids.iter().filter_map(describe).collect()
     }
 
-    /// How to fetch what `access` says; as a string if `as_text`.
+    /// How to fetch the value of `access`; as a string if `as_text`.
     pub fn fetch(&mut self, point: &Point, access: &Access, as_text: bool) -> Result<Value, Unavailable> {
         let _counted = self.count();
         let tree = self.trees.get(&point.unit).ok_or(Unavailable::Damaged)?;
@@ -142,7 +142,7 @@ struct Walk<'a> {
     tree: &'a UnitTree,
     /// The variable or member we are at; its type is the value's.
     at: DieId,
-    /// Set behind `[n]`: the element's type, since no entry stands for an element.
+    /// Set after `[n]`: the element's type, since DWARF has no entry for an element.
     element: Option<DieId>,
     place: Place,
     loads: Vec<i64>,
