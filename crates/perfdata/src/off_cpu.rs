@@ -110,7 +110,8 @@ pub mod flag {
     /// the wait in progress at the sample's time; its length comes from switch records. The period is the time
     /// between two snapshots.
     pub const LOOK: u32 = 512;
-    /// The payload holds exact sums of the place: count, longest and lengths of the waits that the sample stands for.
+    /// The payload has exact sums for the place: count, longest and lengths of the waits that the sample
+    /// represents.
     pub const SUMS: u32 = 1024;
 }
 
@@ -142,8 +143,8 @@ pub struct Interval {
     pub syscall: Option<u32>,
     /// The first three arguments of `syscall`; 0 without one.
     pub args: [u64; 3],
-    /// Of all waits that the sample stands for, this one among them; `None` in files of before this was told, and of
-    /// other sources.
+    /// Sums over all waits that the sample represents, including this one; `None` in older files without this
+    /// field and for other sources.
     pub sums: Option<Box<WaitSums>>,
     /// The waker or preemptor.
     pub other: Other,

@@ -7,10 +7,11 @@ use super::{Bytes, QueueLengths};
 /// A place is the user's instruction and stack pointer, the system call and its first argument (futex, descriptor).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WaitSums {
-    /// Of the place; differs between threads of one number and between programs of one thread. 0 = not told.
+    /// Identifies the place; differs between threads of one number and between programs of one thread. 0 = not
+    /// given.
     pub print: u64,
-    /// Of the place without the system call's argument: places that share it nearly always have the same stack, in
-    /// forked processes too. 0 = not told.
+    /// Identifies the place without the system call's argument: places that share it nearly always have the
+    /// same stack, in forked processes too. 0 = not given.
     pub stack_print: u64,
     /// When the first of these waits began, ns of the recording's clock.
     pub since_ns: u64,
