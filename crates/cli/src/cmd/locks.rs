@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show the locks of a recording: futexes by address and kernel locks, with waiters and who let go
+/// Show the locks of a recording: futexes by address, file locks and kernel locks, with waiters and who let go
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -112,6 +112,10 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
         (Some(address), None, _) if row.kernel => format!("{kind} {address:#x}"),
         (None, _, Some(taker)) => format!("{kind}: {taker}"),
         (None, _, _) if row.kernel => kind.to_owned(),
+        (None, ..) if row.kind.is_some() => match row.descriptor {
+            Some(descriptor) => format!("{kind}, descriptor {descriptor} of process {}", row.pid),
+            None => format!("{kind}s of process {}", row.pid),
+        },
         (Some(address), None, _) => format!("futex {address:#x} of process {}", row.pid),
         (None, ..) => format!("futexes of process {}", row.pid),
     }

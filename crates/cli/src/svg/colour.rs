@@ -60,7 +60,7 @@ fn base(kind: Kind) -> (f64, f64, f64) {
 pub fn waiting(state: &str) -> (f64, f64, f64) {
     match state {
         "[runnable]" | "[preempted]" => (52.0, 0.30, 0.70),
-        "[futex]" | "[kernel lock]" => (338.0, 0.62, 0.76),
+        "[futex]" | "[kernel lock]" | "[file lock]" => (338.0, 0.62, 0.76),
         "[disk]" | "[fsync]" | "[page fault]" | "[memory]" => (186.0, 0.50, 0.62),
         "[idle]" => (40.0, 0.03, 0.84),
         _ => base(Kind::Waiting),

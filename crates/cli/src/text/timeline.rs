@@ -129,6 +129,7 @@ fn look(part: Part) -> (char, Option<Paint>) {
         Part::Blocked(reason) => match reason {
             Reason::Futex => ('f', red),
             Reason::KernelLock => ('k', red),
+            Reason::FileLock => ('l', red),
             Reason::Disk => ('d', cyan),
             Reason::Fsync => ('y', cyan),
             Reason::PageFault => ('g', cyan),

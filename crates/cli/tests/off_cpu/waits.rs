@@ -119,10 +119,21 @@ fn each_of_twenty_five_kinds_of_waits_is_counted_as_often_as_it_happened() {
         assert!(thread.by_length.abs_diff(thread.count) <= 3, "{name}: {thread:?}");
         assert!(thread.longest_ns * 2 >= truth.ns / truth.count.max(1), "{name}: {thread:?}, {truth:?}");
     }
+    for (name, lock) in [
+        ("mutex", "mutex in waits"),
+        ("flock", "file lock, descriptor "),
+        ("fcntl", "file lock, descriptor "),
+    ] {
+        kinds.get(name).into_iter().for_each(|truth| check_lock(&file, name, lock, truth));
+    }
+}
+
+/// `tally locks` of the kind's thread: the lock's name, and as many waits as there were.
+fn check_lock(file: &Path, kind: &str, lock: &str, truth: &KindTruth) {
     let mut locks = Command::new(TALLY);
-    locks.args(["locks", "--thread", "mutex", "-i"]).arg(&file);
+    locks.args(["locks", "--thread", kind, "-i"]).arg(file);
     let text = output_of(locks);
-    let truth = &kinds["mutex"];
+    assert!(text.contains(lock), "{text}");
     let counts = text.lines().filter_map(|line| {
         let (many, _) = line.trim().split_once(" waits of 1 thread")?;
         many.replace(',', "").parse::<u64>().ok()

@@ -26,6 +26,8 @@ pub enum Reason {
     Child,
     /// A lock inside the kernel (mutex, rwsem).
     KernelLock,
+    /// A lock of a file: flock, fcntl, lockf.
+    FileLock,
     /// A terminal.
     Tty,
     /// Asynchronous I/O: io_uring, aio.
@@ -52,9 +54,10 @@ pub enum Reason {
 
 impl Reason {
     /// All, in the order shown.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Futex,
         Self::KernelLock,
+        Self::FileLock,
         Self::Disk,
         Self::Fsync,
         Self::PageFault,
@@ -90,6 +93,7 @@ impl Reason {
             Self::Fsync => "fsync",
             Self::Child => "child",
             Self::KernelLock => "kernel lock",
+            Self::FileLock => "file lock",
             Self::Tty => "tty",
             Self::Aio => "aio",
             Self::Signal => "signal",
@@ -192,6 +196,14 @@ const FUNCTIONS: &[(&str, Reason)] = &[
     ("wait_for_vfork_done", Reason::Child),
     ("kernel_clone", Reason::Child),
     ("__do_sys_vfork", Reason::Child),
+    ("locks_lock_inode", Reason::FileLock),
+    ("flock_lock_inode", Reason::FileLock),
+    ("posix_lock_inode", Reason::FileLock),
+    ("do_lock_file_wait", Reason::FileLock),
+    ("fcntl_setlk", Reason::FileLock),
+    ("__do_sys_flock", Reason::FileLock),
+    ("__break_lease", Reason::FileLock),
+    ("nlmclnt_", Reason::FileLock),
     ("rwsem_down_", Reason::KernelLock),
     ("down_read", Reason::KernelLock),
     ("down_write", Reason::KernelLock),
@@ -372,7 +384,8 @@ const X86_64: Syscalls = &[
     (Reason::Aio, &[208, 333, 426]),
     (Reason::Signal, &[34, 128, 130]),
     (Reason::Ipc, &[65, 69, 70, 220, 242, 243]),
-    (Reason::PageFault, &[]),
+    // fcntl waits for locks only.
+    (Reason::FileLock, &[72, 73]),
 ];
 
 // Source: linux v6.18 include/uapi/asm-generic/unistd.h
@@ -386,6 +399,7 @@ const GENERIC: Syscalls = &[
     (Reason::Aio, &[4, 292, 426]),
     (Reason::Signal, &[133, 137]),
     (Reason::Ipc, &[182, 183, 188, 189, 192, 193]),
+    (Reason::FileLock, &[25, 32]),
 ];
 
 #[cfg(test)]
@@ -407,6 +421,8 @@ mod tests {
         assert_eq!(of("anon_pipe_read vfs_read ksys_read"), Some(Reason::Pipe));
         assert_eq!(of("sk_wait_data tcp_recvmsg_locked"), Some(Reason::Socket));
         assert_eq!(of("kernel_clone __do_sys_vfork do_syscall_64"), Some(Reason::Child));
+        assert_eq!(of("locks_lock_inode_wait __do_sys_flock do_syscall_64"), Some(Reason::FileLock));
+        assert_eq!(of("fcntl_setlk do_fcntl __x64_sys_fcntl"), Some(Reason::FileLock));
         assert_eq!(of("do_syscall_64 entry_SYSCALL_64_after_hwframe"), None);
     }
 
@@ -426,6 +442,10 @@ mod tests {
     fn without_kernel_names_the_system_call_does() {
         assert_eq!(Reason::of_syscall(202, true), Some(Reason::Futex));
         assert_eq!(Reason::of_syscall(202, false), Some(Reason::Socket));
+        assert_eq!(
+            (Reason::of_syscall(73, true), Reason::of_syscall(25, false)),
+            (Some(Reason::FileLock), Some(Reason::FileLock))
+        );
         assert_eq!(Reason::of_syscall(0, true), None);
     }
 }

@@ -38,6 +38,8 @@ const FUNCTIONS: &[(Reason, &[&str])] = &[
         ],
     ),
     (Reason::Fsync, &["fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"]),
+    // Only for a lock does fcntl wait.
+    (Reason::FileLock, &["flock", "lockf", "lockf64", "fcntl", "fcntl64"]),
     (Reason::Signal, &["pause", "sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait"]),
 ];
 
@@ -65,6 +67,7 @@ mod tests {
         assert_eq!(of("__GI___lll_lock_wait pthread_mutex_lock"), Some(Reason::Futex));
         assert_eq!(of("__GI___clock_nanosleep_time64 nap"), Some(Reason::Timer));
         assert_eq!(of("__libc_recv read_all"), Some(Reason::Socket));
+        assert_eq!(of("__libc_fcntl64 take_lock"), Some(Reason::FileLock));
         assert_eq!(
             of("read fill_buffer main poll"),
             None,

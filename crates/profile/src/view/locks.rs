@@ -1,4 +1,4 @@
-//! Locks: futexes by address and kernel locks by place, with who waited, how long, and who let go.
+//! Locks: futexes by address, file locks by descriptor and kernel locks by place, with who waited, how long, and who let go.
 //!
 //! The waker of a wait for a lock is the thread that held it: its stack says where.
 
@@ -18,8 +18,10 @@ use std::collections::BTreeSet;
 pub struct LockRow {
     /// Inside the kernel; else a futex.
     pub kernel: bool,
-    /// Process of a futex; 0 for kernel locks.
+    /// Process of a futex or descriptor; 0 for kernel locks.
     pub pid: i32,
+    /// Descriptor of the locked file, in the process.
+    pub descriptor: Option<u64>,
     /// Address of the lock; `None` if the source does not tell.
     pub address: Option<u64>,
     /// What kind of kernel lock, where its contention was recorded: `mutex`, `rwsem, to write` …
@@ -52,6 +54,8 @@ pub struct Holder {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
     Futex(i32, u64),
+    /// Process and descriptor; `None` if the source does not say which.
+    File(i32, Option<u64>),
     Kernel(CallsiteId),
 }
 
@@ -133,6 +137,10 @@ fn key_of(profile: &Profile, class: &Classified<'_>) -> Option<Key> {
         Part::Blocked(Reason::Futex) => {
             Some(Key::Futex(pid_of(profile, class.wait.task), class.wait.args[0]))
         }
+        Part::Blocked(Reason::FileLock) => {
+            let descriptor = class.wait.syscall.map(|_| class.wait.args[0]);
+            Some(Key::File(pid_of(profile, class.wait.task), descriptor))
+        }
         Part::Blocked(Reason::KernelLock) => class.wait.callsite.map(Key::Kernel),
         _ => None,
     }
@@ -148,6 +156,9 @@ impl Sums {
         let row = &mut self.row;
         match key {
             Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
+            Key::File(pid, descriptor) => {
+                (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(Reason::FileLock.name()));
+            }
             Key::Kernel(_) => row.kernel = true,
         }
         row.wait_ns.grow(wait.weight_ns);
