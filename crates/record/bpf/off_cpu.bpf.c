@@ -83,6 +83,7 @@ struct thread_state {
 	u32 queue[QUEUE_WORDS];
 	u32 life;
 	u32 has_place; /* sites[0] is the place of the wait at hand */
+	char other_comm[COMM_BYTES]; /* of who runs instead; empty unless preempted */
 	struct site_sums sites[2]; /* the last places it waited at, and was preempted at */
 };
 
@@ -893,6 +894,7 @@ INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct
 	rec->runnable_weight_ns = runnable_weight;
 	rec->other_tid = t->other_tid;
 	rec->other_tgid = t->other_tgid;
+	__builtin_memcpy(rec->other_comm, t->other_comm, COMM_BYTES);
 	if (t->wake_ns)
 		rec->flags |= FLAG_WOKEN;
 	if (site) {
@@ -1165,9 +1167,11 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	}
 	t->other_tid = 0;
 	t->other_tgid = 0;
+	t->other_comm[0] = 0;
 	if (kind == KIND_PREEMPTED) {
 		t->preemptions += 1;
 		note_other(t, next);
+		bpf_probe_read_kernel(t->other_comm, COMM_BYTES, next->comm);
 	}
 	enter_site(t, prev, kind);
 	/* Until it is open, wakers only note that they were early. */

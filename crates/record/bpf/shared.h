@@ -99,7 +99,7 @@ struct off_record {
 	unsigned int kstack_bytes;
 	unsigned int regs_bytes; /* 0 = no user registers */
 	unsigned int stack_bytes; /* user stack from the stack pointer upwards */
-	char other_comm[COMM_BYTES]; /* REC_WAKER: of the waker */
+	char other_comm[COMM_BYTES]; /* REC_WAKER: of the waker; sample: of who ran instead */
 	struct site_sums site; /* sample: this wait and those since the last sample of its place */
 	unsigned long long kstack[KSTACK_FRAMES]; /* leaf first */
 	unsigned char regs[REGS_BYTES]; /* struct pt_regs as the kernel has it */

@@ -148,7 +148,7 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
     for wait in waits.iter().filter(|wait| wait.part == Part::Preempted) {
         let Some(other) = wait.other.filter(|other| other.tid != 0) else { continue };
         let name = match other_name(profile, other) {
-            name if name.is_empty() => "another program".to_owned(),
+            name if name.is_empty() => format!("thread {}", other.tid),
             name => name,
         };
         match of_thread.get(&other.tid).filter(|(whole, _)| *whole > 0) {

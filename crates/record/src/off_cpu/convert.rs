@@ -13,12 +13,14 @@ use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, S
 
 use super::layout::{self, EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
 use super::look::Look;
-use super::others::Others;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
 
 /// The events of off-CPU samples, in the file's order.
 pub const FILE_EVENTS: [&str; 4] =
     [event_name::OFF_CPU, event_name::RUNNABLE, event_name::PREEMPTED, event_name::TOTALS];
+
+/// Name of the recorder's own threads where they ran instead of the target's.
+const OWN_NAME: &str = "tally (itself)";
 
 /// Index, behind [`FILE_EVENTS`], of the wakers' samples, which are joined to their sleepers' and not written.
 pub const WAKER: usize = FILE_EVENTS.len();
@@ -67,7 +69,8 @@ pub fn snapshot_attr(common: &Attr, regs_mask: u64) -> Attr {
 pub struct Encoder {
     event: Event,
     regs_mask: u64,
-    others: Others,
+    /// Of the recorder itself.
+    own_pid: u32,
 }
 
 /// One sample before it becomes bytes.
@@ -88,7 +91,7 @@ impl Encoder {
         Self {
             regs_mask: attr.sample_regs_user,
             event: Event { attr, ..Event::default() },
-            others: Others::default(),
+            own_pid: std::process::id(),
         }
     }
 
@@ -140,7 +143,10 @@ impl Encoder {
         if !is_preempted || sample.other_pid() == sample.pid() {
             return String::new();
         }
-        self.others.name(sample.other_pid(), sample.other_tid(), sample.time_ns())
+        if sample.other_pid() == self.own_pid {
+            return OWN_NAME.to_owned();
+        }
+        String::from_utf8_lossy(sample.other_comm()).into_owned()
     }
 
     fn encode_sample(&self, sample: &OffRecord<'_>, out: &mut Vec<u8>) {

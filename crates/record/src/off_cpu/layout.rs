@@ -213,7 +213,8 @@ impl<'a> OffRecord<'a> {
     pub fn cpu(&self) -> u32 {
         self.u32(80)
     }
-    /// Kernel name of [`Self::other_tid`]'s thread.
+    /// Kernel name of [`Self::other_tid`]'s thread: the waker's in a waker's record; in a sample, that of the thread
+    /// that ran instead, empty unless the sleeper was preempted.
     #[must_use]
     pub fn other_comm(&self) -> &'a [u8] {
         until_nul(&self.bytes[96..112])

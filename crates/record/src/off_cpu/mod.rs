@@ -10,7 +10,6 @@ mod engine;
 pub mod later;
 pub mod layout;
 pub mod look;
-mod others;
 mod pace;
 pub mod registers;
 mod site_chains;

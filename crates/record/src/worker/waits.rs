@@ -247,13 +247,13 @@ mod tests {
     use super::*;
     use crate::off_cpu::layout::{self, Record as OffCpuRecord};
 
-    #[test]
-    fn a_wait_and_the_wait_for_a_cpu_after_it_name_one_place_until_they_are_written() {
+    /// What is written of a sample's record with these words at these places.
+    fn encoded(words: &[(usize, u64)], other_comm: &[u8]) -> Vec<Payload> {
         let mut bytes = layout::user_record(0x1000, 0x2000, &[]);
-        let words = [(24, 70), (32, 90), (40, 5), (48, 6), (56, 7 << 32 | 8), (72, 3), (112, 99)];
-        for (at, word) in words {
-            bytes[at..at + 8].copy_from_slice(&u64::to_ne_bytes(word));
+        for &(at, word) in words {
+            bytes[at..at + 8].copy_from_slice(&word.to_ne_bytes());
         }
+        bytes[96..96 + other_comm.len()].copy_from_slice(other_comm);
         let Some(record @ OffCpuRecord::Sample(_)) = layout::parse(&bytes) else { panic!("a sample") };
         let attr = convert::snapshot_attr(&perfdata::Attr::default(), 0);
         let (mut records, format) = (Vec::new(), LiveFormat::new(&attr));
@@ -264,6 +264,13 @@ mod tests {
             payloads.push(sample.raw.and_then(Payload::parse).expect("ours"));
             left = &left[usize::from(u16::from_ne_bytes([left[6], left[7]]))..];
         }
+        payloads
+    }
+
+    #[test]
+    fn a_wait_and_the_wait_for_a_cpu_after_it_name_one_place_until_they_are_written() {
+        let words = [(24, 70), (32, 90), (40, 5), (48, 6), (56, 8 << 32 | 7), (72, 3), (112, 99)];
+        let payloads = encoded(&words, b"");
         let [Payload::Interval(wait), Payload::Interval(runnable)] = &payloads[..] else {
             panic!("{payloads:?}")
         };
@@ -273,5 +280,18 @@ mod tests {
         let written = without_place(payloads.get(1)).as_deref().and_then(Payload::parse);
         assert_eq!(written, Some(Payload::Interval(Interval { sums: None, flags: 0, ..runnable.clone() })));
         assert_eq!(without_place(payloads.first()), None);
+    }
+
+    #[test]
+    fn who_ran_instead_has_the_name_from_the_switch_and_the_recorder_is_named_as_such() {
+        let name = |pid: u64| {
+            let payloads =
+                encoded(&[(24, 70), (32, 90), (56, 8 << 32 | 7), (64, pid << 32 | 9), (72, 2)], b"cc1plus");
+            let [Payload::Interval(of)] = &payloads[..] else { panic!("{payloads:?}") };
+            of.other.comm.clone()
+        };
+        assert_eq!(name(5), "cc1plus");
+        assert_eq!(name(8), "", "a thread of the same process");
+        assert_eq!(name(u64::from(std::process::id())), "tally (itself)");
     }
 }
