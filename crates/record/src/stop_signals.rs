@@ -20,6 +20,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use crate::proc;
 use crate::sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, Signal};
 use crate::sys::{Child, Poller, SignalReader};
 
@@ -30,7 +31,7 @@ const STDOUT: u64 = 1;
 const MOMENT: Duration = Duration::from_millis(300);
 
 /// A command that runs this long after the first signal is worth a hint.
-const OVERDUE: Duration = Duration::from_secs(1);
+const OVERDUE: Duration = Duration::from_millis(600);
 
 /// What a command is to the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +69,10 @@ pub struct StopSignals {
     poller: Poller,
     watches_stdout: bool,
     came: Option<i32>,
-    first: Option<Instant>,
     last: Option<Instant>,
     requests: u32,
-    has_hinted: bool,
+    /// The requests after which a hint was given.
+    hinted: u32,
 }
 
 impl StopSignals {
@@ -100,10 +101,9 @@ impl StopSignals {
             poller: Poller::new()?,
             watches_stdout: false,
             came: None,
-            first: None,
             last: None,
             requests: 0,
-            has_hinted: false,
+            hinted: 0,
         })
     }
 
@@ -170,7 +170,6 @@ impl StopSignals {
         }
         self.requests += 1;
         self.came.get_or_insert(signal.number);
-        self.first.get_or_insert(now);
         let sent =
             command.and_then(|command| Some((command.pid, answer(self.requests, signal, command.role)?)));
         if let Some((pid, number)) = sent {
@@ -179,12 +178,14 @@ impl StopSignals {
         }
     }
 
-    /// A line for the user, once, when a command goes on although it was asked to end.
-    pub fn hint(&mut self) -> Option<&'static str> {
-        let is_overdue = !self.has_hinted && self.first.is_some_and(|first| first.elapsed() >= OVERDUE);
-        self.has_hinted |= is_overdue;
-        is_overdue
-            .then_some("tally: waiting for the command to end; Ctrl-C again sends it TERM, a third one KILL")
+    /// A line for the user, once for each request, when a command goes on although it was asked to end.
+    pub fn hint(&mut self, command: Option<RunningCommand>) -> Option<String> {
+        let is_overdue = self.last.is_some_and(|last| last.elapsed() >= OVERDUE);
+        if !is_overdue || self.hinted >= self.requests {
+            return None;
+        }
+        self.hinted = self.requests;
+        hint_after(self.requests, command?)
     }
 }
 
@@ -197,6 +198,17 @@ impl AsFd for StopSignals {
 impl Drop for StopSignals {
     fn drop(&mut self) {
         self.reader.iter().for_each(SignalReader::forget_waiting);
+    }
+}
+
+/// What the user should know when a command has not ended some time after the n-th request, counted from 1.
+fn hint_after(request: u32, command: RunningCommand) -> Option<String> {
+    let name = proc::status(command.pid)?.comm;
+    let name = format!("{} ({})", String::from_utf8_lossy(&name), command.pid);
+    match request {
+        1 => Some(format!("tally: {name} goes on; Ctrl-C again sends it TERM, which ends the recording too")),
+        2 => Some(format!("tally: {name} goes on after TERM; a third Ctrl-C kills it")),
+        _ => None,
     }
 }
 
@@ -232,6 +244,22 @@ mod tests {
         assert_eq!(answer(1, typed(SIGINT), Role::Recorded), None, "the terminal sent it to both");
         assert_eq!(answer(1, typed(SIGHUP), Role::Recorded), Some(SIGHUP));
         assert_eq!(answer(1, typed(SIGPIPE), Role::Recorded), Some(SIGTERM));
+    }
+
+    #[test]
+    fn a_command_that_goes_on_is_named_once_for_each_request_with_what_the_next_does() {
+        let command = RunningCommand { pid: std::process::id(), role: Role::Recorded };
+        let mut signals = StopSignals::none().expect("epoll");
+        assert_eq!(signals.hint(Some(command)), None, "nobody asked");
+        let pid = format!("({})", command.pid);
+        for (request, expected) in [(1, "Ctrl-C again sends it TERM"), (2, "a third Ctrl-C kills it")] {
+            signals.request(Signal { number: SIGINT, sender: None }, None);
+            assert_eq!(signals.requests(), request);
+            signals.last = signals.last.and_then(|last| last.checked_sub(OVERDUE));
+            let hint = signals.hint(Some(command)).expect("overdue");
+            assert!(hint.contains(&pid) && hint.contains(expected), "{hint}");
+            assert_eq!(signals.hint(Some(command)), None, "once");
+        }
     }
 
     #[test]

@@ -162,8 +162,9 @@ fn wait(
         if let Some(end) = child.try_wait()? {
             return Ok(end);
         }
-        signals.take(Some(RunningCommand::of(child, role)))?;
-        signals.hint().into_iter().for_each(out::note);
+        let command = Some(RunningCommand::of(child, role));
+        signals.take(command)?;
+        signals.hint(command).iter().for_each(|hint| out::note(hint));
         look()?;
         std::thread::sleep(PAUSE);
     }

@@ -265,8 +265,9 @@ impl Session {
 
     /// The status to end with, once it is over.
     fn ended(&mut self, args: &Args, end_at: Option<Instant>) -> anyhow::Result<Option<u8>> {
-        self.signals.take(self.child.as_ref().map(|child| RunningCommand::of(child, Role::Recorded)))?;
-        self.signals.hint().into_iter().for_each(out::note);
+        let command = self.child.as_ref().map(|child| RunningCommand::of(child, Role::Recorded));
+        self.signals.take(command)?;
+        self.signals.hint(command).iter().for_each(|hint| out::note(hint));
         let is_late = end_at.is_some_and(|end| Instant::now() >= end);
         let is_stopped = is_late || self.child.is_none() && self.signals.came().is_some();
         if let Some(child) = &mut self.child {

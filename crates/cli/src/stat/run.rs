@@ -213,11 +213,12 @@ impl<'a> Run<'a> {
             control.watch(&poller, CONTROL).context("--control")?;
         }
         loop {
-            self.signals.take(self.child.as_ref().map(|child| RunningCommand::of(child, self.role())))?;
+            let command = self.child.as_ref().map(|child| RunningCommand::of(child, self.role()));
+            self.signals.take(command)?;
             if self.is_over()? || self.obey(on_interval)? {
                 return Ok(());
             }
-            self.signals.hint().into_iter().for_each(out::note);
+            self.signals.hint(command).iter().for_each(|hint| out::note(hint));
             let now = Clock::Monotonic.now_ns();
             self.start_late(now)?;
             if self.opts.timeout.is_some_and(|t| now >= self.start_ns.saturating_add(nanos(t))) {

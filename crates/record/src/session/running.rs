@@ -96,8 +96,8 @@ impl Recording<'_> {
                 self.keep_now()?;
             }
         }
-        if let Some(hint) = self.signals.hint() {
-            (self.opts.tell)(hint);
+        if let Some(hint) = self.signals.hint(command) {
+            (self.opts.tell)(&hint);
         }
         Ok(())
     }
