@@ -32,6 +32,7 @@ pub mod recording;
 pub mod script;
 pub mod spelling;
 pub mod stat;
+pub mod status_line;
 pub mod svg;
 pub mod switch_args;
 pub mod symbols;

@@ -4,7 +4,7 @@
 //! a message, while a full disk is an error. Text of others is made harmless on its way ([`crate::foreign`]).
 
 use crate::foreign::{Net, harmless_lines, json_lines};
-use crate::term;
+use crate::{status_line, term};
 use anyhow::Context;
 use record::output_file::write_export;
 use std::borrow::Cow;
@@ -82,11 +82,13 @@ pub fn without_errno(text: &str) -> String {
 /// One line on standard error, made harmless: a name in it can't begin another. A failure to write is ignored, because
 /// there is nowhere else to report it.
 pub fn note(line: &str) {
+    status_line::clear();
     let _ = writeln!(io::stderr().lock(), "{}", harmless(line));
 }
 
 /// Several lines on standard error; whoever made them has made each name in them harmless.
 pub fn note_lines(text: &str) {
+    status_line::clear();
     let _ = writeln!(io::stderr().lock(), "{}", harmless_lines(text));
 }
 
@@ -95,6 +97,7 @@ pub fn note_lines(text: &str) {
 /// # Errors
 /// Whatever writing says.
 pub fn screen(text: &str, has_colours: bool) -> io::Result<()> {
+    status_line::clear();
     let mut net = Net::new(io::stderr().lock(), has_colours);
     net.write_all(text.as_bytes())?;
     net.flush()

@@ -7,7 +7,10 @@ use crate::term::{Paint, paint};
 use crate::text::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
-use profile::verdict::{Facts, Finding, INPUT, LEAST_RUNNING_NS, Stacks, SystemFacts, TARGET, verdict};
+use profile::verdict::{
+    FEW_SAMPLES, Facts, Finding, INPUT, LEAST_RUNNING_NS, Stacks, SystemFacts, TARGET, running_samples,
+    verdict,
+};
 use profile::view::io::Latencies;
 use profile::view::wall::{Wall, WallOpts, wall};
 use record::disk_watch::Seen;
@@ -25,6 +28,10 @@ pub struct Judgement {
     pub wall: Wall,
     /// At most three, by the share of thread time they explain.
     pub findings: Vec<Finding>,
+    /// Why nothing is judged, if so.
+    pub withheld: Option<String>,
+    /// Samples of running threads.
+    pub samples: u64,
 }
 
 /// What the machine did while the target ran.
@@ -51,9 +58,14 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, command
     let view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
     let mut facts = Facts::of(profile, &view);
     if view.source.is_none() {
-        return Judgement { wall: view, findings: Vec::new() };
+        return Judgement { wall: view, ..Judgement::default() };
+    }
+    let samples = running_samples(profile);
+    if let Some(why) = withheld(profile, view.wall_ns) {
+        return Judgement { wall: view, withheld: Some(why), samples, ..Judgement::default() };
     }
     add_counters(&mut facts, summary);
+    facts.children_left_out = summary.children_left_out;
     facts.system = system_facts(&machine.change);
     facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
@@ -61,7 +73,18 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, command
     for finding in &mut findings {
         finding.next = finding.next.replace(INPUT, &commands.input).replace(TARGET, &commands.target);
     }
-    Judgement { findings, wall: view }
+    Judgement { findings, wall: view, withheld: None, samples }
+}
+
+/// Why a run is not judged at all; `None` if it is.
+fn withheld(profile: &Profile, wall_ns: u64) -> Option<String> {
+    /// What a process does in this time is to begin and to end.
+    const LEAST_WALL_NS: u64 = 10_000_000;
+    if wall_ns < LEAST_WALL_NS {
+        return Some(format!("it ran for {}, too short to judge", duration_ns(wall_ns)));
+    }
+    let samples = (0..profile.events.len()).map(|event| profile.total(event).count).max().unwrap_or(0);
+    (samples == 0).then(|| "no samples were taken, so there is nothing to judge".to_owned())
 }
 
 /// What was counted over the whole run.
@@ -140,16 +163,31 @@ pub fn draw(judgement: &Judgement, width: usize, colour: bool) -> String {
     wrapped(&mut text, &bold("wall clock"), &(parts.join(" · ") + &left_out), width);
     let _ = writeln!(text);
     if judgement.findings.is_empty() {
-        let is_short = whole.on_ns < LEAST_RUNNING_NS;
-        let ran = || format!("; it ran for {} only: too little to say where", duration_ns(whole.on_ns));
-        let short = if is_short { ran() } else { String::new() };
-        wrapped(&mut text, &bold("verdict"), &format!("nothing stands out{short}"), width);
+        wrapped(&mut text, &bold("verdict"), &without_finding(judgement), width);
     }
     for (i, finding) in judgement.findings.iter().enumerate() {
         wrapped(&mut text, &bold(if i == 0 { "verdict" } else { "" }), &finding.claim, width);
         draw_evidence(&mut text, finding, width);
     }
     text
+}
+
+/// Why there is no finding.
+fn without_finding(judgement: &Judgement) -> String {
+    if let Some(why) = &judgement.withheld {
+        return format!("none: {why}");
+    }
+    let on_ns = judgement.wall.whole.on_ns;
+    if on_ns < LEAST_RUNNING_NS {
+        return format!(
+            "nothing stands out; it ran for {} only: too little to say where",
+            duration_ns(on_ns)
+        );
+    }
+    if judgement.samples < FEW_SAMPLES {
+        return format!("nothing stands out; {} samples are too few to say where it runs", judgement.samples);
+    }
+    "nothing stands out".to_owned()
 }
 
 /// All that stands below a claim. The next command is one line, however long: it is there to be copied.
@@ -216,6 +254,7 @@ pub fn to_json(judgement: &Judgement) -> Value {
     };
     json!({
         "recorded": judgement.wall.source.is_some(),
+        "no_verdict": judgement.withheld,
         "on_ns": whole.on_ns,
         "runnable_ns": whole.runnable_ns,
         "preempted_ns": whole.preempted_ns,

@@ -19,7 +19,7 @@ const LOOKS: usize = 10;
 /// Opens the plan's events for threads of `target` that began since `places` were listed and inherited nothing.
 /// They are added to `places`.
 pub fn adopt(opened: &mut Opened, plan: &Plan, target: &Target, places: &mut Places) -> Result<(), Refused> {
-    if !matches!(target.whom, Whom::Processes(_) | Whom::User(_)) {
+    if !matches!(target.whom, Whom::Processes(_) | Whom::Trees(_) | Whom::User(_)) {
         return Ok(());
     }
     for _ in 0..LOOKS {

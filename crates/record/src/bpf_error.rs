@@ -2,6 +2,9 @@
 
 use crate::rights::{self, Rights};
 
+/// What helps where rights are missing.
+pub const BPF_RIGHTS: &str = "run as root or with CAP_BPF and CAP_PERFMON";
+
 /// Why the BPF engine does not run here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -58,17 +61,22 @@ impl std::fmt::Display for Denied {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::No => Ok(()),
-            Self::ForRights => f.write_str("; run as root or with CAP_BPF and CAP_PERFMON"),
+            Self::ForRights => write!(f, "; {BPF_RIGHTS}"),
             Self::ByFilter => write!(f, "; {}", rights::of_filter("bpf")),
         }
     }
 }
 
 impl Error {
-    /// In one line, without the verifier's log.
+    /// In one line, without the verifier's log; with the remedy if it is rights that are missing.
     #[must_use]
     pub fn short(&self) -> String {
-        let text = self.to_string();
+        let text = match self {
+            Self::Map { reason, .. } | Self::Attach { reason, .. } if reason.contains("os error 1)") => {
+                format!("{self}; {BPF_RIGHTS}")
+            }
+            _ => self.to_string(),
+        };
         let line = text.split(" | ").next().unwrap_or(&text);
         line.split(". Verifier output").next().unwrap_or(line).chars().take(300).collect()
     }

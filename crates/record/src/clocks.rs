@@ -29,6 +29,7 @@ impl Clocks {
             pid,
             tid,
             comm: totals.comm.clone(),
+            title: None,
             life_ns,
             on_ns: of(State::On),
             off_ns: life_ns.saturating_sub(of(State::On)),

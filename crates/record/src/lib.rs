@@ -36,6 +36,8 @@ pub mod part_names;
 pub mod parts;
 pub mod plan;
 pub mod proc;
+pub mod process_titles;
+pub mod process_tree;
 pub mod processes;
 pub mod pt;
 pub mod queue;

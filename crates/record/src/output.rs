@@ -62,7 +62,7 @@ impl Sink {
     }
 
     fn begin_file(&mut self) -> io::Result<()> {
-        let Some(names) = &self.names else { return Ok(()) };
+        let Some(names) = &mut self.names else { return Ok(()) };
         let mut file = names.create()?;
         // To a pipe that has a name, as to standard output.
         let is_pipe = file.stream_position().is_err();
@@ -147,10 +147,17 @@ impl Sink {
         most.is_some_and(|most| self.bytes() >= most) && self.failed.is_none()
     }
 
-    /// The file that was written last, by its final name; `None` without one.
+    /// The file that was written last, where it is now; `None` without one, or if another recording has replaced it.
     #[must_use]
     pub fn file(&self) -> Option<PathBuf> {
-        self.names.as_ref().map(|names| names.last().to_owned())
+        self.names.as_ref().and_then(PartNames::whereabouts)
+    }
+
+    /// What the user should hear if another recording has taken the name of the output.
+    #[must_use]
+    pub fn name_taken(&self) -> Option<Notice> {
+        let names = self.names.as_ref()?;
+        names.moved().map(|now| Notice::OutputMoved(names.last().to_owned(), now))
     }
 
     /// Samples that were recorded and then gave way to newer ones.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::opts::RecordOpts;
@@ -19,6 +20,8 @@ pub struct PartNames {
     /// Complete files, oldest first.
     complete: VecDeque<PathBuf>,
     tell: fn(&str),
+    /// Device and inode of the file made last; `None` of a stream, which keeps its name.
+    identity: Option<(u64, u64)>,
 }
 
 impl PartNames {
@@ -33,6 +36,7 @@ impl PartNames {
             most_files: several.and_then(|several| several.most_files),
             complete: VecDeque::new(),
             tell: opts.tell,
+            identity: None,
         }
     }
 
@@ -40,8 +44,31 @@ impl PartNames {
     ///
     /// # Errors
     /// It can't be made.
-    pub fn create(&self) -> io::Result<File> {
-        output_file::create_recording(&self.path)
+    pub fn create(&mut self) -> io::Result<File> {
+        let file = output_file::create_recording(&self.path)?;
+        let found = file.metadata()?;
+        self.identity = found.is_file().then(|| (found.dev(), found.ino()));
+        Ok(file)
+    }
+
+    /// Where the file made last is now: another recording may have made it FILE.old. `None` if it has no name any more.
+    #[must_use]
+    pub fn whereabouts(&self) -> Option<PathBuf> {
+        let Some(identity) = self.identity else { return Some(self.last().to_owned()) };
+        let mut old = self.path.as_os_str().to_owned();
+        old.push(".old");
+        // `metadata`, because a path to an open descriptor is a link to a file that may have no name.
+        let is_it =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == identity);
+        [self.last().to_owned(), self.path.clone(), old.into()].into_iter().find(is_it)
+    }
+
+    /// Where the file made last is now, if not under the name that it was given.
+    #[must_use]
+    pub fn moved(&self) -> Option<Option<PathBuf>> {
+        let now = self.whereabouts();
+        let is_ours = |path: &PathBuf| path == self.last() || *path == self.path;
+        if now.as_ref().is_some_and(is_ours) { None } else { Some(now) }
     }
 
     /// The file last completed; the plain name while there is none.
@@ -60,7 +87,7 @@ impl PartNames {
             return Ok(());
         }
         let name = self.free_name(Clock::Realtime.now_ns());
-        fs::rename(&self.path, &name)?;
+        fs::rename(self.whereabouts().as_ref().unwrap_or(&self.path), &name)?;
         if announced {
             (self.tell)(&format!("[ tally record: dumped {} ]", name.display()));
         }
@@ -129,6 +156,30 @@ mod tests {
         }
         assert_eq!(fs::read_dir(&dir).expect("ours").count(), 20);
         fs::remove_dir_all(&dir).expect("ours to remove");
+    }
+
+    #[test]
+    fn a_file_that_another_recording_put_aside_is_found_and_one_that_it_replaced_is_not() {
+        let dir = std::env::temp_dir().join(format!("tally-parts-moved-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a folder for the test");
+        let (path, old) = (dir.join("p.data"), dir.join("p.data.old"));
+        let create = || {
+            let mut names = PartNames::new(&path, &RecordOpts::default());
+            let mut file = names.create().expect("writable");
+            io::Write::write_all(&mut file, b"records").expect("room");
+            // As long as it is open, nobody else's file has its number.
+            (names, file)
+        };
+        let (first, _open) = create();
+        assert_eq!((first.whereabouts(), first.moved()), (Some(path.clone()), None));
+        let (second, _open_too) = create();
+        assert_eq!((first.whereabouts(), first.moved()), (Some(old.clone()), Some(Some(old))));
+        assert_eq!((second.whereabouts(), second.moved()), (Some(path.clone()), None));
+        let _third = create();
+        assert_eq!((first.whereabouts(), first.moved()), (None, Some(None)));
+        fs::remove_dir_all(&dir).expect("removed");
+        let device = PartNames::new(Path::new("/dev/null"), &RecordOpts::default());
+        assert_eq!((device.whereabouts(), device.moved()), (Some("/dev/null".into()), None));
     }
 
     #[test]

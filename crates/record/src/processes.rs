@@ -97,6 +97,14 @@ impl Processes {
         }
     }
 
+    /// The processes that have not exited, as far as records tell, ascending.
+    #[must_use]
+    pub fn living(&self) -> Vec<u32> {
+        let mut pids: Vec<u32> = self.by_pid.keys().copied().collect();
+        pids.sort_unstable();
+        pids
+    }
+
     /// What is mapped in `pid` now, with all files opened.
     pub fn space(&mut self, pid: u32) -> &AddressSpace {
         let has_pending = self.by_pid.get(&pid).is_some_and(|p| !p.maps.pending.is_empty());
@@ -198,7 +206,9 @@ mod tests {
         // A thread whose birth is not known, for its record was lost.
         processes.exit(us, us + 1);
         assert!(!processes.space(us).is_empty());
+        assert_eq!(processes.living(), [us]);
         processes.exit(us, us);
+        assert!(processes.living().is_empty());
         assert!(processes.space(us).is_empty());
         assert_eq!(processes.read_memory(us, &raw const us as u64, &mut [0; 4]), 0);
         assert!(processes.by_pid.is_empty());

@@ -37,7 +37,11 @@ pub struct RunSummary {
     pub recorder: RecorderUse,
     /// What was done differently from what was asked, and why; one sentence each.
     pub notices: Vec<Notice>,
-    /// The file written; `None` for a pipe.
+    /// Processes that were attached to as the recording began; 0 of a command and of the whole machine.
+    pub attached_processes: usize,
+    /// Living children of the processes asked for that were left out.
+    pub children_left_out: usize,
+    /// The file written; `None` for a pipe, or if another recording has replaced it.
     pub file: Option<PathBuf>,
     /// Name of the sampled event ("cycles", "cpu-clock").
     pub event: String,
@@ -95,6 +99,8 @@ pub struct ThreadUse {
     pub tid: u32,
     /// Its last name.
     pub comm: String,
+    /// The process's title or arguments, of the first thread where several processes have the same name.
+    pub title: Option<String>,
     /// From its first to its last moment under watch, in ns; on + off = life.
     pub life_ns: u64,
     /// Time on a CPU, in ns.

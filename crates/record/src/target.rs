@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::proc;
+use crate::{proc, process_tree};
 use dso::system_file;
 
 /// What a recording watches.
@@ -30,6 +30,8 @@ pub enum Whom {
     Command,
     /// These processes, all their threads, and what they will start.
     Processes(Vec<u32>),
+    /// These processes and all that descend from them, all their threads, and what they will start.
+    Trees(Vec<u32>),
     /// Just these threads and what they will start.
     Threads(Vec<u32>),
     /// All processes of this user that run now, and what they will start.
@@ -64,6 +66,12 @@ impl Target {
                 }
             }
             Whom::Processes(pids) => threads_of(pids)?,
+            Whom::Trees(pids) => {
+                let mut tids = threads_of(pids)?;
+                let below = process_tree::descendants(pids);
+                tids.extend(below.iter().flat_map(|&pid| proc::threads(pid).unwrap_or_default()));
+                tids
+            }
             Whom::User(uid) => {
                 let pids: Vec<u32> =
                     proc::pids().into_iter().filter(|&p| proc::uid(p) == Some(*uid)).collect();
@@ -76,6 +84,15 @@ impl Target {
             }
         };
         Ok(tids.into_iter().collect())
+    }
+
+    /// How many living descendants of the processes asked for are not recorded.
+    #[must_use]
+    pub fn children_left_out(&self) -> usize {
+        match &self.whom {
+            Whom::Processes(pids) => process_tree::descendants(pids).len(),
+            _ => 0,
+        }
     }
 
     /// The CPUs to open events on, ascending.

@@ -305,3 +305,80 @@ fn of_a_process_attached_to_every_thread_lives_within_the_recording_and_adds_up_
         assert!(on_ns.abs_diff(clock.value) * 10 <= clock.value.max(wall_ns / 10), "{on_ns} {clock:?}");
     }
 }
+
+/// A shell with two children that sleep, as long as the test lasts.
+struct Server(std::process::Child);
+
+impl Server {
+    fn start() -> Self {
+        let server = std::process::Command::new("sh").args(["-c", "sleep 600 & sleep 600 & wait"]).spawn();
+        let server = Self(server.expect("sh runs"));
+        while server.sleepers().len() < 2 {
+            std::thread::yield_now();
+        }
+        server
+    }
+
+    fn sleepers(&self) -> Vec<u32> {
+        let is_sleep = |pid: &u32| record::proc::status(*pid).is_some_and(|status| status.comm == b"sleep");
+        record::process_tree::descendants(&[self.0.id()]).into_iter().filter(is_sleep).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for pid in self.sleepers() {
+            let _ = std::process::Command::new("kill").arg(pid.to_string()).status();
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn children_that_live_already_are_recorded_with_their_parent_or_reported_as_left_out() {
+    let server = Server::start();
+    let (pid, sleepers) = (server.0.id(), server.sleepers());
+    for with_off_cpu in [false, true] {
+        let recorded_with = |name: &str, whom: Whom| {
+            recorded(name, &["true"], |opts| {
+                opts.target.whom = whom;
+                opts.off_cpu = with_off_cpu.then(record::off_cpu::Options::default);
+            })
+        };
+        let Some(tree) = recorded_with("tree", Whom::Trees(vec![pid])) else { return };
+        assert_eq!((tree.summary.attached_processes, tree.summary.children_left_out), (3, 0));
+        let mut known = Vec::new();
+        let file = PerfData::open(&tree.bytes).expect("our own file");
+        let _ = file.visit(Order::Time, |item| {
+            if let Record::Comm(comm) = &item.record {
+                known.push(comm.pid);
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        assert!(sleepers.iter().all(|pid| known.contains(pid)), "{known:?} without one of {sleepers:?}");
+        let Some(alone) = recorded_with("alone", Whom::Processes(vec![pid])) else { return };
+        assert_eq!((alone.summary.attached_processes, alone.summary.children_left_out), (1, 2));
+        assert!(alone.summary.notices.contains(&record::summary::Notice::ChildrenLeftOut(2)));
+    }
+}
+
+#[test]
+fn what_a_command_leaves_running_is_named() {
+    let command = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $! > \"$0\""];
+    let pid_file = output("left-running");
+    let mut command: Vec<&str> = command.to_vec();
+    let pid_path = pid_file.display().to_string();
+    command.push(&pid_path);
+    let run = recorded("leaves", &command, |_| {});
+    let pid = std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let Some(pid) = pid else { return assert!(run.is_none(), "the command wrote it") };
+    std::process::Command::new("kill").arg(pid.to_string()).status().expect("kill runs");
+    std::fs::remove_file(&pid_file).expect("ours to remove");
+    let notices = run.expect("it was recorded").summary.notices;
+    let named = notices.iter().find_map(|notice| match notice {
+        record::summary::Notice::GoesOn(processes) => Some(processes.iter().map(|(pid, _)| *pid).collect()),
+        _ => None,
+    });
+    assert_eq!(named, Some(vec![pid]), "{notices:?}");
+}

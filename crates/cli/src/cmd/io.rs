@@ -5,6 +5,7 @@ use crate::io::{descendants, device, json, record as recorder, trace};
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::name_args::NameArgs;
 use crate::recording::{self, TargetArgs};
+use crate::status_line::StatusLine;
 use crate::text::io::{self as text, IoTextOpts};
 use crate::unnamed::UnnamedCode;
 use crate::{out, svg, term};
@@ -110,7 +111,9 @@ fn record_it(
     dev: Option<u32>,
     mut opts: RecordOpts,
 ) -> anyhow::Result<Result<RunSummary, record::Error>> {
+    opts.tell = |line| out::note(line);
     if !args.trace {
+        let _status = StatusLine::of(&opts.target);
         return Ok(record::record(&opts));
     }
     let whose = match args.target.pid.as_slice() {

@@ -13,6 +13,7 @@ use record::opts::{KeepFiles, Output, RecordOpts, SwitchOutput};
 use record::summary::{RunSummary, StackQuality};
 
 use crate::out;
+use crate::status_line::StatusLine;
 use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes, parse_switch_output};
 use perf_flags::PerfFlags;
 pub use tracing::spelled_out;
@@ -153,10 +154,10 @@ pub struct Args {
 /// Flags that contradict each other. Failures of recording itself are shown, and become the exit status.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let opts = args.opts()?;
-    if opts.target.command.is_empty() && !args.quiet && opts.target.whom != record::Whom::Command {
-        out::note("[ tally record: recording; Ctrl-C ends it ]");
-    }
-    match record::record(&opts) {
+    let status = (!args.quiet).then(|| StatusLine::of(&opts.target));
+    let recorded = record::record(&opts);
+    drop(status);
+    match recorded {
         Ok(summary) => {
             if !args.quiet {
                 tell(&summary, args.verbose);
@@ -241,7 +242,8 @@ impl Args {
 
 fn tell(summary: &RunSummary, verbose: bool) {
     for notice in &summary.notices {
-        out::note(&format!("tally: {notice}"));
+        let text = if verbose { notice.to_string() } else { notice.brief() };
+        out::note(&format!("tally: {text}"));
     }
     let kib = summary.recorder.file_bytes.div_ceil(1024);
     let place = summary.file.as_ref().map_or_else(|| "-".to_owned(), |f| f.display().to_string());

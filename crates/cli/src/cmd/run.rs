@@ -7,6 +7,7 @@ mod top;
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
 use crate::svg::{self, Palette, SvgOpts};
+use crate::status_line::{self, StatusLine};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict::{Commands, Machine};
 use crate::{out, term, verdict, wall};
@@ -53,6 +54,9 @@ pub struct Args {
     /// Don't record time off the CPU
     #[arg(long, conflicts_with_all = ["off_cpu", "off_cpu_period"])]
     pub no_off_cpu: bool,
+    /// Say more about how it was recorded
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Lines per list
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub rows: usize,
@@ -67,7 +71,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let before = SystemCounters::read(whose);
     let opts = record_opts(&args)?;
     let disks = opts.off_cpu.as_ref().and_then(|_| DiskWatch::start());
-    let summary = match record::record(&opts) {
+    let status_line = StatusLine::of(&opts.target);
+    let recorded = record::record(&opts);
+    drop(status_line);
+    let summary = match recorded {
         Ok(summary) => summary,
         Err(error) => return Ok(recording::failed(&error)),
     };
@@ -86,7 +93,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
-    let mut opts = RecordOpts { target: args.target.target()?, ..RecordOpts::default() };
+    let mut opts = RecordOpts { target: args.target.target_with_children()?, ..RecordOpts::default() };
     if opts.target.whom == Whom::Command && opts.target.command.is_empty() {
         bail!("nothing to run: tally run -- COMMAND, or -p PID, -t TID, -a");
     }
@@ -97,6 +104,7 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         opts.off_cpu = Some(record::off_cpu::Options::default());
     }
     opts.summary = true;
+    opts.tell = |line| out::note(line);
     opts.keep_files = KeepFiles::Unreachable;
     opts.command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     Ok(opts)
@@ -104,18 +112,21 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
 
 /// The screen (or JSON) and the files, from what was recorded.
 fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<()> {
-    let path = summary.file.as_deref().unwrap_or(&args.output);
+    let lost = || format!("other recordings were made in {}: this one is lost", args.output.display());
+    let path = summary.file.as_deref().with_context(lost)?;
     let recording = read(path)?;
     let commands = Commands { input: input(path), target: better::target_words(args).join(" ") };
     let judgement = verdict::judge(&recording.profile, summary, machine, &commands);
     let event = top::main_event(&recording.profile);
     let mut tree = Tree::of_profile(&recording.profile, TreeOpts { event, ..TreeOpts::default() });
     if let Some(flame) = &args.flame {
-        write_flame(flame, &tree, &title(args))?;
+        write_flame(flame, &tree, &title(args, summary))?;
     }
     let screen = RunScreen {
-        title: title(args),
+        title: title(args, summary),
         summary,
+        samples: tree.totals()[0].1,
+        verbose: args.verbose,
         own: top::by_own(&recording.profile, event),
         with_callees: top::by_children(&recording.profile, event),
         path: top::hottest_path(&mut tree),
@@ -141,17 +152,27 @@ fn read(path: &Path) -> anyhow::Result<Recording> {
     load::load(path, wall::load_opts())
 }
 
-fn title(args: &Args) -> String {
+fn title(args: &Args, summary: &RunSummary) -> String {
     let target = &args.target;
     let command: Vec<_> = target.command.iter().map(|arg| arg.to_string_lossy()).collect();
     let whom = match target {
-        TargetArgs { pid, .. } if !pid.is_empty() => format!("process {}", better::list(pid)),
+        TargetArgs { pid, .. } if !pid.is_empty() => processes(pid, summary),
         TargetArgs { tid, .. } if !tid.is_empty() => format!("thread {}", better::list(tid)),
         TargetArgs { uid: Some(user), .. } => format!("processes of {user}"),
         TargetArgs { all_cpus: false, cpu: None, cgroup: None, .. } => return command.join(" "),
         _ => "all processes".to_owned(),
     };
     if command.is_empty() { whom } else { format!("{whom} while {} ran", command.join(" ")) }
+}
+
+/// The processes attached to, by their names at the end, and how many children were taken with them.
+fn processes(pids: &[u32], summary: &RunSummary) -> String {
+    let name = |pid: &u32| {
+        let first = summary.threads.iter().find(|thread| thread.tid == *pid && !thread.comm.is_empty());
+        first.map_or_else(|| format!("process {pid}"), |thread| format!("{} ({pid})", thread.comm))
+    };
+    let names = pids.iter().map(name).collect::<Vec<_>>().join(", ");
+    status_line::with_children(&names, summary.attached_processes.saturating_sub(pids.len()))
 }
 
 /// The option that names the recording; none for where commands look anyway.

@@ -118,7 +118,7 @@ fn news_of(slices: Receiver<Slice>, most: Option<u32>) -> Receiver<News> {
 
 impl Args {
     fn record_opts(&self) -> anyhow::Result<RecordOpts> {
-        let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
+        let mut opts = RecordOpts { target: self.target.target_with_children()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
         anyhow::ensure!(!opts.traces(), "tally top shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u");
         if opts.target.whom == Whom::Command {

@@ -11,6 +11,12 @@ pub struct TargetArgs {
     /// Processes to attach to (with all their threads)
     #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
     pub pid: Vec<u32>,
+    /// With -p: their child processes as well (run and top take them by themselves)
+    #[arg(long, overrides_with = "no_children")]
+    pub children: bool,
+    /// With -p: without their child processes
+    #[arg(long, overrides_with = "children")]
+    pub no_children: bool,
     /// Threads to attach to
     #[arg(short, long, value_name = "TID,…", value_delimiter = ',')]
     pub tid: Vec<u32>,
@@ -32,17 +38,29 @@ pub struct TargetArgs {
 }
 
 impl TargetArgs {
-    /// As `record` takes it.
+    /// As `record` takes it: of processes without their children, as perf has it, unless they are asked for.
     ///
     /// # Errors
     /// Contradicting flags, an unknown user, a bad CPU list.
     pub fn target(&self) -> anyhow::Result<Target> {
+        self.target_and(self.children)
+    }
+
+    /// The same, but processes with their children unless `--no-children`: a server's work is done there.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn target_with_children(&self) -> anyhow::Result<Target> {
+        self.target_and(!self.no_children)
+    }
+
+    fn target_and(&self, with_children: bool) -> anyhow::Result<Target> {
         let ways = [!self.pid.is_empty(), !self.tid.is_empty(), self.uid.is_some(), self.all_cpus];
         if ways.iter().filter(|w| **w).count() > 1 {
             anyhow::bail!("-p, -t, -u and -a exclude each other");
         }
         let whom = if !self.pid.is_empty() {
-            Whom::Processes(self.pid.clone())
+            if with_children { Whom::Trees(self.pid.clone()) } else { Whom::Processes(self.pid.clone()) }
         } else if !self.tid.is_empty() {
             Whom::Threads(self.tid.clone())
         } else if let Some(user) = &self.uid {
@@ -76,6 +94,18 @@ fn user_id(user: &str) -> anyhow::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn children_of_a_process_are_taken_by_default_where_the_command_is_not_perfs() {
+        let args = TargetArgs { pid: vec![1], ..TargetArgs::default() };
+        let whom = |args: &TargetArgs| {
+            [args.target(), args.target_with_children()].map(|target| target.expect("well formed").whom)
+        };
+        let (one, tree) = (Whom::Processes(vec![1]), Whom::Trees(vec![1]));
+        assert_eq!(whom(&args), [one.clone(), tree.clone()]);
+        assert_eq!(whom(&TargetArgs { children: true, ..args.clone() }), [tree.clone(), tree]);
+        assert_eq!(whom(&TargetArgs { no_children: true, ..args }), [one.clone(), one]);
+    }
 
     #[test]
     fn a_command_with_a_cpu_list_watches_those_cpus() {

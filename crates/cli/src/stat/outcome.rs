@@ -178,7 +178,7 @@ fn subject(opts: &RunOpts) -> String {
             Some(cpus) => format!("CPU(s) {}", list(cpus)),
             None => "system wide".to_owned(),
         },
-        Whom::Processes(pids) => return format!("process id '{}'", list(pids)),
+        Whom::Processes(pids) | Whom::Trees(pids) => return format!("process id '{}'", list(pids)),
         Whom::Threads(tids) => return format!("thread id '{}'", list(tids)),
         Whom::User(uid) => return format!("user '{uid}'"),
         Whom::Command => joined(&opts.target.command),

@@ -2,6 +2,7 @@
 //!
 //! Values in, text out; at most 80 columns unless the terminal is wider.
 
+mod thread_rows;
 mod words;
 
 pub use words::signal_name;
@@ -12,6 +13,7 @@ use crate::out::harmless;
 use crate::term::{Paint, paint};
 use record::summary::{MoreThreads, RunSummary, ThreadUse};
 use std::fmt::Write as _;
+use thread_rows::ThreadRow;
 use words::{counters_text, loss_text, quality_text, recorder_text, share, time_text};
 
 /// A function with its share.
@@ -50,6 +52,10 @@ pub struct RunScreen<'a> {
     pub title: String,
     /// The recorder's numbers.
     pub summary: &'a RunSummary,
+    /// Samples that the shares are of.
+    pub samples: u64,
+    /// Notes in full.
+    pub verbose: bool,
     /// Top functions by their own time, biggest first.
     pub own: Vec<FunctionShare>,
     /// Top functions with all they call, biggest first.
@@ -79,12 +85,16 @@ pub fn draw(screen: &RunScreen<'_>, opts: ScreenOpts) -> String {
     pen.head(screen);
     pen.threads(&screen.summary.threads, &screen.summary.more_threads);
     pen.functions(screen);
-    pen.path(&screen.path);
+    if screen.samples >= FEW_SAMPLES {
+        pen.path(&screen.path);
+    }
     pen.trust(screen);
     pen.files(screen);
     pen.text
 }
 
+/// Of fewer samples no percentages are shown.
+const FEW_SAMPLES: u64 = profile::verdict::FEW_SAMPLES;
 /// Width of the column with the headings.
 const LABEL: usize = 10;
 /// Width of a bar.
@@ -121,7 +131,7 @@ impl Pen {
             self.line("counters", &counters);
         }
         for notice in &summary.notices {
-            self.line("note", &notice.to_string());
+            self.line("note", &if screen.verbose { notice.to_string() } else { notice.brief() });
         }
         self.text.push('\n');
     }
@@ -130,42 +140,46 @@ impl Pen {
         if threads.is_empty() {
             return;
         }
+        let rows = thread_rows::rows(threads);
+        let shown = &rows[..rows.len().min(self.opts.rows)];
+        let longest = shown.iter().map(|row| row.label().chars().count()).max().unwrap_or(0);
+        // The other columns take 60.
+        let room = longest.clamp(16, self.opts.width.saturating_sub(60).clamp(16, 48));
         let head = format!(
-            "{:<16}{:>8} {:>10}  {:<BAR$} {:>6} {:>6} {:>10}",
-            "thread", "tid", "life", "on CPU", "on", "off", "switches"
+            "{:<room$}{:>8} {:>10} {:>10}  {:<BAR$} {:>6} {:>10}",
+            "thread", "tid", "life", "CPU", "on CPU", "on", "switches"
         );
         self.text.push_str(&self.paint(head.trim_end(), Paint::Bold));
         self.text.push('\n');
-        for thread in threads.iter().take(self.opts.rows) {
-            self.thread(thread);
+        for row in shown {
+            self.thread(row, room);
         }
-        let mut rest = *more;
-        threads.iter().skip(self.opts.rows).for_each(|thread| rest.add(thread));
-        if rest.threads > 0 {
+        let hidden = &rows[shown.len()..];
+        let count = hidden.iter().map(|row| row.threads).sum::<u64>() + more.threads;
+        let on_ns = hidden.iter().map(|row| row.on_ns).sum::<u64>() + more.on_ns;
+        if count > 0 {
             let _ = writeln!(
                 self.text,
                 "… {} more {}, {} on CPU",
-                grouped(rest.threads),
-                if rest.threads == 1 { "thread" } else { "threads" },
-                duration_ns(rest.on_ns)
+                grouped(count),
+                if count == 1 { "thread" } else { "threads" },
+                duration_ns(on_ns)
             );
         }
         self.text.push('\n');
     }
 
-    fn thread(&mut self, thread: &ThreadUse) {
-        let on = share(thread.on_ns, thread.life_ns);
-        let switches = thread.voluntary_switches + thread.involuntary_switches;
+    fn thread(&mut self, row: &ThreadRow, room: usize) {
+        let on = share(row.on_ns, row.all_life_ns);
         let bar = self.paint(&bar(on), Paint::Green);
         let _ = writeln!(
             self.text,
-            "{:<16}{:>8} {:>10}  {bar} {:>5.1}% {:>5.1}% {:>10}",
-            cut(&harmless(&thread.comm), 16),
-            thread.tid,
-            duration_ns(thread.life_ns),
-            on,
-            share(thread.off_ns, thread.life_ns),
-            grouped(switches),
+            "{:<room$}{:>8} {:>10} {:>10}  {bar} {on:>5.1}% {:>10}",
+            cut(&harmless(&row.label()), room),
+            row.tid.map_or_else(String::new, |tid| tid.to_string()),
+            duration_ns(row.life_ns),
+            duration_ns(row.on_ns),
+            grouped(row.switches),
         );
     }
 
@@ -174,10 +188,28 @@ impl Pen {
             let _ = writeln!(self.text, "No samples: the program used too little CPU time to be sampled.\n");
             return;
         }
+        if screen.samples < FEW_SAMPLES {
+            return self.few_functions(screen);
+        }
         self.function_list("self", "functions by their own time", &screen.own);
         if !screen.with_callees.is_empty() {
             self.function_list("total", "functions with all they call", &screen.with_callees);
         }
+    }
+
+    /// Where a handful of samples fell, without saying how much of the time that is.
+    fn few_functions(&mut self, screen: &RunScreen<'_>) {
+        let samples = if screen.samples == 1 { "sample" } else { "samples" };
+        let head = format!("{} {samples}, too few for percentages; they were taken in", screen.samples);
+        self.text.push_str(&self.paint(&head, Paint::Bold));
+        self.text.push('\n');
+        for function in screen.own.iter().take(self.opts.rows) {
+            let dso = cut(&harmless(&function.dso), 24);
+            let room = self.opts.width.saturating_sub(2 + 2 + dso.chars().count()).max(12);
+            let name = cut(&harmless(&function.name), room);
+            let _ = writeln!(self.text, "  {name}  {}", self.paint(&dso, Paint::Dim));
+        }
+        self.text.push('\n');
     }
 
     fn function_list(&mut self, number: &str, what: &str, functions: &[FunctionShare]) {

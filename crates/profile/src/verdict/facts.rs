@@ -66,6 +66,10 @@ pub struct SystemFacts {
 pub struct Facts {
     /// The target's wall time, s.
     pub wall_s: f64,
+    /// Samples of running threads; `None` if that is not known.
+    pub samples: Option<u64>,
+    /// Living children of the target's processes that were not recorded.
+    pub children_left_out: usize,
     /// CPUs used on average.
     pub cpus_used: f64,
     /// Where active thread time went.
@@ -143,6 +147,7 @@ impl Facts {
         facts.cpus_used = ratio(wall.whole.on_ns, wall.wall_ns);
         let queue = &wall.run_queue;
         facts.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
+        facts.samples = Some(running_samples(profile));
         facts.add_running(wall);
         facts.running = Running::of(profile, wall);
         facts.hot_user = HotCode::of(profile, wall);
@@ -335,6 +340,14 @@ impl Facts {
     pub fn for_work_ns(&self) -> u64 {
         self.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).grown_sum()
     }
+}
+
+/// Samples of the event that has most of them, off-CPU ones left out.
+#[must_use]
+pub fn running_samples(profile: &Profile) -> u64 {
+    let runs = |event: &usize| !crate::off_cpu::is_off_cpu(&profile.events[*event].name);
+    let events = (0..profile.events.len()).filter(runs);
+    events.map(|event| profile.total(event).count).max().unwrap_or(0)
 }
 
 /// Lengths of the waits that were asked for by length.

@@ -12,7 +12,7 @@ mod running;
 mod short_lived;
 mod stacks;
 
-pub use facts::{Facts, SystemFacts};
+pub use facts::{Facts, SystemFacts, running_samples};
 pub use hot_code::HotCode;
 pub use locks::{KnownLock, LockSite};
 pub use places::{PlaceList, Places};
@@ -75,6 +75,9 @@ pub const LEAST: f64 = 0.03;
 /// Where a program runs is said of no less running time than this, ns: less is a handful of samples.
 pub const LEAST_RUNNING_NS: u64 = 20_000_000;
 
+/// Of fewer samples no shares are shown, and nothing is said of where a program runs.
+pub const FEW_SAMPLES: u64 = 20;
+
 /// Rules about code that runs.
 const ABOUT_RUNNING: [u8; 5] = [1, 2, 3, 13, 18];
 
@@ -87,7 +90,8 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
         return vec![found.swap_remove(idle)];
     }
     let least = |rule: u8| if ABOUT_RUNNING.contains(&rule) { LEAST * facts.on() } else { LEAST };
-    let is_short = facts.times.on_ns < LEAST_RUNNING_NS;
+    let is_short =
+        facts.times.on_ns < LEAST_RUNNING_NS || facts.samples.is_some_and(|samples| samples < FEW_SAMPLES);
     found.retain(|finding| !(is_short && ABOUT_RUNNING.contains(&finding.rule)));
     found.retain(|finding| finding.share >= least(finding.rule));
     // Saturation tells of preemptions itself.

@@ -95,6 +95,14 @@ impl Engine {
         })
     }
 
+    /// Follows these as well, which began while the engine was loaded.
+    ///
+    /// # Errors
+    /// The map is full.
+    pub fn follow(&mut self, scope: &Scope) -> Result<(), Error> {
+        add_targets(&mut self.ebpf, scope)
+    }
+
     /// Starts the clocks: of the threads in the scope that exist, now; of a command, with its exec.
     pub fn begin(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Error> {
         self.control.end_ns = 0;

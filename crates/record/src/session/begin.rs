@@ -46,6 +46,11 @@ pub(super) fn scope_of(opts: &RecordOpts, child: Option<&Child>, places: &Places
     }
 }
 
+/// How many processes are attached to.
+pub(super) fn attached(opts: &RecordOpts, places: &Places) -> usize {
+    if opts.target.is_attached() { processes_of(&places.tids).len() } else { 0 }
+}
+
 /// What the file begins with.
 pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
     let ids = setup.opened.ids(&setup.plan);

@@ -11,10 +11,14 @@ use crate::build_id_cache;
 use crate::error::Error;
 use crate::features;
 use crate::opts::{Output, RecordOpts};
+use crate::proc;
+use crate::process_titles;
+use crate::processes::Processes;
 use crate::queue::Spilled;
 use crate::summary::{CounterValue, Notice, RecorderUse, RunSummary};
 use crate::sys::signal::SIGPIPE;
-use crate::sys::{Child, mem};
+use crate::sys::{Child, ExitKind, mem};
+use crate::target::Whom;
 use crate::worker::{Finished, Traced};
 
 /// When and with what the target ended.
@@ -56,7 +60,7 @@ impl Recording<'_> {
         self.shared.queue.close();
         self.catch_up()?;
         let is_unread = self.signals.came() == Some(SIGPIPE);
-        let Self { opts, child, setup, worker, ending, shared, .. } = self;
+        let Self { opts, child, setup, worker, ending, shared, attached, .. } = self;
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
         let mut notices = setup.notices;
         notices.extend(told_of(shared.queue.spilled()));
@@ -66,6 +70,9 @@ impl Recording<'_> {
         let own_ns = mem::own_use().cpu_ns().saturating_sub(end.cpu_ns);
         notices.extend(finished.switches.and_then(|of| Notice::of_switches(of, own_ns, end.wall_ns)));
         notices.extend(finished.sink.must_stop());
+        if opts.target.whom == Whom::Command && ending == Some(ExitKind::Code(0)) {
+            notices.extend(gone_on(&finished.processes, child.as_ref()));
+        }
         let seen = finished.processes.objects().seen();
         let events = (finished.sink.events(), setup.kernel);
         let features = features::at_end(opts, events, &seen, finished.sample_times);
@@ -92,7 +99,9 @@ impl Recording<'_> {
             notices.push(Notice::Overwritten(overwritten));
             finished.account.leave_out(overwritten);
         }
-        let Closed { threads, more_threads, loss: lost, quality } = finished.account.finish(end.time_ns);
+        let Closed { mut threads, more_threads, loss: lost, quality } = finished.account.finish(end.time_ns);
+        process_titles::add(&mut threads);
+        notices.extend(finished.sink.name_taken());
         let used = mem::own_use();
         let (user_ns, system_ns, peak_memory_bytes) = (used.user_ns, used.system_ns, used.peak_memory_bytes);
         Ok(RunSummary {
@@ -113,12 +122,24 @@ impl Recording<'_> {
                 trace_bytes,
             },
             notices,
+            attached_processes: attached.0,
+            children_left_out: attached.1,
             file: finished.sink.file(),
             event: setup.plan.file.first().map_or_else(String::new, |e| e.name.clone()),
             more_events: setup.plan.file.len().saturating_sub(1),
             frequency_hz: setup.plan.file.first().filter(|e| e.attr.is_freq()).map(|e| e.attr.sample_period),
         })
     }
+}
+
+/// What the command started and left running, which nobody records any more. What ends just now is given a moment by all
+/// that was done since.
+fn gone_on(processes: &Processes, command: Option<&Child>) -> Option<Notice> {
+    let command = command.map(Child::pid);
+    let left = processes.living().into_iter().filter(|pid| Some(*pid) != command && proc::is_alive(*pid));
+    let name = |pid| proc::status(pid).map(|status| String::from_utf8_lossy(&status.comm).into_owned());
+    let named: Vec<(u32, String)> = left.filter_map(|pid| Some((pid, name(pid)?))).collect();
+    (!named.is_empty()).then_some(Notice::GoesOn(named))
 }
 
 /// What was counted by events, and before it what only the off-CPU engine has told.

@@ -78,7 +78,8 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let off_cpu = source.zip(setup.plan.off_cpu).map(|(source, attr)| OffCpu::new(source, attr));
     let roots =
         if followed.is_some() && opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
-    let prepared = Prepared { places, setup, totals: counted, off_cpu, followed, switches, roots };
+    let attached = (begin::attached(opts, &places), opts.target.children_left_out());
+    let prepared = Prepared { attached, places, setup, totals: counted, off_cpu, followed, switches, roots };
     Recording::begin(opts, signals, child, prepared)?.run(start)
 }
 
@@ -141,6 +142,8 @@ struct Prepared {
     switches: Option<(Switches, Tracepoints)>,
     /// Threads to which we attached by events of whole CPUs, which do not tell when they have ended.
     roots: Vec<u32>,
+    /// How many processes were attached to, and how many of their children left out.
+    attached: (usize, usize),
 }
 
 struct Recording<'o> {
@@ -164,6 +167,8 @@ struct Recording<'o> {
     watched: Vec<Option<usize>>,
     /// As in [`Prepared`].
     roots: Vec<u32>,
+    /// As in [`Prepared`].
+    attached: (usize, usize),
     ending: Option<ExitKind>,
     /// The end was asked for by --control.
     is_told_to_end: bool,
@@ -180,7 +185,9 @@ impl<'o> Recording<'o> {
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
-        let Prepared { places, mut setup, totals, off_cpu, followed, switches, roots } = prepared;
+        let Prepared { places, mut setup, totals, off_cpu, followed, switches, roots, attached } = prepared;
+        let left_out = Some(attached.1).filter(|&count| count > 0);
+        setup.notices.extend(left_out.map(Notice::ChildrenLeftOut));
         let is_filtered = followed.is_some();
         let is_by_cpu = followed.is_some() || opts.target.is_system_wide();
         let shared = Shared::new(spill_queue(&opts.output));
@@ -233,6 +240,7 @@ impl<'o> Recording<'o> {
             worker,
             watched,
             roots,
+            attached,
             ending: None,
             is_told_to_end: false,
             cpus,

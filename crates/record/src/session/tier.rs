@@ -78,6 +78,10 @@ fn open_beside_engine(
     mut engine: Box<Engine>,
     (places, start): (&mut Places, Start),
 ) -> Result<OpenedTier, Error> {
+    // Children that began while it was loaded; from here on it follows them.
+    if matches!(opts.target.whom, Whom::Trees(_) | Whom::User(_)) {
+        let _ = engine.follow(&begin::scope_of(&opts, None, places));
+    }
     // The engine counts switches itself, and at what they cost without it they need not be told one by one.
     opts.counts_switches = opts.summary && opts.target.cgroup.is_some();
     match followed::open(&opts, &mut engine) {

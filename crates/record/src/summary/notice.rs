@@ -1,5 +1,9 @@
 //! What the user should know about how a recording was made, in sentences.
 
+use std::path::PathBuf;
+
+use crate::bpf_error::BPF_RIGHTS;
+
 /// Something the user should know about how the recording was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
@@ -55,11 +59,31 @@ pub enum Notice {
     TraceHoles(u64),
     /// Snapshots were to be taken on a signal, and none came.
     NoSnapshot,
+    /// So many living children of the processes asked for are not recorded.
+    ChildrenLeftOut(usize),
+    /// What the command left running when it ended: process and name.
+    GoesOn(Vec<(u32, String)>),
+    /// Another recording has taken the name of the output (the first); it is here now, or replaced.
+    OutputMoved(PathBuf, Option<PathBuf>),
     /// A process of the target could not be described from /proc: pid and why.
     ProcessUnreadable(u32, String),
 }
 
 impl Notice {
+    /// For those who want to know what it means to them and not how it came about.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match self {
+            Self::NoOffCpu(why) if why.contains(BPF_RIGHTS) => {
+                format!("off-CPU times are estimated (no BPF): {BPF_RIGHTS}")
+            }
+            Self::ByTracepoints(why) if why.contains(BPF_RIGHTS) => {
+                format!("off-CPU times by tracepoints (no BPF), 3 µs a switch: {BPF_RIGHTS}")
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// What the user should hear of a machine that had been suspended for so many ns since its boot, before and after
     /// the recording; `None` of less than the readings of two clocks may differ.
     #[must_use]
@@ -80,6 +104,24 @@ impl Notice {
 
 fn listed(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// `redis-server (2002) still runs, and is not recorded any more: tally run -p 2002`.
+fn gone_on(processes: &[(u32, String)]) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<String> =
+        processes.iter().take(SHOWN).map(|(pid, name)| format!("{name} ({pid})")).collect();
+    let more = match processes.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let runs = if processes.len() == 1 { "still runs" } else { "still run" };
+    let pids: Vec<String> = processes.iter().take(SHOWN).map(|(pid, _)| pid.to_string()).collect();
+    format!(
+        "the command has ended, but {}{more} {runs}; to record on: tally run -p {}",
+        names.join(", "),
+        pids.join(",")
+    )
 }
 
 impl std::fmt::Display for Notice {
@@ -199,6 +241,20 @@ impl std::fmt::Display for Notice {
                 f,
                 "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
             ),
+            Self::ChildrenLeftOut(1) => write!(f, "1 child process is not recorded: --children records it"),
+            Self::ChildrenLeftOut(count) => {
+                write!(f, "{count} child processes are not recorded: --children records them")
+            }
+            Self::GoesOn(processes) => write!(f, "{}", gone_on(processes)),
+            Self::OutputMoved(path, Some(now)) => write!(
+                f,
+                "another recording was made in {} meanwhile: this one is {}",
+                path.display(),
+                now.display()
+            ),
+            Self::OutputMoved(path, None) => {
+                write!(f, "other recordings were made in {} meanwhile: this one is lost", path.display())
+            }
             Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
         }
     }
@@ -214,6 +270,17 @@ mod tests {
         assert_eq!(Notice::of_suspension(7_000_000_000, 6_999_900_000), None);
         let told = Notice::of_suspension(7_000_000_000, 19_300_000_000).expect("12.3 s").to_string();
         assert!(told.contains("suspended for 12.3 s"), "{told}");
+    }
+
+    #[test]
+    fn what_goes_on_after_the_command_is_named_with_the_way_to_attach() {
+        let one = Notice::GoesOn(vec![(2002, "redis-server".to_owned())]).to_string();
+        let text =
+            "the command has ended, but redis-server (2002) still runs; to record on: tally run -p 2002";
+        assert_eq!(one, text);
+        let many = (1..=5).map(|pid| (pid, "w".to_owned())).collect();
+        let many = Notice::GoesOn(many).to_string();
+        assert!(many.contains("w (1), w (2), w (3) and 2 more still run; ") && many.ends_with("-p 1,2,3"));
     }
 
     #[test]

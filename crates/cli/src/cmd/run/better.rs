@@ -44,6 +44,7 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
 /// The same command line with `flag`.
 fn again(args: &Args, flag: &str) -> String {
     let mut words = vec!["tally run".to_owned(), flag.to_owned()];
+    words.extend(args.target.no_children.then(|| "--no-children".to_owned()));
     words.extend(target_words(args));
     words.join(" ")
 }

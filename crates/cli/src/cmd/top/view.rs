@@ -52,9 +52,6 @@ pub struct ViewArgs {
     /// As above
     #[arg(long, hide = true)]
     force: bool,
-    /// As above: the view shows both, the keys e and c change them
-    #[arg(long, hide = true)]
-    children: bool,
 }
 
 impl ViewArgs {

@@ -76,6 +76,8 @@ fn screen(summary: &RunSummary) -> RunScreen<'_> {
     RunScreen {
         title: "./list 8".to_owned(),
         summary,
+        samples: 12_345,
+        verbose: false,
         own: vec![
             function(
                 "walk(list::node const*, std::vector<std::string, std::allocator<std::string> >)",
@@ -103,6 +105,34 @@ fn the_screen_fits_80_columns_and_says_it_all() {
     let expected = include_str!("expected.txt");
     assert_eq!(text, expected, "new text:\n{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80));
+}
+
+#[test]
+fn a_handful_of_samples_has_no_percentages() {
+    let summary = summary();
+    let few = RunScreen { samples: 19, ..screen(&summary) };
+    let text = draw(&few, ScreenOpts { width: 80, colour: false, rows: 5 });
+    assert!(text.contains("19 samples, too few for percentages; they were taken in\n  walk("), "{text}");
+    assert!(!text.contains("62.5") && !text.contains("hot path") && !text.contains("99.75"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    let one = RunScreen { samples: 1, ..screen(&summary) };
+    assert!(draw(&one, ScreenOpts { width: 80, colour: false, rows: 5 }).contains("1 sample, too few"));
+    let enough = RunScreen { samples: 20, ..screen(&summary) };
+    assert!(draw(&enough, ScreenOpts { width: 80, colour: false, rows: 5 }).contains("62.50%"));
+}
+
+#[test]
+fn how_off_cpu_time_was_had_is_one_line_unless_asked() {
+    let why = "BPF map targets: no (os error 1); run as root or with CAP_BPF and CAP_PERFMON".to_owned();
+    let summary = RunSummary { notices: vec![record::summary::Notice::NoOffCpu(why)], ..summary() };
+    let drawn = |verbose| {
+        let screen = RunScreen { verbose, ..screen(&summary) };
+        draw(&screen, ScreenOpts { width: 120, colour: false, rows: 2 })
+    };
+    let line =
+        "note       off-CPU times are estimated (no BPF): run as root or with CAP_BPF and CAP_PERFMON\n\n";
+    assert!(drawn(false).contains(line) && !drawn(false).contains("targets"), "{}", drawn(false));
+    assert!(drawn(true).contains("BPF map targets"), "{}", drawn(true));
 }
 
 #[test]

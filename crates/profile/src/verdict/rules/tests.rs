@@ -34,6 +34,12 @@ fn a_computing_loop_is_cpu_bound_and_nothing_else() {
 }
 
 #[test]
+fn where_a_program_runs_is_not_said_of_a_handful_of_samples() {
+    let of = |samples| verdict(&with(|facts| facts.samples = samples)).len();
+    assert_eq!([of(None), of(Some(20)), of(Some(19))], [1, 1, 0]);
+}
+
+#[test]
 fn running_rules() {
     check(1, calm(), with(|f| blocked(f, Reason::Disk, 100)));
     // Others have the CPU half of the time: it is bound to it all the same.
@@ -275,6 +281,18 @@ fn waiting_rules() {
         })
     };
     check(20, idle(100_000), idle(10));
+    let parent_only = |count| {
+        let facts = Facts { children_left_out: count, ..idle(100_000) };
+        let finding = verdict(&facts).remove(0);
+        (finding.claim, finding.next)
+    };
+    let (claim, next) = parent_only(3);
+    assert!(
+        claim.ends_with("3 child processes were not recorded.") && !claim.contains("nothing holds"),
+        "{claim}"
+    );
+    assert_eq!(next, "tally run {target}");
+    assert!(parent_only(1).0.contains("1 child process was not recorded"));
     let idle = &verdict(&idle(100_000))[0].stacks;
     assert_eq!((idle.of, &idle.top[0].1[..]), (Whole::All, "epoll_wait < serve < main"));
     assert!((0.99..1.0).contains(&idle.top[0].0), "{idle:?}");

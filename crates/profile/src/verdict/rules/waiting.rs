@@ -4,7 +4,7 @@ use super::{claim, list, pct, time};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::Reason;
 use crate::verdict::facts::REGULAR;
-use crate::verdict::{Facts, Finding, INPUT, Stacks, Whole};
+use crate::verdict::{Facts, Finding, INPUT, Stacks, TARGET, Whole};
 
 /// What threads wait for that others do.
 const OF_OTHERS: [Reason; 4] = [Reason::Socket, Reason::Pipe, Reason::Poll, Reason::Child];
@@ -127,7 +127,17 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     if share < 0.9 || facts.cpus_used > 0.2 {
         return None;
     }
-    let text = format!("Idle: threads wait for work {} of their time; nothing holds them up.", pct(share));
+    let text = match facts.children_left_out {
+        0 => format!("Idle: threads wait for work {} of their time; nothing holds them up.", pct(share)),
+        1 => format!(
+            "The threads recorded are idle {} of their time; 1 child process was not recorded.",
+            pct(share)
+        ),
+        more => format!(
+            "The threads recorded are idle {} of their time; {more} child processes were not recorded.",
+            pct(share)
+        ),
+    };
     let stacks = Stacks::of(facts, "where threads wait for work", Whole::All, &facts.places.idle)
         .or_missing("its waits are told without stacks");
     let against = vec![
@@ -135,7 +145,11 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         format!("locks: {}", pct(facts.blocked(Reason::Futex))),
         format!("disk: {}", pct(facts.blocked(Reason::Disk))),
     ];
-    claim(share, text).stacks(stacks).against(against).next(
+    let claim = claim(share, text).stacks(stacks).against(against);
+    if facts.children_left_out > 0 {
+        return claim.next(format!("tally run {TARGET}"), "the children as well, where such servers work");
+    }
+    claim.next(
         format!("tally report --wall --idle --stdio{INPUT}"),
         "its waits counted like all others; or put load on it and look again",
     )
