@@ -1,5 +1,6 @@
 //! Object files for the profile: names through `dso`, on all cores.
 
+use crate::jit_names::RecordedNames;
 use crate::name_args::NameArgs;
 use crate::recorded_kernel::kernel_of;
 use dso::unwind::UnwindInfo;
@@ -12,7 +13,7 @@ use profile::table::{Dso, DsoKind};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What tells DSOs apart.
@@ -29,6 +30,8 @@ pub struct ObjectFiles {
     /// Perf maps of any user are read.
     any_owner: bool,
     opened: Mutex<FxHashMap<Key, Arc<Result<Loaded, Missing>>>>,
+    /// What the recording says of JIT code.
+    jit: Mutex<RecordedNames>,
 }
 
 impl Default for ObjectFiles {
@@ -42,14 +45,15 @@ impl ObjectFiles {
     /// Looks for files where `search` says, and for large symbol tables in the user's cache first.
     pub fn new(search: DebugSearch) -> Self {
         let loader = Loader::new(search).with_index(SymbolIndex::from_env());
-        Self { loader, mangled: false, any_owner: false, opened: Mutex::default() }
+        Self { loader, mangled: false, any_owner: false, opened: Mutex::default(), jit: Mutex::default() }
     }
 
     /// Of the machine that `file` was recorded on. Looks where `names` says, and names what it finds as that says.
     pub fn of_recording(file: &PerfData<'_>, names: &NameArgs) -> Self {
         let files = Self::new(names.search());
         let loader = files.loader.of_kernel(kernel_of(file));
-        Self { mangled: names.no_demangle, any_owner: names.force, loader, ..files }
+        let jit = Mutex::new(RecordedNames::of_recording(file));
+        Self { mangled: names.no_demangle, any_owner: names.force, loader, jit, ..files }
     }
 
     /// Is the recorded kernel the running one?
@@ -73,6 +77,12 @@ impl ObjectFiles {
         })
     }
 
+    /// Remembers which processes have mapped a jitdump.
+    fn note_dumps(&self, profile: &Profile) {
+        let mut jit = self.jit.lock().unwrap_or_else(PoisonError::into_inner);
+        jit.note_dumps(profile.dsos.iter().map(|(_, dso)| dso));
+    }
+
     fn load(&self, dso: &Dso) -> Result<Loaded, Missing> {
         let build_id = dso.build_id.as_deref().and_then(dso::BuildId::from_bytes);
         let build_id = build_id.as_ref();
@@ -91,9 +101,9 @@ impl ObjectFiles {
             DsoKind::Bpf => Err(Missing::NoFile),
             DsoKind::Vdso => self.loader.load(&Wanted::Vdso { build_id }),
             DsoKind::PerfMap { pid } => {
-                let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
                 let owners = (!self.any_owner).then(|| perf_map_owners(pid));
-                self.loader.load(&Wanted::PerfMap { path: &path, owners: owners.as_deref() })
+                let jit = self.jit.lock().unwrap_or_else(PoisonError::into_inner);
+                jit.load(&self.loader, pid, owners.as_deref())
             }
             DsoKind::GuestKernel | DsoKind::GuestUser => Err(Missing::NoFile),
             DsoKind::Unknown => Err(Missing::Anonymous),
@@ -187,6 +197,7 @@ pub fn symbolize(profile: &mut Profile, files: &ObjectFiles, want: Want) {
 
 /// The same, of the frames from `first` on: those before have been given it.
 pub fn symbolize_from(profile: &mut Profile, first: usize, files: &ObjectFiles, want: Want) {
+    files.note_dumps(profile);
     let batches = batches_of(profile.requests_from(want, first));
     let dsos = &profile.dsos;
     let answers: Vec<_> =

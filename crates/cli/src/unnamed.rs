@@ -32,6 +32,11 @@ impl UnnamedCode {
 /// Code that a JIT compiler made and no map names.
 const JIT_CODE: &str = "[JIT code]";
 
+/// Whether `name` is that of JIT code without names.
+pub fn is_unnamed_jit_code(name: &str) -> bool {
+    name == JIT_CODE
+}
+
 /// Names the frames that have no symbol. Not for output that has to be perf's: perf shows the bare addresses.
 pub fn name_unnamed(profile: &mut Profile, files: &ObjectFiles) {
     let batches = batches_of(profile.requests_without_symbol());

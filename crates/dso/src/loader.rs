@@ -225,7 +225,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    fn of_table(table: SymbolTable) -> Self {
+    /// Of code without a file: these are all its names.
+    pub fn of_table(table: SymbolTable) -> Self {
         Self {
             object: None,
             search: DebugSearch::default(),

@@ -26,8 +26,14 @@ pub fn read(path: &Path, owners: Option<Vec<u32>>) -> Result<SymbolTable, Missin
 
 /// From the text. Lines that don't parse (a half-written last one) are skipped.
 pub fn parse(text: &[u8]) -> SymbolTable {
+    of_code(text.split(|&b| b == b'\n').filter_map(parse_line))
+}
+
+/// From start, size and name of pieces of code, in the order in which they were made: a later one replaces those it
+/// overlaps.
+pub fn of_code<'n>(code: impl IntoIterator<Item = (u64, u64, &'n str)>) -> SymbolTable {
     let mut live: std::collections::BTreeMap<u64, (u64, &str)> = std::collections::BTreeMap::new();
-    for (start, size, name) in text.split(|&b| b == b'\n').filter_map(parse_line) {
+    for (start, size, name) in code {
         let end = start.saturating_add(size.max(1));
         let overlapped: Vec<u64> = live
             .range(..end)

@@ -89,6 +89,9 @@ pub fn fuzz_off_cpu_payload(bytes: &[u8]) {
 
 /// Reads an appendix, looks a stop up and writes it again.
 pub fn fuzz_stack_notes(bytes: &[u8]) {
+    if let Some(maps) = crate::jit_maps::JitMaps::read(bytes, Endian::Little) {
+        std::hint::black_box(maps.to_bytes(Endian::Little));
+    }
     if let Some(notes) = crate::stack_notes::StackNotes::read(bytes, Endian::Little) {
         let first = notes.stops.first().map(|s| (s.time_ns, s.tid));
         let _ = first.and_then(|(time_ns, tid)| notes.end_of(time_ns, tid));

@@ -25,6 +25,7 @@ mod error;
 pub mod file;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod jit_maps;
 pub mod jitdump;
 pub mod live;
 pub mod off_cpu;

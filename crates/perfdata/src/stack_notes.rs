@@ -136,7 +136,18 @@ impl StackNotes {
     /// Reads an appendix ([`crate::PerfData::appendix`]); `None` if it holds something else or is damaged.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
+        Self::read_from(&mut Wire::new(appendix, endian))
+    }
+
+    /// How many bytes of an appendix the notes take; `None` if it begins with something else.
+    #[must_use]
+    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> Option<usize> {
         let mut w = Wire::new(appendix, endian);
+        Self::read_from(&mut w)?;
+        Some(appendix.len() - w.len())
+    }
+
+    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
         if w.array::<4>()? != MAGIC {
             return None;
         }

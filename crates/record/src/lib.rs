@@ -23,6 +23,7 @@ pub mod features;
 pub mod followed;
 pub mod fuzz;
 pub mod hotplug;
+mod jit_maps;
 pub mod join;
 pub mod journal;
 pub mod objects;

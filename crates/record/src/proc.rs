@@ -155,6 +155,18 @@ pub fn status(tid: u32) -> Option<TaskStatus> {
     parse_status(&system_file::read(format!("/proc/{tid}/status")).ok()?)
 }
 
+/// The number that a process in a pid namespace of its own has there; `None` if it is in ours, or gone.
+#[must_use]
+pub fn innermost_pid(pid: u32) -> Option<u32> {
+    parse_innermost_pid(&system_file::read(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn parse_innermost_pid(status: &[u8]) -> Option<u32> {
+    let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    let pids: Vec<&str> = std::str::from_utf8(line).ok()?.split_ascii_whitespace().collect();
+    pids.last().filter(|_| pids.len() > 1)?.parse().ok()
+}
+
 /// The real user of a process.
 #[must_use]
 pub fn uid(pid: u32) -> Option<u32> {
@@ -216,6 +228,14 @@ pub fn namespaces(pid: u32) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pid_in_the_innermost_namespace_is_the_last() {
+        let inner = |line: &str| {
+            parse_innermost_pid(format!("Name:\tnode\nNSpid:\t{line}\nVmPeak:\t1 kB\n").as_bytes())
+        };
+        assert_eq!((inner("27872\t12\t1"), inner("27872"), inner("")), (Some(1), None, None));
+    }
 
     #[test]
     fn a_line_of_maps_keeps_spaces_in_names() {

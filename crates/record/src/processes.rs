@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use dso::unwind::AddressSpace;
 use dso::{Avma, BuildId, FileOffset, system_file};
+use perfdata::jit_maps::JitMaps;
 use perfdata::record::{FileId, Mmap};
 use rustc_hash::FxHashMap;
 
+use crate::jit_maps::JitMapKeeper;
 use crate::objects::{FileMapping, Identity, Objects};
 
 /// All processes of the recording.
@@ -19,6 +21,7 @@ use crate::objects::{FileMapping, Identity, Objects};
 pub struct Processes {
     by_pid: FxHashMap<u32, Process>,
     objects: Objects,
+    jit_maps: JitMapKeeper,
     /// Of a process that is not known, or has ended: its last samples may come later.
     nothing_mapped: AddressSpace,
 }
@@ -53,6 +56,9 @@ impl Processes {
         if mmap.is_data || mmap.pid == u32::MAX {
             return;
         }
+        if is_jit_memory(mmap.filename) {
+            self.jit_maps.note(mmap.pid);
+        }
         let mapping = FileMapping {
             start: mmap.addr.0,
             end: mmap.addr.0.saturating_add(mmap.len),
@@ -79,6 +85,7 @@ impl Processes {
         }
         let maps = self.by_pid.get(&parent).map(|p| p.maps.clone()).unwrap_or_default();
         self.by_pid.insert(pid, Process { maps, parent, threads: 1, ..Process::default() });
+        self.jit_maps.forked(pid, parent);
     }
 
     /// A process runs another program now: nothing of the old one is mapped, and only one thread is left.
@@ -94,6 +101,7 @@ impl Processes {
         process.leader_has_exited |= tid == pid;
         if process.threads == 0 && process.leader_has_exited {
             self.by_pid.remove(&pid);
+            self.jit_maps.ended(pid);
         }
     }
 
@@ -103,6 +111,11 @@ impl Processes {
         let mut pids: Vec<u32> = self.by_pid.keys().copied().collect();
         pids.sort_unstable();
         pids
+    }
+
+    /// The names of JIT code, for the recording.
+    pub fn jit_maps(&mut self) -> JitMaps {
+        self.jit_maps.take()
     }
 
     /// What is mapped in `pid` now, with all files opened.
@@ -163,6 +176,11 @@ fn place(space: &mut AddressSpace, objects: &mut Objects, pids: &[u32], mapping:
         // JIT code, or a file that can't be had: frame pointers are all there is.
         _ => space.map_anonymous(start, end),
     }
+}
+
+/// Memory without a file, in which a process makes code.
+fn is_jit_memory(name: &[u8]) -> bool {
+    [b"//anon".as_slice(), b"[anon", b"/dev/zero", b"/memfd:"].iter().any(|begin| name.starts_with(begin))
 }
 
 /// The file has no name any more that could be opened later.

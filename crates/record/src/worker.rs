@@ -335,7 +335,8 @@ impl Rest {
         let features = features::at_end(opts, (self.sink.events(), *kernel), &seen, self.sample_times.take());
         // Of a window nobody knows which stacks are still in it.
         let notes = self.account.notes().filter(|_| !opts.overwrite);
-        let appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
+        let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
+        appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
         self.sink.next_file(&features, &appendix);
     }
 

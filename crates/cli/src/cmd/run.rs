@@ -10,7 +10,7 @@ use crate::svg::{self, Palette, SvgOpts};
 use crate::status_line::{self, StatusLine};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict::{Commands, Machine};
-use crate::{out, term, verdict, wall};
+use crate::{name_hints, out, term, verdict, wall};
 use anyhow::{Context, bail};
 use crate::recording::{self, SamplingArgs, TargetArgs};
 use profile::verdict::quoted;
@@ -130,6 +130,7 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
         own: top::by_own(&recording.profile, event),
         with_callees: top::by_children(&recording.profile, event),
         path: top::hottest_path(&mut tree),
+        name_hints: name_hints::hints(&recording.profile, event),
         better: better::command(args, summary, tree.totals()[0].1),
         files: files(args, path, summary),
     };

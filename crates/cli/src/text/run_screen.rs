@@ -64,6 +64,8 @@ pub struct RunScreen<'a> {
     pub path: Vec<FunctionShare>,
     /// Command that would record better; `None` if nothing is to be bettered.
     pub better: Option<String>,
+    /// What lacks names or lines, and how to get them.
+    pub name_hints: Vec<String>,
     /// Files written beside perf.data, with what they are.
     pub files: Vec<(String, String)>,
 }
@@ -250,6 +252,9 @@ impl Pen {
         self.line("lost", &loss_text(summary));
         if let Some(better) = &screen.better {
             self.line("better", better);
+        }
+        for (i, hint) in screen.name_hints.iter().enumerate() {
+            self.line(if i == 0 { "names" } else { "" }, &harmless(hint));
         }
         self.line("recorder", &recorder_text(summary));
     }

@@ -81,7 +81,8 @@ impl Recording<'_> {
                 .map(|root| build_id_cache::keep(&root, &seen, opts.keep_files, setup.kernel));
         }
         let appendix = finished.account.notes().filter(|_| !opts.overwrite);
-        let appendix = appendix.map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
+        let mut appendix = appendix.map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
+        appendix.extend(finished.processes.jit_maps().to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

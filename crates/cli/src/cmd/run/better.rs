@@ -4,7 +4,7 @@ use super::Args;
 use crate::recording::TargetArgs;
 use profile::verdict::quoted;
 use record::opts::CallGraph;
-use record::summary::{Notice, RunSummary, StopReason};
+use record::summary::{Notice, RunSummary, StopReason, StoppedStacks};
 
 /// Samples under which shares say little.
 const FEW: u64 = 200;
@@ -24,6 +24,11 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
                 Some(format!("stacks joined while recording: {}", again(args, "--call-graph live")))
             }
             StopReason::Behind => Some(format!("fewer samples: {}", again(args, "-F 499"))),
+            StopReason::NoUnwindInfo if is_jit_code(stopped) => Some(
+                "let the JIT compiler keep frame pointers (node --interpreted-frames-native-stack, \
+                 java -XX:+PreserveFramePointer)"
+                    .to_owned(),
+            ),
             StopReason::NoUnwindInfo => Some(
                 "build that file with -fasynchronous-unwind-tables (or frame pointers and --call-graph fp)".to_owned(),
             ),
@@ -39,6 +44,11 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
         return Some(format!("more samples: {}", again(args, &format!("-F {hz}"))));
     }
     None
+}
+
+/// Memory without a file: no build can add tables to it.
+fn is_jit_code(stopped: &StoppedStacks) -> bool {
+    stopped.dso.as_deref().is_none_or(|dso| dso.is_empty() || dso.starts_with("//anon") || dso.starts_with('['))
 }
 
 /// The same command line with `flag`.
@@ -72,4 +82,21 @@ pub fn target_words(args: &Args) -> Vec<String> {
 /// `1,2,3`.
 pub fn list(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_without_a_file_is_code_that_no_build_can_mend() {
+        let stopped = |dso: Option<&str>| StoppedStacks {
+            reason: StopReason::NoUnwindInfo,
+            dso: dso.map(str::to_owned),
+            thread: (1, "node".to_owned()),
+            count: 1,
+        };
+        let is_jit = [None, Some("//anon"), Some("[heap]"), Some("/usr/lib/libz.so.1")].map(|dso| is_jit_code(&stopped(dso)));
+        assert_eq!(is_jit, [true, true, true, false]);
+    }
 }

@@ -33,6 +33,7 @@ pub fn of(screen: &RunScreen<'_>) -> Value {
         "frequency_hz": summary.frequency_hz,
         "notices": summary.notices.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "record_better": screen.better,
+        "name_hints": screen.name_hints,
         "file": summary.file,
     })
 }

@@ -94,6 +94,7 @@ fn screen(summary: &RunSummary) -> RunScreen<'_> {
             function("walk", "list", 62.5),
         ],
         better: Some("tally run --stack-size 65528 -- ./list 8".to_owned()),
+        name_hints: vec!["8.1 % of the time is in functions without a symbol (libz.so.1)".to_owned()],
         files: vec![("perf.data".to_owned(), "open with tally report".to_owned())],
     }
 }
@@ -151,6 +152,7 @@ fn without_samples_the_screen_says_so() {
         with_callees: Vec::new(),
         path: Vec::new(),
         better: None,
+        name_hints: Vec::new(),
         ..screen(&summary)
     };
     assert!(draw(&empty, ScreenOpts { width: 80, colour: false, rows: 5 }).contains("No samples"));

@@ -1,0 +1,218 @@
+//! What share of a recording lacks names or lines, and how to get them.
+
+use crate::unnamed::is_unnamed_jit_code;
+use profile::grow::{Grow as _, GrownSum as _};
+use profile::profile::Profile;
+use profile::table::{Dso, DsoId, DsoKind, FrameId};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Less of the time is not worth a line, in percent.
+const LEAST: f64 = 3.0;
+/// Files named one by one.
+const NAMED_FILES: usize = 2;
+
+/// By file: period of the samples that end there.
+type Sums = BTreeMap<DsoId, u64>;
+
+/// Samples by what they lack.
+#[derive(Default)]
+struct Lacking {
+    total: u64,
+    /// In files, without a symbol.
+    names: Sums,
+    /// In code of a JIT compiler, without a name.
+    jit_names: u64,
+    /// In programs built here, without line information.
+    lines: Sums,
+}
+
+/// One line for each thing that is missing in a part of the samples of `event`.
+pub fn hints(profile: &Profile, event: usize) -> Vec<String> {
+    let lacking = Lacking::of(profile, event);
+    let names = lacking.names_hint(profile, &package_of);
+    names.into_iter().chain(lacking.jit_hint(profile)).chain(lacking.lines_hint(profile)).collect()
+}
+
+impl Lacking {
+    fn of(profile: &Profile, event: usize) -> Self {
+        let mut lacking = Self::default();
+        for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
+            lacking.total.grow(sums.period);
+            lacking.add(profile, profile.callsites.of(key.callsite).frame, sums.period);
+        }
+        lacking
+    }
+
+    fn add(&mut self, profile: &Profile, frame: FrameId, period: u64) {
+        let id = profile.frames.of(frame).dso;
+        let (dso, functions) = (profile.dsos.of(id), profile.frame_names(frame));
+        let name = functions.last().map(|own| profile.strings.of(profile.symbols.of(own.symbol).name));
+        match dso.kind {
+            DsoKind::PerfMap { .. } if name.is_none_or(is_unnamed_jit_code) => self.jit_names.grow(period),
+            DsoKind::File if name.is_none_or(dso::is_unnamed_function) => {
+                self.names.entry(id).or_default().grow(period);
+            }
+            DsoKind::File if is_own_build(&dso.path) && functions.iter().all(|own| own.file.is_none()) => {
+                self.lines.entry(id).or_default().grow(period);
+            }
+            _ => {}
+        }
+    }
+
+    /// Percent of the time, if it is worth a line.
+    fn percent(&self, period: u64) -> Option<f64> {
+        Some(period as f64 * 100.0 / self.total.max(1) as f64).filter(|&percent| percent >= LEAST)
+    }
+
+    fn names_hint(&self, profile: &Profile, package_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let percent = self.percent(self.names.values().copied().grown_sum())?;
+        let mut files: Vec<(&Dso, u64)> =
+            self.names.iter().map(|(&id, &sum)| (profile.dsos.of(id), sum)).collect();
+        files.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
+        files.truncate(NAMED_FILES);
+        let named: Vec<&str> = files.iter().map(|(dso, _)| dso.short_name.as_str()).collect();
+        let mut packages: Vec<String> = files.iter().filter_map(|(dso, _)| package_of(&dso.path)).collect();
+        packages.dedup();
+        let mut ways = Vec::new();
+        if !packages.is_empty() {
+            let debug: Vec<String> = packages.iter().map(|package| format!("{package}-dbgsym")).collect();
+            ways.push(format!("apt install {}", debug.join(" ")));
+        }
+        let id = files.first().and_then(|(dso, _)| dso::BuildId::from_bytes(dso.build_id.as_deref()?));
+        if let Some(id) =
+            id.filter(|_| std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()))
+        {
+            ways.push(format!("debuginfod-find debuginfo {id}"));
+        }
+        if ways.is_empty() {
+            ways.push("use a build that is not stripped".to_owned());
+        }
+        let (files, ways) = (named.join(", "), ways.join(", or "));
+        Some(format!("{percent:.1} % of the time is in functions without a symbol ({files}): {ways}"))
+    }
+
+    fn jit_hint(&self, profile: &Profile) -> Option<String> {
+        let percent = self.percent(self.jit_names)?;
+        let way = runtime_flags(profile).unwrap_or("have its runtime write /tmp/perf-PID.map");
+        Some(format!("{percent:.1} % of the time is in JIT code without names: {way}"))
+    }
+
+    fn lines_hint(&self, profile: &Profile) -> Option<String> {
+        let (&id, &most) = self.lines.iter().max_by_key(|(_, sum)| **sum)?;
+        self.percent(most)?;
+        let name = &profile.dsos.of(id).short_name;
+        Some(format!(
+            "{name} has no line information: build it with -g \
+             (Rust: CARGO_PROFILE_RELEASE_DEBUG=line-tables-only) to see inlined functions and lines"
+        ))
+    }
+}
+
+/// Not of a distribution, which builds its programs itself.
+fn is_own_build(path: &str) -> bool {
+    !["/usr/lib", "/usr/bin", "/usr/sbin", "/lib", "/bin", "/sbin", "/opt", "/snap", "/nix"]
+        .iter()
+        .any(|folder| Path::new(path).starts_with(folder))
+}
+
+/// How the runtime that made the code is asked for names, by what its process has mapped.
+fn runtime_flags(profile: &Profile) -> Option<&'static str> {
+    let has = |begin: &str| profile.dsos.iter().any(|(_, dso)| dso.short_name.starts_with(begin));
+    let flags = [
+        (
+            "libjvm.so",
+            "JAVA_TOOL_OPTIONS='-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit'",
+        ),
+        ("libcoreclr.so", "DOTNET_PerfMapEnabled=1"),
+        ("node", "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack'"),
+        ("python3", "PYTHONPERFSUPPORT=1 (3.12 and later)"),
+        ("libpython3", "PYTHONPERFSUPPORT=1 (3.12 and later)"),
+    ];
+    flags.iter().find(|(begin, _)| has(begin)).map(|(_, flags)| *flags)
+}
+
+/// The Debian package that a file is of; on merged systems the package may know it without `/usr`.
+fn package_of(path: &str) -> Option<String> {
+    let paths = [Some(path), path.strip_prefix("/usr").filter(|rest| rest.starts_with('/'))];
+    paths.into_iter().flatten().filter(|path| path.starts_with('/')).find_map(|path| {
+        let found =
+            Command::new("dpkg-query").args(["--search", "--", path]).env("LC_ALL", "C").output().ok()?;
+        let line = String::from_utf8(found.stdout).ok()?;
+        let package = line.lines().next().filter(|_| found.status.success())?.split([':', ',']).next()?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        Some(package.to_owned()).filter(|package| !package.is_empty() && package.chars().all(is_plain))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::profile::{CellKey, EventInfo, Extra, Sums, Task};
+    use profile::source::{DsoSource, NamedFrame, Want};
+    use profile::table::Frame;
+
+    struct Named;
+
+    impl DsoSource for Named {
+        fn symbolize(&self, dso: &Dso, addrs: &[u64], _: Want) -> Vec<Result<Vec<NamedFrame>, dso::Missing>> {
+            let name = match dso.short_name.as_str() {
+                "libz.so.1" => "function 0x5d80",
+                "app" => "main",
+                _ => "[JIT code]",
+            };
+            addrs
+                .iter()
+                .map(|_| Ok(vec![NamedFrame { name: name.to_owned(), ..NamedFrame::default() }]))
+                .collect()
+        }
+    }
+
+    /// Samples in files at these paths, with a period for each.
+    fn sampled(files: &[(&str, DsoKind, u64)]) -> Profile {
+        let mut profile = Profile::default();
+        profile.events.push(EventInfo::default());
+        let comm = profile.strings.intern("app");
+        let task = profile.intern_task(Task { pid: 1, tid: 1, process: 0, comm });
+        let extra = profile.intern_extra(Extra::default());
+        for &(path, kind, period) in files {
+            let short_name = path.rsplit('/').next().unwrap_or(path).to_owned();
+            let (path, level) = (path.to_owned(), '.');
+            let dso = Dso { kind, path, short_name, build_id: None, level, start_avma: 0 };
+            let dso = profile.dsos.intern(dso);
+            let frame = profile.frames.intern(Frame { dso, addr: 1, lookup: 1, first_avma: 1 });
+            let callsite = profile.callsites.intern_leaf_first(&[frame]).expect("a frame");
+            let key = CellKey { event: 0, task, cpu: -1, callsite, extra };
+            profile.add(key, Sums { count: 1, period, weight: 0 });
+        }
+        profile.symbolize(&Named, Want::Lines);
+        profile
+    }
+
+    #[test]
+    fn functions_without_a_symbol_are_told_with_the_package_that_names_them() {
+        let profile =
+            sampled(&[("/usr/lib/libz.so.1", DsoKind::File, 25), ("/home/me/app", DsoKind::File, 75)]);
+        let lacking = Lacking::of(&profile, 0);
+        let hint = lacking.names_hint(&profile, &|path| path.contains("libz").then(|| "zlib1g".to_owned()));
+        let hint = hint.expect("a quarter of the time");
+        let begin =
+            "25.0 % of the time is in functions without a symbol (libz.so.1): apt install zlib1g-dbgsym";
+        assert!(hint.starts_with(begin), "{hint}");
+        assert!(
+            lacking.lines_hint(&profile).is_some_and(|hint| hint.starts_with("app has no line information"))
+        );
+        assert_eq!(lacking.jit_hint(&profile), None);
+    }
+
+    #[test]
+    fn jit_code_without_names_is_told_with_the_flags_of_its_runtime() {
+        let jit = DsoKind::PerfMap { pid: 7 };
+        let profile = sampled(&[("/tmp/perf-7.map", jit, 50), ("/usr/bin/node", DsoKind::File, 50)]);
+        let lacking = Lacking::of(&profile, 0);
+        let hint = lacking.jit_hint(&profile).expect("half of the time");
+        assert!(hint.starts_with("50.0 %") && hint.contains("NODE_OPTIONS"), "{hint}");
+        assert_eq!((lacking.names_hint(&profile, &|_| None), lacking.lines_hint(&profile)), (None, None));
+    }
+}
