@@ -63,6 +63,8 @@ pub struct Event {
     pub unit: u32,
     /// `to` is that function's first instruction.
     pub at_start: bool,
+    /// Width of the addresses in the code at `from`: 64, 32 or 16. How its bytes are decoded depends on it.
+    pub bits: u8,
 }
 
 /// Position of a defect in the trace; the stream has a [`Gap`] for it as well.

@@ -192,7 +192,16 @@ impl<'a, 'c> Flow<'a, 'c> {
     }
 
     fn emit(&self, what: What, from: u64, to: u64, sink: &mut impl FnMut(&Event)) {
-        sink(&Event { tsc: self.time.now(), what, from, next: 0, to, unit: 0, at_start: false });
+        sink(&Event {
+            tsc: self.time.now(),
+            what,
+            from,
+            next: 0,
+            to,
+            unit: 0,
+            at_start: false,
+            bits: self.bits,
+        });
     }
 
     /// Control came to `to` (if known) from the instruction at `from`, not by a branch within the traced range.
@@ -205,7 +214,16 @@ impl<'a, 'c> Flow<'a, 'c> {
         sink: &mut impl FnMut(&Event),
     ) {
         let (unit, at_start) = to.map_or((0, false), |to| image.unit(to));
-        sink(&Event { tsc: self.time.now(), what, from, next, to: to.unwrap_or(0), unit, at_start });
+        sink(&Event {
+            tsc: self.time.now(),
+            what,
+            from,
+            next,
+            to: to.unwrap_or(0),
+            unit,
+            at_start,
+            bits: self.bits,
+        });
     }
 
     /// A branch at the end of `block` to `to`, whose block is `target` if it could be had.
@@ -225,7 +243,7 @@ impl<'a, 'c> Flow<'a, 'c> {
             None => image.unit(to),
         };
         let tsc = self.time.stamp();
-        sink(&Event { tsc, what, from: block.last, next: block.next, to, unit, at_start });
+        sink(&Event { tsc, what, from: block.last, next: block.next, to, unit, at_start, bits: self.bits });
     }
 
     /// The flow is lost here; what follows starts at the next address the trace states.

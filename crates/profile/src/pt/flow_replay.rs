@@ -233,7 +233,7 @@ mod tests {
     use intelpt::Gap;
 
     fn event(what: What, to: u64, unit: u32, at_start: bool, next: u64) -> Event {
-        Event { tsc: Some(1), what, from: next.saturating_sub(5), next, to, unit, at_start }
+        Event { tsc: Some(1), what, from: next.saturating_sub(5), next, to, unit, at_start, bits: 64 }
     }
 
     fn steps(events: &[Event]) -> Vec<Step> {
@@ -242,8 +242,16 @@ mod tests {
         steps
     }
 
-    const MAIN: Event =
-        Event { tsc: Some(0), what: What::Begin, from: 0, next: 0, to: 0x1000, unit: 1, at_start: true };
+    const MAIN: Event = Event {
+        tsc: Some(0),
+        what: What::Begin,
+        from: 0,
+        next: 0,
+        to: 0x1000,
+        unit: 1,
+        at_start: true,
+        bits: 64,
+    };
 
     fn enter(function: u32) -> Step {
         Step::Enter(FunctionId(function))

@@ -143,7 +143,7 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
     /// What was before this piece was not saved.
     fn tell_hole(&self, image: &RunningImage<'_>, decoded: &mut Decoded<E>) {
         let what = What::Gap(Gap::NotSaved);
-        let hole = Event { tsc: None, what, from: 0, next: 0, to: 0, unit: 0, at_start: false };
+        let hole = Event { tsc: None, what, from: 0, next: 0, to: 0, unit: 0, at_start: false, bits: 64 };
         if let Some(first) = decoded.stretches.first_mut() {
             first.events.insert(0, (&hole).into());
             *decoded.gaps.entry(Gap::NotSaved).or_default() += 1;

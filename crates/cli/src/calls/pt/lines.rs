@@ -367,8 +367,8 @@ impl<'a> Lines<'a> {
             What::EndAsync => "tr end  async",
             What::Interrupt => "hw int",
             What::Abort => "tx abrt",
-            What::Jump | What::Far => self.word(place, event.from),
-            What::End => match self.word(place, event.from) {
+            What::Jump | What::Far => self.word(place, event),
+            What::End => match self.word(place, event) {
                 "syscall" => "tr end  syscall",
                 "int" => "tr end  int",
                 "iret" => "tr end  iret",
@@ -383,12 +383,14 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn word(&mut self, place: (i32, u64, u32), ip: u64) -> &'static str {
+    /// The kind of the event's branch.
+    fn word(&mut self, place: (i32, u64, u32), event: &Event) -> &'static str {
+        let ip = event.from;
         let key = (place.2, ip);
         if let Some(known) = self.words.get(&key) {
             return known;
         }
-        let word = branch_word(self.at(place, ip).code, 64).unwrap_or("");
+        let word = branch_word(self.at(place, ip).code, event.bits.into()).unwrap_or("");
         self.words.insert(key, word);
         word
     }

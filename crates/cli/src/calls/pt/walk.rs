@@ -38,7 +38,7 @@ impl Walk {
         if let Some(start) = self.ip.take() {
             let until = Self::until(event);
             if let Some((end, included)) = until {
-                let run = self.run((space, start, end), code);
+                let run = self.run((space, start, end), event.bits, code);
                 let run = if included { &run[..] } else { &run[..run.len().saturating_sub(1)] };
                 self.choose(run, (every, event, time_ns), &mut told);
             }
@@ -94,7 +94,7 @@ impl Walk {
         }
     }
 
-    fn run<'c>(&mut self, place: (u32, u64, u64), code: impl Fn(u64) -> &'c [u8]) -> Arc<[u64]> {
+    fn run<'c>(&mut self, place: (u32, u64, u64), bits: u8, code: impl Fn(u64) -> &'c [u8]) -> Arc<[u64]> {
         if let Some(known) = self.known.get(&place) {
             return Arc::clone(known);
         }
@@ -102,7 +102,7 @@ impl Walk {
         let mut all = vec![start];
         let mut ip = start;
         while ip < end && all.len() < MOST {
-            let Some(length) = instruction_len(code(ip), 64) else { break };
+            let Some(length) = instruction_len(code(ip), bits.into()) else { break };
             ip += length as u64;
             all.push(ip);
         }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn event(what: What, from: u64, to: u64) -> Event {
-        Event { tsc: Some(from), what, from, next: from + 1, to, unit: 0, at_start: false }
+        Event { tsc: Some(from), what, from, next: from + 1, to, unit: 0, at_start: false, bits: 64 }
     }
 
     /// One-byte instructions everywhere.
@@ -168,6 +168,22 @@ mod tests {
         assert_eq!(told(What::EndAsync, 303, 0), []);
         assert_eq!(told(What::Begin, 0, 303), []);
         assert_eq!(told(What::Jump, 304, 9), [(303, 4)]);
+    }
+
+    #[test]
+    fn code_of_32_bits_is_decoded_as_such() {
+        // inc eax; inc eax; ret: with 64-bit addresses one instruction, a return with two prefixes.
+        const CODE: [u8; 3] = [0x40, 0x40, 0xc3];
+        let code = |ip: u64| usize::try_from(ip - 100).ok().and_then(|at| CODE.get(at..)).unwrap_or_default();
+        for (bits, expected) in [(32, vec![(100, 1), (101, 1), (102, 1)]), (64, vec![])] {
+            let mut walk = Walk::default();
+            let mut told = |what, from, to| {
+                let event = Event { bits, ..event(what, from, to) };
+                walk.follow((1, &event), (Every::Instructions(1), 0), code)
+            };
+            assert_eq!(told(What::Begin, 0, 100), []);
+            assert_eq!(told(What::Return, 102, 200), expected, "{bits} bits");
+        }
     }
 
     #[test]
