@@ -10,9 +10,6 @@ pub enum Error {
         /// The first bytes, at most 8.
         found: Vec<u8>,
     },
-    /// The old, pre-2.6.3x `PERFFILE` layout, which stock perf refuses for data as well.
-    #[error("a perf.data file of the first layout (PERFFILE), which no perf since 2012 writes")]
-    OldMagic,
     /// The file ends inside a structure.
     #[error("{what} at offset {offset:#x} needs {needed} bytes, the file has {have}")]
     Truncated {

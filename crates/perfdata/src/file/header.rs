@@ -39,6 +39,10 @@ pub struct FileHeader {
 pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 /// The magic as bytes of a big-endian file.
 const MAGIC_SWAPPED: &[u8; 8] = b"2ELIFREP";
+/// The magic of perf until 2011, in either byte order.
+const MAGIC_OF_2009: &[u8; 8] = b"PERFFILE";
+/// Bytes of the header in file mode before there were features.
+const HEADER_SIZE_WITHOUT_FEATURES: u64 = 72;
 /// Bytes of the header in file mode.
 pub(crate) const FILE_HEADER_SIZE: u64 = 104;
 /// Bytes of the header in pipe mode.
@@ -48,14 +52,14 @@ impl FileHeader {
     /// Reads the header at the beginning of a file.
     ///
     /// # Errors
-    /// [`Error::BadMagic`], [`Error::OldMagic`], [`Error::Truncated`] or [`Error::BadValue`] (header size).
+    /// [`Error::BadMagic`], [`Error::Truncated`] or [`Error::BadValue`] (header size).
     pub fn parse(bytes: &[u8]) -> Result<FileHeader, Error> {
         let have = bytes.len() as u64;
         let magic: Option<&[u8; 8]> = bytes.first_chunk();
         let endian = match magic {
             Some(MAGIC) => Endian::Little,
             Some(MAGIC_SWAPPED) => Endian::Big,
-            Some(b"PERFFILE" | b"ELIFFREP") => return Err(Error::OldMagic),
+            Some(MAGIC_OF_2009) => size_order(bytes),
             _ => return Err(Error::BadMagic { found: bytes.iter().take(8).copied().collect() }),
         };
         let truncated = |needed| Error::Truncated { what: "file header", offset: 0, needed, have };
@@ -63,6 +67,9 @@ impl FileHeader {
         let size = w.u64().ok_or(truncated(PIPE_HEADER_SIZE))?;
         if size == PIPE_HEADER_SIZE {
             return Ok(Self::pipe(endian, have));
+        }
+        if size == HEADER_SIZE_WITHOUT_FEATURES {
+            return Self::parse_file(&mut w, endian, size).ok_or(truncated(size));
         }
         if size < FILE_HEADER_SIZE {
             return Err(Error::BadValue { what: "file header size", offset: 8, value: size });
@@ -87,7 +94,10 @@ impl FileHeader {
         let attrs = section(w)?;
         let data = section(w)?;
         let _event_types = section(w)?;
-        let features = [w.u64()?, w.u64()?, w.u64()?, w.u64()?];
+        let features = match size {
+            HEADER_SIZE_WITHOUT_FEATURES => [0; 4],
+            _ => [w.u64()?, w.u64()?, w.u64()?, w.u64()?],
+        };
         Some(FileHeader { mode: Mode::File, endian, size, attr_size, attrs, data, features })
     }
 
@@ -116,7 +126,43 @@ impl FileHeader {
     }
 }
 
+/// Byte order of a header whose magic does not tell it: the size after the magic is a small number.
+fn size_order(bytes: &[u8]) -> Endian {
+    let size = bytes.get(8..16).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes);
+    if size <= u64::from(u32::MAX) { Endian::Little } else { Endian::Big }
+}
+
 /// Two words: offset and size.
 pub(crate) fn section(w: &mut Wire<'_>) -> Option<Section> {
     Some(Section { offset: w.u64()?, size: w.u64()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_first_layout_tell_their_byte_order_by_their_size() {
+        for (endian, size, features) in [
+            (Endian::Little, 72, [0; 4]),
+            (Endian::Big, 72, [0; 4]),
+            (Endian::Little, 104, [7; 4]),
+            (Endian::Big, 104, [7; 4]),
+        ] {
+            let word = |number: u64| match endian {
+                Endian::Little => number.to_le_bytes(),
+                Endian::Big => number.to_be_bytes(),
+            };
+            let words = [size, 80, 104, 80, 200, 1000, 0, 0, 7, 7, 7, 7];
+            let bytes: Vec<u8> =
+                MAGIC_OF_2009.iter().copied().chain(words.into_iter().flat_map(word)).collect();
+            let header = FileHeader::parse(&bytes).expect("a header");
+            assert_eq!((header.endian, header.mode, header.attr_size), (endian, Mode::File, 80));
+            assert_eq!(
+                (header.attrs, header.data),
+                (Section { offset: 104, size: 80 }, Section { offset: 200, size: 1000 })
+            );
+            assert_eq!(header.features, features);
+        }
+    }
 }
