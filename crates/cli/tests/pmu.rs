@@ -173,3 +173,50 @@ fn branches_of_a_call_stack_are_shown_if_asked_for() {
     let chain = rows(&["report", "--stdio", "--no-children", "-g", "none", "--sort", "comm"], &path);
     assert_eq!(chain, ["100.00% app"], "one sample by its call chain without -b");
 }
+
+#[test]
+fn columns_of_numbers_can_be_added_and_placed() {
+    let path = two_events("columns.data", Features::default());
+    let columns = |args: &[&str]| {
+        let lines = printed(&[&["report", "--stdio", "--group"], args].concat(), &path);
+        let heading = lines.into_iter().find(|line| line.contains("Overhead")).expect("a heading");
+        heading
+            .trim_start_matches('#')
+            .split("  ")
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    assert_eq!(columns(&["--sort", "comm,sample,dso"]), "Overhead|Command|Samples|Shared Object");
+    assert_eq!(columns(&["--sort", "comm,dso", "-F", "+period"]), "Overhead|Period|Command|Shared Object");
+    assert_eq!(columns(&["--sort", "comm,dso", "-F", "overhead,dso"]), "Overhead|Shared Object|Command");
+}
+
+#[test]
+fn asking_for_a_cpu_needs_samples_that_have_one() {
+    let path = two_events("no_cpu.data", Features::default());
+    for command in [&["report", "--stdio"][..], &["script"], &["annotate", "--stdio"]] {
+        let mut tally = Command::new(env!("CARGO_BIN_EXE_tally"));
+        let output = tally.args(command).args(["-C", "0", "-i"]).arg(&path).output().expect("it starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains("no CPU numbers"), "{command:?}: {errors}");
+    }
+    assert_eq!(rows(&["report", "--stdio", "--group", "--sort", "cpu"], &path), ["100.00% 100.00% -001"]);
+}
+
+#[test]
+fn files_hit_are_listed_without_a_table_of_build_ids() {
+    let path = two_events("no_table.data", Features::default());
+    let id = " ".repeat(40);
+    assert_eq!(printed(&["buildid-list"], &path), [format!("{id} /nonexistent/app")]);
+}
+
+#[test]
+fn files_of_the_first_layout_are_read() {
+    let path = two_events("first_layout.data", Features::default());
+    let mut bytes = std::fs::read(&path).expect("just written");
+    bytes[..8].copy_from_slice(b"PERFFILE");
+    std::fs::write(&path, bytes).expect("target is writable");
+    assert_eq!(rows(&["report", "--stdio", "--group", "--sort", "comm"], &path), ["100.00% 100.00% app"]);
+}

@@ -133,6 +133,41 @@ fn by(keys: &[SortKey]) -> ReportOpts {
 }
 
 #[test]
+fn files_of_processes_that_share_the_number_0_are_not_mixed_up() {
+    let two = "mmap 0/0 0x1000 0x1000 /first\nmmap 0/0 0x1800 0x1000 /second\nmmap 7/7 0x1000 0x1000 /own
+        mmap 7/7 0x1800 0x1000 /newer\n";
+    let dso_at = |ids: &str, addr: u64| {
+        let profile = profile_of(&format!("{two}sample {ids} chain={addr:#x}"));
+        rows(&profile, &by(&[SortKey::Dso])).remove(0)
+    };
+    assert_eq!(dso_at("0/0", 0x1100), "100.00% first", "only one has mapped this");
+    assert_eq!(dso_at("0/0", 0x1900), "100.00% [unknown]", "one of the two");
+    assert_eq!(dso_at("0/0", 0x2100), "100.00% [unknown]", "the other has what is next to it");
+    assert_eq!(dso_at("7/7", 0x1900), "100.00% newer", "a process with its own number maps anew");
+}
+
+#[test]
+fn code_without_a_name_is_in_no_total_if_it_is_hidden() {
+    let text =
+        "mmap 7/7 0x1000 0x1000 /app\nsample 7/7 period=30 chain=0x1100\nsample 7/7 period=70 chain=0x9900";
+    let opts = ReportOpts { hide_unresolved: true, ..by(&[SortKey::Dso]) };
+    assert_eq!(rows(&profile_of(text), &opts), ["100.00% app"]);
+    assert_eq!(rows(&profile_of(text), &by(&[SortKey::Dso])), ["70.00% [unknown]", "30.00% app"]);
+}
+
+#[test]
+fn columns_are_where_they_were_asked_for() {
+    let opts = by(&[SortKey::Comm, SortKey::Dso]);
+    let more = vec![Field::Key(SortKey::Comm), Field::Samples, Field::Key(SortKey::Dso), Field::Overhead];
+    let [comm, dso] = [SortKey::Comm, SortKey::Dso].map(Field::Key);
+    assert_eq!(opts.columns(), [Field::Overhead, comm.clone(), dso.clone()]);
+    let opts = ReportOpts { more_fields: more, ..opts };
+    assert_eq!(opts.columns(), [Field::Overhead, comm, Field::Samples, dso]);
+    let only = ReportOpts { more_fields: vec![Field::Key(SortKey::Cpu)], ..by(&[]) };
+    assert_eq!(only.keys(), [SortKey::Cpu], "a key is one wherever it is listed");
+}
+
+#[test]
 fn chains_that_the_recorder_noted_as_cut_are_told_as_cut() {
     let stop = |time_ns, cause| StackStop { time_ns, tid: 8, cause };
     let cut = StopReason::CopyEnd(8192);

@@ -12,6 +12,7 @@ use crate::{out, term};
 use anyhow::bail;
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};
+use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::{SampleFilter, SessionOpts};
 use profile::source::Want;
@@ -141,7 +142,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         kernel: None,
     };
     let input = args.input.clone().unwrap_or_else(|| PathBuf::from("perf.data"));
-    let mut recording = load::load(&input, load_opts(&args)?)?;
+    let map = load::open(&input)?;
+    let file = load::parse(&input, &map)?;
+    let mut progress = load::Progress::on_stderr(&input, &map);
+    let mut recording = load::load_file((&input, &file), load_opts(&args, &file)?, &mut progress)?;
     listing_opts.kernel = Some(Arc::new(kernel_code(&args, &recording)?));
     let symbols = args.symbol.iter().chain(&args.function).map(|name| dso::demangle(name).into_owned());
     let mut opts = AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect(), inlined: false };
@@ -173,8 +177,8 @@ fn kernel_code(args: &Args, recording: &Recording) -> anyhow::Result<KernelCode>
     KernelCode::find(args.vmlinux.as_deref(), (release, id.as_ref()), is_running)
 }
 
-fn load_opts(args: &Args) -> anyhow::Result<LoadOpts> {
-    let cpus = args.cpu.as_deref().map(report::parse_cpus).transpose()?.unwrap_or_default();
+fn load_opts(args: &Args, file: &PerfData<'_>) -> anyhow::Result<LoadOpts> {
+    let cpus = report::cpus_of(args.cpu.as_deref(), file)?;
     let filter = SampleFilter { cpus, ..SampleFilter::default() };
     // Only where the samples fell counts: no chains, nothing to unwind.
     let session = SessionOpts { filter, callchains: false, ..SessionOpts::default() };

@@ -9,6 +9,7 @@ use anyhow::bail;
 use perfdata::PerfData;
 use profile::session::SessionOpts;
 use profile::source::Want;
+use profile::table::{Dso, DsoId};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -64,30 +65,50 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let file = load::parse(&args.input, &map)?;
     damage::tell_described(&args.input, &file);
-    let hit = args.with_hits.then(|| hit_files(&args.input, &file)).transpose()?;
-    out::text(&list(&file, hit.as_ref()))?;
+    let has_table = !file.features().build_ids.is_empty();
+    let hit = (args.with_hits || !has_table).then(|| hit_files(&args.input, &file)).transpose()?;
+    out::text(&match hit {
+        Some(hit) if !has_table => list_hit(&hit),
+        hit => list(&file, hit.as_deref()),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The build-ids in the file's header; only those of `hit` if there is such a list.
-fn list(file: &PerfData<'_>, hit: Option<&BTreeSet<Vec<u8>>>) -> String {
+/// A file that samples fell into.
+struct HitFile {
+    build_id: Vec<u8>,
+    path: String,
+}
+
+/// As perf without a table of build-ids: the files hit, with the build-ids of their mappings if those have them.
+fn list_hit(hit: &[HitFile]) -> String {
+    hit.iter().map(|file| format!("{:40} {}\n", hex(&file.build_id), out::harmless(&file.path))).collect()
+}
+
+/// The build-ids in the file's header, each file once; only those of `hit` if there is such a list.
+fn list(file: &PerfData<'_>, hit: Option<&[HitFile]>) -> String {
     let mut text = String::new();
-    let entries = file.features().build_ids.iter();
-    for entry in entries.filter(|entry| hit.is_none_or(|hit| hit.contains(&entry.build_id))) {
-        let name = String::from_utf8_lossy(&entry.filename);
-        let _ = writeln!(text, "{} {}", hex(&entry.build_id), out::harmless(&name));
+    let mut listed = BTreeSet::new();
+    let is_hit = |id: &[u8]| hit.is_none_or(|hit| hit.iter().any(|file| file.build_id == id));
+    for entry in file.features().build_ids.iter().filter(|entry| is_hit(&entry.build_id)) {
+        if listed.insert((&entry.build_id, &entry.filename)) {
+            let name = String::from_utf8_lossy(&entry.filename);
+            let _ = writeln!(text, "{} {}", hex(&entry.build_id), out::harmless(&name));
+        }
     }
     text
 }
 
-/// Build-ids of the files that samples themselves fell into; their callers don't count, as in perf.
-fn hit_files(path: &Path, file: &PerfData<'_>) -> anyhow::Result<BTreeSet<Vec<u8>>> {
+/// Files that samples themselves fell into; their callers don't count, as in perf.
+fn hit_files(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Vec<HitFile>> {
     let session = SessionOpts { callchains: false, ..SessionOpts::default() };
     let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Addresses };
     let profile = load::load_file((path, file), opts, &mut Progress::silent())?.profile;
     let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
-    let dsos = leaves.map(|frame| profile.dsos.of(profile.frames.of(frame).dso));
-    Ok(dsos.filter_map(|dso| dso.build_id.clone()).collect())
+    let ids: BTreeSet<DsoId> = leaves.map(|frame| profile.frames.of(frame).dso).collect();
+    let dsos = ids.into_iter().map(|id| profile.dsos.of(id)).filter(|dso| !dso.is_unknown());
+    let hit = |dso: &Dso| HitFile { build_id: dso.build_id.clone().unwrap_or_default(), path: dso.path.clone() };
+    Ok(dsos.map(hit).collect())
 }
 
 fn hex(bytes: &[u8]) -> String {

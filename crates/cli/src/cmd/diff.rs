@@ -2,7 +2,7 @@
 
 mod perf_flags;
 
-use super::report::{parse_cpus, parse_fields, parse_times};
+use super::report::{cpus_of, parse_fields, parse_times};
 use crate::damage;
 use crate::name_args::NameArgs;
 use crate::calls::{self, view_args::ViewArgs};
@@ -290,7 +290,7 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
         let map = load::open(path)?;
         let file = load::parse(path, &map)?;
         let times_ns = args.time.as_deref().map(|text| parse_times(text, file.features().sample_time_ns));
-        let cpus = args.cpu.as_deref().map(parse_cpus).transpose()?.unwrap_or_default();
+        let cpus = cpus_of(args.cpu.as_deref(), &file)?;
         let filter =
             SampleFilter { times_ns: times_ns.transpose()?.unwrap_or_default(), cpus, ..SampleFilter::default() };
         let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };

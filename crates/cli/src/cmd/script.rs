@@ -10,7 +10,7 @@ pub use flags::Args;
 use anyhow::Context;
 use self::per_event::PerEvent;
 use crate::damage;
-use crate::cmd::report::values::{parse_cpus, parse_times};
+use crate::cmd::report::values::{cpus_of, parse_times};
 use crate::load;
 use crate::name_args::NameArgs;
 use crate::script::{
@@ -82,13 +82,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let lines = by_event.iter().any(|f| f.has(Field::Srcline));
     let unwinds = file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_STACK_USER));
     let inlines = callchains && !args.no_inline && (unwinds || args.inline || args.json);
-    let cpus = args.cpu.as_deref().map(parse_cpus).transpose()?;
+    let cpus = cpus_of(args.cpu.as_deref(), &file)?;
     let span = file.features().sample_time_ns;
     let times = args.time.as_deref().map(|text| parse_times(text, span)).transpose()?;
     let filter = |sample: &Sample<'_>, comm: &str| {
         let cpu = sample.cpu.map_or(-1, u32::cast_signed);
         let time = sample.time_ns.unwrap_or(0);
-        cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+        (cpus.is_empty() || cpus.contains(&cpu))
             && times.as_ref().is_none_or(|times| times.iter().any(|(from, to)| (from..=to).contains(&&time)))
             && passes(&args, sample, comm)
     };

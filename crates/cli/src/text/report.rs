@@ -185,14 +185,12 @@ impl<'a> Table<'a> {
 
     fn key_width(&self, key: &SortKey) -> usize {
         let Some(at) = self.section.keys.iter().position(|k| k == key) else { return 0 };
-        if *key == SortKey::Cpu {
-            return 3;
-        }
         let longest = self.section.rows.iter().map(|row| self.value_text(key, row, at).chars().count()).max();
         // perf makes room for an address in the column of the DSO when some row has no symbol.
         let unnamed = || self.section.rows.iter().any(|row| row.values.iter().any(is_unnamed));
         let least = match key {
             SortKey::Dso if self.opts.separator.is_none() && self.dso_is_open() && unnamed() => 16,
+            SortKey::Cpu => 3,
             key => key.least_width(),
         };
         longest.unwrap_or(0).max(least)

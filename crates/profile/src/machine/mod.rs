@@ -114,13 +114,21 @@ impl Machine {
             DsoKind::Vdso => 0,
             _ => spec.start,
         };
-        let dso = dsos.intern(dso);
         let end = spec.start.saturating_add(spec.len);
         let process = self.process_of(spec.pid);
         self.map_version += 1;
+        let below = self.processes[process.index()].mappings.overlapping(spec.start, end);
+        // Recorded in a pid namespace, all processes outside of it have number 0: which file is whose is not known.
+        let is_ambiguous = spec.pid == 0 && below.iter().any(|other| dsos.of(other.dso).path != dso.path);
+        let mapping = match is_ambiguous {
+            true => {
+                Mapping { start: spec.start, end, base: spec.start, dso: self.unknown_dso(Mode::User, dsos) }
+            }
+            false => Mapping { start: spec.start, end, base, dso: dsos.intern(dso) },
+        };
         let process = &mut self.processes[process.index()];
         process.map_version = self.map_version;
-        process.insert(Mapping { start: spec.start, end, base, dso });
+        process.insert(mapping);
     }
 
     /// Code the kernel announced by `KSYMBOL` (BPF programs, trampolines) or withdrew.

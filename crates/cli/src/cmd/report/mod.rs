@@ -9,7 +9,7 @@ pub(super) mod values;
 
 pub use flags::Args;
 pub use plan::{Plan, dimensions, reads_lines};
-pub use values::{CallGraph, fuzz_flags, parse_call_graph, parse_cpus, parse_fields, parse_times};
+pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields, parse_times};
 
 use crate::damage;
 use crate::flame::{Tree, TreeOpts};

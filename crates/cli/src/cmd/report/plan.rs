@@ -97,7 +97,7 @@ impl Plan {
                 Some(text) => flags::parse_times(text, self.time_span_ns)?,
                 None => Vec::new(),
             },
-            cpus: args.cpu.as_deref().map(flags::parse_cpus).transpose()?.unwrap_or_default(),
+            cpus: flags::cpus_of(args.cpu.as_deref(), file)?,
             switch: args.switch.of(file.events())?,
             ..SampleFilter::default()
         };
@@ -192,20 +192,15 @@ fn has_branches(event: &perfdata::Event) -> bool {
 fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branches: bool) -> anyhow::Result<()> {
     let is_trace_field = |name: &str| is_trace_field(file, name);
     if let Some(sort) = &args.sort {
-        let keys = flags::parse_fields("--sort", sort, &is_trace_field)?;
-        let (keys, numbers): (Vec<Field>, Vec<Field>) =
-            keys.into_iter().partition(|field| matches!(field, Field::Key(_)));
-        let keys = keys.into_iter().filter_map(|field| match field {
-            Field::Key(key) => Some(key),
+        let fields = flags::parse_fields("--sort", sort, &is_trace_field)?;
+        let keys = fields.iter().filter_map(|field| match field {
+            Field::Key(key) => Some(key.clone()),
             _ => None,
         });
-        report.sort = if sort.starts_with('+') {
-            report.sort.iter().cloned().chain(keys).collect()
-        } else {
-            keys.collect()
-        };
-        report.show_samples |= numbers.contains(&Field::Samples);
-        report.show_period |= numbers.contains(&Field::Period);
+        let before = if sort.starts_with('+') { std::mem::take(&mut report.sort) } else { Vec::new() };
+        report.sort = before.iter().cloned().chain(keys).collect();
+        // As perf: numbers are where they were typed.
+        report.more_fields = before.into_iter().map(Field::Key).chain(fields).collect();
     } else if args.mem_mode {
         report.sort = flags::parse_keys("--mem-mode", MEMORY_KEYS)?;
     } else if branches {
@@ -215,10 +210,19 @@ fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branch
         report.sort = vec![SortKey::Trace];
     }
     if let Some(fields) = &args.fields {
-        report.fields = Some(flags::parse_fields("-F", fields, &is_trace_field)?);
-        if args.sort.is_none() {
-            report.sort = Vec::new();
+        let columns = flags::parse_fields("-F", fields, &is_trace_field)?;
+        if fields.starts_with('+') {
+            report.more_fields = columns;
+        } else {
+            report.fields = Some(columns);
+            report.more_fields = Vec::new();
+            if args.sort.is_none() {
+                report.sort = Vec::new();
+            }
         }
+    }
+    if args.parent.is_some() && !report.sort.contains(&SortKey::Parent) {
+        report.sort.push(SortKey::Parent);
     }
     report.show_samples |= args.show_nr_samples;
     report.show_period |= args.show_total_period;

@@ -2,6 +2,8 @@
 
 use crate::text::callgraph::Value;
 use anyhow::{Context, bail};
+use perfdata::PerfData;
+use perfdata::abi::PERF_SAMPLE_CPU;
 use record::event::nearest;
 use profile::view::report::{Field, GraphKey, GraphMode, GraphOpts, GraphOrder, SortKey};
 
@@ -98,6 +100,18 @@ pub fn parse_keys(flag: &str, text: &str) -> anyhow::Result<Vec<SortKey>> {
         _ => None,
     });
     Ok(keys.collect())
+}
+
+/// The CPUs that `-C` names; none for all.
+///
+/// # Errors
+/// If the samples of `file` have no CPU numbers, or as [`parse_cpus`].
+pub fn cpus_of(text: Option<&str>, file: &PerfData<'_>) -> anyhow::Result<Vec<i32>> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    if !file.events().iter().any(|event| event.attr.samples(PERF_SAMPLE_CPU)) {
+        bail!("-C: the samples have no CPU numbers; record with --sample-cpu or -a");
+    }
+    parse_cpus(text)
 }
 
 /// `0-3,5` as numbers.

@@ -137,8 +137,11 @@ impl<'c, 'a> Filling<'c, 'a> {
 
     /// Counts a cell at its own row, and notes its path for the rows of its callers.
     fn add(&mut self, member: usize, key: &CellKey, sums: Sums) {
-        self.totals[member].add(sums);
         let context = self.context;
+        if context.is_left_out(key) {
+            return;
+        }
+        self.totals[member].add(sums);
         if !context.cell_passes(key) {
             return;
         }

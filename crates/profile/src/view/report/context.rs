@@ -73,7 +73,13 @@ impl<'a> Context<'a> {
             .symbol_contains
             .as_ref()
             .is_none_or(|part| name.is_some_and(|name| name.contains(part.as_str())));
-        dso_passes && symbol_passes && contains && !(self.opts.hide_unresolved && name.is_none())
+        dso_passes && symbol_passes && contains
+    }
+
+    /// Is this cell not even in the totals? As perf, for samples of code without a name.
+    pub(super) fn is_left_out(&self, key: &CellKey) -> bool {
+        let leaf = self.profile.callsites.of(key.callsite).frame;
+        self.opts.hide_unresolved && self.expanded.own(leaf).symbol.is_none()
     }
 }
 

@@ -141,6 +141,8 @@ pub struct ReportOpts {
     pub unit: FunctionUnit,
     /// Leave out frames without a name.
     pub hide_unresolved: bool,
+    /// Columns after the numbers that are always shown, before the other keys.
+    pub more_fields: Vec<Field>,
     /// Show the events of a group side by side.
     pub group: bool,
     /// Show all events side by side, though they were counted apart.
@@ -174,6 +176,7 @@ impl Default for ReportOpts {
             hide_unresolved: false,
             group: false,
             one_group: false,
+            more_fields: Vec::new(),
             group_sort: 0,
             show_samples: false,
             show_period: false,
@@ -191,8 +194,7 @@ impl ReportOpts {
             Some(fields) => fields.clone(),
             None => self.default_numbers(),
         };
-        for key in keys {
-            let field = Field::Key(key);
+        for field in self.more_fields.iter().cloned().chain(keys.into_iter().map(Field::Key)) {
             if !columns.contains(&field) {
                 columns.push(field);
             }
@@ -200,11 +202,12 @@ impl ReportOpts {
         columns
     }
 
-    /// The keys rows are grouped by: of `sort`, then those that stand in `fields` only.
+    /// The keys rows are grouped by: of `sort`, then those that are in the lists of fields only.
     #[must_use]
     pub fn keys(&self) -> Vec<SortKey> {
         let mut keys = Vec::new();
-        let of_fields = self.fields.iter().flatten().filter_map(|field| match field {
+        let fields = self.fields.iter().flatten().chain(&self.more_fields);
+        let of_fields = fields.filter_map(|field| match field {
             Field::Key(key) => Some(key),
             _ => None,
         });
