@@ -176,6 +176,26 @@ fn a_killed_recorder_leaves_what_was_flushed() {
 }
 
 #[test]
+fn a_recorder_killed_in_a_long_round_leaves_the_records_before() {
+    let mut file = Cursor::new(Vec::new());
+    let opts = WriterOpts { events: vec![event()], ..WriterOpts::default() };
+    let mut w = Writer::file(&mut file, opts).unwrap();
+    let record = Record::Sample(Sample {
+        ip: Some(Avma(1)),
+        pid_tid: Some((1, 1)),
+        time_ns: Some(10),
+        ..Sample::default()
+    });
+    let bytes = perfdata::record_to_bytes(&event(), &record, &SampleId::default()).unwrap();
+    let many = 4 * (256 << 10) / bytes.len();
+    w.finish_round().unwrap();
+    (0..many).for_each(|_| w.write_raw(&bytes).unwrap());
+    drop(w);
+    let bytes = file.into_inner();
+    assert!(sample_times(&bytes).len() > many / 2);
+}
+
+#[test]
 fn a_file_whose_data_size_was_never_written_is_read_to_its_end() {
     let mut bytes = written_with(None, Mode::File, b"", &[]);
     let file = PerfData::open(&bytes).unwrap();

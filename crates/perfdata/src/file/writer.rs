@@ -181,7 +181,12 @@ impl<'w> Writer<'w> {
     pub fn write_raw(&mut self, records: &[u8]) -> io::Result<()> {
         self.note_times(records);
         self.buffer.extend_from_slice(records);
-        if self.buffer.len() >= BUFFER_BYTES { self.flush_buffer() } else { Ok(()) }
+        if self.buffer.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        self.flush_buffer()?;
+        // A round of an overloaded recorder is long: a killed one leaves more than the rounds that ended.
+        self.rewrite_header([0; 4])
     }
 
     /// Counts records and keeps the first and last sample time.
