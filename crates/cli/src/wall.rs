@@ -3,14 +3,17 @@
 use crate::damage;
 use crate::load::{self, LoadOpts, Progress, Recording};
 use crate::name_args::NameArgs;
+use crate::text::number::{count_of, duration_ns};
+use crate::text::present;
 use crate::text::wall::{self as text, WallTextOpts};
 use crate::unnamed::UnnamedCode;
-use crate::{out, term};
+use crate::{out, pager, term};
 use dso::Mmap;
 use perfdata::PerfData;
+use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
-use profile::view::wall::{WallOpts, wall};
+use profile::view::wall::{ThreadRow, WallOpts, wall};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,9 +53,60 @@ impl WaitArgs {
             thread: self.thread.clone(),
             min_block_ns: self.min_block.unwrap_or(0),
             with_idle: self.idle,
+            never_empty: true,
             longest,
         }
     }
+}
+
+/// Refuses a `--thread` that no recorded thread matches, with the names there are.
+///
+/// # Errors
+/// No thread has that name or id.
+pub fn check_thread(profile: &Profile, args: &WaitArgs) -> anyhow::Result<()> {
+    let Some(thread) = &args.thread else { return Ok(()) };
+    let all = wall(profile, &WallOpts::default()).threads;
+    let is = |row: &ThreadRow| {
+        let names = row.tasks.iter().map(|&task| profile.strings.of(profile.task(task).comm));
+        row.comm == *thread || row.tid.to_string() == *thread || names.into_iter().any(|name| name == thread)
+    };
+    if all.is_empty() || all.iter().any(is) {
+        return Ok(());
+    }
+    let names = all.iter().map(|row| row.comm.as_str());
+    anyhow::bail!("no thread '{thread}' in the recording; there are {}", present::listed(names))
+}
+
+/// Whose time a picture of the wall clock shows, and how much is idle and not drawn:
+/// `8 busy threads × 4.010 s = 32.30 s · idle left out: 47.90 s (--idle)`.
+#[must_use]
+pub fn subtitle(profile: &Profile, args: &WaitArgs) -> String {
+    let view = wall(profile, &args.opts(0));
+    let is_busy = |row: &&ThreadRow| args.idle || !row.is_idle();
+    let busy = view.threads.iter().filter(is_busy).count();
+    let shown_ns = if args.idle { view.whole.total_ns() } else { view.whole.active_ns() };
+    let (threads, shown) = (count_of(busy as u64, "thread", "threads"), duration_ns(shown_ns));
+    let (threads, wall_ns) =
+        (if args.idle { threads } else { threads.replacen(' ', " busy ", 1) }, view.wall_ns);
+    let is_product = (busy as u64).saturating_mul(wall_ns).abs_diff(shown_ns) <= shown_ns / 50;
+    let whole = match is_product {
+        true => format!("{threads} × {} = {shown}", duration_ns(wall_ns)),
+        false => format!("{shown} of {threads} in {}", duration_ns(wall_ns)),
+    };
+    whole + &idle_words(view.whole.idle_ns, args)
+}
+
+/// ` · idle left out: 47.90 s (--idle)`; nothing where no time is idle, or idle time is counted.
+#[must_use]
+pub fn idle_left_out(profile: &Profile, args: &WaitArgs) -> String {
+    idle_words(wall(profile, &args.opts(0)).whole.idle_ns, args)
+}
+
+fn idle_words(idle_ns: u64, args: &WaitArgs) -> String {
+    if idle_ns == 0 || args.idle {
+        return String::new();
+    }
+    format!(" · idle left out: {} (--idle)", duration_ns(idle_ns))
 }
 
 /// Prints the wall clock of an open recording.
@@ -61,11 +115,13 @@ impl WaitArgs {
 /// If it can't be read, or says nothing about time off the CPU.
 pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> anyhow::Result<ExitCode> {
     let recording = read(path, map, file)?;
+    check_thread(&recording.profile, &args.waits)?;
     let view = wall(&recording.profile, &args.waits.opts(args.rows.min(10)));
     if view.source.is_none() {
         let record = "record with tally record --off-cpu (or -e sched:sched_switch)";
         return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
     }
+    pager::start();
     let mut out = out::stdout();
     let opts = WallTextOpts {
         width: term::width(),

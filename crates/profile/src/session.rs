@@ -33,6 +33,7 @@ use crate::off_cpu::{Contenders, EventKind, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
+use crate::view::wall::clock_event;
 use perfdata::off_cpu::NO_TIME_NS;
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Event, Item, Record, Sample};
@@ -49,6 +50,8 @@ pub struct Session {
     off_cpu_kinds: Vec<EventKind>,
     happenings: Vec<Option<Happening>>,
     block_join: Join,
+    /// The event that samples running time, where its moments are kept.
+    clock_event: Option<usize>,
     has_switch_samples: bool,
     is_unfinished: bool,
     tracker: Tracker,
@@ -80,6 +83,7 @@ impl Session {
         let wanted = |event: &Event| Happening::of(&event.name).filter(|_| opts.dimensions.block_io);
         let happenings: Vec<_> = events.iter().map(wanted).collect();
         profile.block_io.recorded = happenings.iter().flatten().copied().collect();
+        let clock_event = clock_event(&profile).filter(|_| opts.dimensions.seen_running);
         Self {
             machine: Machine::default(),
             profile,
@@ -89,6 +93,7 @@ impl Session {
             off_cpu_kinds: events.iter().map(|event| EventKind::of(&event.name)).collect(),
             happenings,
             block_join: Join::default(),
+            clock_event,
             has_switch_samples: false,
             is_unfinished: false,
             tracker: Tracker::default(),

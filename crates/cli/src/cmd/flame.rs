@@ -9,7 +9,7 @@ use crate::input::{self, TextFormat};
 use crate::load::{self, LoadOpts, Progress};
 use crate::unnamed::UnnamedCode;
 use crate::svg::{self, Palette, SvgOpts};
-use crate::{export, out};
+use crate::{export, out, wall};
 use anyhow::Context;
 use dso::Mmap;
 use profile::profile::Profile;
@@ -44,6 +44,9 @@ pub struct Args {
     /// Print folded stacks instead of SVG
     #[arg(long)]
     pub folded: bool,
+    /// Not here: report --html draws it
+    #[arg(long, hide = true, value_name = "FILE", num_args = 0..=1)]
+    pub html: Option<Option<PathBuf>>,
     /// Read this event; without it, the first
     #[arg(short, long, value_name = "NAME")]
     pub event: Option<String>,
@@ -67,7 +70,7 @@ pub struct Args {
     pub counts: bool,
     /// Which waits.
     #[command(flatten)]
-    pub waits: crate::wall::WaitArgs,
+    pub waits: wall::WaitArgs,
     /// Count samples, not what they stand for
     #[arg(long)]
     pub samples: bool,
@@ -167,12 +170,18 @@ impl Args {
 /// # Errors
 /// If the input can't be read or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.html.is_some() {
+        anyhow::bail!("flame writes SVG (-o out.svg); tally report --html out.html has the flame graph as a page");
+    }
+    if args.output.is_none() && !args.folded {
+        out::refuse_terminal("an SVG picture", "-o out.svg, or --folded for text")?;
+    }
     if args.calls {
         calls::flame::draw(&ViewArgs::all_of(args.source()), &args.calls_opts())?;
         return Ok(ExitCode::SUCCESS);
     }
     let map = load::open(args.source())?;
-    let (tree, notes) = read(&map, &args)?;
+    let (tree, subtitle, notes) = read(&map, &args)?;
     for note in notes {
         out::note(&format!("tally flame: {note}"));
     }
@@ -182,10 +191,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match &args.output {
         Some(path) => {
             let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
-            write(BufWriter::new(file), tree, &args)
+            write(BufWriter::new(file), tree, subtitle, &args)
                 .with_context(|| format!("can't write {}", path.display()))?;
         }
-        None => write(out::stdout(), tree, &args)?,
+        None if args.folded => write(out::stdout(), tree, subtitle, &args)?,
+        None => write(out::raw_stdout(), tree, subtitle, &args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -194,8 +204,11 @@ fn remedy(args: &Args) -> &'static str {
     if args.event.is_some() { " for this event" } else { " (was it recorded with -g?)" }
 }
 
-/// The stacks of the input with notes for the user.
-fn read(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)> {
+/// Stacks, what a subtitle says of them if it isn't their amount, and notes for the user.
+type Drawn = (Tree, Option<String>, Vec<String>);
+
+/// The stacks of the input.
+fn read(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
     if map.starts_with(b"PERFILE2") || map.starts_with(b"2ELIFREP") {
         return read_recording(map, args);
     }
@@ -203,10 +216,10 @@ fn read(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)> {
         TextFormat::PerfScript => input::perf_script::read(map, &args.collapse_opts()),
         TextFormat::Folded => input::folded::read(map),
     };
-    Ok((stacks.tree, stacks.notes.lines()))
+    Ok((stacks.tree, None, stacks.notes.lines()))
 }
 
-fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)> {
+fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
     let path = args.source();
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
@@ -221,13 +234,20 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<(Tree, Vec<String>)
         let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
         let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
         let opts = TreeOpts { event: 0, pid, tid, kernel, jit, addrs, samples: false };
-        return Ok((Tree::of_wall(&recording.profile, opts, which, &args.waits.opts(0)), Vec::new()));
+        wall::check_thread(&recording.profile, &args.waits)?;
+        let tree = Tree::of_wall(&recording.profile, opts, which, &args.waits.opts(0));
+        let subtitle = match which {
+            WallTree::Wall => wall::subtitle(&recording.profile, &args.waits),
+            WallTree::OnCpu => svg::amount(&tree),
+            _ => svg::amount(&tree) + &wall::idle_left_out(&recording.profile, &args.waits),
+        };
+        return Ok((tree, Some(subtitle), Vec::new()));
     }
     let (event, notes) = choose_event(&recording.profile, args.event.as_deref())?;
     let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
     let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
     let opts = TreeOpts { event, pid, tid, kernel, jit, addrs, samples: args.samples };
-    Ok((Tree::of_profile(&recording.profile, opts), notes))
+    Ok((Tree::of_profile(&recording.profile, opts), None, notes))
 }
 
 /// The event asked for, or the first that has samples; with a note about the others.
@@ -251,20 +271,20 @@ fn choose_event(profile: &Profile, asked: Option<&str>) -> anyhow::Result<(usize
     Ok((event, vec![note]))
 }
 
-fn write(mut out: impl Write, tree: Tree, args: &Args) -> io::Result<()> {
+fn write(mut out: impl Write, tree: Tree, subtitle: Option<String>, args: &Args) -> io::Result<()> {
     let tree = if args.reverse { tree.reversed() } else { tree };
     if args.folded {
         out.write_all(export::folded::to_text(&tree).as_bytes())?;
     } else {
-        svg::write(&mut out, &tree, &svg_opts(&tree, args))?;
+        svg::write(&mut out, &tree, &svg_opts(&tree, subtitle, args))?;
     }
     out.flush()
 }
 
-fn svg_opts(tree: &Tree, args: &Args) -> SvgOpts {
+fn svg_opts(tree: &Tree, subtitle: Option<String>, args: &Args) -> SvgOpts {
     SvgOpts {
         title: args.title.clone().unwrap_or_else(|| args.heading().to_owned()),
-        subtitle: svg::amount(tree),
+        subtitle: subtitle.unwrap_or_else(|| svg::amount(tree)),
         width: args.width,
         min_width: args.min_width.max(0.0),
         icicle: args.icicle,

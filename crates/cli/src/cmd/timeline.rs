@@ -5,6 +5,7 @@ use crate::cmd::report::parse_times;
 use crate::foreign::json_lines;
 use crate::text::timeline::{self as text, TimelineTextOpts};
 use crate::wall::{self, WaitArgs};
+use crate::load::LoadOpts;
 use crate::{load, out, term};
 use anyhow::bail;
 use profile::view::timeline::{TimelineOpts, timeline};
@@ -15,7 +16,8 @@ use std::process::ExitCode;
 /// Show threads over time: a strip for each, by what it was doing, and its share in each state
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each column shows the state that took most of it. Letters and colours are explained above the strips.
+A column shows the state that took at least three quarters of it. Where none did, a
+block is as high as the share on the CPU. A legend above the strips explains letters.
 
 Examples:
   tally record --off-cpu -- ./app && tally timeline
@@ -47,7 +49,7 @@ pub struct Args {
 /// # Errors
 /// If the recording can't be read or says nothing about time off the CPU.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let recording = load::load(&args.input, wall::load_opts())?;
+    let recording = load::load(&args.input, load_opts())?;
     let profile = &recording.profile;
     if profile.off_cpu.source.is_none() || profile.off_cpu.totals.is_empty() {
         let record = "record with tally record --off-cpu";
@@ -67,6 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         columns: text::columns(width),
         span_ns: spans.first().copied(),
     };
+    wall::check_thread(profile, &args.waits)?;
     let view = timeline(profile, &opts);
     if args.json {
         let mut out = out::stdout();
@@ -79,4 +82,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     text::write(&mut out, &view, opts)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// All that waits need, and when threads were sampled on a CPU.
+fn load_opts() -> LoadOpts {
+    let mut opts = wall::load_opts();
+    opts.session.dimensions.seen_running = true;
+    opts
 }

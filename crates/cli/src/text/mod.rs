@@ -8,6 +8,7 @@ pub mod header;
 pub mod histogram;
 pub mod io;
 pub mod number;
+pub mod present;
 pub mod report;
 pub mod run_screen;
 pub mod timeline;

@@ -13,6 +13,16 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
+/// A count with its noun: `1 thread`, `1,234 threads`.
+pub fn count_of(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), noun(count, one, many))
+}
+
+/// The noun for a count.
+pub fn noun<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
+    if count == 1 { one } else { many }
+}
+
 /// Nanoseconds with three or four significant digits: `1.234 s`, `12.34 ms`, `123.4 µs`, `12 ns`.
 pub fn duration_ns(ns: u64) -> String {
     const UNITS: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
@@ -72,6 +82,12 @@ mod tests {
             [grouped(0), grouped(999), grouped(1000), grouped(1234567)],
             ["0", "999", "1,000", "1,234,567"]
         );
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(count_of(1, "thread", "threads"), "1 thread");
+        assert_eq!([count_of(0, "x", "xs"), count_of(1200, "x", "xs")], ["0 xs", "1,200 xs"]);
     }
 
     #[test]

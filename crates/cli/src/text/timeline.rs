@@ -1,16 +1,17 @@
-//! Threads over time as strips of letters.
+//! Threads over time as strips of letters: one where a state took three quarters of a column, a block as high as the
+//! share on the CPU where none did.
 
 use super::fit::cut;
-use super::number::duration_ns;
+use super::number::{count_of, duration_ns};
 use super::wall::part_name;
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use perfdata::off_cpu::State;
 use profile::off_cpu::Reason;
-use profile::view::timeline::{Timeline, TimelineRow};
+use profile::view::timeline::{Column, Timeline, TimelineRow};
 use profile::view::wall::Part;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// How to print.
@@ -47,29 +48,31 @@ pub fn write(out: &mut dyn Write, view: &Timeline, opts: TimelineTextOpts) -> io
     for line in legend(view, colour) {
         writeln!(out, "  {line}")?;
     }
-    let width = view.rows.first().map_or(0, |row| row.cells.len());
+    let width = view.rows.first().map_or(0, |row| row.columns.len());
     let at = |ns: u64| if ns == 0 { "0".to_owned() } else { format!("+{}", duration_ns(ns)) };
     let (begin, end) = (at(from), at(to));
     let fill = width.saturating_sub(begin.chars().count());
     writeln!(out, "\n{:NAME$} {begin}{end:>fill$}   {:>5} {:>5} {:>5} {:>5}", "", "on", "runq", "S", "D")?;
-    let (idle, busy): (Vec<&TimelineRow>, Vec<&TimelineRow>) =
-        view.rows.iter().partition(|row| row.is_idle && !opts.with_idle);
+    let is_hidden = |row: &&TimelineRow| row.is_idle && !opts.with_idle;
+    let (idle, busy): (Vec<&TimelineRow>, Vec<&TimelineRow>) = view.rows.iter().partition(is_hidden);
     for row in busy.iter().take(opts.rows) {
         writeln!(out, "{}", strip(row, colour))?;
     }
     if busy.len() > opts.rows {
-        writeln!(out, "{} more threads (--rows)", busy.len() - opts.rows)?;
+        let more = count_of((busy.len() - opts.rows) as u64, "more thread", "more threads");
+        writeln!(out, "{more} (--rows)")?;
     }
     if !idle.is_empty() {
-        let (threads, room) = (if idle.len() == 1 { "thread" } else { "threads" }, idle.len());
-        let note = format!("{room} idle {threads} not shown: they wait for work (--idle shows them)");
+        let threads = count_of(idle.len() as u64, "idle thread", "idle threads");
+        let note = format!("{threads} not shown: they wait for work (--idle shows them)");
         writeln!(out, "{}", paint(&note, Paint::Dim, colour))?;
     }
     Ok(())
 }
 
 /// The same for scripts: times in ns since the recording's begin, shares of a thread's life from 0 to 1, and by column
-/// the name of what took most of it, null where the thread was not alive. Idle threads are there, and said to be.
+/// the name of the state that took three quarters of it and the shares of all, null where the thread was not alive.
+/// Idle threads are included and marked.
 #[must_use]
 pub fn to_json(view: &Timeline) -> Value {
     let states = |row: &TimelineRow| -> serde_json::Map<String, Value> {
@@ -80,13 +83,27 @@ pub fn to_json(view: &Timeline) -> Value {
         json!({
             "pid": row.pid, "tid": row.tid, "comm": row.comm, "idle": row.is_idle, "life_ns": row.life_ns,
             "shares": states(row),
-            "cells": row.cells.iter().map(|cell| cell.map(part_name)).collect::<Vec<_>>(),
+            "cells": row.columns.iter().map(cell_name).collect::<Vec<_>>(),
+            "cell_shares": row.columns.iter().map(|column| cell_shares(column, view.column_ns)).collect::<Vec<_>>(),
         })
     };
     json!({
         "from_ns": view.span_ns.0, "to_ns": view.span_ns.1, "column_ns": view.column_ns,
         "threads": view.rows.iter().map(thread).collect::<Vec<_>>(),
     })
+}
+
+fn cell_name(column: &Column) -> Option<&'static str> {
+    (!column.is_empty()).then(|| column.main().map_or("mixed", part_name))
+}
+
+/// Shares of a column's length by state, three digits after the point; smaller ones are left out.
+fn cell_shares(column: &Column, column_ns: u64) -> Option<Value> {
+    let thousandths = |ns: u64| (ns as f64 * 1000.0 / column_ns.max(1) as f64).round();
+    let shares = column.parts().into_iter().map(|(part, ns)| (part_name(part), thousandths(ns)));
+    let shares = shares.filter(|(_, share)| *share > 0.0);
+    let named = shares.map(|(name, share)| (name.to_owned(), json!(share / 1000.0)));
+    (!column.is_empty()).then(|| Value::Object(named.collect()))
 }
 
 fn strip(row: &TimelineRow, colour: bool) -> String {
@@ -108,13 +125,27 @@ fn strip(row: &TimelineRow, colour: bool) -> String {
 
 /// The cells, each run of one colour painted once.
 fn cells(row: &TimelineRow, colour: bool) -> String {
+    let looks: Vec<(char, Option<Paint>)> = row.columns.iter().map(look_of_column).collect();
     let mut text = String::new();
-    for run in row.cells.chunk_by(|a, b| a == b) {
-        let (letter, hue) = run[0].map_or((' ', None), look);
-        let letters: String = std::iter::repeat_n(letter, run.len()).collect();
-        text += &hue.map_or_else(|| letters.clone(), |hue| paint(&letters, hue, colour));
+    for run in looks.chunk_by(|a, b| a.1 == b.1) {
+        let letters: String = run.iter().map(|(letter, _)| *letter).collect();
+        text += &run[0].1.map_or_else(|| letters.clone(), |hue| paint(&letters, hue, colour));
     }
     text
+}
+
+/// A mixed column: eighths of its time on the CPU.
+const MIXED: [char; 8] = ['+', '▁', '▂', '▃', '▄', '▅', '▆', '▇'];
+
+fn look_of_column(column: &Column) -> (char, Option<Paint>) {
+    if let Some(part) = column.main() {
+        return look(part);
+    }
+    if column.is_empty() {
+        return (' ', None);
+    }
+    let eighths = (column.ns(Part::On) as f64 * 8.0 / column.total_ns() as f64).round() as usize;
+    (MIXED[eighths.min(7)], Some(Paint::Yellow))
 }
 
 /// Letter and colour of a part: running is solid, idle a dot, waits are letters.
@@ -154,14 +185,18 @@ fn look(part: Part) -> (char, Option<Paint>) {
 
 /// What the letters met mean.
 fn legend(view: &Timeline, colour: bool) -> Vec<String> {
-    let met = view.rows.iter().flat_map(|row| row.cells.iter().copied().flatten());
-    let parts: BTreeMap<Part, ()> = met.map(|part| (part, ())).collect();
+    let columns = || view.rows.iter().flat_map(|row| &row.columns);
+    let parts: BTreeSet<Part> = columns().filter_map(Column::main).collect();
     let word = |part: &Part| {
         let (letter, hue) = look(*part);
         let letter = hue.map_or_else(|| letter.to_string(), |hue| paint(&letter.to_string(), hue, colour));
         format!("{letter} {}", part_name(*part))
     };
-    let words: Vec<String> = parts.keys().map(word).collect();
+    let mut words: Vec<String> = parts.iter().map(word).collect();
+    if columns().any(|column| column.main().is_none() && !column.is_empty()) {
+        let blocks = paint("+▁▂▃▄▅▆▇", Paint::Yellow, colour);
+        words.push(format!("{blocks} mixed: eighths on CPU"));
+    }
     words.chunks(6).map(|line| line.join("   ")).collect()
 }
 
@@ -170,21 +205,25 @@ mod tests {
     use super::*;
 
     fn view() -> Timeline {
-        let row = |comm: &str, is_idle, cells: &[Option<Part>]| TimelineRow {
+        let columns = |cells: &[&[(Part, u64)]]| cells.iter().map(|parts| Column::of(parts)).collect();
+        let row = |comm: &str, is_idle, cells: &[&[(Part, u64)]]| TimelineRow {
             pid: 7,
             tid: 8,
             comm: comm.to_owned(),
             is_idle,
-            cells: cells.to_vec(),
+            columns: columns(cells),
             life_ns: 4_000_000,
             states: [0.25, 0.0, 0.25, 0.5, 0.0, 0.0, 0.0, 0.0],
         };
-        let (on, futex) = (Some(Part::On), Some(Part::Blocked(Reason::Futex)));
+        let (on, futex) = (&[(Part::On, 1_000_000)][..], &[(Part::Blocked(Reason::Futex), 1_000_000)][..]);
+        let half =
+            &[(Part::On, 250_000), (Part::Blocked(Reason::Futex), 250_000), (Part::Preempted, 500_000)];
+        let idle = &[(Part::Idle, 1_000_000)][..];
         let rows = vec![
-            row("worker", false, &[None, on, futex, futex, Some(Part::Preempted)]),
-            row("sleeper", true, &[Some(Part::Idle); 5]),
+            row("worker", false, &[&[], on, futex, futex, half, &[(Part::Preempted, 900_000)]]),
+            row("sleeper", true, &[idle; 6]),
         ];
-        Timeline { column_ns: 1_000_000, span_ns: (0, 5_000_000), rows }
+        Timeline { column_ns: 1_000_000, span_ns: (0, 6_000_000), rows }
     }
 
     fn text(colour: bool, with_idle: bool) -> String {
@@ -197,8 +236,13 @@ mod tests {
     #[test]
     fn for_scripts_all_threads_are_there_with_names_of_states() {
         let value = to_json(&view());
-        assert_eq!((&value["column_ns"], &value["to_ns"]), (&json!(1_000_000), &json!(5_000_000)));
-        assert_eq!(value["threads"][0]["cells"], json!([null, "on CPU", "futex", "futex", "preempted"]));
+        assert_eq!((&value["column_ns"], &value["to_ns"]), (&json!(1_000_000), &json!(6_000_000)));
+        let cells = json!([null, "on CPU", "futex", "futex", "mixed", "preempted"]);
+        assert_eq!(value["threads"][0]["cells"], cells);
+        assert_eq!(
+            value["threads"][0]["cell_shares"][4],
+            json!({"preempted": 0.5, "on CPU": 0.25, "futex": 0.25})
+        );
         assert_eq!(
             value["threads"][0]["shares"],
             json!({"on CPU": 0.25, "preempted": 0.25, "sleeping": 0.5})
@@ -212,14 +256,15 @@ mod tests {
     #[test]
     fn states_are_letters_and_idle_threads_one_line() {
         let plain = text(false, false);
-        assert!(plain.contains("worker 8             │ █ffp│ 25.0% 25.0% 50.0%     ·"), "{plain}");
+        assert!(plain.contains("worker 8             │ █ff▂p│ 25.0% 25.0% 50.0%     ·"), "{plain}");
+        assert!(plain.contains("mixed: eighths on CPU"), "{plain}");
         assert!(plain.contains("f futex") && plain.contains("1 idle thread not shown"), "{plain}");
         assert!(!plain.contains('\x1b') && !plain.contains("sleeper"));
-        assert!(text(false, true).contains("sleeper 8            │·····│"));
+        assert!(text(false, true).contains("sleeper 8            │······│"));
     }
 
     #[test]
     fn a_run_of_one_state_is_painted_once() {
-        assert!(text(true, false).contains("\x1b[31mff\x1b[0m\x1b[33mp\x1b[0m"));
+        assert!(text(true, false).contains("\x1b[31mff\x1b[0m\x1b[33m▂p\x1b[0m"));
     }
 }

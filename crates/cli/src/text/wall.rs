@@ -2,7 +2,7 @@
 
 use super::fit::cut;
 use super::histogram::write_pair;
-use super::number::{brief_ns, duration_ns, grouped};
+use super::number::{brief_ns, count_of, duration_ns, grouped, noun};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use perfdata::off_cpu::flag;
@@ -118,10 +118,10 @@ impl Printer<'_> {
             }
         };
         let active = duration_ns(self.base_ns(&wall.whole));
-        let threads = wall.threads.len();
+        let threads = count_of(wall.threads.len() as u64, "thread", "threads");
         writeln!(
             out,
-            "WALL CLOCK   {active} of thread time in {} ({threads} threads){idle}{short}",
+            "WALL CLOCK   {active} of thread time in {} ({threads}){idle}{short}",
             duration_ns(wall.wall_ns)
         )?;
         let source = match wall.source {
@@ -146,7 +146,8 @@ impl Printer<'_> {
         if backwards > 0 {
             writeln!(
                 out,
-                "  ({backwards} waits ended before they began, by the clocks of two CPUs: taken to be 0 long)"
+                "  ({} ended before they began, by the clocks of two CPUs: taken to be 0 long)",
+                count_of(backwards, "wait", "waits")
             )?;
         }
         let shares = shares(&wall.whole, self.opts.with_idle);
@@ -188,7 +189,8 @@ impl Printer<'_> {
             writeln!(out, "{}  {idle:>7}  {name} {}", self.cells(&row.times, whole), row.tid)?;
         }
         if busy.len() > self.opts.rows {
-            writeln!(out, "{:>9} more threads (--rows)", busy.len() - self.opts.rows)?;
+            let more = busy.len() - self.opts.rows;
+            writeln!(out, "{more:>9} more {} (--rows)", noun(more as u64, "thread", "threads"))?;
         }
         for group in idle_groups(&idle) {
             writeln!(out, "{}", paint(&group, Paint::Dim, self.opts.colour))?;
@@ -269,7 +271,7 @@ impl Printer<'_> {
         }
         let rest = self.wall.places.len().saturating_sub(self.opts.rows);
         if rest > 0 {
-            writeln!(out, "{rest:>10} more stacks (--rows)")?;
+            writeln!(out, "{rest:>10} more {} (--rows)", noun(rest as u64, "stack", "stacks"))?;
         }
         Ok(())
     }
@@ -345,7 +347,7 @@ fn idle_groups(rows: &[&ThreadRow]) -> Vec<String> {
         }
     }
     let line = |(name, count, idle, life): (&str, u64, u64, u64)| {
-        let threads = if count == 1 { "idle thread" } else { "idle threads" };
+        let threads = noun(count, "idle thread", "idle threads");
         format!(
             "{count:>9} {threads}: {} ({:.1} % of their time waiting for work)",
             harmless(name),

@@ -171,6 +171,9 @@ pub struct OffCpu {
     pub contentions: Vec<Contention>,
     /// Of these, ends without begin and begins without end.
     pub half_contentions: u64,
+    /// When threads were sampled on a CPU, ns of the recording's clock, if asked for
+    /// ([`crate::session::Dimensions::seen_running`]).
+    pub seen_running: Vec<(TaskId, u64)>,
     /// Waits that ended before they began, for two CPUs read the clock a little differently: taken to be 0 long.
     pub backwards: u64,
 }

@@ -30,13 +30,21 @@ impl Session {
     /// What a sample says about waits. `self.frames` holds its resolved path.
     pub(super) fn note_off_cpu(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
         match self.off_cpu_kinds[event] {
-            EventKind::Other => {}
+            EventKind::Other => self.note_running(event, task, sample),
             EventKind::OffCpu => self.note_interval(task, sample),
             EventKind::Switch => self.note_switch(event, task, sample),
             EventKind::Stat(stat) => self.note_stat(event, stat, sample),
             EventKind::Wakeup => self.note_wakeup(event, sample),
             EventKind::ContentionBegin => self.note_contention(event, task, sample),
             EventKind::ContentionEnd => self.note_contention_end(event, sample),
+        }
+    }
+
+    /// A sample of the CPU's clock.
+    fn note_running(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
+        if self.clock_event == Some(event) {
+            let seen = sample.time_ns.filter(|&time_ns| time_ns < NO_TIME_NS).map(|time_ns| (task, time_ns));
+            self.profile.off_cpu.seen_running.extend(seen);
         }
     }
 

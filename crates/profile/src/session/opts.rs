@@ -28,6 +28,8 @@ pub struct Dimensions {
     pub sample: bool,
     /// Requests to disks, from the block layer's tracepoints.
     pub block_io: bool,
+    /// When threads were sampled on a CPU.
+    pub seen_running: bool,
     /// Numbers of the sample's own.
     pub words: Vec<SampleWord>,
 }

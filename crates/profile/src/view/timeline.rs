@@ -1,10 +1,13 @@
-//! Threads over time: a strip for each, cut into columns, each of the state that took most of it.
-//!
-//! Waits that were kept lie where they were. A kept wait may stand for short ones before it: these are spread over the
-//! time since the wait before; what is only known as a sum is spread over all the time left. The rest is running.
+//! Threads over time: a strip for each, cut into columns, each with its time by state.
 
-use super::wall::{Classes, Part, ThreadRow, WallOpts, wall};
-use crate::grow::{Grow as _, GrownSum as _};
+mod column;
+mod strip;
+
+pub use column::Column;
+
+use self::strip::{Grid, Piece, Strip, ThreadTime};
+use super::wall::{Classes, ThreadRow, WallOpts, wall};
+use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use rustc_hash::FxHashMap;
 
@@ -30,8 +33,8 @@ pub struct TimelineRow {
     pub comm: String,
     /// At least nine tenths of its life idle.
     pub is_idle: bool,
-    /// By column: what took most of it; `None` where the thread was not alive.
-    pub cells: Vec<Option<Part>>,
+    /// By column: its time by state.
+    pub columns: Vec<Column>,
     /// From its first to its last moment, ns; of a thread id used twice, both lives.
     pub life_ns: u64,
     /// Share of its life in each state, by [`perfdata::off_cpu::State::code`]; of all of it, whatever part is shown.
@@ -59,32 +62,23 @@ pub fn timeline(profile: &Profile, opts: &TimelineOpts) -> Timeline {
     let to = asked.1.clamp(from, view.wall_ns);
     let column_ns = (to - from).div_ceil(columns as u64).max(1);
     let grid = Grid { begin_ns: view.begin_ns.saturating_add(from), column_ns, columns };
-    let mut by_thread = pieces_by_thread(profile, opts, &view.threads);
-    let lives = lives_by_thread(profile, &view.threads);
+    let times = times_by_thread(profile, opts, &view.threads);
     let states = states_by_thread(profile, &view.threads);
-    let row = |(at, thread): (usize, &ThreadRow)| {
+    let row = |((thread, time), states): ((&ThreadRow, ThreadTime), [f64; 8])| {
         let mut strip = Strip::new(grid);
-        strip.fill(&lives[at], std::mem::take(&mut by_thread[at]));
+        strip.fill(time);
         TimelineRow {
             pid: thread.pid,
             tid: thread.tid,
             comm: thread.comm.clone(),
             is_idle: thread.is_idle(),
-            cells: strip.cells(),
+            columns: strip.into_columns(),
             life_ns: thread.life_ns,
-            states: states[at],
+            states,
         }
     };
-    Timeline { column_ns, span_ns: (from, to), rows: view.threads.iter().enumerate().map(row).collect() }
-}
-
-/// A wait of known place, with what it stands for beyond its own length.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    part: Part,
-    since_ns: u64,
-    length_ns: u64,
-    weight_ns: u64,
+    let rows = view.threads.iter().zip(times).zip(states).map(row).collect();
+    Timeline { column_ns, span_ns: (from, to), rows }
 }
 
 fn index_of(threads: &[ThreadRow]) -> FxHashMap<TaskId, usize> {
@@ -93,33 +87,34 @@ fn index_of(threads: &[ThreadRow]) -> FxHashMap<TaskId, usize> {
     tasks.collect()
 }
 
-fn pieces_by_thread(profile: &Profile, opts: &TimelineOpts, threads: &[ThreadRow]) -> Vec<Vec<Piece>> {
+/// All that is known of when each thread did what.
+fn times_by_thread(profile: &Profile, opts: &TimelineOpts, threads: &[ThreadRow]) -> Vec<ThreadTime> {
     let index = index_of(threads);
     let classes = Classes::of(profile, &opts.wall);
-    let mut pieces = vec![Vec::new(); threads.len()];
+    let mut times = vec![ThreadTime::default(); threads.len()];
     for class in classes.iter(profile) {
         let (part, wait) = (class.part, class.wait);
         if let Some(&at) = index.get(&wait.task) {
             let (since_ns, length_ns, weight_ns) = (wait.since_ns, wait.length_ns, wait.weight_ns);
-            pieces[at].push(Piece { part, since_ns, length_ns, weight_ns });
+            times[at].pieces.push(Piece { part, since_ns, length_ns, weight_ns });
         }
     }
-    for thread in &mut pieces {
-        thread.sort_by_key(|piece| piece.since_ns);
-    }
-    pieces
-}
-
-/// First and last moments of each thread; of threads without totals, all of the time.
-fn lives_by_thread(profile: &Profile, threads: &[ThreadRow]) -> Vec<Vec<(u64, u64)>> {
-    let index = index_of(threads);
-    let mut lives = vec![Vec::new(); threads.len()];
     for totals in &profile.off_cpu.totals {
         if let Some(&at) = index.get(&totals.task) {
-            lives[at].push((totals.start_ns, totals.end_ns));
+            times[at].lives.push((totals.start_ns, totals.end_ns));
         }
     }
-    lives
+    for &(task, time_ns) in &profile.off_cpu.seen_running {
+        if let Some(&at) = index.get(&task) {
+            times[at].seen_running.push(time_ns);
+        }
+    }
+    for (time, thread) in times.iter_mut().zip(threads) {
+        (time.on_ns, time.idle_ns) = (thread.times.on_ns, thread.kernel_idle_ns);
+        time.pieces.sort_by_key(|piece| piece.since_ns);
+        time.seen_running.sort_unstable();
+    }
+    times
 }
 
 fn states_by_thread(profile: &Profile, threads: &[ThreadRow]) -> Vec<[f64; 8]> {
@@ -136,110 +131,12 @@ fn states_by_thread(profile: &Profile, threads: &[ThreadRow]) -> Vec<[f64; 8]> {
     sums.into_iter().map(shares).collect()
 }
 
-#[derive(Clone, Copy)]
-struct Grid {
-    begin_ns: u64,
-    column_ns: u64,
-    columns: usize,
-}
-
-/// A thread's columns while they are filled: ns by part.
-struct Strip {
-    grid: Grid,
-    columns: Vec<Vec<(Part, u64)>>,
-}
-
-impl Strip {
-    fn new(grid: Grid) -> Self {
-        Self { grid, columns: vec![Vec::new(); grid.columns] }
-    }
-
-    fn fill(&mut self, lives: &[(u64, u64)], pieces: Vec<Piece>) {
-        // What has no place of its own goes where the thread was not seen waiting.
-        let sums: Vec<Piece> = pieces.iter().copied().filter(|piece| piece.length_ns == 0).collect();
-        let placed: Vec<Piece> = pieces.into_iter().filter(|piece| piece.length_ns > 0).collect();
-        for piece in &placed {
-            self.add(piece.part, piece.since_ns, piece.since_ns.saturating_add(piece.length_ns));
-        }
-        let mut free: Vec<(u64, u64, u64)> = Vec::new();
-        for &(start, end) in lives {
-            self.gaps(start, end, &placed, &mut free);
-        }
-        let room: u64 = free.iter().map(|(from, to, used)| (to - from).saturating_sub(*used)).grown_sum();
-        for (from, to, used) in free {
-            let left = (to - from).saturating_sub(used);
-            let mut running = left;
-            for sum in &sums {
-                let ns = (u128::from(sum.weight_ns) * u128::from(left) / u128::from(room.max(1))) as u64;
-                let ns = ns.min(running);
-                running -= ns;
-                self.spread(sum.part, (from, to), ns);
-            }
-            self.spread(Part::On, (from, to), running);
-        }
-    }
-
-    /// The gaps between waits within a life, each with the ns that the wait at its end stands for beyond its length.
-    fn gaps(&mut self, start: u64, end: u64, placed: &[Piece], free: &mut Vec<(u64, u64, u64)>) {
-        let mut since = start;
-        let inside =
-            placed.iter().filter(|p| p.since_ns >= start && p.since_ns < end.max(start.saturating_add(1)));
-        for piece in inside {
-            let gap = (since, piece.since_ns.max(since));
-            let before = piece.weight_ns.saturating_sub(piece.length_ns).min(gap.1 - gap.0);
-            self.spread(piece.part, gap, before);
-            free.push((gap.0, gap.1, before));
-            since = since.max(piece.since_ns.saturating_add(piece.length_ns));
-        }
-        if since < end {
-            free.push((since, end, 0));
-        }
-    }
-
-    /// `ns` of a state, evenly over a time.
-    fn spread(&mut self, part: Part, (from, to): (u64, u64), ns: u64) {
-        if ns == 0 || from >= to {
-            return;
-        }
-        let whole = u128::from(to - from);
-        self.each(from, to, |ns_here| (part, (u128::from(ns) * u128::from(ns_here) / whole) as u64));
-    }
-
-    fn add(&mut self, part: Part, from: u64, to: u64) {
-        self.each(from, to, |ns| (part, ns));
-    }
-
-    /// For each column that a time touches: adds what `share` makes of the ns in it.
-    fn each(&mut self, from: u64, to: u64, share: impl Fn(u64) -> (Part, u64)) {
-        let Grid { begin_ns, column_ns, columns } = self.grid;
-        let column_end = |at: u64| begin_ns.saturating_add(column_ns.saturating_mul(at));
-        let end_ns = column_end(columns as u64);
-        let (mut from, to) = (from.max(begin_ns), to.min(end_ns));
-        while from < to {
-            let at = ((from - begin_ns) / column_ns) as usize;
-            let until = to.min(column_end(at as u64 + 1));
-            let (part, ns) = share(until - from);
-            match self.columns[at].iter_mut().find(|(other, _)| *other == part) {
-                Some((_, sum)) => sum.grow(ns),
-                None => self.columns[at].push((part, ns)),
-            }
-            from = until;
-        }
-    }
-
-    fn cells(&self) -> Vec<Option<Part>> {
-        let most = |parts: &Vec<(Part, u64)>| {
-            parts.iter().max_by_key(|(part, ns)| (*ns, *part)).map(|(part, _)| *part)
-        };
-        self.columns.iter().map(most).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::off_cpu::{Reason, Source, ThreadTotals, Wait};
     use crate::profile::Task;
+    use crate::view::wall::Part;
     use perfdata::off_cpu::State;
 
     fn profile_of(waits: &[(State, u64, u64, u64)], life: (u64, u64), on: u64) -> Profile {
@@ -275,15 +172,20 @@ mod tests {
     fn letters(profile: &Profile, columns: usize, span_ns: Option<(u64, u64)>) -> String {
         let opts = TimelineOpts { columns, span_ns, ..TimelineOpts::default() };
         let timeline = timeline(profile, &opts);
-        let letter = |cell: &Option<Part>| match cell {
-            None => ' ',
+        let letter = |column: &Column| match column.main() {
+            None if column.is_empty() => ' ',
+            None => '~',
             Some(Part::On) => '#',
             Some(Part::Blocked(Reason::Disk)) => 'd',
             Some(Part::Blocked(_)) => 'b',
             Some(Part::Preempted) => 'p',
             Some(_) => '?',
         };
-        timeline.rows[0].cells.iter().map(letter).collect()
+        timeline.rows[0].columns.iter().map(letter).collect()
+    }
+
+    fn on_ns(timeline: &Timeline, row: usize) -> Vec<u64> {
+        timeline.rows[row].columns.iter().map(|column| column.ns(Part::On)).collect()
     }
 
     #[test]
@@ -300,11 +202,85 @@ mod tests {
 
     #[test]
     fn short_waits_fill_the_time_before_the_one_that_stands_for_them() {
-        // 10 ns seen, 390 stand behind it: the thread hardly ran before it.
+        // 10 ns seen, 390 more are in its weight: the thread hardly ran before it.
         let profile = profile_of(&[(State::Disk, 400, 10, 400)], (0, 1000), 600);
         assert_eq!(letters(&profile, 10, None), "dddd######");
         let sums = profile_of(&[(State::Disk, 0, 0, 900)], (0, 1000), 100);
         assert_eq!(letters(&sums, 5, None), "ddddd");
+    }
+
+    #[test]
+    fn the_time_after_the_last_kept_wait_is_not_taken_for_running() {
+        // The thread ran for 50 of 1000 ns. One wait was kept, at the begin; all others are one sum.
+        let mut profile = profile_of(&[(State::Disk, 10, 90, 90), (State::Disk, 0, 0, 860)], (0, 1000), 50);
+        let even = timeline(&profile, &TimelineOpts { columns: 10, ..TimelineOpts::default() });
+        assert_eq!(letters(&profile, 10, None), "dddddddddd");
+        assert!(on_ns(&even, 0).iter().all(|&ns| ns < 10), "{:?}", on_ns(&even, 0));
+        // Samples of the CPU's clock say where it ran.
+        let task = profile.off_cpu.waits[0].task;
+        profile.off_cpu.seen_running = vec![(task, 650), (task, 950)];
+        let seen = timeline(&profile, &TimelineOpts { columns: 10, ..TimelineOpts::default() });
+        assert_eq!(on_ns(&seen, 0), [0, 0, 0, 0, 0, 0, 25, 0, 0, 25]);
+    }
+
+    /// Four threads take turns of 1 to 8 ms on two CPUs for a second. Every fourth wait is kept and has the weight of
+    /// those before it, what remains at the end is a sum, and each ms of running is one sample.
+    fn taking_turns() -> Profile {
+        let mut profile = Profile::default();
+        let mut seed = 12345u64;
+        let mut random = |most: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            1 + (seed >> 33) % most
+        };
+        let comm = profile.strings.intern("app");
+        for tid in 0..4 {
+            let task = profile.push_task(Task { pid: 1, tid, process: 0, comm });
+            let (mut now, mut on, mut off, mut since_kept) = (0, 0, 0, 0);
+            let mut turn = 0;
+            while now < 1000 {
+                turn += 1;
+                let ran = random(8).min(1000 - now);
+                profile
+                    .off_cpu
+                    .seen_running
+                    .extend((now..now + ran).map(|ms| (task, ms * 1_000_000 + 500_000)));
+                (now, on) = (now + ran, on + ran);
+                let waited = (ran + random(9)).min(1000 - now);
+                (off, since_kept) = (off + waited, since_kept + waited);
+                let is_kept = turn % 4 == 0 && waited > 0 || now + waited == 1000;
+                if is_kept && since_kept > 0 {
+                    let length_ns = if now + waited == 1000 { 0 } else { waited * 1_000_000 };
+                    let since_ns = if length_ns == 0 { 0 } else { now * 1_000_000 };
+                    let weight_ns = since_kept * 1_000_000;
+                    let wait = Wait { state: State::Sleep, since_ns, length_ns, weight_ns, ..Wait::of(task) };
+                    profile.off_cpu.waits.push(wait);
+                    since_kept = 0;
+                }
+                now += waited;
+            }
+            let mut total_ns = [0; 8];
+            total_ns[usize::from(State::On.code())] = on * 1_000_000;
+            total_ns[usize::from(State::Sleep.code())] = off * 1_000_000;
+            let totals = ThreadTotals { task, start_ns: 0, end_ns: 1_000_000_000, total_ns, switches: turn };
+            profile.off_cpu.totals.push(totals);
+        }
+        profile.off_cpu.source = Some(Source::Tally);
+        profile
+    }
+
+    #[test]
+    fn columns_never_hold_more_running_than_there_are_cpus_and_add_up_to_the_exact_total() {
+        let profile = taking_turns();
+        let view = timeline(&profile, &TimelineOpts { columns: 40, ..TimelineOpts::default() });
+        for column in 0..40 {
+            let on: u64 = (0..4).map(|row| on_ns(&view, row)[column]).sum();
+            assert!(on <= 2 * view.column_ns, "column {column}: {on} ns of running in {} ns", view.column_ns);
+        }
+        for (at, row) in view.rows.iter().enumerate() {
+            let on: u64 = on_ns(&view, at).iter().sum();
+            let exact = row.states[usize::from(State::On.code())];
+            assert!((on as f64 / row.life_ns as f64 - exact).abs() < 0.002, "{on} ns, exact share {exact}");
+        }
     }
 
     #[test]
@@ -316,7 +292,7 @@ mod tests {
         profile.off_cpu.totals.push(ThreadTotals { task, ..other });
         let timeline = timeline(&profile, &TimelineOpts { columns: 10, ..TimelineOpts::default() });
         let alive: Vec<usize> =
-            timeline.rows.iter().map(|row| row.cells.iter().filter(|c| c.is_some()).count()).collect();
+            timeline.rows.iter().map(|row| row.columns.iter().filter(|c| !c.is_empty()).count()).collect();
         assert_eq!(alive, [10, 3]);
         assert!((timeline.rows[1].states[usize::from(State::Disk.code())] - 1.0 / 3.0).abs() < 1e-9);
     }

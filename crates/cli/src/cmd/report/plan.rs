@@ -147,6 +147,7 @@ impl Plan {
             elided: self.elided(),
             relative: self.report.relative,
             show_empty: args.no_skip_empty,
+            forced_group: args.group && recording.features.groups.is_empty(),
             children: self.report.children,
             lost_samples: recording.profile.diagnostics.lost_samples,
             header: self.header.clone(),
@@ -297,6 +298,7 @@ pub fn dimensions(keys: &[SortKey]) -> Dimensions {
         branches: false,
         sample: has(&[SortKey::SampleNumber]),
         block_io: false,
+        seen_running: false,
         words: keys.iter().filter_map(SortKey::word).collect(),
     }
 }

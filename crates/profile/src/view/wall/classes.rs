@@ -1,7 +1,7 @@
 //! What each wait counts as: its part of the wall clock, and whether it is shown.
 
 use super::idle::mark_idle;
-use super::{Part, WallOpts, kernel_frames, name_of};
+use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
 use crate::off_cpu::{Reason, Wait, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
@@ -32,7 +32,13 @@ impl Classes {
         let mut parts: Vec<Part> =
             profile.off_cpu.waits.iter().map(|wait| reasons.part(profile, wait)).collect();
         if !opts.with_idle {
+            let unmarked = opts.never_empty.then(|| parts.clone());
             mark_idle(profile, &mut parts, &mut reasons);
+            let classes = Self { parts, shown, min_block_ns: opts.min_block_ns };
+            let all_idle =
+                unmarked.filter(|_| threads::rows(profile, &classes).iter().all(ThreadRow::is_idle));
+            let parts = all_idle.unwrap_or(classes.parts);
+            return Self { parts, ..classes };
         }
         Self { parts, shown, min_block_ns: opts.min_block_ns }
     }

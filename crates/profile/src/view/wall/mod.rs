@@ -22,6 +22,7 @@ pub(crate) use classes::Classes;
 pub use classes::Classified;
 use classes::Reasons;
 pub use functions::FunctionRow;
+pub(crate) use functions::clock_event;
 pub use histogram::Histogram;
 pub(crate) use idle::is_thread_start;
 pub use longest::LongWait;
@@ -46,6 +47,8 @@ pub struct WallOpts {
     pub min_block_ns: u64,
     /// Count idle waits like all others.
     pub with_idle: bool,
+    /// Where all threads are idle, their waits count like others: a view of them is never empty.
+    pub never_empty: bool,
     /// How many of the longest waits to keep.
     pub longest: usize,
 }

@@ -22,6 +22,8 @@ pub struct ThreadRow {
     pub times: Times,
     /// Times it left a CPU.
     pub switches: u64,
+    /// Of its idle time, that of a CPU's idle thread in the kernel.
+    pub kernel_idle_ns: u64,
     /// Its first moment, ns of the recording's clock.
     pub start_ns: u64,
     /// The tasks (thread under a name) of this row.
@@ -50,6 +52,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
                 life_ns: 0,
                 times: Times::default(),
                 switches: 0,
+                kernel_idle_ns: 0,
                 start_ns: u64::MAX,
                 tasks: Vec::new(),
             });
@@ -68,6 +71,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         row.start_ns = row.start_ns.min(totals.start_ns);
         row.times.add_part(Part::On, totals.of(State::On));
         row.times.add_part(Part::Idle, totals.of(State::Idle));
+        row.kernel_idle_ns.grow(totals.of(State::Idle));
     }
     let mut told_ns: FxHashMap<usize, u64> = FxHashMap::default();
     for class in classes.iter(profile).filter(|c| c.wait.state != State::Idle) {

@@ -1,0 +1,208 @@
+//! A thread's time, put into columns.
+//!
+//! Waits that were kept are where they were. All other time of the thread's life is free: its running time, and waits of
+//! which only sums are known, share it.
+//!
+//! 1. Running goes where samples of the CPU's clock were taken, each with its share of the exact running time.
+//! 2. Waits that a kept wait stands for go before it, as far as there is room.
+//! 3. All that is left is spread evenly over the room that is left, the time after the last kept wait included.
+
+use super::Column;
+use crate::grow::{Grow as _, GrownSum as _};
+use crate::off_cpu::Reason;
+use crate::view::wall::Part;
+use std::collections::BTreeMap;
+
+/// A wait, with the time it stands for beyond its own length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub part: Part,
+    pub since_ns: u64,
+    /// 0 of a sum without place.
+    pub length_ns: u64,
+    pub weight_ns: u64,
+}
+
+/// All that is known of one thread's time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ThreadTime {
+    /// First and last moments.
+    pub lives: Vec<(u64, u64)>,
+    /// Waits by their begin.
+    pub pieces: Vec<Piece>,
+    /// Moments at which it was sampled on a CPU, in order.
+    pub seen_running: Vec<u64>,
+    /// Exact sum of running.
+    pub on_ns: u64,
+    /// Exact sum of a kernel's idle thread.
+    pub idle_ns: u64,
+}
+
+/// Where columns are.
+#[derive(Clone, Copy)]
+pub(super) struct Grid {
+    pub begin_ns: u64,
+    pub column_ns: u64,
+    pub columns: usize,
+}
+
+/// Free time between kept waits, and the sum of waits that the one at its end stands for.
+struct Gap {
+    from: u64,
+    to: u64,
+    before: Option<(Part, u64)>,
+}
+
+/// Part of a gap over which all states are spread evenly.
+struct Slot {
+    from: u64,
+    to: u64,
+    used: u64,
+}
+
+impl Slot {
+    fn room(&self) -> u64 {
+        (self.to - self.from).saturating_sub(self.used)
+    }
+}
+
+/// A thread's columns while they are filled.
+pub(super) struct Strip {
+    grid: Grid,
+    columns: Vec<Column>,
+}
+
+impl Strip {
+    pub fn new(grid: Grid) -> Self {
+        Self { grid, columns: vec![Column::default(); grid.columns] }
+    }
+
+    pub fn into_columns(self) -> Vec<Column> {
+        self.columns
+    }
+
+    pub fn fill(&mut self, time: ThreadTime) {
+        let (sums, kept): (Vec<Piece>, Vec<Piece>) =
+            time.pieces.iter().partition(|piece| piece.length_ns == 0);
+        for piece in &kept {
+            self.each(piece.since_ns, piece.since_ns.saturating_add(piece.length_ns), |ns| (piece.part, ns));
+        }
+        let gaps: Vec<Gap> = time.lives.iter().flat_map(|&life| gaps(life, &kept)).collect();
+        let sample_ns = time.on_ns / (time.seen_running.len() as u64).max(1);
+        let mut rest: BTreeMap<Part, u64> = BTreeMap::new();
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut running = 0u64;
+        for gap in &gaps {
+            let first = slots.len();
+            running.grow(self.place_running(gap, (&time.seen_running, sample_ns), &mut slots));
+            if let Some((part, ns)) = gap.before {
+                let poured = self.pour(&mut slots[first..], part, ns);
+                rest.entry(part).or_default().grow(ns - poured);
+            }
+        }
+        rest.entry(Part::On).or_default().grow(time.on_ns.saturating_sub(running));
+        rest.entry(Part::Idle).or_default().grow(time.idle_ns);
+        for sum in sums {
+            rest.entry(sum.part).or_default().grow(sum.weight_ns);
+        }
+        for (part, ns) in rest {
+            self.pour(&mut slots, part, ns);
+        }
+        // Time of which nothing was recorded.
+        self.pour(&mut slots, Part::Blocked(Reason::Unknown), u64::MAX);
+    }
+
+    /// Puts `sample_ns` of running around each sample in `gap`, appends the slots of the gap, and returns the sum of
+    /// the running that found room.
+    fn place_running(&mut self, gap: &Gap, (seen, sample_ns): (&[u64], u64), slots: &mut Vec<Slot>) -> u64 {
+        let inside =
+            &seen[seen.partition_point(|&at| at < gap.from)..seen.partition_point(|&at| at < gap.to)];
+        let (mut from, mut sum) = (gap.from, 0u64);
+        for (i, &at) in inside.iter().enumerate() {
+            let middle = |a: u64, b: u64| a + (b - a) / 2;
+            let least = i.checked_sub(1).map_or(gap.from, |before| middle(inside[before], at));
+            let most = inside.get(i + 1).map_or(gap.to, |&after| middle(at, after));
+            let half_ns = sample_ns.div_ceil(2);
+            // Where one side has no room for its half, the other takes it.
+            let begin = at.saturating_sub(half_ns).max(least);
+            let end = begin.saturating_add(sample_ns).min(most);
+            let begin = end.saturating_sub(sample_ns).clamp(least, begin);
+            if from < begin {
+                slots.push(Slot { from, to: begin, used: 0 });
+            }
+            if begin < end {
+                self.each(begin, end, |ns| (Part::On, ns));
+                slots.push(Slot { from: begin, to: end, used: end - begin });
+                sum.grow(end - begin);
+            }
+            from = from.max(end);
+        }
+        if from < gap.to {
+            slots.push(Slot { from, to: gap.to, used: 0 });
+        }
+        sum
+    }
+
+    /// Spreads up to `ns` of a state over the room in `slots`; returns how much found room.
+    fn pour(&mut self, slots: &mut [Slot], part: Part, ns: u64) -> u64 {
+        let room: u64 = slots.iter().map(Slot::room).grown_sum();
+        let ns = ns.min(room);
+        let share =
+            |room_so_far: u64| (u128::from(ns) * u128::from(room_so_far) / u128::from(room.max(1))) as u64;
+        let mut passed = 0u64;
+        for slot in slots.iter_mut().filter(|_| ns > 0) {
+            let here = share(passed + slot.room()) - share(passed);
+            passed += slot.room();
+            slot.used += here;
+            self.spread(part, (slot.from, slot.to), here);
+        }
+        ns
+    }
+
+    /// `ns` of a state, evenly over a time.
+    fn spread(&mut self, part: Part, (from, to): (u64, u64), ns: u64) {
+        if ns == 0 || from >= to {
+            return;
+        }
+        let whole = u128::from(to - from);
+        let mut passed = 0u64;
+        let share = |ns_so_far: u64| (u128::from(ns) * u128::from(ns_so_far) / whole) as u64;
+        let before = from.max(self.grid.begin_ns).min(to) - from;
+        self.each(from, to, |ns_here| {
+            let here = share(before + passed + ns_here) - share(before + passed);
+            passed += ns_here;
+            (part, here)
+        });
+    }
+
+    /// For each column that a time touches: adds what `share` makes of the ns in it.
+    fn each(&mut self, from: u64, to: u64, mut share: impl FnMut(u64) -> (Part, u64)) {
+        let Grid { begin_ns, column_ns, columns } = self.grid;
+        let column_end = |at: u64| begin_ns.saturating_add(column_ns.saturating_mul(at));
+        let end_ns = column_end(columns as u64);
+        let (mut from, to) = (from.max(begin_ns), to.min(end_ns));
+        while from < to {
+            let at = ((from - begin_ns) / column_ns) as usize;
+            let until = to.min(column_end(at as u64 + 1));
+            let (part, ns) = share(until - from);
+            self.columns[at].add(part, ns);
+            from = until;
+        }
+    }
+}
+
+/// The gaps between kept waits within a life.
+fn gaps((start, end): (u64, u64), kept: &[Piece]) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    let mut since = start;
+    let inside = kept.iter().filter(|p| p.since_ns >= start && p.since_ns < end.max(start.saturating_add(1)));
+    for piece in inside {
+        let before = Some((piece.part, piece.weight_ns.saturating_sub(piece.length_ns)));
+        gaps.push(Gap { from: since, to: piece.since_ns.max(since), before });
+        since = since.max(piece.since_ns.saturating_add(piece.length_ns));
+    }
+    if since < end {
+        gaps.push(Gap { from: since, to: end, before: None });
+    }
+    gaps
+}
