@@ -62,6 +62,32 @@
     remember();
   }
 
+  // Frames too small to draw, in preorder below the drawn frame `at`: its name's number, depth below it, value.
+  var small = { names: [], at: [], below: [] }, left = byId("small");
+  if (left) small = JSON.parse(left.textContent);
+
+  // The value that matches stand for, drawn or not; a match inside a match counts once.
+  function share(hits, test) {
+    hits.sort(function (a, b) { return a.start - b.start || b.value - a.value; });
+    var sum = 0, covered = 0, ends = [];
+    hits.forEach(function (f) {
+      if (!f.depth) return;
+      var from = Math.max(f.start, covered), to = f.start + f.value;
+      if (to > from) { sum += to - from; covered = to; ends.push([from, to]); }
+    });
+    var names = small.names.map(function (name) { return test.test(name); });
+    small.at.forEach(function (at, i) {
+      var frame = frames[at], list = small.below[i], passed = Infinity;
+      if (ends.some(function (span) { return frame.start >= span[0] && frame.start + frame.value <= span[1]; })) return;
+      for (var j = 0; j < list.length; j += 3) {
+        if (list[j + 1] > passed) continue;
+        passed = names[list[j]] ? list[j + 1] : Infinity;
+        if (names[list[j]]) sum += list[j + 2];
+      }
+    });
+    return sum;
+  }
+
   // Marks matching frames and tells their share; a match inside a match counts once.
   function find(text) {
     var test = null;
@@ -72,18 +98,13 @@
       }
     }
     var hits = frames.filter(function (f) {
-      var hit = !!test && test.test(f.name);
+      var hit = !!test && f.depth > 0 && test.test(f.name);
       f.g.classList.toggle("hit", hit);
       return hit;
     });
-    hits.sort(function (a, b) { return a.start - b.start || b.value - a.value; });
-    var sum = 0, covered = 0;
-    hits.forEach(function (f) {
-      var from = Math.max(f.start, covered), to = f.start + f.value;
-      if (to > from) { sum += to - from; covered = to; }
-    });
+    var sum = test ? share(hits, test) : 0;
     search.textContent = test
-      ? pattern + ": " + (100 * sum / total).toFixed(2) + " % \u2014 clear search" : "search";
+      ? pattern + ": " + (small.more ? "\u2265 " : "") + (100 * sum / total).toFixed(2) + " % \u2014 clear search" : "search";
     remember();
   }
 

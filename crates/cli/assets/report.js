@@ -67,6 +67,17 @@
     }
   }
 
+  // Share of the whole tree, whatever is drawn of it. A match inside a match counts once; callers come first.
+  function share(test) {
+    var covered = [false], sum = 0, i;
+    for (i = 1; i < event.own.length; i++) {
+      var below = covered[event.parent[i]], hit = !below && test.test(event.names[event.name[i]][0]);
+      covered.push(below || hit);
+      if (hit) sum += event.total[i];
+    }
+    return sum;
+  }
+
   function layout(width) {
     cells = [];
     var callers = [], at = zoomed, depth = 0;
@@ -89,7 +100,7 @@
 
   function draw() {
     var width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
-    var height = layout(width), test = matcher(), sum = 0;
+    var height = layout(width), test = matcher();
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     canvas.style.height = height + "px";
@@ -97,11 +108,9 @@
     pen.scale(ratio, ratio);
     pen.font = "12px ui-monospace, monospace";
     pen.textBaseline = "middle";
-    var letter = pen.measureText("m").width, covered = {};
+    var letter = pen.measureText("m").width;
     cells.forEach(function (cell) {
       var name = event.names[event.name[cell.node]], hit = test && test.test(name[0]);
-      covered[cell.node] = hit || covered[event.parent[cell.node]] && cell.node > 0;
-      if (hit && !covered[event.parent[cell.node]] && !cell.pale) sum += event.total[cell.node];
       pen.globalAlpha = cell.pale ? 0.5 : 1;
       pen.fillStyle = hit ? "#e33df0" : COLOURS[name[1]];
       pen.fillRect(cell.x, cell.y * ROW, Math.max(cell.w - 0.6, 0.3), ROW - 1);
@@ -111,7 +120,7 @@
         pen.fillText(name[0].length <= room ? name[0] : name[0].slice(0, room - 1) + "\u2026", cell.x + 3, cell.y * ROW + ROW / 2);
       }
     });
-    found.textContent = test ? percent(sum) + " found" : "";
+    found.textContent = test ? percent(share(test)) + " of all found" : "";
   }
 
   function fill() {

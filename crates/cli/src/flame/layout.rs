@@ -35,8 +35,23 @@ pub struct Layout {
     pub rows: u32,
     /// Value of the whole graph.
     pub total: u64,
-    /// Number of frames left out as too small.
+    /// Number of frames left out as too small, without those they call.
     pub hidden: usize,
+    /// What was left out, by the drawn frame that calls it.
+    pub small: Vec<Small>,
+}
+
+/// A frame that is too small to draw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Small {
+    /// Index of the drawn frame it is in, among [`Layout::cells`].
+    pub cell: usize,
+    /// Depth below that frame, from 1.
+    pub below: u32,
+    /// The node.
+    pub node: NodeId,
+    /// Its value, all below included.
+    pub value: u64,
 }
 
 impl Layout {
@@ -45,21 +60,34 @@ impl Layout {
         let totals = tree.totals();
         let children = sorted_children(tree);
         let total = totals[opts.root.0 as usize].0;
-        let mut layout = Self { cells: Vec::new(), rows: 0, total, hidden: 0 };
-        let mut open = vec![(opts.root, 0u32, 0u64)];
-        while let Some((node, depth, start)) = open.pop() {
+        let mut layout = Self { cells: Vec::new(), rows: 0, total, hidden: 0, small: Vec::new() };
+        // Of each frame still to be laid out also the drawn frame it is in, if it is left out.
+        let mut open = vec![(opts.root, 0u32, 0u64, None)];
+        let mut drawn_at: Vec<usize> = Vec::new();
+        while let Some((node, depth, start, inside)) = open.pop() {
             let (value, samples) = totals[node.0 as usize];
-            if value < opts.min_value.max(1) {
-                layout.hidden += 1;
+            if inside.is_some() || value < opts.min_value.max(1) {
+                layout.hidden += usize::from(inside.is_none());
+                let (cell, drawn_depth) = inside.unwrap_or_else(|| {
+                    let caller = depth.saturating_sub(1);
+                    (drawn_at.get(caller as usize).copied().unwrap_or(0), caller)
+                });
+                if value > 0 && !layout.cells.is_empty() {
+                    layout.small.push(Small { cell, below: depth - drawn_depth, node, value });
+                    let below = children.of(node).iter().rev();
+                    open.extend(below.map(|&child| (child, depth + 1, 0, Some((cell, drawn_depth)))));
+                }
                 continue;
             }
+            drawn_at.truncate(depth as usize);
+            drawn_at.push(layout.cells.len());
             layout.cells.push(Cell { node, depth, start, value, samples });
             layout.rows = layout.rows.max(depth + 1);
             // Pushed from right to left, so that the leftmost is laid out next.
             let mut end = start.saturating_add(value).saturating_sub(tree.node(node).own);
             for &child in children.of(node).iter().rev() {
                 end = end.saturating_sub(totals[child.0 as usize].0);
-                open.push((child, depth + 1, end));
+                open.push((child, depth + 1, end, None));
             }
         }
         layout
@@ -118,5 +146,28 @@ mod tests {
             .collect();
         assert_eq!(shown, [("all", 0, 0, 11), ("a", 1, 0, 10), ("b", 2, 0, 3), ("z", 2, 3, 2)]);
         assert_eq!((layout.rows, layout.hidden), (3, 1));
+        let small: Vec<_> = layout.small.iter().map(|s| (s.cell, s.below, s.value)).collect();
+        assert_eq!((tree.name(tree.node(layout.small[0].node).name), &small[..]), ("c", &[(0, 1, 1)][..]));
+    }
+
+    #[test]
+    fn what_is_too_small_to_draw_is_kept_below_the_drawn_frame_that_calls_it() {
+        let mut tree = Tree::new(Unit::Samples);
+        for (stack, count) in [("a;b;x;y", 1), ("a;b;x;z", 2), ("a;b", 50), ("a;c;y", 3), ("a;d", 60)] {
+            let path: Vec<_> = stack.split(';').map(|name| tree.intern(name, Kind::Program)).collect();
+            tree.add_path(&path, count, count);
+        }
+        let layout = Layout::new(&tree, LayoutOpts { root: Tree::ROOT, min_value: 10 });
+        let name = |node| tree.name(tree.node(node).name);
+        let small: Vec<_> = layout
+            .small
+            .iter()
+            .map(|s| (name(layout.cells[s.cell].node), s.below, name(s.node), s.value))
+            .collect();
+        assert_eq!(
+            small,
+            [("b", 1, "x", 3), ("b", 2, "y", 1), ("b", 2, "z", 2), ("a", 1, "c", 3), ("a", 2, "y", 3)]
+        );
+        assert_eq!(layout.hidden, 2);
     }
 }

@@ -6,7 +6,7 @@ mod layout;
 mod of_profile;
 mod of_wall;
 
-pub use layout::{Cell, Layout, LayoutOpts};
+pub use layout::{Cell, Layout, LayoutOpts, Small};
 pub use of_profile::TreeOpts;
 pub use of_wall::WallTree;
 

@@ -2,6 +2,7 @@
 
 mod colour;
 pub mod heat;
+mod small;
 
 pub use colour::Palette;
 
@@ -171,6 +172,7 @@ impl Page<'_> {
         let y = TOP + self.rows * ROW;
         writeln!(out, "</g>\n<text id=\"details\" x=\"{SIDE}\" y=\"{}\"> </text>", y + 16)?;
         self.legend(out, layout, y + 34)?;
+        small::write(out, self.tree, layout)?;
         writeln!(out, "<script type=\"text/javascript\"><![CDATA[\n{SCRIPT}]]></script>\n</svg>")
     }
 
@@ -270,6 +272,14 @@ mod tests {
         assert!(svg.contains("<title>std::vec&lt;int&gt;&amp;\\x1b[2J\n3 samples, 75.00 %</title>"));
         assert!(svg.contains("T &amp; t"));
         assert!(!svg.contains('\x1b'));
+    }
+
+    #[test]
+    fn a_search_finds_frames_that_are_too_small_to_draw() {
+        let svg = svg("a;tiny;x 1\na;big 100000\n", false);
+        assert!(!svg.contains("<title>tiny"), "{svg}");
+        let data = "{\"at\":[1],\"below\":[[0,1,1,1,2,1]],\"more\":false,\"names\":[\"tiny\",\"x\"]}";
+        assert!(svg.contains(&xml(data)), "{svg}");
     }
 
     #[test]
