@@ -72,7 +72,7 @@ fn write(tree: &Tree, sum: &CallProfile, notes: &Notes, opts: &FlameOpts) -> any
         bytes = export::folded::to_text(tree).into_bytes();
     } else {
         let calls = sum.calls();
-        let opts = svg::SvgOpts {
+        let svg_opts = svg::SvgOpts {
             title: opts.title.clone().unwrap_or_else(|| format!("Calls of {}", notes.title)),
             subtitle: format!("{} of calls, exact; {}", amount_ns(tree), calls_of(calls)),
             width: opts.width,
@@ -80,13 +80,15 @@ fn write(tree: &Tree, sum: &CallProfile, notes: &Notes, opts: &FlameOpts) -> any
             icicle: opts.icicle,
             palette: svg::Palette::Kind,
         };
-        svg::write(&mut bytes, tree, &opts)?;
+        svg::write(&mut bytes, tree, &svg_opts)?;
     }
     match &opts.output {
         Some(path) => ::record::output_file::write_export(path, bytes)
             .with_context(|| format!("can't write {}", path.display())),
+        None if opts.folded => out::text(&String::from_utf8_lossy(&bytes)),
         None => {
-            let mut to = out::stdout();
+            out::refuse_terminal("an SVG picture", "-o out.svg, or --folded for text")?;
+            let mut to = out::raw_stdout();
             to.write_all(&bytes)?;
             Ok(to.flush()?)
         }
@@ -98,7 +100,7 @@ fn amount_ns(tree: &Tree) -> String {
 }
 
 fn calls_of(count: u64) -> String {
-    format!("{} {}", number::grouped(count), if count == 1 { "call" } else { "calls" })
+    number::count_of(count, "call", "calls")
 }
 
 /// The calls as a tree to draw: a frame's width is its total ns, its own time off the CPU a frame on it.

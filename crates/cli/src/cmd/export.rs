@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use record::output_file::create_export;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,18 +15,18 @@ use crate::export::perfetto::{Named, Perfetto};
 use crate::out;
 use crate::text::number;
 
-/// Write traced calls as a timeline for ui.perfetto.dev or chrome://tracing
+/// Write traced calls as a timeline for ui.perfetto.dev or speedscope
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   tally export --perfetto -o calls.pftrace             open it in ui.perfetto.dev
-  tally export --chrome --time 10%-20% -o calls.json   a tenth of the time, for chrome://tracing
+  tally export --chrome --time 10%-20% -o calls.json   a tenth of the time, for www.speedscope.app
   tally export --perfetto -F parse -t 10us -o p.pftrace   what parse() called, calls of 10 us and longer")]
 pub struct Args {
     /// Perfetto's own format (the default): a tenth of the size of JSON
     #[arg(long, conflicts_with = "chrome")]
     perfetto: bool,
-    /// Chrome's JSON
+    /// Chrome's JSON, which speedscope and ui.perfetto.dev open
     #[arg(long)]
     chrome: bool,
     /// Write here instead of standard output
@@ -48,7 +48,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
                 write(BufWriter::new(file), view, notes, args.chrome)?
             }
-            None => write(out::raw_stdout(), view, notes, args.chrome)?,
+            None if args.chrome => write(out::raw_stdout(), view, notes, true)?,
+            None => {
+                out::refuse_terminal("a binary timeline", "-o calls.pftrace")?;
+                write(out::raw_stdout(), view, notes, false)?
+            }
         };
         out::note(&told(&args, spans));
         Ok(ExitCode::SUCCESS)
@@ -66,7 +70,16 @@ fn told(args: &Args, spans: u64) -> String {
 fn write(out: impl Write, view: &View<'_>, notes: &Notes, chrome: bool) -> anyhow::Result<u64> {
     let program = notes.title.split(' ').next().unwrap_or_default();
     let process = program.rsplit('/').next().unwrap_or_default();
-    if chrome { write_chrome(out, view, process) } else { write_perfetto(out, view, process) }
+    if chrome {
+        let mut trace = Chrome::new(out)?;
+        let count = write_spans(&mut trace, view, process)?;
+        trace.finish()?;
+        return Ok(count);
+    }
+    let mut trace = Perfetto::new(out);
+    let count = write_spans(&mut trace, view, process)?;
+    trace.finish()?;
+    Ok(count)
 }
 
 /// Name and category of a span.
@@ -77,35 +90,48 @@ fn named<'a>(view: &'a View<'_>, what: What) -> (&'a str, &'static str) {
     }
 }
 
-fn write_chrome(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Result<u64> {
-    let start_ns = view.start_ns();
-    let mut chrome = Chrome::new(out)?;
-    let mut count = 0;
-    for track in &view.tracks {
-        let thread = (track.pid.unwrap_or(track.tid), track.tid);
-        chrome.thread(thread.0, thread.1, track.name.as_deref().unwrap_or(process))?;
-        for span in spans::of_track(view, track) {
-            let (name, category) = named(view, span.what);
-            let times = (span.start_ns.saturating_sub(start_ns), span.length_ns);
-            chrome.span(thread, name, category, times, &span.extras.named(view, track, span.what))?;
-            count += 1;
-        }
-    }
-    chrome.finish()?;
-    Ok(count)
+/// A timeline of nested spans, in a viewer's format.
+trait Timeline {
+    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()>;
+    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()>;
+    fn end(&mut self, thread: (u32, u32), ns: u64) -> io::Result<()>;
 }
 
-fn write_perfetto(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Result<u64> {
+impl<W: Write> Timeline for Chrome<W> {
+    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
+        Chrome::thread(self, pid, tid, process)
+    }
+    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()> {
+        Chrome::begin(self, thread, named, ns)
+    }
+    fn end(&mut self, thread: (u32, u32), ns: u64) -> io::Result<()> {
+        Chrome::end(self, thread, ns)
+    }
+}
+
+impl<W: Write> Timeline for Perfetto<W> {
+    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
+        Perfetto::thread(self, pid, tid, process)
+    }
+    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()> {
+        Perfetto::begin(self, thread, named, ns)
+    }
+    fn end(&mut self, thread: (u32, u32), ns: u64) -> io::Result<()> {
+        Perfetto::end(self, thread, ns)
+    }
+}
+
+/// Writes all spans, each beginning and end in its turn, and returns how many there are.
+fn write_spans(to: &mut impl Timeline, view: &View<'_>, process: &str) -> io::Result<u64> {
     let start_ns = view.start_ns();
-    let mut trace = Perfetto::new(out);
     let mut count = 0;
     for track in &view.tracks {
         let thread = (track.pid.unwrap_or(track.tid), track.tid);
-        trace.thread(thread.0, thread.1, track.name.as_deref().unwrap_or(process))?;
+        to.thread(thread.0, thread.1, track.name.as_deref().unwrap_or(process))?;
         let mut open: Vec<Span> = Vec::new();
         for span in spans::of_track(view, track) {
             while let Some(outer) = open.pop_if(|outer| outer.depth >= span.depth) {
-                trace.end(thread, outer.end_ns().saturating_sub(start_ns))?;
+                to.end(thread, outer.end_ns().saturating_sub(start_ns))?;
             }
             let (name, category) = named(view, span.what);
             let number = match span.what {
@@ -114,14 +140,13 @@ fn write_perfetto(out: impl Write, view: &View<'_>, process: &str) -> anyhow::Re
             };
             let arguments = &span.extras.named(view, track, span.what);
             let named = Named { number, name, category, arguments };
-            trace.begin(thread, named, span.start_ns.saturating_sub(start_ns))?;
+            to.begin(thread, named, span.start_ns.saturating_sub(start_ns))?;
             open.push(span);
             count += 1;
         }
         while let Some(outer) = open.pop() {
-            trace.end(thread, outer.end_ns().saturating_sub(start_ns))?;
+            to.end(thread, outer.end_ns().saturating_sub(start_ns))?;
         }
     }
-    trace.finish()?;
     Ok(count)
 }

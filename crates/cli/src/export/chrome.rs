@@ -1,7 +1,12 @@
-//! Chrome's trace event format (JSON), which Perfetto, chrome://tracing and speedscope read.
+//! Chrome's trace event format (JSON), which Perfetto and speedscope read.
+//!
+//! Spans are pairs of "B" and "E" events, written in the order in which they happen. Complete events ("X") would need
+//! viewers to add a start and a length in floating-point µs. That sum can lie after the start of a call that begins in
+//! the very nanosecond in which another ends, and viewers then nest the two.
 //
-// Source: the document "Trace Event Format" of the catapult project: complete events ("X"), times in µs.
+// Source: the document "Trace Event Format" of the catapult project: times in µs.
 
+use super::perfetto::Named;
 use crate::foreign::json;
 use std::io::{self, Write};
 
@@ -42,29 +47,29 @@ impl<W: Write> Chrome<W> {
         Ok(())
     }
 
-    /// A span of a thread; times in ns since the trace's beginning; names and values of arguments.
+    /// A span of a thread begins; ns since the trace's beginning; names and values of arguments.
     ///
     /// # Errors
     /// If writing fails.
-    pub fn span(
-        &mut self,
-        thread: (u32, u32),
-        name: &str,
-        category: &str,
-        times: (u64, u64),
-        arguments: &[(String, String)],
-    ) -> io::Result<()> {
+    pub fn begin(&mut self, (pid, tid): (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()> {
         let text = |text: &str| json(&text.into());
-        let name = text(name);
+        let (name, category) = (text(named.name), named.category);
         let pairs: Vec<String> =
-            arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
+            named.arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
         let args =
             if pairs.is_empty() { String::new() } else { format!(",\"args\":{{{}}}", pairs.join(",")) };
-        let ((pid, tid), (start_ns, length_ns)) = (thread, times);
-        let (start, length) = (micros(start_ns), micros(length_ns));
+        let at = micros(ns);
         self.event(&format!(
-            "{{\"ph\":\"X\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{start},\"dur\":{length}{args}}}"
+            "{{\"ph\":\"B\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{at}{args}}}"
         ))
+    }
+
+    /// The last span begun on a thread ends; ns since the trace's beginning.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn end(&mut self, (pid, tid): (u32, u32), ns: u64) -> io::Result<()> {
+        self.event(&format!("{{\"ph\":\"E\",\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}", micros(ns)))
     }
 
     /// Ends the file.
@@ -91,13 +96,15 @@ mod tests {
         let mut bytes = Vec::new();
         let mut chrome = Chrome::new(&mut bytes).unwrap();
         chrome.thread(1, 2, "a \"b\"\n").unwrap();
-        chrome
-            .span((1, 2), "std::f<\\>\u{1b}", "call", (1_234_567, 8), &[("s\"".into(), "\"x\"".into())])
-            .unwrap();
+        let arguments = [("s\"".to_owned(), "\"x\"".to_owned())];
+        let named = Named { number: 1, name: "std::f<\\>\u{1b}", category: "call", arguments: &arguments };
+        chrome.begin((1, 2), named, 1_234_567).unwrap();
+        chrome.end((1, 2), 1_234_575).unwrap();
         chrome.finish().unwrap();
         let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-        let span = &json["traceEvents"][2];
-        assert_eq!((span["ts"].as_f64(), span["dur"].as_f64()), (Some(1234.567), Some(0.008)));
+        let (span, end) = (&json["traceEvents"][2], &json["traceEvents"][3]);
+        assert_eq!((span["ts"].as_f64(), end["ts"].as_f64()), (Some(1234.567), Some(1234.575)));
+        assert_eq!((&span["ph"], &end["ph"]), (&"B".into(), &"E".into()));
         assert_eq!(span["args"]["s\""], "\"x\"");
         assert_eq!(span["name"], "std::f<\\>\u{1b}");
     }
