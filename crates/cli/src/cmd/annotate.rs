@@ -8,7 +8,7 @@ use crate::cmd::report;
 use crate::load::{self, LoadOpts, Recording};
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
 use crate::unnamed::UnnamedCode;
-use crate::{out, term};
+use crate::{out, pager, term};
 use anyhow::bail;
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};
@@ -30,18 +30,22 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tally annotate --stdio                            every function that was hit, hottest first
-  tally annotate --stdio -s my_function             one function
-  tally annotate --stdio --dsos=app --no-source     machine code only, of one file
-  tally annotate --stdio -M intel -l                Intel syntax, hottest source lines first
+  tally annotate -s my_function              hottest lines, then the code around them
+  tally annotate -s my_function --all        all of its code
+  tally annotate --stdio                     every function that was hit, in perf's form
+  tally annotate --dsos=app --no-source      machine code only, of one file
+  tally annotate -M intel                    Intel syntax
 The percentages of a function add up to 100; a function's own share is what tally report tells.")]
 pub struct Args {
     /// The recording; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Print text (there is no other form yet)
+    /// Print all code of each function, in perf's form
     #[arg(long)]
     pub stdio: bool,
+    /// Print all code, not only the lines near samples
+    #[arg(long)]
+    pub all: bool,
     /// Only these files
     #[arg(short = 'd', long, value_name = "FILES", value_delimiter = ',', alias = "dso")]
     pub dsos: Vec<String>,
@@ -122,6 +126,8 @@ pub struct Args {
     pub function: Option<String>,
 }
 
+/// Lines shown before and after one with samples.
+const CONTEXT: usize = 10;
 /// Listings in memory at once.
 const BATCH: usize = 64;
 
@@ -163,6 +169,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if functions.is_empty() {
         bail!("{}", nothing(&recording.profile, &opts, &refused));
     }
+    pager::start();
     print(&recording, &functions, &listing_opts, &args)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -236,10 +243,11 @@ fn print(
             },
             percent: PercentType::parse(&args.percent_type)?,
             whole: (0..profile.events.len()).map(|event| profile.total(event)).collect(),
-            print_lines: args.print_line,
+            print_lines: args.print_line || !args.stdio,
             full_paths: args.full_paths,
             raw: args.asm_raw,
             colour: term::colours_stdout(),
+            context: (!args.stdio && !args.all).then_some(CONTEXT),
         };
         let whole = style.events.iter().map(|&event| style.whole[event].period).find(|&p| p > 0).unwrap_or(0);
         let least = (whole as f64 * args.percent_limit / 100.0).max(1.0);

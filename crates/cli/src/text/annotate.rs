@@ -3,6 +3,7 @@
 use crate::annotate::{CodeLine, Line, Listing};
 use crate::out::{harmless, shown};
 use crate::term::{Paint, paint};
+use crate::text::number::count_of;
 use anyhow::bail;
 use profile::profile::Sums;
 use rustc_hash::FxHashMap;
@@ -29,6 +30,8 @@ pub struct AnnotateText {
     pub raw: bool,
     /// Colours.
     pub colour: bool,
+    /// Only lines this near to one with samples; `None` for all.
+    pub context: Option<usize>,
 }
 
 /// What stands before each instruction.
@@ -105,15 +108,49 @@ pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dy
     );
     let _ = writeln!(out, "{title}\n{}", "-".repeat(columns(&title)));
     write_head(out, listing, width);
-    for line in &listing.lines {
+    let near = near_samples(listing, opts);
+    let mut left_out = 0usize;
+    for (line, is_near) in listing.lines.iter().zip(near) {
+        if !is_near {
+            left_out += 1;
+            continue;
+        }
+        write_gap(out, width, std::mem::take(&mut left_out));
         match line {
             Line::Function(name) => side(out, width, format_args!("     {}:", shown(name))),
             Line::Place { file, line } => {
                 side(out, width, format_args!("     {}:{line}", harmless(shortened(file, opts))));
             }
-            Line::Source { line, text } => side(out, width, format_args!("{line:<4} {}", shown(text))),
+            Line::Source { line, text } => side(out, width, format_args!("{line:<4} {}", with_tabs(text))),
             Line::Code(code_line) => write_code(out, listing, code_line, opts, code),
         }
+    }
+    write_gap(out, width, left_out);
+}
+
+/// Source as it is written: harmless, but with its tabs.
+fn with_tabs(text: &str) -> String {
+    text.split('\t').map(shown).collect::<Vec<_>>().join("\t")
+}
+
+/// By line: whether it is within `opts.context` of one with samples.
+fn near_samples(listing: &Listing, opts: &AnnotateText) -> Vec<bool> {
+    let Some(context) = opts.context else { return vec![true; listing.lines.len()] };
+    let mut near = vec![false; listing.lines.len()];
+    for (at, line) in listing.lines.iter().enumerate() {
+        let Line::Code(code) = line else { continue };
+        if opts.events.iter().any(|&event| code.sums[event].count > 0) {
+            let end = near.len().min(at + context + 1);
+            near[at.saturating_sub(context)..end].fill(true);
+        }
+    }
+    near
+}
+
+fn write_gap(out: &mut String, width: usize, lines: usize) {
+    if lines > 0 {
+        let words = count_of(lines as u64, "line", "lines");
+        side(out, width, format_args!("     … {words} without samples (--all)"));
     }
 }
 
@@ -156,7 +193,7 @@ fn write_code(
         let bytes: Vec<String> = code(line).iter().map(|b| format!("{b:02x}")).collect();
         let _ = write!(out, "{:<22} ", bytes.join(" "));
     }
-    out.push_str(&shown(&line.text));
+    out.push_str(&with_tabs(&line.text));
     let is_hit = opts.events.iter().any(|&event| line.sums[event].count > 0);
     if let Some((file, number)) = line.place.as_ref().filter(|_| opts.print_lines && is_hit) {
         let _ = write!(out, " // {}:{number}", harmless(shortened(file, opts)));
@@ -224,6 +261,10 @@ fn write_summary(out: &mut String, listing: &Listing, opts: &AnnotateText) {
     let file = listing.path.as_deref().map_or_else(|| listing.dso.clone(), |p| p.display().to_string());
     let head = format!("Sorted summary for file {}", harmless(&file));
     let _ = writeln!(out, "\n{head}\n{}\n", "-".repeat(46));
+    if by_line.is_empty() {
+        let _ =
+            writeln!(out, "    no line information: compile with -g (Rust: debug = \"line-tables-only\")");
+    }
     for (shares, (file, line)) in rows {
         shares.iter().for_each(|&share| out.push_str(&coloured(format!("{share:8.2}"), share, opts.colour)));
         let _ = writeln!(out, " {}:{line}", harmless(shortened(file, opts)));
@@ -287,6 +328,38 @@ mod tests {
    25.00 :   1001:   ret
 ";
         assert_eq!(text(&listing(), opts), expected);
+    }
+
+    #[test]
+    fn only_lines_near_samples_are_shown_if_asked_for() {
+        let mut listing = listing();
+        listing.lines = (0..40).map(|i| code(0x1000 + i, "nop", [u64::from(i == 20) * 4, 0])).collect();
+        let opts = AnnotateText { events: vec![0], context: Some(2), ..AnnotateText::default() };
+        let text = text(&listing, opts);
+        let lines: Vec<&str> = text.lines().skip(6).collect();
+        assert_eq!(lines.len(), 7, "{text}");
+        assert!(lines[0].ends_with("… 18 lines without samples (--all)"), "{text}");
+        assert!(lines[3].starts_with("  100.00 :   1014:") && lines[6].contains("… 17 lines"), "{text}");
+    }
+
+    #[test]
+    fn source_keeps_its_tabs_and_nothing_that_steers_a_terminal() {
+        let mut listing = listing();
+        listing.lines[1] = Line::Source { line: 7, text: "\tif (x)\x1b[2J\t{".into() };
+        let text = text(&listing, AnnotateText { events: vec![0], ..AnnotateText::default() });
+        assert!(text.contains("7    \tif (x)\\x1b[2J\t{\n"), "{text}");
+    }
+
+    #[test]
+    fn a_summary_without_line_information_says_so() {
+        let mut listing = listing();
+        listing.lines.iter_mut().for_each(|line| {
+            if let Line::Code(code) = line {
+                code.place = None;
+            }
+        });
+        let opts = AnnotateText { events: vec![0], print_lines: true, ..AnnotateText::default() };
+        assert!(text(&listing, opts).contains("no line information: compile with -g"));
     }
 
     #[test]

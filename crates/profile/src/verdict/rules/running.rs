@@ -39,7 +39,7 @@ fn show_hottest(facts: &Facts) -> (String, &'static str) {
         Some(HotCode::Function(name)) => format!(" -s {}", quoted(name)),
         None => String::new(),
     };
-    (format!("tally annotate --stdio{INPUT}{function}"), "which of its lines take the time")
+    (format!("tally annotate{INPUT}{function}"), "which of its lines take the time")
 }
 
 /// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one
