@@ -5,7 +5,7 @@ mod flags;
 mod per_event;
 mod perf_flags;
 
-pub use flags::Args;
+pub use flags::{Args, spelled_out};
 
 use anyhow::Context;
 use self::per_event::PerEvent;
@@ -18,7 +18,7 @@ use crate::script::{
 };
 use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
-use crate::{out, text};
+use crate::{out, pager, text};
 use dso::Mmap;
 use perfdata::abi::PERF_SAMPLE_STACK_USER;
 use perfdata::tracepoint::Formats;
@@ -144,6 +144,7 @@ fn print(
     maker: &mut RowMaker<'_>,
 ) -> anyhow::Result<ExitCode> {
     let mut session = new_session(args, file, maker.callchains);
+    pager::start();
     let mut writer = Writer::new(args, file)?;
     let mut progress = load::Progress::releasing(map);
     let mut failed = None;

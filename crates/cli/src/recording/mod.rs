@@ -12,6 +12,7 @@ pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds,
 
 use std::process::ExitCode;
 
+use profile::verdict::quoted;
 use record::summary::RunSummary;
 
 /// The target's own exit status, as a shell shows it; without one, or if that is 0, whether the output is whole.
@@ -26,8 +27,23 @@ pub fn exit_code(summary: &RunSummary) -> ExitCode {
 /// Shows why a recording could not be made; the status is the shell's for a command that can't run (127, 126).
 #[must_use]
 pub fn failed(error: &record::Error) -> ExitCode {
-    crate::out::complain(&error.to_string());
+    let hint = match error {
+        record::Error::Exec { command, source } if source.kind() == std::io::ErrorKind::NotFound => {
+            hint_of_words(command)
+        }
+        _ => None,
+    };
+    crate::out::complain(&format!("{error}{}", hint.map_or_else(String::new, |hint| format!("; {hint}"))));
     ExitCode::from(error.exit_code())
+}
+
+/// What was probably meant by a command that does not exist.
+fn hint_of_words(command: &str) -> Option<String> {
+    const SHELL: &[char] = &[' ', ';', '|', '&', '>', '<', '$', '*'];
+    if !command.is_empty() && command.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(format!("a running process is recorded with -p {command}"));
+    }
+    command.contains(SHELL).then(|| format!("a line for the shell: sh -c {}", quoted(command)))
 }
 
 /// Says each second how much is still to be unwound after the end.
@@ -36,4 +52,16 @@ pub fn on_catch_up(bytes: u64) {
     crate::out::note(&format!(
         "tally: unwinding {mib} MiB of stacks that waited; Ctrl-C leaves them at their leaf"
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_or_a_shell_line_in_place_of_a_command_gets_a_hint() {
+        assert!(hint_of_words("1234").expect("a number").ends_with("-p 1234"));
+        assert!(hint_of_words("sleep 1; ls").expect("a line").ends_with("sh -c 'sleep 1; ls'"));
+        assert!(hint_of_words("nosuch").is_none());
+    }
 }

@@ -59,6 +59,7 @@ impl TargetArgs {
         if ways.iter().filter(|w| **w).count() > 1 {
             anyhow::bail!("-p, -t, -u and -a exclude each other");
         }
+        self.refuse_more_ids()?;
         let whom = if !self.pid.is_empty() {
             if with_children { Whom::Trees(self.pid.clone()) } else { Whom::Processes(self.pid.clone()) }
         } else if !self.tid.is_empty() {
@@ -75,6 +76,22 @@ impl TargetArgs {
         let whom = if whom == Whom::Command && self.cpu.is_some() { Whom::System } else { whom };
         let cpus = self.cpu.as_deref().map(online_cpu_list).transpose()?;
         Ok(Target { whom, cpus, command: self.command.clone(), cgroup: self.cgroup.clone() })
+    }
+}
+
+impl TargetArgs {
+    /// `-p 1 2` would record while a program `2` runs.
+    fn refuse_more_ids(&self) -> anyhow::Result<()> {
+        let is_number = |word: &OsString| word.to_str().is_some_and(|word| word.parse::<u32>().is_ok());
+        let (flag, ids) = if self.pid.is_empty() { ("-t", &self.tid) } else { ("-p", &self.pid) };
+        if ids.is_empty() || self.command.is_empty() || !self.command.iter().all(is_number) {
+            return Ok(());
+        }
+        let words = ids
+            .iter()
+            .map(u32::to_string)
+            .chain(self.command.iter().filter_map(|w| w.to_str().map(str::to_owned)));
+        anyhow::bail!("several numbers are one list: {flag} {}", words.collect::<Vec<_>>().join(","))
     }
 }
 
@@ -114,6 +131,8 @@ mod tests {
         assert_eq!((target.whom, target.cpus), (Whom::System, Some(vec![0])));
         let both = TargetArgs { pid: vec![1], all_cpus: true, ..TargetArgs::default() };
         assert!(both.target().is_err());
+        let two = TargetArgs { pid: vec![1], command: vec!["2".into()], ..TargetArgs::default() };
+        assert!(two.target().expect_err("a list").to_string().ends_with("-p 1,2"));
         assert_eq!(user_id("root").expect("root is known"), 0);
     }
 }

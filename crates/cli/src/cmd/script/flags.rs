@@ -6,6 +6,7 @@ use crate::name_args::NameArgs;
 use crate::perf_only::PerfOnly;
 use crate::script::Shown;
 use crate::switch_args::SwitchArgs;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Print every sample, in time order, in perf script's form
@@ -133,6 +134,21 @@ pub struct Args {
     pub words: Vec<String>,
 }
 
+/// `-f` before another option, or at the end, is perf's `--force`; with a value it is an old spelling of `-F`.
+pub fn spelled_out(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_none_or(|command| command != "script") {
+        return args;
+    }
+    for at in 2..args.len() {
+        let is_last_or_before_option =
+            args.get(at + 1).is_none_or(|next| next.as_encoded_bytes().starts_with(b"-"));
+        if args[at] == "-f" && is_last_or_before_option {
+            args[at] = "--force".into();
+        }
+    }
+    args
+}
+
 impl Args {
     /// Which other records are shown.
     pub fn shown(&self) -> Shown {
@@ -145,5 +161,29 @@ impl Args {
             lost: self.show_lost_events,
             bpf: self.show_bpf_events,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::Flags;
+    use clap::Parser;
+
+    fn args(line: &str) -> Args {
+        let words = line.split(' ').map(OsString::from).collect();
+        match Flags::try_parse_from(spelled_out(words)).expect("a valid line").command {
+            crate::cmd::Command::Script(args) => *args,
+            _ => panic!("another command"),
+        }
+    }
+
+    #[test]
+    fn f_is_perfs_force_before_another_option_and_fields_with_a_value() {
+        let old = args("tally script -f -F time,event");
+        assert_eq!((old.force, old.fields), (true, vec!["time,event".to_owned()]));
+        assert!(args("tally script -i x -f").force);
+        let fields = args("tally script -f comm,ip");
+        assert_eq!((fields.force, fields.fields), (false, vec!["comm,ip".to_owned()]));
     }
 }
