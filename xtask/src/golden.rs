@@ -105,7 +105,7 @@ fn check(repo: &Repo, tally: &Path, case: &Path, update: bool) -> Result<Score> 
         .env("TALLY_FIXTURES", fixtures.unwrap_or_default())
         .env("TALLY_PROGRAMS", programs)
         .env("XDG_CACHE_HOME", cache)
-        .envs([("LC_ALL", "C"), ("TZ", "UTC"), ("TERM", "dumb"), ("COLUMNS", "80"), ("LINES", "24")])
+        .envs([("LC_ALL", "C.UTF-8"), ("TZ", "UTC"), ("TERM", "dumb"), ("COLUMNS", "80"), ("LINES", "24")])
         .env_remove("NO_COLOR")
         .env_remove("RUST_BACKTRACE")
         .env_remove("DEBUGINFOD_URLS");

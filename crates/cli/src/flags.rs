@@ -27,6 +27,9 @@ pub struct Flags {
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
     #[arg(value_name = "auto|always|never", hide_possible_values = true, hide_default_value = true)]
     pub color: Colour,
+    /// Print long text straight to the terminal (TALLY_PAGER or PAGER name the pager, else less)
+    #[arg(long, global = true)]
+    pub no_pager: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,

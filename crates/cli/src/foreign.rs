@@ -1,6 +1,7 @@
 //! Text that others wrote: names of events, threads, files, functions and fields, messages that quote them. It may hold
 //! what steers a terminal, ends an element or turns a line around. There is one function for each place it goes to.
 
+use crate::term;
 use perfdata::text::is_unseen as is_harmful;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -45,10 +46,13 @@ fn json_text(text: String) -> String {
     if text.is_ascii() && !text.contains('\x7f') {
         return text;
     }
+    let is_ascii = term::is_ascii();
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        if c >= '\x7f' && is_harmful(c) {
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        if c >= '\x7f' && (is_ascii || is_harmful(c)) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
         } else {
             safe.push(c);
         }
@@ -77,6 +81,21 @@ fn spelled(text: &str, is_bad: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Text with our own characters spelled in ASCII; those of names stay.
+pub fn in_ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut spelled = String::with_capacity(text.len());
+    for c in text.chars() {
+        match term::in_ascii(c) {
+            Some(ascii) => spelled.push_str(ascii),
+            None => spelled.push(c),
+        }
+    }
+    Cow::Owned(spelled)
+}
+
 fn is_harmful_in_lines(c: char) -> bool {
     is_harmful(c) && c != '\n' && c != '\t'
 }
@@ -90,6 +109,8 @@ fn spell(to: &mut String, c: char) {
 pub struct Net<W: Write> {
     to: W,
     has_colours: bool,
+    /// Our own characters are spelled in ASCII.
+    is_ascii: bool,
     /// The beginning of a character or of a colour whose rest is still to come.
     held: Vec<u8>,
 }
@@ -100,7 +121,7 @@ const LONGEST_COLOUR: usize = 24;
 impl<W: Write> Net<W> {
     /// Over `to`; `has_colours` lets colours pass.
     pub fn new(to: W, has_colours: bool) -> Self {
-        Self { to, has_colours, held: Vec::new() }
+        Self { to, has_colours, is_ascii: term::is_ascii(), held: Vec::new() }
     }
 
     /// `bytes` made safe; keeps what may yet become whole.
@@ -193,6 +214,7 @@ impl<W: Write> Write for Net<W> {
         let mut all = std::mem::take(&mut self.held);
         all.extend_from_slice(bytes);
         let safe = self.caught(&all);
+        let safe = if self.is_ascii { in_ascii(&safe) } else { Cow::Borrowed(safe.as_str()) };
         self.to.write_all(safe.as_bytes())?;
         Ok(bytes.len())
     }
@@ -252,6 +274,14 @@ mod tests {
             assert_eq!(through(pieces, true), text);
             assert_eq!(through(pieces, false), "größe\t\\x1b[1;31mred\\x1b[0m µ…\n");
         }
+    }
+
+    #[test]
+    fn where_there_is_only_ascii_our_own_characters_are_spelled_in_it() {
+        let mut out = Vec::new();
+        let mut net = Net { is_ascii: true, ..Net::new(&mut out, false) };
+        net.write_all("█ 3 µs → größe…\n".as_bytes()).expect("memory");
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), "# 3 us -> größe...\n");
     }
 
     #[test]

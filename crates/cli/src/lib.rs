@@ -19,6 +19,7 @@ pub mod flame;
 pub mod foreign;
 pub mod header_args;
 pub mod html;
+pub mod id_lists;
 pub mod input;
 pub mod io;
 mod jit_names;
@@ -26,6 +27,7 @@ pub mod load;
 pub mod name_args;
 mod name_hints;
 pub mod out;
+pub mod pager;
 pub mod perf_commands;
 pub mod perf_only;
 pub mod probe;
@@ -70,14 +72,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
-    let args = cmd::stat::spelled_out(cmd::record::spelled_out(args));
+    let args = cmd::stat::spelled_out(cmd::record::spelled_out(cmd::script::spelled_out(args)));
+    let args = id_lists::with_commas(args);
     match flags::Flags::try_parse_from(&args) {
         Ok(flags) => {
             record::sys::signal::survive_file_size_limit();
             leave_out_expected_panics();
             term::set_colour(flags.color);
+            pager::set_off(flags.no_pager);
             let code = finish(under_memory_limit().and_then(|()| flags.command.run()));
             tell_refusals();
+            pager::finish();
             code
         }
         Err(error) => usage_error(&spelling::with_nearest(error, &args)),

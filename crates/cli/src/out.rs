@@ -8,7 +8,7 @@ use crate::{status_line, term};
 use anyhow::Context;
 use record::output_file::write_export;
 use std::borrow::Cow;
-use std::io::{self, BufWriter, Stderr, Stdout, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Stderr, Stdout, StdoutLock, Write};
 use std::path::Path;
 
 pub use crate::foreign::harmless;
@@ -31,6 +31,19 @@ pub fn stderr() -> BufWriter<Net<Stderr>> {
 /// The same for bytes that are no text, and for screens that move the cursor: nothing is changed.
 pub fn raw_stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+}
+
+/// Refuses to write what is not for people's eyes to a terminal, with the flag that writes it elsewhere.
+///
+/// # Errors
+/// Standard output is a terminal.
+pub fn refuse_terminal(what: &str, instead: &str) -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        anyhow::bail!(
+            "the output is {what}, and standard output is a terminal: use {instead}, or redirect it to a file"
+        );
+    }
+    Ok(())
 }
 
 /// Writes one line to standard output.
@@ -83,13 +96,13 @@ pub fn without_errno(text: &str) -> String {
 /// there is nowhere else to report it.
 pub fn note(line: &str) {
     status_line::clear();
-    let _ = writeln!(io::stderr().lock(), "{}", harmless(line));
+    let _ = writeln!(Net::new(io::stderr().lock(), false), "{}", harmless(line));
 }
 
 /// Several lines on standard error; whoever made them has made each name in them harmless.
 pub fn note_lines(text: &str) {
     status_line::clear();
-    let _ = writeln!(io::stderr().lock(), "{}", harmless_lines(text));
+    let _ = writeln!(Net::new(io::stderr().lock(), false), "{}", harmless_lines(text));
 }
 
 /// A screen of text on standard error; colours pass if `has_colours`.

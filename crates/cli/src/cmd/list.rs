@@ -93,10 +93,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let nothing = listed.is_empty() && sdt.is_empty();
     if nothing && !args.json {
         let is_sdt = args.what.first().is_some_and(|word| word == "sdt");
-        let why = if is_sdt { ": no probes of that kind in it" } else { "" };
+        let why = match source.list_tracefs("") {
+            _ if is_sdt => ": no probes of that kind in it".to_owned(),
+            Err(error) if args.what.iter().any(|what| asks_for_tracepoints(what)) => {
+                format!(": tracepoints can't be read ({error}); {NO_TRACEFS}")
+            }
+            _ => String::new(),
+        };
         out::complain(&format!("no event fits '{}'{why}", args.what.join(" ")));
     }
     Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What to do where tracefs can't be read.
+const NO_TRACEFS: &str = "as root: mount -t tracefs tracefs /sys/kernel/tracing; others: run as root";
+
+fn asks_for_tracepoints(what: &str) -> bool {
+    what.contains(':') || what == "tracepoint"
 }
 
 /// What one word of the command line asks for.
@@ -183,7 +196,7 @@ fn print_text(
         }
     }
     if whole && let Err(error) = source.list_tracefs("") {
-        writeln!(out, "\n  Tracepoints cannot be read: {error}; mount tracefs on /sys/kernel/tracing, or run as root")?;
+        writeln!(out, "\n  Tracepoints can't be read ({error}); {NO_TRACEFS}")?;
     }
     let missing: Vec<_> = listed.iter().filter_map(|l| Some((&l.entry, l.missing.as_ref()?))).collect();
     if !missing.is_empty() {

@@ -122,6 +122,8 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
     if let Some(flame) = &args.flame {
         write_flame(flame, &tree, &title(args, summary))?;
     }
+    let mut path_down = top::hottest_path(&mut tree);
+    top::name_files(&mut path_down, &recording.profile, event);
     let screen = RunScreen {
         title: title(args, summary),
         summary,
@@ -129,7 +131,7 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
         verbose: args.verbose,
         own: top::by_own(&recording.profile, event),
         with_callees: top::by_children(&recording.profile, event),
-        path: top::hottest_path(&mut tree),
+        path: path_down,
         name_hints: name_hints::hints(&recording.profile, event),
         better: better::command(args, summary, tree.totals()[0].1),
         files: files(args, path, summary),

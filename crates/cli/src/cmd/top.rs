@@ -7,7 +7,7 @@ mod view;
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use record::scratch;
 use record::opts::{CallGraph, EndsBy, KeepFiles, Output, RecordOpts};
 use record::stop_signals::StopSignals;
 use record::summary::Notice;
+use record::sys::Poller;
 use record::sys::signal::SIGPIPE;
 
 use crate::cmd::report;
@@ -235,6 +236,9 @@ fn print_tables(
     mut signals: StopSignals,
 ) -> anyhow::Result<ExitCode> {
     const TICK: Duration = Duration::from_millis(50);
+    let reader = Poller::new()?;
+    // A file has no reader that could go away.
+    let _ = reader.add_end(std::io::stdout().as_fd(), 0);
     let mut left = args.iterations.unwrap_or(u32::MAX);
     while left > 0 {
         signals.take(None)?;
@@ -242,6 +246,9 @@ fn print_tables(
             Some(SIGPIPE) => break,
             Some(number) => return Ok(u8::try_from(128 + number).map_or(ExitCode::FAILURE, ExitCode::from)),
             None => {}
+        }
+        if reader.wait(Some(Duration::ZERO))?.iter().any(|ready| ready.hung_up) {
+            break;
         }
         match slices.recv_timeout(TICK) {
             Ok(slice) => print_table(&slice?, &args.view)?,

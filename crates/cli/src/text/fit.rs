@@ -1,12 +1,15 @@
 //! Text made to fit a number of columns.
 
-/// The first `width` characters of `text`, the last of them `…` if more follow.
+use crate::term;
+
+/// The first `width` characters of `text`, the last of them `…` if more follow (`...` where there is only ASCII).
 #[must_use]
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    let end = if term::is_ascii() && width > 3 { "..." } else { "…" };
+    text.chars().take(width.saturating_sub(end.chars().count())).chain(end.chars()).collect()
 }
 
 /// `text` in lines of at most `width` characters, broken at blanks where there are any.

@@ -37,6 +37,8 @@ pub struct StdioOpts {
     pub relative: bool,
     /// Print sections of events without samples.
     pub show_empty: bool,
+    /// The events were put together for this report (`--group`), and were not recorded as a group.
+    pub forced_group: bool,
     /// Children are shown: the row limit goes by them.
     pub children: bool,
     /// Lost samples to be told in the head.
@@ -97,7 +99,9 @@ fn write_section_head(
     let count = sums.iter().map(|sums| sums.count).sum();
     let period = sums.iter().fold(0u64, |sum, next| sum.wrapping_add(next.period));
     let (plural, name) = section_name(profile, section);
-    writeln!(out, "# Samples: {} of event{plural} '{}'", rounded_count(count), harmless(&name))?;
+    let members = name.strip_prefix("anon group { ").and_then(|name| name.strip_suffix(" }"));
+    let name = members.filter(|_| opts.forced_group).unwrap_or(&name);
+    writeln!(out, "# Samples: {} of event{plural} '{}'", rounded_count(count), harmless(name))?;
     match &opts.memory_keys {
         Some(keys) => writeln!(out, "# Total weight : {period}\n# Sort order   : {keys}\n#"),
         None => writeln!(out, "# Event count (approx.): {period}\n#"),
@@ -296,8 +300,8 @@ impl<'a> Table<'a> {
         };
         let width = column.width;
         let mut text = self.value_text(key, row, at);
-        // As perf: only names give way to a width that was asked for.
-        let may_cut = self.opts.separator.is_none() && !is_unnamed(&row.values[at]);
+        // As perf: only names give way to a width that was asked for. A number that is cut is another number.
+        let may_cut = self.opts.separator.is_none() && !is_unnamed(&row.values[at]) && !key.is_number();
         if let Some((end, _)) = text.char_indices().nth(width).filter(|_| may_cut) {
             text.truncate(end);
         }

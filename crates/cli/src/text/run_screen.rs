@@ -8,7 +8,7 @@ mod words;
 pub use words::signal_name;
 
 use super::fit::{cut, wrap};
-use super::number::{duration_ns, grouped};
+use super::number::{count_of, duration_ns, grouped};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use record::summary::{MoreThreads, RunSummary, ThreadUse};
@@ -147,9 +147,11 @@ impl Pen {
         let longest = shown.iter().map(|row| row.label().chars().count()).max().unwrap_or(0);
         // The other columns take 60.
         let room = longest.clamp(16, self.opts.width.saturating_sub(60).clamp(16, 48));
+        let bar = format!("  {:<BAR$}", "on CPU");
+        let bar = if self.has_bars() { bar.as_str() } else { "" };
         let head = format!(
-            "{:<room$}{:>8} {:>10} {:>10}  {:<BAR$} {:>6} {:>10}",
-            "thread", "tid", "life", "CPU", "on CPU", "on", "switches"
+            "{:<room$}{:>8} {:>10} {:>10}{bar} {:>6} {:>10}",
+            "thread", "tid", "life", "CPU", "on", "switches"
         );
         self.text.push_str(&self.paint(head.trim_end(), Paint::Bold));
         self.text.push('\n');
@@ -162,21 +164,26 @@ impl Pen {
         if count > 0 {
             let _ = writeln!(
                 self.text,
-                "… {} more {}, {} on CPU",
-                grouped(count),
-                if count == 1 { "thread" } else { "threads" },
+                "… {}, {} on CPU",
+                count_of(count, "more thread", "more threads"),
                 duration_ns(on_ns)
             );
         }
         self.text.push('\n');
     }
 
+    /// Bars have room beside all numbers of a thread.
+    fn has_bars(&self) -> bool {
+        self.opts.width >= 76
+    }
+
     fn thread(&mut self, row: &ThreadRow, room: usize) {
         let on = share(row.on_ns, row.all_life_ns);
-        let bar = self.paint(&bar(on), Paint::Green);
+        let bar = format!("  {}", self.paint(&bar(on), Paint::Green));
+        let bar = if self.has_bars() { bar.as_str() } else { "" };
         let _ = writeln!(
             self.text,
-            "{:<room$}{:>8} {:>10} {:>10}  {bar} {on:>5.1}% {:>10}",
+            "{:<room$}{:>8} {:>10} {:>10}{bar} {on:>5.1}% {:>10}",
             cut(&harmless(&row.label()), room),
             row.tid.map_or_else(String::new, |tid| tid.to_string()),
             duration_ns(row.life_ns),

@@ -1,9 +1,11 @@
 //! The real terminal: raw mode, the loop of keys, news and pictures, and an end that leaves it as it was.
 
 use super::{App, News, Signals};
+use crate::term;
 use anyhow::Context;
 use crossterm::event::{self, Event, KeyEventKind};
 use ratatui::DefaultTerminal;
+use ratatui::buffer::Buffer;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
@@ -31,7 +33,12 @@ fn events(
     let mut changed = true;
     while !app.wants_to_quit() && signals.came().is_none() {
         if std::mem::take(&mut changed) {
-            terminal.draw(|frame| app.draw(frame))?;
+            terminal.draw(|frame| {
+                app.draw(frame);
+                if term::is_ascii() {
+                    spell_in_ascii(frame.buffer_mut());
+                }
+            })?;
         }
         let mut wait = TICK;
         // Keys that wait already are taken before the next picture: a held key does not lag behind.
@@ -61,4 +68,29 @@ fn events(
         }
     }
     Ok(())
+}
+
+/// Our own characters by one of ASCII each.
+fn spell_in_ascii(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        let own = cell.symbol().chars().next().and_then(term::in_ascii);
+        if let Some(c) = own.and_then(|ascii| ascii.chars().next_back()) {
+            cell.set_char(c);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::layout::Rect;
+
+    #[test]
+    fn each_character_of_ours_becomes_one_of_ascii() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 4, 1));
+        buffer.set_string(0, 0, "█→…ß", ratatui::style::Style::new());
+        spell_in_ascii(&mut buffer);
+        let text: String = buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
+        assert_eq!(text, "#>.ß");
+    }
 }

@@ -14,6 +14,7 @@ pub mod poll;
 pub mod process;
 pub mod prompt;
 pub mod random;
+pub mod redirect;
 pub mod ring;
 pub mod ring_index;
 pub mod signal;

@@ -1,5 +1,6 @@
 //! `tally report`: a recording as a table with call graphs, printed or to be browsed.
 
+mod absent;
 mod counts;
 mod flags;
 mod perf_flags;
@@ -15,12 +16,12 @@ use crate::damage;
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
 use crate::text::{header, report as stdio};
-use crate::{html, out, term, tui};
+use crate::{html, out, pager, term, tui};
 use anyhow::{Context, bail};
 use std::io::{IsTerminal, Write};
 use dso::Mmap;
 use perfdata::PerfData;
-use profile::profile::Profile;
+use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
 use std::path::Path;
@@ -71,7 +72,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return browse(&args, (&path, &map, &file), plan);
     }
     let mut progress = load::Progress::on_stderr(&path, &map);
-    let recording = load::load_file((&path, &file), plan.load_opts(&args, &file)?, &mut progress)?;
+    let mut recording = load::load_file((&path, &file), plan.load_opts(&args, &file)?, &mut progress)?;
+    if args.group {
+        group_all(&mut recording.profile);
+    }
     tell_problems(&recording, args.verbose);
     if has_no_samples(&path, &recording) {
         return Ok(ExitCode::SUCCESS);
@@ -103,6 +107,14 @@ fn browse(
     tell_problems(&recording, args.verbose);
     has_no_samples(path, &recording);
     Ok(code)
+}
+
+/// `--group` where the recording has no groups: all events become one, as perf does.
+fn group_all(profile: &mut Profile) {
+    let is_alone = |(at, event): (usize, &EventInfo)| event.leader == at;
+    if profile.events.iter().enumerate().all(is_alone) {
+        profile.events.iter_mut().for_each(|event| event.leader = 0);
+    }
 }
 
 fn has_no_samples(path: &Path, recording: &Recording) -> bool {
@@ -144,6 +156,10 @@ fn write_html(target: &Path, source: &Path, recording: &Recording) -> anyhow::Re
 fn print(recording: &Recording, plan: &Plan, args: &Args) -> anyhow::Result<()> {
     let profile = &recording.profile;
     let report = profile::view::report::report(profile, &plan.report);
+    if let Some(why) = absent::no_rows(profile, &report, &plan.report.filter) {
+        out::note(&format!("tally report: {why}"));
+    }
+    pager::start();
     let mut out = out::stdout();
     stdio::write(&mut out, profile, &report, &plan.stdio(args, recording, term::colours_stdout()))?;
     out.flush()?;

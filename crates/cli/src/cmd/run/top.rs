@@ -119,6 +119,17 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
     path
 }
 
+/// Gives each step of a path the file its function is in; a step without a name is called by its file.
+pub fn name_files(path: &mut [FunctionShare], profile: &Profile, event: usize) {
+    let children = |row: &ReportRow| row.children.first().map_or(0, |sums| sums.period);
+    let known = functions(profile, event, true, &children);
+    for step in path {
+        let file = known.iter().find(|function| function.name == step.name).map(|function| function.dso.clone());
+        let own = || step.name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).map(str::to_owned);
+        step.dso = file.or_else(own).unwrap_or_default();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use record::summary::{RunSummary, StackQuality, StopReason, StoppedStacks, Threa
 use record::sys::ExitKind;
 
 use crate::out::harmless;
-use crate::text::number::{bytes, duration_ns, grouped};
+use crate::text::number::{bytes, count_of, duration_ns, grouped};
 
 pub(super) fn time_text(summary: &RunSummary) -> String {
     let wall = duration_ns(summary.wall_ns);
@@ -54,14 +54,15 @@ pub(super) fn counters_text(summary: &RunSummary) -> String {
         parts.push(format!("{} instructions{}", short(instructions), ipc.unwrap_or_default()));
     }
     if let Some(switches) = value("context-switches") {
-        parts.push(format!("{} switches{}", grouped(switches), switch_kinds(summary)));
+        parts.push(count_of(switches, "switch", "switches") + &switch_kinds(summary));
     }
-    const OTHERS: [(&str, &str); 3] =
-        [("cpu-migrations", "migration"), ("minor-faults", "minor fault"), ("major-faults", "major fault")];
-    for (name, word) in OTHERS {
-        if let Some(count) = value(name) {
-            parts.push(format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" }));
-        }
+    const OTHERS: [(&str, &str, &str); 3] = [
+        ("cpu-migrations", "migration", "migrations"),
+        ("minor-faults", "minor fault", "minor faults"),
+        ("major-faults", "major fault", "major faults"),
+    ];
+    for (name, one, many) in OTHERS {
+        parts.extend(value(name).map(|count| count_of(count, one, many)));
     }
     joined(&parts)
 }
@@ -152,7 +153,7 @@ pub(super) fn loss_text(summary: &RunSummary) -> String {
         let _ = write!(text, "; {} in {}", grouped(*records), harmless(comm));
     }
     if loss.throttled > 0 {
-        let _ = write!(text, "; throttled {} times by the kernel", grouped(loss.throttled));
+        let _ = write!(text, "; throttled {} by the kernel", count_of(loss.throttled, "time", "times"));
     }
     text
 }
@@ -165,8 +166,14 @@ pub(super) fn recorder_text(summary: &RunSummary) -> String {
     let per_sample = Some(used.sample_bytes).filter(|&bytes| bytes > 0);
     let per_sample = per_sample.and_then(|bytes| bytes.checked_div(summary.lost.samples));
     let per_sample = per_sample.map_or(String::new(), |each| format!(" ({each} bytes a sample)"));
+    // The recorder's start takes the same time however short the recording: not a price per second.
+    const LONG_NS: u64 = 1_000_000_000;
+    let price = match summary.wall_ns {
+        LONG_NS.. => format!("({:.1}% of the wall time)", share(cpu, summary.wall_ns)),
+        _ => "(its start included)".to_owned(),
+    };
     let parts = [
-        format!("{event}{} CPU ({:.1}% of the wall time)", duration_ns(cpu), share(cpu, summary.wall_ns)),
+        format!("{event}{} CPU {price}", duration_ns(cpu)),
         format!("{} memory", bytes(used.peak_memory_bytes)),
         format!("{} written{per_sample}", bytes(used.file_bytes)),
     ];
