@@ -104,7 +104,7 @@ impl Bench {
         command
             .args(args)
             .current_dir(&self.dir)
-            .env("LC_ALL", "C")
+            .env("LC_ALL", "C.UTF-8")
             .env("PERF_BUILDID_DIR", self.dir.join("buildid"))
             .env("XDG_CACHE_HOME", self.dir.join("cache"))
             .env_remove("DEBUGINFOD_URLS");

@@ -45,7 +45,7 @@ impl Pair {
         let mut command = Command::new(program);
         command
             .args(args)
-            .envs([("LC_ALL", "C"), ("TZ", "UTC"), ("TERM", "dumb"), ("COLUMNS", "200")])
+            .envs([("LC_ALL", "C.UTF-8"), ("TZ", "UTC"), ("TERM", "dumb"), ("COLUMNS", "200")])
             .env("XDG_CACHE_HOME", self.dir.join("cache"))
             .env("PERF_BUILDID_DIR", self.dir.join("buildid"))
             .env_remove("DEBUGINFOD_URLS")

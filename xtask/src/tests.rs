@@ -87,6 +87,8 @@ fn build(repo: &Repo) -> Result<Vec<Binary>> {
 fn command(repo: &Repo, binary: &Binary) -> Command {
     let mut command = Command::new(&binary.exe);
     command.current_dir(&binary.dir).env("CARGO_MANIFEST_DIR", &binary.dir).env("RUST_BACKTRACE", "1");
+    // Tests compare text as it is where the terminal knows UTF-8.
+    command.env("LC_ALL", "C.UTF-8");
     if let Some(fixtures) = repo.fixtures() {
         command.env("TALLY_FIXTURES", fixtures);
     }

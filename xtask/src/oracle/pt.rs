@@ -185,7 +185,7 @@ fn step((stepper, cpu): (&Path, usize), subject: &Subject, path: &Path, folder: 
     if !subject.counts {
         command.args(["--most", MOST_STEPS]);
     }
-    command.arg("--").arg(path).args(subject.args).env("LC_ALL", "C");
+    command.arg("--").arg(path).args(subject.args).env("LC_ALL", "C.UTF-8");
     let run = process::capture(&mut command, STEP_LIMIT)?;
     if !run.ok() {
         bail!("{}", String::from_utf8_lossy(&run.stderr).trim());
