@@ -110,7 +110,7 @@ impl Engine {
         self.run_iterator("seed", sink)
     }
 
-    /// Hands out what waits in the rings; never blocks.
+    /// Hands out what waits in the rings, a ring's worth at most: they may fill as fast as they are read. Never blocks.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
         self.polled_bytes = 0;
         // Ends first: what they end is in the other ring by then.
@@ -123,8 +123,11 @@ impl Engine {
                 _ => {}
             }
         }
-        while let Some(item) = self.ring.next() {
-            self.polled_bytes += item.len();
+        let mut ring_bytes = 0;
+        while ring_bytes < self.ring_bytes
+            && let Some(item) = self.ring.next()
+        {
+            ring_bytes += item.len();
             match layout::parse(&item) {
                 Some(Record::Site(site)) => {
                     self.prints.entry(site.tid).or_default().insert(site.print);
@@ -133,6 +136,7 @@ impl Engine {
                 None => {}
             }
         }
+        self.polled_bytes += ring_bytes;
         for record in ended {
             match &record {
                 Record::End(end) => self.hand_out_rests((end.tid, end.life), end.end_ns, true, sink),
@@ -231,6 +235,10 @@ impl Engine {
         self.poll(sink);
         self.run_iterator("flush", sink)?;
         self.poll(sink);
+        // No clock runs any more: it comes to an end.
+        while self.polled_bytes >= self.ring_bytes {
+            self.poll(sink);
+        }
         self.hand_out_all_rests(sink);
         Ok(self.counts())
     }
