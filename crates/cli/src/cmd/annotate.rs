@@ -2,16 +2,17 @@
 
 mod perf_flags;
 
-use crate::name_args::NameArgs;
 use crate::annotate::{self, CodeLine, KernelCode, Listing, ListingOpts, Sources};
 use crate::cmd::report;
 use crate::load::{self, LoadOpts, Recording};
+use crate::name_args::NameArgs;
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
 use crate::unnamed::UnnamedCode;
 use crate::{out, pager, term};
 use anyhow::bail;
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};
+use perf_flags::PerfFlags;
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::{SampleFilter, SessionOpts};
@@ -21,7 +22,6 @@ use profile::view::annotate::{AnnotateFunction, AnnotateOpts};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::Write;
-use perf_flags::PerfFlags;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -189,7 +189,12 @@ fn load_opts(args: &Args, file: &PerfData<'_>) -> anyhow::Result<LoadOpts> {
     let filter = SampleFilter { cpus, ..SampleFilter::default() };
     // Only where the samples fell counts: no chains, nothing to unwind.
     let session = SessionOpts { filter, callchains: false, ..SessionOpts::default() };
-    Ok(LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() }, unnamed: UnnamedCode::Functions })
+    Ok(LoadOpts {
+        session,
+        want: Want::Names,
+        names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() },
+        unnamed: UnnamedCode::Functions,
+    })
 }
 
 /// Code of another build would be shown with numbers that aren't its own.
@@ -213,8 +218,12 @@ fn nothing(profile: &Profile, opts: &AnnotateOpts, refused: &BTreeSet<String>) -
     let samples = profile.diagnostics.samples_read;
     match (samples, opts.symbols.first(), opts.dsos.first()) {
         (0, ..) => "no samples in the recording".to_owned(),
-        _ if !refused.is_empty() => "all code that was hit is of files that changed since the recording".to_owned(),
-        (_, Some(symbol), _) => format!("no samples in a function named {symbol} (tally report lists those hit)"),
+        _ if !refused.is_empty() => {
+            "all code that was hit is of files that changed since the recording".to_owned()
+        }
+        (_, Some(symbol), _) => {
+            format!("no samples in a function named {symbol} (tally report lists those hit)")
+        }
         (_, _, Some(file)) => format!("no samples in {file} (tally report --sort dso lists the files hit)"),
         _ => "no samples in code that could be told".to_owned(),
     }
@@ -259,13 +268,14 @@ fn print(
                 .map(|function| {
                     let listings = annotate::listings(profile, &recording.files, &sources, function, opts);
                     let shown = |l: &&Listing| !(args.skip_missing && l.no_code.is_some());
-                    listings.iter().filter(shown).filter(|l| style.events.iter().any(|&e| l.totals[e].count > 0)).fold(
-                        String::new(),
-                        |mut text, listing| {
+                    listings
+                        .iter()
+                        .filter(shown)
+                        .filter(|l| style.events.iter().any(|&e| l.totals[e].count > 0))
+                        .fold(String::new(), |mut text, listing| {
                             write_one(&mut text, listing, &style);
                             text
-                        },
-                    )
+                        })
                 })
                 .collect();
             texts.iter().try_for_each(|text| out.write_all(text.as_bytes()))?;

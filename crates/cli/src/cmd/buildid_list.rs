@@ -1,8 +1,8 @@
 //! `tally buildid-list`: the build-ids of the files a recording hit, or of one object file.
 
 use crate::damage;
-use crate::name_args::NameArgs;
 use crate::load::{self, LoadOpts, Progress};
+use crate::name_args::NameArgs;
 use crate::out;
 use crate::unnamed::UnnamedCode;
 use anyhow::bail;
@@ -48,7 +48,9 @@ pub struct Args {
 /// If the file can't be read, or has no build-id.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.kernel_maps {
-        bail!("-m is not for tally buildid-list: `tally report --mmaps` shows where a recording's kernel and modules lay");
+        bail!(
+            "-m is not for tally buildid-list: `tally report --mmaps` shows where a recording's kernel and modules lay"
+        );
     }
     if args.kernel {
         let notes = dso::system_file::read("/sys/kernel/notes")?;
@@ -102,12 +104,14 @@ fn list(file: &PerfData<'_>, hit: Option<&[HitFile]>) -> String {
 /// Files that samples themselves fell into; their callers don't count, as in perf.
 fn hit_files(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Vec<HitFile>> {
     let session = SessionOpts { callchains: false, ..SessionOpts::default() };
-    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Addresses };
+    let opts =
+        LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Addresses };
     let profile = load::load_file((path, file), opts, &mut Progress::silent())?.profile;
     let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
     let ids: BTreeSet<DsoId> = leaves.map(|frame| profile.frames.of(frame).dso).collect();
     let dsos = ids.into_iter().map(|id| profile.dsos.of(id)).filter(|dso| !dso.is_unknown());
-    let hit = |dso: &Dso| HitFile { build_id: dso.build_id.clone().unwrap_or_default(), path: dso.path.clone() };
+    let hit =
+        |dso: &Dso| HitFile { build_id: dso.build_id.clone().unwrap_or_default(), path: dso.path.clone() };
     Ok(dsos.map(hit).collect())
 }
 

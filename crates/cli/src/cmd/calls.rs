@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::calls::pattern::Pattern;
 use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, Notes, with_view};
+use crate::calls::pattern::Pattern;
 use crate::calls::view::View;
 use crate::calls::view_args::ViewArgs;
 use crate::calls::{diff, graph, info, kernel, live, log, pt, record, table};

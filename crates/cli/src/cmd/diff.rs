@@ -3,10 +3,10 @@
 mod perf_flags;
 
 use super::report::{cpus_of, parse_fields, parse_times};
-use crate::damage;
-use crate::name_args::NameArgs;
 use crate::calls::{self, view_args::ViewArgs};
+use crate::damage;
 use crate::load::{self, LoadOpts, Progress};
+use crate::name_args::NameArgs;
 use crate::out;
 use crate::text::diff::{self as text, Compute, DiffText};
 use crate::unnamed::UnnamedCode;
@@ -291,10 +291,18 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
         let file = load::parse(path, &map)?;
         let times_ns = args.time.as_deref().map(|text| parse_times(text, file.features().sample_time_ns));
         let cpus = cpus_of(args.cpu.as_deref(), &file)?;
-        let filter =
-            SampleFilter { times_ns: times_ns.transpose()?.unwrap_or_default(), cpus, ..SampleFilter::default() };
+        let filter = SampleFilter {
+            times_ns: times_ns.transpose()?.unwrap_or_default(),
+            cpus,
+            ..SampleFilter::default()
+        };
         let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };
-        let opts = LoadOpts { session, want: Want::Names, names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() }, unnamed: UnnamedCode::Functions };
+        let opts = LoadOpts {
+            session,
+            want: Want::Names,
+            names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() },
+            unnamed: UnnamedCode::Functions,
+        };
         let profile = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?.profile;
         if profile.diagnostics.samples_attributed == 0 {
             return Err(damage::lacks(path, "no samples in it", "nothing was sampled while it was recorded"));

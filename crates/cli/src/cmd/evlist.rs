@@ -98,7 +98,8 @@ fn groups(file: &PerfData<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut at = 0;
     while let Some(event) = file.events().get(at) {
-        let group = file.features().groups.iter().find(|group| group.leader as usize == at && group.members > 1);
+        let group =
+            file.features().groups.iter().find(|group| group.leader as usize == at && group.members > 1);
         let members = group.map_or(1, |group| group.members as usize).max(1);
         let names = file.events().iter().skip(at).take(members).map(|event| event.name.as_str());
         lines.push(match group {

@@ -1,14 +1,14 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
-use crate::damage;
-use crate::name_args::NameArgs;
 use crate::calls::{self, flame::FlameOpts, view_args::ViewArgs};
+use crate::damage;
 use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};
 use crate::load::{self, LoadOpts, Progress};
-use crate::unnamed::UnnamedCode;
+use crate::name_args::NameArgs;
 use crate::svg::{self, Palette, SvgOpts};
+use crate::unnamed::UnnamedCode;
 use crate::{export, out, wall};
 use anyhow::Context;
 use dso::Mmap;
@@ -171,7 +171,9 @@ impl Args {
 /// If the input can't be read or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.html.is_some() {
-        anyhow::bail!("flame writes SVG (-o out.svg); tally report --html out.html has the flame graph as a page");
+        anyhow::bail!(
+            "flame writes SVG (-o out.svg); tally report --html out.html has the flame graph as a page"
+        );
     }
     if args.output.is_none() && !args.folded {
         out::refuse_terminal("an SVG picture", "-o out.svg, or --folded for text")?;

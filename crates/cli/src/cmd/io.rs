@@ -140,7 +140,8 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let file = load::parse(path, &map)?;
     let dimensions = Dimensions { block_io: true, ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
-    let opts = LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Functions };
+    let opts =
+        LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Functions };
     let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?;
     if recording.profile.block_io.recorded.is_empty() {
         return Err(damage::lacks(path, "no events of the block layer in it", "record with tally io -a"));
@@ -178,7 +179,8 @@ fn wanted_pids(args: &Args, file: &PerfData<'_>, summary: Option<&RunSummary>) -
 
 /// True if the command itself is what shall be shown, not only how long to record.
 fn is_of_command(target: &TargetArgs) -> bool {
-    let elsewhere = target.all_cpus || target.cpu.is_some() || target.cgroup.is_some() || target.uid.is_some();
+    let elsewhere =
+        target.all_cpus || target.cpu.is_some() || target.cgroup.is_some() || target.uid.is_some();
     !elsewhere && target.pid.is_empty() && target.tid.is_empty()
 }
 

@@ -150,8 +150,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-const ALL: [Kind; 6] =
-    [Kind::Hardware, Kind::Software, Kind::Tool, Kind::Cache, Kind::Pmu, Kind::Tracepoint];
+const ALL: [Kind; 6] = [Kind::Hardware, Kind::Software, Kind::Tool, Kind::Cache, Kind::Pmu, Kind::Tracepoint];
 
 /// Opens the event for a moment, except tracepoints: each has its id, and arming one by one takes seconds.
 fn examine(entry: Entry, source: &dyn EventSource) -> Listed {
@@ -215,13 +214,22 @@ fn print_sdt(sdt: &[Sdt], details: bool, out: &mut dyn Write) -> io::Result<()> 
         if details {
             let at: Vec<String> = event.at.iter().map(|at| format!("{at:#x}")).collect();
             let only = if event.has_semaphore { "; only while its semaphore is set" } else { "" };
-            writeln!(out, "        at {}{only}; arguments: {}", at.join(" "), out::harmless(&event.arguments))?;
+            writeln!(
+                out,
+                "        at {}{only}; arguments: {}",
+                at.join(" "),
+                out::harmless(&event.arguments)
+            )?;
         }
     }
     if let Some((event, file)) = sdt.iter().find_map(|event| Some((event, event.file.as_ref()?))) {
         let name = event.name.replace(':', "/").replacen("sdt_", "", 1).replace('/', "_");
         let at = event.at.first().copied().unwrap_or(0);
-        writeln!(out, "\nTo use one: tally probe -x {} {name}={at:#x}; tally record -e 'probe_*:{name}' …", file.display())?;
+        writeln!(
+            out,
+            "\nTo use one: tally probe -x {} {name}={at:#x}; tally record -e 'probe_*:{name}' …",
+            file.display()
+        )?;
     }
     Ok(())
 }
@@ -281,9 +289,11 @@ fn print_json(listed: &[Listed], sdt: &[Sdt], out: &mut dyn Write) -> anyhow::Re
             "reason": l.missing,
         })
     });
-    let sdt = sdt.iter().map(|event| json!({ "name": event.name, "type": "SDT event", "available": false,
+    let sdt = sdt.iter().map(|event| {
+        json!({ "name": event.name, "type": "SDT event", "available": false,
         "file": event.file, "addresses": event.at, "arguments": event.arguments,
-        "reason": "add it first by tally probe" }));
+        "reason": "add it first by tally probe" })
+    });
     let all: Vec<_> = events.chain(sdt).collect();
     Ok(writeln!(out, "{}", json_lines(&json!(all)))?)
 }

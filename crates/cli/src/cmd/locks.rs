@@ -1,11 +1,11 @@
 //! `tally locks`: which locks threads wait for, how long, and who holds them.
 
 use crate::damage;
-use crate::text::number::{duration_ns, grouped};
+use crate::data_symbols::DataSymbols;
 use crate::text::fit::cut;
+use crate::text::number::{duration_ns, grouped};
 use crate::text::wall::place;
 use crate::wall::{self, WaitArgs};
-use crate::data_symbols::DataSymbols;
 use crate::{load, out, term};
 use profile::Profile;
 use profile::table::FrameId;
@@ -61,7 +61,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if !contended.is_empty() {
         let half = profile.off_cpu.half_contentions;
-        let half = if half == 0 { String::new() } else { format!(" ({} begins or ends were not seen)", grouped(half)) };
+        let half = if half == 0 {
+            String::new()
+        } else {
+            format!(" ({} begins or ends were not seen)", grouped(half))
+        };
         writeln!(out, "\nKERNEL LOCKS by address, spinning included{half}")?;
     }
     for row in contended.iter().take(args.rows) {
@@ -96,7 +100,8 @@ fn write_row(
     if let Some(holder) = &row.holder {
         let place = user_names(profile, &holder.frames).join(" < ");
         let thread = if holder.tid == 0 { String::new() } else { format!(" {}", holder.tid) };
-        let text = format!("{:>10}  let go by    {}{thread} ({} %)  {place}", "", holder.name, holder.percent);
+        let text =
+            format!("{:>10}  let go by    {}{thread} ({} %)  {place}", "", holder.name, holder.percent);
         writeln!(out, "{}", line(text))?;
     }
     Ok(())

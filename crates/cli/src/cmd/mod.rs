@@ -2,13 +2,32 @@
 //!
 //! The doc comment of `Args` is the command's help.
 
+pub mod annotate;
+pub mod buildid_list;
+pub mod calls;
+pub mod diff;
+pub mod doctor;
+pub mod dump;
+pub mod evlist;
+pub mod export;
+pub mod flame;
+pub mod io;
+pub mod list;
+pub mod locks;
+pub mod probe;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod script;
+pub mod stat;
+pub mod timeline;
+pub mod top;
+
 use std::process::ExitCode;
 
-/// Declares the modules, the enum clap parses into and the dispatch, from one line per command.
+/// Declares the enum clap parses into and the dispatch, from one line per command.
 macro_rules! commands {
     ($($variant:ident: $module:ident),+ $(,)?) => {
-        $(pub mod $module;)+
-
         /// One command with its flags.
         #[derive(clap::Subcommand)]
         #[expect(missing_docs, reason = "a comment on the variant would replace the help of the command's Args")]
@@ -30,7 +49,7 @@ macro_rules! commands {
     };
 }
 
-// In alphabetical order, one line each.
+// In alphabetical order, one line each. `cargo fmt` finds modules only where they are declared outside a macro.
 commands! {
     Annotate: annotate,
     BuildidList: buildid_list,

@@ -13,9 +13,9 @@ use record::event::glob;
 
 use crate::out;
 use crate::probe::define::{Definition, Program};
+use crate::probe::show;
 use crate::probe::spec::{At, Place, ProbeSpec};
 use crate::probe::tracefs::{Installed, check_definition, check_kernel_probes, install, installed, remove};
-use crate::probe::show;
 
 /// Put events on functions, lines and returns of programs, with values of their variables
 #[derive(clap::Args)]
@@ -102,7 +102,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if let Some(pattern) = &args.funcs {
         let names = args.program()?.function_names();
         // Of C++ and Rust as people write them, as perf does; both spellings are found.
-        let fits = |name: &&String| glob::matches(pattern, name) || glob::matches(pattern, &dso::demangle(name));
+        let fits =
+            |name: &&String| glob::matches(pattern, name) || glob::matches(pattern, &dso::demangle(name));
         let shown: BTreeSet<_> = names.iter().filter(fits).map(|name| dso::demangle(name)).collect();
         for name in shown {
             writeln!(out, "{}", out::harmless(&name))?;
@@ -149,7 +150,9 @@ impl Args {
             texts.push(self.probe.join(" "));
         }
         if texts.is_empty() {
-            bail!("nothing to do: give a place to probe, or --list, --del, -V, -L, -F; see tally probe --help");
+            bail!(
+                "nothing to do: give a place to probe, or --list, --del, -V, -L, -F; see tally probe --help"
+            );
         }
         if self.exec.is_none() {
             return texts.iter().try_for_each(|t| self.add_to_kernel(t));
@@ -224,7 +227,9 @@ impl Args {
         };
         check_kernel_probes(name)?;
         if spec.wants_variables() || matches!(at, At::Line(_)) {
-            bail!("variables and lines of kernel functions need the kernel's debug information; registers (%di) and $retval work");
+            bail!(
+                "variables and lines of kernel functions need the kernel's debug information; registers (%di) and $retval work"
+            );
         }
         let (kind, offset, suffix) = match at {
             At::Return => ('r', String::new(), "__return"),
@@ -264,7 +269,8 @@ fn list(pattern: &str, out: &mut dyn Write) -> anyhow::Result<()> {
         if !glob::matches(pattern, &full) && !glob::matches(pattern, &probe.event) {
             continue;
         }
-        let with = if probe.args.is_empty() { String::new() } else { format!(" with {}", probe.args.join(" ")) };
+        let with =
+            if probe.args.is_empty() { String::new() } else { format!(" with {}", probe.args.join(" ")) };
         let place = match probe.program() {
             Some((path, offset)) => {
                 let program = programs.entry(path.to_owned()).or_insert_with(|| Listing::open(path));
@@ -286,7 +292,10 @@ struct Listing {
 
 impl Listing {
     fn open(path: &str) -> Option<Self> {
-        Some(Self { object: ObjectFile::open(Path::new(path)).ok()?, program: Program::open(Path::new(path)).ok()? })
+        Some(Self {
+            object: ObjectFile::open(Path::new(path)).ok()?,
+            program: Program::open(Path::new(path)).ok()?,
+        })
     }
 
     /// `FUNC:LINE@FILE`, or `FUNC+OFFSET` without debug information.

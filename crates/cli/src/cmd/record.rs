@@ -13,11 +13,11 @@ use record::opts::{KeepFiles, Output, RecordOpts, SwitchOutput};
 use record::summary::{RunSummary, StackQuality};
 
 use crate::out;
-use crate::status_line::StatusLine;
 use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes, parse_switch_output};
+use crate::status_line::StatusLine;
 use perf_flags::PerfFlags;
-pub use tracing::spelled_out;
 use tracing::TracingArgs;
+pub use tracing::spelled_out;
 
 /// Samples a command, processes or the whole machine into perf.data, with complete stacks
 ///
@@ -182,7 +182,8 @@ impl Args {
         }
         self.tracing.apply(&mut opts)?;
         opts.no_samples = self.no_samples;
-        opts.output = if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };
+        opts.output =
+            if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };
         opts.compression = self.compression_level;
         opts.max_size_bytes = self.max_size;
         self.several_files(&mut opts)?;
@@ -229,13 +230,16 @@ impl Args {
             anyhow::bail!("--switch-output and --overwrite write files: name one by -o FILE");
         }
         if opts.traces() && (self.switch_output.is_some() || self.overwrite) {
-            anyhow::bail!("--switch-output and --overwrite are for samples; of a trace -S keeps the newest part");
+            anyhow::bail!(
+                "--switch-output and --overwrite are for samples; of a trace -S keeps the newest part"
+            );
         }
         opts.overwrite = self.overwrite;
         opts.timestamp_filename = self.timestamp_filename;
-        opts.switch_output = self.switch_output.clone().map(|several| {
-            SwitchOutput { most_files: self.switch_max_files.map(usize::from), ..several }
-        });
+        opts.switch_output = self
+            .switch_output
+            .clone()
+            .map(|several| SwitchOutput { most_files: self.switch_max_files.map(usize::from), ..several });
         Ok(())
     }
 }
@@ -266,7 +270,10 @@ fn tell(summary: &RunSummary, verbose: bool) {
         let total = summary.lost.samples + lost;
         let threads = summary.lost.by_thread.iter().take(3);
         let threads: Vec<_> = threads.map(|(tid, comm, n)| format!("{n} in thread {tid} {comm}")).collect();
-        let line = format!("[ lost {lost} of {total} records ({}): rings were full; try a larger -m or a lower -F ]", threads.join(", "));
+        let line = format!(
+            "[ lost {lost} of {total} records ({}): rings were full; try a larger -m or a lower -F ]",
+            threads.join(", ")
+        );
         out::note(&line);
     }
     if verbose {

@@ -6,17 +6,17 @@ mod top;
 
 use crate::flame::{Tree, TreeOpts};
 use crate::load::{self, Recording};
-use crate::svg::{self, Palette, SvgOpts};
+use crate::recording::{self, SamplingArgs, TargetArgs};
 use crate::status_line::{self, StatusLine};
+use crate::svg::{self, Palette, SvgOpts};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict::{Commands, Machine};
 use crate::{name_hints, out, term, verdict, wall};
 use anyhow::{Context, bail};
-use crate::recording::{self, SamplingArgs, TargetArgs};
 use profile::verdict::quoted;
 use record::Whom;
-use record::opts::{KeepFiles, Output, RecordOpts};
 use record::disk_watch::DiskWatch;
+use record::opts::{KeepFiles, Output, RecordOpts};
 use record::summary::RunSummary;
 use record::sys::time::Clock;
 use record::system::SystemCounters;
@@ -98,7 +98,10 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         bail!("nothing to run: tally run -- COMMAND, or -p PID, -t TID, -a");
     }
     args.sampling.apply(&mut opts)?;
-    anyhow::ensure!(!opts.traces(), "tally run shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u");
+    anyhow::ensure!(
+        !opts.traces(),
+        "tally run shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u"
+    );
     opts.output = Output::File(args.output.clone());
     if !args.no_off_cpu && opts.clock == Clock::Monotonic && opts.off_cpu.is_none() {
         opts.off_cpu = Some(record::off_cpu::Options::default());
@@ -140,7 +143,8 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
         Some(file) => write_json(file, &screen, &judgement),
         None => {
             let opts = ScreenOpts { width: width(), colour: term::colours_stderr(), rows: args.rows.max(1) };
-            let text = run_screen::draw(&screen, opts) + "\n" + &verdict::draw(&judgement, opts.width, opts.colour);
+            let text =
+                run_screen::draw(&screen, opts) + "\n" + &verdict::draw(&judgement, opts.width, opts.colour);
             out::screen(&text, opts.colour).map_err(Into::into)
         }
     }
@@ -180,7 +184,11 @@ fn processes(pids: &[u32], summary: &RunSummary) -> String {
 
 /// The option that names the recording; none for where commands look anyway.
 fn input(path: &Path) -> String {
-    if path == Path::new("perf.data") { String::new() } else { format!(" -i {}", quoted(&path.to_string_lossy())) }
+    if path == Path::new("perf.data") {
+        String::new()
+    } else {
+        format!(" -i {}", quoted(&path.to_string_lossy()))
+    }
 }
 
 fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)> {

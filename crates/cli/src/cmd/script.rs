@@ -7,10 +7,9 @@ mod perf_flags;
 
 pub use flags::{Args, spelled_out};
 
-use anyhow::Context;
 use self::per_event::PerEvent;
-use crate::damage;
 use crate::cmd::report::values::{cpus_of, parse_times};
+use crate::damage;
 use crate::load;
 use crate::name_args::NameArgs;
 use crate::script::{
@@ -19,6 +18,7 @@ use crate::script::{
 use crate::symbols::ObjectFiles;
 use crate::unwind::StackUnwinder;
 use crate::{out, pager, text};
+use anyhow::Context;
 use dso::Mmap;
 use perfdata::abi::PERF_SAMPLE_STACK_USER;
 use perfdata::tracepoint::Formats;
@@ -54,8 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(letters) = &args.itrace {
         return branches::print(&args, &file, letters);
     }
-    let callchains =
-        !args.hide_call_graph && file.events().iter().any(perfdata::Event::has_callchain);
+    let callchains = !args.hide_call_graph && file.events().iter().any(perfdata::Event::has_callchain);
     let mut fields = Fields::default();
     for text in &args.fields {
         fields.apply(text)?;
@@ -103,7 +102,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         switch: args.switch.of(file.events())?,
         picks: Picks {
             symbols: args.symbols.iter().filter(|name| address_of(name).is_none()).cloned().collect(),
-            addresses: (args.symbols.iter().filter_map(|name| address_of(name)).collect(), addr_range(&args)?),
+            addresses: (
+                args.symbols.iter().filter_map(|name| address_of(name)).collect(),
+                addr_range(&args)?,
+            ),
             dsos: args.dsos.clone(),
             stop_at: args.stop_bt.clone(),
         },
@@ -125,7 +127,10 @@ fn address_of(name: &str) -> Option<u64> {
 /// Bytes from each address of `-S` on.
 fn addr_range(args: &Args) -> anyhow::Result<u64> {
     let Some(text) = &args.addr_range else { return Ok(1) };
-    anyhow::ensure!(args.symbols.iter().any(|name| address_of(name).is_some()), "--addr-range counts from an address: -S 0x…");
+    anyhow::ensure!(
+        args.symbols.iter().any(|name| address_of(name).is_some()),
+        "--addr-range counts from an address: -S 0x…"
+    );
     let bytes = address_of(text).or_else(|| text.parse().ok());
     bytes.with_context(|| format!("--addr-range: '{text}' is no number of bytes"))
 }
@@ -190,7 +195,8 @@ struct Writer {
 
 impl Writer {
     fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
-        let per_event = args.per_event_dump.then(|| PerEvent::create(&args.input, file.events())).transpose()?;
+        let per_event =
+            args.per_event_dump.then(|| PerEvent::create(&args.input, file.events())).transpose()?;
         Ok(Self { json: args.json, out: out::stdout(), per_event, texts: Vec::new() })
     }
 

@@ -23,15 +23,15 @@ use record::target::online_cpu_list;
 use record::{Target, Whom};
 
 use crate::event_args::{EventArgs, explain};
-use crate::recording::parse_delay;
 use crate::out;
+use crate::recording::parse_delay;
 use crate::stat::compare::{run_pairs, split_command};
 use crate::stat::frame::Aggregation;
+use crate::stat::outcome::{Total, Whose, joined};
 use crate::stat::output::CountFile;
 use crate::stat::print::{Form, Style};
 use crate::stat::run::{Outcome, RunOpts, run_once};
 pub use recording::spelled_out;
-use crate::stat::outcome::{Total, Whose, joined};
 
 /// Count events over a run of a command, or of what runs already
 #[derive(clap::Args)]
@@ -212,7 +212,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let lacks = |event: &str| !Path::new("/sys/bus/event_source/devices/cpu/events").join(event).exists();
     if args.topdown && lacks("topdown-retiring") {
-        bail!("--topdown: this CPU (or the kernel for it) has no top-down events: it takes Intel's Ice Lake or newer");
+        bail!(
+            "--topdown: this CPU (or the kernel for it) has no top-down events: it takes Intel's Ice Lake or newer"
+        );
     }
     if args.transaction && lacks("tx-start") {
         bail!("-T: this CPU (or the kernel for it) counts no transactions: it takes an Intel CPU with TSX");
@@ -238,7 +240,8 @@ impl Args {
         let cpus = self.cpu.as_deref().map(online_cpu_list).transpose()?;
         let whom = if self.per_thread && self.all {
             Whom::Threads(every_thread())
-        } else if self.is_system_wide() || (self.groups_by_cpu() && self.pid.is_empty() && self.command.is_empty())
+        } else if self.is_system_wide()
+            || (self.groups_by_cpu() && self.pid.is_empty() && self.command.is_empty())
         {
             Whom::System
         } else if !self.pid.is_empty() {
@@ -287,12 +290,20 @@ impl Args {
 
     fn style(&self) -> Style {
         let form = match &self.field_separator {
-            Some(separator) => Form::Csv(if separator == "\\t" { "\t".to_owned() } else { separator.clone() }),
+            Some(separator) => {
+                Form::Csv(if separator == "\\t" { "\t".to_owned() } else { separator.clone() })
+            }
             None if self.json => Form::Json,
             None => Form::Text,
         };
         let big_num = form == Form::Text && !self.no_big_num && (self.big_num || locale_groups_digits());
-        Style { form, big_num, repeated: self.repeat > 1, metric_only: self.metric_only, summary: self.summary && !self.no_csv_summary }
+        Style {
+            form,
+            big_num,
+            repeated: self.repeat > 1,
+            metric_only: self.metric_only,
+            summary: self.summary && !self.no_csv_summary,
+        }
     }
 
     /// With `has_failed` an error of writing is reported and noted there; else it is the writer's.

@@ -1,11 +1,11 @@
 //! `tally timeline`: what each thread was doing, over time.
 
-use crate::damage;
 use crate::cmd::report::parse_times;
+use crate::damage;
 use crate::foreign::json_lines;
+use crate::load::LoadOpts;
 use crate::text::timeline::{self as text, TimelineTextOpts};
 use crate::wall::{self, WaitArgs};
-use crate::load::LoadOpts;
 use crate::{load, out, term};
 use anyhow::bail;
 use profile::view::timeline::{TimelineOpts, timeline};
@@ -77,7 +77,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let opts = TimelineTextOpts { colour: term::colours_stdout(), rows: args.rows, with_idle: args.waits.idle };
+    let opts =
+        TimelineTextOpts { colour: term::colours_stdout(), rows: args.rows, with_idle: args.waits.idle };
     let mut out = out::stdout();
     text::write(&mut out, &view, opts)?;
     out.flush()?;

@@ -15,21 +15,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
-use profile::profile::Profile;
 use profile::view::report::{self as rows, GraphOpts, GraphOrder, Report, ReportOpts, Section, SortKey};
 use record::Whom;
-use record::scratch;
 use record::opts::{CallGraph, EndsBy, KeepFiles, Output, RecordOpts};
+use record::scratch;
 use record::stop_signals::StopSignals;
 use record::summary::Notice;
 use record::sys::Poller;
 use record::sys::signal::SIGPIPE;
 
 use crate::cmd::report;
-use crate::name_args::NameArgs;
 use crate::load::{self, LoadOpts, Recording};
+use crate::name_args::NameArgs;
 use crate::recording::{SamplingArgs, TargetArgs};
 use crate::text::report::{StdioOpts, section_name, write};
 use crate::tui::News;
@@ -121,9 +121,15 @@ impl Args {
     fn record_opts(&self) -> anyhow::Result<RecordOpts> {
         let mut opts = RecordOpts { target: self.target.target_with_children()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
-        anyhow::ensure!(!opts.traces(), "tally top shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u");
+        anyhow::ensure!(
+            !opts.traces(),
+            "tally top shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u"
+        );
         if opts.target.whom == Whom::Command {
-            anyhow::ensure!(opts.target.command.is_empty(), "top watches what runs already: -p PID, -t TID, -u USER, or all of it");
+            anyhow::ensure!(
+                opts.target.command.is_empty(),
+                "top watches what runs already: -p PID, -t TID, -u USER, or all of it"
+            );
             opts.target.whom = Whom::System;
         }
         opts.ends_after = Some(Duration::from_secs(self.refresh.into()));
@@ -147,7 +153,8 @@ struct SliceFile(File);
 impl SliceFile {
     fn new() -> anyhow::Result<Self> {
         let dir = scratch::nameless_parent();
-        let file = scratch::nameless_file(&dir).with_context(|| format!("can't make a file in {}", dir.display()))?;
+        let file = scratch::nameless_file(&dir)
+            .with_context(|| format!("can't make a file in {}", dir.display()))?;
         Ok(Self(file))
     }
 
@@ -230,11 +237,7 @@ fn table(profile: &Profile, section: &Section, view: &ViewArgs) -> anyhow::Resul
 }
 
 /// Prints until there were as many as asked for, or a signal comes; the code is then that of a shell.
-fn print_tables(
-    args: &Args,
-    slices: &Receiver<Slice>,
-    mut signals: StopSignals,
-) -> anyhow::Result<ExitCode> {
+fn print_tables(args: &Args, slices: &Receiver<Slice>, mut signals: StopSignals) -> anyhow::Result<ExitCode> {
     const TICK: Duration = Duration::from_millis(50);
     let reader = Poller::new()?;
     // A file has no reader that could go away.

@@ -42,8 +42,16 @@ impl PerfFlags {
     /// One of the flags was given.
     pub fn check(&self) -> anyhow::Result<()> {
         let refused = [
-            ("--tui", self.tui, "tally report shows annotated code in the terminal: a or Enter on a function"),
-            ("--gtk", self.gtk, "tally report shows annotated code in the terminal: a or Enter on a function"),
+            (
+                "--tui",
+                self.tui,
+                "tally report shows annotated code in the terminal: a or Enter on a function",
+            ),
+            (
+                "--gtk",
+                self.gtk,
+                "tally report shows annotated code in the terminal: a or Enter on a function",
+            ),
             ("--itrace", self.itrace.is_some(), "recorded samples are shown; tally calls decodes Intel PT"),
             ("-D", self.dump_raw_trace, "tally dump prints all records"),
         ];

@@ -36,7 +36,11 @@ impl PerfFlags {
                         tally diff --paths compares call paths";
         let symbols = "the kernel's symbols are those of /proc/kallsyms or of ~/.debug, by build-id";
         let refused = [
-            ("--percentage", self.percentage.as_deref().is_some_and(|how| how != "absolute"), "shares are of all samples"),
+            (
+                "--percentage",
+                self.percentage.as_deref().is_some_and(|how| how != "absolute"),
+                "shares are of all samples",
+            ),
             ("--stream", self.stream, branches),
             ("--cycles-hist", self.cycles_hist, branches),
             ("-k", self.vmlinux.is_some(), symbols),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use dso::{FileRule, ObjectFile};
 use dso::sdt::probes;
+use dso::{FileRule, ObjectFile};
 use record::event::glob;
 
 /// One name, with where it stands.
@@ -44,7 +44,8 @@ pub fn events(files: &[&str]) -> anyhow::Result<Vec<Sdt>> {
     }
     for file in files {
         for path in paths(file)? {
-            let object = ObjectFile::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let object =
+                ObjectFile::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
             all.extend(of_file(&path, &object));
         }
     }
@@ -70,7 +71,9 @@ fn of_file(path: &Path, file: &ObjectFile) -> Vec<Sdt> {
 /// The file itself, or those in its folder that fit the pattern of its name.
 fn paths(file: &str) -> anyhow::Result<Vec<PathBuf>> {
     if !glob::is_glob(file) {
-        return Ok(vec![crate::probe::define::find_program(Path::new(file)).with_context(|| format!("no file {file}"))?]);
+        return Ok(vec![
+            crate::probe::define::find_program(Path::new(file)).with_context(|| format!("no file {file}"))?,
+        ]);
     }
     let (folder, pattern) = file.rsplit_once('/').unwrap_or((".", file));
     let folder = if folder.is_empty() { "/" } else { folder };
@@ -89,7 +92,8 @@ fn paths(file: &str) -> anyhow::Result<Vec<PathBuf>> {
 fn libraries() -> BTreeSet<PathBuf> {
     let folders = crate::probe::define::LIBRARIES.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
     let names = folders.flatten().flatten().map(|entry| entry.path());
-    let libraries = names.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so")));
+    let libraries =
+        names.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so")));
     libraries.filter_map(|path| std::fs::canonicalize(path).ok()).filter(|path| path.is_file()).collect()
 }
 

@@ -56,7 +56,11 @@ impl PerfFlags {
             ("--range", self.range, "-V shows the variables of one place"),
             ("--filter", self.filter.is_some(), "give -F and -V a pattern"),
             ("--symfs", self.symfs.is_some(), "give the file itself: -x FILE"),
-            ("--target-ns", self.target_ns.is_some(), "give the file as it is seen from here: -x /proc/PID/root/FILE"),
+            (
+                "--target-ns",
+                self.target_ns.is_some(),
+                "give the file as it is seen from here: -x /proc/PID/root/FILE",
+            ),
             ("--bootconfig", self.bootconfig, "-D prints definitions for the kernel"),
         ];
         match refused.iter().find(|(_, given, _)| *given) {

@@ -60,8 +60,16 @@ impl PerfFlags {
     /// One of the flags was given.
     pub fn check(&self) -> anyhow::Result<()> {
         let refused = [
-            ("--switch-output-event", self.switch_output_event.is_some(), "--switch-output goes by size, time or SIGUSR2"),
-            ("--buildid-all", self.buildid_all, "build-ids are written of files with samples, and stand in every mapping"),
+            (
+                "--switch-output-event",
+                self.switch_output_event.is_some(),
+                "--switch-output goes by size, time or SIGUSR2",
+            ),
+            (
+                "--buildid-all",
+                self.buildid_all,
+                "build-ids are written of files with samples, and stand in every mapping",
+            ),
             ("--running-time", self.running_time, "use {a,b}:S, whose samples hold the counts"),
             ("--kcore", self.kcore, "the kernel's symbols are kept in ~/.debug"),
             ("--synth", self.synth.is_some(), "all that is needed to name samples is told"),

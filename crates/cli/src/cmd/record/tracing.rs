@@ -38,7 +38,10 @@ impl TracingArgs {
         if !size.is_empty() {
             let bytes = parse_bytes(size).map_err(|why| anyhow::anyhow!("-S{text}: {why}"))?;
             let bytes = usize::try_from(bytes)?;
-            ensure!(opts.trace.area_bytes.is_none_or(|area| bytes <= area), "-S{text}: more than the area of -m holds");
+            ensure!(
+                opts.trace.area_bytes.is_none_or(|area| bytes <= area),
+                "-S{text}: more than the area of -m holds"
+            );
             opts.trace.area_bytes = opts.trace.area_bytes.or(Some(bytes));
         }
         Ok(())
@@ -83,7 +86,10 @@ mod tests {
         let trace = |text| applied(text).unwrap().trace;
         assert_eq!((trace("").snapshot, trace("").area_bytes), (Some(Snapshot { at_exit: false }), None));
         assert_eq!(trace("e").snapshot, Some(Snapshot { at_exit: true }));
-        assert_eq!((trace("64Ke").snapshot, trace("64K").area_bytes), (Some(Snapshot { at_exit: true }), Some(65_536)));
+        assert_eq!(
+            (trace("64Ke").snapshot, trace("64K").area_bytes),
+            (Some(Snapshot { at_exit: true }), Some(65_536))
+        );
         assert!(applied("x").is_err());
         let mut all = RecordOpts::default();
         all.target.whom = record::Whom::System;

@@ -13,19 +13,21 @@ pub fn no_rows(profile: &Profile, report: &Report, filter: &RowFilter) -> Option
     let ids = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
     let tasks = || profile.tasks().iter();
     let asked = [
+        ("--comms", filter.comms.join(","), listed(tasks().map(|task| profile.strings.of(task.comm)))),
         (
-            "--comms",
-            filter.comms.join(","),
-            listed(tasks().map(|task| profile.strings.of(task.comm))),
+            "--dsos",
+            filter.dsos.join(","),
+            listed(profile.dsos.iter().map(|(_, dso)| dso.short_name.as_str())),
         ),
-        ("--dsos", filter.dsos.join(","), listed(profile.dsos.iter().map(|(_, dso)| dso.short_name.as_str()))),
         ("--pid", ids(&filter.pids), numbers(tasks().map(|task| task.pid))),
         ("--tid", ids(&filter.tids), numbers(tasks().map(|task| task.tid))),
     ];
-    let mut given = asked.iter().filter(|(_, asked, _)| !asked.is_empty()).map(|(flag, asked, there)| {
-        format!("no sample matches {flag} {asked} (recorded: {there})")
-    });
-    let symbols: Vec<&str> = filter.symbols.iter().chain(&filter.symbol_contains).map(String::as_str).collect();
+    let mut given = asked
+        .iter()
+        .filter(|(_, asked, _)| !asked.is_empty())
+        .map(|(flag, asked, there)| format!("no sample matches {flag} {asked} (recorded: {there})"));
+    let symbols: Vec<&str> =
+        filter.symbols.iter().chain(&filter.symbol_contains).map(String::as_str).collect();
     let by_name = || {
         let symbols = symbols.join(",");
         (!symbols.is_empty())

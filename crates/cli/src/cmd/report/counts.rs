@@ -64,8 +64,11 @@ fn pretty(file: &PerfData<'_>, threads: &[Thread]) -> String {
     let pid = width(3, &mut threads.iter().map(|t| t.pid.into()));
     let tid = width(3, &mut threads.iter().map(|t| t.tid.into()));
     let names: Vec<_> = file.events().iter().map(|event| harmless(&event.name)).collect();
-    let columns: Vec<usize> =
-        names.iter().enumerate().map(|(at, name)| width(name.len(), &mut threads.iter().map(|t| t.count(at)))).collect();
+    let columns: Vec<usize> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| width(name.len(), &mut threads.iter().map(|t| t.count(at))))
+        .collect();
     let mut text = format!("# {:>pid$}  {:>tid$}", "PID", "TID");
     names.iter().zip(&columns).for_each(|(name, width)| {
         let _ = write!(text, "  {name:>width$}");

@@ -18,12 +18,12 @@ use crate::load::{self, Recording};
 use crate::text::{header, report as stdio};
 use crate::{html, out, pager, term, tui};
 use anyhow::{Context, bail};
-use std::io::{IsTerminal, Write};
 use dso::Mmap;
 use perfdata::PerfData;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -127,7 +127,13 @@ fn has_no_samples(path: &Path, recording: &Recording) -> bool {
 
 /// On a terminal a report is browsed, unless text is asked for.
 fn browses(args: &Args) -> bool {
-    let text = args.html.is_some() || args.threads || args.stdio || args.quiet || args.header.header || args.hierarchy || args.field_separator.is_some();
+    let text = args.html.is_some()
+        || args.threads
+        || args.stdio
+        || args.quiet
+        || args.header.header
+        || args.hierarchy
+        || args.field_separator.is_some();
     let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
 }
@@ -207,7 +213,8 @@ fn tell_refused_files(profile: &Profile) {
         let files = profile.dsos_missing_names(why);
         if let Some(&first) = files.first() {
             let first = out::harmless(&profile.dsos.of(first).path);
-            let more = if files.len() > 1 { format!(" (and {} more)", files.len() - 1) } else { String::new() };
+            let more =
+                if files.len() > 1 { format!(" (and {} more)", files.len() - 1) } else { String::new() };
             out::note(&format!("tally report: no names from {first}{more}: {why}"));
         }
     }
@@ -219,7 +226,8 @@ fn tell_problems(recording: &Recording, verbose: bool) {
     tell_refused_files(&recording.profile);
     let lost = &recording.profile.diagnostics;
     if lost.lost_records > 0 {
-        let times = if lost.lost_events == 1 { "once".to_owned() } else { format!("{} times", lost.lost_events) };
+        let times =
+            if lost.lost_events == 1 { "once".to_owned() } else { format!("{} times", lost.lost_events) };
         out::note(&format!(
             "tally report: {} records were lost while recording ({times}): record with larger rings (-m)",
             lost.lost_records

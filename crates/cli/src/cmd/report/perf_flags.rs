@@ -27,8 +27,16 @@ impl Table for ReportFlags {
         Flag::refused("total-cycles", Value::No, BRANCHES),
         Flag::refused("stitch-lbr", Value::No, "stacks of the branch hardware are shown as recorded"),
         Flag::refused("gtk", Value::No, "--html FILE writes a page for any browser"),
-        Flag::refused("disable-order", Value::No, "files are read in the order of time; `tally dump` shows their own"),
+        Flag::refused(
+            "disable-order",
+            Value::No,
+            "files are read in the order of time; `tally dump` shows their own",
+        ),
         Flag::refused("ns", Value::No, "`tally script --ns` prints times in ns"),
-        Flag::refused("full-source-path", Value::No, "`tally script -F +srcline --full-source-path` prints folders"),
+        Flag::refused(
+            "full-source-path",
+            Value::No,
+            "`tally script -F +srcline --full-source-path` prints folders",
+        ),
     ];
 }

@@ -47,7 +47,9 @@ impl Plan {
     pub fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
         let has_chains = file.events().iter().any(has_chain);
         if args.branch_stack && !file.events().iter().any(has_branch_stack) {
-            bail!("-b: the file has no branch stacks; record with -b (tally record -b) on a CPU that has them");
+            bail!(
+                "-b: the file has no branch stacks; record with -b (tally record -b) on a CPU that has them"
+            );
         }
         let recorded = file.events().iter().any(has_branches);
         let branches = args.branch_stack || (!args.no_branch_stack && recorded);
@@ -74,7 +76,18 @@ impl Plan {
         let unnamed = UnnamedCode::for_filters(names_asked_for(args));
         let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
         let time_span_ns = file.features().sample_time_ns;
-        Ok(Self { report, call_graph, callchains, header: None, sort_given, fields_given, unnamed, branches, has_chains, time_span_ns })
+        Ok(Self {
+            report,
+            call_graph,
+            callchains,
+            header: None,
+            sort_given,
+            fields_given,
+            unnamed,
+            branches,
+            has_chains,
+            time_span_ns,
+        })
     }
 
     /// For a view of our own: rows of functions as the flame graph has them, with inlined ones if not refused, and with
@@ -105,8 +118,8 @@ impl Plan {
         if keys.contains(&SortKey::Parent) && !self.has_chains {
             bail!("--sort parent: the file has no call chains; record with -g");
         }
-        let by_line = reads_lines(&keys)
-            || self.report.graph.is_some_and(|graph| graph.key == GraphKey::SrcLine);
+        let by_line =
+            reads_lines(&keys) || self.report.graph.is_some_and(|graph| graph.key == GraphKey::SrcLine);
         let max_frames = args.max_stack.unwrap_or(usize::MAX);
         let callchains = self.callchains || keys.contains(&SortKey::Parent);
         let mut dimensions = Dimensions { branches: self.branches, ..dimensions(&keys) };
@@ -141,7 +154,9 @@ impl Plan {
             graph: self.report.graph.map(style),
             min_percent: args.percent_limit,
             quiet: args.quiet,
-            memory_keys: args.mem_mode.then(|| self.sort_given.clone().unwrap_or_else(|| MEMORY_KEYS.to_owned())),
+            memory_keys: args
+                .mem_mode
+                .then(|| self.sort_given.clone().unwrap_or_else(|| MEMORY_KEYS.to_owned())),
             widths: args.column_widths.iter().map(|width| usize::from(*width)).collect(),
             colour,
             elided: self.elided(),
@@ -190,7 +205,12 @@ fn has_branches(event: &perfdata::Event) -> bool {
     has_branch_stack(event) && !call_stack
 }
 
-fn set_columns(report: &mut ReportOpts, args: &Args, file: &PerfData<'_>, branches: bool) -> anyhow::Result<()> {
+fn set_columns(
+    report: &mut ReportOpts,
+    args: &Args,
+    file: &PerfData<'_>,
+    branches: bool,
+) -> anyhow::Result<()> {
     let is_trace_field = |name: &str| is_trace_field(file, name);
     if let Some(sort) = &args.sort {
         let fields = flags::parse_fields("--sort", sort, &is_trace_field)?;

@@ -105,13 +105,13 @@ impl Tasks {
         // The older record says only whether it is code.
         let (prot, flags) = map.prot_flags.unwrap_or((if map.is_data { 0 } else { PROT_EXEC }, MAP_PRIVATE));
         let bit = |mask: u32, letter: char| if prot & mask != 0 { letter } else { '-' };
-        let rights: String = [bit(PROT_READ, 'r'), bit(PROT_WRITE, 'w'), bit(PROT_EXEC, 'x')].iter().collect();
+        let rights: String =
+            [bit(PROT_READ, 'r'), bit(PROT_WRITE, 'w'), bit(PROT_EXEC, 'x')].iter().collect();
         let shared = if flags & MAP_PRIVATE != 0 { 'p' } else { 's' };
         let inode = if let FileId::Inode { inode, .. } = map.file_id { inode } else { 0 };
         let (start, end) = (map.addr.0, map.addr.0.saturating_add(map.len));
         let name = String::from_utf8_lossy(map.filename);
-        let line =
-            format!("{start:x}-{end:x} {rights}{shared} {:08x} {inode} {name}", map.pgoff);
+        let line = format!("{start:x}-{end:x} {rights}{shared} {:08x} {inode} {name}", map.pgoff);
         self.maps.entry(map.pid).or_default().push(line);
     }
 
@@ -132,7 +132,13 @@ pub fn print_tasks(path: &Path, file: &PerfData<'_>, with_maps: bool) -> anyhow:
     for (tid, task) in &tasks.by_tid {
         let ppid = task.parent.map_or_else(|| "-1".to_owned(), |parent| parent.to_string());
         let indent = tasks.depth(task.pid);
-        let _ = writeln!(text, "{:>10} {tid:>8} {ppid:>8} {:indent$}|{}", task.pid, "", out::harmless(&task.comm));
+        let _ = writeln!(
+            text,
+            "{:>10} {tid:>8} {ppid:>8} {:indent$}|{}",
+            task.pid,
+            "",
+            out::harmless(&task.comm)
+        );
         if with_maps && task.pid == *tid {
             for line in tasks.maps.get(tid).into_iter().flatten() {
                 let _ = writeln!(text, "{:indent$}{:32}{}", "", "", out::harmless(line));

@@ -4,8 +4,8 @@ use crate::text::callgraph::Value;
 use anyhow::{Context, bail};
 use perfdata::PerfData;
 use perfdata::abi::PERF_SAMPLE_CPU;
-use record::event::nearest;
 use profile::view::report::{Field, GraphKey, GraphMode, GraphOpts, GraphOrder, SortKey};
+use record::event::nearest;
 
 /// What `-g` says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,8 @@ pub struct CallGraph {
 /// If a word is none of perf's.
 pub fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
     let mut graph = GraphOpts::default();
-    let mut parsed = CallGraph { graph: None, order_given: false, minimum_given: false, limit: 0, value: Value::Percent };
+    let mut parsed =
+        CallGraph { graph: None, order_given: false, minimum_given: false, limit: 0, value: Value::Percent };
     let mut numbers = 0;
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         match word {
@@ -71,7 +72,11 @@ fn unknown_word(word: &str) -> String {
 ///
 /// # Errors
 /// If a name is unknown and no field of a tracepoint either; the nearest name is told.
-pub fn parse_fields(flag: &str, text: &str, is_trace_field: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Field>> {
+pub fn parse_fields(
+    flag: &str,
+    text: &str,
+    is_trace_field: &dyn Fn(&str) -> bool,
+) -> anyhow::Result<Vec<Field>> {
     let mut fields = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let name = name.trim_start_matches('+');
@@ -80,7 +85,10 @@ pub fn parse_fields(flag: &str, text: &str, is_trace_field: &dyn Fn(&str) -> boo
             None if is_trace_field(name) => fields.push(Field::Key(SortKey::TraceField(name.to_owned()))),
             None => match nearest(name, Field::names()).first() {
                 Some(near) => bail!("{flag}: unknown key '{name}', did you mean '{near}'?"),
-                None => bail!("{flag}: unknown key '{name}' (known: {})", Field::names().collect::<Vec<_>>().join(" ")),
+                None => bail!(
+                    "{flag}: unknown key '{name}' (known: {})",
+                    Field::names().collect::<Vec<_>>().join(" ")
+                ),
             },
         }
     }
@@ -122,7 +130,8 @@ pub fn parse_cpus(text: &str) -> anyhow::Result<Vec<i32>> {
     let mut cpus = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.trim().parse::<i32>().with_context(|| format!("-C: '{part}' is no CPU"));
+        let number =
+            |text: &str| text.trim().parse::<i32>().with_context(|| format!("-C: '{part}' is no CPU"));
         let (from, to) = (number(from)?, number(to)?);
         if to.checked_sub(from).is_none_or(|count| count > 65_536) {
             bail!("-C: '{part}' is too long a range");
@@ -178,7 +187,8 @@ fn parse_percents(part: &str) -> Option<(f64, f64)> {
 /// If it is none, or no time at all.
 pub fn parse_quantum(text: &str) -> anyhow::Result<u64> {
     let units = [("ms", 1_000_000), ("us", 1000), ("ns", 1), ("s", 1_000_000_000u64)];
-    let found = units.iter().find_map(|(unit, ns)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*ns));
+    let found =
+        units.iter().find_map(|(unit, ns)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*ns));
     found
         .filter(|&ns| ns > 0)
         .with_context(|| format!("--time-quantum: '{text}' is no length of time such as 10ms, 500us or 1s"))
@@ -225,7 +235,10 @@ mod tests {
     fn call_graph_words_come_in_any_order() {
         let parsed = parse_call_graph("caller,0.1,fractal,7,count").expect("valid");
         let graph = parsed.graph.expect("a graph");
-        assert_eq!((graph.mode, graph.min_percent, graph.order), (GraphMode::Fractal, 0.1, GraphOrder::Caller));
+        assert_eq!(
+            (graph.mode, graph.min_percent, graph.order),
+            (GraphMode::Fractal, 0.1, GraphOrder::Caller)
+        );
         assert_eq!((parsed.limit, parsed.value, parsed.order_given), (7, Value::Count, true));
         assert_eq!(parse_call_graph("none").expect("valid").graph, None);
         assert!(parse_call_graph("grpah").is_err());

@@ -30,7 +30,8 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
                     .to_owned(),
             ),
             StopReason::NoUnwindInfo => Some(
-                "build that file with -fasynchronous-unwind-tables (or frame pointers and --call-graph fp)".to_owned(),
+                "build that file with -fasynchronous-unwind-tables (or frame pointers and --call-graph fp)"
+                    .to_owned(),
             ),
             _ => None,
         };
@@ -48,7 +49,10 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
 
 /// Memory without a file: no build can add tables to it.
 fn is_jit_code(stopped: &StoppedStacks) -> bool {
-    stopped.dso.as_deref().is_none_or(|dso| dso.is_empty() || dso.starts_with("//anon") || dso.starts_with('['))
+    stopped
+        .dso
+        .as_deref()
+        .is_none_or(|dso| dso.is_empty() || dso.starts_with("//anon") || dso.starts_with('['))
 }
 
 /// The same command line with `flag`.
@@ -96,7 +100,8 @@ mod tests {
             thread: (1, "node".to_owned()),
             count: 1,
         };
-        let is_jit = [None, Some("//anon"), Some("[heap]"), Some("/usr/lib/libz.so.1")].map(|dso| is_jit_code(&stopped(dso)));
+        let is_jit = [None, Some("//anon"), Some("[heap]"), Some("/usr/lib/libz.so.1")]
+            .map(|dso| is_jit_code(&stopped(dso)));
         assert_eq!(is_jit, [true, true, true, false]);
     }
 }

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 pub fn of(screen: &RunScreen<'_>) -> Value {
     let summary = screen.summary;
     let shares = |list: &[FunctionShare]| list.iter().map(share).collect::<Vec<_>>();
-    let counters = summary.counters.iter().map(|c| {
-        (c.name.clone(), json!({ "value": c.value, "running_percent": c.running_pct }))
-    });
+    let counters = summary
+        .counters
+        .iter()
+        .map(|c| (c.name.clone(), json!({ "value": c.value, "running_percent": c.running_pct })));
     json!({
         "command": screen.title,
         "exit_status": summary.exit.map(|exit| exit.shell_code()),

@@ -4,8 +4,8 @@ mod hot_lines;
 
 use crate::flame::{Kind, Tree};
 use crate::text::run_screen::FunctionShare;
-use profile::profile::Profile;
 use hot_lines::HotLines;
+use profile::profile::Profile;
 use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, Section, SortKey, Value, report};
 
 /// Part of its caller's time that a callee on the hot path has at least.
@@ -46,7 +46,14 @@ fn is_start_code(name: &str) -> bool {
     let base = name.split('@').next().unwrap_or(name);
     matches!(
         base,
-        "_start" | "start_thread" | "clone" | "clone3" | "__clone" | "__clone3" | "__GI___clone" | "__GI___clone3"
+        "_start"
+            | "start_thread"
+            | "clone"
+            | "clone3"
+            | "__clone"
+            | "__clone3"
+            | "__GI___clone"
+            | "__GI___clone3"
     ) || base.starts_with("__libc_start")
 }
 
@@ -113,7 +120,12 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
         let name = tree.node(at).name;
         if tree.kind(name) != Kind::Task {
             let percent = totals[at.index()].0 as f64 * 100.0 / all as f64;
-            path.push(FunctionShare { name: tree.name(name).to_owned(), dso: String::new(), percent, line: None });
+            path.push(FunctionShare {
+                name: tree.name(name).to_owned(),
+                dso: String::new(),
+                percent,
+                line: None,
+            });
         }
     }
     path
@@ -124,7 +136,8 @@ pub fn name_files(path: &mut [FunctionShare], profile: &Profile, event: usize) {
     let children = |row: &ReportRow| row.children.first().map_or(0, |sums| sums.period);
     let known = functions(profile, event, true, &children);
     for step in path {
-        let file = known.iter().find(|function| function.name == step.name).map(|function| function.dso.clone());
+        let file =
+            known.iter().find(|function| function.name == step.name).map(|function| function.dso.clone());
         let own = || step.name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).map(str::to_owned);
         step.dso = file.or_else(own).unwrap_or_default();
     }
@@ -138,7 +151,8 @@ mod tests {
     fn the_hot_path_ends_where_no_callee_stands_out() {
         let text = b"p;main;hot;a 30\np;main;hot;b 29\np;main;hot;c 31\np;main;cold 10\n";
         let mut tree = crate::input::folded::read(text).tree;
-        let path: Vec<_> = hottest_path(&mut tree).into_iter().map(|step| (step.name, step.percent)).collect();
+        let path: Vec<_> =
+            hottest_path(&mut tree).into_iter().map(|step| (step.name, step.percent)).collect();
         assert_eq!(path, [("main".to_owned(), 100.0), ("hot".to_owned(), 90.0)]);
     }
 

@@ -58,7 +58,10 @@ impl PerEvent {
             dump.file.flush().with_context(|| format!("can't write {}", dump.path.display()))?;
             let megabytes = dump.bytes as f64 / f64::from(1 << 20);
             let path = dump.path.display();
-            out::line(&format!("[ tally script: Wrote {megabytes:.3} MB {path} ({} samples) ]", dump.samples))?;
+            out::line(&format!(
+                "[ tally script: Wrote {megabytes:.3} MB {path} ({} samples) ]",
+                dump.samples
+            ))?;
         }
         Ok(())
     }

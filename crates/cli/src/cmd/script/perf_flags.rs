@@ -6,8 +6,10 @@ use crate::perf_only::{Flag, Table, Value};
 pub struct ScriptFlags;
 
 const NO_SCRIPTS: &str = "perf's Python and Perl scripts are not run here; `tally script --json` gives every sample as a line of JSON";
-const TRACED: &str = "--itrace=cr prints branches, and `tally calls` decodes Intel PT: calls, histograms, instructions";
-const NO_FILTERS: &str = "it loads code made for perf; --comms, --dsos, -S, --time, and `--json | jq` filter as well";
+const TRACED: &str =
+    "--itrace=cr prints branches, and `tally calls` decodes Intel PT: calls, histograms, instructions";
+const NO_FILTERS: &str =
+    "it loads code made for perf; --comms, --dsos, -S, --time, and `--json | jq` filter as well";
 const NO_GUESTS: &str = "guests' symbols are not read";
 const DUMPED: &str = "`tally dump` prints every record, one a line";
 
@@ -29,9 +31,17 @@ impl Table for ScriptFlags {
         Flag::refused("dlfilter", Value::Needed, NO_FILTERS),
         Flag::refused("dlarg", Value::Needed, NO_FILTERS),
         Flag::refused("list-dlfilters", Value::No, NO_FILTERS),
-        Flag::refused("show-kernel-path", Value::No, "the kernel's names come from --kallsyms or --vmlinux if given"),
+        Flag::refused(
+            "show-kernel-path",
+            Value::No,
+            "the kernel's names come from --kallsyms or --vmlinux if given",
+        ),
         Flag::refused("stitch-lbr", Value::No, "stacks of the branch hardware are shown as recorded"),
-        Flag::refused("max-blocks", Value::Needed, "-F brstackinsn is not there; -F brstack shows the branches"),
+        Flag::refused(
+            "max-blocks",
+            Value::Needed,
+            "-F brstackinsn is not there; -F brstack shows the branches",
+        ),
         Flag::refused("call-trace", Value::Optional, TRACED),
         Flag::refused("call-ret-trace", Value::Optional, TRACED),
         Flag::refused("insn-trace", Value::Optional, TRACED),

@@ -6,10 +6,12 @@ use record::event::{self, EventSpec, Group, SystemSource};
 use super::Args;
 
 /// The counts that Intel's top-down method starts from, where the kernel offers them.
-const TOPDOWN: [&str; 5] = ["slots", "topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound"];
+const TOPDOWN: [&str; 5] =
+    ["slots", "topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound"];
 
 /// perf's choice for -T.
-const TRANSACTION: &str = "task-clock,{instructions,cycles,cpu/cycles-t/,cpu/tx-start/,cpu/el-start/,cpu/cycles-ct/}";
+const TRANSACTION: &str =
+    "task-clock,{instructions,cycles,cpu/cycles-t/,cpu/tx-start/,cpu/el-start/,cpu/cycles-ct/}";
 
 impl Args {
     /// The events with the cgroups of -G or --for-each-cgroup.
@@ -70,7 +72,11 @@ impl Args {
         let clock = if self.is_system_wide() { "cpu-clock" } else { "task-clock" };
         let stalled = |side: &str| {
             let file = format!("/sys/bus/event_source/devices/cpu/events/stalled-cycles-{side}");
-            if std::fs::exists(file).unwrap_or(false) { format!("stalled-cycles-{side},") } else { String::new() }
+            if std::fs::exists(file).unwrap_or(false) {
+                format!("stalled-cycles-{side},")
+            } else {
+                String::new()
+            }
         };
         let mut all = format!(
             "{clock},context-switches,cpu-migrations,page-faults,cycles,{}{}instructions,branches,branch-misses",

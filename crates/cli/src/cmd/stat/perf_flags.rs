@@ -56,15 +56,24 @@ impl PerfFlags {
         let tables = "the vendors' tables of metrics are not built in; --metric-only prints what follows from the \
                       usual events (GHz, insn per cycle, % of branches and caches)";
         let by_core = "use --per-core for sums, -A for each CPU";
-        let bpf = "counters are the kernel's own; -p PID counts in a process, -a --for-each-cgroup in cgroups";
+        let bpf =
+            "counters are the kernel's own; -p PID counts in a process, -a --for-each-cgroup in cgroups";
         let refused = [
             ("-M", self.metrics.is_some(), tables),
             ("--metric-no-group", self.metric_no_group, tables),
             ("--metric-no-merge", self.metric_no_merge, tables),
             ("--td-level", self.td_level.is_some(), "--topdown has the first level only"),
-            ("--iostat", self.iostat.is_some(), "it takes the IIO counters of Intel's servers; tally io times disks"),
+            (
+                "--iostat",
+                self.iostat.is_some(),
+                "it takes the IIO counters of Intel's servers; tally io times disks",
+            ),
             ("--smi-cost", self.smi_cost, "count -e msr/smi/,msr/aperf/ where `tally list pmu` has them"),
-            ("--cputype", self.cputype.is_some(), "name the PMU in the event: cpu_core/cycles/, cpu_atom/cycles/"),
+            (
+                "--cputype",
+                self.cputype.is_some(),
+                "name the PMU in the event: cpu_core/cycles/, cpu_atom/cycles/",
+            ),
             ("--percore-show-thread", self.percore_show_thread, by_core),
             ("--bpf-prog", self.bpf_prog.is_some(), bpf),
             ("--bpf-counters", self.bpf_counters, bpf),
@@ -75,7 +84,9 @@ impl PerfFlags {
         }
         match command.first().map(OsString::as_os_str).and_then(OsStr::to_str) {
             Some(word @ ("record" | "report")) => {
-                anyhow::bail!("{word} stands directly behind stat: tally stat {word} … (a program of that name is run by ./{word})")
+                anyhow::bail!(
+                    "{word} stands directly behind stat: tally stat {word} … (a program of that name is run by ./{word})"
+                )
             }
             _ => Ok(()),
         }

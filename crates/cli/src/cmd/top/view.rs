@@ -1,7 +1,7 @@
 //! How `tally top` shows what it recorded, in perf top's flags.
 
-use profile::view::report::{Field, ReportOpts, RowFilter, SortKey};
 use perfdata::AttrFlags;
+use profile::view::report::{Field, ReportOpts, RowFilter, SortKey};
 use record::opts::RecordOpts;
 
 use crate::cmd::report;
@@ -32,7 +32,12 @@ pub struct ViewArgs {
     #[arg(short = 'K', long = "hide-kernel-symbols", alias = "hide_kernel_symbols")]
     hide_kernel: bool,
     /// Leave user mode out
-    #[arg(short = 'U', long = "hide-user-symbols", alias = "hide_user_symbols", conflicts_with = "hide_kernel")]
+    #[arg(
+        short = 'U',
+        long = "hide-user-symbols",
+        alias = "hide_user_symbols",
+        conflicts_with = "hide_kernel"
+    )]
     hide_user: bool,
     /// With --stdio: so many rows of each event
     #[arg(short = 'E', long, value_name = "N", default_value_t = 40)]
