@@ -156,7 +156,12 @@ fn chosen<'v>(parcel: &Parcel, views: &[&'v str]) -> Vec<&'v str> {
 /// Renders the terminal after keys of every view.
 fn browse(input: &Path) {
     let session = SessionOpts::default();
-    let opts = LoadOpts { session, want: Want::Names, names: cli::name_args::NameArgs::default() };
+    let opts = LoadOpts {
+        session,
+        want: Want::Names,
+        names: cli::name_args::NameArgs::default(),
+        unnamed: cli::unnamed::UnnamedCode::Functions,
+    };
     let Ok(recording) = load::load(input, opts) else { return };
     let view = ReportOpts { children: true, graph: Some(GraphOpts::default()), ..ReportOpts::default() };
     let mut app = App::new(Data::new(Arc::new(recording), view), Theme { colour: true });
