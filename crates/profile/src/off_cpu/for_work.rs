@@ -56,7 +56,18 @@ const LOCKING: &[&str] = &[
     "runtime.lock",
     "runtime.note",
     "sync.(*Mutex)",
+    // HotSpot's own, as of JDK 17 and 21.
+    "os::PlatformEvent::",
+    "os::PlatformMonitor::",
+    "PlatformEvent::",
+    "PlatformMonitor::",
+    "Monitor::wait",
+    "ObjectMonitor::",
+    "ObjectSynchronizer::",
 ];
+
+/// Of these, what waits for a lock on a condition of its own.
+const FOR_LOCK: &[&str] = &["ObjectMonitor::EnterI", "ObjectMonitor::enter", "ObjectMonitor::ReenterI"];
 
 /// Of these, what waits for another thread's work, by parts of names.
 const FOR_WORK: &[&str] = &[
@@ -97,7 +108,8 @@ pub(crate) fn is_locking(name: &str) -> bool {
 /// libraries' that the program called. `None` if it is for a lock, or for what these functions do not tell.
 pub(crate) fn waits_for_work<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<usize> {
     let locking: Vec<&str> = names.into_iter().take_while(|name| is_locking(name)).collect();
-    has_part(&locking, FOR_WORK).then(|| locking.len() - 1)
+    let is_for_work = has_part(&locking, FOR_WORK) && !has_part(&locking, FOR_LOCK);
+    is_for_work.then(|| locking.len() - 1)
 }
 
 /// True if it is all others that are waited for.
@@ -115,6 +127,24 @@ mod tests {
 
     fn work(names: &str) -> Option<usize> {
         waits_for_work(names.split('|'))
+    }
+
+    #[test]
+    fn entering_a_java_monitor_is_a_wait_for_a_lock_and_being_notified_is_one_for_work() {
+        let park = "__futex_abstimed_wait_common|pthread_cond_wait@@GLIBC_2.3.2|os::PlatformEvent::park";
+        let enter = "ObjectMonitor::EnterI|ObjectMonitor::enter|ObjectSynchronizer::enter";
+        assert_eq!(work(&format!("{park}|{enter}|SharedRuntime::monitor_enter_helper|[JIT]")), None);
+        assert_eq!(
+            work(&format!("{park}|ObjectMonitor::wait|ObjectSynchronizer::wait|JVM_MonitorWait")),
+            Some(4)
+        );
+        // After Object.wait() the lock is to be had again.
+        assert_eq!(
+            work(&format!("{park}|ObjectMonitor::ReenterI|ObjectMonitor::wait|JVM_MonitorWait")),
+            None
+        );
+        let inside = "pthread_cond_timedwait|os::PlatformMonitor::wait|Monitor::wait|CompileQueue::get";
+        assert_eq!(work(inside), Some(2));
     }
 
     #[test]

@@ -52,6 +52,10 @@ const KNOWN: &[(&str, KnownLock)] = &[
     ("thread_sched_to_running", RUBY),
     ("st_masterlock_acquire", OCAML),
     ("LWLockAcquire", POSTGRES),
+    ("SharedRuntime::monitor_enter", JAVA),
+    ("SharedRuntime::complete_monitor_locking", JAVA),
+    ("Runtime1::monitorenter", JAVA),
+    ("InterpreterRuntime::monitorenter", JAVA),
 ];
 const PYTHON: KnownLock = KnownLock {
     name: "Python's global interpreter lock (GIL)",
@@ -60,6 +64,8 @@ const PYTHON: KnownLock = KnownLock {
 const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
 const POSTGRES: KnownLock =
     KnownLock { name: "PostgreSQL's lightweight locks", cure: "pg_stat_activity.wait_event names them" };
+const JAVA: KnownLock =
+    KnownLock { name: "Java monitors (synchronized)", cure: "do less inside them, or lock less with each" };
 const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
 
 impl LockSite {
@@ -265,6 +271,11 @@ mod tests {
         assert!(bare(7) && bare(u32::MAX) && !bare(2));
         let postgres = place("__new_sem_wait_slow64* PGSemaphoreLock LWLockAcquireOrWait XLogFlush main");
         assert_eq!((postgres.for_work, postgres.known), (false, Some(POSTGRES)));
+        let java = place(
+            "pthread_cond_wait* os::PlatformEvent::park* ObjectMonitor::EnterI* ObjectMonitor::enter* \
+             ObjectSynchronizer::enter* SharedRuntime::monitor_enter_helper* Runtime1::monitorenter* [no]",
+        );
+        assert_eq!((java.for_work, java.known), (false, Some(JAVA)));
         let gil = place("__futex_abstimed_wait_common* pthread_cond_timedwait* take_gil* eval* main");
         assert_eq!((gil.for_work, gil.known), (false, Some(PYTHON)));
     }

@@ -71,6 +71,12 @@ const PLUMBING: &[&str] = &[
     "<alloc::",
     "__rust_",
     "execute_native_thread_routine",
+    "thread_native_entry",
+    "Thread::call_run",
+    "JavaThread::thread_main_inner",
+    "JavaThread::run",
+    "VMThread::run",
+    "ConcurrentGCThread::run",
 ];
 
 /// Program's functions between a thread's start and its wait for what comes next: `take < worker`.
@@ -176,6 +182,16 @@ mod tests {
         ));
         assert!(is("epoll_wait serve main __libc_start_call_main __libc_start_main@@GLIBC_2.34 _start"));
         assert!(is("syscall pthread_cond_wait run std::sys::thread::start start_thread clone3"));
+        let hotspot = "__futex_abstimed_wait_common pthread_cond_timedwait@@GLIBC_2.3.2 os::PlatformMonitor::wait Monitor::wait";
+        let started = "Thread::call_run thread_native_entry start_thread clone3";
+        let compiler = "CompileQueue::get CompileBroker::compiler_thread_loop JavaThread::thread_main_inner";
+        assert!(is(&format!("{hotspot} {compiler} {started}")));
+        assert!(is(&format!(
+            "{hotspot} VMThread::wait_for_operation VMThread::loop VMThread::run {started}"
+        )));
+        assert!(is(&format!("{hotspot} G1ServiceThread::run_service ConcurrentGCThread::run {started}")));
+        let enter = "pthread_cond_wait os::PlatformEvent::park ObjectMonitor::EnterI ObjectMonitor::enter";
+        assert!(!is(&format!("{enter} ObjectSynchronizer::enter run {started}")));
         // Deep in a job, fighting for a lock, or of a stack that was cut: not idle.
         assert!(!is("pthread_cond_wait pool_get query answer worker start_thread clone3"));
         assert!(!is("__lll_lock_wait pthread_mutex_lock take worker start_thread clone3"));
