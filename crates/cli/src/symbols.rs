@@ -4,7 +4,7 @@ use crate::jit_names::RecordedNames;
 use crate::name_args::NameArgs;
 use crate::recorded_kernel::kernel_of;
 use dso::unwind::UnwindInfo;
-use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, SymbolIndex, Wanted};
+use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Symbol, SymbolIndex, Wanted};
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::source::{DsoSource, NamedFrame, Want};
@@ -147,11 +147,25 @@ fn without_file(dso: &Dso, why: Missing) -> Result<Vec<NamedFrame>, Missing> {
     Ok(vec![NamedFrame { name: dso.path.clone(), start: dso.start_avma, ..NamedFrame::default() }])
 }
 
+/// The symbol `found` at `svma`, or the function after it where it is only padding that the kernel names.
+///
+/// A frame that an interrupt left at a function's first instruction has that address in the chain, and is looked up one
+/// byte before it like a return address. No call is in the padding, so no return address leads there.
+fn past_padding<'f>(
+    found: Symbol<'f>,
+    svma: Svma,
+    symbol_at: impl FnOnce(Svma) -> Option<Symbol<'f>>,
+) -> Symbol<'f> {
+    let Some(function) = found.name.strip_prefix("__pfx_") else { return found };
+    let after = (svma.0.checked_add(1) == Some(found.end.0)).then(|| symbol_at(found.end)).flatten();
+    after.filter(|after| after.name == function).unwrap_or(found)
+}
+
 impl ObjectFiles {
     fn names_at(&self, file: &Loaded, dso: &Dso, addr: u64, want: Want) -> Result<Vec<NamedFrame>, Missing> {
         let svma = svma_of(dso, file, addr).ok_or(Missing::OutsideSegments)?;
         let found = match file.symbol(svma) {
-            Ok(symbol) => symbol,
+            Ok(symbol) => past_padding(symbol, svma, |after| file.symbol(after).ok()),
             Err(why) => return without_file(dso, why),
         };
         // From stated addresses back to the space of the DSO's frames.
@@ -228,5 +242,26 @@ pub fn svma_of(dso: &Dso, file: &Loaded, addr: u64) -> Option<Svma> {
     match dso.kind {
         DsoKind::File | DsoKind::Vdso => file.svma_of(FileOffset(addr)),
         _ => Some(Svma(addr)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dso::kallsyms::Kallsyms;
+
+    use super::*;
+
+    #[test]
+    fn the_last_byte_of_the_padding_before_a_kernel_function_is_named_after_it() {
+        let text = b"1000 t one\n1100 t __pfx_two\n1110 t two\n1200 t three\n";
+        let kernel = Kallsyms::parse(text).expect("symbols").kernel;
+        let name_at = |svma: u64| {
+            let found = kernel.find(Svma(svma)).expect("a symbol");
+            past_padding(found, Svma(svma), |after| kernel.find(after)).name.to_owned()
+        };
+        assert_eq!(
+            [0x10ff, 0x1100, 0x110e, 0x110f, 0x1110].map(name_at),
+            ["one", "__pfx_two", "__pfx_two", "two", "two"]
+        );
     }
 }
