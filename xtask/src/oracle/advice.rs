@@ -94,12 +94,9 @@ fn bytes_in(folder: &Path) -> Result<u64> {
 fn commands(screen: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in screen.match_indices("tally ") {
-        let line = screen[at..].lines().next().unwrap_or_default();
-        let ends = ["  ", " (", ": ", ")", "`", ", "];
-        let end = ends.iter().filter_map(|end| line.find(end)).min().unwrap_or(line.len());
-        let command = line[..end].trim();
-        let (name, rest) =
-            command["tally ".len()..].split_once(' ').unwrap_or((&command["tally ".len()..], ""));
+        let command = command_at(screen[at..].lines().next().unwrap_or_default());
+        let Some((_, words)) = command.split_once(' ') else { continue };
+        let (name, rest) = words.split_once(' ').unwrap_or((words, ""));
         let records = ["run", "record"].contains(&name);
         let is_ours = !["top", "doctor"].contains(&name) && name.chars().all(|c| c.is_ascii_lowercase());
         if is_ours && !name.is_empty() && (!records || rest.contains(" -- ")) {
@@ -109,15 +106,33 @@ fn commands(screen: &str) -> BTreeSet<String> {
     found
 }
 
+/// The command that the line begins with. It ends where text goes on, but not within quotes.
+fn command_at(line: &str) -> &str {
+    let ends = ["  ", " (", ": ", ")", "`", ", "];
+    let mut is_quoted = false;
+    for (at, character) in line.char_indices() {
+        is_quoted ^= character == '\'';
+        if !is_quoted && ends.iter().any(|end| line[at..].starts_with(end)) {
+            return line[..at].trim();
+        }
+    }
+    line.trim()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn a_command_does_not_end_within_quotes() {
+        assert_eq!(command_at("tally run -- node -p 'f(a, b)': more"), "tally run -- node -p 'f(a, b)'");
+    }
+
+    #[test]
     fn commands_are_found_in_notes_lists_and_brackets() {
         let screen = "files perf.data (1 kB; browse: tally report)\n  no graph (tally flame -o out.svg)\n\
                       next: tally locks\n then tally report -i faults.data: which code waits\n\
-                      what ran was not recorded: tally run -a does\n";
+                      what ran was not recorded: tally run -a does; most for tally (itself)\n";
         let found: Vec<String> = commands(screen).into_iter().collect();
         assert_eq!(
             found,
