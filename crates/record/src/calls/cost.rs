@@ -1,4 +1,4 @@
-//! What a probed call costs on this machine: tally probes a function of its own and calls it.
+//! Cost of a probed call on this machine: tally probes a function of its own and calls it.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ const ROUNDS: usize = 4;
 /// The longest that the measured function can be.
 const MOST_CODE_BYTES: u64 = 256;
 
-/// Here for being probed. Several instructions, so that entry and end are apart.
+/// Here for being probed. Several instructions, so that entry and end are different addresses.
 #[inline(never)]
 extern "C" fn probed(x: u64) -> u64 {
     black_box(black_box(x).wrapping_mul(3) + 1)
 }
 
-/// What a call costs, and by which way.
+/// Cost of a call, and the kind of probe it was measured with.
 #[derive(Debug)]
 pub struct Cost {
     /// Entry and exit, ns.
@@ -78,7 +78,7 @@ fn round() -> f64 {
     (used() - start) as f64 / CALLS as f64
 }
 
-/// Where [`probed`] lies in tally's own file.
+/// Offset of [`probed`] in tally's own file.
 fn own_function() -> Option<(PathBuf, Function)> {
     let path = std::env::current_exe().ok()?;
     let address = Avma(probed as extern "C" fn(u64) -> u64 as usize as u64);

@@ -96,7 +96,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What can't be attached is noted, not fatal: the user's functions are still seen.
+    /// Failures to attach are noted and not fatal, because the user's functions are still seen.
     fn attach_kernel(&mut self) {
         let KernelParts { system_calls, faults, switches, blocks } = self.options.kernel;
         let wanted = [
@@ -149,7 +149,7 @@ impl Source for Engine {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        // Where each probe has a link of its own; without, opening says so.
+        // Where each probe has a link of its own; if the limit is too low, opening reports it.
         let _ = mem::raise_open_files();
         self.replace_links(Vec::new())
     }
@@ -164,7 +164,7 @@ impl Source for Engine {
 
     fn stop(&mut self) {
         let links = std::mem::take(&mut self.links);
-        // What it fails to tell the kernel's side costs a wrong count of strays only.
+        // If the kernel side isn't updated, only the count of strays is wrong.
         let _ = self.set_control();
         links.take_away();
         self.kernel_links.clear();
@@ -255,7 +255,7 @@ impl Engine {
         self.array("call_rates", 1)
     }
 
-    /// The words of a map with a value of so many for each function; empty if it can't be read.
+    /// The words of a map that has `words` of them for each function; empty if it can't be read.
     fn array(&self, name: &str, words: usize) -> Vec<u64> {
         let Some(map) = self.ebpf.map(name) else { return Vec::new() };
         let Some(fd) = program::fd_of(map) else { return Vec::new() };

@@ -2,12 +2,14 @@
 
 use tracer::layout::sleds;
 
-/// What is asked for.
+/// The requested filters.
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
-    /// Of each function, by its number: `sleds::NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May be shorter than there are functions.
+    /// Rule of each function, by its number: `sleds::NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May be shorter than
+    /// there are functions.
     pub rules: Vec<u32>,
-    /// Of functions of `sleds::SLOW`, by their number: calls that took fewer ns are not kept, nor what was in them.
+    /// Shortest time of functions with `sleds::SLOW`, by number: shorter calls are dropped together with the calls in
+    /// them.
     pub slow_ns: Vec<u32>,
     /// Only calls that lead to functions of `CALLER` are written.
     pub callers: bool,
@@ -20,7 +22,7 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// What is to be done at a function.
+    /// The rule for a function.
     #[must_use]
     pub fn of(&self, function: u32) -> u32 {
         self.rules.get(function as usize).copied().unwrap_or(0)
@@ -83,7 +85,7 @@ mod tests {
     fn calls_are_written_inside_some_functions_and_not_inside_others() {
         let filters = Filters { rules: vec![0, sleds::ONLY, sleds::NOT], depth: 2, ..Filters::default() };
         let mut gate = Gate::new(&filters);
-        // Outside; inside; muted there; behind it; too deep.
+        // Outside; inside; muted there; after it; too deep.
         assert!(!gate.enter(filters.of(0)) && gate.enter(filters.of(1)) && !gate.enter(filters.of(2)));
         assert!(!gate.enter(filters.of(0)));
         gate.leave(filters.of(0), false);

@@ -1,8 +1,8 @@
-//! Go's goroutines, which stand for threads: a goroutine goes on in any thread, and its stack may move.
+//! Go's goroutines, which are treated as threads: a goroutine goes on in any thread, and its stack may move.
 //!
-//! The kernel's part tells each by bits of its address and its places as distances from its stack's end, so calls are
-//! matched as a thread's are. That is done here, also when only sums or slow calls are asked for: the kernel's own
-//! matching is by thread.
+//! The BPF program identifies a goroutine by bits of its address, and reports stack positions as distances from the
+//! end of the goroutine's stack. So its calls are matched like those of a thread. The matching is done here even when
+//! only sums or slow calls are requested, because the BPF program matches by thread.
 
 use rustc_hash::FxHashMap;
 
@@ -13,7 +13,7 @@ use super::tracked::Tracked;
 /// The goroutines of recorded processes.
 pub(super) struct Goroutines {
     mode: Mode,
-    /// By process and what the kernel's part told.
+    /// By process and the goroutine bits from the BPF program.
     numbers: FxHashMap<(u32, u32), u32>,
     /// By process: how many there are.
     known: FxHashMap<u32, u32>,
@@ -25,8 +25,8 @@ pub(super) struct Goroutines {
 }
 
 impl Goroutines {
-    /// `None` where no function is called by one, or none is followed to its end. Else what comes out of the kernel is every
-    /// entry and exit: then `options` say so.
+    /// `None` where no function is called by one, or none is followed to its end. Otherwise the kernel has to hand
+    /// out every entry and exit, and `options` are changed to that.
     pub fn of(functions: &[Function], options: &mut Options) -> Option<Self> {
         let any = functions.iter().any(|function| function.by_goroutine) && options.exits != Exits::None;
         any.then(|| {
@@ -56,7 +56,7 @@ impl Goroutines {
         }
     }
 
-    /// The number that stands for a goroutine; a thread's own.
+    /// The number assigned to a goroutine, or the thread's own ID.
     fn number(&mut self, event: &CallEvent) -> u32 {
         let is_call = matches!(event.kind, Kind::Enter | Kind::Exit);
         if !is_call || event.tid & GOROUTINE == 0 {

@@ -23,7 +23,7 @@ pub const COUNT_NAMES: [&str; 5] = [
     "stacks forgotten with their open calls: more than 64 in a thread",
 ];
 
-/// Of these, the slot of returns from calls whose entry was not seen.
+/// Index of the count of returns from calls whose entry was not seen.
 pub const COUNT_STRAY: usize = 3;
 
 /// An attach cookie's bits below the function's number.
@@ -53,7 +53,7 @@ pub const COOKIE_START: u64 = 16384;
 /// Cookie bit: from its call on, they do not.
 pub const COOKIE_STOP: u64 = 32768;
 
-/// What is to come out of the kernel.
+/// The data to hand out from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Every entry and exit.
@@ -76,7 +76,7 @@ impl Mode {
     }
 }
 
-/// What happened.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A function was entered.
@@ -118,7 +118,7 @@ pub struct CallEvent {
     pub pid: u32,
     /// Number of the function, as the cookie had it; another meaning for some kinds.
     pub function: u32,
-    /// What happened.
+    /// Kind of event.
     pub kind: Kind,
     /// Which of two overlapping links saw it.
     pub generation: bool,
@@ -200,7 +200,8 @@ impl Sums {
         words[..FIRST_BUCKET].iter().any(|word| *word > 0)
     }
 
-    /// Of functions of which only entries were counted, by their number: no times are known, so there is no shortest call.
+    /// Sums of functions whose entries alone were counted, by number. Their times are unknown, so there is no
+    /// shortest call.
     #[must_use]
     pub fn of_entries(entries: &[u64]) -> Vec<(u32, Self)> {
         let called = (0u32..).zip(entries).filter(|(_, count)| **count > 0);
@@ -222,7 +223,7 @@ impl Sums {
             min_ns: words[4].checked_sub(1),
             max_ns: words[5],
             unwound: words[6],
-            // Of threads that still run no more is known than what began.
+            // For threads that still run, only the calls that began are known.
             open: words[8].max(words[7].saturating_sub(words[0])),
             buckets: buckets.collect(),
         }

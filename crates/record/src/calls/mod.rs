@@ -47,9 +47,9 @@ pub enum Error {
     /// Neither way is allowed.
     #[error("BPF is denied ({bpf}), and so are plain perf events ({perf})")]
     Neither {
-        /// Of BPF.
+        /// The error of BPF.
         bpf: Box<Error>,
-        /// Of perf events.
+        /// The error of perf events.
         perf: Box<Error>,
     },
     /// A plain perf event was refused.

@@ -1,4 +1,4 @@
-//! What is to be probed, and how.
+//! The functions to probe, and the kind of probe for each.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum Exits {
     /// By a return probe: the kernel swaps the return address. Sees every return, but an unwinder (C++ exceptions,
     /// Rust panics) or a change of stacks meanwhile would end the program.
     Return,
-    /// Not at all: entries are counted, which is all that can be told. Only with [`Mode::Totals`].
+    /// Not at all: only entries are counted. Only with [`Mode::Totals`].
     None,
 }
 
@@ -57,7 +57,7 @@ impl Leave {
         Self { offset, condition: None, maybe: false }
     }
 
-    /// What the attach cookie of its probe says of it.
+    /// Bits for the attach cookie of its probe.
     pub(super) fn cookie(self) -> u64 {
         let condition = self.condition.map_or(0, |number| {
             layout::COOKIE_CONDITION | u64::from(number & 15) << layout::COOKIE_CONDITION_SHIFT
@@ -77,13 +77,13 @@ pub struct Function {
     pub leaves: Vec<Leave>,
     /// It may also end by a jump whose moment is not seen (conditional, computed; with return probes any).
     pub jumps_out: bool,
-    /// It jumps back to `offset`: seen again at the same place of the stack, that is no new call.
+    /// The function jumps back to `offset`. Another hit at the same place of the stack isn't a new call.
     pub loops: bool,
     /// It is Go's: what calls it is a goroutine, whose stack may move and go on in another thread.
     pub by_goroutine: bool,
 }
 
-/// What of the kernel is recorded, too.
+/// Kernel activity to record as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelParts {
     /// System calls.
@@ -117,8 +117,8 @@ pub struct KernelWish {
 /// Which calls the sums of [`Mode::Totals`] are of.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// Of each function, by its number: `tracer::layout::sleds`' `NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May be shorter
-    /// than there are functions.
+    /// Rule of each function, by its number: `tracer::layout::sleds`' `NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May
+    /// be shorter than there are functions.
     pub rules: Vec<u32>,
     /// Only calls inside functions of `ONLY`.
     pub any_only: bool,
@@ -133,7 +133,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What the attach cookie of a function's entry says of it.
+    /// Attach cookie of a function's entry.
     pub(super) fn cookie_of(&self, function: u32) -> u64 {
         let rules = self.rules.get(function as usize).copied().unwrap_or(0);
         let bits = [
@@ -150,13 +150,13 @@ impl Counted {
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What comes out of the kernel.
+    /// The data handed out from the kernel.
     pub mode: Mode,
     /// How ends of calls are seen.
     pub exits: Exits,
     /// Bytes of the ring, a power of two.
     pub ring_bytes: u32,
-    /// What of the kernel is recorded.
+    /// Kernel activity to record.
     pub kernel: KernelParts,
     /// Functions of the kernel.
     pub kernel_wish: KernelWish,

@@ -38,7 +38,7 @@ pub(super) struct Programs {
 #[derive(Debug)]
 pub(super) struct Code {
     object: Object,
-    /// What its functions take, as the kernel has it.
+    /// BTF types of the functions, loaded into the kernel.
     types: Option<OwnedFd>,
 }
 
@@ -143,7 +143,8 @@ fn load_session(code: &Code, options: &Options) -> Option<OwnedFd> {
     bpf::has_uprobe_sessions(program.as_fd()).then_some(program)
 }
 
-/// The instruction, or the call of the kernel's function for which `KFUNC_IS_RETURN` of `bpf/calls.bpf.c` stands.
+/// The instruction itself, or a call of the kernel function that `KFUNC_IS_RETURN` in `bpf/calls.bpf.c` is a
+/// placeholder for.
 ///
 /// # Errors
 /// If the kernel has no such function.

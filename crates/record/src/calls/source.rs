@@ -8,10 +8,10 @@ use super::{Engine, Error};
 
 /// Attached probes. Dropping it takes them away.
 pub trait Source {
-    /// Records this process, and what it forks.
+    /// Records this process and its later children.
     ///
     /// # Errors
-    /// If there is no room for one more, or no such process.
+    /// If there is no room for another process, or the process doesn't exist.
     fn add_process(&mut self, pid: u32) -> Result<(), Error>;
 
     /// Puts the probes in place, but for functions that the kernel refuses to probe (see [`Source::refused`]).
@@ -44,7 +44,7 @@ pub trait Source {
     /// The sums of [`super::Mode::Totals`], of functions that were called.
     fn sums(&self) -> Vec<(u32, Sums)>;
 
-    /// What could not be seen or kept: how often, and in words.
+    /// Losses: how often, and a description.
     fn losses(&self) -> Vec<(u64, &'static str)>;
 
     /// Functions that the kernel refuses to probe, by number: their first instruction can't be stepped.
@@ -53,13 +53,13 @@ pub trait Source {
     /// Parts of the kernel that could not be attached, with the reason.
     fn missing(&self) -> Vec<String>;
 
-    /// The way, as it is told to the user.
+    /// Name of the method, as shown to the user.
     fn name(&self) -> &'static str;
 
     /// Records these kernel functions, too, named ones only; how, or why not.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, way by way.
+    /// What the kernel lacks or refuses, for each method.
     fn trace_kernel(&mut self, _wish: &KernelWish) -> Result<&'static str, Vec<String>> {
         Err(vec!["kprobe_multi and fentry need BPF".to_owned()])
     }

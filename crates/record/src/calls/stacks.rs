@@ -1,8 +1,8 @@
-//! Which stack a call lies on: the thread's own, a signal's, a coroutine's.
+//! The stack that a call is on: the thread's own, a signal's, a coroutine's.
 //!
-//! Nothing tells of a change of stacks, but stacks do not overlap. So a place between the outermost and the innermost
-//! open call of a stack, or near them, is on that stack, and what is open there below it was left. A place near none
-//! begins another stack, and ends nothing.
+//! A change of stacks isn't reported, but stacks don't overlap. So a place between the outermost and the innermost
+//! open call of a stack, or near them, is on that stack, and the calls open below it were left. A place near no stack
+//! begins another one and ends no calls.
 //!
 //! As `call_distance` and `call_find_stack` of `bpf/calls.bpf.c`.
 
@@ -17,7 +17,7 @@ pub const STEP_BYTES: u64 = 16 << 10;
 pub struct Stacks(BTreeMap<u64, Vec<u64>>);
 
 impl Stacks {
-    /// The stack that this place lies on, or at most `distance` bytes beside; `None` if on none.
+    /// The stack that this place is on, or is at most `distance` bytes away from; `None` if there is none.
     #[must_use]
     pub fn find(&self, sp: u64, distance: u64) -> Option<u64> {
         let above = self.0.range(sp..).next().map(|(root, open)| {
@@ -66,7 +66,7 @@ mod tests {
         let mut stacks = Stacks::default();
         let own = stacks.push(None, 0x7fff_0000);
         stacks.push(Some(own), 0x7ffe_f000);
-        // Two coroutines, 64 KiB apart.
+        // Two coroutines at a distance of 64 KiB.
         let low = stacks.push(None, 0x10_0000);
         let high = stacks.push(stacks.find(0x11_0000, STEP_BYTES), 0x11_0000);
         assert_ne!(low, high);
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(on(0x7ffe_f800), Some(own));
         assert_eq!(on(0x7ffe_e000), Some(own));
         assert_eq!((on(0x0f_ff00), on(0x10_ff00)), (Some(low), Some(high)));
-        // Of the far ends, and in between, none.
+        // Places far outside and in between are on no stack.
         assert_eq!((on(0x7000_0000), on(0x10_8000), on(0)), (None, None, None));
         assert_eq!((stacks.find(0x7ffe_f800, 0), stacks.find(0x7ffe_e000, 0)), (Some(own), None));
     }

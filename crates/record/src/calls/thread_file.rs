@@ -10,12 +10,12 @@ use tracer::layout::{HEADER_BYTES, ThreadHeader};
 
 use crate::output_file;
 
-/// What was written of it so far.
+/// The part written so far.
 #[derive(Debug, Default)]
 pub struct ThreadFile {
     written: bool,
     bytes: u64,
-    /// Where blocks begin in the file, oldest first; each tells the high parts of times and addresses anew.
+    /// Where blocks begin in the file, oldest first; each block repeats the high parts of times and addresses.
     blocks: VecDeque<u64>,
 }
 
@@ -53,7 +53,7 @@ impl ThreadFile {
         }
     }
 
-    /// Writes the file anew, without its oldest blocks.
+    /// Rewrites the file without its oldest blocks.
     fn drop_oldest(&mut self, path: &Path, keep_bytes: u64) -> io::Result<()> {
         let first_wanted = self.bytes - keep_bytes;
         while self.blocks.get(1).is_some_and(|second| *second <= first_wanted) {

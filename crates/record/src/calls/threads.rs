@@ -1,7 +1,7 @@
 //! Entries and exits → calls, thread by thread, in the files of `tracer::layout`.
 //!
-//! A call is known by the place of its return address on the stack. What lies below a place that the thread is at
-//! again, on the same stack ([`super::stacks`]), was left without returning.
+//! A call is known by the place of its return address on the stack. When a thread is at a place again on the same
+//! stack ([`super::stacks`]), the calls below that place were left without returning.
 
 mod thread;
 
@@ -18,22 +18,22 @@ use thread::Thread;
 /// Events of a thread are written when they are this many bytes.
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// Where functions and kernel parts stand in the address space that the files speak of.
+/// Addresses of functions and kernel parts in the address space of the files.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
-    /// Of each function, by its number.
+    /// Address of each function, by its number.
     pub functions: Vec<u64>,
     /// Whether it may end by a jump to another function that is not seen.
     pub jumps_out: Vec<bool>,
-    /// Of system call 0; number n is n higher.
+    /// Address of system call 0; number n is n higher.
     pub system_calls: u64,
-    /// Of page faults.
+    /// Address of page faults.
     pub fault: u64,
-    /// Of block requests.
+    /// Address of block requests.
     pub block: u64,
-    /// Of kernel function 0; number n is n higher.
+    /// Address of kernel function 0; number n is n higher.
     pub kernel_functions: u64,
-    /// What `/proc/PID/maps` would say of these addresses.
+    /// Lines for these addresses, in the format of `/proc/PID/maps`.
     pub maps: String,
 }
 
@@ -56,7 +56,7 @@ pub struct Folder {
     threads: FxHashMap<(u32, u32), Thread>,
     processes: FxHashSet<u32>,
     start_ns: u64,
-    /// What was written.
+    /// Counts of the written calls.
     pub written: Written,
 }
 
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// The entries and exits in the file that these events become, as they stand there.
+    /// The words of entries and exits written to the file for these events.
     fn written(name: &str, events: &[CallEvent]) -> Vec<u64> {
         let dir = std::env::temp_dir().join(format!("tally-folder-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder");

@@ -1,6 +1,6 @@
 //! Calls matched here, where BPF can't do it in the kernel: sums by function, or only slow calls.
 //!
-//! What counts is decided as by `bpf/calls.bpf.c`.
+//! The rules are those of `bpf/calls.bpf.c`.
 
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Of so many functions.
+    /// For `functions` functions.
     #[must_use]
     pub fn new(mode: Mode, counted: Counted, functions: usize) -> Self {
         let filters = Filters {
@@ -83,7 +83,7 @@ impl Tracked {
                 sink(*event);
             }
             Kind::Fork => sink(*event),
-            // The kernel's part stands only under calls that were handed out.
+            // Kernel events are shown only under calls that were handed out.
             _ if thread.open.last().is_some_and(|frame| frame.shown) => sink(*event),
             _ => {}
         }

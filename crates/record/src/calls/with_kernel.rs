@@ -1,4 +1,4 @@
-//! Kernel functions beside the user's: whichever way the kernel allows, put between them in the order of time.
+//! Kernel functions in addition to the user's: recorded by any method the kernel allows, and merged in time order.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl WithKernel {
         }
     }
 
-    /// What also sees callees first if they are meant; what sees only entries last.
+    /// If callees are selected, methods that see them come first. Methods that see only entries come last.
     fn begin(&mut self) {
         let alone = self.wish.depth <= 1 && !self.wish.functions.is_empty();
         let ways: [Way; 3] = if alone {
@@ -89,7 +89,7 @@ impl WithKernel {
     }
 }
 
-/// Tries to record a function of the kernel that we don't call: how, or why not.
+/// Tries to record a function of the kernel that we don't call: the method, or the reasons of each failure.
 ///
 /// # Errors
 /// What the kernel lacks or refuses, way by way.
@@ -153,7 +153,7 @@ impl Source for WithKernel {
         graph.poll(&mut |event| merge.extend([event]));
         for mut event in merge.emit(if self.stopped { u64::MAX } else { settled }) {
             if matches!(event.kind, Kind::Kernel | Kind::KernelEnd) && event.pid == 0 {
-                // Of a thread that was in no function of the user yet there is nothing to show.
+                // Threads that haven't been in a user function yet have nothing to show.
                 let Some(pid) = self.processes.get(&event.tid) else { continue };
                 event.pid = *pid;
             } else {

@@ -40,7 +40,7 @@ impl Engine {
         self.link_all(object, second, links)
     }
 
-    /// What a probe of the function tells its program.
+    /// The attach cookie that a probe of the function passes to its program.
     fn cookie(&self, number: u32) -> u64 {
         let function = &self.functions[number as usize];
         let tail = if function.jumps_out { layout::COOKIE_TAIL } else { 0 };
@@ -94,7 +94,7 @@ impl Engine {
         }
         // The old links go last: no call is missed meanwhile, and doubles bear another generation.
         let mut old = std::mem::replace(&mut self.links, links);
-        // What the links now in place bear.
+        // Allows only what the links now in place support.
         self.set_control()?;
         self.generation ^= 1;
         old.exits.extend(leaving);
@@ -102,7 +102,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Of functions whose session will be taken away: the returns of calls that are open then.
+    /// Links the returns of these functions, for calls that are still open when their sessions are detached.
     pub(super) fn link_leaving(&self, functions: &[u32]) -> Result<Vec<OwnedFd>, Error> {
         let Some(exit) = self.programs.exit.as_ref().filter(|_| self.programs.session.is_some()) else {
             return Ok(Vec::new());
@@ -111,7 +111,7 @@ impl Engine {
         for object in 0..self.objects.len() {
             let here = functions.iter().filter(|number| self.functions[**number as usize].object == object);
             let places = here.map(|number| {
-                // Calls that begin without the session are no loss.
+                // Calls that begin without the session aren't losses.
                 (self.functions[*number as usize].offset, self.cookie(*number) | layout::COOKIE_MAYBE)
             });
             links.extend(self.link_one(object, exit, &places.unzip(), true)?);
@@ -164,7 +164,7 @@ fn refused(path: &Path, probes: usize, error: std::io::Error) -> Error {
     Error::Attach { path: path.display().to_string(), probes, error }
 }
 
-/// Whether a refusal is about what stands at a probed place, not about us.
+/// Whether a probe was refused because of the code at its address, and not because of missing rights.
 pub(in crate::calls) fn is_about_code(error: &std::io::Error) -> bool {
     /// The kernel's internal "not supported", which uprobes let through to user space.
     const ENOTSUPP: i32 = 524;

@@ -1,4 +1,4 @@
-//! Events of the function tracers → entries and exits of the kernel functions meant.
+//! Events of the function tracers → entries and exits of the selected kernel functions.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use super::super::layout::{CallEvent, Kind};
 use super::super::plan::KernelWish;
 use super::parse_page;
 
-/// Where an event's fields stand, by its format file.
+/// Offsets of an event's fields, from its format file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     id: u16,
     function: usize,
-    /// `None`: the tracer tells no depth.
+    /// `None`: the tracer reports no depth.
     depth: Option<usize>,
 }
 
-/// What a thread is inside of.
+/// The selected function that a thread is in.
 #[derive(Clone, Copy, Debug)]
 struct Inside {
-    /// Depth at which the function meant was entered.
+    /// Depth at which the selected function was entered.
     base: u32,
 }
 
@@ -41,10 +41,10 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a tracer whose formats stand below `formats` (`events/ftrace`).
+    /// For a tracer whose format files are in `formats` (`events/ftrace`).
     ///
     /// # Errors
-    /// If they are not there or say something else, in words.
+    /// If they are missing or have another layout, in words.
     pub fn new(formats: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
         let read = |name: &str, function: &str| {
             let path = formats.join(name).join("format");
@@ -130,7 +130,7 @@ impl Decoder {
         let event = event(Kind::Kernel, time_ns, tid, function);
         sink(event);
         if self.exit.is_none() {
-            // Only entries are told: no time passes in it.
+            // Only entries are reported, so the call takes no time.
             sink(CallEvent { kind: Kind::KernelEnd, ..event });
             self.inside.remove(&tid);
         }
@@ -166,8 +166,9 @@ impl Decoder {
     }
 }
 
-/// The function that begins at an address that the tracers tell, or shortly before: they tell where they are called
-/// from, which is behind what marks a target of computed jumps (x86-64, aarch64) and room for another call (aarch64).
+/// The function that begins at an address reported by the tracers, or shortly before it. They report the address of
+/// the call to the tracer. That is after the instruction that marks a target of computed jumps (x86-64, aarch64) and
+/// after room for another call (aarch64).
 ///
 /// Source: linux v6.1 arch/arm64/kernel/ftrace.c, ftrace_call_adjust; arch/x86/kernel/ftrace_64.S, save_mcount_regs.
 pub fn start_of(address: u64, begins: impl Fn(u64) -> bool) -> Option<u64> {
@@ -216,7 +217,8 @@ mod tests {
         Decoder::of(enter, Some(Shape { id: 10, ..enter }), &wish)
     }
 
-    /// A page of entries (`+`) and exits (`-`): what, function, depth; 10 ns apart, from 1,010 on, of thread 7.
+    /// A page of entries (`+`) and exits (`-`): kind, function, depth. One every 10 ns from 1,010 on, all of thread
+    /// 7.
     fn page(steps: &[(char, u64, u32)]) -> Vec<u8> {
         let mut events = Vec::new();
         for &(what, function, depth) in steps {

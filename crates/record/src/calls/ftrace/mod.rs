@@ -1,6 +1,6 @@
 //! Kernel functions by the kernel's own tracers: `function_graph` (entries and exits), else `function` (entries).
 //!
-//! Limited to the processes meant, read as raw pages, in a [`Place`] to itself.
+//! Limited to the selected processes, read as raw pages, in a [`Place`] to itself.
 
 mod decode;
 mod page;
@@ -21,9 +21,9 @@ use dso::system_file;
 pub use page::parse_page;
 use place::Place;
 
-/// The tracer that tells entries only.
+/// The tracer that reports entries only.
 pub const FUNCTION: &str = "function";
-/// The tracer that tells entries and exits.
+/// The tracer that reports entries and exits.
 pub const FUNCTION_GRAPH: &str = "function_graph";
 /// Ring of each CPU.
 const RING_KIB: &str = "8192";
@@ -40,7 +40,7 @@ impl Graph {
     /// Starts the tracer for these processes and what they fork.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, in words.
+    /// If the kernel lacks or refuses something, in words.
     pub fn start(tracer: &'static str, pids: &[u32], wish: &KernelWish) -> Result<Self, String> {
         let root = tracefs();
         let offered = system_file::read_text(root.join("available_tracers")).map_err(|e| said(&root, &e))?;
@@ -51,7 +51,7 @@ impl Graph {
         if tracer == FUNCTION {
             return Self::at(Place::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
         }
-        // Only the top level can be told whose callees are meant, and down to which depth.
+        // Only the top level has filters for functions with their callees and for the depth.
         let busy = match Place::top_level(&root) {
             Ok(top) => return Self::at(top, &root, tracer, wish)?.begin(tracer, pids, wish),
             Err(busy) => busy,
@@ -84,7 +84,7 @@ impl Graph {
             write("set_graph_function", &names)?;
             write("max_graph_depth", &wish.depth.to_string())?;
         } else {
-            // Without a filter every function of the kernel would be told, one by one.
+            // Without a filter every kernel function would be traced.
             write("set_ftrace_filter", &names)?;
         }
         // Before the pipes are opened: a tracer that is read can't be changed (EBUSY).
@@ -101,7 +101,7 @@ impl Graph {
     /// Hands out what waits, each CPU's in its order. A thread's process is not known here: it is 0.
     pub fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
         for pipe in &mut self.pipes {
-            // An empty pipe says EAGAIN.
+            // Reading an empty pipe fails with EAGAIN.
             while let Ok(bytes) = pipe.read(&mut self.page) {
                 if bytes == 0 {
                     break;

@@ -11,14 +11,14 @@ const HEADER_BYTES: usize = 16;
 const COMMIT_MASK: u64 = (1 << 20) - 1;
 /// Events before this page were lost.
 const MISSED: u64 = 1 << 31;
-/// How many stands behind the events.
+/// The number of lost events is stored after the events.
 const MISSED_STORED: u64 = 1 << 30;
 /// Bits of a time that the event's first word holds.
 const DELTA_BITS: u32 = 27;
 /// The part of an absolute time that no event carries.
 const TIME_HIGH: u64 = 0xf8 << 56;
 
-/// The page is no page.
+/// The page isn't valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the trace page breaks off at byte {offset} of {bytes}")]
 pub struct Damaged {
@@ -28,8 +28,8 @@ pub struct Damaged {
     pub bytes: usize,
 }
 
-/// Reads the page; each event goes to `each` with its time in ns of the trace clock. How many were lost before it:
-/// at least 1 if the kernel does not tell.
+/// Reads the page; each event goes to `each` with its time in ns of the trace clock. Returns the number of events
+/// lost before it: at least 1 if the kernel doesn't store the number.
 ///
 /// # Errors
 /// [`Damaged`]; the events before that place were handed out.

@@ -1,7 +1,8 @@
 //! Where a tracer of the kernel runs: in an instance of ours, or at the top level, borrowed.
 //!
 //! `function_graph` has no instances before Linux 6.12 (kernel/trace/trace_functions_graph.c, `allow_instances`), and
-//! none that could be told whose callees are meant (kernel/trace/ftrace.c, ftrace_init_dyn_tracefs). What stood at the top level is noted in a file first: the next tally puts it back if this one is killed.
+//! no instance has a filter for functions with their callees (kernel/trace/ftrace.c, ftrace_init_dyn_tracefs). The
+//! settings at the top level are saved to a file first. If this tally is killed, the next one restores them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ const PREFIX: &str = "tally-calls-";
 const NOTE: &str = ".ftrace";
 /// Notes of borrowed settings: gone at a restart, as the settings are.
 const NOTES: &str = "/run";
-/// What is borrowed, in the order of putting back.
+/// The borrowed files, in the order in which they are restored.
 const BORROWED: [&str; 8] = [
     "current_tracer",
     "set_graph_function",
@@ -54,7 +55,7 @@ impl Place {
     /// The tracing folder `root` itself.
     ///
     /// # Errors
-    /// If somebody traces there, or if what stands there can't be noted, in words.
+    /// If somebody traces there, or if the settings there can't be saved, in words.
     pub fn top_level(root: &Path) -> Result<Self, String> {
         let read =
             |file: &str| system_file::read_text(root.join(file)).map_err(|e| said(&root.join(file), &e));
@@ -87,7 +88,7 @@ impl Place {
     /// Writes a file of the tracer.
     ///
     /// # Errors
-    /// What the kernel says, with the file's name.
+    /// The kernel's error, with the file's name.
     pub fn write(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.dir.join(file);
         system_file::write(&path, text).map_err(|error| said(&path, &error))
@@ -103,7 +104,7 @@ impl Drop for Place {
             let _ = fs::remove_dir(&self.dir);
             return;
         }
-        // What was traced is nobody's any more.
+        // Nobody needs the rest of the trace.
         let _ = self.write("trace", "");
         for (file, text) in &self.held {
             let _ = self.write(file, text);
@@ -147,10 +148,10 @@ fn of_the_gone(dir: &Path, suffix: &str) -> Vec<(PathBuf, String)> {
     gone.map(|entry| (entry.path(), system_file::read_text(entry.path()).unwrap_or_default())).collect()
 }
 
-/// What must be written to a file of the tracer so that it shows this again; `None`: nothing would.
+/// Text to write to a file of the tracer so that it shows `shown` again; `None` if no text does that.
 ///
-/// Source: linux v6.1 kernel/trace/trace.c (tracing_clock_show, tracing_entries_read), ftrace.c (fpid_show,
-/// g_show): the clock in use stands in brackets, `no pid` and `#### all` stand for nothing, a buffer never used says
+/// Source: linux v6.1 kernel/trace/trace.c (tracing_clock_show, tracing_entries_read), ftrace.c (fpid_show, g_show):
+/// the clock in use is in brackets, `no pid` and `#### all` are empty lists, and a buffer that was never used shows
 /// its later size in brackets.
 fn to_write(shown: &str) -> Option<String> {
     let shown = shown.trim();
@@ -190,7 +191,7 @@ mod tests {
         }
     }
 
-    /// A folder of plain files stands for the kernel's.
+    /// A folder of plain files in place of the kernel's.
     fn top(name: &str, tracer: &str, events: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("tally-top-{name}-{}", std::process::id()));
         let write = |file: &str, text: &str| fs::write(dir.join(file), text).expect("it is ours");

@@ -217,7 +217,7 @@ impl Source for Plain {
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(CallEvent)) {
-        // What was written before this moment is read below, so it is whole up to here.
+        // Records written before this moment are read below, so the events are complete up to here.
         let settled = Clock::Monotonic.now_ns().saturating_sub(SETTLED.as_nanos() as u64);
         self.drain();
         let before_ns = if self.records.stopped { u64::MAX } else { settled };

@@ -1,8 +1,8 @@
-//! Opens the events: probes for whole CPUs, what the kernel does for each thread and CPU.
+//! Opens the events: probes for whole CPUs, kernel events for each thread and CPU.
 //!
 //! A probe as a perf event can't be inherited: the kernel would look for the path of its file in the memory of the
 //! process that forks, and fail that fork (perf_uprobe_init reads `uprobe_path` of `current`, Linux 6.18). So probes
-//! see every process that runs the file, and those not meant are left out by the reader.
+//! see every process that runs the file, and the reader drops the processes that aren't selected.
 
 use std::ffi::CString;
 use std::io;
@@ -26,13 +26,13 @@ const SPARE_FILES: u64 = 256;
 /// More are opened for whole CPUs instead: opening takes its time.
 const MOST_FILES: u64 = 20_000;
 
-/// Most events for each thread and CPU that are no probes.
+/// Most events for each thread and CPU that aren't probes.
 const SIDE_EVENTS: usize = 4;
 
 /// Why a probe was not set.
 #[derive(Debug)]
 pub enum Refused {
-    /// For what stands there.
+    /// Because of the code at the probed address.
     Code(io::Error),
     /// For want of rights, descriptors or memory.
     Us(io::Error),
@@ -87,7 +87,7 @@ pub fn open_uprobe(
 }
 
 impl Places {
-    /// For these processes, and so many probes.
+    /// For these processes and this number of probes.
     ///
     /// # Errors
     /// If one of them does not exist.

@@ -22,7 +22,7 @@ const POPPED: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
 /// Bytes before a tracepoint's own fields (`common_*`).
 const COMMON: usize = 8;
 
-/// What a probe's id stands for.
+/// The probe that an event id belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Number of the function.
@@ -171,7 +171,7 @@ impl Records {
         self.pending.extend(new);
     }
 
-    /// What came before that time, in order, of the processes meant.
+    /// Returns the selected processes' events from before that time, in order.
     pub fn emit(&mut self, before_ns: u64) -> Vec<CallEvent> {
         let targets = &mut self.targets;
         let meant = |event: &CallEvent| {
@@ -306,7 +306,7 @@ mod tests {
             records.add_probe(id, Place { kind: Kind::Exit, condition: Some(number), ..ENTER });
             records.take_record(&sample(id, 100, id, 0x90));
         }
-        // Of "equal", "not equal", "greater" and "less or equal" two hold when the zero flag is set.
+        // When the zero flag is set, two of "equal", "not equal", "greater" and "less or equal" hold.
         let times: Vec<_> = records.emit(u64::MAX).iter().map(|event| event.time_ns).collect();
         assert_eq!(times, [11, 14]);
     }

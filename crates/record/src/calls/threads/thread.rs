@@ -36,7 +36,7 @@ struct Open {
     unless_slow: Option<Mark>,
 }
 
-/// What was written when a call began that is kept only if it is slow.
+/// The state of the file when a call began that is kept only if it is slow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Mark {
     least_ns: u64,
@@ -156,7 +156,7 @@ impl Thread {
         }
     }
 
-    /// What the kernel did counts where a probed function is open.
+    /// Kernel events count while a probed function is open.
     fn take_kernel(&mut self, event: &CallEvent, addresses: &Addresses) {
         let time_ns = event.time_ns;
         if !self.gate.any_written()
@@ -213,7 +213,7 @@ impl Thread {
         Some(stack)
     }
 
-    /// What lies below this place on its stack can't come back.
+    /// Calls below this place on its stack can't return any more.
     fn leave_below(&mut self, stack: u64, sp: u64, time_ns: u64) {
         while let Some(at) = self.top_of(stack).filter(|at| self.open[*at].sp < sp) {
             self.close_at(at, time_ns, false);
@@ -229,8 +229,8 @@ impl Thread {
     fn exit(&mut self, event: &CallEvent, written: &mut Written) {
         self.leave_kernel(event.time_ns);
         let Some(at) = self.find(event) else {
-            // After a jump the return is seen once more for the function that jumped.
-            // A computed jump within the function is no end of it.
+            // After a jump the return is seen once more for the function that jumped. A computed jump within the
+            // function doesn't end it.
             if self.left_at != event.sp && !event.maybe {
                 written.strays += 1;
             }
@@ -347,17 +347,17 @@ impl Thread {
         self.bytes.len() < HELD_BYTES && self.open.iter().any(may_go)
     }
 
-    /// Takes back the call that stood at this place among the open ones and all in it, if it was quick.
+    /// Takes back the call at index `at` of the open ones, with all calls in it, if it was quick.
     fn takes_back(&mut self, open: &Open, at: usize, time_ns: u64) -> bool {
         let Some(mark) = open.unless_slow else { return false };
         let is_slow = time_ns.saturating_sub(open.entered_ns) >= mark.least_ns;
-        // What is open on another stack was begun in it.
+        // A call open on another stack began inside this one.
         if is_slow || mark.block != self.blocks || at < self.open.len() {
             return false;
         }
         self.bytes.truncate(mark.at);
         self.calls = mark.calls;
-        // The high parts may have been told in what is gone.
+        // The removed part may have held the high parts.
         (self.time_high, self.addr_high) = (u64::MAX, u64::MAX);
         true
     }
@@ -396,7 +396,7 @@ impl Thread {
         self.bytes.clear();
         self.blocks += 1;
         if keep_bytes > 0 {
-            // What was told of times and addresses may be dropped: the next block tells it anew.
+            // Earlier high parts of times and addresses may be dropped, so the next block repeats them.
             (self.time_high, self.addr_high) = (u64::MAX, u64::MAX);
         }
         Ok(())
