@@ -6,7 +6,7 @@ use perfdata::off_cpu::{Interval, Other, QueueLengths, State, flag};
 
 use super::layout::EndRecord;
 
-/// Where a thread waits: what a switch with a stack has told.
+/// Where a thread waits: from a switch with a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spot {
     /// Leaf first, with perf's context markers.
@@ -42,12 +42,12 @@ pub struct Clock {
     flags: u32,
 }
 
-/// An interval that has ended and stands for some time.
+/// An interval that has ended, with the time that its sample represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// What it stands for, ns.
+    /// Time it represents, ns.
     pub weight_ns: u64,
-    /// What it was.
+    /// The interval itself.
     pub interval: Interval,
     /// Where; empty if no stack was taken.
     pub chain: Box<[u64]>,
@@ -78,7 +78,7 @@ impl Clock {
         }
     }
 
-    /// A stack was taken at the switch-out that was told already, or where the thread was found waiting.
+    /// A stack was taken at the last switch-out, or where the thread was found waiting.
     pub fn stands_at(&mut self, spot: Spot) {
         if self.state != State::On && self.spot.is_none() {
             self.spot = Some(spot);
@@ -101,7 +101,8 @@ impl Clock {
         self.open(time_ns, state);
     }
 
-    /// It is woken; only the first wake-up of a wait counts, and a second telling of it adds the waker's stack.
+    /// It is woken; only the first wake-up of a wait counts, and a second report of the same one adds the waker's
+    /// stack.
     pub fn wake(&mut self, time_ns: u64, by: Other) {
         const SAME_NS: u64 = 100_000;
         if matches!(self.state, State::On | State::Preempted | State::Runnable) {
@@ -118,7 +119,7 @@ impl Clock {
         }
     }
 
-    /// It gets a CPU: the wait is over, and what is worth a sample is told.
+    /// It gets a CPU: the wait is over. Returns the intervals that are worth a sample.
     pub fn enter(&mut self, time_ns: u64, cpu: u32, period_ns: u64) -> Vec<Ended> {
         if self.state == State::On && self.is_guess {
             self.state = State::Runnable;
@@ -193,8 +194,8 @@ impl Clock {
         ended
     }
 
-    /// Adds an interval to its total. It is told if it is long, or has a stack and the short ones since the last that
-    /// was told have added up to a period: then it stands for them all.
+    /// Adds an interval to its total. Returns it if it is long. Also returns it if it has a stack and the short
+    /// intervals since the last one returned add up to a period. Then it represents them all.
     fn interval(
         &mut self,
         state: State,

@@ -22,7 +22,7 @@ pub const FILE_EVENTS: [&str; 4] =
 /// Name of the recorder's own threads where they ran instead of the target's.
 const OWN_NAME: &str = "tally (itself)";
 
-/// Index, behind [`FILE_EVENTS`], of the wakers' samples, which are joined to their sleepers' and not written.
+/// Index, after [`FILE_EVENTS`], of the wakers' samples, which are joined to their sleepers' and not written.
 pub const WAKER: usize = FILE_EVENTS.len();
 
 /// The id of the event of this index: far from the kernel's, which count up from 1.
@@ -69,7 +69,7 @@ pub fn snapshot_attr(common: &Attr, regs_mask: u64) -> Attr {
 pub struct Encoder {
     event: Event,
     regs_mask: u64,
-    /// Of the recorder itself.
+    /// PID of the recorder itself.
     own_pid: u32,
 }
 
@@ -304,8 +304,8 @@ impl Encoder {
     }
 }
 
-/// The samples that a thread's end makes: what no sample stands for, by state, and its totals. Of each: the event, the
-/// period, and the payload.
+/// The samples made at a thread's end: time not represented by any sample, by state, and its totals. Each has an
+/// event, a period and a payload.
 #[must_use]
 pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
     let states = (0u8..).map(State::from_code).zip(&end.carry_ns).skip(1);
@@ -339,7 +339,7 @@ pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
     rests.chain([totals]).collect()
 }
 
-/// What a sample says of its place; with the place alone where counts are another sample's to tell.
+/// The sums of a sample's place; without `counts` only the place, because another sample has the counts.
 fn sums_of(site: &SiteSums, counts: bool) -> Box<WaitSums> {
     let SiteSums { print, stack_print, since_ns, longest_ns, count, lengths, .. } = *site;
     if !counts {

@@ -1,7 +1,7 @@
 //! Tier A: the BPF program of `bpf/off_cpu.bpf.c`, loaded, attached, read.
 //!
-//! Knows BPF and nothing of perf.data. What it hands out is [`Record`]s in the order the kernel wrote them; the
-//! kernel detaches everything when our process ends, however it ends.
+//! Knows BPF and nothing of perf.data. It hands out [`Record`]s in the order the kernel wrote them. The kernel
+//! detaches everything when our process ends, however it ends.
 
 mod load;
 
@@ -57,7 +57,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Loads and attaches. What the targets fork is followed from here on; no clock runs yet.
+    /// Loads and attaches. Later children of the targets are followed from here on; no clock runs yet.
     pub fn load(scope: &Scope, options: &Options) -> Result<Self, Error> {
         let (mut ebpf, copies_in_iterators, on_switch) = load::load_for(scope, options)?;
         let control = Control {
@@ -181,7 +181,8 @@ impl Engine {
         }
     }
 
-    /// What is left in the map: sums whose place, or whose thread's end, the full ring had no room to tell.
+    /// Hands out the sums left in the map: the full ring had no room for a record of their place or of their thread's
+    /// end.
     fn hand_out_all_rests(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
         let mut keys: Vec<[u64; 2]> = self.sites.keys().flatten().collect();
         keys.sort_unstable();
@@ -243,7 +244,7 @@ impl Engine {
         Ok(self.counts())
     }
 
-    /// What the kernel side counted so far.
+    /// Counts of the kernel side so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut sums = [0; COUNT_NAMES.len()];

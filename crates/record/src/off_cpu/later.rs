@@ -3,7 +3,7 @@
 //!
 //! Kernel functions are called by the number of their type in the kernel's BTF, which aya does not fill in.
 
-/// What the program calls, where the kernel has it.
+/// The kernel function that the program calls, if the kernel has it.
 const FUNCTION: &[u8] = b"bpf_task_work_schedule_resume_impl";
 
 /// `KFUNC_AT_USER` of bpf/kernel.h.
@@ -30,7 +30,7 @@ pub fn resolved(object: &[u8], btf: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The type number of a function in BTF bytes of this machine's byte order; `None` if it is not there or the bytes
-/// are no BTF.
+/// aren't BTF.
 // Layout: btf_header { u16 magic, u8 version, u8 flags, u32 hdr_len, type_off, type_len, str_off, str_len }, offsets
 //         from the header's end; btf_type { u32 name_off, info (vlen 0..16, kind 24..29), size or type }, then what
 //         the kind adds; numbers count from 1
@@ -65,7 +65,7 @@ pub fn find_function(btf: &[u8], name: &[u8]) -> Option<u32> {
     None
 }
 
-/// What stands behind a type of this kind.
+/// Bytes that follow a type of this kind.
 // Source: linux v6.18 kernel/bpf/btf.c, btf_*_check_meta()
 fn bytes_behind(kind: u32, members: usize) -> usize {
     match kind {

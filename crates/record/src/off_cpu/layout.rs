@@ -1,7 +1,6 @@
-//! The Rust twin of `bpf/shared.h`: what the BPF program writes, read by value.
+//! The Rust twin of `bpf/shared.h`: the records of the BPF program, read by value.
 //!
-//! Knows offsets and nothing else. A test reads the header itself and fails when a constant or a struct here says
-//! something different.
+//! Knows offsets and nothing else. A test reads the header itself and fails when a constant or a struct here differs.
 //
 // Source: crates/record/bpf/shared.h (struct off_record, struct end_record).
 
@@ -103,7 +102,7 @@ const REC_SITE: u32 = 5;
 pub enum Record<'a> {
     /// An interval off the CPU has ended.
     Sample(OffRecord<'a>),
-    /// Who ended the interval of the same thread that began at `since_ns`; comes before its sample.
+    /// The waker that ended the interval of the same thread that began at `since_ns`; comes before its sample.
     Waker(OffRecord<'a>),
     /// A thread's totals.
     End(Box<EndRecord>),
@@ -157,7 +156,7 @@ impl<'a> OffRecord<'a> {
     pub fn wait_ns(&self) -> u64 {
         self.u64(24)
     }
-    /// What this sample stands for of its kind; 0 = not sampled.
+    /// Time of its kind that this sample represents; 0 = not sampled.
     #[must_use]
     pub fn wait_weight_ns(&self) -> u64 {
         self.u64(32)
@@ -167,7 +166,7 @@ impl<'a> OffRecord<'a> {
     pub fn runnable_ns(&self) -> u64 {
         self.u64(40)
     }
-    /// What this sample stands for of the runnable time; 0 = not sampled.
+    /// Runnable time that this sample represents; 0 = not sampled.
     #[must_use]
     pub fn runnable_weight_ns(&self) -> u64 {
         self.u64(48)
@@ -192,7 +191,7 @@ impl<'a> OffRecord<'a> {
     pub fn other_pid(&self) -> u32 {
         self.u32(68)
     }
-    /// What the wait was.
+    /// Kind of the wait.
     #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::of(self.u32(72))
@@ -247,7 +246,7 @@ pub struct EndRecord {
     pub end_ns: u64,
     /// By [`Kind`].
     pub total_ns: [u64; KIND_COUNT],
-    /// The part of `total_ns` that no sample stands for.
+    /// The part of `total_ns` that no sample represents.
     pub carry_ns: [u64; KIND_COUNT],
     /// Times the thread left a CPU.
     pub switches: u64,
@@ -257,7 +256,7 @@ pub struct EndRecord {
     pub pid: u32,
     /// Bits of [`flag`].
     pub flags: u32,
-    /// Of `switches`, those at which it could have gone on.
+    /// Number of `switches` at which the thread could have gone on.
     pub preemptions: u32,
     /// Times it got another CPU than it had before.
     pub migrations: u64,

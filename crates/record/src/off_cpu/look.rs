@@ -1,8 +1,9 @@
-//! Tier C: what threads wait for, by looking at them in /proc now and then. No rights are needed for one's own.
+//! Tier C: waits of threads, found by looking at /proc now and then. No rights are needed for one's own.
 //!
-//! `syscall` tells the system call with stack pointer and pc, `wchan` the kernel function, `stat` the state,
-//! `schedstat` how often the thread has run: unchanged since the last look means that it is still the same wait, and
-//! unchanged after the look means that all that was read is of one wait. How long it is, switch records tell.
+//! `syscall` has the system call with stack pointer and pc, `wchan` the kernel function, `stat` the state, and
+//! `schedstat` how often the thread has run. A count unchanged since the last look means that it is still the same
+//! wait. A count unchanged after the look means that all that was read belongs to one wait. The length of a wait
+//! comes from switch records.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,7 +19,7 @@ use crate::sys::time::Clock;
 
 /// No two rounds of looks are nearer.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(8);
-/// Rounds are so many times their own length apart: one percent of a CPU.
+/// The pause after a round is this many times as long as the round: one percent of a CPU.
 const REST_TIMES: u32 = 100;
 /// New threads and processes are searched for so often.
 const SEARCH_EVERY: Duration = Duration::from_millis(50);
@@ -44,7 +45,7 @@ pub struct Look {
     pub syscall: Option<u32>,
     /// The call's first arguments.
     pub args: [u64; 3],
-    /// The kernel function it waits in; empty if the kernel does not tell.
+    /// The kernel function it waits in; empty if the kernel doesn't show it.
     pub place: String,
     /// User pc.
     pub pc: u64,
@@ -177,8 +178,9 @@ impl Watched {
     }
 }
 
-/// What a thread waits for now; `None` if it does not wait, or not long enough to be looked at. The time between looks
-/// is left 0. Call and stack come first: what takes longer may belong to another wait already, and is left out then.
+/// The current wait of a thread; `None` if it does not wait, or not long enough to be looked at. The time between
+/// looks is left 0. Call and stack are read first. Values read later may already belong to another wait, and are left
+/// out then.
 fn look(tid: u32, thread: &Watched, runs: u64, memories: &mut FxHashMap<u32, Option<File>>) -> Option<Look> {
     let time_ns = Clock::Monotonic.now_ns();
     let Call { syscall, args, sp, pc } = parse_syscall(&read_text(&thread.syscall)?)?;
@@ -200,8 +202,8 @@ fn look(tid: u32, thread: &Watched, runs: u64, memories: &mut FxHashMap<u32, Opt
     Some(Look { pid, tid, time_ns, since_last_ns: 0, state, syscall, args, place, pc, sp, stack })
 }
 
-/// A look at every thread of `scope`, waiting or not: those that are ready or run have the state [`State::On`]. Of a
-/// command, which has not begun, there is none.
+/// A look at every thread of `scope`, waiting or not: those that are runnable or run have the state [`State::On`]. A
+/// command has not begun yet, so it has none.
 pub fn everyone(scope: &Scope, sink: &mut dyn FnMut(&Look)) {
     let pids = match scope {
         Scope::Command(_) => return,

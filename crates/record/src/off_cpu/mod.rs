@@ -50,7 +50,7 @@ pub struct OffCpu {
 /// Looks at a ring that fills quickly, until the period has grown.
 const PRESSED_INTERVAL: Duration = Duration::from_millis(4);
 
-/// What the unwinding thread has to say to the source.
+/// Feedback from the unwinding thread to the source.
 #[derive(Debug, Default)]
 pub struct Feedback {
     /// Processes whose sleepers' stacks were cut: more of them should be copied.
@@ -64,9 +64,9 @@ pub struct Feedback {
 pub enum Source {
     /// BPF programs: exact. Tier A.
     Engine(Box<Engine>),
-    /// Tracepoints in perf's rings: here only the threads that live already are told, once. Tier B.
+    /// Tracepoints in perf's rings: here only the threads that live already are reported, once. Tier B.
     Tracepoints(Option<Scope>),
-    /// Looks at /proc, beside switch records. Tier C.
+    /// Looks at /proc, in addition to switch records. Tier C.
     Looker(Looker),
 }
 
@@ -92,7 +92,7 @@ impl OffCpu {
         }
     }
 
-    /// The program that says which samples of whole CPUs are wanted; `None` without engine.
+    /// The program that decides which samples of whole CPUs are wanted; `None` without engine.
     pub fn sample_filter(&mut self) -> Option<BorrowedFd<'_>> {
         if let Source::Engine(engine) = &mut self.source { engine.sample_filter() } else { None }
     }
@@ -193,13 +193,13 @@ pub struct Options {
     pub stack_bytes: u32,
     /// Threads whose user stack can be kept at a time; about 25 kB each.
     pub slots: u32,
-    /// Places of threads whose waits are summed up apart; about 250 bytes each.
+    /// Places of threads whose waits are summed up separately; about 250 bytes each.
     pub sites: u32,
     /// Size of the ring buffer, a power of two.
     pub ring_bytes: u32,
     /// No better tier than this is tried.
     pub best: Tier,
-    /// The tracepoints that stand in for the engine; set by the recording itself, where BPF is denied.
+    /// The tracepoints that replace the engine; set by the recording itself, where BPF is denied.
     pub tracepoints: Option<Tracepoints>,
 }
 
@@ -222,7 +222,7 @@ impl Default for Options {
 // Source: arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h (struct pt_regs).
 const REGS_BYTES: u32 = if cfg!(target_arch = "x86_64") { 168 } else { 272 };
 
-/// True in a pid namespace of our own: the kernel's payloads tell other ids there than its records.
+/// True in a pid namespace of our own: the kernel's payloads have other ids there than its records.
 #[must_use]
 pub fn is_nested() -> bool {
     own_pid_namespace() != 0

@@ -1,12 +1,12 @@
-//! How long a wait a sample stands for: as short as is wanted, as long as the samples stay cheap.
+//! Time that one off-CPU sample represents: as short as is wanted, as long as the samples stay cheap.
 //!
-//! Pure: the engine tells the time, what came and what it took, and gets a new period now and then.
+//! Pure: the engine reports the time, the number of samples and their cost, and gets a new period now and then.
 
 /// Off-CPU samples a second of all threads. Each takes about 13 µs in the kernel on a virtual machine, as much again to
 /// unwind and write, and some 300 to 600 bytes: less than 1 % of one CPU, and at 200,000 switches a second a fifth to a
 /// third of a byte a switch.
 const SAMPLES_PER_SECOND: u64 = 120;
-/// Of one CPU, what off-CPU samples may take of our own time: 1 in so many.
+/// Off-CPU samples may take one part in this many of a CPU.
 const CPU_SHARE: u64 = 100;
 /// Samples and ns that may come at once: a program's start waits more often than its life, and code that is met for the
 /// first time must be read before it is unwound.
@@ -18,12 +18,12 @@ const MAX_PERIOD_NS: u64 = 200_000_000;
 const LOOK_NS: u64 = 50_000_000;
 /// So often while the ring fills faster than it can be emptied: hundreds of threads that all wait.
 const PRESSED_LOOK_NS: u64 = 4_000_000;
-/// Four times as long at the next look, instead of twice, if there is so many times what may be.
+/// The period becomes four times as long instead of twice if there is this many times the allowed load.
 const FAR: u64 = 8;
-/// The period is shortened again when for so many looks less than a quarter was used.
+/// The period is shortened again after this many looks in which less than a quarter was used.
 const CALM_LOOKS: u32 = 20;
 
-/// What there was up to a moment.
+/// Samples and their cost up to a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     /// The moment, ns.
@@ -62,18 +62,18 @@ impl Pace {
         }
     }
 
-    /// True if it is time to tell what was spent; `pressed`: the ring is about to overflow.
+    /// True if it is time to report the cost; `pressed`: the ring is about to overflow.
     #[must_use]
     pub fn is_due(&self, now_ns: u64, pressed: bool) -> bool {
         now_ns.saturating_sub(self.last.at_ns) >= if pressed { PRESSED_LOOK_NS } else { LOOK_NS }
     }
 
-    /// What was spent up to now; the new period if it changes.
+    /// Takes the cost up to now; returns the new period if it changes.
     pub fn look(&mut self, now: Spent) -> Option<u64> {
         let elapsed_ns = now.at_ns.saturating_sub(self.last.at_ns).max(1);
         let samples = now.samples.saturating_sub(self.last.samples);
         let (may_samples, may_ns) = (elapsed_ns * SAMPLES_PER_SECOND / 1_000_000_000, elapsed_ns / CPU_SHARE);
-        // What so few samples took was reading code met for the first time: a longer period would not spare it.
+        // The cost of so few samples was for reading code met for the first time. A longer period would not avoid it.
         let are_few = samples * 2 < may_samples;
         let cpu_ns = if are_few { 0 } else { now.cpu_ns.saturating_sub(self.last.cpu_ns) };
         self.last = now;
@@ -115,7 +115,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A second of looks with so many samples and so much CPU time in each.
+    /// A second of looks with the same number of samples and the same CPU time in each.
     fn second(pace: &mut Pace, from_ns: u64, samples: u64, cpu_ns: u64) {
         for i in 1..=20 {
             let (before, at_ns) = (pace.last, from_ns + i * LOOK_NS);

@@ -23,13 +23,13 @@ impl SiteId {
     }
 }
 
-/// Chains by thread and place; those of places that differ by their argument only, or of forked processes, stand in
-/// for each other.
+/// Chains by thread and place. Chains of places that differ only by their argument, or of forked processes, can
+/// replace each other.
 #[derive(Debug, Default)]
 pub struct SiteChains {
     threads: FxHashMap<u32, FxHashMap<u64, SeenChains>>,
     kept: usize,
-    /// Of all threads, those that ended too, by [`SiteId::stack_print`].
+    /// Chains of all threads, also of ended ones, by [`SiteId::stack_print`].
     similar: FxHashMap<u64, SeenChains>,
 }
 
@@ -40,12 +40,12 @@ struct SeenChains(Vec<SeenChain>);
 #[derive(Debug)]
 struct SeenChain {
     chain: Box<[u64]>,
-    /// What samples of it stood for.
+    /// Time that its samples represent.
     ns: u64,
 }
 
 impl SeenChains {
-    /// Chains told apart at a place: nearly always there is one.
+    /// Most different chains kept for a place: nearly always there is one.
     const MOST: usize = 4;
 
     /// True if a chain took time: parts of a stack take none.
@@ -75,7 +75,7 @@ impl SiteChains {
     /// Chains kept of living threads, and places kept of all.
     const MOST: usize = 65_536;
 
-    /// A sample that stands for `ns` showed this chain at a place.
+    /// A sample that represents `ns` showed this chain at a place.
     pub fn saw(&mut self, site: SiteId, chain: &[u64], ns: u64) {
         if self.kept < Self::MOST {
             let seen = self.threads.entry(site.tid).or_default().entry(site.print).or_default();
@@ -93,7 +93,7 @@ impl SiteChains {
     fn seen(&self, site: SiteId) -> &[SeenChain] {
         let own = self.threads.get(&site.tid).and_then(|places| places.get(&site.print));
         let similar = self.similar.get(&site.stack_print);
-        // A whole stack of a similar place says more than a part of the own one.
+        // A complete stack of a similar place is more useful than a truncated one of this place.
         let whole = [own, similar].into_iter().flatten().find(|seen| seen.has_whole());
         whole.or(own).or(similar).map_or(&[], |seen| &seen.0)
     }

@@ -1,6 +1,6 @@
 //! Tier B: all followed threads' clocks, kept by the switches and wake-ups of whole CPUs.
 //!
-//! Pure: events in the order of time in, ended intervals and totals out, in the form in which tier A tells them.
+//! Pure: events in the order of time in, ended intervals and totals out, in the same form as tier A's.
 
 use perfdata::off_cpu::{Other, State, flag};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,15 +14,15 @@ use super::tracepoints::Switch;
 pub enum Whose {
     /// Every thread's but those of this process, our own.
     AllBut(u32),
-    /// Of threads that are told of by [`Switches::begin`] or born by such a thread's process.
+    /// Threads that are passed to [`Switches::begin`] or started by such a thread's process.
     Processes,
-    /// The same, but born by such a thread.
+    /// The same, but started by such a thread.
     Threads,
-    /// Of a command that begins with the exec of this process.
+    /// Threads of a command that begins with the exec of this process.
     Command(u32),
 }
 
-/// What has become known, for the file.
+/// A result for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     /// An interval of a thread (pid, tid) that ended at this time on this CPU.
@@ -41,9 +41,9 @@ pub struct Switches {
     names: FxHashMap<u32, Box<[u8]>>,
     /// By CPU: who left and who came at the last switch.
     last: FxHashMap<u32, (u32, u32)>,
-    /// In a pid namespace of our own, payloads tell other ids than samples and records do.
+    /// In a pid namespace of our own, payloads have other ids than samples and records.
     ids: Option<Ids>,
-    /// Threads that have ended; what else is told of them is their last breath.
+    /// Threads that have ended; later events of them belong to their exit.
     gone: FxHashSet<u32>,
     started_ns: Option<u64>,
     has_lost: bool,
@@ -71,7 +71,7 @@ pub struct Moment {
 }
 
 impl Switches {
-    /// No clock runs yet. A sample stands for at least `period_ns`.
+    /// No clock runs yet. A sample represents at least `period_ns`.
     #[must_use]
     pub fn new(whose: Whose, period_ns: u64) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Switches {
         }
     }
 
-    /// Payloads tell ids of the first pid namespace, which is not ours.
+    /// Payloads have ids of the initial pid namespace, which is not ours.
     #[must_use]
     pub fn nested(mut self, nested: bool) -> Self {
         self.ids = nested.then(Ids::default);
@@ -111,7 +111,7 @@ impl Switches {
         matches!(self.whose, Whose::AllBut(_)) || self.clocks.contains_key(&tid)
     }
 
-    /// What has become known since the last call.
+    /// Results since the last call.
     pub fn take_told(&mut self) -> std::vec::Drain<'_, Told> {
         self.told.drain(..)
     }
@@ -122,7 +122,7 @@ impl Switches {
         self.switches
     }
 
-    /// A thread that lived before was found in this state. If it has a clock already, only where it stands is news.
+    /// A thread that lived before was found in this state. If it has a clock already, only its stack is new.
     pub fn begin(&mut self, (pid, tid): (u32, u32), time_ns: u64, state: State, spot: Option<Spot>) {
         if tid == 0 || self.gone.contains(&tid) || self.whose == Whose::AllBut(pid) {
             return;
@@ -175,7 +175,7 @@ impl Switches {
         }
     }
 
-    /// A CPU passes from one thread to another. The same switch may be told twice, once with a stack.
+    /// A CPU passes from one thread to another. The same switch may be reported twice, once with a stack.
     pub fn switched(&mut self, at: Moment, switch: &Switch<'_>, spot: Option<Spot>) {
         let pair = (switch.prev, switch.next);
         let is_told = self.last.insert(at.cpu, pair) == Some(pair);
@@ -199,8 +199,8 @@ impl Switches {
         }
     }
 
-    /// Our ids of who leaves and who comes; 0 where there is none. In another namespace, a thread's first switch-out
-    /// tells whom its first switch-in was of.
+    /// Our ids of the thread that leaves and of the one that comes; 0 where there is none. In another namespace, a
+    /// thread's id becomes known at its first switch-out; its first switch-in is assigned to it then.
     fn ids_of(&mut self, at: Moment, switch: &Switch<'_>) -> (u32, u32) {
         let Some(ids) = &mut self.ids else { return (switch.prev, switch.next) };
         let visible = Some(at.task.1).filter(|&tid| tid != 0 && tid != u32::MAX);

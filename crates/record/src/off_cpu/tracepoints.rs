@@ -1,7 +1,7 @@
-//! Tier B's events: `sched_switch` and `sched_waking` of whole CPUs, and what is read from their payloads.
+//! Tier B's events: `sched_switch` and `sched_waking` of whole CPUs, and the parsing of their payloads.
 //!
-//! Each is opened twice: once for every hit, bare, so that times are exact; once with stacks, for so many hits a
-//! second as one can pay. The kernel takes a sample whenever the last is long ago, so rare switches have stacks always.
+//! Each is opened twice: once for every hit, bare, so that times are exact; once with stacks, at a rate that is
+//! affordable. The kernel takes a sample whenever the last is long ago, so rare switches have stacks always.
 
 use perfdata::abi::*;
 use perfdata::off_cpu::State;
@@ -10,11 +10,11 @@ use perfdata::{Attr, AttrFlags, Endian};
 
 use crate::event::EventSource;
 
-/// Stacks a second of each thread's (or CPU's) switches, and of each CPU's wake-ups: each costs about 20 µs to take and
-/// as much to unwind. A stack stands for all waits since the last one that had any.
+/// Stacks a second of each thread's (or CPU's) switches, and of each CPU's wake-ups: each costs about 20 µs to take
+/// and as much to unwind. A stack represents all waits since the last one that had any.
 const STACKS_HZ: [u64; 2] = [199, 97];
 /// Bytes of stack that go with them. Until the kernel knows the rate it takes a stack at each hit: larger ones would
-/// fill the ring. What is deeper is read from the sleeper's memory, which stands still.
+/// fill the ring. Deeper frames are read from the sleeper's memory, which doesn't change.
 const STACK_BYTES: [u32; 2] = [8192, 4096];
 
 /// The internal events, in opening order.
@@ -63,18 +63,18 @@ pub struct Tracepoints {
 const COMMON_FLAGS: Place = Place(2, 1);
 const IN_INTERRUPT: u64 = 0x08 | 0x10;
 
-/// What a `sched_switch` says. Ids are those of the first pid namespace.
+/// Payload of a `sched_switch`. Ids are those of the initial pid namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch<'a> {
-    /// Who leaves the CPU.
+    /// The thread that leaves the CPU.
     pub prev: u32,
     /// Its name.
     pub prev_comm: &'a [u8],
-    /// What it is from now on.
+    /// Its state from now on.
     pub state: State,
     /// It never comes back.
     pub dies: bool,
-    /// Who runs now.
+    /// The thread that runs now.
     pub next: u32,
     /// Its name.
     pub next_comm: &'a [u8],
@@ -134,7 +134,7 @@ impl Tracepoints {
         })
     }
 
-    /// Of a wake-up's payload: who is woken, and whether it is an interrupt that wakes.
+    /// From a wake-up's payload: the thread that is woken, and whether an interrupt wakes it.
     #[must_use]
     pub fn woken(&self, raw: &[u8]) -> Option<(u32, bool)> {
         let in_interrupt = number(raw, COMMON_FLAGS)? & IN_INTERRUPT != 0;
@@ -142,7 +142,7 @@ impl Tracepoints {
     }
 }
 
-/// One bit tells the state; 0 and 0x100 are of those that could have gone on.
+/// One bit is the state; 0 and 0x100 are for threads that could have gone on.
 // Source: linux v6.18 include/trace/events/sched.h, __trace_sched_switch_state()
 fn state_of_bits(bits: u64) -> State {
     match bits {

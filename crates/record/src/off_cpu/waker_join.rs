@@ -1,4 +1,4 @@
-//! The chain of who ended a wait, into the sample of the wait.
+//! Adds the waker's call chain to the sample of the wait it ended.
 
 use perfdata::off_cpu::{Other, Payload};
 use rustc_hash::FxHashMap;

@@ -24,7 +24,7 @@ pub(super) const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_exit", "sched_process_exit"),
 ];
 
-/// The running kernel's types, as it tells them and parsed.
+/// The running kernel's types, raw and parsed.
 struct KernelTypes {
     bytes: Vec<u8>,
     btf: Btf,
@@ -39,7 +39,7 @@ impl KernelTypes {
     }
 }
 
-/// What the programs are told before they are loaded.
+/// Constants of the programs, set before they are loaded.
 struct Constants {
     pid_namespace: u32,
     /// [`Whom`].
@@ -100,7 +100,7 @@ fn load_any<'a>(
                 let copying = load_iterators(&mut ebpf, btf)?;
                 return Ok((ebpf, copying, SWITCH_PROGRAMS[usize::from(form.later)]));
             }
-            // What the kernel says of the newest form that is for all kernels tells most.
+            // The error for the newest form that suits all kernels is the most useful one.
             Err(error @ Error::Load { .. }) if form.later || refused.is_none() => refused = Some(error),
             Err(Error::Load { .. }) => {}
             Err(error) => return Err(error),

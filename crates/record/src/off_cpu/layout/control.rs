@@ -1,4 +1,4 @@
-//! What the BPF program is told: whom to follow, and until when.
+//! Control block of the BPF program: which processes to follow, and until when.
 //
 // Source: crates/record/bpf/shared.h (struct control, `WHOM_*`).
 

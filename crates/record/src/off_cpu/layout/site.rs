@@ -20,7 +20,7 @@ pub const SITE_WORDS: usize = SITE_BYTES / 8;
 /// `struct site_sums`: waits of one thread at one place, since the last sample of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteSums {
-    /// Of thread's life, kind and place; 0 = no place.
+    /// Fingerprint of the thread's life, kind and place; 0 = no place.
     pub print: u64,
     /// When the first of them began.
     pub since_ns: u64,
@@ -32,11 +32,11 @@ pub struct SiteSums {
     pub longest_ns: u64,
     /// The system call's first argument; 0 without one.
     pub arg: u64,
-    /// Of kind and place without `arg`; 0 = none.
+    /// Fingerprint of kind and place without `arg`; 0 = none.
     pub stack_print: u64,
     /// The system call.
     pub syscall: Option<u32>,
-    /// What the waits were.
+    /// Kind of the waits.
     pub kind: Kind,
     /// How many.
     pub count: u32,
