@@ -43,9 +43,9 @@ pub struct Worker {
 /// All but the queue, so that records can be borrowed from the queue meanwhile.
 struct Rest {
     layouts: Layouts,
-    /// Of each opened event: index of its file event.
+    /// Index of the file event of each opened event.
     file_events: Vec<usize>,
-    /// Of each opened event: whether its snapshots become callchains here.
+    /// Whether the snapshots of each opened event become callchains here.
     unwound: Vec<bool>,
     steps: usize,
     writes_switches: bool,
@@ -67,12 +67,12 @@ struct Rest {
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
     watch: Option<Watch>,
-    /// What a file's header is made from, and whether the kernel is sampled.
+    /// Options for a file's header, and whether the kernel is sampled.
     header: (RecordOpts, bool),
     traced: Traced,
 }
 
-/// What was written of a processor's trace.
+/// Amounts written of a processor's trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traced {
     /// Bytes.
@@ -83,7 +83,7 @@ pub struct Traced {
     pub holes: u64,
 }
 
-/// What is left when the thread ends.
+/// Results of the thread when it ends.
 pub struct Finished {
     /// The books.
     pub account: Account,
@@ -140,7 +140,7 @@ impl Worker {
         Self { order: Order::default(), rest }
     }
 
-    /// Leaves out what is told of other processes than these and their children.
+    /// Leaves out records of other processes than these and their children.
     pub fn only(&mut self, followed: Option<Followed>) {
         self.rest.followed = followed;
     }
@@ -150,19 +150,19 @@ impl Worker {
         self.rest.switches = Some((switches, points));
     }
 
-    /// Tells it a record made from /proc before the recording began; it is written as well.
+    /// Passes it a record made from /proc before the recording began; it is written as well.
     pub fn synthesized(&mut self, record: &Record<'_>, id: &SampleId) {
         self.rest.follow(record, id, 0);
         self.rest.sink.record(0, record, id);
     }
 
-    /// Writes what the file must say of a processor's trace, before all else.
+    /// Writes the file's description of a processor's trace, before all else.
     pub fn introduce(&mut self, trace: &Info) {
         let words = trace.words();
         self.rest.sink.record(0, &Record::AuxtraceInfo(info::record(&words)), &SampleId::default());
     }
 
-    /// What was told so far is one round.
+    /// Ends a round: all records so far belong to it.
     pub fn described(&mut self) {
         self.rest.sink.finish_round();
     }
@@ -248,7 +248,7 @@ impl Rest {
         }
     }
 
-    /// What a record that is no sample says about processes and losses.
+    /// Takes a record other than a sample, for processes and losses.
     fn follow(&mut self, record: &Record<'_>, id: &SampleId, time_ns: u64) {
         let (pid, tid) = id.pid_tid.unwrap_or_default();
         self.follow_clocks(record, time_ns);
@@ -293,7 +293,7 @@ impl Rest {
     ) {
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
         if self.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
-            // Of another process on a CPU that is watched as a whole.
+            // The record is of another process on a CPU that is watched as a whole.
             return;
         }
         if self.header.0.exclude_self && pid == std::process::id() {
@@ -328,19 +328,19 @@ impl Rest {
         self.sample_bytes += self.sink.bytes() - before;
     }
 
-    /// What came so far becomes a file, the rest goes into another.
+    /// Records so far become a file, the rest goes into another.
     fn next_file(&mut self) {
         let seen = self.processes.objects().seen();
         let (opts, kernel) = &self.header;
         let features = features::at_end(opts, (self.sink.events(), *kernel), &seen, self.sample_times.take());
-        // Of a window nobody knows which stacks are still in it.
+        // With a window it is unknown which stacks are still in it.
         let notes = self.account.notes().filter(|_| !opts.overwrite);
         let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
         appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
         self.sink.next_file(&features, &appendix);
     }
 
-    /// Writes perf's record of what each event lost in all, and counts what no record of a ring told.
+    /// Writes perf's record of each event's total losses, and counts losses not reported by any record of a ring.
     fn tell_dropped(&mut self) {
         let dropped =
             std::mem::take(&mut *self.shared.dropped.lock().expect("invariant: no panic while held"));
@@ -363,7 +363,7 @@ impl Rest {
         }
     }
 
-    /// Adds in which DSO a stack ended, and tells a stack left out by the reader from one that is cut.
+    /// Adds the DSO in which a stack ended, and distinguishes a stack left out by the reader from a truncated one.
     fn with_dso(&mut self, pid: u32, sample: &Sample<'_>, ending: StackEnding) -> StackEnding {
         let StackEnding::Stopped(reason, _) = ending else { return ending };
         let left_out = sample.stack_user.is_some_and(|s| s.reserved == LEFT_OUT_BYTES as u64);

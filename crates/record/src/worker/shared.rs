@@ -1,4 +1,4 @@
-//! What stands between the thread that records and the one that unwinds.
+//! Data shared by the thread that records and the one that unwinds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::off_cpu::Feedback;
 use crate::queue::Queue;
 
-/// What the recording thread and the worker tell each other.
+/// Messages between the recording thread and the worker.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// The records on their way to the worker.
@@ -23,24 +23,24 @@ pub struct Shared {
     pub wanted_step: Arc<AtomicUsize>,
     /// Stacks are deeper than their copies: records should come quickly (0: no, 1: soon, 2: at once).
     pub hurry: Arc<AtomicUsize>,
-    /// What the off-CPU engine should know.
+    /// Feedback for the off-CPU engine.
     pub off_cpu: Arc<Feedback>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
-    /// What has come so far shall be a file of its own.
+    /// Records received so far become a file of their own.
     pub snapshot: Arc<AtomicBool>,
-    /// What the kernel says at the end to have dropped, by opened event.
+    /// Records that the kernel reports as dropped at the end, by opened event.
     pub dropped: Arc<Mutex<Vec<Dropped>>>,
 }
 
-/// What the kernel dropped of one event in one place.
+/// Records that the kernel dropped of one event in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped {
-    /// Index of its file event; `None` if it only tells of processes.
+    /// Index of its file event; `None` if it only reports processes.
     pub file_event: Option<usize>,
     /// Its id.
     pub id: u64,
-    /// How many records, those included that `PERF_RECORD_LOST` told of.
+    /// Number of records, including those reported by `PERF_RECORD_LOST`.
     pub records: u64,
 }
 

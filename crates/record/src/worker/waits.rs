@@ -1,4 +1,4 @@
-//! What the unwinding thread does about time off the CPU: the engine's samples, or threads' clocks by tracepoints.
+//! Off-CPU work of the unwinding thread: the engine's samples, or threads' clocks by tracepoints.
 
 use std::sync::atomic::Ordering;
 
@@ -43,7 +43,7 @@ impl Rest {
             return self.rest_of_site(file_event, sample, of);
         }
         let is_whole = matches!(unwound.ending, Some(StackEnding::Complete | StackEnding::Joined));
-        // A thread that has not run yet has no stack: that is no loss.
+        // A thread that has not run yet has no stack, so nothing is lost.
         let is_new = matches!(&payload, Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
         if let Some(ending) = unwound.ending.filter(|_| !is_new) {
             let ending = self.with_dso(pid, sample, ending);
@@ -75,7 +75,7 @@ impl Rest {
             self.site_chains.saw(site, chain, period.unwrap_or(0));
             return chain.to_vec();
         }
-        // Where no chain of the place is whole, one of a part stands for the others.
+        // If no chain of the place is complete, a truncated one represents the others.
         if has_user_part(chain) {
             self.site_chains.saw(site, chain, 0);
         }
@@ -86,7 +86,7 @@ impl Rest {
     fn rest_of_site(&mut self, file_event: usize, sample: &Sample<'_>, of: &Interval) {
         let (_, tid) = sample.pid_tid.unwrap_or_default();
         let Some(sums) = &of.sums else { return };
-        // Counts are of the place: one part tells them.
+        // Counts belong to the place, so only one part has them.
         let without_counts =
             WaitSums { print: sums.print, stack_print: sums.stack_print, ..WaitSums::default() };
         let parts = self.site_chains.share(SiteId::of(tid, sums), sample.period.unwrap_or(0));
@@ -107,7 +107,7 @@ impl Rest {
         }
     }
 
-    /// A hit of one of the tracepoints that stand in for the engine.
+    /// A hit of one of the tracepoints that replace the engine.
     pub(super) fn tracepoint(&mut self, index: usize, sample: &Sample<'_>, time_ns: u64) {
         let Some(&(point, has_stack)) = EVENTS.get(index) else { return };
         let (task, cpu) = (sample.pid_tid.unwrap_or_default(), sample.cpu.unwrap_or_default());
@@ -153,7 +153,7 @@ impl Rest {
         Spot { chain: self.stacks.chain().into(), syscall: None, args: registers::call_args(sample) }
     }
 
-    /// What records tell threads' clocks.
+    /// Passes records to the threads' clocks.
     pub(super) fn follow_clocks(&mut self, record: &Record<'_>, time_ns: u64) {
         let Some((switches, _)) = &mut self.switches else { return };
         match record {
@@ -181,7 +181,7 @@ impl Rest {
         self.tell();
     }
 
-    /// Writes what the clocks have told.
+    /// Writes the results of the clocks.
     fn tell(&mut self) {
         let Some((switches, _)) = &mut self.switches else { return };
         for told in switches.take_told().collect::<Vec<_>>() {
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use crate::off_cpu::layout::{self, Record as OffCpuRecord};
 
-    /// What is written of a sample's record with these words at these places.
+    /// The payloads written for a sample's record with these words at these offsets.
     fn encoded(words: &[(usize, u64)], other_comm: &[u8]) -> Vec<Payload> {
         let mut bytes = layout::user_record(0x1000, 0x2000, &[]);
         for &(at, word) in words {
