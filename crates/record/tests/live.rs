@@ -1,4 +1,4 @@
-//! Recordings of real commands, read back. Where events may not be opened, the tests say so and pass.
+//! Recordings of real commands, read back. Where events may not be opened, the tests print that and pass.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -140,7 +140,7 @@ fn a_size_limit_ends_the_recording_but_not_the_command() {
     PerfData::open(&bytes).expect("a whole file");
 }
 
-/// The executable mappings told before the first sample, and the samples.
+/// The number of executable mappings before the first sample, and of samples.
 fn maps_before_samples(bytes: &[u8]) -> (u64, u64) {
     let (mut maps, mut samples) = (0, 0);
     let file = PerfData::open(bytes).expect("our own file");
@@ -221,8 +221,8 @@ fn snapshots_go_to_the_file_in_dwarf_mode() {
     assert_eq!(summary.quality.stacks, 0);
 }
 
-/// With the off-CPU engine, events are opened for whole CPUs: a stranger that runs beside must not get in, nor what
-/// others record of it be spoilt (which build-ids asked of the kernel would do).
+/// With the off-CPU engine, events are opened for whole CPUs: an unrelated process must not get into the recording,
+/// and other recordings of it must not be spoilt (build-ids requested from the kernel would do that).
 #[test]
 fn with_the_off_cpu_engine_all_samples_and_records_are_the_commands_and_its_childrens() {
     let rival = std::process::Command::new("sh")
@@ -294,7 +294,8 @@ fn of_a_process_attached_to_every_thread_lives_within_the_recording_and_adds_up_
         assert_eq!(thread.on_ns + thread.off_ns, thread.life_ns, "{thread:?}");
         assert!(thread.life_ns <= wall_ns + wall_ns / 20, "{thread:?} of {wall_ns} ns");
     }
-    // Of one born as the recording ends there may be no record with its name, but then hardly any time either.
+    // For a thread that starts as the recording ends, a record with its name may be missing, but then it has hardly
+    // any time.
     let is_new = |life_ns: u64| life_ns < wall_ns / 50;
     let other = summary.threads.iter().find(|t| t.comm != "sh" && !(t.comm.is_empty() && is_new(t.life_ns)));
     assert_eq!(other, None);

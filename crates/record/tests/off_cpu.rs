@@ -1,4 +1,4 @@
-//! The BPF engine against threads that know how they spent their time. Skips, and says so, where BPF is denied.
+//! The BPF engine against threads that know how they spent their time. Skips with a message where BPF is denied.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use record::off_cpu::{Counts, EndRecord, Engine, Kind, Options, Record, Scope, SiteSums};
 
-/// What one thread's samples add up to, by kind.
+/// Sums of one thread's samples, by kind.
 #[derive(Debug, Default)]
 struct Sums {
     weight_ns: [u64; 8],
@@ -67,7 +67,7 @@ fn gettid() -> u32 {
     link.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).expect("a tid")
 }
 
-/// A thread that has told its tid and waits for [`Held::go`].
+/// A thread that has reported its tid and waits for [`Held::go`].
 struct Held {
     tid: u32,
     go: mpsc::Sender<()>,
@@ -211,7 +211,7 @@ fn a_thread_blocked_before_and_after_recording_is_counted_whole() {
     run_to_end(vec![sleeper]);
 }
 
-/// Sums of `tid` without a look at stacks: what no sample stands for is in the carry.
+/// Sums of `tid` without a look at stacks: time not represented by any sample is in the carry.
 fn check_sums(recorded: &Recorded, tid: u32) {
     let end = recorded.ends.get(&tid).unwrap_or_else(|| panic!("no totals of {tid}: {:?}", recorded.ends));
     let weights = recorded.sums.get(&tid).map_or([0; 8], |sums| sums.weight_ns);

@@ -1,5 +1,5 @@
-//! Each tier of time off the CPU, live: for every thread the times by state are its life, and what samples stand for,
-//! with what none stands for, is the thread's time in that state. Skips, and says so, where a tier does not work.
+//! Each tier of time off the CPU, live: for every thread the times by state add up to its life. The time represented
+//! by samples plus the rest is the thread's time in that state. Skips with a message where a tier does not work.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -148,7 +148,7 @@ fn by_tracepoints_times_add_up_for_every_thread() {
         println!("skipped: tracepoints may not be opened for CPUs here");
         return;
     }
-    // On a machine with much else to do, rings of whole CPUs run full, and a process of 10 ms has ended before its stack
-    // is unwound: 7 % were left beside four rivals. That times add up does not depend on it.
+    // On a machine with much else to do, rings of whole CPUs run full, and a process of 10 ms has ended before its
+    // stack is unwound: 7 % were left next to four rivals. That times add up does not depend on it.
     check(&summary, &told, 1);
 }
