@@ -29,9 +29,9 @@ const OPS: &[&[&str]] = &[
 
 const RESULTS: &[&[&str]] = &[&["refs", "Reference", "ops", "access"], &["misses", "miss"]];
 
-/// `attr.config` of a cache event; `None` if the name is no cache event at all.
+/// `attr.config` of a cache event; `None` if the name isn't a cache event at all.
 ///
-/// Without an operation loads are meant, without a result accesses.
+/// The default operation is load, the default result is access.
 pub(super) fn parse_cache(name: &str) -> Option<Result<u64, Fault>> {
     CACHES.iter().enumerate().find_map(|(id, cache)| {
         let rest = cache.names.iter().filter_map(|n| name.strip_prefix(n)).min_by_key(|rest| rest.len())?;

@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What perf prints in brackets.
+    /// The text that perf prints in brackets.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ fn pmu_events(source: &dyn EventSource) -> Vec<Entry> {
     events.collect()
 }
 
-/// Those with an id; without tracefs none (the parser tells why when one is asked for).
+/// Those with an id; without tracefs none (the parser gives the reason when one is requested).
 fn tracepoints(source: &dyn EventSource) -> Vec<Entry> {
     let systems = source.list_tracefs("").unwrap_or_default();
     let events = systems.iter().flat_map(|system| {

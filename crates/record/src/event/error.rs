@@ -1,4 +1,4 @@
-//! What is wrong with an event text, where, and what was probably meant.
+//! Errors in an event text: the fault, its place, and the event that was probably intended.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,13 +10,13 @@ pub struct Error {
     pub text: String,
     /// Byte range of the fault in `text`; may be empty (something is missing there).
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The fault.
     pub fault: Box<Fault>,
     /// The nearest known names, best first; empty when nothing is near.
     pub nearest: Vec<String>,
 }
 
-/// What does the same without a PMU that few machines have.
+/// A replacement for a PMU that few machines have.
 fn instead_of(pmu: &str) -> &'static str {
     if matches!(pmu, "intel_pt" | "intel_bts" | "cs_etm" | "arm_spe_0") {
         "; `tally calls record -- CMD` (or -p PID) counts and times calls without it"
@@ -29,7 +29,7 @@ fn instead_of(pmu: &str) -> &'static str {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No event stands where one is needed.
+    /// An event is missing where one is needed.
     #[error("an event name is missing")]
     MissingEvent,
     /// The name is none of hardware, software, cache, PMU or tool events.
@@ -59,7 +59,7 @@ pub enum Fault {
         term: String,
         /// The value as typed.
         value: String,
-        /// What it may be.
+        /// The accepted values.
         expected: &'static str,
     },
     /// A setting that recordings do not follow.
@@ -83,7 +83,7 @@ pub enum Fault {
         /// Largest value that fits.
         max: u64,
     },
-    /// A sysfs file of the PMU that does not read as the kernel's documentation says.
+    /// A sysfs file of the PMU that doesn't have the documented format.
     #[error("PMU '{pmu}': the kernel's description of '{entry}' cannot be read")]
     BadSysfs {
         /// The PMU.
@@ -91,7 +91,7 @@ pub enum Fault {
         /// The entry in its `format` or `events` folder.
         entry: String,
     },
-    /// A letter that is no modifier.
+    /// A letter that isn't a modifier.
     #[error("unknown modifier '{0}' (known: u k h H G p P S D e I W b)")]
     UnknownModifier(char),
     /// A modifier given twice, or `p` more than three times.
@@ -117,7 +117,7 @@ pub enum Fault {
     /// A `/` without its partner.
     #[error("the terms are not closed: '/' is missing")]
     UnclosedTerms,
-    /// Something stands where `,` or the end should be.
+    /// There is other text where `,` or the end should be.
     #[error("',' or the end was expected here")]
     Trailing,
     /// A cache event whose operation the cache does not have.
@@ -131,7 +131,7 @@ pub enum Fault {
     /// `--filter` without an event before it.
     #[error("--filter must stand after the -e whose events it narrows")]
     FilterWithoutEvent,
-    /// `--filter` behind events that have no fields.
+    /// `--filter` after events that have no fields.
     #[error("--filter works on tracepoints and address-filtering PMUs; '{0}' is neither")]
     FilterOnPlainEvent(String),
 }

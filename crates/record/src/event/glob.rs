@@ -30,7 +30,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     pattern[p.min(pattern.len())..].iter().all(|c| *c == b'*')
 }
 
-/// The place behind the one pattern element at `p` if it matches `byte`.
+/// The place after the one pattern element at `p` if it matches `byte`.
 fn match_one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),

@@ -1,4 +1,4 @@
-//! What `intel_pt//` means when nothing is said: as much as the processor can, as perf chooses it.
+//! The defaults of `intel_pt//`: as much as the processor can do, chosen as by perf.
 //
 // Source: linux v6.18 tools/perf/arch/x86/util/intel-pt.c intel_pt_default_config(), intel_pt_pick_bit();
 //         caps/ of arch/x86/events/intel/pt.c: numbers in hexadecimal.
@@ -13,7 +13,7 @@ const MTC_PERIOD: u32 = 3;
 /// Bytes between PSB packets: 2^(3 + 11).
 const PSB_PERIOD: u32 = 3;
 
-/// The terms that hold unless the user says otherwise.
+/// The terms that hold unless the user overrides them.
 pub(super) fn default_terms(source: &dyn EventSource) -> String {
     let cap = |name: &str| {
         let text = source.read_pmu(&format!("{PMU}/caps/{name}")).ok()?;

@@ -37,9 +37,9 @@ pub struct EventSpec {
     /// Type, config words, breakpoint fields and the flags that modifiers set; sampling, read format and
     /// inheritance are the caller's.
     pub attr: Attr,
-    /// What perf prints for it: the text as typed, `system:event`, or the `name=` term.
+    /// The name that perf prints for it: the text as typed, `system:event`, or the `name=` term.
     pub name: String,
-    /// The group it stands in; `None`: alone.
+    /// The group it is in; `None`: alone.
     pub group: Option<Group>,
     /// Settings that override the command line's for this event.
     pub terms: Terms,
@@ -104,18 +104,18 @@ impl EventSpec {
         self.modifiers.weak
     }
 
-    /// Did the user say which modes (u, k, h) to count? Then no fallback may change them.
+    /// True if the user selected the modes (u, k, h) to count. Then no fallback may change them.
     #[must_use]
     pub fn modes_said(&self) -> bool {
         self.modifiers.exclude_user || self.modifiers.exclude_kernel || self.modifiers.exclude_hv
     }
 
-    /// Leaves out all but user mode, whatever the modifiers said.
+    /// Leaves out all but user mode, whatever the modifiers are.
     pub fn only_user(&mut self) {
         self.keep_only(true);
     }
 
-    /// Leaves out all but the kernel, whatever the modifiers said.
+    /// Leaves out all but the kernel, whatever the modifiers are.
     pub fn only_kernel(&mut self) {
         self.keep_only(false);
     }
@@ -172,7 +172,7 @@ fn attach_filter(text: &str, events: &mut [EventSpec]) -> Result<(), Error> {
         return fail(Fault::FilterWithoutEvent);
     }
     for event in events {
-        // Dynamic PMUs (numbers from 6 on) may filter by address; the kernel says if they don't.
+        // Dynamic PMUs (numbers from 6 on) may filter by address; the kernel reports an error if they don't.
         if !event.is_tracepoint() && event.attr.type_ <= abi::PERF_TYPE_BREAKPOINT {
             return fail(Fault::FilterOnPlainEvent(event.name.clone()));
         }

@@ -1,11 +1,11 @@
-//! The letters behind an event: `cycles:upp`, `{a,b}:S`.
+//! The letters after an event: `cycles:upp`, `{a,b}:S`.
 //
-// The rules are perf's: naming one mode (u, k, h) excludes the others, `u` and `p` leave guests out unless G or H is said,
-// letters of a group are added to those of its events.
+// The rules are perf's: naming one mode (u, k, h) excludes the others, `u` and `p` leave guests out unless G or H is
+// given, letters of a group are added to those of its events.
 
 use super::error::Fault;
 
-/// What an event's modifiers and those of its group ask for together.
+/// The settings from an event's modifiers and those of its group together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Modifiers {
     pub exclude_user: bool,
@@ -21,7 +21,7 @@ pub(super) struct Modifiers {
     pub exclusive: bool,
     pub weak: bool,
     pub bpf: bool,
-    /// G or H was said, so the guest bits stand as they are.
+    /// G or H was given, so the guest bits stay as they are.
     guests_said: bool,
 }
 

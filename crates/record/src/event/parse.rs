@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Hardware, software, tool, cache and raw names, unless a PMU of that name is meant by a `/`.
+    /// Hardware, software, tool, cache and raw names, unless a `/` selects a PMU of that name.
     fn plain(&self, name: &str, span: &Range<usize>) -> Result<Option<Plain>, At> {
         let plain = |kind, config| Ok(Some(Plain { kind, config, tool: None }));
         if let Some(event) = find_named(HARDWARE, name) {

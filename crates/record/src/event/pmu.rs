@@ -27,7 +27,7 @@ pub(super) struct Config {
     pub words: [u64; 4],
 }
 
-/// What an entry of `events/` says besides the numbers.
+/// Properties of an entry of `events/` in addition to the numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PmuTerms {
     pub config: Config,
@@ -35,7 +35,7 @@ pub(super) struct PmuTerms {
     pub name: Option<String>,
     /// Unit of the scaled count, e.g. `Joules`.
     pub unit: Option<String>,
-    /// What to multiply the count by.
+    /// Factor for the count.
     pub scale: Option<f64>,
 }
 
@@ -82,7 +82,7 @@ impl Pmu {
         Ok(out)
     }
 
-    /// What holds unless a term says otherwise.
+    /// The settings that hold unless a term overrides them.
     fn defaults(&self, source: &dyn EventSource) -> Result<PmuTerms, TermError> {
         let mut out = PmuTerms::default();
         if self.writes_trace() {

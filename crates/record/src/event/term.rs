@@ -21,7 +21,7 @@ pub enum CallGraphTerm {
     Live,
 }
 
-/// Settings of one event that override those of the command line; `None`: as the command line says.
+/// Settings of one event that override those of the command line; `None`: as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {
     /// Event occurrences from one sample to the next.
@@ -58,10 +58,10 @@ pub struct Terms {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Term {
     pub name: String,
-    /// Where the name stands in the whole text.
+    /// Range of the name in the whole text.
     pub name_span: Range<usize>,
     pub value: Option<String>,
-    /// Where the value stands; the name's place if there is none.
+    /// Range of the value; the name's range if there is none.
     pub value_span: Range<usize>,
 }
 

@@ -27,7 +27,7 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("lock:lock_release", "CONFIG_LOCKDEP"),
 ];
 
-/// What a kernel needs to have the well-known tracepoint `name`; `None` if it is not one of those.
+/// The kernel requirement of the well-known tracepoint `name`; `None` if it is not one of those.
 #[must_use]
 pub fn optional_tracepoint(name: &str) -> Option<&'static str> {
     OPTIONAL.iter().find(|(known, _)| *known == name).map(|(_, needs)| *needs)
@@ -66,7 +66,7 @@ pub(super) fn find_tracepoints(
     Ok(found)
 }
 
-/// `None` if there is no such tracepoint, or it is one of ftrace's own that perf events cannot take.
+/// `None` if the tracepoint doesn't exist, or is one of ftrace's own that perf events can't use.
 fn read_id(system: &str, event: &str, source: &dyn EventSource) -> Option<Tracepoint> {
     if [system, event].iter().any(|s| s.is_empty() || s.contains('/')) {
         return None;

@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         Ok((Some(value), start..self.at))
     }
 
-    /// Where the modifier letters stand; an empty range if there are none.
+    /// Range of the modifier letters; empty if there are none.
     pub(super) fn modifiers(&mut self) -> Range<usize> {
         let after_terms = self.text[..self.at].ends_with('/');
         if self.peek() == Some(':') {
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
         taken
     }
 
-    /// Does a `:` stand here, and behind it a word that `fits`?
+    /// True if a `:` is here, with a word after it that `fits`.
     pub(super) fn after_colon(&self, fits: impl Fn(&str) -> bool) -> bool {
         let rest = self.text[self.at..].strip_prefix(':');
         rest.is_some_and(|r| {
