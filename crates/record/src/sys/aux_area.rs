@@ -1,8 +1,8 @@
-//! The AUX area beside a ring: the processor writes its trace there, the control page says how far.
+//! The AUX area of a ring: the processor writes its trace there, and the control page has the position of its end.
 //!
 //! Two ways to be filled, as rings: *full trace* (mapped writable: the head only grows; the processor stops when the
-//! area is full, and an `AUX` record says so) and *snapshot* (mapped read-only: written over and over, the head is a
-//! place in the area; read while the trace is stopped).
+//! area is full, and an `AUX` record reports it) and *snapshot* (mapped read-only: written over and over, the head is
+//! a place in the area; read while the trace is stopped).
 //
 // Source: linux v6.18 kernel/events/ring_buffer.c perf_aux_output_begin(), perf_aux_output_end(), rb_alloc_aux();
 //         kernel/events/core.c perf_mmap(): aux_offset and aux_size are set before the area is mapped.
@@ -20,7 +20,7 @@ use super::ring_index::RingIndex;
 /// Bytes in front of the head that are kept, to see whether they were written over.
 const REMEMBERED_BYTES: usize = 4096;
 
-/// Bytes at an area's end that tell whether it was ever filled.
+/// Bytes at an area's end that show whether it was ever filled.
 const END_BYTES: usize = 512;
 
 /// A mapped AUX area. Unmapped on drop.
@@ -28,10 +28,10 @@ const END_BYTES: usize = 512;
 pub(super) struct AuxArea {
     base: NonNull<u8>,
     bytes: usize,
-    /// Of full trace: how far was read.
+    /// For full trace: the position up to which it was read.
     index: RingIndex,
     overwrite: bool,
-    /// Of snapshots: where the last one ended, and the bytes in front of that.
+    /// For snapshots: where the last one ended, and the bytes in front of that.
     last: Option<(usize, Vec<u8>)>,
 }
 
@@ -59,8 +59,8 @@ pub struct TscFactors {
 }
 
 impl Ring {
-    /// Maps an AUX area of `bytes` (a power of two, whole pages) behind the ring of the event `fd`, whose PMU must
-    /// write traces; `overwrite` for snapshots.
+    /// Maps an AUX area of `bytes` (a power of two, whole pages) for the ring of the event `fd`, whose PMU must write
+    /// traces; `overwrite` for snapshots.
     ///
     /// `EPERM` means the locked-memory limit, `ENOMEM` no memory in one piece, `EINVAL` a size that the PMU can't
     /// take, `EOPNOTSUPP` a PMU without traces.
@@ -122,7 +122,7 @@ impl Ring {
         Some(result)
     }
 
-    /// How time stamps become times of records; `None` where the kernel doesn't tell.
+    /// How time stamps become times of records; `None` where the kernel doesn't report it.
     #[must_use]
     pub fn tsc_factors(&self) -> Option<TscFactors> {
         let number = |at: usize| self.control(at & !7).load(Ordering::Acquire);
@@ -132,7 +132,7 @@ impl Ring {
             // The kernel makes `lock` (the third u32) odd while it changes the rest.
             let before = number(std::mem::offset_of!(perf_event_mmap_page, lock));
             let caps = number(std::mem::offset_of!(perf_event_mmap_page, __bindgen_anon_1));
-            // Layout: u16 time_shift; u32 time_mult, one behind the other in a word: shift at 2 or 0 of it.
+            // Layout: u16 time_shift; u32 time_mult, one after the other in a word: shift at 2 or 0 of it.
             let shift_at = std::mem::offset_of!(perf_event_mmap_page, time_shift);
             let mult_at = std::mem::offset_of!(perf_event_mmap_page, time_mult);
             let shift = (number(shift_at) >> ((shift_at & 7) * 8)) as u16;

@@ -26,7 +26,7 @@ const BPF_F_MULTI_RETURN: u32 = 1;
 /// Bytes of one instruction.
 pub const INSTRUCTION_BYTES: usize = 8;
 
-/// What a program is to be attached to.
+/// Target that a program is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
     /// Many uprobes at once ([`link_uprobes`], Linux 6.6).
@@ -252,7 +252,7 @@ pub fn load_program(code: &Code<'_>, attach: Attach) -> io::Result<OwnedFd> {
     let text = String::from_utf8_lossy(&log);
     let lines: Vec<&str> = text.trim_end_matches('\0').lines().collect();
     let tail = lines[lines.len().saturating_sub(6)..].join(" | ");
-    // Who is not allowed to load any gets no log.
+    // Processes without the right to load programs get no log.
     let said = if tail.is_empty() { error.to_string() } else { format!("{error}: {tail}") };
     again.map_err(|_| io::Error::new(error.kind(), said))
 }
@@ -356,7 +356,7 @@ pub fn has_uprobe_sessions(program: BorrowedFd<'_>) -> bool {
     has_links(program, BPF_TRACE_UPROBE_SESSION)
 }
 
-/// Asked for a link in a folder, a kernel that has such links says `EBADF`.
+/// A kernel that has such links answers `EBADF` to a request for one in a folder.
 fn has_links(program: BorrowedFd<'_>, attach_type: u32) -> bool {
     let probes = Probes { path: Path::new("/"), offsets: &[0], cookies: &[0], on_return: false, pid: 0 };
     let refused = link_places(program, attach_type, &probes).err();

@@ -1,4 +1,4 @@
-//! A named pipe on which traced programs tell tally something, in lines.
+//! A named pipe on which traced programs send lines to tally.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// The reading end.
 pub struct Fifo {
     file: File,
-    /// What came of a line whose end has not come yet.
+    /// The received part of an incomplete line.
     rest: Vec<u8>,
 }
 

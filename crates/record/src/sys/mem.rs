@@ -31,7 +31,7 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// What a child's limit of open files is to be; `None`: as ours.
+/// Limit of open files for a child; `None`: as ours.
 pub(super) fn open_files_before() -> Option<libc::rlimit> {
     OPEN_FILES_BEFORE.get().copied()
 }
@@ -62,7 +62,7 @@ pub fn address_space_left() -> Option<u64> {
 /// A folder, locked for us until the returned value is dropped; `None` if another process has locked it.
 ///
 /// # Errors
-/// If it is not there or is no folder.
+/// If it doesn't exist or isn't a folder.
 pub fn lock_folder(path: &Path) -> io::Result<Option<File>> {
     let folder = File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)?;
     // SAFETY: takes numbers only; the descriptor is open.
@@ -100,7 +100,7 @@ pub fn keep_files_in_place(folder: &Path) -> io::Result<()> {
     check(unsafe { libc::ioctl(folder.as_raw_fd(), libc::FS_IOC_SETFLAGS, &flags) })
 }
 
-/// What this process, or its children, used so far.
+/// Resources that this process, or its children, used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OwnUse {
     /// CPU time in user mode, in ns.

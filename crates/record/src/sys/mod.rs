@@ -1,8 +1,8 @@
 //! The system calls, wrapped at the lowest level: the only `unsafe` of this crate.
 //!
 //! Everything handed out is a safe, owning type: [`Counter`] (an opened event), [`Ring`] (its mapped buffer),
-//! [`Child`] (a forked program waiting to be exec'ed), [`SignalReader`], [`Poller`]. No policy lives here: which
-//! events to open, what to do when the kernel says no, is decided by the callers.
+//! [`Child`] (a forked program waiting to be exec'ed), [`SignalReader`], [`Poller`]. No policy lives here: the
+//! callers decide which events to open and what to do when the kernel refuses.
 
 pub mod aux_area;
 pub mod bpf;

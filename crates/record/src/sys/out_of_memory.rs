@@ -1,4 +1,4 @@
-//! The end of a process whose memory is limited (`ulimit -v`), when there is no more of it.
+//! The end of a process whose memory is limited (`ulimit -v`), when its memory is used up.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 

@@ -177,7 +177,7 @@ impl AsFd for Counter {
     }
 }
 
-/// The kernel's −1 as the error it stands for.
+/// The kernel's −1 as an error.
 fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@ pub struct Poller {
     fd: OwnedFd,
 }
 
-/// What happened to a descriptor.
+/// Event of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
     /// The number given to [`Poller::add`].

@@ -15,7 +15,7 @@ use super::{SignalReader, mem, out_of_memory, signal};
 /// How long a program that nobody records any more has to end after TERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a program gets that its parent has not.
+/// Settings of a program that differ from its parent's.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// Its standard output goes to standard error, because standard output carries our own data.
@@ -32,7 +32,7 @@ pub struct Child {
     gate: Option<io::PipeWriter>,
     exec_error: Option<io::PipeReader>,
     reaped: Option<ExitKind>,
-    /// It stands, traced by us, since an exec.
+    /// It is stopped, traced by us, since an exec.
     stopped: bool,
     used: CpuUse,
 }
@@ -40,7 +40,7 @@ pub struct Child {
 /// CPU time of a process and of its children that it waited for, as the kernel accounts it (`wait4`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuUse {
-    /// In user mode, in ns (the kernel tells whole µs).
+    /// In user mode, in ns (the kernel reports whole µs).
     pub user_ns: u64,
     /// In the kernel, in ns.
     pub system_ns: u64,
@@ -69,7 +69,7 @@ pub fn become_realtime(priority: i32) -> io::Result<()> {
 }
 
 impl ExitKind {
-    /// Of a process that has ended, as `wait4` tells it.
+    /// From the `wait4` status of a process that has ended.
     pub(super) fn of_wait_status(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {
             Self::Signal(libc::WTERMSIG(status))
@@ -130,9 +130,9 @@ impl Child {
         })
     }
 
-    /// Lets the child exec, and what it became exec again, until `is_it` says so of the program it is now; then it
-    /// stands still before its first instruction until [`Child::exec`]. `None` if it stands, else how it ended. `meanwhile`
-    /// is called while there is nothing to do, and waits a moment.
+    /// Lets the child exec, again and again, until `is_it` accepts its present program. Then it is stopped before its
+    /// first instruction until [`Child::exec`]. Returns `None` if it is stopped, else how it ended. `meanwhile` is
+    /// called while there is nothing to do, and waits a moment.
     ///
     /// # Errors
     /// That of `execvp` or ptrace (`EPERM` where tracing is forbidden), or of `meanwhile`.
@@ -170,7 +170,7 @@ impl Child {
         }
     }
 
-    /// It ended without becoming what was waited for; an `execvp` that failed tells so.
+    /// It ended without becoming the awaited program; a failed `execvp` is reported as an error.
     fn ended_before(&mut self, status: i32) -> io::Result<ExitKind> {
         let end = ExitKind::of_wait_status(status);
         self.reaped = Some(end);
@@ -234,7 +234,7 @@ impl Child {
         }
     }
 
-    /// What the ended child used; zero before its end was waited for.
+    /// Resources that the ended child used; zero before its end was waited for.
     #[must_use]
     pub fn used(&self) -> CpuUse {
         self.used
@@ -299,7 +299,7 @@ fn null_terminated(words: &[CString]) -> Vec<*const libc::c_char> {
     words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// What we changed for ourselves, as it was.
+/// The original state of settings that we changed for ourselves.
 struct Before<'a> {
     mask: Option<&'a libc::sigset_t>,
     files: Option<libc::rlimit>,

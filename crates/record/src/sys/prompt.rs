@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 /// How soon a thread should get a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rank {
-    /// Who empties rings. Beside hundreds of runnable threads one of usual rank waits for half a second at a time; with
-    /// this one, for milliseconds. What it takes in all is not more: it sleeps most of the time.
+    /// The thread that empties rings. Among hundreds of runnable threads, one of normal priority waits for half a
+    /// second at a time; with this one it waits for milliseconds. Its total CPU time isn't higher, because it sleeps
+    /// most of the time.
     Reader,
-    /// Who unwinds what was read. It may have work all the time, and should leave some of a CPU to others; but where it
+    /// The thread that unwinds. It may have work all the time, and should leave some of a CPU to others. But if it
     /// gets one of hundreds of equal shares, stacks pile up on disk, which costs more than unwinding them.
     Unwinder,
 }
@@ -35,7 +36,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// Of the calling thread; one with real-time priority is left alone.
+    /// Sets the priority of the calling thread; a thread with real-time priority is left unchanged.
     #[must_use]
     pub fn begin(rank: Rank) -> Self {
         let nice = nice_of_thread();

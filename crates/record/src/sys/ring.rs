@@ -25,7 +25,7 @@ pub struct Ring {
     data_offset: usize,
     index: RingIndex,
     overwrite: bool,
-    /// Where a processor's trace goes, beside the records.
+    /// Where a processor's trace goes, separate from the records.
     pub(super) aux: Option<AuxArea>,
 }
 
@@ -85,8 +85,8 @@ impl Span<'_> {
 impl Ring {
     /// Maps `counter`'s ring with `pages` data pages (a power of two).
     ///
-    /// `EPERM` means the locked-memory limit (`kernel.perf_event_mlock_kb`, `RLIMIT_MEMLOCK`); `EINVAL` pages that
-    /// are no power of two, or an inherited event without a CPU.
+    /// `EPERM` means the locked-memory limit (`kernel.perf_event_mlock_kb`, `RLIMIT_MEMLOCK`). `EINVAL` means that
+    /// `pages` isn't a power of two, or the event is inherited and has no CPU.
     pub fn map(counter: &Counter, pages: usize, overwrite: bool) -> io::Result<Self> {
         Self::map_fd(counter.as_fd(), pages, overwrite)
     }
@@ -117,7 +117,7 @@ impl Ring {
         if index.is_none() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // Kernels since 4.1 say where the data begins; it is the second page, always.
+        // Kernels since 4.1 report where the data begins; it is always the second page.
         ring.data_offset = page;
         Ok(ring)
     }

@@ -19,7 +19,7 @@ pub struct Pieces {
 }
 
 impl RingIndex {
-    /// A ring of `size_bytes` (a power of two), read up to `tail`. `None` if the size is no power of two.
+    /// A ring of `size_bytes` (a power of two), read up to `tail`. `None` if the size isn't a power of two.
     #[must_use]
     pub fn new(size_bytes: u64, tail: u64) -> Option<Self> {
         (size_bytes.is_power_of_two() && usize::try_from(size_bytes).is_ok())
@@ -32,8 +32,8 @@ impl RingIndex {
         self.tail
     }
 
-    /// What lies between the tail and `head`. A head that claims more than the buffer holds (which a sound kernel
-    /// never says) gives nothing.
+    /// The range between the tail and `head`. It is empty if the head claims more than the buffer holds, which a
+    /// sound kernel never does.
     #[must_use]
     pub fn pieces(&self, head: u64) -> Pieces {
         let available = head.wrapping_sub(self.tail);

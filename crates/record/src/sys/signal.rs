@@ -77,8 +77,8 @@ impl SignalReader {
         Ok(Some(Signal { number: info.ssi_signo as i32, sender: by_process.then_some(info.ssi_pid) }))
     }
 
-    /// Takes what waits and forgets it: the command that it was meant for, too, is over. Else it would end this process
-    /// when the reader is dropped.
+    /// Takes pending signals and forgets them, because the command they were sent for has ended. Otherwise they would
+    /// end this process when the reader is dropped.
     pub fn forget_waiting(&self) {
         while let Ok(Some(_)) = self.next() {}
     }

@@ -13,8 +13,8 @@ pub enum Clock {
     Boottime,
     /// `CLOCK_TAI`.
     Tai,
-    /// The kernel's own, which alone can be told from time stamps of the processor. It can't be read from here; it is
-    /// near `CLOCK_MONOTONIC` (both begin at boot, that one is slewed).
+    /// The kernel's own clock, the only one that can be computed from time stamps of the processor. It can't be read
+    /// from here; it is near `CLOCK_MONOTONIC` (both begin at boot, that one is slewed).
     Perf,
 }
 
@@ -90,7 +90,8 @@ fn ticks() -> u64 {
     ticks
 }
 
-/// TSC ticks for each tick of the crystal clock, as a fraction (CPUID 15H: EBX, EAX); zeros where it doesn't tell.
+/// TSC ticks for each tick of the crystal clock, as a fraction (CPUID 15H: EBX, EAX); zeros where the CPU doesn't
+/// report it.
 #[must_use]
 pub fn tsc_per_crystal() -> (u32, u32) {
     #[cfg(target_arch = "x86_64")]
