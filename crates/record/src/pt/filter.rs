@@ -19,10 +19,10 @@ use dso::{DebugSearch, Loader, Svma, Wanted};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
-    /// Something else stands where an action should.
+    /// There is other text where an action should be.
     #[error("'{0}' is no action: want filter, start, stop or tracestop")]
     Action(String),
-    /// Nothing stands where an address or a name should.
+    /// An address or a name is missing.
     #[error("an address or a function is missing behind '{0}'")]
     NoPlace(String),
     /// The file has no code or can't be read.
@@ -30,7 +30,7 @@ pub enum FilterError {
     File {
         /// As given.
         file: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// No symbol of that name.
@@ -53,7 +53,7 @@ pub enum FilterError {
     },
 }
 
-/// What the filter's actions need.
+/// The parts that a filter's actions need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct One<'t> {
     action: &'t str,
@@ -62,7 +62,7 @@ struct One<'t> {
     file: Option<&'t str>,
 }
 
-/// A place as it was said.
+/// A place as written in the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place<'t> {
     /// An address of the kernel, or an offset in the file.
@@ -76,7 +76,7 @@ enum Place<'t> {
 /// The filter as the kernel takes it.
 ///
 /// # Errors
-/// What of it can't be followed.
+/// The part of it that can't be followed.
 pub fn to_kernel(text: &str) -> Result<String, FilterError> {
     let mut out: Vec<String> = Vec::new();
     for one in parse(text)? {
@@ -85,7 +85,8 @@ pub fn to_kernel(text: &str) -> Result<String, FilterError> {
     Ok(out.join(","))
 }
 
-/// Blanks stand alone; `/`, `@`, `,` and `#` are words of their own, but a file's name holds them.
+/// The words of a filter. Blanks and commas separate words. `/`, `@` and `#` are words of their own, except in a
+/// file's name.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();

@@ -24,7 +24,7 @@ const SWITCHES_OF_CPUS: u64 = 3;
 pub struct Info {
     /// The PMU.
     pub pmu: PtPmu,
-    /// The kernel's clock; `None` where it does not tell.
+    /// The kernel's clock; `None` where it isn't reported.
     pub clock: Option<TscFactors>,
     /// How the trace is taken.
     pub options: Options,

@@ -1,5 +1,5 @@
-//! Intel PT: what the machine's PMU is like, what the file must say of it, and the trace on its way out of the AUX
-//! areas. Decoding it is nobody's business here.
+//! Intel PT: the properties of the machine's PMU, its description in the file, and the trace on its way out of the
+//! AUX areas. The trace isn't decoded here.
 
 #[cfg(test)]
 #[path = "../../examples/pt_step/fake_kernel.rs"]
@@ -24,7 +24,7 @@ pub struct Options {
     pub per_thread: bool,
 }
 
-/// When the newest part is written besides on SIGUSR2.
+/// When the newest part is written, in addition to SIGUSR2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Snapshot {
     /// Also at the end.

@@ -1,4 +1,4 @@
-//! The trace on its way from the AUX areas to the file: AUXTRACE records, each with its bytes behind it.
+//! The trace on its way from the AUX areas to the file: AUXTRACE records, each followed by its bytes.
 //!
 //! A piece is one buffer that begins with an `AUXTRACE` record's header, so that it can wait in the same queue as
 //! the records do.

@@ -3,7 +3,7 @@
 use crate::event::EventSource;
 use crate::sys::time;
 
-/// What the file tells of the PMU.
+/// Description of the PMU in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PtPmu {
     /// `attr.type`.
@@ -19,7 +19,8 @@ pub struct PtPmu {
     pub noretcomp: u64,
     /// Bits of the MTC packets' distance.
     pub mtc_period: u64,
-    /// TSC ticks are crystal clocks × the first / the second (CPUID 15H: EBX, EAX); zeros where it doesn't tell.
+    /// TSC ticks are crystal clocks × the first / the second (CPUID 15H: EBX, EAX); zeros where the CPU doesn't
+    /// report it.
     pub tsc_per_crystal: (u32, u32),
     /// Ratio of TSC to bus clock; 0 if unknown.
     pub max_nonturbo_ratio: u64,
@@ -28,7 +29,7 @@ pub struct PtPmu {
 }
 
 impl PtPmu {
-    /// `None` where there is no such PMU.
+    /// `None` where the PMU doesn't exist.
     #[must_use]
     pub fn read(source: &dyn EventSource) -> Option<Self> {
         let entry = |path: &str| source.read_pmu(&format!("intel_pt/{path}")).ok();

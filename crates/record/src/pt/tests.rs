@@ -1,4 +1,4 @@
-//! The AUX area read behind a fake kernel that fills it; what the file then says.
+//! The AUX area, filled by a fake kernel and read, and the contents of the file after that.
 
 use perfdata::record::Auxtrace;
 
@@ -19,7 +19,7 @@ fn rings(overwrite: bool) -> (FakeKernel, Ring) {
     (kernel, ring)
 }
 
-/// Bytes that tell where they stand in the stream, none of them 0.
+/// Bytes that show their position in the stream, none of them 0.
 fn stream(from: u64, len: usize) -> Vec<u8> {
     (from..).map(|at| (at % 251 + 1) as u8).take(len).collect()
 }
