@@ -51,7 +51,7 @@ pub(super) fn attached(opts: &RecordOpts, places: &Places) -> usize {
     if opts.target.is_attached() { processes_of(&places.tids).len() } else { 0 }
 }
 
-/// What the file begins with.
+/// Options for the beginning of the file.
 pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
     let ids = setup.opened.ids(&setup.plan);
     let events: Vec<Event> = setup

@@ -55,7 +55,7 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// Waits for the worker, completes the file, and tells all that is known.
+    /// Waits for the worker, completes the file, and returns the summary.
     pub(super) fn finish(mut self, end: Ending) -> Result<RunSummary, Error> {
         self.shared.queue.close();
         self.catch_up()?;
@@ -133,8 +133,8 @@ impl Recording<'_> {
     }
 }
 
-/// What the command started and left running, which nobody records any more. What ends just now is given a moment by all
-/// that was done since.
+/// Processes that the command started and left running. They aren't recorded any more. The work done since the
+/// command's end gave ending processes a moment.
 fn gone_on(processes: &Processes, command: Option<&Child>) -> Option<Notice> {
     let command = command.map(Child::pid);
     let left = processes.living().into_iter().filter(|pid| Some(*pid) != command && proc::is_alive(*pid));
@@ -143,14 +143,14 @@ fn gone_on(processes: &Processes, command: Option<&Child>) -> Option<Notice> {
     (!named.is_empty()).then_some(Notice::GoesOn(named))
 }
 
-/// What was counted by events, and before it what only the off-CPU engine has told.
+/// The counts of events, after the counts that only the off-CPU engine has.
 fn counted(mut told: Vec<CounterValue>, by_events: Vec<CounterValue>) -> Vec<CounterValue> {
     told.retain(|counter| by_events.iter().all(|other| other.name != counter.name));
     told.extend(by_events);
     told
 }
 
-/// What the user should hear of stacks that waited on disk.
+/// Notices about stacks that waited on disk.
 fn told_of(spilled: Spilled) -> Vec<Notice> {
     let mut notices = Vec::new();
     if spilled.bytes > 0 {
@@ -162,7 +162,7 @@ fn told_of(spilled: Spilled) -> Vec<Notice> {
     notices
 }
 
-/// What the user should hear of a processor's trace.
+/// Notices about a processor's trace.
 fn of_trace(opts: &RecordOpts, finished: &Finished) -> Vec<Notice> {
     let Traced { bytes, stopped, holes } = finished.traced;
     let mut notices = Vec::new();

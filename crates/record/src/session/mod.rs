@@ -41,12 +41,12 @@ use tier::OpenedTier;
 const SIGNALS: u64 = u64::MAX;
 const CONTROL: u64 = u64::MAX - 1;
 
-/// Records as `opts` say, until the command ends, the watched processes end, or a signal comes. Blocks until all is
+/// Records with `opts` until the command ends, the watched processes end, or a signal comes. Blocks until all is
 /// written.
 pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     check_address_space(opts)?;
     let signals = signals_of(opts).map_err(Error::system("signalfd"))?;
-    // More descriptors for more threads; without, opening says so.
+    // More descriptors for more threads. If the limit is too low, opening reports it.
     let _ = mem::raise_open_files();
     let command = &opts.target.command;
     let child = if command.is_empty() {
@@ -83,7 +83,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     Recording::begin(opts, signals, child, prepared)?.run(start)
 }
 
-/// What may end the recording, and what asks for a snapshot.
+/// Signals that end the recording or request a snapshot.
 fn signals_of(opts: &RecordOpts) -> io::Result<StopSignals> {
     // Only who takes snapshots asks for that signal; else it does what it always does.
     let minds_usr2 = opts.takes_snapshots() || opts.switch_output.is_some();
@@ -121,7 +121,8 @@ fn totals(opts: &RecordOpts, places: &Places, start: Start, setup: &Setup) -> To
     totals
 }
 
-/// Where stacks may wait on disk: beside the output, which must have room anyway; not where only the kernel makes files.
+/// Where stacks may wait on disk: next to the output, which must have room anyway. Not where only the kernel makes
+/// files.
 fn spill_queue(output: &Output) -> Queue {
     let beside = match output {
         Output::File(path) => path.parent().map(|p| if p == Path::new("") { Path::new(".") } else { p }),
@@ -140,7 +141,7 @@ struct Prepared {
     off_cpu: Option<OffCpu>,
     followed: Option<Followed>,
     switches: Option<(Switches, Tracepoints)>,
-    /// Threads to which we attached by events of whole CPUs, which do not tell when they have ended.
+    /// Threads to which we attached by events of whole CPUs. Those events don't show when the threads have ended.
     roots: Vec<u32>,
     /// How many processes were attached to, and how many of their children left out.
     attached: (usize, usize),
@@ -163,7 +164,7 @@ struct Recording<'o> {
     is_paused: bool,
     control: Option<Control>,
     worker: JoinHandle<Finished>,
-    /// Of each ring: the counter whose end is watched; `None` when all its tasks have ended.
+    /// The counter of each ring whose end is watched; `None` when all its tasks have ended.
     watched: Vec<Option<usize>>,
     /// As in [`Prepared`].
     roots: Vec<u32>,
@@ -305,7 +306,7 @@ impl<'o> Recording<'o> {
         self.shared.started_ns.store(self.opts.clock.now_ns(), Ordering::Release);
     }
 
-    /// The command could not be started: no file is left behind.
+    /// The command could not be started. Removes the file.
     fn not_run(self, source: io::Error) -> Result<RunSummary, Error> {
         let command =
             self.opts.target.command.first().map_or_else(String::new, |c| c.to_string_lossy().into_owned());

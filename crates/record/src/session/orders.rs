@@ -1,4 +1,4 @@
-//! What others tell a running recording to do: `--control`'s commands, `SIGUSR2`, the time for another file.
+//! Requests to a running recording: `--control`'s commands, `SIGUSR2`, the time for another file.
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// What was recorded until now becomes a file.
+    /// Completes a file with the records until now.
     pub(super) fn next_file(&mut self) {
         if self.opts.switch_output.is_none() {
             return (self.opts.tell)(

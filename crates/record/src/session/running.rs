@@ -23,7 +23,7 @@ use crate::target::Whom;
 const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4), Duration::from_millis(1)];
 
 impl Recording<'_> {
-    /// The main loop: until the target ends or someone says stop.
+    /// The main loop: until the target ends or a stop is requested.
     pub(super) fn wait(&mut self, begin: Instant) -> Result<(), Error> {
         let mut delayed = match self.opts.delay {
             Delay::After(delay) => Some(delay),
@@ -66,7 +66,7 @@ impl Recording<'_> {
             }
             self.climb();
             if let Some(child) = &mut self.child {
-                // Not only when told: a signal may have gone to a thread that does not block it.
+                // Not only after a signal: it may have gone to a thread that does not block it.
                 self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
             }
             let targets_gone = self.child.is_none() && self.are_targets_gone();
@@ -135,8 +135,8 @@ impl Recording<'_> {
         self.watch_next(ring, at + 1);
     }
 
-    /// One pass over the rings. If there is no room at all, they are left to the kernel, which counts what it drops,
-    /// but for the `last` pass.
+    /// One pass over the rings. If there is no room at all, they are left to the kernel, which counts the dropped
+    /// records. The `last` pass reads them anyway.
     pub(super) fn drain(&mut self, last: bool) {
         let room = self.shared.queue.room();
         if room == Room::None && !last {

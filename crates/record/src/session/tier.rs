@@ -30,7 +30,7 @@ pub(super) fn load_engine(
     Some(Engine::load(&begin::scope_of(opts, child, places), options))
 }
 
-/// The events of a recording, opened, and where time off the CPU is told.
+/// The events of a recording, opened, and the source of off-CPU time.
 pub(super) struct OpenedTier {
     /// As asked, without what can't be had.
     pub opts: RecordOpts,
@@ -38,9 +38,9 @@ pub(super) struct OpenedTier {
     pub setup: Setup,
     /// How they start.
     pub start: Start,
-    /// The processes whose records count, if events of whole CPUs tell of others too.
+    /// The processes whose records count, if events of whole CPUs report others too.
     pub followed: Option<Followed>,
-    /// Where time off the CPU is told; `None` if nowhere.
+    /// The source of off-CPU time; `None` if there is none.
     pub source: Option<Source>,
     /// Tier B's clocks.
     pub switches: Option<(Switches, Tracepoints)>,
@@ -82,7 +82,8 @@ fn open_beside_engine(
     if matches!(opts.target.whom, Whom::Trees(_) | Whom::User(_)) {
         let _ = engine.follow(&begin::scope_of(&opts, None, places));
     }
-    // The engine counts switches itself, and at what they cost without it they need not be told one by one.
+    // The engine counts switches itself, so records of each switch, which are expensive, are needed for a cgroup
+    // only.
     opts.counts_switches = opts.summary && opts.target.cgroup.is_some();
     match followed::open(&opts, &mut engine) {
         Some(setup) => Ok(by_cpu(opts, setup, places, Source::Engine(engine))),
@@ -103,7 +104,7 @@ fn opened(
     Ok(OpenedTier { opts, setup, start, followed: None, source, switches: None })
 }
 
-/// Events of whole CPUs; what they tell of others than the target is left out.
+/// Events of whole CPUs; their records of processes other than the target are left out.
 fn by_cpu(opts: RecordOpts, setup: Setup, places: &Places, source: Source) -> OpenedTier {
     let followed =
         (opts.target.whom != Whom::System).then(|| Followed::new(begin::processes_of(&places.tids)));
@@ -127,7 +128,7 @@ fn open_tracepoints(
         _ => followed::open_whole(&opts, &places.tids)?,
     };
     let whose = match scope {
-        // Of a cgroup events of whole CPUs are not opened for tracepoints.
+        // For a cgroup, events of whole CPUs are not opened for tracepoints.
         Scope::System | Scope::Cgroup(_) => Whose::AllBut(std::process::id()),
         Scope::Command(pid) => Whose::Command(*pid),
         Scope::Processes(_) => Whose::Processes,
