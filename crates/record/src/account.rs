@@ -31,7 +31,7 @@ pub struct Closed {
     pub threads: Vec<ThreadUse>,
     /// Those that are not listed.
     pub more_threads: MoreThreads,
-    /// What was lost.
+    /// Lost samples and records.
     pub loss: Loss,
     /// How stacks ended.
     pub quality: StackQuality,
@@ -53,13 +53,13 @@ pub struct Account {
     end_ns: Option<u64>,
     /// Forks may have been missed.
     has_lost: bool,
-    /// Of threads whose time the off-CPU engine has told.
+    /// Clocks of threads whose time the off-CPU engine has reported.
     clocks: Clocks,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not told yet: the first switch tells what it was before.
+    /// Not known yet: the first switch shows the state before it.
     Unknown,
     On,
     Blocked,
@@ -71,12 +71,12 @@ struct Watched {
     total: ThreadUse,
     state: State,
     since_ns: u64,
-    /// Its end was told; on the way out it still runs until it is switched off the CPU for good.
+    /// Its end was reported; on the way out it still runs until it is switched off the CPU for good.
     has_exited: bool,
 }
 
 impl Account {
-    /// Nothing counts until [`Account::start`] says from when on.
+    /// Nothing counts until [`Account::start`] sets the start time.
     #[must_use]
     pub fn on_hold() -> Self {
         Self { start_ns: u64::MAX, ..Self::default() }
@@ -123,7 +123,7 @@ impl Account {
         let since_ns = time_ns.max(self.start_ns);
         let started = self.watch(pid, tid, time_ns);
         started.since_ns = since_ns;
-        // Of those listed by /proc, the first switch tells.
+        // For threads listed by /proc, the first switch shows the state.
         started.state = if time_ns == 0 { State::Unknown } else { State::Preempted };
     }
 
@@ -205,14 +205,14 @@ impl Account {
         watched.charge_until(time_ns);
     }
 
-    /// The off-CPU engine tells a thread's whole life: that is exact, and holds in place of what switches told.
+    /// Takes a thread's totals from the off-CPU engine. They are exact and replace those from switches.
     pub fn totals(&mut self, (pid, tid): (u32, u32), totals: &Totals) {
         let mut samples = self.threads.remove(&tid).map_or(0, |watched| watched.total.samples);
         samples += self.ended.take_samples(tid);
         self.clocks.add((pid, tid), samples, totals);
     }
 
-    /// What the engine's totals say of the whole target, as perf's counters would; empty without engine.
+    /// The engine's totals of the whole target, in the form of perf's counters; empty without engine.
     #[must_use]
     pub fn counters(&self) -> Vec<CounterValue> {
         self.clocks.counters()
@@ -229,12 +229,12 @@ impl Account {
         self.stacks.notes()
     }
 
-    /// The kernel dropped so many samples and records after it last told of any: nobody knows whose.
+    /// The kernel dropped `records` samples and records after its last report. Their threads are unknown.
     pub fn lost_at_end(&mut self, records: u64) {
         self.loss.lost_samples += records;
     }
 
-    /// Records that the kernel told to be lost so far.
+    /// Records that the kernel reported as lost so far.
     #[must_use]
     pub fn lost_records(&self) -> u64 {
         self.loss.lost_records
@@ -245,9 +245,9 @@ impl Account {
         self.loss.samples -= samples.min(self.loss.samples);
     }
 
-    /// The kernel dropped so many records of a ring while `tid` was writing to it. Switches and ends may be among
-    /// them: what a thread does now, its next switch tells. Since its last switch or sample, it is not known to have
-    /// run, and not taken to.
+    /// The kernel dropped `records` records of a ring while `tid` was writing to it. Switches and ends may be among
+    /// them, so a thread's state is unknown until its next switch. The time since its last switch or sample isn't
+    /// counted as running.
     pub fn lost(&mut self, tid: u32, records: u64, time_ns: u64) {
         let time_ns = self.until_end(time_ns);
         self.has_lost = true;
@@ -259,7 +259,7 @@ impl Account {
         *self.lost_by.entry(tid).or_default() += records;
     }
 
-    /// The kernel dropped so many samples.
+    /// The kernel dropped `samples` samples.
     pub fn lost_samples(&mut self, tid: u32, samples: u64) {
         self.loss.lost_samples += samples;
         *self.lost_by.entry(tid).or_default() += samples;
@@ -288,7 +288,7 @@ impl Account {
             threads.push(watched.total);
         }
         if !self.clocks.is_empty() {
-            // The engine knows all threads: one it does not tell of is not the target's, or its totals are lost.
+            // The engine knows all threads: one that it does not report is not the target's, or its totals are lost.
             threads.retain(|thread| thread.samples > 0 && thread.pid != std::process::id());
             let (told, more_told) = self.clocks.into_threads();
             threads.extend(told);

@@ -1,7 +1,7 @@
 //! Threads that begin while we attach to their process.
 //!
-//! A thread started by one that has our events inherits them; one started a moment earlier, by a thread that had
-//! none yet, does not. Which it was, fork records tell: they come only from threads that have our events.
+//! A thread started by one that has our events inherits them; one started a moment earlier, by a thread that had none
+//! yet, does not. Fork records show which it was, because they come only from threads that have our events.
 
 use perfdata::Record;
 use perfdata::abi::PERF_RECORD_FORK;

@@ -1,8 +1,8 @@
-//! Why BPF can't be had: what the kernel said of programs, maps and links.
+//! Errors of BPF: the kernel's refusals of programs, maps and links.
 
 use crate::rights::{self, Rights};
 
-/// What helps where rights are missing.
+/// The remedy for missing rights.
 pub const BPF_RIGHTS: &str = "run as root or with CAP_BPF and CAP_PERFMON";
 
 /// Why the BPF engine does not run here.
@@ -15,7 +15,7 @@ pub enum Error {
     /// The kernel does not describe its types.
     #[error("no kernel type information (/sys/kernel/btf/vmlinux): {reason}; needs CONFIG_DEBUG_INFO_BTF=y")]
     NoBtf {
-        /// What the kernel or the reader said.
+        /// Error of the kernel or the reader.
         reason: String,
     },
     /// A program was refused.
@@ -23,7 +23,7 @@ pub enum Error {
     Load {
         /// The program.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         reason: String,
         /// Whether it was a matter of rights.
         denied: Denied,
@@ -33,7 +33,7 @@ pub enum Error {
     Attach {
         /// The program.
         program: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         reason: String,
     },
     /// A map refused a value.
@@ -41,12 +41,12 @@ pub enum Error {
     Map {
         /// The map.
         map: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         reason: String,
     },
 }
 
-/// Who denies a system call.
+/// The part of the system that denies a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
     /// Nobody: it was refused for another cause.
@@ -82,23 +82,23 @@ impl Error {
     }
 }
 
-/// Of a map.
+/// The error for a map.
 pub fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
     Error::Map { map, reason: chain(error) }
 }
 
-/// Of a program or map that should be in the object.
+/// The error for a program or map that is missing in the object.
 pub fn missing(what: &'static str) -> Error {
     Error::Load { what, reason: "not in the object".to_owned(), denied: Denied::No }
 }
 
-/// Of a program or the whole object; of a refusal for want of rights without the log.
+/// The error for a program or the whole object. For missing rights, the verifier's log is left out.
 pub fn load_error(what: &'static str, error: &dyn std::error::Error) -> Error {
     let mut reason = chain(error);
     if let Some(end) = reason.find(" | ").filter(|_| reason.contains("os error 1)")) {
         reason.truncate(end);
     }
-    // The verifier says "permission denied" too, of a program that it does not understand.
+    // The verifier also returns "permission denied" for a program that it does not understand.
     let denied = reason.contains("os error 1)")
         || reason.contains("os error 13)") && !reason.contains("Verifier output");
     let rights = denied.then(Rights::own);

@@ -22,7 +22,7 @@ use crate::opts::KeepFiles;
 /// Larger files are only linked, never copied.
 const MAX_COPY_BYTES: u64 = 256 << 20;
 
-/// What the cache may take of the disk. Files that are linked cost nothing until the original is replaced.
+/// Most disk space for the cache. Files that are linked cost nothing until the original is replaced.
 const MAX_TOTAL_BYTES: u64 = 4 << 30;
 
 /// Where the cache is: `$HOME/.debug`; `None` without a home.
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(keep(&root, &seen, KeepFiles::All, false), 1);
         assert_eq!(keep(&root, &seen, KeepFiles::All, false), 0);
         fs::remove_dir_all(&root).expect("ours");
-        // As if it lay in a container that is gone.
+        // As if it were in a container that is gone.
         seen[0].path = Some("/no/such/sh".into());
         assert_eq!(keep(&root, &seen, KeepFiles::Unreachable, false), 1);
         let link = root.join(".build-id").join(build_id.split_path().expect("long enough"));

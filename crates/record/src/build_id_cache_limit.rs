@@ -12,7 +12,7 @@ const BLOCK_BYTES: u64 = 512;
 #[derive(Debug)]
 struct KeptFile {
     kept: SystemTime,
-    /// What removing it frees.
+    /// Disk space that removing it frees.
     bytes: u64,
     link: PathBuf,
     folder: PathBuf,

@@ -1,11 +1,11 @@
-//! Threads' lives as the off-CPU engine tells them: exact, each at its end.
+//! Threads' lives as reported by the off-CPU engine: exact, each at its end.
 
 use perfdata::off_cpu::{State, Totals, flag};
 
 use crate::account::EndedThreads;
 use crate::summary::{CounterValue, MoreThreads, ThreadUse};
 
-/// The threads told of so far, and their sums.
+/// The threads reported so far, and their sums.
 #[derive(Debug, Default)]
 pub struct Clocks {
     threads: EndedThreads,
@@ -13,7 +13,7 @@ pub struct Clocks {
     sums: [u64; COUNTERS.len()],
 }
 
-/// What of perf's counters the totals hold.
+/// Those of perf's counters that the totals contain.
 const COUNTERS: [&str; 5] =
     ["task-clock", "context-switches", "cpu-migrations", "minor-faults", "major-faults"];
 
@@ -43,7 +43,7 @@ impl Clocks {
         self.sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
     }
 
-    /// True if no thread was told of.
+    /// True if no thread was reported.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
@@ -58,7 +58,7 @@ impl Clocks {
     /// The sums over all threads; empty if there are none.
     #[must_use]
     pub fn counters(&self) -> Vec<CounterValue> {
-        // Faults are told by the engine only.
+        // Only the engine reports faults.
         let known = match self.sums {
             _ if self.threads.is_empty() => &COUNTERS[..0],
             [.., 0, 0] => &COUNTERS[..3],

@@ -26,7 +26,7 @@ impl ControlPaths {
     /// Reads `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}': want fd:NUMBER[,NUMBER] or fifo:FILE[,FILE]");
         let (kind, names) = text.split_once(':').ok_or_else(wrong)?;
@@ -57,7 +57,7 @@ pub enum Command {
     Ping,
     /// End.
     Stop,
-    /// None of these; it is told, and not answered.
+    /// None of these. It is reported to the user, and not answered.
     Unknown(String),
 }
 
@@ -84,7 +84,7 @@ impl Command {
 pub struct Control {
     commands: File,
     answers: Option<File>,
-    /// What came of a line whose end has not come yet.
+    /// The received part of an incomplete line.
     partial: Vec<u8>,
 }
 
@@ -103,10 +103,11 @@ impl Control {
         Ok(Self { commands: open(&paths.commands)?, answers, partial: Vec::new() })
     }
 
-    /// Has `poller` tell by `token` when a command comes. What cannot be waited for (/dev/null, a plain file) has said all.
+    /// Makes `poller` report `token` when a command comes. Files that can't be polled (/dev/null, a plain file)
+    /// aren't watched, because all their commands are there from the beginning.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn watch(&self, poller: &Poller, token: u64) -> io::Result<()> {
         match poller.add(self.as_fd(), token) {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => Ok(()),
@@ -141,7 +142,7 @@ impl AsFd for Control {
 /// Takes whole lines off the front of `bytes`; they end with a newline or a zero. Empty ones are nothing.
 fn take_lines(bytes: &mut Vec<u8>) -> Vec<Command> {
     let Some(end) = bytes.iter().rposition(|&b| b == b'\n' || b == 0) else {
-        // No command is so long: it is no text of commands.
+        // No command is this long, so the text doesn't contain commands.
         bytes.truncate(4096);
         return Vec::new();
     };

@@ -1,7 +1,7 @@
-//! A look at the disks beside a recording: where requests spend their time, once disks have something to do.
+//! Disk activity during a recording: where requests spend their time, once disks have something to do.
 //!
 //! Until then it costs a look at /proc/diskstats twenty times a second; from then on the three events of a request's
-//! life, without stacks, on the whole machine (who ends a request is not who began it), up to a number.
+//! life, without stacks, on the whole machine (another task ends a request than began it), up to a number.
 
 use std::io;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const RING_PAGES: usize = 64;
 /// The last one is the only one that a kernel may lack.
 const EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_complete", "block_rq_insert"];
 
-/// What was seen of the disks.
+/// Observations of the disks.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The events of requests, in time order: all [`Watched::Sample`].

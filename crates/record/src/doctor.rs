@@ -1,4 +1,5 @@
-//! What works here, what does not, why, and what to do about it: every feature is tried, none is guessed.
+//! The features that work here, and for the others the reason and the remedy. Every feature is tried, none is
+//! guessed.
 
 use std::io;
 use std::path::Path;
@@ -33,11 +34,11 @@ pub struct Check {
     pub feature: &'static str,
     /// How well it works.
     pub health: Health,
-    /// What was found, or used instead.
+    /// The result, or the replacement in use.
     pub found: String,
     /// Why it is not better; empty if it is good.
     pub why: String,
-    /// What to do; empty if there is nothing to do.
+    /// The remedy; empty if none is needed.
     pub remedy: String,
 }
 
@@ -46,7 +47,8 @@ impl Check {
         Self { feature, health: Health::Good, found: found.into(), why: String::new(), remedy: String::new() }
     }
 
-    /// Of an event that may be had at kernel.perf_event_paranoid `enough`; `instead` is what there is without it.
+    /// Result for a refused event that is allowed at kernel.perf_event_paranoid `enough`; `instead` is the
+    /// replacement for it.
     fn refused(feature: &'static str, instead: &str, error: &io::Error, enough: i64) -> Self {
         let (why, remedy) = perf_refused(error, enough);
         let instead = if Rights::own().filters_perf { "" } else { instead };
@@ -284,7 +286,7 @@ fn call_probes() -> Check {
     Check::bad(NAME, Health::Partly, "programs built with -pg or the like", why, probes_remedy())
 }
 
-/// What opens the door for probes of calls.
+/// The remedy that enables probes of calls.
 fn probes_remedy() -> String {
     let rights = Rights::own();
     let mut filters = vec![rights.filters_bpf.then(|| rights::of_filter("bpf"))];
@@ -295,7 +297,7 @@ fn probes_remedy() -> String {
     }
 }
 
-/// Kernel functions are really asked for, of a process that makes none of the calls meant.
+/// Kernel functions are really traced, in a process that makes none of the selected calls.
 fn kernel_calls() -> Check {
     const NAME: &str = "calls in the kernel";
     match calls::kernel_functions_by() {
@@ -381,7 +383,7 @@ fn other_processes() -> Check {
     Check::bad("processes of others", Health::Partly, instead, why.to_owned(), remedy.to_owned())
 }
 
-/// Without the verifier's log, and without the remedy, which stands apart.
+/// The text without the verifier's log, and without the remedy, which is shown separately.
 fn short(text: &str) -> String {
     let line = text.split(" | ").next().unwrap_or(text);
     let line = line.split(": in docker").next().unwrap_or(line);

@@ -11,7 +11,7 @@ use crate::off_cpu::convert;
 use crate::plan::Plan;
 use crate::sys::{Ring, Span};
 
-/// A stack that was left out keeps one word, to be told from one that the kernel could not copy.
+/// A stack that was left out keeps one word, to distinguish it from one that the kernel could not copy.
 pub const LEFT_OUT_BYTES: usize = 8;
 
 /// How the records of each opened event are laid out, by the id that they carry.
@@ -43,7 +43,7 @@ impl Layouts {
         }
     }
 
-    /// From now on records of event `new` are told as those of `known`, which is laid out the same.
+    /// From now on records of event `new` count as those of `known`, which has the same layout.
     pub fn alias(&mut self, new: u64, known: u64) {
         let event = self.event_of.get(&known).copied();
         self.event_of.extend(event.map(|event| (new, event)));

@@ -26,7 +26,7 @@ pub enum Error {
         place: String,
         /// The kernel's error.
         source: io::Error,
-        /// What to do, starting with "; ", or nothing.
+        /// The remedy, starting with "; ", or nothing.
         remedy: String,
     },
     /// The limit of the address space leaves too little.
@@ -36,9 +36,9 @@ pub enum Error {
         left_bytes >> 20, needed_bytes >> 20
     )]
     AddressSpace {
-        /// What may still be mapped.
+        /// Memory that may still be mapped.
         left_bytes: u64,
-        /// What is needed at least.
+        /// The minimum needed.
         needed_bytes: u64,
     },
     /// The ring could not be mapped, not even the smallest.
@@ -157,7 +157,7 @@ fn remedy_of_exec(error: &io::Error) -> &'static str {
     }
 }
 
-/// What to do about an event that `perf_event_open` refused; starts with "; " or is empty.
+/// The remedy for an event that `perf_event_open` refused; starts with "; " or is empty.
 pub fn remedy_of_open(error: &io::Error, paranoid: Option<i64>, system_wide: bool) -> String {
     let enough = if system_wide { 0 } else { 2 };
     let refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOSYS));

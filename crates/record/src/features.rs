@@ -13,7 +13,7 @@ use crate::opts::RecordOpts;
 use crate::proc;
 use crate::sys::time::Clock;
 
-/// What is known when the recording begins.
+/// The features known when the recording begins.
 #[must_use]
 pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
     let read = |path: &str| system_file::read_text(path).ok().map(|t| t.trim().to_owned());
@@ -50,7 +50,7 @@ pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
     }
 }
 
-/// What is known when a file is complete: also the files seen, and the times of its first and last sample in ns.
+/// The features known when a file is complete: also the files seen, and the times of its first and last sample in ns.
 #[must_use]
 pub fn at_end(
     opts: &RecordOpts,
@@ -89,7 +89,7 @@ fn cpu_field<'t>(cpuinfo: &'t str, key: &str) -> Option<&'t str> {
     cpuinfo.lines().find_map(of)
 }
 
-/// "vendor,family,model,stepping" as perf says it; x86 only.
+/// "vendor,family,model,stepping" in perf's format; x86 only.
 fn cpu_id(cpuinfo: &str) -> Option<String> {
     let parts = ["vendor_id", "cpu family", "model", "stepping"].map(|key| cpu_field(cpuinfo, key));
     let parts: Option<Vec<&str>> = parts.into_iter().collect();

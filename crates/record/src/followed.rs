@@ -1,8 +1,8 @@
 //! Processes watched through events of whole CPUs.
 //!
 //! An event opened for tasks makes every switch of theirs dearer (on a virtual machine by 0.4 µs, more than the whole
-//! off-CPU engine), an event opened for a CPU does not. So where the engine runs it also says which samples are the
-//! target's, and what the kernel tells of other processes is left out here.
+//! off-CPU engine), an event opened for a CPU does not. So where the engine runs, it also selects the target's
+//! samples, and records of other processes are left out here.
 
 use perfdata::Record;
 use perfdata::abi::{
@@ -29,8 +29,8 @@ impl Followed {
         Self { pids: pids.into_iter().collect() }
     }
 
-    /// Whether a record tells of a followed process; also of those that they fork, from this record on. Records of
-    /// no process in particular concern everyone. To be asked in the order of time.
+    /// True if a record is about a followed process, or one of its children, which are followed from their fork on.
+    /// Records without a process concern every process. Has to be called in time order.
     pub fn concerns(&mut self, record: &Record<'_>) -> bool {
         match record {
             Record::Fork(task) if task.pid != task.ppid => {
@@ -60,7 +60,7 @@ pub fn open(opts: &RecordOpts, engine: &mut Engine) -> Option<Setup> {
     Some(setup)
 }
 
-/// The same without an engine: the caller chooses the samples. The threads `beside` have the events that are of tasks.
+/// The same without an engine: the caller chooses the samples. The threads in `beside` get the events of tasks.
 pub fn open_whole(opts: &RecordOpts, beside: &[u32]) -> Option<Setup> {
     if !suits(opts) {
         return None;
@@ -72,8 +72,8 @@ pub fn open_whole(opts: &RecordOpts, beside: &[u32]) -> Option<Setup> {
     setup::open(&whole, &mut places, Start::ByHand).ok()
 }
 
-/// Of tracepoints another kind of program would have to choose; counts and switch records of the target alone are had
-/// from its tasks only.
+/// Tracepoints would need another kind of BPF program as their filter. Counts and switch records of the target alone
+/// are available from its tasks only.
 fn suits(opts: &RecordOpts) -> bool {
     let is_clock = |config| config == PERF_COUNT_SW_CPU_CLOCK || config == PERF_COUNT_SW_TASK_CLOCK;
     let samples_time = opts.events.iter().all(|event| match event.attr.type_ {

@@ -21,7 +21,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("control", control),
 ];
 
-/// The first line is an event text, the rest what each file of sysfs and tracefs says.
+/// The first line is an event text, the rest the contents of each file of sysfs and tracefs.
 fn event_spec(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (spec, files) = text.split_once('\n').unwrap_or((&text, ""));

@@ -1,5 +1,5 @@
-//! CPUs that go offline while recording, and come. The kernel closes the events of a CPU that goes for good; when it is
-//! back they are opened anew ([`crate::open::Opened::open_again`]).
+//! CPUs that go offline while recording, and come. The kernel closes the events of a CPU that goes for good; when it
+//! is back they are opened again ([`crate::open::Opened::open_again`]).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::proc;
 use crate::summary::Notice;
 
-/// Looks so often: what begins on a CPU between its coming and the next look is not told.
+/// Time between looks. Tasks that begin on a CPU after it comes online and before the next look aren't reported.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Watches the CPUs whose events are not of tasks.
@@ -41,7 +41,7 @@ impl CpuWatch {
         }
     }
 
-    /// To be called often: the CPUs that are online and whose events should be opened. Each is told again until
+    /// To be called often: the CPUs that are online and whose events should be opened. Each is returned again until
     /// [`CpuWatch::opened`].
     #[must_use]
     pub fn look(&mut self) -> Vec<u32> {
@@ -72,7 +72,7 @@ impl CpuWatch {
         self.cpus.insert(cpu);
     }
 
-    /// What the user should hear; nothing if all stayed.
+    /// Notices for the user; none if all CPUs stayed.
     pub fn notices(&self) -> impl Iterator<Item = Notice> {
         let list = |cpus: &BTreeSet<u32>| cpus.iter().copied().collect::<Vec<u32>>();
         let gone = self.went.difference(&self.again).copied().collect::<Vec<u32>>();

@@ -2,8 +2,8 @@
 //!
 //! A copy of the stack shows the inner frames; where it ends, the chain has a return address *r* at stack pointer
 //! *s*. An earlier complete chain of this thread that has *r* at *s* goes on from there, if that part of the stack
-//! has not been popped and written anew in between. That is proved as far as can be: several inner frames must
-//! agree in both chains, and the return addresses of the outer part must still stand in the thread's memory.
+//! has not been popped and overwritten in between. That is proved as far as can be: several inner frames must agree
+//! in both chains, and the return addresses of the outer part must still be in the thread's memory.
 
 use dso::Avma;
 use rustc_hash::FxHashMap;
@@ -86,8 +86,8 @@ impl Earlier {
     }
 }
 
-/// Whether the return addresses of these frames are in memory where they were: the outermost ones and a spread of
-/// the others. A frame's own return address lies right below the stack pointer after it was popped.
+/// Whether the return addresses of these frames are in memory where they were: the outermost ones and a spread of the
+/// others. A frame's own return address is right below the stack pointer after it was popped.
 #[cfg(target_arch = "x86_64")]
 fn stands(outer: &[Frame], read: &mut impl FnMut(u64) -> Option<u64>) -> bool {
     let step = outer.len().div_ceil(PROBES).max(1);

@@ -1,8 +1,8 @@
-//! What a reader must be told before the first sample of a file that begins in the middle of a recording: which
-//! processes live, how their threads are called, what is mapped where.
+//! The state a reader needs before the first sample of a file that begins in the middle of a recording: processes,
+//! names of their threads, mappings.
 //!
 //! Follows the records as they leave for the file (or fall out of the window before it), so that it is always the
-//! state of that very moment; /proc would tell a later one, and nothing of processes that have ended since.
+//! state of that very moment. /proc would show a later state, without processes that have ended since.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Journal {
         Self { format: LiveFormat::new(&event.attr), event, processes: BTreeMap::new(), others: Vec::new() }
     }
 
-    /// Takes in one record that is no sample, in the file's layout and in the order of time.
+    /// Takes in one record that isn't a sample, in the file's layout and in the order of time.
     pub fn take(&mut self, bytes: &[u8]) {
         let Some((record, _)) = self.format.parse(bytes) else { return };
         match record {
@@ -56,7 +56,7 @@ impl Journal {
                 let (start, end) = (mmap.addr.0, mmap.addr.0.saturating_add(mmap.len));
                 let life = self.processes.entry(mmap.pid).or_default();
                 let maps = Arc::make_mut(&mut life.maps);
-                // What is hidden whole by a later mapping is gone.
+                // A mapping that a later one covers completely is gone.
                 maps.retain(|old| old.start < start || end < old.end);
                 maps.push(Mapped { start, end, bytes: bytes.to_vec() });
             }
@@ -169,7 +169,7 @@ mod tests {
         Record::Fork(Task { pid, ppid, tid, ptid, time_ns: 0 })
     }
 
-    /// What is told of these records: "fork 7<1/7", "comm 7/7 a", "map 7 1000 x".
+    /// The journal of these records as text: "fork 7<1/7", "comm 7/7 a", "map 7 1000 x".
     fn told(records: &[Record<'_>]) -> Vec<String> {
         let mut journal = Journal::new(event());
         for record in records {

@@ -1,7 +1,7 @@
 //! Event sources on a live Linux: the room for system calls.
 //!
-//! What it does: open events, read their rings, describe the running machine as records, unwind user stacks
-//! while recording, and write the perf.data file. What it will not do: name symbols, aggregate, print.
+//! The crate opens events, reads their rings, describes the running machine as records, unwinds user stacks while
+//! recording, and writes the perf.data file. It doesn't resolve symbols, aggregate or print.
 //!
 //! `unsafe` is allowed under [`sys`] only.
 

@@ -1,8 +1,8 @@
 //! Opens the files that processes have mapped, once each, while they can still be reached.
 //!
-//! A name in a mapping is what the *process* saw: it may lie in a container, be deleted, or be a memfd. So the
-//! process's own view is asked first (`/proc/PID/root`, `/proc/PID/map_files`), our own file system after that,
-//! and a file with another build-id or inode than the mapping's is not taken for it.
+//! A name in a mapping is what the *process* saw: it may be in a container, be deleted, or be a memfd. So the
+//! process's own view is tried first (`/proc/PID/root`, `/proc/PID/map_files`), our own file system after that, and a
+//! file with another build-id or inode than the mapping's is not taken for it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use dso::unwind::UnwindInfo;
 use dso::{BuildId, Bytes, ObjectFile, system_file};
 use rustc_hash::FxHashMap;
 
-/// What identifies a mapped file beside its name.
+/// The identity of a mapped file, in addition to its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// Its build-id.
@@ -36,7 +36,7 @@ pub struct FileMapping {
     pub pgoff: u64,
     /// The kernel's name for it.
     pub name: Arc<[u8]>,
-    /// What must match.
+    /// The identity that must match.
     pub identity: Identity,
 }
 
@@ -56,7 +56,7 @@ enum Known {
     Opened(Arc<UnwindInfo>),
     /// No process maps it any more: its unwind tables, up to tens of megabytes, were given back.
     Unused(Arc<ObjectFile>),
-    /// Could not be opened so many times: the processes were gone, perhaps a later one is not.
+    /// Could not be opened this many times: the processes were gone, but a later one may still be alive.
     Failed(u32),
 }
 
@@ -80,8 +80,8 @@ pub struct SeenObject {
 }
 
 impl Objects {
-    /// The file behind a mapping of the first of `pids`, the others being its ancestors (which see the same files, if
-    /// any of them lives longer); `None` if it can't be had or is no object file.
+    /// The file of a mapping of the first of `pids`, the others being its ancestors (which see the same files, if any
+    /// of them lives longer); `None` if it can't be opened or isn't an object file.
     pub fn open(&mut self, pids: &[u32], mapping: &FileMapping) -> Option<Arc<UnwindInfo>> {
         let key = (mapping.name.clone(), mapping.identity.clone());
         let failed = match self.known.get(&key) {
@@ -178,7 +178,7 @@ fn candidates(pids: &[u32], mapping: &FileMapping) -> Vec<PathBuf> {
     in_roots.chain([PathBuf::from(plain), by_range]).collect()
 }
 
-/// The vdso as it lies in the process's memory, else in ours (the same for all of one word size).
+/// The vdso from the process's memory, else in ours (the same for all of one word size).
 fn open_vdso(pid: u32, mapping: &FileMapping) -> Option<ObjectFile> {
     use std::os::unix::fs::FileExt;
     let len = usize::try_from(mapping.end - mapping.start).ok().filter(|&l| l <= 1 << 20)?;

@@ -70,11 +70,11 @@ pub struct Opened {
     pub owners: Vec<Owner>,
     /// Data pages of each ring.
     pages: usize,
-    /// What was dropped by counters that the kernel has closed.
+    /// Records dropped by counters that the kernel has closed.
     dropped_before: Vec<Dropped>,
 }
 
-/// What the kernel refused, and where.
+/// An event that the kernel refused, and where.
 #[derive(Debug)]
 pub struct Refused {
     /// Index of the plan's opened event; `None` if it was the mapping of a ring.
@@ -129,7 +129,7 @@ impl Opened {
         }
     }
 
-    /// Opens all in more places. What was refused because it is gone, if anything was.
+    /// Opens all in more places. Returns an event that was refused because its task is gone, if there was one.
     pub fn add(&mut self, plan: &Plan, places: &Places, start: Start) -> Result<Option<Refused>, Refused> {
         let mut gone = None;
         let ring_bytes = self.pages * crate::sys::mem::page_bytes();
@@ -177,7 +177,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Starts the event that only tells of processes, if it is one of its own: from then on no fork is missed.
+    /// Starts the event that only reports processes, if there is a separate one. From then on no fork is missed.
     fn track_from(&self, first: usize, plan: &Plan) -> io::Result<()> {
         let tracking = plan.tracking();
         self.counters[first..]
@@ -220,8 +220,8 @@ impl Opened {
         Ok(())
     }
 
-    /// Maps an AUX area of at most `bytes` behind each ring whose owner writes a trace; all of the same size, which
-    /// is returned. Smaller ones are tried where there is no room for larger ones.
+    /// Maps an AUX area of at most `bytes` for each ring whose owner writes a trace; all of the same size, which is
+    /// returned. Smaller ones are tried where there is no room for larger ones.
     pub fn map_areas(&mut self, plan: &Plan, bytes: usize, overwrite: bool) -> io::Result<usize> {
         const SMALLEST: usize = 64 << 10;
         let mut bytes = bytes;
@@ -276,7 +276,7 @@ impl Opened {
         self.each(plan, |_| true, Counter::disable)
     }
 
-    /// Stops or starts the file events that `which` chooses; what tells of processes goes on.
+    /// Stops or starts the file events that `which` chooses; events that report processes go on.
     pub fn switch(&self, plan: &Plan, step: Option<usize>, which: impl Fn(usize) -> bool) -> io::Result<()> {
         let tracking = plan.tracking();
         let chosen = |c: &&OpenCounter| {
@@ -288,7 +288,7 @@ impl Opened {
         self.counters.iter().filter(chosen).try_for_each(|c| act(&c.counter))
     }
 
-    /// What the kernel has dropped of each event in each place so far; nothing where it does not count that.
+    /// Records that the kernel has dropped of each event in each place so far; nothing where it does not count them.
     #[must_use]
     pub fn dropped(&self, plan: &Plan) -> Vec<Dropped> {
         let counts =
@@ -330,7 +330,7 @@ impl Opened {
     pub fn ids(&self, plan: &Plan) -> Vec<Vec<u64>> {
         let mut ids = vec![Vec::new(); plan.file.len()];
         for open in &self.counters {
-            // Tracepoints that stand in for the engine are none of the file's events.
+            // Tracepoints that replace the engine aren't events of the file.
             if let Some(ids) = ids.get_mut(plan.opened[open.event].file_event) {
                 ids.push(open.id);
             }

@@ -1,4 +1,4 @@
-//! What a recording is asked to do.
+//! Options of a recording.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -15,15 +15,15 @@ use crate::target::Target;
 pub struct RecordOpts {
     /// Whom to watch.
     pub target: Target,
-    /// What to sample, group leaders before their members; empty means `cycles`, else `cpu-clock`.
+    /// Events to sample, group leaders before their members; empty means `cycles`, else `cpu-clock`.
     pub events: Vec<EventRequest>,
-    /// How often, for events that don't say it themselves.
+    /// Sampling rate of events without one of their own.
     pub rate: Rate,
     /// Fail if the kernel's limit is below the frequency asked for, instead of lowering it.
     pub strict_rate: bool,
     /// How user stacks are had.
     pub call_graph: CallGraph,
-    /// No event samples: they only tell of processes, and count.
+    /// No event samples: they only report processes, and count.
     pub no_samples: bool,
     /// Sample user mode only, also the default event.
     pub all_user: bool,
@@ -54,7 +54,7 @@ pub struct RecordOpts {
     pub clock: Clock,
     /// When to start after the command has begun.
     pub delay: Delay,
-    /// Stop after so many bytes of output.
+    /// Stop after this many bytes of output.
     pub max_size_bytes: Option<u64>,
     /// One file after another; `None`: a single one.
     pub switch_output: Option<SwitchOutput>,
@@ -62,11 +62,12 @@ pub struct RecordOpts {
     pub overwrite: bool,
     /// The name of the output ends with the time it was completed.
     pub timestamp_filename: bool,
-    /// Who else says when to record, and when to begin another file.
+    /// Pipes on which another program controls when to record, and when to begin another file.
     pub control: Option<ControlPaths>,
     /// Also count these over the target's whole life and keep switches per thread, for a [`crate::summary::RunSummary`].
     pub summary: bool,
-    /// Context switches are told one by one for the summary; set by the recording itself, where nothing cheaper tells.
+    /// Each context switch is recorded for the summary; set by the recording itself, where there is no cheaper
+    /// source.
     pub counts_switches: bool,
     /// Don't write build-ids of the files seen.
     pub no_build_ids: bool,
@@ -80,13 +81,13 @@ pub struct RecordOpts {
     pub trace: crate::pt::Options,
     /// Also hands samples on while recording.
     pub watch: Option<Watch>,
-    /// Called each second after the end while the unwinder still has so many bytes to go through.
+    /// Called each second after the end with the number of bytes that the unwinder still has to process.
     pub on_catch_up: fn(u64),
     /// Called with a line for the user while the recording goes on.
     pub tell: fn(&str),
     /// The recording ends by itself after this time.
     pub ends_after: Option<Duration>,
-    /// What ends it from outside.
+    /// Causes outside the target that end it.
     pub ends_by: EndsBy,
 }
 
@@ -134,7 +135,7 @@ impl Default for RecordOpts {
     }
 }
 
-/// What ends a recording from outside, besides the end of what is recorded.
+/// Causes that end a recording, in addition to the end of its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EndsBy {
     /// The signals of [`crate::stop_signals`].
@@ -153,7 +154,7 @@ pub struct SwitchOutput {
     pub size_bytes: Option<u64>,
     /// after this time.
     pub every: Option<Duration>,
-    /// Only so many of the newest files are kept.
+    /// Number of the newest files that are kept.
     pub most_files: Option<usize>,
 }
 
@@ -162,7 +163,7 @@ pub struct SwitchOutput {
 #[derive(Debug, Clone)]
 pub struct Watch(pub Sender<Watched>);
 
-/// What is handed on.
+/// Data that is handed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
     /// A tracepoint was hit.
@@ -192,7 +193,7 @@ pub struct EventRequest {
     pub name: String,
     /// Type, config, modifiers, and whatever the event's own terms set (period, call-graph …).
     pub attr: Attr,
-    /// Index of its group's leader in the list; `None` if it is one or stands alone.
+    /// Index of its group's leader in the list; `None` if it is one or has no group.
     pub leader: Option<usize>,
     /// True if its own terms set a period or frequency, which then holds.
     pub own_rate: bool,
@@ -241,11 +242,11 @@ impl EventRequest {
     }
 }
 
-/// Samples per second of running time, where nobody said how many. Not 1000: it shall not beat in step with what
+/// Samples per second of running time, if no rate is given. It isn't 1000, to avoid running in step with work that
 /// programs do every millisecond.
 const USUAL_HZ: u64 = 997;
-/// The same beside time off the CPU, where samples only divide what is counted exactly: each costs its thread an
-/// interrupt (25 µs on a virtual machine), and 190 bytes.
+/// The same when off-CPU time is recorded too. Then samples only divide a time that is counted exactly. Each one
+/// costs its thread an interrupt (25 µs on a virtual machine), and 190 bytes.
 const USUAL_HZ_WITH_OFF_CPU: u64 = 499;
 
 /// How often to sample.
@@ -258,12 +259,12 @@ pub enum Rate {
     Hz(u64),
     /// As many as the kernel allows.
     MaxHz,
-    /// One sample for so many occurrences.
+    /// One sample for this many occurrences.
     Period(u64),
 }
 
 impl Rate {
-    /// Samples per second where nobody said how many.
+    /// Samples per second if no rate is given.
     #[must_use]
     pub const fn usual_hz(with_off_cpu: bool) -> u64 {
         if with_off_cpu { USUAL_HZ_WITH_OFF_CPU } else { USUAL_HZ }
@@ -278,7 +279,7 @@ pub enum CallGraph {
     None,
     /// The kernel follows frame pointers.
     FramePointer,
-    /// A copy of so many bytes of stack goes to the file with the registers; reports unwind it.
+    /// A copy of this many bytes of stack goes to the file with the registers; reports unwind it.
     Dwarf(u32),
     /// The CPU's branch records, where it has them.
     Lbr,
@@ -341,6 +342,7 @@ pub enum Delay {
     None,
     /// So long after it.
     After(Duration),
-    /// Never by itself (`-D -1`): when [`RecordOpts::control`] says so; until then it tells of processes only.
+    /// Never by itself (`-D -1`): a command of [`RecordOpts::control`] starts it. Until then it reports processes
+    /// only.
     Off,
 }

@@ -40,8 +40,8 @@ struct Entry {
 }
 
 impl Order {
-    /// Takes the records of one pass over all rings. `time_of` says a record's time; records without one go out
-    /// with the record before them. Bytes that are no whole record end the buffer (the kernel writes none such).
+    /// Takes the records of one pass over all rings. `time_of` returns a record's time; records without one go out
+    /// with the record before them. An incomplete record ends the buffer (the kernel writes none such).
     pub fn push(&mut self, bytes: Vec<u8>, time_of: impl Fn(&[u8]) -> Option<u64>) {
         let number = self.first_buffer + self.buffers.len() as u64;
         let before = self.entries.len();

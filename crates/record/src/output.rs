@@ -31,8 +31,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Begins the output. An existing file is renamed to FILE.old first, as perf does. With `--overwrite`, so many
-    /// bytes of records are held.
+    /// Begins the output. An existing file is renamed to FILE.old first, as perf does. With `--overwrite`,
+    /// `window_bytes` of records are held.
     pub fn create(opts: &RecordOpts, writer: WriterOpts, window_bytes: usize) -> Result<Self, Error> {
         let mut sink = Self {
             writer: None,
@@ -85,7 +85,7 @@ impl Sink {
         self.samples += 1;
     }
 
-    /// Of the samples noted, those that are not in the output because writing failed.
+    /// Number of noted samples that are not in the output because writing failed.
     #[must_use]
     pub fn unwritten_samples(&self) -> u64 {
         if self.failed.is_some() { self.samples - self.safe_samples } else { 0 }
@@ -153,7 +153,7 @@ impl Sink {
         self.names.as_ref().and_then(PartNames::whereabouts)
     }
 
-    /// What the user should hear if another recording has taken the name of the output.
+    /// The notice for the user if another recording has taken the name of the output.
     #[must_use]
     pub fn name_taken(&self) -> Option<Notice> {
         let names = self.names.as_ref()?;
@@ -176,7 +176,7 @@ impl Sink {
         }
     }
 
-    /// Completes the present file and begins the next, which is told first what lives now.
+    /// Completes the present file and begins the next, which starts with the present state of all processes.
     pub fn next_file(&mut self, features: &Features, appendix: &[u8]) {
         if self.failed.is_some() || self.names.is_none() {
             return;

@@ -23,18 +23,18 @@ use crate::sys::mem;
 
 const OWNER_ONLY: u32 = 0o600;
 
-/// What has the name of a file to be written.
+/// The kind of file that already has the name of a file to be written.
 enum Found {
     Nothing,
     File(Metadata),
     /// A symbolic link to a file or to nothing.
     Link,
-    /// What is written to as it is.
+    /// A pipe or device, which is written to as it is.
     Stream,
 }
 
-/// The file of a recording, readable and writable by its owner alone. What has its name becomes FILE.old, unless it is
-/// empty.
+/// The file of a recording, readable and writable by its owner alone. An existing file of that name becomes FILE.old,
+/// unless it is empty.
 ///
 /// # Errors
 /// It can't be made, or the old one not be renamed.
@@ -120,7 +120,7 @@ pub fn is_stream(path: &Path) -> bool {
 /// Removes a recording that came to nothing; streams and links are left alone.
 pub fn remove_recording(path: &Path) {
     if matches!(find(path), Ok(Found::File(_))) {
-        // It says as little as one that is not there.
+        // It has no more information than a missing one.
         let _ = fs::remove_file(path);
     }
 }
@@ -158,7 +158,7 @@ fn find(path: &Path) -> io::Result<Found> {
     Ok(Found::Stream)
 }
 
-/// `/dev/stdout`, `/proc/self/fd/3` and the like: links that stand for what is open, whatever that is.
+/// `/dev/stdout`, `/proc/self/fd/3` and the like: links to an open file of any kind.
 fn is_of_system(path: &Path) -> bool {
     let parent = parent_of(path).canonicalize().unwrap_or_default();
     parent == Path::new("/dev") || parent.starts_with("/proc")
@@ -216,10 +216,10 @@ fn is_planted(path: &Path) -> bool {
         && found.uid() != folder.uid()
 }
 
-/// Refuses what [`is_planted`] says.
+/// Refuses files for which [`is_planted`] is true.
 ///
 /// # Errors
-/// With the owner and what to do.
+/// With the owner and the remedy.
 pub fn refuse_planted(path: &Path) -> io::Result<()> {
     if !is_planted(path) {
         return Ok(());

@@ -78,7 +78,7 @@ impl PartNames {
     }
 
     /// The file under the plain name is complete: it gets its own name, and the oldest goes if there are too many.
-    /// `announced`: the user is told of it now, not with the end of the recording.
+    /// `announced`: its name is shown to the user now, not at the end of the recording.
     ///
     /// # Errors
     /// It can't be renamed, or the oldest not be removed.

@@ -6,10 +6,10 @@ use crate::journal::Journal;
 use crate::opts::RecordOpts;
 use crate::window::{Window, is_sample};
 
-/// What makes each file whole by itself.
+/// The state that makes each file complete by itself.
 #[derive(Debug)]
 pub struct Parts {
-    /// The state at the beginning of the window, or behind the last record written.
+    /// The state at the beginning of the window, or after the last record written.
     journal: Journal,
     window: Option<Window>,
     most_bytes: Option<u64>,

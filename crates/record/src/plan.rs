@@ -1,7 +1,7 @@
-//! From what is asked to the attributes to open: pure, no system calls.
+//! From a recording's options to the attributes to open: pure, no system calls.
 //!
-//! One event of the user becomes one *file event* (what the file says) and one or more *opened events* (what the
-//! kernel is told). For live unwinding they differ: the kernel copies registers and stack, the file holds
+//! One event of the user becomes one *file event* (its description in the file) and one or more *opened events*
+//! (passed to the kernel). For live unwinding they differ: the kernel copies registers and stack, the file holds
 //! callchains. And there are several sizes of snapshot, opened as steps of a ladder of which one is enabled.
 
 mod attrs;
@@ -18,7 +18,7 @@ pub use attrs::mode_of;
 /// The kernel's largest stack copy: a record's size is a u16, and the size must be a multiple of 8.
 pub const MAX_SNAPSHOT_BYTES: u32 = 65_528;
 
-/// What the machine offers, found out before planning.
+/// Capabilities of the machine, found out before planning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// User registers this machine's unwinder wants; 0 if it has none.
@@ -35,7 +35,7 @@ pub struct Offer {
     pub lost_counts: bool,
 }
 
-/// An event as the kernel is told.
+/// An event as it is passed to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedEvent {
     /// Its name, for messages.
@@ -56,7 +56,7 @@ pub struct OpenedEvent {
     pub of_tasks: bool,
 }
 
-/// An event as the file says it.
+/// An event as it is described in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
     /// Its name.
@@ -76,10 +76,10 @@ pub struct Plan {
     pub live: bool,
     /// Snapshot sizes of the ladder, in bytes; empty without one.
     pub steps: Vec<u32>,
-    /// Of the samples that the off-CPU engine makes: their layout. The file has its events behind all others.
+    /// Layout of the samples that the off-CPU engine makes. The file has its events after all others.
     pub off_cpu: Option<Attr>,
-    /// The tracepoints that stand in for the engine. Their events are opened but are none of the file's: their
-    /// `file_event` is [`Plan::first_tracepoint`] and following.
+    /// The tracepoints that replace the engine. Their events are opened but aren't in the file: their `file_event` is
+    /// [`Plan::first_tracepoint`] and following.
     pub tracepoints: Option<tracepoints::Tracepoints>,
 }
 
@@ -103,8 +103,8 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
         made.steps = offer.snapshot_steps.to_vec();
         made.steps.dedup();
     }
-    // Of tasks that run already, forks are followed from the first moment on, before anything samples.
-    // And so it is where sampling starts later or is switched off for a while: mappings are told all the same.
+    // For tasks that already run, forks are followed from the first moment on, before any event samples. The same
+    // applies when sampling starts later or is switched off for a while, because mappings are needed all the same.
     let switched = opts.delay != Delay::None || opts.control.is_some();
     let tracks_apart = live || switched || opts.target.is_attached() || traces;
     if tracks_apart {
@@ -222,7 +222,7 @@ impl Plan {
         }
     }
 
-    /// Index of the opened event that only tells of processes; `None` if a sampling event does that as well.
+    /// Index of the opened event that only reports processes; `None` if a sampling event does that as well.
     #[must_use]
     pub fn tracking(&self) -> Option<usize> {
         self.opened
@@ -230,7 +230,7 @@ impl Plan {
             .position(|e| e.attr.sample_type & PERF_SAMPLE_IP == 0 && e.attr.flags.has(AttrFlags::MMAP2))
     }
 
-    /// Of each opened event: its snapshots are unwound while recording, they are not what the file holds.
+    /// For each opened event: true if its snapshots are unwound while recording and aren't stored in the file.
     #[must_use]
     pub fn unwound(&self) -> Vec<bool> {
         let keeps = |e: &OpenedEvent| {
@@ -239,7 +239,7 @@ impl Plan {
         self.opened.iter().map(|e| e.attr.sample_stack_user != 0 && !keeps(e)).collect()
     }
 
-    /// True if samples of different events must be told apart by their id.
+    /// True if samples of different events must be distinguished by their id.
     #[must_use]
     pub fn has_ids(&self) -> bool {
         self.file.len() > 1

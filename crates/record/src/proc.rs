@@ -87,14 +87,14 @@ fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
 }
 
-/// True if there is such a process or thread and it is no zombie.
+/// True if the process or thread exists and isn't a zombie.
 #[must_use]
 pub fn is_alive(id: u32) -> bool {
     let stat = system_file::read(format!("/proc/{id}/stat")).unwrap_or_default();
     state_letter(&stat).is_some_and(|letter| !matches!(letter, b'Z' | b'X' | b'x'))
 }
 
-/// The state in `/proc/TID/stat`: the letter behind the last parenthesis, for a name may hold some.
+/// The state in `/proc/TID/stat`: the letter after the last parenthesis, because a name may contain some.
 #[must_use]
 pub fn state_letter(stat: &[u8]) -> Option<u8> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
@@ -185,7 +185,7 @@ pub fn threads(pid: u32) -> Option<Vec<u32>> {
     numbers_in(&format!("/proc/{pid}/task")).filter(|t| !t.is_empty())
 }
 
-/// The processes that a thread has started and that still live; empty if the kernel does not tell
+/// The processes that a thread has started and that still live; empty if the kernel does not report them
 /// (`CONFIG_PROC_CHILDREN`).
 #[must_use]
 pub fn children(pid: u32, tid: u32) -> Vec<u32> {

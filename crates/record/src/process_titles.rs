@@ -1,4 +1,4 @@
-//! What tells processes of one name apart: the titles that servers give them, or their arguments.
+//! Text that distinguishes processes of one name: the titles that servers give them, or their arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Which files lie where in each watched process, followed record by record in time order.
+//! Mapped files and their addresses in each watched process, followed record by record in time order.
 //!
 //! Files are opened when the first sample of the process needs them, so that the thousands of short processes of a
 //! build cost nothing; those that could vanish (deleted, memfd) are opened at once.
@@ -22,7 +22,7 @@ pub struct Processes {
     by_pid: FxHashMap<u32, Process>,
     objects: Objects,
     jit_maps: JitMapKeeper,
-    /// Of a process that is not known, or has ended: its last samples may come later.
+    /// Address space of a process that is unknown or has ended: its last samples may come later.
     nothing_mapped: AddressSpace,
 }
 
@@ -105,7 +105,7 @@ impl Processes {
         }
     }
 
-    /// The processes that have not exited, as far as records tell, ascending.
+    /// The processes that have not exited according to the records, ascending.
     #[must_use]
     pub fn living(&self) -> Vec<u32> {
         let mut pids: Vec<u32> = self.by_pid.keys().copied().collect();
@@ -118,7 +118,7 @@ impl Processes {
         self.jit_maps.take()
     }
 
-    /// What is mapped in `pid` now, with all files opened.
+    /// The present mappings of `pid`, with all files opened.
     pub fn space(&mut self, pid: u32) -> &AddressSpace {
         let has_pending = self.by_pid.get(&pid).is_some_and(|p| !p.maps.pending.is_empty());
         let pids = if has_pending { self.with_ancestors(pid) } else { Vec::new() };

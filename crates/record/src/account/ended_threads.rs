@@ -14,7 +14,7 @@ pub struct EndedThreads {
 }
 
 impl EndedThreads {
-    /// A thread ended. Of twice as many as are listed at least, the less busy half becomes part of the sums.
+    /// A thread ended. When the list is twice as long as needed, the less busy half becomes part of the sums.
     pub fn push(&mut self, thread: ThreadUse) {
         self.listed.push(thread);
         if self.listed.len() < 2 * LISTED {

@@ -31,7 +31,7 @@ pub enum StackEnding {
     Complete,
     /// At the thread's start, with the outer part taken from another moment.
     Joined,
-    /// Early: why, and in which DSO the last frame lies.
+    /// Early: the reason, and the DSO of the last frame.
     Stopped(StopReason, Option<Arc<str>>),
 }
 
@@ -76,7 +76,7 @@ impl StackBook {
         (stacks > 0).then_some(StackNotes { stacks, complete, ..notes })
     }
 
-    /// The counts, causes by descending frequency; `name` tells a thread's.
+    /// The counts, causes by descending frequency; `name` returns a thread's name.
     pub fn finish(self, name: impl Fn(u32) -> String + Copy) -> StackQuality {
         let mut quality = self.quality;
         quality.stopped = self.stops.into_iter().map(|(key, tids)| stopped(key, &tids, name)).collect();

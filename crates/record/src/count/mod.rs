@@ -38,7 +38,7 @@ pub struct CountOpts {
     pub enable_on_exec: bool,
 }
 
-/// What became of an event.
+/// The extent to which an event is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
     /// It counts as asked.
@@ -61,7 +61,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What was added since `before`.
+    /// Difference since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -187,7 +187,7 @@ impl Counters {
         Ok(slot)
     }
 
-    /// What became of each event.
+    /// The extent to which an event is counted, by its index.
     #[must_use]
     pub fn support(&self, event: usize) -> Support {
         self.slots[event].support
@@ -238,7 +238,7 @@ fn attr_of(event: &EventSpec, opts: CountOpts, follows_leader: bool) -> Attr {
     attr
 }
 
-/// What a counter is opened under: the leader of its group, a cgroup's folder.
+/// The descriptor that a counter is opened under: the leader of its group, a cgroup's folder.
 #[derive(Clone, Copy)]
 struct Beside<'a> {
     leader: Option<&'a Counter>,
@@ -305,7 +305,7 @@ fn is_narrowed(attr: &Attr, event: &EventSpec) -> bool {
     attr.flags.has(AttrFlags::EXCLUDE_KERNEL) && !event.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
 }
 
-/// Some PMUs cannot tell guests apart: asks for both then, unless the user said G or H.
+/// Some PMUs can't distinguish guests from the host. Then both are counted, unless the user gave G or H.
 fn widen_to_guests(attr: &mut Attr, event: &EventSpec) -> bool {
     let said = event.attr.flags.has(AttrFlags::EXCLUDE_HOST);
     let asked = attr.flags.has(AttrFlags::EXCLUDE_GUEST);

@@ -20,7 +20,7 @@ pub struct CpuPlace {
 }
 
 impl CpuPlace {
-    /// What sysfs says of logical CPU `cpu`; zero where it says nothing.
+    /// Topology of logical CPU `cpu` from sysfs; zero where it has no value.
     #[must_use]
     pub fn of(cpu: u32) -> Self {
         let folder = format!("/sys/devices/system/cpu/cpu{cpu}");

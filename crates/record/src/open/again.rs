@@ -7,7 +7,7 @@ use super::{Opened, Places, Refused, Start};
 use crate::plan::Plan;
 use crate::sys::Ring;
 
-/// What is needed to make the events of one more CPU like those of the others.
+/// The data needed to make the events of one more CPU like those of the others.
 pub struct Like<'a> {
     /// The plan they were opened by.
     pub plan: &'a Plan,
@@ -31,7 +31,7 @@ pub struct Again {
 }
 
 impl Opened {
-    /// Opens the events of this CPU anew, in place of those that the kernel has closed. Those of tasks go on by
+    /// Opens the events of this CPU again, in place of those that the kernel has closed. Those of tasks go on by
     /// themselves. `None` if the CPU is gone again, or its events write traces, which end with it.
     pub fn open_again(&mut self, cpu: u32, like: &Like<'_>) -> Result<Option<Again>, Refused> {
         if like.plan.opened.iter().any(|event| event.aux) {
@@ -114,7 +114,7 @@ impl Opened {
             return;
         };
         for counter in self.counters.iter().filter(|counter| counter.ring == ring && !counter.of_cpu) {
-            // Refused of a task that has ended: it has no more to tell.
+            // Refused for a task that has ended: it has nothing more to report.
             let _ = counter.counter.set_output(&owner.counter);
         }
     }

@@ -7,7 +7,7 @@ use super::{MAX_SNAPSHOT_BYTES, Offer, OpenedEvent};
 use crate::opts::{CallGraph, EventRequest, Extra, Rate, RecordOpts};
 use crate::sys::time::Clock;
 
-/// What all attributes of a recording share, so that all records end with the same fields.
+/// The part shared by all attributes of a recording, so that all records end with the same fields.
 pub(super) fn common_attr(opts: &RecordOpts, several: bool) -> Attr {
     let by_cpu = opts.target.is_system_wide() || opts.target.cpus.is_some();
     let mut sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
@@ -43,7 +43,7 @@ pub(super) fn track(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
     attr.flags.set(AttrFlags::TEXT_POKE, offer.kernel && kernel_code);
 }
 
-/// The always-on event behind the ladder: no samples, only records about processes.
+/// The always-on event after the ladder: no samples, only records about processes.
 pub(super) fn tracking_event(opts: &RecordOpts, common: &Attr, offer: &Offer) -> OpenedEvent {
     let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_DUMMY, ..*common };
     attr.flags = attr.flags.with(AttrFlags::EXCLUDE_KERNEL);
@@ -61,7 +61,7 @@ pub(super) fn tracking_event(opts: &RecordOpts, common: &Attr, offer: &Offer) ->
     }
 }
 
-/// What the kernel is told for an event of the user, but for its snapshots.
+/// The kernel's attributes for an event of the user, except for its snapshots.
 pub(super) fn sampling_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: &Offer) -> Attr {
     if event.aux {
         return tracing_attr(opts, event, common, offer);
@@ -203,7 +203,7 @@ fn set_call_graph(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offe
     }
 }
 
-/// What the kernel is told for a live-unwound event: kernel chain, user registers and a copy of the stack.
+/// The kernel's attributes for a live-unwound event: kernel chain, user registers and a copy of the stack.
 pub(super) fn with_snapshot(mut attr: Attr, bytes: u32, offer: &Offer) -> Attr {
     attr.sample_type |= PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
     attr.sample_regs_user |= offer.unwind_regs;
