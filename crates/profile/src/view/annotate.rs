@@ -1,7 +1,7 @@
 //! Annotation: which addresses of which functions the samples hit.
 //!
-//! Only the hit address itself counts, callers do not. What code and source lie there is the
-//! renderer's to find: this view knows numbers and names.
+//! Only the hit address itself counts, callers do not. This view has numbers and names. The renderer finds the code and
+//! source lines at the addresses.
 
 use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
@@ -9,7 +9,7 @@ use crate::table::{DsoId, FrameId, InlineFrame, StringId, SymbolId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What to look at.
+/// Function and samples to annotate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnnotateOpts {
     /// Only these files, by short name or path; empty is all.
@@ -24,7 +24,7 @@ pub struct AnnotateOpts {
 /// One function, or the nameless code of one DSO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotateFunction {
-    /// The file it lies in.
+    /// The file that contains it.
     pub dso: DsoId,
     /// Its name; `None` gathers all hits of the DSO that have none.
     pub name: Option<StringId>,
@@ -34,7 +34,7 @@ pub struct AnnotateFunction {
     pub size: u64,
     /// By event.
     pub totals: Vec<Sums>,
-    /// What was hit, by address.
+    /// Samples by address.
     pub addresses: Vec<AnnotateAddress>,
 }
 
@@ -47,7 +47,7 @@ pub struct AnnotateAddress {
     pub sums: Vec<Sums>,
 }
 
-/// What tells functions apart.
+/// Identity of a function: its DSO and, if it has a symbol, name and range.
 type Key = (DsoId, Option<(StringId, u64, u64)>);
 
 /// All functions hit that `opts` lets through, the hottest (by period, over all events, as shares of

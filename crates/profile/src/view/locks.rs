@@ -1,6 +1,7 @@
-//! Locks: futexes by address, file locks by descriptor and kernel locks by place, with who waited, how long, and who let go.
+//! Locks: futexes by address, file locks by descriptor and kernel locks by place, with waiters, wait times and lock
+//! holders.
 //!
-//! The waker of a wait for a lock is the thread that held it: its stack says where.
+//! The waker of a wait for a lock is the thread that held it. Its stack shows where it released the lock.
 
 use super::wall::{
     Classes, Classified, Histogram, Part, WallOpts, kernel_frames, name_of, other_name, waker_frames,
@@ -22,9 +23,9 @@ pub struct LockRow {
     pub pid: i32,
     /// Descriptor of the locked file, in the process.
     pub descriptor: Option<u64>,
-    /// Address of the lock; `None` if the source does not tell.
+    /// Address of the lock; `None` if the source doesn't record it.
     pub address: Option<u64>,
-    /// What kind of kernel lock, where its contention was recorded: `mutex`, `rwsem, to write` …
+    /// Kind of a kernel lock whose contention was recorded: `mutex`, `rwsem, to write` …
     pub kind: Option<&'static str>,
     /// ns waited.
     pub wait_ns: u64,
@@ -47,14 +48,14 @@ pub struct Holder {
     pub tid: u32,
     /// Its stack at the wake-up, BPF's own frames left out; empty if it was not taken.
     pub frames: Vec<crate::table::FrameId>,
-    /// Of the lock's wait time, the percent it ended.
+    /// Share of the lock's wait time that it ended, in percent.
     pub percent: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
     Futex(i32, u64),
-    /// Process and descriptor; `None` if the source does not say which.
+    /// Process and descriptor; `None` if the source doesn't record which.
     File(i32, Option<u64>),
     Kernel(CallsiteId),
 }
@@ -66,7 +67,7 @@ struct Sums {
     holders: FxHashMap<(u32, Option<CallsiteId>), (u64, String)>,
 }
 
-/// Locks inside the kernel by address, from the events that tell of contention, most waited for first. Spinning counts.
+/// Locks inside the kernel by address, from contention events, most waited for first. Spinning counts.
 #[must_use]
 pub fn contended(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
     let classes = Classes::of(profile, opts);
@@ -104,8 +105,8 @@ pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Who wants a kernel lock, and which it is where that can be told: `munmap, the lock of the address space (mmap_lock)`.
-/// `None` without kernel names.
+/// The function that wants a kernel lock and, where known, the lock: `munmap, the lock of the address space
+/// (mmap_lock)`. `None` without kernel names.
 #[must_use]
 pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
     const LOCKING: [&str; 15] = [
@@ -175,7 +176,7 @@ impl Sums {
     }
 
     fn finish(self, profile: &Profile) -> LockRow {
-        // Of waits known as sums, who ended the last ones is told.
+        // For waits known as sums, only the threads that ended the last ones are known.
         let told_ns = self.holders.values().map(|(ns, _)| *ns).grown_sum().max(1);
         let most = self.places.into_iter().max_by_key(|&(callsite, ns)| (ns, Reverse(callsite)));
         let holder =

@@ -11,10 +11,10 @@ use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use rustc_hash::FxHashMap;
 
-/// What to show.
+/// Threads, times and columns to show.
 #[derive(Clone, Debug, Default)]
 pub struct TimelineOpts {
-    /// Which threads, and whether idle waits are told apart.
+    /// Which threads, and whether idle waits are shown separately.
     pub wall: WallOpts,
     /// Columns.
     pub columns: usize,
@@ -216,7 +216,7 @@ mod tests {
         let even = timeline(&profile, &TimelineOpts { columns: 10, ..TimelineOpts::default() });
         assert_eq!(letters(&profile, 10, None), "dddddddddd");
         assert!(on_ns(&even, 0).iter().all(|&ns| ns < 10), "{:?}", on_ns(&even, 0));
-        // Samples of the CPU's clock say where it ran.
+        // Samples of the CPU clock show where it ran.
         let task = profile.off_cpu.waits[0].task;
         profile.off_cpu.seen_running = vec![(task, 650), (task, 950)];
         let seen = timeline(&profile, &TimelineOpts { columns: 10, ..TimelineOpts::default() });
@@ -224,7 +224,7 @@ mod tests {
     }
 
     /// Four threads take turns of 1 to 8 ms on two CPUs for a second. Every fourth wait is kept and has the weight of
-    /// those before it, what remains at the end is a sum, and each ms of running is one sample.
+    /// those before it. The rest at the end is a sum, and each ms of running is one sample.
     fn taking_turns() -> Profile {
         let mut profile = Profile::default();
         let mut seed = 12345u64;

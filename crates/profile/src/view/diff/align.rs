@@ -25,7 +25,7 @@ pub(super) struct Aligned {
     pub runs: Vec<Side>,
     /// Recorded time of each run in ns; 0 if unknown.
     pub durations_ns: Vec<u64>,
-    /// Does the run say the time of its samples?
+    /// True if the run's samples have times.
     pub sliced: Vec<bool>,
 }
 
@@ -103,7 +103,7 @@ fn slice_of(extra: &Extra, span: Option<(u64, u64)>) -> usize {
     (into as usize).min(SLICES - 1)
 }
 
-/// What a run's ids became.
+/// Ids of a run mapped to ids of the aligned profile.
 struct Translation {
     tasks: Vec<TaskId>,
     callsites: Vec<CallsiteId>,

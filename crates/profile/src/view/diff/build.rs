@@ -84,10 +84,10 @@ fn path_comparisons(
     paths
 }
 
-/// What all rows of a section are computed with.
+/// Inputs shared by all rows of a section.
 struct Context<'a> {
     runs: &'a [Side],
-    /// By run and slice: what periods are divided by.
+    /// Divisors of periods, by run and slice.
     divisors: Vec<Vec<f64>>,
     /// By run and round: the same as drawn; `None` for runs without times.
     drawn: Option<Vec<(Draws, Vec<f64>)>>,
@@ -95,7 +95,7 @@ struct Context<'a> {
     scale: f64,
     /// All samples, by run.
     totals: Vec<Sums>,
-    /// Without divisors of its own, a run counts as one: rounds say nothing about runs then.
+    /// Without divisors of its own, a run counts as one. Rounds carry no information about runs then.
     per_run: bool,
     share: bool,
 }
@@ -170,7 +170,8 @@ impl<'a> Context<'a> {
         Estimate::new(value, &by_run, rounds.as_deref(), self.least_variance(members, &runs, divisor))
     }
 
-    /// What the number of samples alone makes: they come by chance, and one more or none at all might have come.
+    /// Variance from the number of samples alone: samples are random, and there could have been one more or none at
+    /// all.
     fn least_variance(&self, members: &[Sums], runs: &[usize], divisor: f64) -> f64 {
         let row = runs.iter().map(|&run| sum_of(&members[run * SLICES..(run + 1) * SLICES]));
         let row = row.fold(Sums::default(), plus);
@@ -180,7 +181,7 @@ impl<'a> Context<'a> {
             return 0.0;
         }
         let one = self.ratio(typical.period as f64 / typical.count as f64, divisor);
-        // Of a share, the rest is as sure as the share is: with all samples in it there is nothing to chance.
+        // The rest of a share is as certain as the share: if it has all samples, nothing is random.
         let rest =
             if self.share { 1.0 - row.count as f64 / (all.count.max(row.count) + 1) as f64 } else { 1.0 };
         (row.count + 1) as f64 * rest * one.powi(2)

@@ -1,4 +1,4 @@
-//! The diff: what a change did, function by function and path by path, and what is only noise.
+//! The diff: effects of a change by function and by path, with noise marked as noise.
 //!
 //! ```text
 //!   runs of both sides ─→ one profile, ids aligned by name ─→ grouped as a report groups
@@ -17,7 +17,7 @@ pub use stats::{Interval, t_quantile};
 use crate::profile::{Profile, Sums};
 use crate::view::report::{ChainEntry, ReportOpts, SortKey, Value};
 
-/// What the two sides' periods are divided by before they are compared.
+/// Divisor of the two sides' periods before they are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Norm {
     /// The side's total: values are percentages, deltas percentage points. As `perf diff`.
@@ -68,7 +68,7 @@ pub struct DiffSection {
     pub event: String,
     /// Keys of the rows' values.
     pub keys: Vec<SortKey>,
-    /// Functions (or whatever the keys say), greatest absolute delta first.
+    /// Functions (or the groups of other keys), greatest absolute delta first.
     pub rows: Vec<DiffRow>,
     /// Paths, greatest absolute delta first; empty unless asked for.
     pub paths: Vec<DiffPath>,
@@ -79,7 +79,7 @@ pub struct DiffSection {
     /// The noise to expect in one row's delta: 95 % of unchanged rows stay below it. `None` when
     /// it can't be known (too few samples or slices).
     pub noise_floor: Option<f64>,
-    /// Rows with enough samples to be judged. Of unchanged ones, chance marks up to one in twenty.
+    /// Rows with enough samples to be judged. Up to one in twenty unchanged rows is marked by chance.
     pub judged: usize,
     /// False when the event the work is counted by is missing: values are then per run.
     pub normalised: bool,
@@ -123,7 +123,7 @@ pub struct Comparison {
     pub interval: Option<Interval>,
     /// How likely chance alone makes a delta this great, 0 to 1; `None` when it can't be known.
     pub chance: Option<f64>,
-    /// What became of it.
+    /// Verdict on the row.
     pub change: Change,
 }
 
@@ -148,7 +148,7 @@ impl Comparison {
     }
 }
 
-/// What became of a row.
+/// Verdict on a row: how it changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change {
     /// The delta is within the noise, or the noise is not known.

@@ -1,6 +1,7 @@
 //! Why the kernel made a request: read off the names of its functions on the way.
 
-/// Function-name prefixes and what they tell, in no order; the words come out as the path has them, outermost first.
+/// Prefixes of function names with the cause they indicate, unordered. The causes are printed in path order, outermost
+/// first.
 const CAUSES: &[(&str, &str)] = &[
     ("filemap_fault", "page fault"),
     ("do_fault_around", "page fault"),
@@ -67,7 +68,7 @@ const CAUSES: &[(&str, &str)] = &[
     ("madvise_", "madvise"),
 ];
 
-/// `page fault → readahead`, from kernel function names **leaf first**; empty if none of them tells.
+/// `page fault → readahead`, from kernel function names **leaf first**; empty if none of them matches.
 pub fn cause<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let words: Vec<&str> = names.filter_map(word).collect();
     let mut told: Vec<&str> = Vec::new();

@@ -20,7 +20,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Adds what is known of a request.
+    /// Adds the known times of a request.
     pub fn add(&mut self, request: &Request) {
         if let Some(ns) = request.queue_ns() {
             self.queue.add(ns, 1);
@@ -36,7 +36,7 @@ impl Latencies {
 /// Requests of one operation and size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyRow {
-    /// What they do.
+    /// Operation of the requests.
     pub op: Op,
     /// More bytes than half of this, at most this; 0 for requests without data.
     pub size: u64,

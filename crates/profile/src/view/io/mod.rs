@@ -60,7 +60,7 @@ pub struct Io {
     pub devices: BTreeMap<u32, Amount>,
     /// By operation.
     pub ops: BTreeMap<Op, Amount>,
-    /// Events that are no requests of their own; of all devices and processes.
+    /// Events that aren't requests of their own, from all devices and processes.
     pub counts: Counts,
     /// Requests of other processes or devices.
     pub left_out: Amount,

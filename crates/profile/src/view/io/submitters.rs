@@ -16,9 +16,9 @@ pub struct Submitter {
     pub comm: String,
     /// Its process.
     pub pid: i32,
-    /// What the requests do.
+    /// Operation of the requests.
     pub op: Op,
-    /// Why the kernel made them, as `page fault → readahead`; empty if its functions do not tell.
+    /// Cause of the requests in the kernel, as `page fault → readahead`; empty if its functions don't show one.
     pub cause: String,
     /// User functions, innermost first; empty without (kernel threads, no stack).
     pub functions: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Submitter {
     pub callsite: Option<CallsiteId>,
 }
 
-/// What paths come to: kernel functions but for the cause do not keep submitters apart.
+/// Cause and user functions of a path. Other kernel functions don't separate submitters.
 type Place = (String, Vec<String>);
 
 /// Most time in the device first.

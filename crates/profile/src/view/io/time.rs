@@ -72,7 +72,7 @@ pub(super) fn over_time(requests: &[&Request], span: (u64, u64), slices: usize) 
 
 /// Goes through begins and ends in the device in their order.
 fn fly(time: &mut OverTime, requests: &[&Request], (begin, end): (u64, u64)) {
-    // What was out for longer than anything that came back: its end was not recorded, it is not still there.
+    // A request open for longer than any finished one: its end was not recorded, it isn't still in the device.
     let longest = requests.iter().filter_map(|request| request.device_ns()).max().unwrap_or(u64::MAX);
     let mut turns: Vec<(u64, bool)> = Vec::with_capacity(requests.len() * 2);
     for request in requests {

@@ -1,4 +1,4 @@
-//! What a cell of a key's column says, in perf's words.
+//! Text of cells in the columns of keys, in perf's words.
 
 use super::field::{MemoryPart, SortKey};
 use super::row::Value;
@@ -13,7 +13,7 @@ const TRANSACTION_WORDS: [&str; 8] =
     ["EL ", "TX ", "SYNC ", "ASYNC ", "RETRY ", "CON ", "CAP-WRITE ", "CAP-READ "];
 
 impl Profile {
-    /// What a cell of `key` says, as perf prints it, without padding.
+    /// Text of a cell of `key` as perf prints it, without padding.
     #[must_use]
     pub fn value_text(&self, key: &SortKey, value: &Value) -> String {
         match value {
@@ -38,7 +38,7 @@ impl Profile {
         }
     }
 
-    /// What perf writes where no line is known: `schedule+12`, or `libfoo.so[1a2b]`.
+    /// perf's text where no line is known: `schedule+12`, or `libfoo.so[1a2b]`.
     fn place_text(&self, dso: DsoId, symbol: Option<SymbolId>, addr: u64) -> String {
         match symbol.map(|id| self.symbols.of(id)) {
             Some(symbol) => format!("{}+{}", self.strings.of(symbol.name), addr.wrapping_sub(symbol.start)),
@@ -62,7 +62,7 @@ impl Profile {
     }
 }
 
-/// What stands where a sample has no such thing.
+/// Text for samples without a value for `key`.
 fn nothing(key: &SortKey) -> &'static str {
     match key {
         SortKey::SrcFile | SortKey::Transaction => "",
@@ -126,7 +126,7 @@ fn page_size_text(bytes: u64) -> String {
 }
 
 impl MemoryPart {
-    /// The bits of `source` that accesses are told apart by.
+    /// Bits of `source` that distinguish accesses.
     #[must_use]
     pub fn bits(self, source: DataSource) -> u64 {
         match self {

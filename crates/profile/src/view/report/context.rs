@@ -1,4 +1,4 @@
-//! What stays the same for all sections of a report: names matched, filters, how values look.
+//! State shared by all sections of a report: matched names, filters, formats of values.
 
 use super::ReportOpts;
 use super::expand::Expanded;
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 /// perf's `--parent` when none is given.
 const DEFAULT_PARENT: &str = "^sys_|^do_page_fault";
 
-/// What stays the same for all sections.
+/// State shared by all sections.
 pub(super) struct Context<'a> {
     pub(super) profile: &'a Profile,
     pub(super) opts: &'a ReportOpts,
@@ -49,7 +49,7 @@ impl<'a> Context<'a> {
         Self { profile, opts, keys, parents, cuts, same_dso: same_dsos(profile), task_passes, expanded }
     }
 
-    /// By entry: does it stand for all it calls?
+    /// By entry: true if it represents all its callees.
     pub(super) fn cuts(&self) -> Option<&[bool]> {
         self.cuts.as_deref()
     }
@@ -84,7 +84,7 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// (what it is grouped by, what is shown) for a key that depends on the frame.
+    /// The pair (grouped value, shown value) for a key that depends on the frame.
     pub(super) fn frame_value(&self, sort: &SortKey, entry: &ChainEntry, with_dso: bool) -> (Value, Value) {
         let profile = self.profile;
         let same = |value: Value| (value.clone(), value);

@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use crate::table::{CallsiteId, DsoId, FrameId, StringId, SymbolId};
 use rustc_hash::FxHashMap;
 
-/// What makes two entries one.
+/// Identity of an entry: frames with equal keys share one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum EntryKey {
     Symbol(SymbolId),
@@ -106,18 +106,18 @@ impl Expanded {
     }
 }
 
-/// What is left out of paths.
+/// Rules for leaving entries out of paths.
 pub(super) struct PathOpts<'a> {
     pub max_stack: usize,
-    /// By entry: does it stand for all it calls?
+    /// By entry: true if it represents all its callees.
     pub cuts: Option<&'a [bool]>,
     pub hide_unresolved: bool,
 }
 
-/// Which symbol stands for each.
+/// Representative symbol of each symbol.
 struct Units {
     unit: FunctionUnit,
-    /// By symbol, with [`FunctionUnit::Inlined`]: the one that stands for all of its file and name.
+    /// By symbol, with [`FunctionUnit::Inlined`]: the representative of all symbols with its file and name.
     first: Vec<SymbolId>,
 }
 
@@ -129,7 +129,7 @@ impl Units {
         let mut by_name: FxHashMap<(DsoId, StringId), SymbolId> = FxHashMap::default();
         let ids = || (0..profile.symbols.len()).map(SymbolId::from_index);
         let key = |id: SymbolId| (profile.symbols.of(id).dso, profile.symbols.of(id).name);
-        // A copy that is a function of its own stands for inlined ones.
+        // A copy that is a function of its own represents the inlined ones.
         let (inlined, own): (Vec<_>, Vec<_>) = ids().partition(|&id| profile.symbols.of(id).inlined);
         for id in own.into_iter().chain(inlined) {
             by_name.entry(key(id)).or_insert(id);

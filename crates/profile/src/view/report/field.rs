@@ -1,4 +1,4 @@
-//! What a report's columns can be: numbers, and keys that rows are grouped by.
+//! Columns of a report: numbers, and keys that rows are grouped by.
 
 use crate::session::SampleWord;
 use std::fmt;
@@ -91,7 +91,7 @@ pub enum MemoryPart {
     Level,
     /// Translation buffer.
     Tlb,
-    /// What other caches said.
+    /// Answers of other caches.
     Snoop,
     /// Locked access?
     Lock,
@@ -211,8 +211,8 @@ impl Field {
         KEYS.iter().map(|(name, _)| *name).chain(NUMBERS.iter().map(|(name, _)| *name))
     }
 
-    /// The column's heading as perf prints it. `Overhead` reads `Self` beside `Children`: that is
-    /// for the renderer, who knows the other columns.
+    /// The column's heading as perf prints it. `Overhead` reads `Self` next to `Children`. That is left to the
+    /// renderer, which knows the other columns.
     #[must_use]
     pub fn heading(&self) -> String {
         match self {

@@ -6,8 +6,8 @@
 //!             ├── [d] 5
 //!             └── [c] 3
 //! ```
-//! Branches below the minimum are dropped before they are looked into, so that the work goes with
-//! what is shown and not with the number of chains.
+//! Branches below the minimum are dropped before they are expanded. The work depends on the shown branches and not on
+//! the number of chains.
 
 use super::context::Context;
 use super::row::{ChainEntry, GraphNode};
@@ -25,7 +25,7 @@ pub(super) struct Chain {
     pub path: u32,
 }
 
-/// Where chains lie and what they weigh.
+/// Positions of chains and their weights.
 pub(super) struct Chains<'a> {
     profile: &'a Profile,
     entries: &'a [ChainEntry],
@@ -53,7 +53,7 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// The branches behind position `at` of chains that are equal up to there.
+    /// The branches after position `at` of chains that are equal up to there.
     fn branches(&mut self, chains: &mut [Chain], at: u32) -> Vec<GraphNode> {
         let open = self.open_to_the_front(chains, at);
         open.sort_unstable_by_key(|chain| self.entry(chain, at));
@@ -69,7 +69,7 @@ impl<'a> Chains<'a> {
         nodes
     }
 
-    /// The chains that go on at `at` in a branch that reaches the minimum; all others go behind.
+    /// Moves the chains that continue at `at` in a branch above the minimum to the front, and returns them.
     fn open_to_the_front<'c>(&mut self, chains: &'c mut [Chain], at: u32) -> &'c mut [Chain] {
         let mut weights = std::mem::take(&mut self.weights);
         let mut all = 0u64;
@@ -127,7 +127,7 @@ impl<'a> Chains<'a> {
         chains.iter().all(|chain| chain.len > at && self.entry(chain, at) == entry)
     }
 
-    /// The entry at a position; some number behind the end.
+    /// The entry at a position; an arbitrary number after the end.
     fn entry(&self, chain: &Chain, at: u32) -> u32 {
         if at < chain.len { self.all.entries[(chain.start + at) as usize] } else { 0 }
     }
@@ -138,7 +138,7 @@ impl<'a> Chains<'a> {
         total
     }
 
-    /// What perf's tree of children is sorted by (falling), and so the order of equal branches.
+    /// Sort key (descending) of perf's tree of children, and so the order of equal branches.
     fn place(&self, node: &GraphNode) -> (u32, u64) {
         let entry = &self.entries[node.entries[0] as usize];
         (entry.dso.0, entry.symbol.map_or(entry.avma, |id| self.profile.symbols.of(id).start))

@@ -18,7 +18,7 @@ pub struct Level {
     pub is_leaf: bool,
 }
 
-/// The tree of a section's rows, line by line: each before what lies below it, and all of a level in the order of rows.
+/// The tree of a section's rows, line by line: each row before its children, and the rows of a level in order.
 #[must_use]
 pub fn hierarchy(profile: &Profile, opts: &ReportOpts, section: &Section) -> Vec<Level> {
     let mut levels = Vec::new();

@@ -44,11 +44,11 @@ pub enum GraphMode {
 pub enum GraphOrder {
     /// Leaf first: who called this.
     Callee,
-    /// Root first: what did this call.
+    /// Root first: the callers of this function.
     Caller,
 }
 
-/// What makes two frames of a call graph one.
+/// Identity of frames in a call graph: frames with equal keys are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphKey {
     /// The function.
@@ -99,18 +99,18 @@ pub struct RowFilter {
     pub socket: Option<u32>,
 }
 
-/// What rows of functions stand for.
+/// Unit of rows of functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FunctionUnit {
     /// Functions of the symbol table, each by its place: perf's rows.
     #[default]
     Symbol,
-    /// The innermost inlined function where line information tells it (needs [`crate::source::Want::Lines`]), by file and
+    /// The innermost inlined function where line information has it (needs [`crate::source::Want::Lines`]), by file and
     /// name wherever its copies are: the frames of flame graphs.
     Inlined,
 }
 
-/// What a report shows and how.
+/// Contents and form of a report.
 #[derive(Clone, Debug)]
 pub struct ReportOpts {
     /// Keys, in order (`--sort`).
@@ -125,11 +125,11 @@ pub struct ReportOpts {
     pub filter: RowFilter,
     /// Rows below this percentage are left out.
     pub percent_limit: f64,
-    /// Percentages of what is shown rather than of the total.
+    /// Percentages of the shown rows' sum instead of the total.
     pub relative: bool,
     /// Frames of a chain to be looked at, from the leaf.
     pub max_stack: usize,
-    /// What counts as parent for the `parent` key; `None` for perf's default.
+    /// Functions that count as parent for the `parent` key; `None` for perf's default.
     pub parent: Option<Regex>,
     /// Leave out samples without a parent when grouping by it.
     pub exclude_other: bool,
@@ -137,7 +137,7 @@ pub struct ReportOpts {
     pub ignore_callees: Option<Regex>,
     /// Show inlined functions as frames (needs [`crate::source::Want::Lines`]).
     pub inlines: bool,
-    /// What one function is: which frames share a row.
+    /// Unit of functions: which frames share a row.
     pub unit: FunctionUnit,
     /// Leave out frames without a name.
     pub hide_unresolved: bool,
@@ -145,7 +145,7 @@ pub struct ReportOpts {
     pub more_fields: Vec<Field>,
     /// Show the events of a group side by side.
     pub group: bool,
-    /// Show all events side by side, though they were counted apart.
+    /// Show all events side by side, even if they were counted separately.
     pub one_group: bool,
     /// The event of a group whose numbers rows are sorted by first: its place in the group.
     pub group_sort: usize,
@@ -219,7 +219,7 @@ impl ReportOpts {
         keys
     }
 
-    /// What rows are sorted by, first to last.
+    /// Sort keys of rows, first to last.
     #[must_use]
     pub fn row_order(&self) -> Vec<Field> {
         let keys = self.sort.iter().cloned().map(Field::Key);

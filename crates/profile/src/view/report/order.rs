@@ -34,11 +34,10 @@ pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut Sect
     });
 }
 
-/// Callers stand before (caller order) or behind what they call when both have the same period.
+/// Puts callers before (caller order) or after their callees when both have the same period.
 ///
-/// perf does so only for rows first seen in the same thread, which is no order: a before b before
-/// c before a is possible, and what comes out depends on how its tree was balanced. Here it
-/// goes for all rows.
+/// perf does so only for rows first seen in the same thread. That isn't an order: a before b before c before a is
+/// possible, and the result depends on how its tree was balanced. tally does it for all rows.
 fn by_children(a: &ReportRow, b: &ReportRow, caller: bool, graph: bool) -> Ordering {
     let by = periods(&b.children).cmp(periods(&a.children));
     if by != Ordering::Equal || !graph {
@@ -110,7 +109,7 @@ fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ord
     }
 }
 
-/// By address: what perf's input tree is sorted by, and so the order of ties.
+/// By address: the sort key of perf's input tree, and so the order of ties.
 fn compare_places(profile: &Profile, a: &Value, b: &Value) -> Ordering {
     let start = |symbol: SymbolId| {
         let symbol = profile.symbols.of(symbol);

@@ -1,4 +1,4 @@
-//! Rows: what a report consists of, in numbers and ids.
+//! Rows: the contents of a report, in numbers and ids.
 
 use super::field::{Field, SortKey};
 use crate::machine::Mode;
@@ -30,7 +30,7 @@ pub struct Section {
     pub keys: Vec<SortKey>,
     /// Sorted as perf sorts.
     pub rows: Vec<ReportRow>,
-    /// What percentages refer to, by event: period.
+    /// Base of percentages, by event: period.
     pub base_periods: Vec<u64>,
 }
 
@@ -64,9 +64,9 @@ pub enum Value {
     Text(StringId),
     /// A DSO, by its short name.
     Dso(DsoId),
-    /// A function, or the bare address where there is no name.
+    /// A function, or the bare address if it is unresolved.
     Symbol {
-        /// Where it lies.
+        /// The DSO that contains it.
         dso: DsoId,
         /// `None` when no name is known.
         symbol: Option<SymbolId>,
@@ -126,11 +126,11 @@ impl GraphNode {
 /// A line of a call graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainEntry {
-    /// Where it lies.
+    /// The DSO that contains it.
     pub dso: DsoId,
     /// `None` when no name is known.
     pub symbol: Option<SymbolId>,
-    /// The address in the process, shown when there is no name.
+    /// The address in the process, shown when it is unresolved.
     pub avma: u64,
     /// The first frame seen for this entry.
     pub frame: FrameId,
@@ -139,7 +139,7 @@ pub struct ChainEntry {
 }
 
 impl Profile {
-    /// What a graph line says: the name (with `(inlined)`), or the address.
+    /// Text of a graph line: the name (with `(inlined)`), or the address.
     #[must_use]
     pub fn chain_entry_text(&self, entry: &ChainEntry) -> String {
         match entry.symbol.map(|id| self.symbols.of(id)) {

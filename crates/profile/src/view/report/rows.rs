@@ -28,7 +28,7 @@ pub(super) struct Rows<'c, 'a> {
     known: FxHashMap<(u32, Place), u32>,
 }
 
-/// What stands for the frame of a row.
+/// The frame of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// The frame a sample hit: the function of the symbol table.
@@ -55,7 +55,7 @@ impl ValueTable {
 }
 
 impl<'c, 'a> Rows<'c, 'a> {
-    /// No rows yet, of a section with so many events.
+    /// Rows of a section with `members` events, empty so far.
     pub fn new(context: &'c Context<'a>, members: usize) -> Self {
         Self {
             context,
@@ -147,7 +147,7 @@ impl<'c, 'a> Rows<'c, 'a> {
             .collect()
     }
 
-    /// (what it is grouped by, what is shown) for a key that depends on the sample.
+    /// The pair (grouped value, shown value) for a key that depends on the sample.
     fn sample_value(&self, sort: &SortKey, key: &CellKey, parent: Option<u32>) -> (Value, Value) {
         let profile = self.context.profile;
         let task = profile.task(key.task);
@@ -210,8 +210,8 @@ impl<'c, 'a> Rows<'c, 'a> {
         }
     }
 
-    /// The rows. A nameless caller that was never hit itself is shown where it was in the
-    /// process, as perf does: its position in the file would say less about the call.
+    /// The rows. An unresolved caller that was never hit itself is shown with its address in the process, as in perf:
+    /// its position in the file would be less useful for a call.
     pub fn finish(mut self) -> Vec<ReportRow> {
         for row in self.rows.iter_mut().filter(|row| row.own.iter().all(|sums| sums.count == 0)) {
             let Some(frame) = row.frame else { continue };

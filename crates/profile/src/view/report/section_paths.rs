@@ -22,7 +22,7 @@ pub(super) struct SectionPath {
     pub member: u32,
     /// The row of the samples themselves.
     pub own: u32,
-    /// Where its entries lie.
+    /// Start of its entries.
     pub start: u32,
     /// Number of entries.
     pub len: u32,

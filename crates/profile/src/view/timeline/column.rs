@@ -10,7 +10,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Of these parts.
+    /// A column with these parts.
     #[must_use]
     pub fn of(parts: &[(Part, u64)]) -> Self {
         let mut column = Self::default();

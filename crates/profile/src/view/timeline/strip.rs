@@ -4,7 +4,7 @@
 //! which only sums are known, share it.
 //!
 //! 1. Running goes where samples of the CPU's clock were taken, each with its share of the exact running time.
-//! 2. Waits that a kept wait stands for go before it, as far as there is room.
+//! 2. Waits that a kept wait represents go before it, as far as there is room.
 //! 3. All that is left is spread evenly over the room that is left, the time after the last kept wait included.
 
 use super::Column;
@@ -13,7 +13,7 @@ use crate::off_cpu::Reason;
 use crate::view::wall::Part;
 use std::collections::BTreeMap;
 
-/// A wait, with the time it stands for beyond its own length.
+/// A wait, with the time it represents beyond its own length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub part: Part,
@@ -46,7 +46,7 @@ pub(super) struct Grid {
     pub columns: usize,
 }
 
-/// Free time between kept waits, and the sum of waits that the one at its end stands for.
+/// Free time between kept waits, and the sum of waits that the one at its end represents.
 struct Gap {
     from: u64,
     to: u64,

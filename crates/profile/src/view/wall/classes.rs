@@ -1,4 +1,4 @@
-//! What each wait counts as: its part of the wall clock, and whether it is shown.
+//! Classes of waits: their part of the wall clock, and whether they are shown.
 
 use super::idle::mark_idle;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
@@ -13,11 +13,11 @@ use rustc_hash::FxHashMap;
 pub struct Classified<'p> {
     /// The wait.
     pub wait: &'p Wait,
-    /// What it counts as.
+    /// Its part of the wall clock.
     pub part: Part,
 }
 
-/// What each wait counts as, and whose time is shown.
+/// Classes of all waits, and which threads are shown.
 pub(crate) struct Classes {
     parts: Vec<Part>,
     shown: Vec<bool>,
@@ -88,7 +88,7 @@ impl Reasons {
 
     pub fn reason(&mut self, profile: &Profile, wait: &Wait) -> Reason {
         if wait.flags & flag::REST != 0 && wait.sums.is_none() {
-            // What the thread did while records were lost: no wait that anybody saw.
+            // The thread's state while records were lost: a wait that was not observed.
             return if wait.state == State::Unknown { Reason::Unknown } else { Reason::NoStack };
         }
         let of_path = |callsite| {
@@ -96,7 +96,7 @@ impl Reasons {
             let names = frames.iter().filter_map(|&frame| name_of(profile, frame));
             Reason::of_kernel_frames(names)
         };
-        // Of a thread that was woken: what it had waited for.
+        // For a woken thread: its reason for the wait before.
         if matches!(wait.state, State::Disk | State::Runnable)
             && let Some(leaf) = wait.callsite.and_then(|id| kernel_frames(profile, id).next())
             && name_of(profile, leaf).is_some_and(Reason::is_lock_taker)

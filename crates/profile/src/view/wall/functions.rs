@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 pub struct FunctionRow {
     /// Its name; in brackets for time without stack.
     pub name: String,
-    /// File it lies in; empty without.
+    /// File that contains it; empty without one.
     pub dso: String,
     /// In the kernel.
     pub kernel: bool,
@@ -69,7 +69,7 @@ fn add_running(table: &mut Table<'_>, threads: &[ThreadRow]) {
     }
 }
 
-/// Running time by thread and path, from the event that samples it best; `None` for what no sample stands for.
+/// Running time by thread and path, from the event that samples it best; `None` for time without a sample.
 pub(super) fn running(profile: &Profile, threads: &[ThreadRow]) -> Vec<(TaskId, Option<CallsiteId>, u64)> {
     let mut rows_of: FxHashMap<TaskId, usize> = FxHashMap::default();
     for (at, row) in threads.iter().enumerate() {
@@ -134,8 +134,8 @@ impl Table<'_> {
         }
     }
 
-    /// Own time goes to the leaf when running, to the innermost user function when waiting: who waits in the
-    /// kernel is told by the reason, which function made it wait is what one looks for.
+    /// Own time goes to the leaf when running, to the innermost user function when waiting. The reason already gives
+    /// the kernel's part of the wait. Readers look for the function that made the thread wait.
     fn add_path(&mut self, callsite: CallsiteId, part: Part, ns: u64) {
         self.stamp += 1;
         let frames = self.profile.callsites.leaf_first(callsite);

@@ -28,7 +28,8 @@ impl Histogram {
         self.total_ns += u128::from(length_ns) * u128::from(many);
     }
 
-    /// Adds all that a wait stands for: counted one by one where the source does, else as so many of its length.
+    /// Adds all waits that `wait` represents: with their counted lengths if the source has them, else each with its
+    /// length.
     pub(crate) fn add_wait(&mut self, wait: &Wait) {
         let Some(sums) = &wait.sums else { return self.add(wait.length_ns, wait.stands_for()) };
         for (bucket, &many) in (QueueLengths::FIRST_LOG2 as usize..).zip(&sums.lengths) {

@@ -10,7 +10,7 @@ use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use rustc_hash::FxHashMap;
 
-/// User functions in which a thread waits for work to come, beside those of locking libraries.
+/// User functions in which a thread waits for work, in addition to those of locking libraries.
 const IDLE_FUNCTIONS: &[&str] = &[
     "epoll_wait",
     "epoll_pwait",
@@ -61,7 +61,7 @@ const STARTS: &[&str] = &[
     "std::sys_common::backtrace::__rust_begin_short",
 ];
 
-/// What lies between a thread's start and the program's own functions.
+/// Functions between a thread's start and the program's own functions.
 const PLUMBING: &[&str] = &[
     "std::",
     "<std::",
@@ -132,7 +132,7 @@ fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: Reason) -> bool 
         && (waits_for_work(names.iter().copied()).is_some() || names.iter().any(is_idle))
 }
 
-/// True if the arguments are told, and not those of a lock.
+/// True if the arguments are known and aren't those of a lock.
 fn is_no_lock(wait: &Wait) -> bool {
     wait.args[0] != 0 && !is_lock_value(expected(&wait.args))
 }
@@ -143,8 +143,8 @@ fn is_bare(profile: &Profile, callsite: CallsiteId) -> bool {
     user.next().and_then(|frame| name_of(profile, frame)) == Some(BARE_CALL)
 }
 
-/// True if the path is a thread's top loop, waiting for what comes next. A path that does not reach the thread's start
-/// does not tell. `no_lock`: a futex whose arguments tell that it is none of a lock.
+/// True if the path is a thread's top loop, waiting for the next job. Always false for a path that doesn't reach the
+/// thread's start. `no_lock`: a futex whose arguments show that it isn't a lock.
 fn is_top_loop(profile: &Profile, callsite: CallsiteId, no_lock: bool) -> bool {
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
     let names: Vec<&str> = user.map(|frame| name_of(profile, frame).unwrap_or("")).collect();
@@ -201,7 +201,8 @@ mod tests {
         assert!(!is("syscall parking_lot::raw_mutex::RawMutex::lock_slow work start_thread clone3"));
         assert!(is("syscall <std::sync::mpmc::list::Channel<Job>>::recv work start_thread clone3"));
         assert!(is("syscall <std::sys::sync::condvar::futex::Condvar>::wait take start_thread clone3"));
-        // All of Rust's library inside the thread's own function: the futex's value tells.
+        // All of Rust's library is inlined into the thread's own function: only the futex's value distinguishes the
+        // two.
         let inlined = ["syscall", "serve", "<std::sys::thread::unix::Thread>::new::thread_start", "clone3"];
         assert!(is_top_loop_of(&inlined, true) && !is_top_loop_of(&inlined, false));
     }

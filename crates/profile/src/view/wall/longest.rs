@@ -11,7 +11,7 @@ use perfdata::off_cpu::flag;
 pub struct LongWait {
     /// Who.
     pub task: TaskId,
-    /// What it counts as.
+    /// Its part of the wall clock.
     pub part: Part,
     /// Its begin, ns since the recording's first moment.
     pub at_ns: u64,
@@ -19,7 +19,7 @@ pub struct LongWait {
     pub length_ns: u64,
     /// Where.
     pub callsite: Option<CallsiteId>,
-    /// Who ended it: name and thread id, if told.
+    /// Waker's name and thread id, if known.
     pub waker: Option<(String, u32)>,
     /// It began before the recording, or did not end in it.
     pub open: bool,

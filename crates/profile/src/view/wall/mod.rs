@@ -38,7 +38,7 @@ use crate::table::{CallsiteId, DsoKind, FrameId};
 use perfdata::off_cpu::State;
 use std::collections::BTreeMap;
 
-/// What to show.
+/// Threads and waits to show.
 #[derive(Clone, Debug, Default)]
 pub struct WallOpts {
     /// Only threads with this name, or this thread id.
@@ -128,7 +128,7 @@ pub enum Part {
 /// The whole view.
 #[derive(Clone, Debug, Default)]
 pub struct Wall {
-    /// Who told; `None`: the recording says nothing about time off the CPU.
+    /// Source of the waits; `None` if the recording has no data about time off the CPU.
     pub source: Option<Source>,
     /// Σ over threads.
     pub whole: Times,
@@ -183,7 +183,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     wall
 }
 
-/// Where every thread's waits for a CPU were counted one by one, these counts stand in for what samples tell.
+/// Replaces sampled run-queue waits with exact counts, if every thread's waits for a CPU were counted one by one.
 fn exact_queues(wall: &mut Wall, profile: &Profile) {
     let off_cpu = &profile.off_cpu;
     if off_cpu.queues.is_empty() || off_cpu.queues.len() < off_cpu.totals.len() {
@@ -202,13 +202,13 @@ fn exact_queues(wall: &mut Wall, profile: &Profile) {
 pub(crate) struct PlacedWait {
     /// Where.
     pub callsite: CallsiteId,
-    /// What it counts as.
+    /// Its part of the wall clock.
     pub part: Part,
-    /// What it stands for.
+    /// Time it represents, ns.
     pub ns: u64,
-    /// So many waits of its length.
+    /// Number of waits of its length.
     pub waits: u64,
-    /// Of a thread that was woken and waits for a CPU: what it had waited for.
+    /// For a woken thread that waits for a CPU: its reason for the wait before.
     pub after: Option<Reason>,
     /// Who ended it, or ran instead.
     pub other: Option<Other>,
@@ -235,7 +235,7 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
     classes.iter(profile).filter_map(&mut place).collect()
 }
 
-/// Running time by path, as the function rows have it; what no sample stands for is left out.
+/// Running time by path, as in the function rows. Time without a sample is left out.
 pub(crate) fn running_paths(profile: &Profile, wall: &Wall) -> Vec<(CallsiteId, u64)> {
     running_by_task(profile, wall).into_iter().map(|(_, callsite, ns)| (callsite, ns)).collect()
 }
@@ -256,9 +256,9 @@ pub(crate) fn is_kernel(profile: &Profile, frame: FrameId) -> bool {
     matches!(kind, DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf)
 }
 
-/// The names of a frame's functions for a place of a few functions, innermost first: inlined ones where line information
-/// tells them, the symbol table's last. Of the C library only that one: how it waits would leave no room for who does.
-/// None without a name.
+/// The names of a frame's functions for a place of a few functions, innermost first: inlined ones from line
+/// information, the symbol table's last. The C library's frames have only the latter: its internals would leave no room
+/// for the callers. None if unresolved.
 pub fn place_names(profile: &Profile, frame: FrameId) -> impl Iterator<Item = &str> {
     const C_LIBRARY: [&str; 5] = ["libc.so", "libc-2.", "libpthread", "ld-linux", "ld-musl"];
     let dso = &profile.dsos.of(profile.frames.of(frame).dso).short_name;

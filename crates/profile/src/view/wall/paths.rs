@@ -1,4 +1,4 @@
-//! The wall clock as paths with weights: what a flame graph is drawn from.
+//! The wall clock as paths with weights, for flame graphs.
 
 use super::{Classes, Classified, Part, WallOpts, functions, other_name, threads};
 use crate::off_cpu::Reason;
@@ -12,11 +12,11 @@ pub struct WallPath {
     pub task: TaskId,
     /// Where; `None` without stack.
     pub callsite: Option<CallsiteId>,
-    /// What it was.
+    /// Its part of the wall clock.
     pub part: Part,
     /// How long, ns.
     pub ns: u64,
-    /// The sum of short waits nobody kept apart.
+    /// The sum of short waits that were not recorded one by one.
     pub is_rest: bool,
     /// Who ended the wait (its name), and from where.
     pub waker: Option<(String, Option<CallsiteId>)>,

@@ -18,11 +18,11 @@ pub struct ThreadRow {
     pub comm: String,
     /// From its first to its last moment.
     pub life_ns: u64,
-    /// What it was; adds up to `life_ns` where the source is complete.
+    /// Times by state; they add up to `life_ns` where the source is complete.
     pub times: Times,
     /// Times it left a CPU.
     pub switches: u64,
-    /// Of its idle time, that of a CPU's idle thread in the kernel.
+    /// Part of its idle time that a CPU's idle thread spent in the kernel.
     pub kernel_idle_ns: u64,
     /// Its first moment, ns of the recording's clock.
     pub start_ns: u64,
@@ -81,7 +81,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
             told_ns.entry(at).or_default().grow(class.wait.weight_ns);
         }
     }
-    // Time nothing was told about: a lost event.
+    // Time without any record: a lost event.
     for totals in profile.off_cpu.totals.iter().filter(|t| classes.shows(t.task)) {
         let at = row_of(totals.task, &mut rows);
         let told_ns = told_ns.entry(at).or_default();

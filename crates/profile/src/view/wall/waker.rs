@@ -45,10 +45,10 @@ const INTERRUPTS: &[(&str, &str)] = &[
     ("__irq_exit_rcu", "irq:soft"),
 ];
 
-/// If the wake-up came from an interrupt: its name. An interrupt says nothing about the thread it hit.
+/// Name of the interrupt that the wake-up came from, if any. The thread that it interrupted is unrelated.
 fn interrupt_of(profile: &Profile, other: Other) -> Option<String> {
     let by_stack = other.callsite.and_then(|callsite| {
-        // Not only up to the first frame that is no kernel's: our own BPF program may have no name.
+        // Not only up to the first frame outside the kernel: our own BPF program may be unresolved.
         let frames = profile.callsites.leaf_first(callsite).filter(|&frame| is_kernel(profile, frame));
         let names: Vec<&str> = frames.filter_map(|frame| name_of(profile, frame)).collect();
         INTERRUPTS
