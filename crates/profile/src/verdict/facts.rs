@@ -1,4 +1,4 @@
-//! What the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
+//! Facts that the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
 use super::hot_code::HotCode;
 use super::locks::{self, LockSite};
@@ -40,7 +40,7 @@ pub struct SystemFacts {
     pub throttled: Option<f64>,
     /// Time throttled, ns.
     pub throttled_ns: Option<u64>,
-    /// The file that says how much CPU time the cgroup may have.
+    /// The file with the cgroup's CPU limit.
     pub throttled_by: Option<String>,
     /// Share of one CPU's time stolen, of the CPU with most.
     pub steal_of_one_cpu: Option<f64>,
@@ -91,18 +91,18 @@ pub struct Facts {
     pub running: Running,
     /// Processes that came while recording.
     pub short_lived: ShortLived,
-    /// Where threads stand.
+    /// Places of threads.
     pub places: Places,
     /// By reason: ns of waits that threads of the target itself ended.
     pub ended_by_own: BTreeMap<Reason, u64>,
-    /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. Of futexes only those that
-    /// are no locks: conditions, joins.
+    /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. For futexes only those that
+    /// aren't locks: conditions, joins.
     pub enders: BTreeMap<Reason, Vec<(String, u64)>>,
     /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// By reason: ns that threads woken from such waits waited for a CPU.
     pub queued_after: BTreeMap<Reason, u64>,
-    /// Of the time threads were preempted: the share in which threads of other programs ran, and which most.
+    /// Share of the preempted time in which threads of other programs ran, and the program with most of it.
     pub preempted_by_others: Option<(f64, String)>,
     /// Locks that threads wait for, those that take most time first.
     pub locks: Vec<LockSite>,
@@ -110,12 +110,14 @@ pub struct Facts {
     pub functions: BTreeMap<String, Times>,
     /// p50, p99 and longest wait for a CPU, ns.
     pub run_queue_ns: (u64, u64, u64),
-    /// Timer waits: median length in ns (of irregular ones the length that half of their time lies above), how far the middle half of them lies apart (as the coefficient of variation of a normal
-    /// distribution of that width), and how many.
+    /// Timer waits: median length in ns, spread of the lengths, number of waits.
+    ///
+    /// For irregular waits the length is the one with half of the waits' time above it. The spread is the coefficient
+    /// of variation of a normal distribution whose middle half is as wide as that of the lengths.
     pub timers: Option<(f64, f64, u64)>,
     /// Times threads left a CPU, a second.
     pub switches_per_s: f64,
-    /// Of them, taken off while they could have gone on, a second.
+    /// Involuntary context switches per second, those of threads that could have continued.
     pub preemptions_per_s: f64,
     /// Minor and major page faults a second.
     pub faults_per_s: (f64, f64),
@@ -128,10 +130,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// A lock inside the kernel of which its functions do not tell more.
+    /// A lock inside the kernel that its functions don't identify.
     pub const SOME_LOCK: &'static str = "some lock";
 
-    /// From a recording: what its samples and waits say. Counters and /proc are the caller's to add.
+    /// Facts from the samples and waits of a recording. The caller adds counters and /proc.
     #[must_use]
     pub fn of(profile: &Profile, wall: &Wall) -> Self {
         let mut facts =
@@ -238,8 +240,8 @@ impl Facts {
         self.share(self.times.runnable_ns.saturating_add(self.times.preempted_ns))
     }
 
-    /// This share of active time as one of the time that was not spent waiting for a CPU: what it would be, about, if the
-    /// machine had CPUs for all.
+    /// Converts a share of active time into one of the time without waits for a CPU: about the share on a machine with
+    /// enough CPUs.
     #[must_use]
     pub fn undisturbed(&self, share: f64) -> f64 {
         let rest = 1.0 - self.waiting_for_cpu();
@@ -357,7 +359,8 @@ fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
     spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
 }
 
-/// Of the preempted time of which it is told who ran: the share of other programs, and the one with most.
+/// Share of other programs in the preempted time for which the running thread is known, and the program with most of
+/// it.
 fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> {
     let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
     let (mut told_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
@@ -373,8 +376,8 @@ fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> 
     most.filter(|_| told_ns > 0).map(|(name, _)| (share, name))
 }
 
-/// Median, variation and count; `None` without values. Of fewer than 20 the variation is infinite: they tell of no
-/// regularity. A busy machine ends some waits late: those do not count.
+/// Median, variation and count; `None` without values. Fewer than 20 values can't show regularity: their variation is
+/// infinite. A busy machine ends some waits late; those don't count.
 fn spread(values: &[f64]) -> Option<(f64, f64, u64)> {
     const FEW: usize = 20;
     if values.is_empty() {
@@ -395,7 +398,7 @@ fn spread(values: &[f64]) -> Option<(f64, f64, u64)> {
 /// Waits that vary less than this have one length.
 pub(super) const REGULAR: f64 = 0.1;
 
-/// The length that half of the time of all waits, sorted, lies above.
+/// The length with half of the time of all waits, sorted, above it.
 fn half_of_time(sorted: &[f64]) -> f64 {
     let half = sorted.iter().sum::<f64>() / 2.0;
     let mut above = 0.0;

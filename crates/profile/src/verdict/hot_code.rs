@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Code in user space.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HotCode {
-    /// A function of a file, by its name in the symbol table: what annotate takes.
+    /// A function of a file, by its name in the symbol table, as annotate takes it.
     Function(String),
     /// Code that a JIT compiler made: no file has it.
     Jit,
@@ -29,7 +29,7 @@ impl HotCode {
     }
 }
 
-/// The code of a frame, with what tells functions of JIT code apart.
+/// The code of a frame, with the text that distinguishes functions of JIT code.
 fn at(profile: &Profile, frame: FrameId) -> Option<(HotCode, &str)> {
     let name = name_of(profile, frame)?;
     let is_jit = matches!(profile.dsos.of(profile.frames.of(frame).dso).kind, DsoKind::PerfMap { .. });

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// A place in the program where threads wait for a lock, or for another thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockSite {
-    /// The function that takes the lock: the innermost that is no part of a locking library.
+    /// The function that takes the lock: the innermost outside of locking libraries.
     pub taker: String,
     /// The function that called it, from the program itself where there is one; empty at a thread's start.
     pub caller: String,
@@ -21,26 +21,26 @@ pub struct LockSite {
     pub wait_ns: u64,
     /// ns woken after that, waiting for a CPU.
     pub queued_ns: u64,
-    /// ns running to take it and to pass it on; what is done while it is held is not in here.
+    /// ns running to take it and to pass it on; without the work done while it is held.
     pub run_ns: u64,
-    /// Waits, as far as samples tell.
+    /// Waits, estimated from samples.
     pub waits: u64,
     /// True for condition variables and joins: waiting for another thread's work, not for a lock.
     pub for_work: bool,
-    /// The function that takes it lies in a shared library: the program does not see the lock.
+    /// The function that takes it is in a shared library, so the program doesn't see the lock.
     pub in_library: bool,
-    /// It asks the kernel itself, through no locking library: what the futex means is the program's affair.
+    /// It calls the kernel directly, without a locking library. The program alone defines the meaning of the futex.
     pub is_bare: bool,
-    /// What everybody calls this lock, and the cure, if it is one that everybody knows.
+    /// Common name and cure of this lock, if it is a well-known one.
     pub known: Option<KnownLock>,
 }
 
-/// A lock of a language's runtime, told by the function that waits for it.
+/// A lock of a language's runtime, recognized by the function that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KnownLock {
     /// `Python's global interpreter lock (GIL)`.
     pub name: &'static str,
-    /// What helps.
+    /// Remedy.
     pub cure: &'static str,
 }
 
@@ -128,7 +128,7 @@ struct Sites {
 }
 
 impl Sites {
-    /// Of a wait it is told what it expects to find in the futex.
+    /// Finds or adds a path's site. `waits`: for a wait, the value it expects in the futex.
     fn of(&mut self, names: Names<'_>, waits: Option<u32>) -> &mut LockSite {
         let place = names.place(waits);
         if waits.is_some() && place.in_library {
@@ -155,7 +155,7 @@ impl Sites {
 /// A function of a stripped file, or of one that is gone.
 const UNNAMED: &str = "[no name]";
 
-/// What sites are kept apart by.
+/// Identity of a site.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Place {
     taker: String,
@@ -166,7 +166,7 @@ struct Place {
     known: Option<KnownLock>,
 }
 
-/// User functions of a path, leaf first, each with whether it lies in a shared library.
+/// User functions of a path, leaf first, each with whether it is in a shared library.
 struct Names<'p>(Vec<(&'p str, bool)>);
 
 impl<'p> Names<'p> {
@@ -185,7 +185,7 @@ impl<'p> Names<'p> {
         self.0.first().is_some_and(|(name, _)| is_locking(name))
     }
 
-    /// The innermost function that is no part of a locking library.
+    /// The innermost function outside of locking libraries.
     fn inner_taker(&self) -> Option<&'p str> {
         self.0.iter().map(|(name, _)| *name).find(|name| !is_locking(name))
     }
@@ -195,7 +195,7 @@ impl<'p> Names<'p> {
         let names = &self.0;
         let locking = || names.iter().take_while(|(name, _)| is_locking(name));
         let named = waits_for_work(names.iter().map(|(name, _)| *name)).is_some();
-        // Of locking code that the compiler has put inside its caller only the system call is left.
+        // If the compiler inlined all locking code into its caller, only the system call is left.
         let is_bare =
             !names.is_empty() && locking().count() > 0 && locking().all(|(name, _)| *name == "syscall");
         let for_work = named || is_bare && expects.is_some_and(|value| !is_lock_value(value));
@@ -266,7 +266,8 @@ mod tests {
                 && !place("syscall <std::sys::sync::mutex::futex::Mutex>::lock_contended f").for_work
         );
         assert!(place("syscall <std::sync::mpmc::list::Channel<Job>>::recv::{closure#1} work").for_work);
-        // Only the value in the futex tells a lock from a condition where the compiler has put all into the caller.
+        // If the compiler inlined everything into the caller, only the value in the futex distinguishes a lock from a
+        // condition.
         let bare = |expects| Names(vec![("syscall", true), ("work", false)]).place(Some(expects)).for_work;
         assert!(bare(7) && bare(u32::MAX) && !bare(2));
         let postgres = place("__new_sem_wait_slow64* PGSemaphoreLock LWLockAcquireOrWait XLogFlush main");

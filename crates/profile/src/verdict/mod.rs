@@ -36,17 +36,17 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// Up to three stacks that show it, or why there is none.
     pub stacks: Stacks,
-    /// What was looked at that could have spoken against it.
+    /// Checked facts that could have contradicted it.
     pub against: Vec<String>,
-    /// The command to run next, as a shell takes it; [`INPUT`] and [`TARGET`] stand for what only the caller knows.
+    /// The command to run next, in shell syntax; the caller replaces [`INPUT`] and [`TARGET`].
     pub next: String,
-    /// What that command tells, and what may help.
+    /// Result of that command, and possible remedies.
     pub advice: String,
 }
 
-/// In a command: where the option for the recording stands, ` -i FILE` or nothing.
+/// In a command: placeholder for the option for the recording, ` -i FILE` or nothing.
 pub const INPUT: &str = "{input}";
-/// In a command: where its target stands, `-p 123 -- sleep 5` or `-- ./app`.
+/// In a command: placeholder for its target, `-p 123 -- sleep 5` or `-- ./app`.
 pub const TARGET: &str = "{target}";
 
 /// `arg` as a shell takes it.
@@ -66,26 +66,26 @@ fn brief(name: &str) -> String {
     }
 }
 
-/// Most findings told.
+/// Maximum number of findings.
 pub const MOST: usize = 3;
 
-/// What explains less of the time is no finding; of the running time, for rules about code that runs.
+/// Smallest share of a finding; of the running time, for rules about code that runs.
 pub const LEAST: f64 = 0.03;
 
-/// Where a program runs is said of no less running time than this, ns: less is a handful of samples.
+/// Least running time for findings about running code, ns: less is a handful of samples.
 pub const LEAST_RUNNING_NS: u64 = 20_000_000;
 
-/// Of fewer samples no shares are shown, and nothing is said of where a program runs.
+/// Below this number of samples no shares are shown, and there are no findings about running code.
 pub const FEW_SAMPLES: u64 = 20;
 
 /// Rules about code that runs.
 const ABOUT_RUNNING: [u8; 5] = [1, 2, 3, 13, 18];
 
-/// Asks all rules. The findings with the largest shares, largest first; empty if nothing stands out.
+/// Asks all rules. The findings with the largest shares, largest first; empty if there are none.
 #[must_use]
 pub fn verdict(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = RULES.iter().filter_map(|rule| (rule.ask)(facts)).collect();
-    // What happens in the hundredth part of the time that an idle program runs is no finding.
+    // An idle program runs about a hundredth of the time: other findings about it don't matter.
     if let Some(idle) = found.iter().position(|finding| finding.name == "idle") {
         return vec![found.swap_remove(idle)];
     }
@@ -94,7 +94,7 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
         facts.times.on_ns < LEAST_RUNNING_NS || facts.samples.is_some_and(|samples| samples < FEW_SAMPLES);
     found.retain(|finding| !(is_short && ABOUT_RUNNING.contains(&finding.rule)));
     found.retain(|finding| finding.share >= least(finding.rule));
-    // Saturation tells of preemptions itself.
+    // The saturation finding already covers preemptions.
     if found.iter().any(|finding| finding.name == "cpu-saturation") {
         found.retain(|finding| finding.name != "preemption");
     }
@@ -105,11 +105,11 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Of what is left to the program, what a finding about it explains to be told before the CPUs that others have.
+/// A finding about the program that explains this share of its remaining time comes before other programs' CPU use.
 const MOST_OF_OWN: f64 = 0.4;
 
-/// Other programs that take the CPUs are not what the program is about: what explains most of the time that they leave
-/// to it comes first.
+/// Moves findings that explain most of the program's remaining time before the finding that other programs take the
+/// CPUs.
 fn put_own_first(found: &mut [Finding], facts: &Facts) {
     const OF_OTHERS: [&str; 4] = ["cpu-saturation", "preemption", "short-processes", "steal"];
     let is_own = |finding: &Finding| {

@@ -1,4 +1,4 @@
-//! Where threads stand and run: places (user functions, leaf first) with ns, from which findings take their stacks.
+//! Places of waiting and running threads (user functions, leaf first) with ns, the source of the findings' stacks.
 
 use super::locks::is_for_lock;
 use super::running::place_of;
@@ -15,27 +15,27 @@ pub type PlaceList = Vec<(String, u64)>;
 /// All places but those of running threads by what brought them there, which are in [`super::Running`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Of blocked threads, by reason.
+    /// Places of blocked threads, by reason.
     pub blocked: BTreeMap<Reason, PlaceList>,
-    /// Of idle waits.
+    /// Places of idle waits.
     pub idle: PlaceList,
-    /// Of waits for locks in user space, conditions and joins left out.
+    /// Places of waits for locks in user space, conditions and joins left out.
     pub locks: PlaceList,
-    /// Of threads that wait for a CPU, woken or preempted: where they go on once they have one.
+    /// Places of threads that wait for a CPU, woken or preempted: where they continue once they have one.
     pub queued: PlaceList,
-    /// Of those that were preempted.
+    /// Places of preempted threads.
     pub preempted: PlaceList,
     /// `thread: place` of what ran while threads were preempted, as far as it was recorded; of others the name alone.
     pub instead: PlaceList,
-    /// Of running threads inside the kernel's functions that spin for locks.
+    /// Places of running threads inside the kernel's functions that spin for locks.
     pub spinning: PlaceList,
-    /// Of the thread that runs most.
+    /// Places of the thread that runs most.
     pub busiest: PlaceList,
-    /// Of running threads of short-lived processes.
+    /// Places of running threads of short-lived processes.
     pub short_lived: PlaceList,
 }
 
-/// What stands behind the name of a thread that ran instead without being recorded.
+/// Text after the name of a thread that ran instead without being recorded.
 pub(super) const NOT_RECORDED: &str = ": not recorded";
 
 /// Kernel functions that spin for a lock, by how their names begin.
@@ -134,8 +134,8 @@ fn spins(profile: &Profile, callsite: CallsiteId) -> bool {
     names.any(|name| SPINNING.iter().any(|begin| name.starts_with(begin)))
 }
 
-/// What the threads that ran while others were preempted run, each in the parts in which it was sampled anywhere: when
-/// exactly is told of no single sample.
+/// Places of the threads that ran while others were preempted, each in proportion to all of its samples: the exact time
+/// of single samples isn't kept.
 fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, CallsiteId, u64)]) -> PlaceList {
     let mut of_thread: BTreeMap<u32, (u64, BTreeMap<CallsiteId, u64>)> = BTreeMap::new();
     for &(task, callsite, ns) in running {

@@ -9,7 +9,7 @@ use crate::view::wall::{
 };
 use std::collections::BTreeMap;
 
-/// What a thread runs.
+/// Ways into the code that a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
     /// The program's code, its libraries'.
@@ -20,7 +20,7 @@ pub enum Entry {
     Fault,
     /// The kernel, for an interrupt that hit this thread by chance.
     Interrupt,
-    /// The kernel, for none of these, or its frames do not tell.
+    /// The kernel, for none of these, or not known from its frames.
     Other,
 }
 
@@ -39,7 +39,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Of all running time that samples stand for.
+    /// Breakdown of all running time that has samples.
     #[must_use]
     pub(super) fn of(profile: &Profile, wall: &Wall) -> Self {
         let mut places: BTreeMap<Entry, BTreeMap<String, u64>> = BTreeMap::new();
@@ -88,13 +88,13 @@ pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
     format!("[kernel] {}", names.join(" < ")).trim_end().to_owned()
 }
 
-/// What brought a thread into the kernel, by its kernel functions (leaf first), and for system calls which.
+/// The way a thread entered the kernel, from its kernel functions (leaf first), and the name of a system call.
 fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
     const FAULTS: [&str; 4] =
         ["asm_exc_page_fault", "exc_page_fault", "do_mem_abort", "do_translation_fault"];
     const INTERRUPTS: [&str; 5] =
         ["asm_sysvec_", "asm_common_interrupt", "el0_irq", "el1_irq", "gic_handle_irq"];
-    // What every call goes through on its way to its own function.
+    // Functions between the kernel's entry and a system call's own function.
     const GATES: [&str; 8] = [
         "do_syscall_64",
         "x64_sys_call",
@@ -105,7 +105,7 @@ fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
         "el0_svc",
         "invoke_syscall",
     ];
-    // What is done on the way in and out is no call's.
+    // Work on the way in and out doesn't belong to a call.
     const PASSAGE: [&str; 3] = ["exit_to_user_mode", "syscall_", "do_notify_resume"];
     if names.is_empty() {
         return (Entry::User, None);
@@ -168,7 +168,7 @@ mod tests {
         let fault =
             "clear_page_erms handle_mm_fault exc_page_fault asm_exc_page_fault copy_to_user do_syscall_64";
         assert_eq!(of(fault).0, Entry::Fault);
-        // What a call's own packets cause on its way out is the call's.
+        // Work that a call's own packets cause on its way out belongs to the call.
         assert_eq!(
             of("net_rx_action handle_softirqs do_softirq tcp_sendmsg ksys_write do_syscall_64"),
             call("write")

@@ -22,7 +22,7 @@ pub struct ShortLived {
 }
 
 impl ShortLived {
-    /// One that lives longer is no short process, whoever started it.
+    /// A process that lives longer isn't short-lived, whoever started it.
     const LONGEST_NS: u64 = 1_000_000_000;
 
     /// Them, and the tasks of all their threads.

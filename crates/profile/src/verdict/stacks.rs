@@ -57,9 +57,9 @@ impl Whole {
 /// Stacks of a finding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stacks {
-    /// What they are: `where threads wait for the disk`.
+    /// Description: `where threads wait for the disk`.
     pub what: &'static str,
-    /// What the shares are of.
+    /// Base of the shares.
     pub of: Whole,
     /// Shares, 0 to 1, and user functions, innermost first; most first. [`Self::missing`] if there are none.
     pub top: Vec<(f64, String)>,
@@ -68,7 +68,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Of these places the first, and the next ones as far as they matter.
+    /// The first of these places, and the next ones as far as they matter.
     pub(super) fn of(facts: &Facts, what: &'static str, of: Whole, places: &PlaceList) -> Self {
         const LEAST: f64 = 0.005;
         let whole = of.ns(facts);
@@ -79,14 +79,14 @@ impl Stacks {
         Self { what, of, top, missing: "" }
     }
 
-    /// Of waits for these reasons.
+    /// Stacks of waits for these reasons.
     pub(super) fn blocked(facts: &Facts, what: &'static str, reasons: &[Reason]) -> Self {
         let lists = reasons.iter().filter_map(|reason| facts.places.blocked.get(reason));
         Self::of(facts, what, Whole::Active, &merged(lists))
             .or_missing("its waits are too short for one of them to have been taken with a stack")
     }
 
-    /// Of running threads that came there in one of these ways.
+    /// Stacks of running threads that entered the code in one of these ways.
     pub(super) fn running(facts: &Facts, what: &'static str, entries: &[Entry]) -> Self {
         let lists = entries.iter().filter_map(|entry| facts.running.places.get(entry));
         Self::of(facts, what, Whole::Running, &merged(lists))
@@ -104,7 +104,7 @@ impl Stacks {
     }
 }
 
-/// One list of several: a place that stands in more than one is one place.
+/// Merges several lists: a place in more than one of them becomes one place.
 fn merged<'a>(lists: impl Iterator<Item = &'a PlaceList>) -> PlaceList {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (place, ns) in lists.flatten() {

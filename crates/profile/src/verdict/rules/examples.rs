@@ -1,4 +1,4 @@
-//! A program for each rule that it has something to say about: for tests, here and of the program that prints findings.
+//! An example program for each rule: for tests, here and of the program that prints findings.
 
 use crate::off_cpu::Reason;
 use crate::verdict::{Entry, Facts, HotCode, LockSite};

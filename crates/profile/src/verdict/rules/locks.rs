@@ -63,7 +63,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         .next(format!("tally locks{INPUT}"), "holders and waiters; hold the lock shorter, or split it")
 }
 
-/// A function as one says it; of those without a name that they have none.
+/// Name of a function in a sentence; a phrase for unresolved ones.
 fn called(name: &str) -> String {
     if name.starts_with('[') { "a function without a name".to_owned() } else { format!("{}()", brief(name)) }
 }

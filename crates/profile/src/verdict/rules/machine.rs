@@ -1,4 +1,4 @@
-//! Rules about the machine: what takes time from everybody.
+//! Rules about the machine: things that take time from every program.
 
 use super::{claim, list, pct, time};
 use crate::off_cpu::Reason;
@@ -37,7 +37,7 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
         .next("watch -d cat /proc/softirqs /proc/interrupts".to_owned(), "which of them, and on which CPU")
 }
 
-/// What /proc/softirqs means by its words.
+/// Meaning of the names in /proc/softirqs.
 fn kind_of(name: &str) -> &str {
     match name {
         "NET_RX" => "packets that came in (NET_RX)",
@@ -99,8 +99,8 @@ pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
         .next(format!("cat {}", quoted(file)), advice)
 }
 
-/// Share of active time waiting for a CPU that the cgroup's quota explains, if there is such a finding: as much of it as
-/// periods were throttled. Which wait was whose is not told.
+/// Share of active time waiting for a CPU that the cgroup's quota explains, if there is such a finding: the share of
+/// throttled periods. The recording doesn't attribute single waits to the quota.
 pub(super) fn queued_by_quota(facts: &Facts) -> f64 {
     facts.system.throttled.filter(|&share| share > 0.05).unwrap_or(0.0) * facts.waiting_for_cpu()
 }

@@ -74,7 +74,7 @@ impl Finding {
         Self { against, ..self }
     }
 
-    /// The last step: the command and what it tells.
+    /// The last step: the command and its result.
     fn next(self, command: String, advice: &str) -> Option<Self> {
         Some(Self { next: command, advice: advice.to_owned(), ..self })
     }

@@ -7,8 +7,8 @@ use crate::off_cpu::Reason;
 use crate::verdict::places::NOT_RECORDED;
 use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, Whole};
 
-/// 6: > 10 % of active time waits for a CPU. What a lock's waiters wait on after it was let go is the lock's,
-/// what a quota makes them wait the quota's.
+/// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
+/// caused by a quota count for the quota.
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let waiting = facts.waiting_for_cpu() - queued_by_quota(facts);
     if waiting <= 0.1 {
@@ -55,7 +55,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         )
 }
 
-/// What others had the CPU for: where it was recorded, else where those stand that wait for it.
+/// Code that others ran meanwhile, if recorded, else the places of threads that waited for the CPU.
 fn who_ran_instead(facts: &Facts) -> Stacks {
     let ran = || Stacks::running(facts, "what ran meanwhile", &Entry::ALL);
     if !is_unseen(facts) {

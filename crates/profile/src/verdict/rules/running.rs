@@ -29,7 +29,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         .next(next, advice)
 }
 
-/// The command that shows the hottest code, and what it tells.
+/// The command that shows the hottest code, and a description of its result.
 fn show_hottest(facts: &Facts) -> (String, &'static str) {
     let function = match &facts.hot_user {
         Some(HotCode::Jit) => {
@@ -80,7 +80,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     // Without threads that wait for locks the futex call is a call like any.
     let futex = locks(facts).map_or(0.0, |_| facts.in_futex());
     let others = disk + handing_out_memory(facts) + facts.in_kernel(SPINNING) + futex;
-    // Waiting for a CPU is no sign that the CPU is not what it wants.
+    // Waiting for a CPU doesn't contradict that it wants the CPU.
     let blocked = facts.share(facts.times.blocked_total_ns());
     let wants_cpu = facts.on() >= 0.2 * (facts.on() + blocked) && facts.times.on_ns >= ENOUGH_NS;
     if kernel < 0.3 || others > kernel / 2.0 || !wants_cpu {

@@ -152,7 +152,7 @@ fn machine_rules() {
         })
     };
     check(7, quota(0.4), quota(0.0));
-    // What the quota makes it wait is not told again as others that have the CPUs; but the rest is.
+    // Waits caused by the quota aren't reported a second time as other programs' CPU use; the rest is.
     let told = |periods| verdict(&quota(periods)).iter().map(|f| f.name).collect::<Vec<_>>();
     assert_eq!(told(0.95), ["cgroup-throttled", "cpu-bound"]);
     assert_eq!(told(0.4), ["cgroup-throttled", "cpu-saturation", "cpu-bound"]);
@@ -340,7 +340,7 @@ fn a_lock_is_named_with_its_caller() {
         "Lock contention: 60 % of thread time is spent waiting for or fighting over the lock inside rand(), called \
          from roll; context switches 40× a calm run's; use a generator per thread."
     );
-    // Its waiters wait for a CPU once it is let go: that is the lock's, and told once.
+    // Its waiters wait for a CPU once it is released. That belongs to the lock and is reported once.
     assert_eq!((found[1].name, (found[1].share * 100.0).round()), ("cpu-saturation", 10.0));
     let fought = |on| {
         with(|f| {
@@ -398,7 +398,7 @@ fn who_ran_instead_is_told_by_stack_where_it_was_recorded() {
     let told = ask(6, &facts).stacks;
     assert!(told.of == Whole::Queued && told.what == "where threads wait for a CPU", "{told:?}");
     assert!(ask(6, &facts).evidence.iter().any(|line| line.contains("tally run -a")));
-    // Its own threads have the CPUs: what they run is what ran meanwhile.
+    // Its own threads have the CPUs: their code is what ran meanwhile.
     (facts.places.instead, facts.times.runnable_ns) = (Vec::new(), 9000 * UNIT);
     let told = ask(6, &facts).stacks;
     assert_eq!((told.of, told.what), (Whole::Running, "what ran meanwhile"));

@@ -6,7 +6,7 @@ use crate::off_cpu::Reason;
 use crate::verdict::facts::REGULAR;
 use crate::verdict::{Facts, Finding, INPUT, Stacks, TARGET, Whole};
 
-/// What threads wait for that others do.
+/// Reasons for waits that other threads end.
 const OF_OTHERS: [Reason; 4] = [Reason::Socket, Reason::Pipe, Reason::Poll, Reason::Child];
 
 /// Share of active time waiting for others: for what comes from outside, for children, for threads that work.
@@ -14,8 +14,8 @@ fn for_others(facts: &Facts) -> f64 {
     OF_OTHERS.iter().map(|&reason| facts.blocked(reason)).sum::<f64>() + facts.share(facts.for_work_ns())
 }
 
-/// ns of waits for others of which it is told who ended them, by name. A timer that ended one says only that the others
-/// did not come in time.
+/// ns of waits for others with a known waker, by its name. A timer as the waker only shows that the others did not come
+/// in time.
 fn enders(facts: &Facts) -> Vec<(String, u64)> {
     let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
     let told = reasons.filter_map(|reason| facts.enders.get(reason)).flatten();
@@ -30,7 +30,7 @@ fn enders(facts: &Facts) -> Vec<(String, u64)> {
     names
 }
 
-/// True if it is threads of the target itself that end most of these waits: what those do meanwhile is what it takes.
+/// True if threads of the target itself end most of these waits: their work meanwhile explains the wait.
 pub(in crate::verdict) fn wait_for_each_other(facts: &Facts) -> bool {
     const MOST: f64 = 0.7;
     let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
