@@ -22,7 +22,7 @@ pub struct ThreadRow {
     pub times: Times,
     /// Times it left a CPU.
     pub switches: u64,
-    /// Part of its idle time that a CPU's idle thread spent in the kernel.
+    /// Part of its idle time in the state of a CPU's idle kernel thread, ns.
     pub kernel_idle_ns: u64,
     /// Its first moment, ns of the recording's clock.
     pub start_ns: u64,
