@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::{CallProfile, CallStats, FunctionId, NodeId};
 
-/// What one side has of a row.
+/// One side's numbers for a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Calls, those still open at the end included.
@@ -18,7 +18,7 @@ pub struct Sums {
     pub total_ns: u64,
     /// Time in themselves, ns.
     pub self_ns: u64,
-    /// Of that, off the CPU, ns.
+    /// Part of `self_ns` off the CPU, ns.
     pub self_off_ns: u64,
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::super::{Asked, Gate, Replay, Step};
     use super::*;
 
-    /// `a` calls `b` as often as told, each taking so many ns.
+    /// `a` calls `b` this often, each call taking this many ns.
     fn profile(calls: u64, ns: u64, numbers: [u32; 2]) -> CallProfile {
         let [a, b] = numbers.map(FunctionId);
         let mut replay = Replay::new(CallProfile::new(0, 0), Gate::new(None, Asked::default()));

@@ -6,29 +6,29 @@ use tracer::layout::sleds;
 
 use super::FunctionId;
 
-/// What to leave out. Functions are asked once each.
+/// Filters of calls by function. Each function is asked for once.
 pub trait Filter: Sync {
-    /// What is to be done about calls of this function.
+    /// Filters for calls of this function.
     fn of(&self, function: FunctionId) -> Filters;
 }
 
-/// What is to be done about calls of one function; by default nothing.
+/// Filters for calls of one function; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
     /// `sleds::ONLY`, `NOT`, `START`, `STOP`, `CALLER`, `DEPTH`, `TIME`, `BACKTRACE`.
     pub rules: u32,
-    /// Leave this call out, but not what it calls: its time is its caller's.
+    /// Leave this call out, but not its callees. Its time counts for its caller.
     pub hide: bool,
-    /// Of `sleds::DEPTH`: levels, its own being the first.
+    /// Depth of `sleds::DEPTH`: levels, its own being the first.
     pub depth: u32,
-    /// Of `sleds::TIME`, ns.
+    /// Minimum of `sleds::TIME`, ns.
     pub min_ns: u32,
 }
 
 /// Calls that begin outside this span of time are left out, ns of the recording's clock: from, up to.
 pub type Window = std::ops::Range<u64>;
 
-/// What is asked for beside the rules of functions.
+/// Filters in addition to the rules of functions.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Some function has the rule `sleds::ONLY`: calls outside such are left out.
@@ -59,14 +59,14 @@ impl Default for Asked {
     }
 }
 
-/// What holds inside an open call that has the rules `sleds::DEPTH` or `TIME`.
+/// Limits inside an open call that has the rules `sleds::DEPTH` or `TIME`.
 struct Scope {
     number: u32,
     max_depth: usize,
     min_ns: u64,
 }
 
-/// One thread's open calls and what the filters say of them.
+/// One thread's open calls and the filters' decisions about them.
 pub struct Gate<'a> {
     filter: Option<&'a dyn Filter>,
     asked: Asked,
@@ -79,10 +79,10 @@ pub struct Gate<'a> {
     scopes_seen: u32,
 }
 
-/// What the gate said of a call; to be handed back when it ends.
+/// The gate's decision about a call, to be passed back when it ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
-    /// Of its function.
+    /// Rules of its function.
     rules: u32,
     /// Its [`Scope`]; 0: none.
     scope: u32,
@@ -90,7 +90,7 @@ pub struct Passage {
     depth: u32,
     /// Whether the call is counted, if it is long enough and leads where it shall.
     pub counted: bool,
-    /// Whether it leads to what is asked for: to be set for the calls around one of which it is so from the start.
+    /// Whether it leads to a requested call. The caller sets it for the calls around one that has it from the start.
     pub leads: bool,
 }
 
@@ -109,7 +109,7 @@ impl Passage {
 }
 
 impl<'a> Gate<'a> {
-    /// Of a thread without open calls.
+    /// Gate of a thread without open calls.
     #[must_use]
     pub fn new(filter: Option<&'a dyn Filter>, asked: Asked) -> Self {
         let passes_all = filter.is_none()
@@ -170,7 +170,7 @@ impl<'a> Gate<'a> {
         Passage { rules: filters.rules, scope, depth, counted, leads }
     }
 
-    /// What holds inside a call just entered; 0: as around it.
+    /// Opens the limits inside a call just entered; 0: the same as around it.
     fn open_scope(&mut self, filters: &Filters, around: usize) -> u32 {
         if filters.rules & (sleds::DEPTH | sleds::TIME) == 0 {
             return 0;
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// `main(0) { a(1) { b(2) { c(3) } } b(2) a(1) }`: entered 10 ns apart, all but the last having left 10 ns later.
+    /// `main(0) { a(1) { b(2) { c(3) } } b(2) a(1) }`: entered every 10 ns, all but the last having left 10 ns later.
     fn counts(at: u32, filters: Filters, asked: Asked) -> Vec<u64> {
         let mut table = vec![Filters::default(); 4];
         table[at as usize] = filters;
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(counts(1, rules(sleds::ONLY), Asked { any_only: true, ..all.clone() }), [0, 2, 1, 1]);
         assert_eq!(counts(3, rules(sleds::START), Asked { starts_off: true, ..all.clone() }), [0, 1, 1, 1]);
         assert_eq!(counts(3, rules(sleds::STOP), all.clone()), [1, 1, 1, 0]);
-        // What leads to b, its own calls but not what it calls.
+        // Callers of b and its own calls, but not its callees.
         let callers = Asked { callers_only: true, ..all.clone() };
         assert_eq!(counts(2, rules(sleds::CALLER), callers), [1, 1, 2, 0]);
         let depth = Filters { depth: 2, ..rules(sleds::DEPTH) };

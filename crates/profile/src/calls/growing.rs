@@ -20,7 +20,7 @@ struct Node {
     /// The function called last from here, and its node: loops call the same again.
     last: (u32, u32),
     count: u64,
-    /// Of finished calls, ns.
+    /// Total of finished calls, ns.
     finished_ns: u64,
     self_ns: u64,
     min_ns: u64,
@@ -28,7 +28,7 @@ struct Node {
     span: Span,
 }
 
-/// Where a node's histogram lies among all counts.
+/// Position of a node's histogram among all counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     /// The place of its first bucket.
@@ -38,7 +38,7 @@ struct Span {
     buckets: u16,
 }
 
-/// What few calls have.
+/// Numbers that few nodes have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
     unwound: u64,
@@ -56,7 +56,7 @@ fn path_key(parent: u32, function: u32) -> u64 {
 #[derive(Clone, Debug)]
 struct Recent {
     places: Vec<(u64, u32)>,
-    /// What is left of a key's hash behind this many bits is its place.
+    /// Shift that makes a key's hash its place: the remaining upper bits.
     shift: u32,
 }
 
@@ -82,7 +82,7 @@ impl Recent {
         (known == key).then_some(node)
     }
 
-    /// Keeps a path of a tree of so many nodes.
+    /// Keeps a path of a tree with `nodes` nodes.
     fn keep(&mut self, key: u64, node: u32, nodes: usize) {
         let bits = u64::BITS - self.shift;
         if nodes > self.places.len() && bits < Self::MOST_BITS {
@@ -205,7 +205,7 @@ impl Growing {
         }
     }
 
-    /// Counts a duration that lies in none of the node's buckets: they move to where there is room for twice as many.
+    /// Counts a duration outside of the node's buckets: they move to where there is room for twice as many.
     #[cold]
     fn widen(&mut self, place: u32, ns: u64) {
         /// A cache line of counts.
@@ -227,7 +227,7 @@ impl Growing {
         self.nodes[place as usize].span = Span { at, first: low as u16, buckets: (high - low) as u16 };
     }
 
-    /// As the views have them; a parent stands before its children.
+    /// The nodes as the views have them, parents before children.
     pub fn settled(&self) -> Vec<CallNode> {
         (0u32..).zip(&self.nodes).skip(1).map(|(place, node)| self.settled_node(place, node)).collect()
     }
@@ -262,7 +262,7 @@ impl Growing {
 mod tests {
     use super::*;
 
-    /// A call that took so many ns.
+    /// A call that took `total_ns`.
     fn call(total_ns: u64) -> Call {
         Call {
             node: NodeId(0),

@@ -1,4 +1,4 @@
-//! How long calls took: counts by duration, at most 6 % apart.
+//! Durations of calls: counts by duration, in steps of at most 6 %.
 //!
 //! Log-linear: each power of two is split into 16 equal parts, so a quantile read from it is within
 //! 1/16 of the true one. Only the span of buckets in use is stored.
@@ -17,7 +17,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Of the buckets from number `first` on, these counts.
+    /// A histogram with these counts in the buckets from number `first` on.
     pub(super) fn of_buckets(first: usize, counts: &[u64]) -> Self {
         let used = |count: &u64| *count > 0;
         let (Some(low), Some(high)) = (counts.iter().position(used), counts.iter().rposition(used)) else {

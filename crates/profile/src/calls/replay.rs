@@ -29,10 +29,10 @@ pub enum Step {
     Extra(Extra),
 }
 
-/// What was recorded of a call beside its times: where it stands in the thread's file ([`super::ThreadFile::extra`]).
+/// Data of a call other than its times: its position in the thread's file ([`super::ThreadFile::extra`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extra {
-    /// What it is.
+    /// Kind of data.
     pub kind: ExtraKind,
     /// Its first event, counted from the first that the file holds.
     pub at: u32,
@@ -40,7 +40,7 @@ pub struct Extra {
     pub bytes: u32,
 }
 
-/// What may be recorded of a call.
+/// Kinds of data that a recording may have for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtraKind {
     /// Arguments of the call just entered.
@@ -67,17 +67,17 @@ pub enum End {
 pub struct Call {
     /// Its place in the tree.
     pub node: NodeId,
-    /// What was called.
+    /// The called function.
     pub function: FunctionId,
     /// When it was entered, ns of the recording's clock.
     pub start_ns: u64,
     /// How long it took, ns.
     pub total_ns: u64,
-    /// Of that, time not spent in calls it made, ns.
+    /// Part of the total not spent in calls it made, ns.
     pub self_ns: u64,
-    /// Of the total, time off the CPU, ns.
+    /// Part of the total off the CPU, ns.
     pub off_ns: u64,
-    /// Of its own time, off the CPU, ns.
+    /// Part of its own time off the CPU, ns.
     pub self_off_ns: u64,
     /// Open calls around it.
     pub depth: usize,
@@ -110,7 +110,7 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A thread with no open call; `profile` is empty and says what to keep, `gate` what to leave out.
+    /// A thread with no open call. `profile` is empty and has the settings for kept data, `gate` the filters.
     #[must_use]
     pub fn new(profile: CallProfile, gate: Gate<'a>) -> Self {
         let slow_from_ns = profile.slow_from_ns();
@@ -233,7 +233,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// A call ended that stood on top of `outer` others.
+    /// A call with `outer` open calls around it ended.
     #[inline(always)]
     fn ended(
         &mut self,

@@ -1,4 +1,4 @@
-//! Sums by function that a tracer made itself, without telling single calls.
+//! Sums by function from a tracer that doesn't record single calls.
 
 use super::{CallStats, Histogram};
 
@@ -26,7 +26,7 @@ pub struct FunctionTotals {
 }
 
 impl FunctionTotals {
-    /// As the views have it; `None` when a bucket is no bucket.
+    /// The sums as the views have them; `None` if a bucket is invalid.
     #[must_use]
     pub fn into_stats(self) -> Option<CallStats> {
         let mut histogram = Histogram::default();

@@ -13,7 +13,7 @@ pub enum TracedError {
     NoHeader,
 }
 
-/// How the time stamp counter runs beside `CLOCK_MONOTONIC`.
+/// Relation of the time stamp counter to `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     /// A counter value …
@@ -28,7 +28,7 @@ impl Clock {
     /// Where the counter is the clock.
     pub const OF_NS: Self = Self { tsc: 0, ns: 0, ns_per_tick: 1.0 };
 
-    /// From two moments; `None` when they are not apart.
+    /// Computed from two moments; `None` if they are the same.
     #[must_use]
     pub fn between(first: (u64, u64), last: (u64, u64)) -> Option<Self> {
         let ticks = last.0.checked_sub(first.0).filter(|ticks| *ticks > 0)?;
@@ -47,7 +47,7 @@ impl Clock {
 /// A thread's file.
 #[derive(Clone, Copy)]
 pub struct ThreadFile<'a> {
-    /// What its header says.
+    /// Contents of its header.
     pub header: ThreadHeader,
     events: &'a [u8],
 }
@@ -98,7 +98,7 @@ impl<'a> ThreadFile<'a> {
         self.events.as_chunks().0
     }
 
-    /// The bytes of what was recorded beside times; cut short where the file is.
+    /// The bytes of data other than times; cut short where the file is.
     #[must_use]
     pub fn extra(&self, extra: Extra) -> &'a [u8] {
         let from = (extra.at as usize).saturating_mul(layout::EVENT_BYTES);
@@ -110,11 +110,11 @@ impl<'a> ThreadFile<'a> {
 /// No event.
 const NOTHING: [u8; layout::EVENT_BYTES] = [0; layout::EVENT_BYTES];
 
-/// Of words that begin with an empty one, how many are empty before what was written behind them; `None` if nothing was.
+/// Number of empty words at the start of `words`, before the next written one; `None` if there is none.
 ///
-/// A signal's handler that comes between the taking of a place and the writing of its event writes behind it; if it then
-/// jumps elsewhere, the place stays empty. While the file grows (not `whole`), that is known when so much stands behind it as
-/// no handler writes before it ends.
+/// A signal handler that interrupts a thread between reserving a place and writing its event writes after that place.
+/// If it then jumps elsewhere, the place stays empty. While the file grows (not `whole`), that is certain only once
+/// more follows than a handler writes before it ends.
 fn hole(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> Option<usize> {
     const FAR: usize = 4096;
     const LOOK: usize = 64;
@@ -122,7 +122,7 @@ fn hole(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> Option<usize> {
     if goes_on { words.iter().position(|word| *word != NOTHING) } else { None }
 }
 
-/// Where the last event begins among `words`, and where it ends: what belongs to it may be 0, what follows is.
+/// Begin and end of the last event among `words`. Its own data may contain zeros. All words after it are zero.
 fn written(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> (usize, usize) {
     let (mut last, mut end) = (0, 0);
     while let Some(word) = words.get(end) {
@@ -165,14 +165,14 @@ impl RawStep {
     }
 }
 
-/// What events before say about those that follow.
+/// State from earlier events that later ones depend on.
 #[derive(Clone, Copy, Debug)]
 struct State {
     tsc_high: u64,
     tsc: u64,
     addr_high: u64,
     below: usize,
-    /// The exit of a leaf is still to be told, at `tsc`.
+    /// The exit of a leaf is still to be reported, at `tsc`.
     leaf_ends: bool,
 }
 
@@ -289,7 +289,7 @@ impl Iterator for Steps<'_> {
                     Some((self.at(tsc_low), RawStep::Other(Step::Exit(below))))
                 }
                 Event::Control { code, argument } => self.control(code, argument),
-                // What was to stand there is counted as one call lost.
+                // The event missing here is counted as one lost call.
                 Event::End => {
                     let empty = hole(self.words.as_slice(), true)?;
                     if let Some(last) = empty.checked_sub(1) {

@@ -14,7 +14,7 @@ pub struct NodeId(pub u32);
 pub struct CallStats {
     /// Calls that ended within the recording.
     pub count: u64,
-    /// Of those, left without returning.
+    /// Number of these that ended without returning.
     pub unwound: u64,
     /// Calls still open at the end: their time is in `total_ns` and `self_ns`, not in the histogram.
     pub open: u64,
@@ -22,9 +22,9 @@ pub struct CallStats {
     pub total_ns: u64,
     /// Time in themselves, ns.
     pub self_ns: u64,
-    /// Of the total, off the CPU, ns.
+    /// Part of the total off the CPU, ns.
     pub off_ns: u64,
-    /// Of `self_ns`, off the CPU, ns.
+    /// Part of `self_ns` off the CPU, ns.
     pub self_off_ns: u64,
     /// Sum of the finished calls' durations, ns: recursion counted each time. Over `count` it is the mean.
     pub finished_ns: u64,
@@ -43,13 +43,13 @@ impl CallStats {
         self.count.saturating_add(self.open)
     }
 
-    /// Of the total, on the CPU, ns.
+    /// Part of the total on the CPU, ns.
     #[must_use]
     pub fn on_ns(&self) -> u64 {
         self.total_ns.saturating_sub(self.off_ns)
     }
 
-    /// Of `self_ns`, on the CPU, ns.
+    /// Part of `self_ns` on the CPU, ns.
     #[must_use]
     pub fn self_on_ns(&self) -> u64 {
         self.self_ns.saturating_sub(self.self_off_ns)
@@ -75,7 +75,7 @@ impl CallStats {
 pub struct CallNode {
     /// The caller's node; `None` for a thread's outermost calls.
     pub parent: Option<NodeId>,
-    /// What was called.
+    /// The called function.
     pub function: FunctionId,
     /// Its calls on this path.
     pub stats: CallStats,
@@ -115,7 +115,7 @@ pub struct CallProfile {
     pub gaps: u64,
     /// Returns from calls that began before the trace did.
     pub returns_without_call: u64,
-    /// Steps whose time lay before their predecessor's.
+    /// Steps with a time before their predecessor's.
     pub backwards: u64,
 }
 
@@ -126,7 +126,7 @@ impl CallProfile {
         Self { thread, slowest_wanted, ..Self::default() }
     }
 
-    /// The nodes; a parent stands before its children.
+    /// The nodes, parents before children.
     #[must_use]
     pub fn nodes(&self) -> &[CallNode] {
         &self.nodes
@@ -220,7 +220,7 @@ impl CallProfile {
         self.nodes = nodes;
     }
 
-    /// For each node whether its function stands nowhere above it.
+    /// For each node, whether its function is absent from all nodes above it.
     fn outermost(&self) -> Vec<bool> {
         const NONE: usize = usize::MAX;
         let root = self.nodes.len();
@@ -276,7 +276,7 @@ impl CallProfile {
         }
     }
 
-    /// Adds sums of a function whose calls and paths are not known: it stands at the root of the tree.
+    /// Adds sums of a function whose calls and paths are not known. Its node is at the root of the tree.
     pub fn add_function(&mut self, function: FunctionId, stats: &CallStats) {
         self.function(function).merge(stats);
         let NodeId(node) = self.child(None, function);

@@ -1,4 +1,4 @@
-//! A thread's calls as uftrace recorded them: its records tell the depth, not what was left without returning.
+//! A thread's calls as uftrace recorded them. Its records have the depth, but don't show calls left without returning.
 
 use std::rc::Rc;
 use tracer::layout::uftrace::{Kind, RECORD_BYTES, Record, record_from_bytes, values_end};
@@ -17,18 +17,18 @@ pub struct UftraceSteps {
     /// Arguments and results, as the recorder of tally writes them (`tracer::layout::values`): where [`Extra::at`] counts
     /// from, in bytes.
     pub values: Vec<u8>,
-    /// Records with values behind them that are not read: what stands there is not known, or is not what it should be.
+    /// Records followed by values that are not read, because their format is unknown or their content is invalid.
     pub values_passed_over: u64,
-    /// Bytes at the end that are no records.
+    /// Bytes at the end that aren't records.
     pub unread_bytes: usize,
 }
 
-/// How the values of the function at an address stand behind its entries or, if `true`, its exits; none when not known.
+/// Format of the values after entries of the function at an address or, if `true`, after its exits; empty if not known.
 pub type UftraceValues<'a> = dyn FnMut(u64, bool) -> Rc<[UftraceValue]> + 'a;
 
-/// Values stand in as many bytes, at most: of the arguments or of the result of one call.
+/// Maximum bytes of values: of the arguments or of the result of one call.
 const VALUES_BYTES: usize = 4096;
-/// Times of two records that follow each other are no further apart, ns: 19 hours.
+/// Maximum time between consecutive records, ns: 19 hours.
 const GAP_NS: u64 = 1 << 46;
 
 /// Reads a thread's file. A call deeper than the next entry or exit shows was left by longjmp or an exception.
@@ -74,7 +74,7 @@ pub fn parse_uftrace(bytes: &[u8], values: &mut UftraceValues<'_>) -> UftraceSte
 }
 
 impl UftraceSteps {
-    /// Reads what stands behind `record`, from `from` on: where it ends, and where it is kept.
+    /// Reads the values after `record`, from `from` on. Returns their end and the place of the kept ones.
     fn take_values(
         &mut self,
         bytes: &[u8],
@@ -100,8 +100,8 @@ fn record_at(bytes: &[u8], at: usize) -> Option<Record> {
     record_from_bytes(bytes.get(at..)?.first_chunk()?)
 }
 
-/// Where values end that are not known: the file does not tell how long they are, but they are padded to 8 bytes, and
-/// what follows is a record that can come after that one, or the end.
+/// End of values with unknown format. The file doesn't record their length, but they are padded to 8 bytes and followed
+/// by a record that can come after that one, or by the end of the file.
 fn behind_values(bytes: &[u8], from: usize, before: &Record) -> usize {
     let last = bytes.len().min(from + VALUES_BYTES);
     (from..=last).step_by(8).find(|at| ends_values(bytes, *at, before)).unwrap_or(from)
@@ -169,7 +169,7 @@ mod tests {
         ];
         assert_eq!((read.steps.as_slice(), read.values_passed_over), (&wanted[..], 0));
         assert_eq!(read.values, b"\x03abc\x01x\0\x04\xfb\xff\xff\xff");
-        // The file has other values than are said to be there.
+        // The file's values don't match the declared ones.
         let read = parse_uftrace(&bytes, &mut |_, _| number.into());
         assert_eq!((read.values_passed_over, read.unread_bytes), (1, 0));
         assert_eq!(read.steps.len(), 3);
