@@ -4,10 +4,10 @@ use super::{Mapping, Mappings, MmapSpec, file_name};
 use crate::table::{Dso, DsoKind, DsoTable};
 use rustc_hash::FxHashMap;
 
-/// What the kernel proper is called, in build-id tables too.
+/// Name of the kernel proper, in build-id tables too.
 pub(crate) const PROPER: &str = "[kernel.kallsyms]";
 
-/// What a `KSYMBOL` record says: code that appeared in, or vanished from, the kernel.
+/// Contents of a `KSYMBOL` record: code that appeared in, or vanished from, the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSymbol<'a> {
     /// First address.
@@ -59,8 +59,8 @@ pub(super) fn announce(maps: &mut Mappings, symbol: &KernelSymbol<'_>, dsos: &mu
     maps.insert(Mapping { start: symbol.start, end, base: symbol.start, dso });
 }
 
-/// Whether a mapping record's name means the kernel proper, which is named after the symbol that it was placed by.
-/// (A guest's kernel is another one: its mappings are told by their mode.)
+/// Whether a mapping record's name refers to the kernel proper, which is named after the symbol that it was placed by.
+/// (A guest's kernel is another one: its mappings are recognized by their mode.)
 #[must_use]
 pub fn is_kernel_proper(name: &str) -> bool {
     name.starts_with(PROPER) || name == "[kernel]"
@@ -78,7 +78,7 @@ fn image_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso
     }
 }
 
-/// A module is known by a bracketed name (`[ext4]`) whatever the record's path says.
+/// A module is known by a bracketed name (`[ext4]`), whatever path the record has.
 fn module_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso {
     let build_id = spec.build_id.map(<[u8]>::to_vec).or_else(|| build_ids.get(spec.path).cloned());
     Dso {

@@ -9,15 +9,15 @@
 
 use crate::table::{DsoId, Frame};
 
-/// A range of addresses and what lies there.
+/// A range of addresses and the DSO mapped there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address behind.
+    /// End address, exclusive.
     pub end: u64,
-    /// What `start` corresponds to in the DSO's space: the file offset for files, `start` itself
-    /// for memory without a file and for the kernel.
+    /// Counterpart of `start` in the DSO's space: the file offset for files, `start` itself for memory without a file
+    /// and for the kernel.
     pub base: u64,
     /// The DSO mapped.
     pub dso: DsoId,
@@ -56,7 +56,7 @@ impl Mappings {
         self.sorted.splice(from..to, pieces);
     }
 
-    /// Adds a mapping only where nothing lies yet (kernel code announced by two records).
+    /// Adds a mapping only where there is none yet (kernel code announced by two records).
     pub fn insert_below(&mut self, new: Mapping) {
         let above: Vec<Mapping> = self.overlapping(new.start, new.end).to_vec();
         self.insert(new);
@@ -134,7 +134,7 @@ impl LookupAddr {
         }
     }
 
-    /// The frame in a DSO that stands for "no mapping": addresses are the process's own.
+    /// The frame in a DSO for addresses without a mapping. They are the process's own.
     #[must_use]
     pub fn frame_unmapped(self, dso: DsoId) -> Frame {
         Frame { dso, addr: self.avma, lookup: self.lookup(), first_avma: self.avma }

@@ -1,5 +1,5 @@
-//! The machine being profiled, as the state records tell it: who runs, under which name, with what
-//! mapped, at the moment of the sample at hand.
+//! The machine being profiled, reconstructed from state records: running threads, their names and their mappings, at
+//! the moment of the current sample.
 //!
 //! Knows no samples, periods or symbols. Time is only the order of calls.
 
@@ -28,7 +28,7 @@ pub enum Mode {
     Kernel,
     /// A process.
     User,
-    /// A hypervisor, or a mode the record does not tell.
+    /// A hypervisor, or a mode that the record doesn't contain.
     Hypervisor,
     /// A virtual machine's kernel.
     GuestKernel,
@@ -50,7 +50,7 @@ impl Mode {
     }
 }
 
-/// What a `MMAP` or `MMAP2` record says.
+/// Contents of a `MMAP` or `MMAP2` record.
 #[derive(Clone, Copy, Debug)]
 pub struct MmapSpec<'a> {
     /// Process the mapping is made in; -1 with kernel mode for the kernel's own.
@@ -137,8 +137,8 @@ impl Machine {
         kernel::announce(&mut self.kernel, symbol, dsos);
     }
 
-    /// A thread's new name. `exec` says that the process is being replaced: its mappings go as soon as code of the new
-    /// program is seen to run ([`Self::note_user_code`]), for samples within that system call are of the old one.
+    /// A thread's new name. With `exec` the process is being replaced. Its mappings are removed as soon as code of the
+    /// new program runs ([`Self::note_user_code`]), because samples within that system call belong to the old program.
     pub fn comm(&mut self, pid: i32, tid: i32, name: &str, exec: bool, strings: &mut StringTable) {
         let name = strings.intern(name);
         let process = self.process_of(pid);
@@ -152,8 +152,8 @@ impl Machine {
         self.name_thread(thread, name);
     }
 
-    /// A thread or process made. The child starts with the parent's name and, unless `exec` says
-    /// that it was found running something else, the parent's mappings.
+    /// A new thread or process. The child starts with the parent's name. It also gets the parent's mappings, unless
+    /// `exec` shows that it was found running something else.
     pub fn fork(&mut self, child: (i32, i32), parent: (i32, i32), exec: bool) {
         let ((pid, tid), (parent_pid, parent_tid)) = (child, parent);
         let parent = self.thread_of(parent_pid, parent_tid);
@@ -196,8 +196,8 @@ impl Machine {
         }
     }
 
-    /// The process runs, or was interrupted at, the user instruction at `avma`. If a new program holds it, the exec is
-    /// over, and what the program before had mapped is gone.
+    /// The process runs, or was interrupted at, the user instruction at `avma`. If a mapping of a new program contains
+    /// it, the exec is over and the old program's mappings are removed.
     pub fn note_user_code(&mut self, process: ProcessId, avma: u64) {
         if self.processes[process.index()].is_in_new_program(avma) {
             self.end_exec(process);
@@ -218,7 +218,7 @@ impl Machine {
         self.threads[thread.index()].span
     }
 
-    /// The name of a span; `swapper` for thread 0 and `:TID` for others when no record told it.
+    /// The name of a span. Without a record of it: `swapper` for thread 0 and `:TID` for others.
     pub fn comm_of(&self, span: TaskSpanId, strings: &mut StringTable) -> StringId {
         let span = &self.spans[span.index()];
         span.comm.unwrap_or_else(|| match self.threads[span.thread.index()].tid {
@@ -227,7 +227,7 @@ impl Machine {
         })
     }
 
-    /// Where `addr` lies, seen from `pid` in `mode`.
+    /// Frame of `addr`, seen from `pid` in `mode`.
     pub fn resolve(&mut self, pid: i32, mode: Mode, addr: LookupAddr, dsos: &mut DsoTable) -> Frame {
         let mapping = match mode {
             Mode::Kernel => self.kernel.find(addr.lookup()),
@@ -309,7 +309,7 @@ impl Machine {
         })
     }
 
-    /// The process of the thread that has this number now; `None` if it was not told of.
+    /// The process of the thread that has this number now; `None` if no record mentions it.
     #[must_use]
     pub fn pid_of(&self, tid: i32) -> Option<i32> {
         let thread = self.by_tid.get(&tid)?;
@@ -360,7 +360,7 @@ impl Machine {
     }
 }
 
-/// The DSO behind a user mapping.
+/// The DSO of a user mapping.
 fn mapping_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso {
     let anonymous = spec.huge
         || spec.path == "//anon"
@@ -385,7 +385,7 @@ fn mapping_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> D
     Dso { kind, short_name, path, build_id, level: '.', start_avma: 0 }
 }
 
-/// The part of a path behind the last slash; all of a bracketed name.
+/// The part of a path after the last slash; all of a bracketed name.
 #[must_use]
 pub fn file_name(path: &str) -> &str {
     if path.starts_with('[') {

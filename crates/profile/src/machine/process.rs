@@ -88,6 +88,6 @@ pub struct Thread {
 pub struct TaskSpan {
     /// The thread.
     pub thread: ThreadId,
-    /// The name; `None` while no record told it.
+    /// The name; `None` until a record has it.
     pub comm: Option<StringId>,
 }
