@@ -48,7 +48,7 @@ pub(crate) struct Contenders {
 }
 
 impl Contenders {
-    /// A wait begins. A mutex tells twice: that it spins, and then that it sleeps; it is one wait.
+    /// A wait begins. A mutex reports two begins for one wait: when it spins, and then when it sleeps.
     pub fn begin(&mut self, tid: i32, wait: Contention) {
         self.open.entry((tid, wait.address)).or_insert(wait);
     }

@@ -1,5 +1,5 @@
-//! What a futex is waited for: a lock, or another thread's work (a condition, a join, a job from a channel), told by the
-//! functions of locking libraries. The one list for all who ask: idle threads, locks, verdict.
+//! Reasons for futex waits: a lock, or another thread's work (a condition, a join, a job from a channel), found from
+//! the functions of locking libraries. All users share this list: idle threads, locks, verdict.
 
 /// Parts of locking libraries, by how their names begin.
 const LOCKING: &[&str] = &[
@@ -66,10 +66,10 @@ const LOCKING: &[&str] = &[
     "ObjectSynchronizer::",
 ];
 
-/// Of these, what waits for a lock on a condition of its own.
+/// Functions from this list that wait for a lock on a condition of its own.
 const FOR_LOCK: &[&str] = &["ObjectMonitor::EnterI", "ObjectMonitor::enter", "ObjectMonitor::ReenterI"];
 
-/// Of these, what waits for another thread's work, by parts of names.
+/// Functions from this list that wait for another thread's work, by parts of names.
 const FOR_WORK: &[&str] = &[
     "cond_wait",
     "cond_timedwait",
@@ -94,18 +94,20 @@ const FOR_WORK: &[&str] = &[
     "runtime.note",
 ];
 
-/// Of these, where threads wait until all have come: their share is not done yet, which is no want of work.
+/// Functions from this list in which threads wait until all have arrived. They have work left, so this isn't a wait for
+/// work.
 const FOR_ALL: &[&str] = &["barrier_wait", "Barrier"];
 
-/// True for functions of locking libraries. Rust says `<std::sync::Mutex>::lock` or `std::sync::Mutex::lock`, by how it
-/// was built.
+/// True for functions of locking libraries. Rust's names are `<std::sync::Mutex>::lock` or `std::sync::Mutex::lock`,
+/// depending on the build.
 pub(crate) fn is_locking(name: &str) -> bool {
     let name = name.trim_start_matches('<');
     LOCKING.iter().any(|part| name.starts_with(part))
 }
 
-/// Which of the functions, innermost first, the wait for another thread's work begins in: the outermost of the locking
-/// libraries' that the program called. `None` if it is for a lock, or for what these functions do not tell.
+/// Position of the function, innermost first, in which the wait for another thread's work begins: the outermost
+/// function of a locking library, called by the program. `None` if the wait is for a lock, or if these functions don't
+/// show the reason.
 pub(crate) fn waits_for_work<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<usize> {
     let locking: Vec<&str> = names.into_iter().take_while(|name| is_locking(name)).collect();
     let is_for_work = has_part(&locking, FOR_WORK) && !has_part(&locking, FOR_LOCK);

@@ -1,7 +1,7 @@
-//! What the arguments of a futex wait tell: a lock, or another thread's work.
+//! Reason of a futex wait from its arguments: a lock, or another thread's work.
 
-/// What a wait expects to find in its futex, by the first arguments of its system call: address, operation, value. The
-/// kernel looks at 32 bits.
+/// The value that a wait expects in its futex, by the first arguments of its system call: address, operation, value.
+/// The kernel compares 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the upper half is not looked at by the kernel either")]
 pub(crate) fn expected(args: &[u64; 3]) -> u32 {
     args[2] as u32

@@ -1,5 +1,5 @@
-//! Lives of threads whose totals nobody told: perf's own `offcpu-time` records waits and nothing else, and a recorder that
-//! was killed did not get to tell them. Such a life is as long as what was told of the thread.
+//! Lives of threads without recorded totals. perf's own `offcpu-time` records only waits, and a recorder that was
+//! killed could not write totals. Such a life is as long as the recorded times of the thread.
 
 use super::{ThreadTotals, Wait};
 use crate::profile::{EventInfo, Profile, Sums, TaskId};
@@ -13,14 +13,14 @@ pub(crate) fn of_samples(profile: &Profile) -> Vec<ThreadTotals> {
     lives(profile, &FxHashSet::default(), clock_event(profile), |_| State::Unknown)
 }
 
-/// The same of the threads without totals in a recording that was cut off; waits are of their own state. What a thread
-/// waited for when the recorder ended is not in it.
+/// Lives of the threads without totals in a recording that was cut off; waits keep their own state. Waits still open
+/// when the recorder ended are missing.
 pub(crate) fn of_unfinished(profile: &Profile) -> Vec<ThreadTotals> {
     let told = profile.off_cpu.totals.iter().map(|totals| thread_of(profile, totals.task)).collect();
     lives(profile, &told, clock_event(profile).or_else(|| event_by_frequency(profile)), |wait| wait.state)
 }
 
-/// What tells threads apart, whatever their names.
+/// Identity of a thread, whatever its names.
 fn thread_of(profile: &Profile, task: TaskId) -> (u32, i32) {
     let of = profile.task(task);
     (of.process, of.tid)
@@ -58,12 +58,12 @@ fn lives(
     lives
 }
 
-/// An event that tells time on the CPU.
+/// An event that measures time on the CPU.
 #[derive(Clone, Copy)]
 struct Clock {
     /// Its index.
     event: usize,
-    /// What a sample stands for, ns; `None`: its period.
+    /// Time per sample, ns; `None`: its period.
     sample_ns: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! Time off the CPU: waits and per-thread totals, whoever recorded them.
 //!
 //! Four sources, one form ([`Wait`], [`ThreadTotals`]): our own off-CPU samples, perf's `offcpu-time`, the
-//! `sched:*` tracepoints, and switch records. What a source can't say stays [`State::Unknown`] or without stack;
-//! it is never guessed.
+//! `sched:*` tracepoints, and switch records. Data missing from a source stays [`State::Unknown`] or without stack. It
+//! is never guessed.
 //! Conservation: for each thread the weights of its waits by state are its totals by state.
 
 mod contention;
@@ -26,37 +26,37 @@ use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
 use perfdata::off_cpu::{QueueLengths, State, WaitSums, event_name};
 
-/// One interval off the CPU, or the sum of short ones nobody kept apart.
+/// One interval off the CPU, or the sum of short ones that were not recorded one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// Who waited.
     pub task: TaskId,
     /// Where, kernel part included; `None` without stack.
     pub callsite: Option<CallsiteId>,
-    /// What it was meanwhile.
+    /// The thread's state during the wait.
     pub state: State,
     /// When it began, ns of the recording's clock.
     pub since_ns: u64,
     /// How long it was; 0 for a sum of short ones.
     pub length_ns: u64,
-    /// What it stands for.
+    /// Time that it represents, ns.
     pub weight_ns: u64,
-    /// The system call it was in; `None` if there was none or the source does not tell.
+    /// The system call it was in; `None` if there was none or the source doesn't record it.
     pub syscall: Option<u32>,
     /// The first arguments of the system call.
     pub args: [u64; 3],
-    /// Why, if a look at the thread has told; else its stack and system call do.
+    /// Reason found by a look at the thread; without one, its stack and system call show the reason.
     pub told: Option<Reason>,
     /// Who ended it, or ran instead.
     pub other: Option<Other>,
     /// Bits of [`perfdata::off_cpu::flag`].
     pub flags: u32,
-    /// Exact: count, longest and lengths of the waits that this one stands for, itself among them.
+    /// Exact count, longest and lengths of the waits that this one represents, itself among them.
     pub sums: Option<Box<WaitSums>>,
 }
 
 impl Wait {
-    /// Of this thread; nothing else is known.
+    /// A wait of this thread; nothing else is known.
     pub(crate) fn of(task: TaskId) -> Self {
         Self {
             task,
@@ -74,21 +74,21 @@ impl Wait {
         }
     }
 
-    /// The longest of the waits that this one stands for, ns; 0 where none is known.
+    /// The longest of the waits that this one represents, ns; 0 where none is known.
     #[must_use]
     pub fn longest_ns(&self) -> u64 {
         self.sums.as_ref().map_or(0, |sums| sums.longest_ns).max(self.length_ns)
     }
 
-    /// True for the time of short waits that nobody kept apart.
+    /// True for the time of short waits that were not recorded one by one.
     #[must_use]
     pub fn is_short_rest(&self) -> bool {
         self.length_ns == 0 && self.sums.is_none()
     }
 
-    /// How many waits this one stands for: counted where the source counts them, else as many of its length. None is
-    /// taken to be shorter than a switch to another thread and back can be: that would make one odd sample a million
-    /// waits. 0 of a sum without counts, where no single length is known.
+    /// Number of waits that this one represents: counted where the source counts them, else its weight divided by its
+    /// length. The length used is at least that of a switch to another thread and back. Otherwise one odd sample would
+    /// make a million waits. 0 for a sum without counts, where no single length is known.
     #[must_use]
     pub fn stands_for(&self) -> u64 {
         const SHORTEST_NS: u64 = 2000;
@@ -102,11 +102,11 @@ impl Wait {
 /// The waker of a wait, or the preemptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its process id; 0 if not told.
+    /// Its process id; 0 if not known.
     pub pid: u32,
     /// Its thread id; 0 is an interrupt or the idle task.
     pub tid: u32,
-    /// Its name; empty if not told.
+    /// Its name; empty if not known.
     pub comm: StringId,
     /// Its stack at the wake-up.
     pub callsite: Option<CallsiteId>,
@@ -141,7 +141,7 @@ impl ThreadTotals {
     }
 }
 
-/// Who told about the time off the CPU.
+/// Sources of the time off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// Switch records: no stacks, no states.
@@ -156,7 +156,7 @@ pub enum Source {
     Tally,
 }
 
-/// All that a recording says about time off the CPU.
+/// All data of a recording about time off the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffCpu {
     /// Where it comes from; `None` if there is nothing.
@@ -165,11 +165,11 @@ pub struct OffCpu {
     pub waits: Vec<Wait>,
     /// One per thread and life.
     pub totals: Vec<ThreadTotals>,
-    /// Of those whose every wait for a CPU was counted: once woken, and preempted.
+    /// Queue lengths for threads whose every wait for a CPU was counted: after wake-ups, and after preemptions.
     pub queues: Vec<(TaskId, Box<[QueueLengths; 2]>)>,
-    /// Waits for kernel locks as the `lock:contention_*` events tell them, in the order of their ends.
+    /// Waits for kernel locks from the `lock:contention_*` events, in the order of their ends.
     pub contentions: Vec<Contention>,
-    /// Of these, ends without begin and begins without end.
+    /// Number of ends without begin and begins without end in these events.
     pub half_contentions: u64,
     /// When threads were sampled on a CPU, ns of the recording's clock, if asked for
     /// ([`crate::session::Dimensions::seen_running`]).
@@ -178,7 +178,7 @@ pub struct OffCpu {
     pub backwards: u64,
 }
 
-/// What an event tells about waits.
+/// Kind of an event with data about waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// Nothing.

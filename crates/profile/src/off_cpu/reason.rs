@@ -44,11 +44,11 @@ pub enum Reason {
     KernelThread,
     /// None of these.
     Other,
-    /// Short waits that were only counted: no stack to tell.
+    /// Short waits that were only counted and have no stack.
     NoStack,
     /// It began before the recording, and who waits is only asked when a wait begins.
     Earlier,
-    /// The recording does not say.
+    /// The recording has no reason.
     Unknown,
 }
 
@@ -108,7 +108,7 @@ impl Reason {
         }
     }
 
-    /// By the kernel functions of the wait, **leaf first**; `None` if none of them tells.
+    /// Reason from the kernel functions of the wait, **leaf first**; `None` if none of them shows it.
     pub fn of_kernel_frames<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<Self> {
         let inner = names.clone().find_map(of_function)?;
         if !matches!(inner, Self::Disk | Self::KernelLock | Self::Memory) {
@@ -123,18 +123,19 @@ impl Reason {
         }
     }
 
-    /// True if an uninterruptible wait in this kernel function, the innermost told, is for a lock.
+    /// True if an uninterruptible wait in this kernel function, the innermost one recorded, is for a lock.
     ///
-    /// The stack of a thread that does not run lacks the scheduler's functions, and those of sleeping locks
-    /// (`rwsem_down_write_slowpath`, `__mutex_lock`) count as such: what is left is who wanted the lock.
+    /// The stack of a thread that doesn't run lacks the scheduler's functions, and those of sleeping locks
+    /// (`rwsem_down_write_slowpath`, `__mutex_lock`) count as such. The innermost remaining function is the one that
+    /// wanted the lock.
     // Source: linux v6.18 kernel/stacktrace.c, stack_trace_consume_entry_nosched(); __sched in kernel/locking/
     #[must_use]
     pub fn is_lock_taker(leaf: &str) -> bool {
         LOCK_TAKERS.iter().any(|(prefix, ..)| leaf.starts_with(prefix))
     }
 
-    /// Which lock a wait of kind [`Self::KernelLock`] is for, and what wanted it, by its kernel functions; `None` if
-    /// they do not tell.
+    /// The lock and the taker of a wait of kind [`Self::KernelLock`], from its kernel functions; `None` if they don't
+    /// show them.
     pub fn kernel_lock<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<(&'static str, &'static str)> {
         names.find_map(|name| {
             let taker = LOCK_TAKERS.iter().find(|(prefix, ..)| name.starts_with(prefix));
@@ -340,7 +341,7 @@ const ADDRESS_SPACE: &str = "the lock of the address space (mmap_lock)";
 const FILE: &str = "a file's lock";
 const FOLDER: &str = "a folder's lock";
 
-/// What a disk wait was for, when a frame further out says it.
+/// Reasons of disk waits, from frames further out.
 const OUTER_FUNCTIONS: &[(&str, Reason)] = &[
     // A futex that lends its priority is a lock of the kernel's inside, but the program's to whoever waits.
     ("futex_lock_pi", Reason::Futex),

@@ -1,6 +1,6 @@
-//! Waits as `sched:sched_stat_*` tell them: each at its end, with its length, from kernels that keep schedstats.
+//! Waits from `sched:sched_stat_*`: each at its end, with its length, from kernels that keep schedstats.
 //!
-//! Only for recordings without `sched_switch`, which tells the same and more.
+//! Only for recordings without `sched_switch`, which has the same data and more.
 
 use super::{OffCpu, Source, ThreadTotals, Wait};
 use crate::grow::{Grow as _, GrownSum as _};
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 pub(crate) enum Stat {
     /// `sched_stat_sleep`: asleep, until the wake-up.
     Sleep,
-    /// `sched_stat_blocked`: uninterruptible, until the wake-up. (`sched_stat_iowait` tells a part of it again.)
+    /// `sched_stat_blocked`: uninterruptible, until the wake-up. (`sched_stat_iowait` reports a part of it again.)
     Blocked,
     /// `sched_stat_wait`: ready, until it got a CPU.
     Wait,
@@ -33,7 +33,7 @@ impl Stat {
         })
     }
 
-    /// What the thread was.
+    /// The thread's state during the interval.
     pub fn state(self) -> State {
         match self {
             Self::Sleep => State::Sleep,
@@ -44,7 +44,7 @@ impl Stat {
     }
 }
 
-/// All that was told so far.
+/// All intervals so far.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     waits: Vec<Wait>,
@@ -71,7 +71,7 @@ impl Stats {
         }
     }
 
-    /// Hands out all; what lies between the told intervals is of unknown state.
+    /// Hands out all intervals. The time between them has an unknown state.
     pub fn finish(self, off_cpu: &mut OffCpu) {
         let Self { waits, totals, order } = self;
         if order.is_empty() {

@@ -29,7 +29,7 @@ pub(crate) struct Tracker {
     has_looks: bool,
 }
 
-/// Waits without a look that are longer than this are no short ones: the looks missed them for another reason.
+/// Waits without a look that are longer than this aren't short ones: the looks missed them for another reason.
 const LONG_WITHOUT_LOOK_NS: u64 = 200_000_000;
 
 #[derive(Debug)]
@@ -41,8 +41,8 @@ struct Thread {
     callsite: Option<CallsiteId>,
     other: Option<Other>,
     look: Option<Look>,
-    /// Short waits that no look has met: the next one that is met stands for them. Looks come at even times, so
-    /// each stands for as much time as any other.
+    /// Short waits that no look has met. The next wait that a look meets represents them. Looks come at even times, so
+    /// each represents as much time as any other.
     carry_ns: u64,
     totals: [u64; 8],
     start_ns: u64,
@@ -54,7 +54,7 @@ struct Thread {
     early: Vec<Wait>,
 }
 
-/// A switch-out as told.
+/// A switch-out as recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Out {
     /// The thread.
@@ -63,7 +63,7 @@ pub(crate) struct Out {
     pub task: TaskId,
     /// When.
     pub time_ns: u64,
-    /// What it is from now on.
+    /// The thread's state from now on.
     pub state: State,
     /// Where it waits.
     pub callsite: Option<CallsiteId>,
@@ -73,7 +73,7 @@ pub(crate) struct Out {
     pub dies: bool,
 }
 
-/// What a look at a waiting thread tells.
+/// Data from a look at a waiting thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     /// Sleeping, or uninterruptible.
@@ -159,7 +159,8 @@ impl Tracker {
         thread.task = Some(task);
         waits.extend(thread.early.drain(..).map(|wait| Wait { task, ..wait }));
         let ran = out.time_ns.saturating_sub(thread.since_ns);
-        // Seen first now, it ran; left twice, what lies between is unknown.
+        // A thread seen for the first time was running. After two switch-outs in a row, the time between them is
+        // unknown.
         let before = match thread.state {
             State::On => State::On,
             State::Unknown if thread.switches == 0 => State::On,
@@ -219,7 +220,7 @@ impl Tracker {
         for tid in self.order.clone() {
             let Some(thread) = self.threads.get_mut(&tid) else { continue };
             thread.task = thread.task.or(thread.exit.map(|(_, task)| task));
-            // What ends has run until then, and its last switch is lost.
+            // A thread that ends has run until then, and its last switch is lost.
             let end_ns = thread.exit.map_or(self.last_ns, |(exit_ns, _)| exit_ns.max(thread.since_ns));
             if thread.state == State::On {
                 thread.totals[usize::from(State::On.code())].grow(end_ns.saturating_sub(thread.since_ns));
@@ -240,7 +241,7 @@ impl Tracker {
 }
 
 impl Thread {
-    /// The short waits that nothing stands for.
+    /// The short waits that no other wait represents.
     fn rest(&mut self, task: TaskId) -> Option<Wait> {
         let weight_ns = std::mem::take(&mut self.carry_ns);
         let state = State::Sleep;
@@ -275,7 +276,7 @@ impl Thread {
         if let Some(look) = look {
             (self.state, self.callsite) = (look.state, look.callsite);
         } else if has_looks && is_short {
-            // Sleeping or uninterruptible: too short to be told, unless a look at a later one stands for it.
+            // Sleeping or uninterruptible: too short to be recorded, unless a look at a later wait represents it.
             self.state = State::Sleep;
             self.carry_ns.grow(length_ns);
             flags |= flag::REST;
@@ -440,7 +441,7 @@ mod tests {
             }
             tracker.switch_in(7, begin + 50, &mut off_cpu.waits);
         }
-        // Running: nothing to tell.
+        // Running: nothing to report.
         tracker.look(7, look);
         tracker.switch_out(out(7, 500, State::Preempted), &mut off_cpu.waits);
         tracker.finish(Source::SwitchRecords, &mut off_cpu);

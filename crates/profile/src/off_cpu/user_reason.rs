@@ -2,7 +2,7 @@
 
 use super::Reason;
 
-/// Names without `__`, `GI_`, `libc_` before and `@VERSION`, `_time64`, `_nocancel` behind.
+/// Names without the prefixes `__`, `GI_`, `libc_` and the suffixes `@VERSION`, `_time64`, `_nocancel`.
 const FUNCTIONS: &[(Reason, &[&str])] = &[
     (Reason::Timer, &["clock_nanosleep", "nanosleep", "usleep", "sleep"]),
     (
@@ -43,7 +43,7 @@ const FUNCTIONS: &[(Reason, &[&str])] = &[
     (Reason::Signal, &["pause", "sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait"]),
 ];
 
-/// By a stack's user functions, **leaf first**; only the innermost few tell, what called them does not. `None` for
+/// Reason from a stack's user functions, **leaf first**. Only the innermost few count, not their callers. `None` for
 /// `read`, `write` and all that may wait for anything.
 pub(crate) fn of_user_frames<'n>(names: impl Iterator<Item = &'n str>) -> Option<Reason> {
     const INNERMOST: usize = 3;
