@@ -62,7 +62,7 @@ pub struct Session {
     stats: Stats,
     tasks: FxHashMap<TaskSpanId, TaskId>,
     steps: Vec<Step>,
-    /// Of the path in `frames`.
+    /// Origin of the leaf of the path in `frames`.
     leaf_origin: LeafOrigin,
     frames: Vec<FrameId>,
     /// Distinct ones kept.
@@ -124,7 +124,7 @@ impl Session {
         self.most_frames = crate::bounds::distinct_frames(bytes);
     }
 
-    /// The recorder was cut off: threads without totals of their time off the CPU get those of what was told of them.
+    /// The recorder was cut off: threads without totals of their time off the CPU get totals of their recorded times.
     pub fn set_unfinished(&mut self) {
         self.is_unfinished = true;
     }

@@ -6,7 +6,7 @@ use crate::profile::TaskId;
 use perfdata::Sample;
 
 impl Session {
-    /// What a sample says about block I/O: the request it begins. `self.frames` holds its resolved path.
+    /// Adds a sample's data about block I/O: the request it begins. `self.frames` holds its resolved path.
     pub(super) fn note_block_io(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) -> Option<usize> {
         let happening = self.happenings[event]?;
         let has_chain = sample.callchain.is_some_and(|chain| !chain.is_empty());
@@ -24,7 +24,7 @@ impl Session {
     fn block_event(&self, event: usize, happening: Happening, sample: &Sample<'_>) -> Option<BlockEvent> {
         let (texts, raw) = (self.opts.trace_text.as_ref()?, sample.raw?);
         let number = |name: &str| texts.number(event, raw, name);
-        // Old kernels tell bytes only of commands that have no sectors; a split tells no length at all.
+        // Old kernels have bytes only for commands without sectors. A split has no length at all.
         let bytes = match number("nr_sector").unwrap_or(0) {
             sectors @ 1.. => sectors.cast_unsigned().saturating_mul(SECTOR_BYTES),
             _ => number("bytes").unwrap_or(0).cast_unsigned(),

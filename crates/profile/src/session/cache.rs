@@ -1,7 +1,7 @@
 //! The frames met lately: most addresses of a chain were resolved a moment ago.
 //!
-//! A small table with one place per hash, so that it stays in the CPU's cache. The version of the
-//! mappings is part of what is compared: an entry never outlives the state it was made in.
+//! A small table with one place per hash, so that it stays in the CPU's cache. The version of the mappings is part of
+//! the key: an entry never outlives the state it was made in.
 
 use crate::machine::LookupAddr;
 use crate::table::FrameId;
@@ -9,7 +9,7 @@ use crate::table::FrameId;
 /// Places; a power of two.
 const PLACES: usize = 1 << 13;
 
-/// What is known of an address.
+/// The resolved frame of an address.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     pub frame: FrameId,

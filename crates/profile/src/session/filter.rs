@@ -1,4 +1,4 @@
-//! Which samples a session takes at all (`--time`, `--cpu`): those left out are no part of totals.
+//! Selection of a session's samples (`--time`, `--cpu`): the others aren't part of totals.
 
 use super::{EventSwitch, Session, cpu_of};
 use crate::machine::TaskSpanId;

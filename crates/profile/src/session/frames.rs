@@ -27,7 +27,7 @@ impl Session {
         }
     }
 
-    /// Tells the machine which user code `self.steps` say that the process runs.
+    /// Informs the machine which user code the process runs, by `self.steps`.
     pub(super) fn note_user_code(&mut self, process: ProcessId) {
         if let Some(step) = self.steps.iter().find(|step| step.mode == Mode::User) {
             self.machine.note_user_code(process, step.addr.avma);
@@ -109,7 +109,7 @@ impl Session {
         })
     }
 
-    /// How the chain in `self.steps` ended: as the recording's notes tell, where it has some.
+    /// How the chain in `self.steps` ended, from the recording's notes where it has some.
     pub(super) fn recorded_end(&self, sample: &Sample<'_>) -> StackEnd {
         if self.steps.len() > self.max_steps() {
             StackEnd::MaxStack
@@ -122,14 +122,14 @@ impl Session {
         }
     }
 
-    /// `None` of a chain that the notes do not tell of: it is complete, or was not unwound while recording.
+    /// `None` for a chain without a note: it is complete, or was not unwound while recording.
     fn noted_end(&self, sample: &Sample<'_>) -> Option<StackEnd> {
         let (_, tid) = sample.pid_tid.filter(|_| sample.callchain.is_some())?;
         Some(self.stack_notes.as_ref()?.end_of(sample.time_ns?, tid)?.end.into())
     }
 
-    /// A branch end tells no mode: whoever has it mapped owns it, the process first. What nobody
-    /// has is of no mode (perf shows `H`).
+    /// A branch end has no mode: it belongs to whoever has it mapped, the process first. An address without a mapping
+    /// has no mode (perf shows `H`).
     pub(super) fn branch_frame(&mut self, pid: i32, avma: u64) -> FrameId {
         let mapped = |mappings: &crate::machine::Mappings| mappings.find(avma).is_some();
         let mode = if mapped(&self.machine.mappings_of(pid).1) {
@@ -144,7 +144,7 @@ impl Session {
     }
 }
 
-/// A user chain was recorded beside the registers (a live unwinder's file): no need to unwind.
+/// A user chain was recorded in addition to the registers (a live unwinder's file): no need to unwind.
 pub(super) fn has_recorded_user_chain(sample: &Sample<'_>) -> bool {
     let Some(chain) = sample.callchain else { return false };
     let mut in_user = false;

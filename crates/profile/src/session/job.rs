@@ -20,7 +20,7 @@ pub struct UnwindJob<'a> {
     pub stack: UserStack<'a>,
     /// Whose mappings.
     pub process: ProcessId,
-    /// What was mapped at the moment of the sample.
+    /// Mappings at the moment of the sample.
     pub maps: Arc<Mappings>,
     /// Number of that state of the mappings.
     pub map_version: u64,
@@ -29,13 +29,13 @@ pub struct UnwindJob<'a> {
     pub(super) ticket: Ticket,
 }
 
-/// What came of a job.
+/// Result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwound {
     /// Leaf first: the sampled user pc, then return addresses. Avmas.
     pub addrs: Vec<u64>,
-    /// Positions in `addrs`, ascending and after the leaf's, of addresses that no call returns to: what a signal
-    /// interrupted, and its return trampoline.
+    /// Positions in `addrs`, ascending and after the leaf's, of addresses that no call returns to: code interrupted by
+    /// a signal, and its return trampoline.
     pub exact: Vec<usize>,
     /// Why it ended.
     pub end: StackEnd,
@@ -51,10 +51,10 @@ pub(super) struct Ticket {
     pub extra: Extra,
     /// The kernel part, leaf first.
     pub frames: Vec<FrameId>,
-    /// Of `frames`.
+    /// Origin of the leaf of `frames`.
     pub leaf_origin: LeafOrigin,
     /// The request to a disk that the sample begins.
     pub request: Option<usize>,
-    /// When the thread left its CPU, if that is what the sample tells.
+    /// When the thread left its CPU, if the sample records it.
     pub switched_ns: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What a sample counts for, and what else of it the views asked for.
+//! Numbers of a sample, and other data of it that the views requested.
 
 use crate::profile::{Extra, Sums};
 use perfdata::{Sample, Weight};

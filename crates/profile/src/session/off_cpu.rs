@@ -27,7 +27,7 @@ fn name_switches(waits: &mut [Wait], sites: &FxHashMap<(TaskId, u64), CallsiteId
 }
 
 impl Session {
-    /// What a sample says about waits. `self.frames` holds its resolved path.
+    /// Adds a sample's data about waits. `self.frames` holds its resolved path.
     pub(super) fn note_off_cpu(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
         match self.off_cpu_kinds[event] {
             EventKind::Other => self.note_running(event, task, sample),
@@ -91,7 +91,7 @@ impl Session {
                 off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
                 off_cpu.queues.extend(of.queue.map(|queue| (task, queue)));
             }
-            // perf's own, which ends at the switch-in and does not tell the state: one wait, or a sum of many.
+            // perf's own, which ends at the switch-in and has no state: one wait, or a sum of many.
             None => {
                 let is_sum = time_ns >= NO_TIME_NS;
                 let (since_ns, length_ns) =
@@ -146,7 +146,8 @@ impl Session {
         }
     }
 
-    /// `sched_stat_*`: an interval that ends now. Whose it is the payload tells; the sample is of who runs.
+    /// `sched_stat_*`: an interval that ends now. The payload has its thread, while the sample belongs to the running
+    /// one.
     fn note_stat(&mut self, event: usize, stat: Stat, sample: &Sample<'_>) {
         let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
         let Some(texts) = self.opts.trace_text.as_ref() else { return };
@@ -214,7 +215,7 @@ impl Session {
         u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
     }
 
-    /// Births and switches, for recordings where no sample tells more.
+    /// Births and switches, for recordings whose samples have no better data.
     pub(super) fn note_task_record(&mut self, item: &Item<'_>) {
         let id = item.sample_id.unwrap_or_default();
         // Records about what ran before have time 0.
@@ -227,7 +228,7 @@ impl Session {
                 self.tracker.exit(exit.tid, task, time_ns);
             }
             Record::Switch(switch) if tid != 0 => {
-                // Of one task's events, `sched_switch` tells when it leaves, these records when it comes back.
+                // For one task's events, `sched_switch` records when it leaves, these records when it comes back.
                 let is_told = if switch.out { self.tracker.is_off(tid) } else { self.tracker.is_on(tid) };
                 if self.has_switch_samples && is_told {
                     return;
@@ -248,7 +249,7 @@ impl Session {
         }
     }
 
-    /// The end of the recording for what was put together here; dropped if samples tell the same time exactly.
+    /// Ends the recording for intervals put together here. They are dropped if samples have the same time exactly.
     pub(super) fn finish_off_cpu(&mut self) {
         self.profile.off_cpu.half_contentions.grow(self.contenders.unfinished() as u64);
         let tracker = std::mem::take(&mut self.tracker);

@@ -1,4 +1,4 @@
-//! What a session keeps of its samples.
+//! Data that a session keeps of its samples.
 
 use super::SampleFilter;
 use perfdata::{Sample, Weight};
@@ -8,7 +8,7 @@ use perfdata::{Sample, Weight};
 pub struct Dimensions {
     /// The CPU.
     pub cpu: bool,
-    /// Time, in slices of so many ns.
+    /// Time, in slices of this many ns.
     pub time_slice_ns: Option<u64>,
     /// The hardware-given cost.
     pub weight: bool,
@@ -34,7 +34,7 @@ pub struct Dimensions {
     pub words: Vec<SampleWord>,
 }
 
-/// A number that samples carry when it was asked for at recording: cells can be kept apart by it.
+/// A number that samples have if it was requested at recording. Cells can be split by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SampleWord {
     /// Second part of the weight: on x86 the instruction's latency in cycles.
@@ -72,7 +72,7 @@ impl SampleWord {
 
 /// Turns tracepoint payloads into text; the caller has the formats.
 pub trait TraceText: Send {
-    /// The payload of one sample as the kernel's print format says; `None` if there is no format.
+    /// The payload of one sample in the kernel's print format; `None` if there is no format.
     fn text(&self, event: usize, raw: &[u8]) -> Option<String>;
     /// One field of it; `None` if this event has no such field.
     fn field(&self, event: usize, raw: &[u8], name: &str) -> Option<String>;
@@ -82,7 +82,7 @@ pub trait TraceText: Send {
 
 /// Options of a session.
 pub struct SessionOpts {
-    /// What to keep.
+    /// Dimensions to keep.
     pub dimensions: Dimensions,
     /// Which samples to take.
     pub filter: SampleFilter,

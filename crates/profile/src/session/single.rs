@@ -13,11 +13,11 @@ use perfdata::Sample;
 pub struct SingleSample<'a> {
     /// The thread's name at that moment.
     pub comm: StringId,
-    /// Where the sampled address lies; `None` if the sample has none.
+    /// Frame of the sampled address; `None` if the sample has none.
     pub leaf: Option<FrameId>,
     /// Its recorded chain, **leaf first**, without the sampled address if the chain does not hold it.
     pub frames: Vec<FrameId>,
-    /// The user part still to be unwound; its frames go behind `frames` (see [`Session::frames_of_unwound`]).
+    /// The user part still to be unwound. Its frames go after `frames` (see [`Session::frames_of_unwound`]).
     pub job: Option<UnwindJob<'a>>,
 }
 
@@ -84,13 +84,13 @@ impl Session {
         self.machine.comm_of(span, &mut self.profile.strings)
     }
 
-    /// Where `avma` lies, seen from `pid`: the mapping that holds it now.
+    /// Frame of `avma`, seen from `pid`, in the mapping that holds it now.
     pub fn frame_at(&mut self, pid: i32, mode: Mode, avma: u64) -> FrameId {
         let frame = self.machine.resolve(pid, mode, LookupAddr::exact(avma), &mut self.profile.dsos);
         self.intern_frame(frame)
     }
 
-    /// The end of a branch, which tells no mode: whoever has it mapped owns it, the process first.
+    /// The end of a branch, which has no mode: it belongs to whoever has it mapped, the process first.
     pub fn branch_end_at(&mut self, pid: i32, avma: u64) -> FrameId {
         self.branch_frame(pid, avma)
     }

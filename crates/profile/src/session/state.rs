@@ -13,8 +13,8 @@ const PROT_EXEC: u32 = 4;
 const MAP_HUGETLB: u32 = 0x4_0000;
 
 impl Session {
-    /// Applies a record that is no sample. Records that say nothing about the machine pass by:
-    /// they are no samples, so nothing is lost with them.
+    /// Applies a record that isn't a sample. Records that aren't about the machine are ignored. They aren't samples, so
+    /// nothing is lost with them.
     pub(super) fn apply_state(&mut self, item: &Item<'_>) {
         let diagnostics = &mut self.profile.diagnostics;
         match &item.record {
