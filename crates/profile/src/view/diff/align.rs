@@ -1,7 +1,7 @@
 //! Alignment: all runs in one profile, where a function has one id whatever binary it is from.
 //!
 //! Each (event, side, run, time slice) becomes an event of the aligned profile, so that grouping
-//! keeps them apart without knowing of them.
+//! keeps them separate without knowing about them.
 
 use crate::profile::{CellKey, EventInfo, Extra, ExtraId, NameState, Profile, Task, TaskId};
 use crate::table::{CallsiteId, Dso, DsoId, DsoKind, Frame, FrameId, InlineFrame, StringId, Symbol};
