@@ -8,12 +8,12 @@ use perfdata::{Item, PerfData};
 
 /// Bytes of the AUXTRACE record in front of its trace.
 const RECORD_BYTES: u64 = 48;
-/// What pieces are padded to.
+/// Pieces are padded to this size.
 const WORD_BYTES: usize = 8;
 /// Bytes of a PSB.
 const PSB_BYTES: u64 = 16;
 
-/// What one AUXTRACE record holds.
+/// Contents of one AUXTRACE record.
 #[derive(Clone, Debug)]
 struct Part<'a> {
     /// Offset in the AUX area's stream, as the recorder counted.
@@ -42,9 +42,9 @@ pub struct Buffer<'a> {
     parts: Vec<Part<'a>>,
     /// Recorder's offsets at which the processor stopped because the area was full.
     full_at: Vec<u64>,
-    /// Where bytes are missing: what comes behind does not join what stands before.
+    /// Positions of missing bytes: the bytes after one don't join those before it.
     breaks: Vec<u64>,
-    /// The parts are snapshots: their offsets are places in the area, and each begins anew.
+    /// The parts are snapshots: their offsets are places in the area, and each starts over.
     snapshots: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Buffer<'a> {
         self.full_at.push(offset);
     }
 
-    /// All records are read: puts the parts in order. Bytes told twice (snapshots overlap) are taken once.
+    /// Puts the parts in order once all records are read. Bytes recorded twice (snapshots overlap) are taken once.
     pub(super) fn arrange(&mut self) {
         if self.snapshots {
             return self.arrange_snapshots();
@@ -96,8 +96,8 @@ impl<'a> Buffer<'a> {
         self.breaks.dedup();
     }
 
-    /// Snapshots, in the order they were taken. What one tells again of the one before is taken once: then they
-    /// join; else nothing tells what was between them.
+    /// Snapshots, in the order they were taken. Bytes that one repeats from the one before are taken once, and the two
+    /// join. Without a repetition the bytes between them are unknown.
     fn arrange_snapshots(&mut self) {
         let mut at = 0;
         for number in 0..self.parts.len() {
@@ -112,7 +112,7 @@ impl<'a> Buffer<'a> {
             part.at = at;
             at += part.bytes.len() as u64;
         }
-        // Their flags speak of offsets that are no one's here.
+        // Their flags have offsets that don't apply here.
         self.full_at.clear();
         self.breaks.dedup();
     }
@@ -134,7 +134,7 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Where the byte lies that the recorder counted so; `None` if it is not there.
+    /// Position of the byte at the recorder's offset; `None` if it is missing.
     fn at_offset(&self, offset: u64) -> Option<u64> {
         let part =
             self.parts.get(self.parts.partition_point(|part| part.offset <= offset).checked_sub(1)?)?;
@@ -196,7 +196,7 @@ impl<'a> Buffer<'a> {
             if let Some(found) = find_psb(&self.bytes(at..part_end), 0) {
                 return Some(at + found as u64);
             }
-            // One may lie across the end of the part.
+            // One may cross the end of the part.
             let near = part_end.saturating_sub(PSB_BYTES - 1).max(at);
             let across = self.bytes(near..part_end + PSB_BYTES - 1);
             if let Some(found) = find_psb(&across, 0).filter(|found| near + (*found as u64) < range.end) {
@@ -255,7 +255,7 @@ mod tests {
         let parts = parts.map(|bytes| Part { offset: 0, at: 0, bytes: Cow::Owned(bytes) });
         let mut buffer = Buffer { parts: parts.to_vec(), snapshots: true, ..Buffer::default() };
         buffer.arrange();
-        // The second begins in the middle of the first's last boundary: it does not tell that again as a whole.
+        // The second begins in the middle of the first's last boundary, so it doesn't repeat that one as a whole.
         assert_eq!(buffer.runs().count(), 3);
         let whole = [first.clone(), [&first[2..], &[0xbb, 0xcc]].concat(), other];
         let parts = whole.map(|bytes| Part { offset: 0, at: 0, bytes: Cow::Owned(bytes) });

@@ -1,10 +1,10 @@
-//! Which code lay where, and when: files mapped, code made at run time, code of the kernel that was changed in place.
+//! Code by address and time: files mapped, code made at run time, code of the kernel that was changed in place.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// The process that stands for the kernel in mapping records.
+/// Process id of the kernel in mapping records.
 pub(super) const KERNEL: i32 = -1;
 
 /// A mapping of code.
@@ -20,7 +20,7 @@ pub struct CodeMapping {
     pub name: String,
     /// Its build-id, if recorded.
     pub build_id: Option<Vec<u8>>,
-    /// The program may write to it: what it holds need not be what the file holds.
+    /// The program may write to it, so its content may differ from the file's.
     pub writable: bool,
 }
 
@@ -94,7 +94,7 @@ impl CodeSpaces {
         let end = new.start.saturating_add(new.bytes);
         let apart = |old: &&CodeMapping| old.start >= end || old.start.saturating_add(old.bytes) <= new.start;
         let mut kept: Vec<CodeMapping> = list.iter().filter(apart).cloned().collect();
-        // Code that is only added leaves what was decoded valid; code that is replaced does not.
+        // Added code leaves decoded code valid. Replaced code doesn't.
         let space = space.filter(|_| kept.len() == list.len());
         let space = space.unwrap_or_else(|| self.fresh());
         kept.push(new);
@@ -114,7 +114,7 @@ impl CodeSpaces {
         }
     }
 
-    /// Code was made at run time; in the order of time. What it lies over is gone from then on.
+    /// Adds code made at run time, in the order of time. Older code that it overlaps is gone from then on.
     pub(super) fn made(&mut self, pid: i32, all: Vec<MadeCode>) {
         let mut process = self.by_pid.remove(&pid).unwrap_or_default();
         let mut changes = Vec::new();
@@ -164,8 +164,8 @@ impl CodeSpaces {
             .map(|(from_ns, _, _)| *from_ns)
     }
 
-    /// The code made at run time that lay at an address at a time. If there was none yet, the first that came
-    /// there: it is told of when it is finished, and may run a little before the clock says so.
+    /// The code made at run time that was at an address at a time. If there was none yet, the first that came there:
+    /// code is reported when it is finished, and may run a little before the reported time.
     pub(super) fn made_at(&self, pid: i32, (ip, time_ns): (u64, Option<u64>)) -> Option<&MadeCode> {
         let process = self.by_pid.get(&pid)?;
         let holds = |made: &&Made| ip.wrapping_sub(made.of.start) < made.of.code.len() as u64;
@@ -185,7 +185,7 @@ impl CodeSpaces {
         pids.into_iter().flat_map(|(_, process)| process.spaces.iter().flat_map(|(_, _, list)| list.iter()))
     }
 
-    /// Who mapped files of which the recording says no more than their names: process and mapping.
+    /// Mappings of files that the recording has only by name, with their process.
     pub(super) fn mappings(&self) -> impl Iterator<Item = (i32, &CodeMapping)> {
         let each = self.by_pid.iter();
         each.flat_map(|(pid, process)| {
@@ -208,7 +208,7 @@ impl CodeSpaces {
 }
 
 impl Process {
-    /// Where code stands that may cover addresses from `start` to `end`.
+    /// Positions of code that may cover addresses from `start` to `end`.
     fn near(&self, start: u64, end: u64) -> std::ops::Range<usize> {
         let first = self.made.partition_point(|made| made.of.start.saturating_add(self.longest) <= start);
         let last = self.made.partition_point(|made| made.of.start < end);

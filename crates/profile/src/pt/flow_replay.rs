@@ -9,7 +9,7 @@ use crate::calls::{FunctionId, Step};
 pub struct Move {
     /// Estimated TSC; 0 before the first TSC packet.
     pub tsc: u64,
-    /// Address behind a call or the end of tracing, before an asynchronous one; else where it went to.
+    /// Address after a call or the end of tracing, before an asynchronous one; else its destination.
     place: u64,
     /// The number of the function it went to; 0 where there is none.
     unit: u32,
@@ -66,15 +66,15 @@ struct Frame {
     function: u32,
 }
 
-/// No code lies there.
+/// Return address without code.
 const NOWHERE: u64 = u64::MAX;
 
-/// How tracing stopped, which says where it should go on.
+/// How tracing stopped, which determines where it should continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Off {
     /// It did not.
     On,
-    /// At the instruction behind a system call.
+    /// At the instruction after a system call.
     At(u64),
     /// In the dark: packets or code were missing.
     Lost,
@@ -87,7 +87,7 @@ pub struct FlowReplay {
     off: Off,
     /// Returns, and beginnings of tracing, that fit no open call and entered no function.
     pub unmatched: u64,
-    /// Transactions that were undone: what was called in them was called, and had no effect.
+    /// Transactions that were undone. Calls in them were made, and had no effect.
     pub aborted: u64,
     /// Jumps into the middle of a function that is not open: code that functions share, as in `memcpy`'s family, or a
     /// longjmp to where the trace had not begun. The open call goes on.
@@ -115,7 +115,7 @@ impl FlowReplay {
         }
     }
 
-    /// One that is not what most are: apart, so that the way of those is short.
+    /// Takes an unusual branch: a separate function, so that the common path is short.
     #[inline(never)]
     fn take_rare(&mut self, event: &Move, each: &mut impl FnMut(Step)) {
         match event.kind {
@@ -151,7 +151,7 @@ impl FlowReplay {
         }
     }
 
-    /// How many calls lie above the innermost one that `is`.
+    /// Number of calls above the innermost one that `is` matches.
     fn above(&self, is: impl Fn(&Frame) -> bool) -> Option<usize> {
         self.frames.iter().rev().position(is)
     }
@@ -200,7 +200,7 @@ impl FlowReplay {
         }
     }
 
-    /// What an open function had called was left; false if it is not open.
+    /// Leaves all calls above an open function; false if it is not open.
     fn unwound_to(&mut self, function: u32, each: &mut impl FnMut(Step)) -> bool {
         let above = self.above(|frame| frame.function == function);
         self.leave(above.unwrap_or(0), Step::Unwound(0), each);

@@ -1,4 +1,4 @@
-//! AUXTRACE_INFO: what the recorder tells of the processor, its clocks and how it was set up.
+//! AUXTRACE_INFO: the recorder's data about the processor, its clocks and its setup.
 
 use intelpt::{Errata, TimeParams};
 use perfdata::PerfData;
@@ -10,7 +10,7 @@ pub(super) const INTEL_PT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PtError {
-    /// There is no AUXTRACE_INFO record.
+    /// The recording has no AUXTRACE_INFO record.
     #[error("no processor trace in it: record with -e intel_pt//u on a machine with Intel PT")]
     NoTrace,
     /// The trace is another processor's.
@@ -34,7 +34,7 @@ pub struct TscClock {
 }
 
 impl TscClock {
-    /// From the ratio of TSC to bus clock (100 MHz), where the recording does not tell: good for durations only.
+    /// From the ratio of TSC to bus clock (100 MHz), if the recording has no conversion: good for durations only.
     fn of_ratio(ratio: u64) -> Self {
         const SHIFT: u32 = 32;
         const NS_PER_BUS_CLOCK: u64 = 10;
@@ -47,7 +47,7 @@ impl TscClock {
         self.zero_ns.wrapping_add(self.ns_of(tsc))
     }
 
-    /// How long so many ticks take, ns.
+    /// Duration of this many ticks, ns.
     #[must_use]
     pub fn ns_of(&self, tsc: u64) -> u64 {
         let (high, low) = (tsc >> self.shift, tsc & ((1 << self.shift) - 1));
@@ -55,16 +55,16 @@ impl TscClock {
     }
 }
 
-/// What every part of the decoding needs to know.
+/// Settings for every part of the decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Clock of the recording.
     pub clock: TscClock,
     /// Whether that clock's times are those of the other records.
     pub joined: bool,
-    /// What the packets' times are made of.
+    /// Parameters of the packets' times.
     pub time: TimeParams,
-    /// What the processor does otherwise than the manual says.
+    /// Deviations of the processor from the manual.
     pub errata: Errata,
     /// Timing packets that were asked for.
     pub timing: Timing,
@@ -141,7 +141,7 @@ impl Setup {
     }
 }
 
-/// Of the processor that perf's header names as `GenuineIntel,FAMILY,MODEL,STEPPING`, in decimal.
+/// Errata of the processor that perf's header names as `GenuineIntel,FAMILY,MODEL,STEPPING`, in decimal.
 fn errata_of(cpu_id: &str) -> Errata {
     let mut words = cpu_id.split(',');
     let vendor = words.next();

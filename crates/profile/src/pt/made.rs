@@ -29,8 +29,8 @@ impl Poke {
     }
 }
 
-/// The code that a runtime told of, in the order of time. Without a `clock` for its times all of it is there from the
-/// beginning, but for what shares addresses: that is left out, and counted.
+/// The code that a runtime reported, in the order of time. Without a `clock` for its times all of it exists from the
+/// beginning, except for code that shares addresses. That code is left out, and counted.
 pub(super) fn made_of(dump: &JitDump<'_>, clock: Option<TscClock>) -> (Vec<MadeCode>, usize) {
     let mut made: Vec<MadeCode> = Vec::new();
     for event in &dump.events {

@@ -1,4 +1,4 @@
-//! Intel PT recordings: what stands beside the trace, and the flow turned into traced calls.
+//! Intel PT recordings: the records next to the trace, and the flow turned into traced calls.
 //!
 //! [`Sideband`] is read from the records once: buffers, clock, who ran where, what was mapped. [`FlowReplay`]
 //! turns one thread's branches into the steps of `calls`. Decoding itself is `intelpt`'s; object files and

@@ -59,7 +59,7 @@ impl Occupancy {
         }
     }
 
-    /// A thread (process, itself) has the CPU from here on; `None`: which one is not told.
+    /// A thread (process, itself) has the CPU from here on; `None`: the record has no CPU.
     pub fn came_in(&mut self, cpu: Option<u32>, time_ns: u64, (pid, tid): (i32, i32)) {
         self.belongs(tid, pid);
         let list = self.ins.entry(cpu.unwrap_or(u32::MAX)).or_default();
@@ -68,7 +68,7 @@ impl Occupancy {
         }
     }
 
-    /// All is told: what follows can be asked.
+    /// Sorts the switch-ins once all are known. Queries are valid after it.
     pub fn arrange(&mut self) {
         self.ins.values_mut().for_each(|ins| ins.sort_by_key(|entry| entry.time_ns));
     }
@@ -82,7 +82,7 @@ impl Occupancy {
             return ins.iter().all(|entry| entry.tid == first.tid).then_some((first.pid, first.tid));
         };
         let after = ins.partition_point(|entry| entry.time_ns <= time_ns);
-        // The first switch-in may be told a little after the trace begins.
+        // The first switch-in may be recorded a little after the trace begins.
         let entry = ins.get(after.saturating_sub(1))?;
         Some((entry.pid, entry.tid))
     }

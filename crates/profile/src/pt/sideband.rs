@@ -1,4 +1,4 @@
-//! What stands beside the trace: buffers, the clock, who ran where, what was mapped.
+//! Records next to the trace: buffers, the clock, running threads, mappings.
 
 use std::ops::ControlFlow;
 
@@ -92,7 +92,7 @@ impl<'a> Sideband<'a> {
         Ok(side)
     }
 
-    /// What reading the records came across, the first problems in file order.
+    /// Problems found while reading the records, the first ones in file order.
     #[must_use]
     pub fn problems(&self) -> &[perfdata::Error] {
         &self.problems
@@ -111,7 +111,7 @@ impl<'a> Sideband<'a> {
         if kind == INTEL_PT { Setup::read(&private, file) } else { Err(PtError::OtherTrace(kind)) }
     }
 
-    /// Mappings told without a build-id have that of the header's table.
+    /// Gives mappings recorded without a build-id the one from the header's table.
     fn identify(&mut self, file: &PerfData<'_>) {
         let entries = &file.features().build_ids;
         self.code.identify(|name| {
@@ -187,7 +187,7 @@ impl<'a> Sideband<'a> {
         self.code.mapped(mmap.pid as i32, time_ns, new);
     }
 
-    /// The (process, thread) that runs in buffer `at` at a time; `None` when nothing tells.
+    /// The (process, thread) that runs in buffer `at` at a time; `None` when the recording doesn't show it.
     #[must_use]
     pub fn running(&self, at: usize, time_ns: u64) -> Option<(i32, i32)> {
         let buffer = self.buffers.get(at)?;
@@ -197,7 +197,7 @@ impl<'a> Sideband<'a> {
         self.occupancy.on_cpu(buffer.cpu?, self.comparable(time_ns))
     }
 
-    /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns; 0 if no time of the trace can be told.
+    /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns; 0 if the trace's times are unknown.
     #[must_use]
     pub fn off_cpu_ns(&self, tid: i32, from_ns: u64, to_ns: u64) -> u64 {
         if self.setup.joined { self.occupancy.off_cpu_ns(tid, from_ns, to_ns) } else { 0 }
@@ -247,7 +247,7 @@ impl<'a> Sideband<'a> {
         self.code.changes_after(pid, time_ns).into_iter().chain(poke).min()
     }
 
-    /// The code made at run time that lay at an address of a process at a time.
+    /// The code made at run time that was at an address of a process at a time.
     #[must_use]
     pub fn made_at(&self, pid: i32, ip: u64, time_ns: u64) -> Option<&MadeCode> {
         self.code.made_at(pid, (ip, self.comparable(time_ns)))
@@ -259,7 +259,7 @@ impl<'a> Sideband<'a> {
         &self.pokes
     }
 
-    /// The files that runtimes told of their code in, as they were mapped: process and path, each once.
+    /// The files in which runtimes reported their code, as they were mapped: process and path, each once.
     #[must_use]
     pub fn jit_dumps(&self) -> Vec<(i32, String)> {
         let is_one = |name: &str| {
@@ -273,8 +273,8 @@ impl<'a> Sideband<'a> {
         all
     }
 
-    /// Adds the code that a process's runtime told of. Where the times of that can't be compared with the trace's,
-    /// code that shares addresses with other code is left out: how many functions.
+    /// Adds the code that a process's runtime reported. If its times can't be compared with the trace's, code that
+    /// shares addresses with other code is left out. Returns the number of such functions.
     pub fn add_made(&mut self, pid: i32, dump: &JitDump<'_>) -> usize {
         let clock = (dump.is_tsc && self.setup.joined).then_some(self.setup.clock);
         let (made, left_out) = made_of(dump, clock);

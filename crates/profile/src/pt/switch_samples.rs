@@ -1,5 +1,5 @@
-//! Recordings that tell of switches by the tracepoint `sched:sched_switch`: `have_sched_switch` 1, as perf wrote them
-//! before the kernel had switch records, and still does where those can't be had for whole CPUs.
+//! Recordings with switches as samples of the tracepoint `sched:sched_switch`: `have_sched_switch` 1, as perf wrote
+//! them before the kernel had switch records, and still does where those aren't available for whole CPUs.
 
 use perfdata::tracepoint::{Format, Formats};
 use perfdata::{Item, PerfData, Record};
@@ -31,7 +31,7 @@ impl SwitchSamples {
         Self { formats: file.events().iter().map(of).collect() }
     }
 
-    /// The switch that a record tells of, if it does.
+    /// The switch that a record contains, if it has one.
     pub(super) fn of(&self, item: &Item<'_>) -> Option<Switch> {
         let Record::Sample(sample) = &item.record else { return None };
         let format = self.formats.get(item.event?)?.as_ref()?;

@@ -1,4 +1,4 @@
-//! Recordings that say who ran, and what is not of this machine.
+//! Recordings that show who ran, and records of a guest, which are ignored.
 
 use super::*;
 use perfdata::abi::{
