@@ -8,9 +8,9 @@ type Key = (u32, u64, Op);
 
 /// Follows the requests under way.
 ///
-/// Two requests may have the same name at once (two threads that read the same block): then the newest is meant.
-/// Their times may be exchanged, but keep their sum; and a request of which the end was not recorded (the kernel drops
-/// events silently when one interrupts another) does not spoil the times of all that follow.
+/// Two requests may have the same name at once (two threads that read the same block). An event then belongs to the
+/// newest. The times of the two may be exchanged, but keep their sum. A request whose end was not recorded (the kernel
+/// drops events silently when one interrupts another) doesn't spoil the times of all that follow.
 #[derive(Clone, Debug, Default)]
 pub struct Join {
     /// Indexes of open requests, oldest first.
@@ -116,7 +116,7 @@ impl Join {
     }
 
     fn insert(&mut self, event: &BlockEvent, io: &mut BlockIo) -> usize {
-        // What the driver gave back is inserted again: its wait goes on.
+        // A request that the driver gave back is inserted again: its wait continues.
         let again = self.find(key_of(event), io, |r| r.requeues > 0 && r.issue_ns.is_none());
         let at = again.unwrap_or_else(|| self.begin(event, io));
         io.requests[at].insert_ns.get_or_insert(event.time_ns);

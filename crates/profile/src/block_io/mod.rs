@@ -18,7 +18,7 @@ use crate::table::CallsiteId;
 /// Bytes of a sector in these events, whatever the disk's own are.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// What happened.
+/// Kind of an event in a request's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Happening {
     /// A request enters the scheduler's queue.
@@ -55,7 +55,7 @@ impl Happening {
         (Self::Queue, "block_bio_queue"),
     ];
 
-    /// Of the event with this name (`block:block_rq_issue`); `None` for all others.
+    /// The kind of the event with this name (`block:block_rq_issue`); `None` for all others.
     #[must_use]
     pub fn of(event: &str) -> Option<Self> {
         let mut parts = event.split([':', '/']).filter(|part| !part.is_empty() && *part != "block");
@@ -67,7 +67,7 @@ impl Happening {
 /// One event of the block layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEvent {
-    /// What happened.
+    /// Kind of event.
     pub happening: Happening,
     /// When, ns of the recording's clock.
     pub time_ns: u64,
@@ -98,7 +98,7 @@ pub struct Request {
     pub bytes: u64,
     /// Operation and flags.
     pub rwbs: Rwbs,
-    /// Who caused it, as far as the events tell: a kernel thread if that did it for others.
+    /// Thread that caused it, as far as the events show: a kernel thread if it works for others.
     pub task: TaskId,
     /// The path there; `None` if none was recorded.
     pub callsite: Option<CallsiteId>,
@@ -112,7 +112,7 @@ pub struct Request {
     pub requeues: u32,
     /// The kernel's error; 0 if all went well.
     pub error: i64,
-    /// It became part of another request, which tells its time.
+    /// It became part of another request, which has its time.
     pub merged: bool,
 }
 
@@ -136,7 +136,7 @@ impl Request {
     }
 }
 
-/// What events there were besides those that became requests.
+/// Counts of events other than those that became requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Completions of requests that began before the recording, or of which the beginning was lost.
@@ -160,6 +160,6 @@ pub struct BlockIo {
     pub requests: Vec<Request>,
     /// The other events.
     pub counts: Counts,
-    /// Kinds of events that the recording was asked for: what is missing cannot be told.
+    /// Kinds of events that the recording requested. Other kinds are unknown, not zero.
     pub recorded: std::collections::BTreeSet<Happening>,
 }

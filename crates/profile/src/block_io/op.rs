@@ -1,6 +1,6 @@
 //! `rwbs`: operation and flags of a request in letters.
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Op {
     /// Reads.
@@ -35,7 +35,7 @@ impl Op {
 /// Operation and flags of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rwbs {
-    /// What it does.
+    /// Its operation.
     pub op: Op,
     /// Somebody waits for it.
     pub sync: bool,
