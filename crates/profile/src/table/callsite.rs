@@ -8,8 +8,8 @@
 //! frame id here, and a lookup for every frame of every sample instead of one per sample. Views
 //! that want a tree make the part of it they show.
 //!
-//! The path of a precise sample (see [`crate::callchain::LeafOrigin`]) is kept as recorded and,
-//! once its functions are known, stands for the path without skid: see [`crate::precise`].
+//! The path of a precise sample (see [`crate::callchain::LeafOrigin`]) is kept as recorded. Once its functions are
+//! known, the path without skid replaces it: see [`crate::precise`].
 
 use super::{FrameId, dense_id};
 use hashbrown::HashTable;
@@ -21,7 +21,7 @@ dense_id! {
     CallsiteId
 }
 
-/// The leaf of a path, and how deep it lies.
+/// The leaf of a path, and its depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Callsite {
     /// The frame at the end of this path.
@@ -37,7 +37,7 @@ pub struct CallsiteTable {
     frames: Vec<FrameId>,
     /// Where each path ends in `frames`.
     ends: Vec<usize>,
-    /// The path that each stands for: itself, but for settled precise ones.
+    /// The path shown for each: itself, except for settled precise ones.
     shown: Vec<CallsiteId>,
     /// Paths of precise samples, ascending.
     precise: Vec<CallsiteId>,
@@ -92,7 +92,7 @@ impl CallsiteTable {
         slice(&self.frames, &self.ends, id.index())
     }
 
-    /// From now on the precise path `id` stands for the path `shown`.
+    /// From now on the path `shown` replaces the precise path `id`.
     pub(crate) fn settle(&mut self, id: CallsiteId, shown: CallsiteId) {
         self.shown[id.index()] = shown;
     }

@@ -8,7 +8,7 @@ dense_id! {
     DsoId
 }
 
-/// What sort of thing a [`Dso`] is; decides who can name its addresses.
+/// Kind of a [`Dso`]; decides who can name its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DsoKind {
     /// An ELF file (also a deleted one, or a memfd): frame addresses are **file offsets**.
@@ -34,14 +34,14 @@ pub enum DsoKind {
     Unknown,
 }
 
-/// A file or pseudo-file that frames lie in.
+/// A file or pseudo-file that contains frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dso {
-    /// What it is.
+    /// Its kind.
     pub kind: DsoKind,
     /// Path as recorded (`/usr/lib/libc.so.6`), or the bracketed name of a pseudo-file.
     pub path: String,
-    /// What reports show: the file name of `path`, `[kernel.kallsyms]`, `[ext4]`, `[unknown]`.
+    /// Name in reports: the file name of `path`, `[kernel.kallsyms]`, `[ext4]`, `[unknown]`.
     pub short_name: String,
     /// The GNU build id when the recording has one. (1 to 20 bytes.)
     pub build_id: Option<Vec<u8>>,
@@ -59,14 +59,14 @@ impl Dso {
         matches!(self.kind, DsoKind::Unknown | DsoKind::GuestKernel | DsoKind::GuestUser)
     }
 
-    /// What stands for code of it that has no name: `[libc.so.6]`, `[unknown]`, `[JIT tid 5]`.
+    /// Text for its code without a name: `[libc.so.6]`, `[unknown]`, `[JIT tid 5]`.
     #[must_use]
     pub fn bracketed_name(&self) -> String {
         format!("[{}]", self.short_name.replace(['[', ']'], ""))
     }
 }
 
-/// What tells DSOs apart.
+/// Identity of a DSO.
 type DsoKey = (DsoKind, String, Option<Vec<u8>>, char);
 
 /// All DSOs seen. Two mappings are of one DSO when kind, path and build id agree.

@@ -11,7 +11,7 @@ dense_id! {
 /// One address in one DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The DSO the address lies in.
+    /// The DSO that contains the address.
     pub dso: DsoId,
     /// The address as hit or returned to, in the space that [`super::DsoKind`] names (file offset
     /// for files). Reports show this one.

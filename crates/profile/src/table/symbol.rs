@@ -1,4 +1,4 @@
-//! Symbols: what frames are called once they have been symbolized.
+//! Symbols: names of frames once they have been symbolized.
 
 use super::{DsoId, StringId, dense_id};
 use rustc_hash::FxHashMap;
@@ -19,8 +19,8 @@ pub struct Symbol {
     pub start: u64,
     /// Length in bytes; 0 if unknown.
     pub size: u64,
-    /// True for a function that stands in the debug information only, inlined into another.
-    /// `start` and `size` are then those of the function that holds it.
+    /// True for a function that is only in the debug information, inlined into another. `start` and `size` are then
+    /// those of the function that holds it.
     pub inlined: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Symbol {
 pub struct InlineFrame {
     /// Its function.
     pub symbol: SymbolId,
-    /// Source file as the debug information says it; `None` without line information.
+    /// Source file from the debug information; `None` without line information.
     pub file: Option<StringId>,
     /// Line in `file`, 1-based; 0 if unknown.
     pub line: u32,
