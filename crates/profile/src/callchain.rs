@@ -97,11 +97,11 @@ fn has_user_marker(sample: &Sample<'_>) -> bool {
 /// The chain the kernel (or a live unwinder) wrote; without its user part when the LBR has that.
 fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<Step>) {
     let Some(chain) = sample.callchain else { return };
-    let mut mode = Some(Mode::User); // what perf takes addresses before any marker for
+    let mut mode = Some(Mode::User); // perf's mode for addresses before any marker
     let mut exact = true;
     for entry in chain.iter() {
         match entry {
-            ChainEntry::Context(Context::UserDeferred) => return, // what follows is a cookie
+            ChainEntry::Context(Context::UserDeferred) => return, // followed by a cookie
             ChainEntry::Context(context) => {
                 mode = Mode::of_context(context);
                 exact = true;

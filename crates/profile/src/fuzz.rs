@@ -34,7 +34,7 @@ pub fn fuzz_profile(bytes: &[u8]) {
     let _rows = report(&profile, &opts);
 }
 
-/// A thread's call file of these bytes, behind a good header, replayed; every call entered is accounted for.
+/// A thread's call file of these bytes after a good header, replayed. Every call entered is accounted for.
 pub fn fuzz_thread_file(bytes: &[u8]) {
     use crate::calls::{Asked, CallProfile, FunctionId, Gate, RawStep, Replay, ThreadFile};
     let header = tracer::layout::ThreadHeader { pid: 1, tid: 1, tsc: 1 << 40, monotonic_ns: 0, first: 0 };

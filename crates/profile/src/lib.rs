@@ -4,10 +4,9 @@
 //! their moment, intern frames and paths, sum periods in a [`profile::Profile`], and answer views
 //! with rows.
 //!
-//! **What it will not do.** No I/O, no clock, no environment, no threads, no dependence on hash
-//! order: the same records in give byte-identical rows out. Object files are asked for through
-//! [`source::DsoSource`]; work that wants several threads (unwinding, symbolizing) is handed out
-//! in batches that the caller may run wherever it likes.
+//! **Excluded.** No I/O, no clock, no environment, no threads, no dependence on hash order: the same records in give
+//! byte-identical rows out. Object files are requested through [`source::DsoSource`]. Work for several threads
+//! (unwinding, symbolizing) is handed out in batches that the caller may run anywhere.
 #![forbid(unsafe_code)]
 
 pub mod block_io;

@@ -4,7 +4,7 @@ use crate::grow::Grow as _;
 use crate::profile::{BranchEnds, CellKey, Extra, NameState, Profile, Task, TaskId};
 use crate::table::{CallsiteId, DsoId, Frame, FrameId, InlineFrame, StringId, Symbol};
 
-/// What the other profile's ids became.
+/// Ids of the other profile mapped to ids of this one.
 struct Translation {
     strings: Vec<StringId>,
     dsos: Vec<DsoId>,

@@ -11,8 +11,8 @@
 //!   f+8   g+2   main         f jumped to g: g's first instructions   f+8  main
 //!   f+8   g+40  main         f returned to g                         f+8  g+40  main
 //! ```
-//! Only functions tell these apart, so that this waits for their names. Self time is always that of
-//! the precise address. perf shows the same row for it, with the interrupt's chain as its callers.
+//! Only functions distinguish these cases, so paths are settled once names are known. Self time is always that of the
+//! precise address. perf shows the same row for it, with the interrupt's chain as its callers.
 
 use crate::machine::Mode;
 use crate::profile::Profile;
@@ -24,8 +24,8 @@ const ENTRY_BYTES: u64 = 64;
 const LONGEST_CALL_BYTES: u64 = 16;
 
 impl Profile {
-    /// Lets each path of a precise sample stand for what its functions' names make of it. To be
-    /// called when names have arrived; calling it again does no harm.
+    /// Replaces each path of a precise sample by the one that its functions' names give. To be called when names have
+    /// arrived. Calling it again does no harm.
     pub fn settle_precise_paths(&mut self) {
         for id in self.callsites.precise().to_vec() {
             let recorded = self.callsites.recorded_path(id);
@@ -42,7 +42,7 @@ impl Profile {
         if let Some(at) = chain.iter().position(|&frame| self.is_same_function(leaf, frame)) {
             return at + 1;
         }
-        // In user code and interrupted in the kernel, which it called: what matters is where it called from.
+        // In user code and interrupted in the kernel, which it called: the calling user frame counts.
         let in_kernel = |&frame: &FrameId| self.is_kernel_code(frame);
         let kernel =
             if in_kernel(&leaf) { 0 } else { chain.iter().take_while(|frame| in_kernel(frame)).count() };

@@ -38,7 +38,7 @@ pub struct EventInfo {
     pub by_frequency: bool,
     /// Period, or frequency in Hz.
     pub period_or_hz: u64,
-    /// Position of its group's leader among the events; itself when it leads or stands alone.
+    /// Position of its group's leader among the events; itself when it leads or has no group.
     pub leader: usize,
     /// Name of the group it leads, if it was given one.
     pub group_name: Option<String>,
@@ -68,13 +68,13 @@ pub struct BranchEnds {
     pub from: FrameId,
     /// Its target.
     pub to: FrameId,
-    /// Predicted wrongly / rightly, if told.
+    /// Predicted wrongly / rightly, if known.
     pub mispredicted: Option<bool>,
     /// Inside a transaction.
     pub in_tx: bool,
     /// Ended by a transaction abort.
     pub abort: bool,
-    /// Cycles since the branch before; 0 if not told.
+    /// Cycles since the branch before; 0 if not known.
     pub cycles: u16,
 }
 
@@ -117,7 +117,7 @@ static NO_EXTRA: Extra = Extra {
     words: Vec::new(),
 };
 
-/// What cells are kept apart by.
+/// Key of a cell: samples with equal keys share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CellKey {
     /// Index into [`Profile::events`].
@@ -132,12 +132,12 @@ pub struct CellKey {
     pub extra: ExtraId,
 }
 
-/// What cells sum up.
+/// Sums of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Number of samples.
     pub count: u64,
-    /// Event occurrences these stand for (ns for clocks and off-CPU time).
+    /// Event occurrences that the samples represent (ns for clocks and off-CPU time).
     pub period: u64,
     /// Sum of the hardware-given weights.
     pub weight: u64,
@@ -177,7 +177,7 @@ pub struct Profile {
     pub trace_fields: Vec<String>,
     /// The numbers of samples that were asked for: [`Extra::words`] has their values, in this order.
     pub words: Vec<SampleWord>,
-    /// Socket of each CPU, as the recording's header tells; empty if it does not.
+    /// Socket of each CPU, from the recording's header; empty if it has none.
     pub cpu_sockets: Vec<u32>,
     /// How user stacks ended, by task.
     pub stack_ends: BTreeMap<(TaskId, StackEnd), u64>,
@@ -197,15 +197,15 @@ pub struct Profile {
 /// The source-level frames of each frame, once symbolized.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrameNames {
-    /// By frame: where its inline frames lie in `inlines`, or why there are none.
+    /// By frame: position of its inline frames in `inlines`, or the reason for their absence.
     pub by_frame: Vec<NameState>,
     /// Innermost first within a frame.
     pub inlines: Vec<InlineFrame>,
-    /// Why files gave no names, whatever stands in for these since.
+    /// Reasons why files gave no names, even if other names replaced the missing ones since.
     pub refused: BTreeSet<(dso::Missing, DsoId)>,
 }
 
-/// What is known of one frame's name.
+/// State of one frame's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NameState {
     /// Not asked yet.

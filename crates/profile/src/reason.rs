@@ -1,8 +1,8 @@
 //! Reasons: the one list of why something is incomplete, and the counts of a whole session.
 //!
 //! The law of conservation kept here: **samples read = samples attributed + samples under a
-//! [`Reason`]**. What is attributed but imperfect (a stack cut short, a name missing) is counted
-//! beside it, never instead.
+//! [`Reason`]**. Attributed but imperfect samples (a stack cut short, a name missing) are counted in addition, never
+//! instead.
 
 use crate::grow::Grow as _;
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
-//! What the profile needs from object files, asked for through a trait: the profile itself opens
-//! nothing.
+//! Data that the profile needs from object files, requested through a trait: the profile itself opens nothing.
 
 use crate::table::Dso;
 
@@ -12,7 +11,7 @@ pub enum Want {
     Lines,
 }
 
-/// One source-level frame as an object file tells it.
+/// One source-level frame from an object file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedFrame {
     /// Demangled name.
@@ -26,7 +25,7 @@ pub struct NamedFrame {
     pub file: Option<String>,
     /// Line in `file`, 1-based; 0 if unknown.
     pub line: u32,
-    /// True when the debug information says it was inlined into the next frame.
+    /// True when the debug information shows that it was inlined into the next frame.
     pub inlined: bool,
 }
 

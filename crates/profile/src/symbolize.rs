@@ -10,7 +10,7 @@ use crate::source::{DsoSource, NamedFrame, Want};
 use crate::table::{DsoId, FrameId, InlineFrame, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The frames of one DSO that still lack what is wanted.
+/// The frames of one DSO that still lack the requested names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolizeRequest {
     /// The DSO.
@@ -23,7 +23,7 @@ pub struct SymbolizeRequest {
 }
 
 impl SymbolizeRequest {
-    /// What is wanted.
+    /// Requested level of detail.
     #[must_use]
     pub fn want(&self) -> Want {
         self.want
@@ -47,7 +47,7 @@ impl SymbolizeRequest {
 }
 
 impl Profile {
-    /// What has to be asked for so that every frame has what `want` says.
+    /// Requests to make so that every frame has the detail of `want`.
     #[must_use]
     pub fn requests(&self, want: Want) -> Vec<SymbolizeRequest> {
         self.requests_from(want, 0)
@@ -63,7 +63,7 @@ impl Profile {
         })
     }
 
-    /// The frames without a name, to be asked for once more: what has no symbol may have bounds.
+    /// The frames without a name, for a second request: code without a symbol may have bounds.
     #[must_use]
     pub fn requests_without_symbol(&self) -> Vec<SymbolizeRequest> {
         self.requests_of((Want::Names, 0), |state| matches!(state, NameState::Missing(_)))
