@@ -42,7 +42,7 @@ struct Program {
     /// A run takes up to this share longer or shorter than the average.
     spread: f64,
     functions: u64,
-    /// The first function takes so many times as long.
+    /// The first function takes this many times as long.
     first: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The shared recordings: what is attributed to whom must be what perf 6.1 attributes.
+//! The shared recordings: attribution must be equal to that of perf 6.1.
 
 use perfdata::{Order, PerfData};
 use profile::Profile;

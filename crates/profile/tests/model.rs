@@ -1,4 +1,4 @@
-//! The model, fed with a few records each: what belongs to whom, and the laws of sums.
+//! The model, fed with a few records each: attribution, and the laws of sums.
 
 #[path = "model/exec.rs"]
 mod exec;
@@ -363,7 +363,7 @@ fn timed(text: &str) -> Profile {
     profile_with(text, Dimensions { time_slice_ns: Some(10), ..Dimensions::default() })
 }
 
-/// 400 samples, one in `rare` of them in f2 instead of f1, the time 10 ns apart.
+/// 400 samples, one per 10 ns. One in `rare` of them is in f2 instead of f1.
 fn steady(rare: u64) -> Profile {
     let mut text = "comm 7/7 app\nmmap 7/7 0x1000 0x9000 /bin/app\n".to_owned();
     for i in 0..400 {

@@ -37,7 +37,7 @@ fn unsymbolized(events: &str, samples: &str, opts: SessionOpts) -> Profile {
     let mut session = Session::new(file.events(), file.endian(), opts);
     file.visit(Order::Time, |item| {
         if let Some(job) = session.push(item) {
-            // The user part as the "registers" tell it: a list of addresses.
+            // The user part from the "registers": a list of addresses.
             let addrs: Vec<u64> = job.regs.values.iter().collect();
             // Functions are interrupted at their first instruction.
             let exact = (1..addrs.len()).filter(|&at| addrs[at] & 0xff == 0).collect();
@@ -138,7 +138,7 @@ fn chains_without_their_kernel_part_keep_the_sampled_address_as_leaf() {
     assert_eq!(one("sample 7/7 t=5 ip=0x1210 chain=user"), "f12: 1");
 }
 
-/// What `perf record --call-graph lbr` asks for: user, call stack, no flags, no cycles, hardware index.
+/// Attributes of `perf record --call-graph lbr`: user, call stack, no flags, no cycles, hardware index.
 const LBR: &str = "event cycles type=0 config=0 sample_type=0x109ef branch_sample_type=0x2c801 \
     flags=sample_id_all,exclude_guest ids=1";
 
