@@ -1,5 +1,5 @@
-//! Runs a program of one thread in qemu's user mode, which tells every block it runs: a hundred times as fast as
-//! stepping, for traces of large programs. Signals and code that changes are not told apart; there must be none.
+//! Runs a program of one thread in qemu's user mode, which reports every block it runs. It is a hundred times as fast
+//! as stepping, for traces of large programs. Signals and changing code aren't detected; there must be none.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use super::step::{Mapping, Note, Side, Steps, mapping, read_code};
 #[derive(Clone, Copy)]
 struct Instruction {
     next: u64,
-    /// A block of qemu's ends behind it: a branch, or a repeated string instruction.
+    /// A block of qemu's ends after it: a branch, or a repeated string instruction.
     ends: bool,
     /// It is run again and again under one note.
     repeats: bool,
@@ -43,7 +43,8 @@ pub fn run(command: &[String], skip: usize, most: usize) -> io::Result<Steps> {
     let mut emulated =
         Emulated { child, pid, known: FxHashMap::default(), steps, run: 0, mappings: Vec::new() };
     let noted = emulated.note_blocks(lines, skip, skip.saturating_add(most));
-    // It may have ended by itself, and what is told was run a little ago: then those of the beginning have to do.
+    // It may have ended by itself, because blocks are reported a little late. Then the mappings of the beginning have
+    // to do.
     let _ = emulated.look_at_maps();
     emulated.note_maps();
     let _ = emulated.child.kill();
@@ -67,7 +68,7 @@ impl Emulated {
                     self.note_block(before, start, skip)?;
                 }
             } else if line.starts_with(b"Stopped") {
-                // The block told last was not run after all, and will be told again.
+                // The block reported last was not run after all, and will be reported again.
                 last = None;
             }
             line.clear();
@@ -126,7 +127,7 @@ impl Emulated {
         Ok(())
     }
 
-    /// The mappings that instructions lie in. The emulator's own stand between them, and none is marked as code.
+    /// The mappings that contain instructions. The emulator's own are between them, and none is marked as code.
     fn note_maps(&mut self) {
         let mut mappings = std::mem::take(&mut self.mappings);
         mappings.retain(|mapping| self.known.keys().any(|ip| (mapping.start..mapping.end).contains(ip)));

@@ -30,11 +30,11 @@ pub struct SideRecord {
     pub cpu: u32,
     /// Whose.
     pub tid: i32,
-    /// What.
+    /// The event.
     pub what: SideKind,
 }
 
-/// What happened beside the trace.
+/// Events outside the trace.
 pub enum SideKind {
     /// Switched in.
     In,
@@ -132,12 +132,12 @@ struct Run<'a> {
     resume: FxHashMap<i32, u64>,
     instructions: u64,
     clock: Vec<(u64, u64)>,
-    /// How many of the sides were told.
+    /// Number of sides written so far.
     told: usize,
 }
 
 impl Run<'_> {
-    /// Encodes some of the notes; what stands beside them is told the first time only.
+    /// Encodes some of the notes; their side events are written the first time only.
     fn round(&mut self, notes: Range<usize>, nexts: &[Option<u64>]) -> Result<(), String> {
         for at in notes {
             let (tid, note) = &self.steps.notes[at];

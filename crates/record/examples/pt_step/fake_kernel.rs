@@ -30,7 +30,7 @@ pub struct FakeKernel {
     overwrite: bool,
 }
 
-/// What was written of a piece of trace: the fields of the AUX record that the kernel would send.
+/// The written part of a piece of trace: the fields of the AUX record that the kernel would send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     pub offset: u64,
@@ -46,12 +46,12 @@ impl FakeKernel {
         let file = File::options().read(true).write(true).create_new(true).open(&path)?;
         std::fs::remove_file(&path)?;
         let data_bytes = pages * PAGE;
-        // The area lies at the next multiple of its size; room for that wherever it is.
+        // The area is at the next multiple of its size; room for that wherever it is.
         file.set_len((data_bytes + PAGE).next_multiple_of(aux_bytes) + aux_bytes)?;
         Ok(Self { file, data_bytes, aux_bytes, data_head: 0, aux_head: 0, overwrite })
     }
 
-    /// What the recorder maps.
+    /// The file that the recorder maps.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -1,5 +1,5 @@
-//! A stepped program's `jit-PID.dump`: its times are the machine's, those of the trace are made up. A copy beside the
-//! recording has the trace's times, and the recording names the copy.
+//! A stepped program's `jit-PID.dump`: its times are the machine's, those of the trace are made up. A copy next to
+//! the recording has the trace's times, and the recording names the copy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::encode::{SideKind, Traced};
 use super::step::Side;
 
-/// Bytes of the header; its length and that of each record stand at these offsets, the time at these.
+/// Bytes of the header; its length and that of each record are at these offsets, the time at these.
 const HEADER_BYTES: usize = 40;
 const HEADER_TIME: usize = 24;
 const RECORD_SIZE: usize = 4;
@@ -56,7 +56,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The first moment noted from then on: the program told of its code by a system call right after it read the clock.
+/// Replaces the stored time by the first moment noted from then on, because the program reports its code by a system
+/// call right after it read the clock.
 fn set_time(bytes: &mut [u8], at: usize, clock: &[(u64, u64)]) {
     let Some(time) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) else { return };
     let told = number(time);

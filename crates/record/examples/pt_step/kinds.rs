@@ -1,4 +1,4 @@
-//! What the encoder needs to know of an instruction.
+//! Properties of an instruction that the encoder needs.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
 

@@ -1,8 +1,8 @@
-//! Makes an Intel PT recording on a machine without Intel PT: steps a program instruction by instruction and
-//! writes the packets that a processor would have sent, with all that perf writes beside them.
+//! Makes an Intel PT recording on a machine without Intel PT: steps a program instruction by instruction and writes
+//! the packets that a processor would have sent, with all other records that perf writes.
 //!
-//! Beside the recording it writes the truth: every call, return and interruption, as it happened. Decoders
-//! (ours, and perf's) are held against that.
+//! In addition to the recording it writes the truth: every call, return and interruption, as it happened. Decoders
+//! (ours, and perf's) are compared with that.
 
 mod emulate;
 mod encode;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use recorded::How;
 
-/// What to make.
+/// Options of the recording to make.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Compress returns to a bit where the processor would.
@@ -49,7 +49,7 @@ pub struct Options {
     pub most: usize,
     /// Step on this CPU only.
     pub cpu: Option<usize>,
-    /// Run in qemu instead of being stepped; the trace begins after so many instructions.
+    /// Run in qemu instead of being stepped; the trace begins after this many instructions.
     pub emulate: Option<usize>,
     output: PathBuf,
     truth: Option<PathBuf>,

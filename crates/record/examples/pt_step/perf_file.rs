@@ -153,7 +153,7 @@ fn features(file: &mut Bytes, traced: &Traced, options: &Options, attrs: &[(Byte
     });
 }
 
-/// The data section, and where its AUXTRACE records stand in the file.
+/// The data section, and the file offsets of its AUXTRACE records.
 fn data(traced: &Traced, options: &Options, data_at: u64) -> (Bytes, Vec<u64>) {
     let mut data = Bytes::default();
     data.u8s(&record(70, 0, &info(options)).0);
@@ -180,7 +180,7 @@ fn data(traced: &Traced, options: &Options, data_at: u64) -> (Bytes, Vec<u64>) {
     (data, aux)
 }
 
-/// What the program is called when it begins.
+/// Record with the program's name when it begins.
 pub fn first_name(traced: &Traced, options: &Options) -> Vec<u8> {
     let mut comm = Bytes::default();
     comm.i32(traced.pid).i32(traced.pid).name(comm_of(options));
@@ -218,12 +218,12 @@ fn info(options: &Options) -> Bytes {
     body
 }
 
-/// What every kernel record ends with.
+/// Appends the fields at the end of every kernel record.
 fn trailer(body: &mut Bytes, pid: i32, tid: i32, time_ns: u64, cpu: u32, id: u64) {
     body.i32(pid).i32(tid).u64(time_ns).u32(cpu).u32(0).u64(id);
 }
 
-/// Mappings are told once: `known` are those told already.
+/// Mappings are written once: `known` are those already written.
 pub fn side_record(traced: &Traced, side: &SideRecord, known: &mut Vec<Mapping>) -> Vec<u8> {
     let (pid, tid) = (traced.pid, side.tid);
     let time_ns = ns_of(side.tsc);

@@ -245,7 +245,7 @@ fn packet_ends(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// The first end of a packet at or behind `at`.
+/// The first end of a packet at or after `at`.
 fn whole(ends: &[usize], at: usize) -> usize {
     let next = ends.partition_point(|end| *end < at);
     ends.get(next).or(ends.last()).copied().unwrap_or(at)

@@ -16,7 +16,7 @@ pub enum Note {
     Signal(u64),
 }
 
-/// Something that happened beside the instructions.
+/// An event in addition to the instructions.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// A new thread.
@@ -57,12 +57,12 @@ pub struct Steps {
     pub pid: i32,
     /// Thread and note.
     pub notes: Vec<(i32, Note)>,
-    /// What happened before the note of this number, to this thread.
+    /// Events before the note of this number, by thread.
     pub sides: Vec<(usize, i32, Side)>,
     /// Code by generation and address, as it was when first executed: at most 15 bytes from each.
     pub code: FxHashMap<(u32, u64), Vec<u8>>,
     /// The note with which each generation of code but the first begins: mappings went before it, or code was
-    /// written anew.
+    /// overwritten.
     pub generations: Vec<usize>,
     /// At system calls: the note, and the machine's own time stamp counter.
     pub clock: Vec<(usize, u64)>,
@@ -91,8 +91,8 @@ struct Thread {
     blocked: bool,
 }
 
-/// Runs `command` until it ends, or `most` instructions; a thread's turn lasts `quantum` steps. On one CPU, if told
-/// which: handing over between stepper and program is then a switch of tasks, far faster than waking another CPU.
+/// Runs `command` until it ends, or `most` instructions; a thread's turn lasts `quantum` steps. Both run on `cpu`, if
+/// given. Handing over between stepper and program is then a switch of tasks, far faster than waking another CPU.
 pub fn run(command: &[String], quantum: u32, most: usize, cpu: Option<usize>) -> io::Result<Steps> {
     let before = cpu.map(stay_on);
     let steps = follow(start(command)?, quantum, most);
@@ -372,7 +372,7 @@ fn note_maps(steps: &mut Steps, pid: i32) {
     }
 }
 
-/// Whether a line of /proc/PID/maps tells of code that can be read.
+/// Whether a line of /proc/PID/maps is code that can be read.
 fn is_code(line: &str) -> bool {
     let rights = line.split_whitespace().nth(1);
     rights.is_some_and(|rights| rights.contains('x')) && !line.ends_with("[vsyscall]")

@@ -187,7 +187,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `ip` with all its bits, for a place where nothing earlier counts. A processor may send low addresses shorter
-    /// behind a PSB, since that sets the last address to 0; perf 6.1 does not set it in the middle of a trace.
+    /// after a PSB, since that sets the last address to 0; perf 6.1 does not set it in the middle of a trace.
     fn whole(&mut self, ip: u64) -> Ip {
         let whole = Ip { ip_bytes: 3, payload: ip & ((1 << 48) - 1) };
         self.last_ip = LastIp::default();
