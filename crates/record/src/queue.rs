@@ -1,13 +1,14 @@
-//! What the recording thread hands to the unwinding thread, in order: in memory while there is room, then on disk.
+//! Queue of records from the recording thread to the unwinding thread, in order: in memory while there is room, then
+//! on disk.
 //!
 //! ```text
 //! push → front (memory) ─────────────────────────→ pop
 //!      ↘ back (memory) → spill file (its thread) ↗        once front is full, until all behind it is read again
 //! ```
 //! The recording thread never waits: not for the unwinder, and not for the disk, which a thread of its own writes to.
-//! So records with their stacks are kept for later, however far the unwinder is behind. When the disk is too slow or
-//! full as well, [`Queue::room`] says what must give way: first the stacks, then reading the rings at all, where the
-//! kernel counts what it drops.
+//! So records with their stacks are kept for later, however late the unwinder is. When the disk is too slow or full
+//! as well, [`Queue::room`] limits what is kept. First the stacks are dropped. Then the rings aren't read at all, and
+//! the kernel counts the records it drops.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::scratch;
 use crate::sys::mem;
 
-/// What still fits.
+/// The kinds of data that still fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
     /// Records with their stacks.
@@ -69,7 +70,7 @@ struct State {
     front: VecDeque<Vec<u8>>,
     front_bytes: usize,
     file: Option<Arc<File>>,
-    /// Offset and length of what lies in the file, oldest first.
+    /// Offset and length of data in the file, oldest first.
     spilled: VecDeque<(u64, usize)>,
     end: u64,
     /// One buffer is on its way from `back` to the file.
@@ -86,7 +87,7 @@ struct State {
     unread_bytes: u64,
 }
 
-/// What became of the file, for the summary.
+/// Use of the spill file, for the summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spilled {
     /// Bytes that went through the file.
@@ -171,7 +172,7 @@ impl Queue {
         self.inner.changed.notify_all();
     }
 
-    /// What may be pushed now.
+    /// The kinds of data that may be pushed now.
     #[must_use]
     pub fn room(&self) -> Room {
         match self.inner.lock().back_bytes {
@@ -196,7 +197,7 @@ impl Queue {
         (state.front_bytes + in_file + state.back_bytes) as u64
     }
 
-    /// What went through the file.
+    /// Amount of data that went through the file.
     #[must_use]
     pub fn spilled(&self) -> Spilled {
         let state = self.inner.lock();

@@ -1,4 +1,4 @@
-//! What this process may do, and the shortest way to what it may not.
+//! Rights of this process, and the shortest way to get the missing ones.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::bpf_error::{Denied, Error};
 use crate::sys::{bpf, perf_event};
 use dso::system_file;
 
-/// The rights of a process, by /proc/self/status and what stands around it.
+/// The rights of a process, from /proc/self/status and its environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {
     /// Effective capabilities, a bit each.
@@ -20,7 +20,7 @@ pub struct Rights {
     /// Capabilities of files do not count.
     no_new_privileges: bool,
     root: bool,
-    /// "none", "integrity", "confidentiality"; empty if the kernel does not tell.
+    /// "none", "integrity", "confidentiality"; empty if the kernel does not report it.
     lockdown: String,
     /// Where this program is.
     program: String,
@@ -32,7 +32,7 @@ const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
 impl Rights {
-    /// Of this process.
+    /// Reads the rights of this process.
     #[must_use]
     pub fn own() -> Self {
         let read = |path: &str| system_file::read_text(path).unwrap_or_default();
@@ -76,13 +76,13 @@ impl Rights {
         self.has(CAP_SYS_ADMIN) || self.has(CAP_BPF) && self.has(CAP_PERFMON)
     }
 
-    /// May open any event, whatever kernel.perf_event_paranoid says.
+    /// May open any event, whatever the value of kernel.perf_event_paranoid.
     fn may_perf(&self) -> bool {
         self.has(CAP_SYS_ADMIN) || self.has(CAP_PERFMON)
     }
 
-    /// What opens the door for perf events, if a filter shuts it: first the filter, then what lies behind it, where
-    /// `paranoid` is above `enough`. `None` without a filter.
+    /// The remedy for perf events denied by a filter: first the filter, then missing rights if `paranoid` is above
+    /// `enough`. `None` without a filter.
     #[must_use]
     pub fn of_filtered_perf(&self, paranoid: Option<i64>, enough: i64) -> Option<String> {
         if !self.filters_perf {
@@ -117,7 +117,7 @@ impl Rights {
     }
 }
 
-/// What to do about a filter that denies this call: no right helps against it.
+/// The remedy for a filter that denies this call: no right helps against it.
 #[must_use]
 pub fn of_filter(call: &str) -> String {
     format!(
@@ -126,7 +126,7 @@ pub fn of_filter(call: &str) -> String {
     )
 }
 
-/// What opens the door for the BPF engine, which has failed with `error`.
+/// The remedy for the BPF engine, which has failed with `error`.
 #[must_use]
 pub fn of_bpf(error: &Error, rights: &Rights) -> String {
     let may = rights.may_bpf();

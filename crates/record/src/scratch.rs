@@ -11,13 +11,13 @@
 //! | [`ScratchFolder::private`], 0700 | all | nothing: not even the names of its files |
 //! | [`ScratchFolder::for_programs`], 0711 | all | open a file there by its name, if the file's own mode allows it |
 //!
-//! The second is for what a traced program opens, above all the preloaded recorder. The program may be another user by
-//! then: it dropped its rights and executed something else. It has to find the library, or its loader prints an error
-//! into its output. Nothing depends on the folder's name being secret, for `/proc/PID/cmdline` shows it: others can read
-//! the library (0644), which is no secret, and can read, add, replace or remove nothing. Recorded data there is 0600, so
-//! a program that became another user writes to the files it has open but makes no new ones; those calls are lost. A
-//! set-user-ID program never gets that far, because its loader ignores `LD_PRELOAD`. In a container or chroot the folder
-//! is found only if it is mounted there, as before.
+//! The second is for files that a traced program opens, above all the preloaded recorder. The program may be another
+//! user by then: it dropped its rights and executed something else. It has to find the library, or its loader prints
+//! an error into its output. Nothing depends on the folder's name being secret, for `/proc/PID/cmdline` shows it:
+//! others can read the library (0644), which is no secret, and can read, add, replace or remove nothing. Recorded
+//! data there is 0600, so a program that became another user writes to the files it has open but makes no new ones;
+//! those calls are lost. A set-user-ID program never gets that far, because its loader ignores `LD_PRELOAD`. In a
+//! container or chroot the folder is found only if it is mounted there, as before.
 
 mod left_behind;
 
@@ -33,7 +33,7 @@ use crate::sys::{mem, random};
 /// Where temporary folders are made, after `$TMPDIR`.
 const PARENTS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
-/// Why there is no temporary folder.
+/// The reason for a missing temporary folder.
 #[derive(Debug, thiserror::Error)]
 pub enum ScratchError {
     /// Others could replace it, wherever it is.
@@ -72,11 +72,11 @@ impl ScratchFolder {
         Self::within(&parents(), purpose, 0o700, (|_| true, ""))
     }
 
-    /// A folder whose files traced programs can open by name, whoever they run as. It is in a place that `fits`, which
-    /// `wanted` says in words.
+    /// A folder whose files traced programs can open by name, whoever they run as. It is in a place that `fits`,
+    /// which `wanted` describes in words.
     ///
     /// # Errors
-    /// If there is no such place, or it can't be made.
+    /// If there is no suitable place, or it can't be made.
     pub fn for_programs(
         purpose: &str,
         fits: (fn(&Path) -> bool, &'static str),
@@ -115,7 +115,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // What can't be removed is left among the temporary files, where it is swept.
+        // Files that can't be removed are left in the temporary folder, where a later run removes them.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -172,8 +172,8 @@ pub fn nameless_file(dir: &Path) -> io::Result<File> {
     })
 }
 
-/// The first folder on the way to `path` (absolute, without links) in which another user could put something in the place
-/// of what is there; `None` if nobody but us and root can. What can't be looked at counts as one.
+/// The first folder on the way to `path` (absolute, without links) in which another user could replace an entry;
+/// `None` if only we and root can. A folder that can't be read counts as one.
 #[must_use]
 pub fn unguarded_part(path: &Path) -> Option<PathBuf> {
     let us = mem::effective_uid();
@@ -192,8 +192,8 @@ fn is_guarded(folder: &Path, trusted: &[u32], unknown: Option<u32>) -> bool {
     })
 }
 
-/// Who owns the files of users that this user namespace does not know, among them the machine's root; `None` outside of
-/// one, where that number is a user like others.
+/// The owner shown for files of users unknown in this user namespace, among them the machine's root; `None` outside
+/// of one, where that number is a user like others.
 fn unknown_owner() -> Option<u32> {
     let number = |text: &str| text.trim().parse::<u32>().ok();
     let map = system_file::read_text("/proc/self/uid_map").ok()?;

@@ -1,4 +1,4 @@
-//! Opens what was asked for, or the best the machine allows, and says what had to give way.
+//! Opens the requested events, or the best the machine allows, with notices about the changes.
 
 use dso::Machine;
 use dso::unwind::Regs;
@@ -24,19 +24,19 @@ const FIRST_SNAPSHOT_BYTES: u32 = 24 << 10;
 /// On machines with more CPUs, tasks don't inherit two sizes of snapshot per CPU, but one.
 const CPUS_FOR_LADDER: usize = 16;
 
-/// What was opened, and how.
+/// The opened events, and how they were opened.
 pub struct Setup {
     /// The events.
     pub plan: Plan,
     /// Their descriptors and rings.
     pub opened: Opened,
-    /// What gave way.
+    /// Notices about options that were changed.
     pub notices: Vec<Notice>,
     /// The events that were asked for in the end.
     pub events: Vec<EventRequest>,
     /// The kernel may be sampled.
     pub kernel: bool,
-    /// What the file must say of a processor's trace, if one is taken.
+    /// The file's description of a processor's trace, if one is taken.
     pub trace: Option<Info>,
 }
 
@@ -119,13 +119,13 @@ impl Attempt {
         Ok(Self { asked_pages: opts.ring_pages, opts, events, offer, pages, notices })
     }
 
-    /// Changes one wish so that the refusal won't come again, or gives up with an error that says what to do.
+    /// Changes one wish so that the refusal won't come again, or gives up with an error that has the remedy.
     fn give_way(&mut self, plan: &Plan, refused: Refused, places: &Places) -> Result<(), Error> {
         let errno = refused.source.raw_os_error().unwrap_or(0);
         let Some(event) = refused.event else { return self.shrink(refused, places) };
         let opened = &plan.opened[event];
         let Some(asked) = self.events.get(opened.file_event) else {
-            // A tracepoint that should stand in for the off-CPU engine.
+            // A tracepoint that should replace the off-CPU engine.
             let (event, place, source) = (opened.name.clone(), refused.place, refused.source);
             let remedy = remedy_of_open(&source, proc::sysctl("kernel/perf_event_paranoid"), true);
             return Err(Error::Open { event, place, source, remedy });
@@ -157,7 +157,7 @@ impl Attempt {
                 let name = asked.name.clone();
                 let event = &mut self.events[0];
                 use_clock(event);
-                // Occurrences of the one are no nanoseconds of the other.
+                // A period in occurrences isn't valid for an event that counts nanoseconds.
                 event.own_rate = false;
                 if matches!(self.opts.rate, Rate::Period(_)) {
                     self.opts.rate = Rate::default();
@@ -185,7 +185,7 @@ impl Attempt {
                 } else {
                     remedy_of_open(&refused.source, paranoid, self.opts.target.is_system_wide())
                 };
-                // The event that only tells of processes is nothing the user asked for.
+                // The user didn't ask for the event that only reports processes.
                 let name = if Some(event) == plan.tracking() { &asked.name } else { &opened.name };
                 let (event, place, source) = (name.clone(), refused.place, refused.source);
                 return Err(Error::Open { event, place, source, remedy });
@@ -194,7 +194,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Maps the areas of a processor's trace and gathers what the file must say of it; `None` if none is taken.
+    /// Maps the areas of a processor's trace and gathers its description for the file; `None` if none is taken.
     fn map_areas(&mut self, plan: &Plan, opened: &mut Opened) -> Result<Option<Info>, Error> {
         let Some(event) = plan.opened.iter().find(|event| event.aux) else { return Ok(None) };
         let options = self.opts.trace;
@@ -301,7 +301,7 @@ fn use_clock(event: &mut EventRequest) {
     event.name = event.name.replacen(bare_name(&event.name), &clock.name, 1);
     let (type_, config) = (clock.attr.type_, clock.attr.config);
     event.attr = Attr { type_, config, config1: 0, config2: 0, ..event.attr };
-    // What the PMU alone can do: counting by guests, and exact places.
+    // Features of the PMU alone: counting by guests, and exact addresses.
     event.attr.flags.set(AttrFlags::EXCLUDE_GUEST | AttrFlags::EXCLUDE_HOST, false);
     event.attr.flags.set_precise_ip(0);
 }

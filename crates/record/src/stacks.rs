@@ -39,7 +39,7 @@ pub struct Stacks {
     deep: Vec<u8>,
 }
 
-/// What became of one sample's stack.
+/// Result of one sample's stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unwound {
     /// How it ended; `None` if the sample has no user stack (a kernel thread).
@@ -103,7 +103,7 @@ impl Stacks {
         };
         let copied = sample.stack_user.unwrap_or(UserStack { bytes: &[], reserved: 0 });
         if copied.bytes.is_empty() && processes.read_memory(pid, regs.sp().0, &mut [0; 8]) == 0 {
-            // There is no such memory: a process in the middle of exec, or at its end. It has no user stack.
+            // The memory doesn't exist: the process is in the middle of exec, or at its end. It has no user stack.
             return Unwound { ending: None, was_cut: false };
         }
         let stop = self.walk((pid, processes), &regs, copied.bytes);
@@ -182,12 +182,12 @@ impl Stacks {
             self.earlier.remember((pid, tid), &self.frames, self.unwinder.stack_pointers());
             return StackEnding::Joined;
         }
-        // What memory holds now is another stack: only the copy counts.
+        // Memory holds another stack now, so only the copy counts.
         self.frames = shown;
         self.ending_of(Stop::StackEnd { bytes: 8 }, copied)
     }
 
-    /// Walks again over the copy and, behind it, the process's memory as it is now: more and more of it.
+    /// Walks again over the copy and, after it, the process's present memory: more and more of it.
     fn unwind_memory(
         &mut self,
         pid: u32,
@@ -257,7 +257,7 @@ impl Stacks {
     }
 }
 
-/// Whether the last bytes of the copy still stand in memory: if the thread had returned past the end of the copy
+/// Whether the last bytes of the copy are still in memory: if the thread had returned past the end of the copy
 /// meanwhile and called something else, they would have been overwritten.
 fn seam_is_unchanged(pid: u32, regs: &Regs, copied: UserStack<'_>, processes: &mut Processes) -> bool {
     let at = copied.bytes.len().saturating_sub(SEAM_BYTES);

@@ -1,4 +1,4 @@
-//! Signals that end a recording: which they are, and what each does to the command. Every recorder asks here.
+//! Signals that end a recording, and the effect of each on the command. Every recorder uses this module.
 //!
 //! | signal | ends a recording |
 //! |---|---|
@@ -9,12 +9,12 @@
 //! Without a command the recording ends at once, and processes that it attached to go on as before. A command is asked
 //! to end; the recording ends with it and the exit status is the command's:
 //!
-//! 1. The first signal is passed on, unless the terminal sent it to the command as well. A command that only says how
-//!    long to record gets TERM.
+//! 1. The first signal is passed on, unless the terminal sent it to the command as well. A command that only sets the
+//!    recording time gets TERM.
 //! 2. The second signal sends TERM, the third KILL.
 //!
-//! `timeout` and `kill -- -GROUP` send the same signal to several processes, some of which pass it on: what comes within a
-//! moment of the last signal counts as that one.
+//! `timeout` and `kill -- -GROUP` send the same signal to several processes, some of which pass it on. A signal
+//! within a moment of the last one counts as the same.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,12 +33,12 @@ const MOMENT: Duration = Duration::from_millis(300);
 /// A command that runs this long after the first signal is worth a hint.
 const OVERDUE: Duration = Duration::from_millis(600);
 
-/// What a command is to the recording.
+/// Role of a command in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It is recorded.
     Recorded,
-    /// Its life says how long others are recorded.
+    /// Others are recorded for the time of its life.
     Stopwatch,
     /// It records the command that it started, and obeys these rules as well.
     Recorder,
@@ -49,7 +49,7 @@ pub enum Role {
 pub struct RunningCommand {
     /// Its process.
     pub pid: u32,
-    /// What it is.
+    /// Its role.
     pub role: Role,
 }
 
@@ -61,8 +61,8 @@ impl RunningCommand {
     }
 }
 
-/// The signals of one recording. Make it before any thread starts: threads inherit which signals are blocked. What has
-/// come and was not taken is forgotten when it is dropped, because the recording that it was meant for is over.
+/// The signals of one recording. Make it before any thread starts: threads inherit which signals are blocked. Signals
+/// that have come and were not taken are forgotten when it is dropped, because their recording is over.
 #[derive(Debug)]
 pub struct StopSignals {
     reader: Option<SignalReader>,
@@ -201,7 +201,7 @@ impl Drop for StopSignals {
     }
 }
 
-/// What the user should know when a command has not ended some time after the n-th request, counted from 1.
+/// The hint for the user when a command has not ended some time after the n-th request, counted from 1.
 fn hint_after(request: u32, command: RunningCommand) -> Option<String> {
     let name = proc::status(command.pid)?.comm;
     let name = format!("{} ({})", String::from_utf8_lossy(&name), command.pid);
@@ -212,11 +212,11 @@ fn hint_after(request: u32, command: RunningCommand) -> Option<String> {
     }
 }
 
-/// What is sent to a command at the n-th request, counted from 1.
+/// The signal sent to a command at the n-th request, counted from 1.
 fn answer(request: u32, signal: Signal, role: Role) -> Option<i32> {
     match (request, role) {
         (1, Role::Stopwatch) => Some(SIGTERM),
-        // What stands for it on the way to a command: writing to the pipe was ours to do.
+        // The command gets TERM instead, because tally was the writer of the pipe.
         (1, _) if signal.number == SIGPIPE => Some(SIGTERM),
         // The kernel sends it to the leader of a session alone.
         (1, _) if signal.sender.is_some() || signal.number == SIGHUP => Some(signal.number),

@@ -1,4 +1,4 @@
-//! What a recording tells about itself and its target, beside the samples: the numbers of `tally run`'s screen.
+//! Summary of a recording and its target, in addition to the samples: the numbers of `tally run`'s screen.
 //!
 //! Values only; counted while recording, so that they hold even if the file is thrown away.
 
@@ -31,11 +31,11 @@ pub struct RunSummary {
     pub more_threads: MoreThreads,
     /// How far the stacks can be trusted.
     pub quality: StackQuality,
-    /// What the kernel or we had to drop.
+    /// Data that the kernel or the recorder had to drop.
     pub lost: Loss,
-    /// What recording itself cost.
+    /// Cost of the recording itself.
     pub recorder: RecorderUse,
-    /// What was done differently from what was asked, and why; one sentence each.
+    /// Deviations from the requested options, with the reason; one sentence each.
     pub notices: Vec<Notice>,
     /// Processes that were attached to as the recording began; 0 of a command and of the whole machine.
     pub attached_processes: usize,
@@ -107,7 +107,7 @@ pub struct ThreadUse {
     pub on_ns: u64,
     /// Time blocked or waiting for a CPU, in ns.
     pub off_ns: u64,
-    /// Of `off_ns`, the part spent runnable, waiting for a CPU after being preempted, in ns.
+    /// Part of `off_ns` spent runnable, waiting for a CPU after being preempted, in ns.
     pub preempted_ns: u64,
     /// Times it left the CPU by itself (blocked, slept, yielded).
     pub voluntary_switches: u64,
@@ -143,7 +143,7 @@ impl MoreThreads {
     }
 }
 
-/// What is missing from the recording.
+/// Data missing from the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loss {
     /// Samples written.
@@ -154,11 +154,11 @@ pub struct Loss {
     pub lost_samples: u64,
     /// Times the kernel throttled an event that fired too often.
     pub throttled: u64,
-    /// Losses by thread that was running when they were told, most first: (tid, name, records).
+    /// Losses by thread that was running when they were reported, most first: (tid, name, records).
     pub by_thread: Vec<(u32, String, u64)>,
 }
 
-/// What the recorder itself used.
+/// Resources that the recorder itself used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecorderUse {
     /// CPU time in user mode, in ns.

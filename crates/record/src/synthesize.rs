@@ -1,4 +1,4 @@
-//! What already runs, told as records: names, threads and mappings from /proc, the kernel's own ranges.
+//! Records of processes that already run: names, threads and mappings from /proc, the kernel's own ranges.
 //!
 //! The same records the kernel would have written, with time 0, before all others.
 
@@ -52,7 +52,7 @@ pub fn process(pid: u32, opts: ProcessOpts, mut with: impl FnMut(&Record<'_>, &S
     true
 }
 
-/// What to tell of a process.
+/// The parts of a process to write records for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessOpts {
     /// Mappings of data as well.
@@ -109,12 +109,12 @@ fn kernel_mmap(start: u64, end: u64, pgoff: u64, filename: &[u8]) -> Mmap<'_> {
     }
 }
 
-/// Where the kernel's code lies, by /proc/kallsyms.
+/// Addresses of the kernel's code, from /proc/kallsyms.
 #[derive(Debug, PartialEq, Eq)]
 struct KernelRange {
     start: u64,
     end: u64,
-    /// The symbol whose address tells readers how far the kernel was moved (KASLR).
+    /// The symbol whose address shows readers how far the kernel was moved (KASLR).
     reference: &'static str,
     reference_address: u64,
 }
@@ -159,8 +159,8 @@ impl KernelRange {
     }
 }
 
-/// Bytes from `_text` to `_etext`, as the kernel tells root of its place in physical memory (`Kernel code` in
-/// /proc/iomem; arch/x86/kernel/setup.c). `None` where it tells nothing, or means other symbols.
+/// Bytes from `_text` to `_etext`, from the kernel's range in physical memory, which only root can see (`Kernel code`
+/// in /proc/iomem; arch/x86/kernel/setup.c). `None` where the range is missing, or has other symbols.
 fn code_length() -> Option<u64> {
     if !cfg!(target_arch = "x86_64") {
         return None;
@@ -172,7 +172,7 @@ fn code_length_in(memory: &str) -> Option<u64> {
     let range = memory.lines().find_map(|line| line.trim().strip_suffix(" : Kernel code"))?;
     let (first, last) = range.split_once('-')?;
     let [first, last] = [first, last].map(|address| u64::from_str_radix(address, 16).ok());
-    // Who may not know sees both as 0.
+    // Without the right to see them, both are 0.
     last?.checked_sub(first?).filter(|length| *length > 0).map(|length| length + 1)
 }
 

@@ -1,6 +1,6 @@
-//! The machine's own counters from /proc, read before and after: what happened outside of the target meanwhile.
+//! The machine's own counters from /proc, read before and after, for activity outside of the target meanwhile.
 //!
-//! Needs no rights. What a kernel or container does not show is `None`.
+//! Needs no rights. Values that a kernel or container does not show are `None`.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use dso::system_file;
 #[derive(Debug, Clone)]
 pub struct SystemCounters {
     at: Instant,
-    /// Of all CPUs, then of each: user nice system idle iowait irq softirq steal, in ticks.
+    /// Ticks of all CPUs, then of each: user nice system idle iowait irq softirq steal.
     cpus: Vec<[u64; 8]>,
     /// ns with some task waiting: for a CPU, for I/O, for memory.
     pressure_us: [Option<u64>; 3],
@@ -23,13 +23,13 @@ pub struct SystemCounters {
     listen_drops: Option<u64>,
     /// Soft interrupts by name: how many on each CPU.
     soft_interrupts: Vec<(String, Vec<u64>)>,
-    /// The file in which the cgroup's limit stands.
+    /// The file with the cgroup's limit.
     throttled_by: Option<String>,
     /// Name, requests done, ms of all requests, ms busy.
     disks: Vec<(String, [u64; 3])>,
 }
 
-/// What changed between two moments. Shares are 0 to 1.
+/// The difference between two moments. Shares are 0 to 1.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SystemChange {
     /// Online CPUs.
@@ -52,7 +52,7 @@ pub struct SystemChange {
     pub swapped_pages: Option<u64>,
     /// Share of cgroup periods throttled, and ns.
     pub throttled: Option<(f64, u64)>,
-    /// The file in which the cgroup's CPU limit stands.
+    /// The file with the cgroup's CPU limit.
     pub throttled_by: Option<String>,
     /// Share of TCP segments sent again.
     pub tcp_retransmitted: Option<f64>,
@@ -90,7 +90,7 @@ impl SystemCounters {
         }
     }
 
-    /// What changed from `self` until `after`.
+    /// The difference from `self` to `after`.
     #[must_use]
     pub fn until(&self, after: &Self) -> SystemChange {
         let seconds = after.at.duration_since(self.at).as_secs_f64().max(1e-3);
@@ -154,7 +154,7 @@ fn change<const N: usize>(before: &[u64; N], after: &[u64; N]) -> [u64; N] {
     std::array::from_fn(|i| after[i].saturating_sub(before[i]))
 }
 
-/// The first eight numbers behind a line's first word.
+/// The first eight numbers after a line's first word.
 fn numbers(line: &str) -> [u64; 8] {
     let mut words = line.split_whitespace().skip(1).map(|word| word.parse().unwrap_or(0));
     std::array::from_fn(|_| words.next().unwrap_or(0))

@@ -9,14 +9,14 @@ use crate::error::Error;
 use crate::{proc, process_tree};
 use dso::system_file;
 
-/// What a recording watches.
+/// Target of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
     /// Whose samples are taken.
     pub whom: Whom,
     /// Only on these CPUs, ascending; `None` is all.
     pub cpus: Option<Vec<u32>>,
-    /// The command to start. Unless `whom` is [`Whom::Command`], its life only says how long to record.
+    /// The command to start. Unless `whom` is [`Whom::Command`], its life only sets the recording time.
     pub command: Vec<OsString>,
     /// Only tasks of this cgroup (a path below the hierarchy's mount), with [`Whom::System`].
     pub cgroup: Option<String>,

@@ -1,4 +1,4 @@
-//! Counters over the target's whole life, beside the samples: what the summary shows first.
+//! Counters over the target's whole life, in addition to the samples. The summary shows them first.
 
 use perfdata::abi::*;
 use perfdata::record::Task;
@@ -29,8 +29,8 @@ const KERNEL_ONLY: [&str; 2] = ["context-switches", "cpu-migrations"];
 pub enum Counted {
     /// All.
     All,
-    /// Those of the hardware: the off-CPU engine tells the others, and every counter of a task costs each of its
-    /// switches.
+    /// The hardware counters: the off-CPU engine reports the others, and every counter of a task makes each of its
+    /// switches slower.
     Hardware,
 }
 
@@ -42,7 +42,7 @@ pub struct Totals {
     kernel: bool,
     clock: Clock,
     counted: Counted,
-    /// Of each thread: the moment from which on its children inherit the counters, in ns.
+    /// The moment from which on each thread's children inherit the counters, in ns.
     covered: FxHashMap<u32, u64>,
 }
 
@@ -92,7 +92,7 @@ impl Totals {
 
     fn open_at(&mut self, tid: i32, cpu: Cpu) {
         for (name, type_, config) in COUNTED {
-            // A CPU's task clock runs while it idles: the time of the threads says more.
+            // A CPU's task clock runs while it idles: the time of the threads is more useful.
             let is_idle_too = tid < 0 && config == PERF_COUNT_SW_TASK_CLOCK && type_ == PERF_TYPE_SOFTWARE;
             let is_told = self.counted == Counted::Hardware && type_ != PERF_TYPE_HARDWARE;
             if is_told || is_idle_too || (!self.kernel && KERNEL_ONLY.contains(&name)) {

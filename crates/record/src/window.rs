@@ -26,7 +26,7 @@ impl Window {
         Self { records: VecDeque::new(), bytes: 0, most_bytes, overwritten: 0 }
     }
 
-    /// Keeps one record; the oldest give way to it, those that are no samples by `gone`.
+    /// Keeps one record; the oldest are removed for it. Those that aren't samples are passed to `gone`.
     pub fn push(&mut self, record: &[u8], mut gone: impl FnMut(&[u8])) {
         self.bytes += record.len();
         self.records.push_back(record.into());

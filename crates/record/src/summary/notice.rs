@@ -1,4 +1,4 @@
-//! What the user should know about how a recording was made, in sentences.
+//! Notices for the user about how a recording was made, in sentences.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub enum Notice {
     EventLeftOut(String, String),
     /// Time off the CPU by tracepoints of all CPUs: why not by BPF.
     ByTracepoints(String),
-    /// What going through each switch took of us, in thousandths of a CPU, and how many switches there were a second.
+    /// Cost of processing each switch, in thousandths of a CPU, and the number of switches a second.
     SwitchesCost(u64, u64),
     /// These CPUs went offline while events of whole CPUs were recorded.
     CpusWent(Vec<u32>),
@@ -41,17 +41,17 @@ pub enum Notice {
     Suspended(u64),
     /// Time off the CPU by switch records only: why.
     NoOffCpu(String),
-    /// Too many waits per second: a sample stands for so many ns off the CPU now.
+    /// Too many waits per second: the off-CPU time that a sample represents now, in ns.
     OffCpuPeriod(u64),
-    /// The off-CPU engine lost some of what it should have told: how many, of what.
+    /// The off-CPU engine lost some of its records: how many, and of which kind.
     OffCpuLost(u64, &'static str),
-    /// The unwinder was behind: so many bytes of registers and stacks waited for it on disk.
+    /// The unwinder was late: number of bytes of registers and stacks that waited for it on disk.
     Spilled(u64),
     /// They could not wait there: why, and how many bytes could not be read back.
     SpillFailed(String, u64),
     /// AUX areas were made smaller than asked (asked, got; in KiB each): no memory, or the locked-memory limit.
     SmallerAreas(u64, u64),
-    /// The kernel does not tell how the processor's time stamps relate to the records' times.
+    /// The kernel does not report how the processor's time stamps relate to the records' times.
     NoTraceClock,
     /// So many times the processor had to stop tracing because an AUX area was full.
     TraceStopped(u64),
@@ -61,7 +61,7 @@ pub enum Notice {
     NoSnapshot,
     /// So many living children of the processes asked for are not recorded.
     ChildrenLeftOut(usize),
-    /// What the command left running when it ended: process and name.
+    /// Processes that the command left running when it ended: PID and name.
     GoesOn(Vec<(u32, String)>),
     /// Another recording has taken the name of the output (the first); it is here now, or replaced.
     OutputMoved(PathBuf, Option<PathBuf>),
@@ -84,15 +84,16 @@ impl Notice {
         }
     }
 
-    /// What the user should hear of a machine that had been suspended for so many ns since its boot, before and after
-    /// the recording; `None` of less than the readings of two clocks may differ.
+    /// The notice about a machine that was suspended while recording. The arguments are the ns suspended since boot,
+    /// before and after the recording. `None` if the difference is within the noise of reading two clocks.
     #[must_use]
     pub fn of_suspension(before_ns: u64, after_ns: u64) -> Option<Self> {
         const NOISE_NS: u64 = 10_000_000;
         Some(after_ns.saturating_sub(before_ns)).filter(|&ns| ns > NOISE_NS).map(Self::Suspended)
     }
 
-    /// Of so many switches in `wall_ns`, gone through in `own_ns` of CPU time; `None` up to 1 % of a CPU.
+    /// The notice about the cost of switches in `wall_ns`, processed in `own_ns` of CPU time; `None` up to 1 % of a
+    /// CPU.
     #[must_use]
     pub fn of_switches(switches: u64, own_ns: u64, wall_ns: u64) -> Option<Self> {
         let per_wall = |amount: u64, of: u128| u128::from(amount) * of / u128::from(wall_ns.max(1));

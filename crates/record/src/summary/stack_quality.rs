@@ -20,7 +20,7 @@ pub struct StackQuality {
 pub struct StoppedStacks {
     /// Why.
     pub reason: StopReason,
-    /// The DSO the last frame lies in (its path or pseudo name), if known.
+    /// The DSO of the last frame (its path or pseudo name), if known.
     pub dso: Option<String>,
     /// The thread with most of them: its tid and name.
     pub thread: (u32, String),
