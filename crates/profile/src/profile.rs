@@ -78,7 +78,7 @@ pub struct BranchEnds {
     pub cycles: u16,
 }
 
-/// Dimensions that are kept only when asked for (see [`crate::session::Dimensions`]).
+/// Dimensions that are kept only if requested (see [`crate::session::Dimensions`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extra {
     /// Start of the time slice, in ns of the recording's clock.
@@ -93,13 +93,13 @@ pub struct Extra {
     pub branch: Option<BranchEnds>,
     /// The tracepoint payload as text.
     pub trace: Option<StringId>,
-    /// Tracepoint fields asked for by name, in the order asked for.
+    /// Tracepoint fields requested by name, in the order of the request.
     pub fields: Vec<StringId>,
     /// Code page size, transaction flags … by the number of the sort key's own choice.
     pub transaction: Option<u64>,
-    /// In another order for every sample, when single samples are asked for (`--sort sample`).
+    /// In another order for every sample, when single samples are requested (`--sort sample`).
     pub sample: Option<u64>,
-    /// The numbers asked for ([`Profile::words`]), in that order.
+    /// The requested numbers ([`Profile::words`]), in that order.
     pub words: Vec<Option<u64>>,
 }
 
@@ -173,9 +173,9 @@ pub struct Profile {
     pub time_span_ns: Option<(u64, u64)>,
     /// The name each thread had last, by thread id.
     pub last_comms: BTreeMap<i32, StringId>,
-    /// The tracepoint fields that were asked for: [`Extra::fields`] has their values, in this order.
+    /// The requested tracepoint fields: [`Extra::fields`] has their values, in this order.
     pub trace_fields: Vec<String>,
-    /// The numbers of samples that were asked for: [`Extra::words`] has their values, in this order.
+    /// The requested numbers of samples: [`Extra::words`] has their values, in this order.
     pub words: Vec<SampleWord>,
     /// Socket of each CPU, from the recording's header; empty if it has none.
     pub cpu_sockets: Vec<u32>,
@@ -183,7 +183,7 @@ pub struct Profile {
     pub stack_ends: BTreeMap<(TaskId, StackEnd), u64>,
     /// Time off the CPU: waits and per-thread totals.
     pub off_cpu: crate::off_cpu::OffCpu,
-    /// Requests to disks, if asked for.
+    /// Requests to disks, if requested by the session's options.
     pub block_io: crate::block_io::BlockIo,
     pub(crate) tasks: Vec<Task>,
     task_ids: FxHashMap<Task, TaskId>,
@@ -316,7 +316,7 @@ impl Profile {
         self.last_comms.get(&task.tid).copied().unwrap_or(task.comm)
     }
 
-    /// The value of a number that was asked for; `None` if it was not, or the sample has none.
+    /// The value of a requested number; `None` if it was not requested, or the sample has none.
     #[must_use]
     pub fn word(&self, extra: &Extra, word: SampleWord) -> Option<u64> {
         let at = self.words.iter().position(|&known| known == word)?;
@@ -329,7 +329,7 @@ impl Profile {
         self.cpu_sockets.get(usize::try_from(cpu).ok()?).copied()
     }
 
-    /// The value of a tracepoint field asked for by name.
+    /// The value of a tracepoint field requested by name.
     #[must_use]
     pub fn trace_field(&self, extra: &Extra, name: &str) -> Value {
         let at = self.trace_fields.iter().position(|field| field == name);

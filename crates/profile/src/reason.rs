@@ -18,7 +18,7 @@ pub enum Reason {
     UnknownEvent,
     /// The sample carries neither an address nor a callchain.
     NoAddress,
-    /// The sample carries no branch stack, and branches were asked for.
+    /// The sample carries no branch stack, and branches were requested.
     NoBranches,
     /// Left out by `--comms`, `--tid`, `--pid`, `--cpu` or `--time`.
     Filtered,
@@ -39,7 +39,7 @@ impl fmt::Display for Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StackEnd {
-    /// The sample had no user part (kernel thread, or nothing asked for).
+    /// The sample had no user part (kernel thread, or not requested).
     NoUserStack,
     /// A chain collected by the kernel (frame pointers) or the recorder: taken as it is.
     AsRecorded,

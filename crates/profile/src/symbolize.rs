@@ -1,4 +1,4 @@
-//! Names, after aggregation: every distinct frame is asked for once.
+//! Names, after aggregation: every distinct frame is requested once.
 //!
 //! The caller may answer the requests in any order and on any thread:
 //! ```text
@@ -53,7 +53,7 @@ impl Profile {
         self.requests_from(want, 0)
     }
 
-    /// The same, of the frames from `first` on: those before have been asked for.
+    /// The same, for the frames from `first` on: those before have been requested.
     #[must_use]
     pub fn requests_from(&self, want: Want, first: usize) -> Vec<SymbolizeRequest> {
         self.requests_of((want, first), |state| match state {

@@ -15,7 +15,7 @@ type Key = (u32, u64, Op);
 pub struct Join {
     /// Indexes of open requests, oldest first.
     open: FxHashMap<Key, Vec<usize>>,
-    /// By device: the bio that asked for a flush which is not issued yet. A kernel thread will issue it.
+    /// By device: the bio that requested a flush which is not issued yet. A kernel thread will issue it.
     flushes: FxHashMap<u32, BlockEvent>,
 }
 
@@ -141,7 +141,7 @@ impl Join {
     fn complete(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
         let key = key_of(event);
         let Some(at) = self.in_device(key, io) else {
-            // The bio that asked for a flush has no request that would ever be issued.
+            // The bio that requested a flush has no request that would ever be issued.
             let carried = event.bytes == 0 && event.rwbs.op == Op::Write;
             *(if carried { &mut io.counts.flush_bios } else { &mut io.counts.only_completed }) += 1;
             return None;

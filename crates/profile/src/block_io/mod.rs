@@ -139,9 +139,9 @@ impl Request {
 /// Counts of events other than those that became requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Completions of requests that began before the recording, or of which the beginning was lost.
+    /// Completions of requests that began before the recording, or whose beginning was lost.
     pub only_completed: u64,
-    /// Writes without data that ended with the flush they asked for.
+    /// Writes without data that ended with the flush they requested.
     pub flush_bios: u64,
     /// Bios and requests that became part of other requests.
     pub merges: u64,

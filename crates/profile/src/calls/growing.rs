@@ -102,7 +102,7 @@ pub(super) struct Growing {
     /// The histograms, each a span.
     counts: Vec<u64>,
     by_path: FxHashMap<u64, u32>,
-    /// Paths met lately.
+    /// Recently used paths.
     recent: Recent,
 }
 

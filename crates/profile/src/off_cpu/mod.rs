@@ -1,4 +1,4 @@
-//! Time off the CPU: waits and per-thread totals, whoever recorded them.
+//! Time off the CPU: waits and per-thread totals, from any recorder.
 //!
 //! Four sources, one form ([`Wait`], [`ThreadTotals`]): our own off-CPU samples, perf's `offcpu-time`, the
 //! `sched:*` tracepoints, and switch records. Data missing from a source stays [`State::Unknown`] or without stack. It

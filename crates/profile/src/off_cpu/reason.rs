@@ -343,7 +343,7 @@ const FOLDER: &str = "a folder's lock";
 
 /// Reasons of disk waits, from frames further out.
 const OUTER_FUNCTIONS: &[(&str, Reason)] = &[
-    // A futex that lends its priority is a lock of the kernel's inside, but the program's to whoever waits.
+    // A futex with priority inheritance uses a lock inside the kernel, but for the waiter it is a lock of the program.
     ("futex_lock_pi", Reason::Futex),
     ("futex_wait_requeue_pi", Reason::Futex),
     ("vfs_fsync", Reason::Fsync),

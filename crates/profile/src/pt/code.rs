@@ -46,7 +46,7 @@ pub struct MadeCode {
     pub from_ns: u64,
     /// First address.
     pub start: u64,
-    /// The function's name, as whoever made it gave it.
+    /// The function's name, as reported with the code.
     pub name: String,
     /// Its bytes.
     pub code: Arc<[u8]>,

@@ -66,7 +66,7 @@ pub struct Setup {
     pub time: TimeParams,
     /// Deviations of the processor from the manual.
     pub errata: Errata,
-    /// Timing packets that were asked for.
+    /// Requested timing packets.
     pub timing: Timing,
     /// The trace consists of snapshots.
     pub snapshots: bool,

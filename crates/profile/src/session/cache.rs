@@ -1,4 +1,4 @@
-//! The frames met lately: most addresses of a chain were resolved a moment ago.
+//! Recently used frames: most addresses of a chain were resolved a moment ago.
 //!
 //! A small table with one place per hash, so that it stays in the CPU's cache. The version of the mappings is part of
 //! the key: an entry never outlives the state it was made in.
@@ -36,7 +36,7 @@ impl Default for ResolveCache {
 }
 
 impl ResolveCache {
-    /// The frame of `addr` in the mappings of `version`, if it was met lately.
+    /// The frame of `addr` in the mappings of `version`, if it was used recently.
     pub fn find(&self, version: u64, addr: LookupAddr) -> Option<Known> {
         let entry = self.entries[place(version, addr)]?;
         (entry.version == version && entry.addr == addr).then_some(entry.known)

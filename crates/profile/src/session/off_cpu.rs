@@ -299,7 +299,7 @@ impl Session {
     }
 }
 
-/// A difference of two times, the second of which was before the first.
+/// True for a difference of two times whose second is the earlier one.
 fn is_negative(ns: u64) -> bool {
     ns.cast_signed() < 0
 }

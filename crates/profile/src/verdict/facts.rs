@@ -289,7 +289,7 @@ impl Facts {
         (self.switches_per_s - waits_per_s).max(self.preemptions_per_s).max(1.0)
     }
 
-    /// Share of running time in kernel functions of which the names begin so.
+    /// Share of running time in kernel functions whose names begin with one of these.
     #[must_use]
     pub fn in_kernel(&self, prefixes: &[&str]) -> f64 {
         let is = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -352,7 +352,7 @@ pub fn running_samples(profile: &Profile) -> u64 {
     events.map(|event| profile.total(event).count).max().unwrap_or(0)
 }
 
-/// Lengths of the waits that were asked for by length.
+/// Lengths of waits in timer system calls.
 fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
     let is_timer = |nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")) == Some(Reason::Timer);
     let waits = profile.off_cpu.waits.iter().filter(|w| w.length_ns > 0 && w.syscall.is_some_and(is_timer));

@@ -1,4 +1,4 @@
-//! The stacks that show a finding: up to three, with what share of which time each has.
+//! The stacks of a finding: up to three, each with its share of the time that the finding is about.
 
 use super::facts::{Facts, ratio};
 use super::places::PlaceList;

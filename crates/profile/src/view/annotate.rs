@@ -1,4 +1,4 @@
-//! Annotation: which addresses of which functions the samples hit.
+//! Annotation: samples by address within functions.
 //!
 //! Only the hit address itself counts, callers do not. This view has numbers and names. The renderer finds the code and
 //! source lines at the addresses.

@@ -18,7 +18,7 @@ pub fn calm() -> Facts {
     facts
 }
 
-/// Facts of which the rule of this number makes a finding; those of [`calm`] for others.
+/// Facts that the rule of this number makes a finding of; those of [`calm`] for others.
 #[must_use]
 pub fn firing(number: u8) -> Facts {
     let mut facts = calm();

@@ -243,7 +243,7 @@ fn waiting_rules() {
     let found = verdict(&disturbed);
     assert_eq!(found.iter().map(|f| f.name).collect::<Vec<_>>(), ["waiting-for-others", "cpu-saturation"]);
     assert!(found[0].evidence.contains(&"ended by: redis 75 %, irq:device 25 %".to_owned()), "{found:?}");
-    // A pipeline of which the last reads the disk: that is the cause, not that the others wait for it.
+    // A pipeline whose last process reads the disk. The disk is the cause, not the waits of the others.
     let pipeline = |own| {
         with(|f| {
             f.times.on_ns = 10 * UNIT;

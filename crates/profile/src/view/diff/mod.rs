@@ -70,7 +70,7 @@ pub struct DiffSection {
     pub keys: Vec<SortKey>,
     /// Functions (or the groups of other keys), greatest absolute delta first.
     pub rows: Vec<DiffRow>,
-    /// Paths, greatest absolute delta first; empty unless asked for.
+    /// Paths, greatest absolute delta first; empty unless requested.
     pub paths: Vec<DiffPath>,
     /// The whole of both sides.
     pub total: Comparison,

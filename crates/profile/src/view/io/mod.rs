@@ -5,7 +5,7 @@
 //!                                          ├─ slices      heat map, in flight, bytes over time
 //!                                          └─ submitters  by process and path
 //! ```
-//! Requests of which a part was not seen count where they can, and in [`Io`]'s counters.
+//! Requests that were seen only in part count where they can, and in [`Io`]'s counters.
 
 mod cause;
 mod latency;

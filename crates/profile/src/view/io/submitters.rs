@@ -28,7 +28,7 @@ pub struct Submitter {
     pub bytes: u64,
     /// How long they took.
     pub latencies: Latencies,
-    /// A path to it: the first met.
+    /// A path to it: the first one found.
     pub callsite: Option<CallsiteId>,
 }
 

@@ -35,7 +35,7 @@ pub struct OverTime {
     pub slice_ns: u64,
     /// The slices.
     pub slices: Vec<Slice>,
-    /// Rows from the shortest to the longest latency met, none left out.
+    /// Rows from the shortest to the longest latency, none left out.
     pub heat: Vec<HeatRow>,
     /// ns in which at least one request was in the device.
     pub busy_ns: u64,

@@ -40,13 +40,13 @@ pub struct ReportRow {
     /// By event of the section: samples hitting this row itself.
     pub own: Vec<Sums>,
     /// By event of the section: samples with this row anywhere in the chain, counted once. Equal
-    /// to `own` when children were not asked for.
+    /// to `own` when children were not requested.
     pub children: Vec<Sums>,
     /// Self period by mode: kernel, user, guest kernel, guest user.
     pub by_mode: [u64; 4],
     /// The keys' values, in the order of [`Section::keys`].
     pub values: Vec<Value>,
-    /// The call graph's roots; empty when none was asked for or all is below its minimum.
+    /// The call graph's roots; empty when none was requested or all is below its minimum.
     pub graph: Vec<GraphNode>,
     /// Longest chain through the row.
     pub max_depth: u32,

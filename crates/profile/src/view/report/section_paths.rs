@@ -40,7 +40,7 @@ pub(super) struct SectionPaths {
     /// By entry.
     rows: Vec<u32>,
     ids: HashTable<u32>,
-    /// By row: number of the path it was last met on.
+    /// By row: number of the last path that contains it.
     seen: Vec<u32>,
 }
 
@@ -86,7 +86,7 @@ impl SectionPaths {
         }
     }
 
-    /// True the first time a row is met on path `id`.
+    /// True the first time a row occurs on path `id`.
     fn mark(&mut self, row: u32, id: u32) -> bool {
         if self.seen.len() <= row as usize {
             self.seen.resize(row as usize + 1, NONE);

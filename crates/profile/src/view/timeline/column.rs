@@ -27,7 +27,7 @@ impl Column {
         }
     }
 
-    /// The states met with their ns, most first.
+    /// The states in it with their ns, most first.
     #[must_use]
     pub fn parts(&self) -> Vec<(Part, u64)> {
         let mut parts = self.parts.clone();

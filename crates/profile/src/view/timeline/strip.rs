@@ -108,7 +108,7 @@ impl Strip {
         for (part, ns) in rest {
             self.pour(&mut slots, part, ns);
         }
-        // Time of which nothing was recorded.
+        // Time without any record.
         self.pour(&mut slots, Part::Blocked(Reason::Unknown), u64::MAX);
     }
 
@@ -175,7 +175,7 @@ impl Strip {
         });
     }
 
-    /// For each column that a time touches: adds what `share` makes of the ns in it.
+    /// For each column that a time covers in part or whole: adds the parts that `share` computes from the covered ns.
     fn each(&mut self, from: u64, to: u64, mut share: impl FnMut(u64) -> (Part, u64)) {
         let Grid { begin_ns, column_ns, columns } = self.grid;
         let column_end = |at: u64| begin_ns.saturating_add(column_ns.saturating_mul(at));

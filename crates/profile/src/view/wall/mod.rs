@@ -144,7 +144,7 @@ pub struct Wall {
     pub waits: BTreeMap<Reason, Histogram>,
     /// Waits by stack, most time first.
     pub places: Vec<WaitPlace>,
-    /// The longest waits, longest first; idle ones only if asked for.
+    /// The longest waits, longest first; idle ones only if requested.
     pub longest: Vec<LongWait>,
     /// Times threads left a CPU.
     pub switches: u64,

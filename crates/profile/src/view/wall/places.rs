@@ -20,7 +20,7 @@ pub struct WaitPlace {
     pub lengths: Histogram,
 }
 
-/// Blocked threads only (and idle ones if asked for), most time first.
+/// Blocked threads only (and idle ones if requested), most time first.
 pub(super) fn places(profile: &Profile, classes: &Classes, opts: &WallOpts) -> Vec<WaitPlace> {
     let mut index: FxHashMap<(Part, CallsiteId), usize> = FxHashMap::default();
     let mut places: Vec<WaitPlace> = Vec::new();
