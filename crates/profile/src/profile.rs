@@ -122,11 +122,11 @@ static NO_EXTRA: Extra = Extra {
 pub struct CellKey {
     /// Index into [`Profile::events`].
     pub event: u32,
-    /// Who ran.
+    /// The running thread.
     pub task: TaskId,
-    /// On which CPU; -1 when not kept or not recorded.
+    /// Its CPU; -1 when not kept or not recorded.
     pub cpu: i32,
-    /// Where, with the path to it.
+    /// The sampled code, with the path to it.
     pub callsite: CallsiteId,
     /// The rest.
     pub extra: ExtraId,

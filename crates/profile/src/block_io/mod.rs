@@ -69,7 +69,7 @@ impl Happening {
 pub struct BlockEvent {
     /// Kind of event.
     pub happening: Happening,
-    /// When, ns of the recording's clock.
+    /// Time, ns of the recording's clock.
     pub time_ns: u64,
     /// The device as the kernel numbers it: major × 2^20 + minor.
     pub dev: u32,
@@ -81,7 +81,7 @@ pub struct BlockEvent {
     pub rwbs: Rwbs,
     /// The kernel's error of a completion; 0 if all is well.
     pub error: i64,
-    /// Who ran: the submitter for insert and (mostly) issue, anybody for the others.
+    /// The running thread: the submitter for insert and (mostly) issue, an arbitrary one for the others.
     pub task: TaskId,
     /// The path there; `None` if none was recorded.
     pub callsite: Option<CallsiteId>,
@@ -102,11 +102,11 @@ pub struct Request {
     pub task: TaskId,
     /// The path there; `None` if none was recorded.
     pub callsite: Option<CallsiteId>,
-    /// When it entered the queue, ns; `None` if that was not seen.
+    /// Time of entry into the queue, ns; `None` if that was not seen.
     pub insert_ns: Option<u64>,
-    /// When it was given to the driver (the last time), ns; `None` if that was not seen.
+    /// Time when it was given to the driver (the last one), ns; `None` if that was not seen.
     pub issue_ns: Option<u64>,
-    /// When it was done, ns; `None` if that was not seen.
+    /// Time of completion, ns; `None` if that was not seen.
     pub complete_ns: Option<u64>,
     /// Times the driver gave it back.
     pub requeues: u32,
@@ -156,7 +156,7 @@ pub struct Counts {
 /// All block I/O of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockIo {
-    /// In the order of their first event, open ones included.
+    /// Requests in the order of their first event, open ones included.
     pub requests: Vec<Request>,
     /// The other events.
     pub counts: Counts,

@@ -19,7 +19,7 @@ impl Op {
     /// All, in the order shown.
     pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::Other];
 
-    /// As shown.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -21,7 +21,7 @@ pub enum Step {
     Lost(u64),
     /// The thread was off the CPU for this many ns, up to this step's time.
     OffCpu(u64),
-    /// How the call that is this many below the innermost open one ended is not known.
+    /// The call that is this many below the innermost open one ended in an unknown way.
     Abandon(usize),
     /// A piece of the trace is missing here.
     Hole,
@@ -69,9 +69,9 @@ pub struct Call {
     pub node: NodeId,
     /// The called function.
     pub function: FunctionId,
-    /// When it was entered, ns of the recording's clock.
+    /// Time of entry, ns of the recording's clock.
     pub start_ns: u64,
-    /// How long it took, ns.
+    /// Duration, ns.
     pub total_ns: u64,
     /// Part of the total not spent in calls it made, ns.
     pub self_ns: u64,
@@ -81,7 +81,7 @@ pub struct Call {
     pub self_off_ns: u64,
     /// Open calls around it.
     pub depth: usize,
-    /// How it ended.
+    /// Way in which it ended.
     pub end: End,
 }
 

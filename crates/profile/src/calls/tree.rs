@@ -104,7 +104,7 @@ pub struct CallProfile {
     nodes: Vec<CallNode>,
     /// By parent (all bits set: none) in the high half and function in the low one.
     by_path: FxHashMap<u64, NodeId>,
-    /// By number; total counts a recursion once.
+    /// Sums by function number; their total counts a recursion once.
     functions: Vec<CallStats>,
     slowest: Vec<SlowCall>,
     slowest_wanted: usize,

@@ -7,17 +7,17 @@ use rustc_hash::FxHashMap;
 /// One wait for a kernel lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contention {
-    /// Who waited.
+    /// The waiting thread.
     pub task: TaskId,
-    /// Where; `None` without stack.
+    /// Stack of the wait; `None` without stack.
     pub callsite: Option<CallsiteId>,
     /// The lock's address in the kernel.
     pub address: u64,
     /// Kind of lock and wait: bits of [`Contention::KINDS`].
     pub flags: u32,
-    /// When it began, ns of the recording's clock.
+    /// Begin, ns of the recording's clock.
     pub since_ns: u64,
-    /// How long it took.
+    /// Length, ns.
     pub length_ns: u64,
 }
 

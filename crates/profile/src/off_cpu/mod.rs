@@ -29,15 +29,15 @@ use perfdata::off_cpu::{QueueLengths, State, WaitSums, event_name};
 /// One interval off the CPU, or the sum of short ones that were not recorded one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Who waited.
+    /// The waiting thread.
     pub task: TaskId,
-    /// Where, kernel part included; `None` without stack.
+    /// Stack of the wait, kernel part included; `None` without stack.
     pub callsite: Option<CallsiteId>,
     /// The thread's state during the wait.
     pub state: State,
-    /// When it began, ns of the recording's clock.
+    /// Begin, ns of the recording's clock.
     pub since_ns: u64,
-    /// How long it was; 0 for a sum of short ones.
+    /// Length, ns; 0 for a sum of short ones.
     pub length_ns: u64,
     /// Time that it represents, ns.
     pub weight_ns: u64,
@@ -47,7 +47,7 @@ pub struct Wait {
     pub args: [u64; 3],
     /// Reason found by a look at the thread; without one, its stack and system call show the reason.
     pub told: Option<Reason>,
-    /// Who ended it, or ran instead.
+    /// The waker, or the thread that ran instead.
     pub other: Option<Other>,
     /// Bits of [`perfdata::off_cpu::flag`].
     pub flags: u32,
@@ -117,9 +117,9 @@ pub struct Other {
 pub struct ThreadTotals {
     /// The thread, under the name it had.
     pub task: TaskId,
-    /// When it came under observation, ns of the recording's clock.
+    /// Begin of observation, ns of the recording's clock.
     pub start_ns: u64,
-    /// When it ended, or the recording did.
+    /// End of the thread or of the recording.
     pub end_ns: u64,
     /// ns by [`State::code`].
     pub total_ns: [u64; 8],
@@ -159,9 +159,9 @@ pub enum Source {
 /// All data of a recording about time off the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffCpu {
-    /// Where it comes from; `None` if there is nothing.
+    /// Source of the data; `None` if there is none.
     pub source: Option<Source>,
-    /// In the order of their ends.
+    /// Waits in the order of their ends.
     pub waits: Vec<Wait>,
     /// One per thread and life.
     pub totals: Vec<ThreadTotals>,

@@ -79,7 +79,7 @@ impl Reason {
         Self::Unknown,
     ];
 
-    /// As shown in columns and folded stacks.
+    /// Name in columns and folded stacks.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -143,7 +143,7 @@ impl Reason {
         })
     }
 
-    /// By the system call's name, for waits without kernel names.
+    /// Reason from the system call's number, for waits without kernel names.
     #[must_use]
     pub fn of_syscall(number: u32, x86: bool) -> Option<Self> {
         let table = if x86 { X86_64 } else { GENERIC };

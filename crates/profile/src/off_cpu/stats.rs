@@ -8,7 +8,7 @@ use crate::profile::TaskId;
 use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
 
-/// Which of them.
+/// Kind of `sched:sched_stat_*` event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stat {
     /// `sched_stat_sleep`: asleep, until the wake-up.
@@ -22,7 +22,7 @@ pub(crate) enum Stat {
 }
 
 impl Stat {
-    /// By the event's name.
+    /// The kind of the event with this name.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "sched_stat_sleep" => Self::Sleep,
@@ -49,7 +49,7 @@ impl Stat {
 pub(crate) struct Stats {
     waits: Vec<Wait>,
     totals: FxHashMap<TaskId, ThreadTotals>,
-    /// In the order of first sight.
+    /// Threads in the order of first sight.
     order: Vec<TaskId>,
 }
 

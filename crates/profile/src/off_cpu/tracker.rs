@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     threads: FxHashMap<u32, Thread>,
-    /// In the order of first sight, for output that does not hang on hashes.
+    /// Threads in the order of first sight, for output that doesn't depend on hash order.
     order: Vec<u32>,
     ended: Vec<ThreadTotals>,
     /// Threads that ended, until their number is another's: the rest of an end may follow.
@@ -48,7 +48,7 @@ struct Thread {
     start_ns: u64,
     switches: u64,
     open_left: bool,
-    /// When and as what it began to end: it runs for a moment still.
+    /// Time and task of its exit record: it still runs for a moment.
     exit: Option<(u64, TaskId)>,
     /// Waits that ended before the thread's name was known.
     early: Vec<Wait>,
@@ -61,13 +61,13 @@ pub(crate) struct Out {
     pub tid: u32,
     /// Its place in the profile.
     pub task: TaskId,
-    /// When.
+    /// Time of the switch, ns.
     pub time_ns: u64,
     /// The thread's state from now on.
     pub state: State,
-    /// Where it waits.
+    /// Stack of the wait.
     pub callsite: Option<CallsiteId>,
-    /// Who runs instead.
+    /// The thread that runs instead.
     pub other: Option<Other>,
     /// It never comes back.
     pub dies: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Look {
     pub syscall: Option<u32>,
     /// Its first arguments.
     pub args: [u64; 3],
-    /// Why it waits.
+    /// Reason of the wait.
     pub told: Option<Reason>,
     /// Its user stack.
     pub callsite: Option<CallsiteId>,

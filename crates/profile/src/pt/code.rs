@@ -32,7 +32,7 @@ impl CodeMapping {
         address.wrapping_sub(self.start).wrapping_add(self.offset)
     }
 
-    /// Whether it is memory of no file.
+    /// True for memory without a file.
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
         self.name == "//anon" || self.name.starts_with("/dev/zero") || self.name.starts_with("[anon:")
@@ -42,7 +42,7 @@ impl CodeMapping {
 /// Code that no file holds as it was run: made at run time, or put in place of other code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeCode {
-    /// Since when it is there, ns of the recording's clock.
+    /// Begin of its existence, ns of the recording's clock.
     pub from_ns: u64,
     /// First address.
     pub start: u64,
@@ -52,7 +52,7 @@ pub struct MadeCode {
     pub code: Arc<[u8]>,
 }
 
-/// Until when a piece of code was there.
+/// A piece of code with the end of its existence.
 #[derive(Clone, Debug)]
 struct Made {
     until_ns: u64,

@@ -10,7 +10,7 @@ use super::info::TscClock;
 /// A change that the kernel made in its own code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poke {
-    /// When, ns of the recording's clock.
+    /// Time, ns of the recording's clock.
     pub time_ns: u64,
     /// First address.
     pub start: u64,

@@ -24,7 +24,7 @@ pub struct UnwindJob<'a> {
     pub maps: Arc<Mappings>,
     /// Number of that state of the mappings.
     pub map_version: u64,
-    /// How many user frames are wanted at most.
+    /// Maximum number of user frames.
     pub max_frames: usize,
     pub(super) ticket: Ticket,
 }
@@ -37,7 +37,7 @@ pub struct Unwound {
     /// Positions in `addrs`, ascending and after the leaf's, of addresses that no call returns to: code interrupted by
     /// a signal, and its return trampoline.
     pub exact: Vec<usize>,
-    /// Why it ended.
+    /// Reason for the end of the stack.
     pub end: StackEnd,
 }
 

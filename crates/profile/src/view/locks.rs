@@ -39,7 +39,7 @@ pub struct LockRow {
     pub holder: Option<Holder>,
 }
 
-/// Who ended waits for a lock.
+/// A thread that ended waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Its name.

@@ -33,7 +33,7 @@ pub struct TimelineRow {
     pub comm: String,
     /// At least nine tenths of its life idle.
     pub is_idle: bool,
-    /// By column: its time by state.
+    /// Its time by state, by column.
     pub columns: Vec<Column>,
     /// From its first to its last moment, ns; of a thread id used twice, both lives.
     pub life_ns: u64,

@@ -40,11 +40,11 @@ pub struct LatencyRow {
     pub op: Op,
     /// More bytes than half of this, at most this; 0 for requests without data.
     pub size: u64,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How long they took.
+    /// Their latencies.
     pub latencies: Latencies,
 }
 
