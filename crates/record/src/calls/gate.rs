@@ -48,7 +48,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// As a thread begins.
+    /// The state at a thread's start.
     #[must_use]
     pub fn new(filters: &Filters) -> Self {
         let depth = if filters.depth == 0 { usize::MAX } else { filters.depth };

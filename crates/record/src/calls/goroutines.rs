@@ -44,7 +44,7 @@ impl Goroutines {
         })
     }
 
-    /// Takes the next event, and hands on what was asked for.
+    /// Takes the next event, and hands on the requested data.
     pub fn take(&mut self, mut event: CallEvent, sink: &mut dyn FnMut(CallEvent)) {
         event.tid = self.number(&event);
         if self.mode == Mode::Events {
@@ -78,7 +78,7 @@ impl Goroutines {
         })
     }
 
-    /// The sums asked for; `None` if calls were.
+    /// The requested sums; `None` if calls were requested.
     pub fn sums(&self) -> Option<Vec<(u32, Sums)>> {
         (self.mode == Mode::Totals).then(|| self.tracked.sums())
     }

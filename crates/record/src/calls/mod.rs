@@ -41,7 +41,7 @@ use crate::bpf_error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// BPF can't be had.
+    /// BPF is not available.
     #[error(transparent)]
     Bpf(#[from] bpf_error::Error),
     /// Neither way is allowed.

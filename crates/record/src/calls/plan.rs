@@ -33,7 +33,7 @@ impl Exits {
 /// A file whose functions are probed.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// As tally sees it.
+    /// Path of the file in tally's own view.
     pub path: PathBuf,
     /// Only in this process; in every one that maps the file if 0 (those not followed pay, too, but are not recorded).
     pub pid: u32,
@@ -73,7 +73,7 @@ pub struct Function {
     pub object: usize,
     /// File offset of its first instruction.
     pub offset: u64,
-    /// Its return instructions and jumps out, for [`Exits::Sites`].
+    /// Return instructions and jumps out of the function, for [`Exits::Sites`].
     pub leaves: Vec<Leave>,
     /// It may also end by a jump whose moment is not seen (conditional, computed; with return probes any).
     pub jumps_out: bool,
@@ -99,9 +99,9 @@ pub struct KernelParts {
 /// A function of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFunction {
-    /// Its symbol.
+    /// Symbol of the function.
     pub name: String,
-    /// Its address, as `/proc/kallsyms` has it.
+    /// Address of the function from `/proc/kallsyms`.
     pub address: u64,
 }
 

@@ -56,7 +56,8 @@ pub trait Source {
     /// Name of the method, as shown to the user.
     fn name(&self) -> &'static str;
 
-    /// Records these kernel functions, too, named ones only; how, or why not.
+    /// Records these kernel functions, too, named ones only. Returns the method, or the reason for each method that
+    /// fails.
     ///
     /// # Errors
     /// What the kernel lacks or refuses, for each method.

@@ -28,7 +28,7 @@ struct Frame {
     shown: bool,
     /// By the filters.
     written: bool,
-    /// To a function whose callers are asked for.
+    /// A call of a function whose callers are requested.
     leads: bool,
     /// It called one that counted.
     kept: bool,

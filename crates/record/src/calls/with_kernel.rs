@@ -92,7 +92,7 @@ impl WithKernel {
 /// Tries to record a function of the kernel that we don't call: the method, or the reasons of each failure.
 ///
 /// # Errors
-/// What the kernel lacks or refuses, way by way.
+/// What the kernel lacks or refuses, for each method.
 pub fn kernel_functions_by() -> Result<&'static str, String> {
     /// Every kernel has it, and every one of its system calls is traced there.
     const NAME: &str = "do_sys_openat2";

@@ -12,9 +12,9 @@ use crate::output_file::write_part;
 use crate::scratch;
 use dso::system_file;
 
-/// Instances and notes are named so, followed by the process id, and instances by random digits.
+/// Prefix of the names of instances and notes. The process id follows, and random digits for instances.
 const PREFIX: &str = "tally-calls-";
-/// Behind a note's name.
+/// Suffix of a note's name.
 const NOTE: &str = ".ftrace";
 /// Notes of borrowed settings: gone at a restart, as the settings are.
 const NOTES: &str = "/run";
@@ -97,7 +97,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Whatever fails here can't be mended by anybody but the next tally.
+        // Only the next tally can repair a failure here.
         let _ = self.write("tracing_on", "0");
         let _ = self.write("current_tracer", "nop");
         if !self.is_top_level() {

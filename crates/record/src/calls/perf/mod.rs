@@ -1,7 +1,8 @@
 //! The same probes as plain perf events, where BPF is denied: every entry and exit is a sample in a ring.
 //!
-//! Dearer than BPF: a descriptor for each place and CPU, other processes that run the same file pay too, and all calls come out of the kernel, also when only
-//! sums or slow calls are asked for; those are made here ([`super::tracked`]).
+//! Dearer than BPF: a descriptor for each place and CPU, other processes that run the same file pay too, and all
+//! calls come out of the kernel, also when only sums or slow calls are requested; those are made here
+//! ([`super::tracked`]).
 
 mod places;
 mod records;

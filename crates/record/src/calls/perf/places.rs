@@ -38,7 +38,7 @@ pub enum Refused {
     Us(io::Error),
 }
 
-/// Whom and where the events watch.
+/// Processes and CPUs that the events watch.
 pub struct Places {
     /// (thread or −1, CPU), all CPUs of the first thread first.
     all: Vec<(i32, u32)>,
@@ -111,7 +111,7 @@ impl Places {
         &self.cpus
     }
 
-    /// Opens forks, execs and, if asked for, switches, and maps a ring for each CPU.
+    /// Opens forks, execs and, if requested, switches, and maps a ring for each CPU.
     ///
     /// # Errors
     /// The kernel's errno.

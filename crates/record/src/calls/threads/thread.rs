@@ -27,7 +27,7 @@ struct Open {
     function: u32,
     in_kernel: bool,
     written: bool,
-    /// To be written once a function is called to which only callers are asked for.
+    /// To be written once a function is called whose callers alone are requested.
     held: bool,
     rules: u32,
     address: u64,
