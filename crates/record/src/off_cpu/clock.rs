@@ -13,14 +13,14 @@ pub struct Spot {
     pub chain: Box<[u64]>,
     /// The system call, if known.
     pub syscall: Option<u32>,
-    /// Its first arguments; 0 outside of one.
+    /// First arguments of the system call; 0 outside of one.
     pub args: [u64; 3],
 }
 
 /// A thread under watch.
 #[derive(Debug)]
 pub struct Clock {
-    /// Its process.
+    /// Process of the thread.
     pub pid: u32,
     start_ns: u64,
     since_ns: u64,

@@ -276,7 +276,7 @@ impl Engine {
         map.is_none_or(|map| map.keys().next().is_some())
     }
 
-    /// The longest period that was used, ns, if it is longer than what was asked for.
+    /// The longest period that was used, ns, if it is longer than the requested one.
     #[must_use]
     pub fn period_grown_to(&self) -> Option<u64> {
         self.pace.grown_to()

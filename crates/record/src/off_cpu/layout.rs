@@ -252,7 +252,7 @@ pub struct EndRecord {
     pub switches: u64,
     /// The thread.
     pub tid: u32,
-    /// Its process.
+    /// Process of the thread.
     pub pid: u32,
     /// Bits of [`flag`].
     pub flags: u32,
@@ -262,9 +262,9 @@ pub struct EndRecord {
     pub migrations: u64,
     /// Page faults without and with a wait for a disk.
     pub faults: [u64; 2],
-    /// Its kernel name at the end.
+    /// Kernel name of the thread at the end.
     pub comm: Vec<u8>,
-    /// Its waits for a CPU: once woken, and preempted.
+    /// Lengths of the thread's waits for a CPU: once woken, and preempted.
     pub queue: Box<[QueueLengths; 2]>,
     /// As in the lowest byte of [`SiteSums::print`].
     pub life: u32,

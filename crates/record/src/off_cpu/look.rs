@@ -31,7 +31,7 @@ const MAX_THREADS: usize = 4096;
 /// A thread found waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// Its process.
+    /// Process of the thread.
     pub pid: u32,
     /// The thread.
     pub tid: u32,
@@ -260,7 +260,7 @@ fn look_anyway(pid: u32, tid: u32, memories: &mut FxHashMap<u32, Option<File>>) 
 pub struct Call {
     /// The system call's number; `None` outside of one (a page fault).
     pub syscall: Option<u32>,
-    /// Its first three arguments; 0 without a call.
+    /// First three arguments of the call; 0 without a call.
     pub args: [u64; 3],
     /// User stack pointer.
     pub sp: u64,

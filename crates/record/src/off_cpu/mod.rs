@@ -59,7 +59,7 @@ pub struct Feedback {
     pub spent_ns: AtomicU64,
 }
 
-/// Where it is known from.
+/// Source of off-CPU time.
 #[derive(Debug)]
 pub enum Source {
     /// BPF programs: exact. Tier A.

@@ -14,9 +14,9 @@ const SAVED_SAMPLES: i64 = 40;
 const SAVED_NS: i64 = 50_000_000;
 /// The longest period fallen back to.
 const MAX_PERIOD_NS: u64 = 200_000_000;
-/// Judged so often: at the end of this time a sample more or less does not decide.
+/// Time between looks, long enough that one sample more or less does not decide.
 const LOOK_NS: u64 = 50_000_000;
-/// So often while the ring fills faster than it can be emptied: hundreds of threads that all wait.
+/// Time between looks while the ring fills faster than it can be emptied, for hundreds of threads that all wait.
 const PRESSED_LOOK_NS: u64 = 4_000_000;
 /// The period becomes four times as long instead of twice if there is this many times the allowed load.
 const FAR: u64 = 8;
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(pace.period_ns, MAX_PERIOD_NS);
         (1..=20).for_each(|s| second(&mut pace, s * 1000 * MS, 0, 0));
         assert_eq!((pace.period_ns, pace.grown_to()), (MS, Some(MAX_PERIOD_NS)));
-        // A longer one that was asked for is left alone.
+        // A longer period that was requested isn't changed.
         let mut asked = Pace::new(1000 * MS, 0);
         second(&mut asked, 0, 1000, 0);
         assert_eq!((asked.period_ns, asked.grown_to()), (1000 * MS, None));

@@ -9,7 +9,7 @@ use super::clock::{Clock, Ended, Spot};
 use super::layout::EndRecord;
 use super::tracepoints::Switch;
 
-/// Whose clocks are kept.
+/// The threads whose clocks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// Every thread's but those of this process, our own.
@@ -319,7 +319,7 @@ mod tests {
         switches.switched(at(60, 9), &switch(9, State::Preempted, 7), None);
         switches.exec((7, 7), 100);
         switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None);
-        // Told again, with its stack.
+        // Reported again, with its stack.
         switches.switched(
             at(151, 7),
             &switch(7, State::Sleep, 9),
