@@ -21,7 +21,7 @@ pub use stack_book::StackEnding;
 
 use stack_book::StackBook;
 
-/// So many threads that exited are still taken to be seen: on their way out, system-wide events show them.
+/// Number of exited threads that may still be seen: on their way out, system-wide events show them.
 const EXITING: usize = 1024;
 
 /// The closed books.
@@ -240,7 +240,7 @@ impl Account {
         self.loss.lost_records
     }
 
-    /// So many of the samples counted are not in the file.
+    /// `samples` of the counted samples are not in the file.
     pub fn leave_out(&mut self, samples: u64) {
         self.loss.samples -= samples.min(self.loss.samples);
     }

@@ -9,7 +9,7 @@ pub const BPF_RIGHTS: &str = "run as root or with CAP_BPF and CAP_PERFMON";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A lower tier was asked for.
+    /// A lower tier was requested.
     #[error("as asked")]
     NotWanted,
     /// The kernel does not describe its types.
@@ -53,7 +53,7 @@ pub enum Denied {
     No,
     /// The kernel: rights are missing.
     ForRights,
-    /// A seccomp filter, to whomever.
+    /// A seccomp filter, for every user.
     ByFilter,
 }
 

@@ -22,7 +22,7 @@ impl Clocks {
     pub fn add(&mut self, (pid, tid): (u32, u32), samples: u64, totals: &Totals) {
         let of = |state: State| totals.total_ns[usize::from(state.code())];
         let life_ns = totals.life_ns();
-        // Its last switch, from which it does not come back, is none in perf's books.
+        // perf doesn't count a thread's last switch, from which it does not come back.
         let switches = totals.switches - u64::from(totals.flags & flag::EXITED != 0).min(totals.switches);
         let preemptions = u64::from(totals.preemptions).min(switches);
         self.threads.push(ThreadUse {

@@ -51,7 +51,7 @@ pub enum Command {
     Disable(Option<String>),
     /// Write what a recording holds in memory.
     Snapshot,
-    /// Tell the events.
+    /// Report the events.
     List,
     /// Only answer.
     Ping,
@@ -124,10 +124,10 @@ impl Control {
         take_lines(&mut self.partial)
     }
 
-    /// Says that a command has been carried out.
+    /// Acknowledges a command that has been carried out.
     pub fn answer(&mut self) {
         if let Some(answers) = &mut self.answers {
-            // Whoever does not read its answers goes without.
+            // A program that doesn't read the answers gets none.
             let _ = answers.write_all(b"ack\n");
         }
     }

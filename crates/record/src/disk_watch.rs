@@ -22,7 +22,7 @@ use crate::system;
 const TICK: Duration = Duration::from_millis(50);
 /// While events come in: the rings hold this long of more requests than disks do.
 const BUSY_TICK: Duration = Duration::from_millis(10);
-/// So many requests done since the begin make it worth a look.
+/// Number of finished requests since the beginning that make the disks worth a look.
 const WORTH_REQUESTS: u64 = 20;
 /// Events looked at: some 20,000 requests, enough for a p99.
 const MOST_EVENTS: usize = 60_000;
@@ -50,7 +50,7 @@ pub struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Starts it; `None` if no thread can be had.
+    /// Starts it; `None` if the thread can't be started.
     #[must_use]
     pub fn start() -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));

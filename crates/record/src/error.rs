@@ -63,7 +63,7 @@ pub enum Error {
         "cannot run with real-time priority {priority}: {source}; it takes root, CAP_SYS_NICE or ulimit -r, and a cgroup with real-time budget"
     )]
     Priority {
-        /// As asked for.
+        /// The requested priority.
         priority: i32,
         /// `sched_setscheduler`'s error.
         source: io::Error,
@@ -113,7 +113,7 @@ pub enum Error {
     /// The frequency is above the kernel's limit, and must not be lowered.
     #[error("{asked} Hz is above the kernel's limit of {limit} Hz (kernel.perf_event_max_sample_rate)")]
     RateTooHigh {
-        /// As asked, in Hz.
+        /// The requested frequency, in Hz.
         asked: u64,
         /// The limit, in Hz.
         limit: u64,
@@ -126,7 +126,7 @@ pub enum Error {
     System {
         /// The call, with its object.
         call: &'static str,
-        /// Its error.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -17,7 +17,7 @@ pub struct Earlier {
 /// A frame of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainFrame {
-    /// Where it goes on.
+    /// Address where the frame goes on.
     pub pc: Avma,
     /// It made no call: a signal interrupted it there, or it is the signal's return trampoline. (Not of the leaf.)
     pub is_exact: bool,

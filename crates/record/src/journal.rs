@@ -97,8 +97,8 @@ impl Journal {
         }
     }
 
-    /// Tells all that is known as records of time 0, in the file's layout: births first, so that nobody inherits
-    /// what a parent has mapped since.
+    /// Hands out the whole state as records of time 0, in the file's layout. Forks come first, so that no child
+    /// inherits later mappings of its parent.
     pub fn tell(&self, mut with: impl FnMut(&[u8])) {
         let mut write = |record: &Record<'_>, pid: u32, tid: u32| {
             let id = SampleId { pid_tid: Some((pid, tid)), time_ns: Some(0), ..SampleId::default() };

@@ -17,9 +17,9 @@ use rustc_hash::FxHashMap;
 /// The identity of a mapped file, in addition to its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// Its build-id.
+    /// Build-id of the file.
     BuildId(BuildId),
-    /// Its inode number (device numbers differ between file systems' views).
+    /// Inode number of the file (device numbers differ between file systems' views).
     Inode(u64),
     /// Nothing is known.
     Unknown,
@@ -60,7 +60,7 @@ enum Known {
     Failed(u32),
 }
 
-/// So many tables may be made before those of files that no process maps are given back.
+/// Number of tables that may be made before those of files that no process maps are freed.
 const TABLES: usize = 64;
 
 /// Attempts to open a file, each by another process that maps it.
@@ -71,9 +71,9 @@ const ATTEMPTS: u32 = 20;
 pub struct SeenObject {
     /// The kernel's name for it.
     pub name: Arc<[u8]>,
-    /// Its build-id, read from the file.
+    /// Build-id, read from the file.
     pub build_id: BuildId,
-    /// Its name where it was opened; `None` for the vdso.
+    /// Path where the file was opened; `None` for the vdso.
     pub path: Option<PathBuf>,
     /// The file itself.
     pub file: Arc<ObjectFile>,

@@ -29,7 +29,8 @@ pub struct Places {
     pub cpus: Vec<u32>,
     /// Only tasks of this cgroup.
     pub cgroup: Option<File>,
-    /// Beside events of all tasks: threads that have those of their own which are [`OpenedEvent::of_tasks`].
+    /// Threads that, in addition to the events of all tasks, have their own events which are
+    /// [`OpenedEvent::of_tasks`].
     pub beside: Vec<u32>,
 }
 
@@ -66,7 +67,7 @@ pub struct Opened {
     pub rings: Vec<Ring>,
     /// The ring of each CPU, or of each thread without CPUs, and the counter that owns it.
     ring_of: HashMap<(i32, Option<u32>), (usize, usize)>,
-    /// Whose each ring is, in their order.
+    /// Owner of each ring, in the order of the rings.
     pub owners: Vec<Owner>,
     /// Data pages of each ring.
     pages: usize,
@@ -81,7 +82,7 @@ pub struct Refused {
     pub event: Option<usize>,
     /// " on CPU 3", " for thread 77".
     pub place: String,
-    /// Its error.
+    /// The kernel's error.
     pub source: io::Error,
 }
 

@@ -13,13 +13,13 @@ use crate::target::Target;
 /// All options of a recording. `Default` is what `tally record` does without flags.
 #[derive(Debug, Clone)]
 pub struct RecordOpts {
-    /// Whom to watch.
+    /// Target to watch.
     pub target: Target,
     /// Events to sample, group leaders before their members; empty means `cycles`, else `cpu-clock`.
     pub events: Vec<EventRequest>,
     /// Sampling rate of events without one of their own.
     pub rate: Rate,
-    /// Fail if the kernel's limit is below the frequency asked for, instead of lowering it.
+    /// Fail if the kernel's limit is below the requested frequency, instead of lowering it.
     pub strict_rate: bool,
     /// How user stacks are had.
     pub call_graph: CallGraph,
@@ -189,7 +189,7 @@ pub enum Watched {
 /// One event to sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRequest {
-    /// Its name as asked for ("cycles:u").
+    /// Name of the event as requested ("cycles:u").
     pub name: String,
     /// Type, config, modifiers, and whatever the event's own terms set (period, call-graph …).
     pub attr: Attr,
@@ -210,7 +210,7 @@ pub struct EventRequest {
 }
 
 impl RecordOpts {
-    /// Whether the newest part of a processor's trace is to be had on a signal.
+    /// True if a signal writes the newest part of a processor's trace.
     #[must_use]
     pub fn takes_snapshots(&self) -> bool {
         self.traces() && self.trace.snapshot.is_some()
@@ -255,7 +255,7 @@ pub enum Rate {
     /// As often as suits what else is recorded ([`Rate::usual_hz`]); each hit of a tracepoint.
     #[default]
     Usual,
-    /// So many samples per second and CPU of running time.
+    /// Samples per second and CPU of running time.
     Hz(u64),
     /// As many as the kernel allows.
     MaxHz,

@@ -173,7 +173,7 @@ fn place(space: &mut AddressSpace, objects: &mut Objects, pids: &[u32], mapping:
     });
     match (info, svma) {
         (Some(info), Some(svma)) => space.map(start, end, svma, info),
-        // JIT code, or a file that can't be had: frame pointers are all there is.
+        // JIT code, or a file that can't be opened: only frame pointers are available.
         _ => space.map_anonymous(start, end),
     }
 }

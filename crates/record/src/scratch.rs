@@ -106,7 +106,7 @@ impl ScratchFolder {
         Err(why)
     }
 
-    /// Where it is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -32,7 +32,7 @@ pub struct Setup {
     pub opened: Opened,
     /// Notices about options that were changed.
     pub notices: Vec<Notice>,
-    /// The events that were asked for in the end.
+    /// The events as they were finally requested from the kernel.
     pub events: Vec<EventRequest>,
     /// The kernel may be sampled.
     pub kernel: bool,

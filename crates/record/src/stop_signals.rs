@@ -38,7 +38,7 @@ const OVERDUE: Duration = Duration::from_millis(600);
 pub enum Role {
     /// It is recorded.
     Recorded,
-    /// Others are recorded for the time of its life.
+    /// Others are recorded for as long as it runs.
     Stopwatch,
     /// It records the command that it started, and obeys these rules as well.
     Recorder,
@@ -47,9 +47,9 @@ pub enum Role {
 /// A command that runs.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningCommand {
-    /// Its process.
+    /// PID of the command.
     pub pid: u32,
-    /// Its role.
+    /// Role of the command.
     pub role: Role,
 }
 
@@ -125,7 +125,7 @@ impl StopSignals {
         self.came
     }
 
-    /// How often the end was asked for.
+    /// Number of requests to end.
     #[must_use]
     pub fn requests(&self) -> u32 {
         self.requests

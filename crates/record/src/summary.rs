@@ -39,7 +39,7 @@ pub struct RunSummary {
     pub notices: Vec<Notice>,
     /// Processes that were attached to as the recording began; 0 of a command and of the whole machine.
     pub attached_processes: usize,
-    /// Living children of the processes asked for that were left out.
+    /// Living children of the selected processes that were left out.
     pub children_left_out: usize,
     /// The file written; `None` for a pipe, or if another recording has replaced it.
     pub file: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub struct RunSummary {
     pub event: String,
     /// How many other events were recorded.
     pub more_events: usize,
-    /// Samples per second asked for; `None` if a period was.
+    /// Requested samples per second; `None` if a period was requested.
     pub frequency_hz: Option<u64>,
 }
 
@@ -93,11 +93,11 @@ pub struct CounterValue {
 /// One thread's time on and off the CPU while it was watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadUse {
-    /// Its process.
+    /// Process of the thread.
     pub pid: u32,
-    /// Itself.
+    /// TID of the thread.
     pub tid: u32,
-    /// Its last name.
+    /// Last name of the thread.
     pub comm: String,
     /// The process's title or arguments, of the first thread where several processes have the same name.
     pub title: Option<String>,

@@ -1,4 +1,4 @@
-//! Whom to watch: a command, processes, threads, a user, or the whole machine.
+//! Target of a recording: a command, processes, threads, a user, or the whole machine.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,20 +9,20 @@ use crate::error::Error;
 use crate::{proc, process_tree};
 use dso::system_file;
 
-/// Target of a recording.
+/// The watched tasks and CPUs, and the command to start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
-    /// Whose samples are taken.
+    /// The tasks that are sampled.
     pub whom: Whom,
     /// Only on these CPUs, ascending; `None` is all.
     pub cpus: Option<Vec<u32>>,
-    /// The command to start. Unless `whom` is [`Whom::Command`], its life only sets the recording time.
+    /// The command to start. Unless `whom` is [`Whom::Command`], the recording only lasts as long as it runs.
     pub command: Vec<OsString>,
     /// Only tasks of this cgroup (a path below the hierarchy's mount), with [`Whom::System`].
     pub cgroup: Option<String>,
 }
 
-/// Whose samples are taken.
+/// The tasks that are sampled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Whom {
     /// The command and all it starts.
@@ -86,7 +86,7 @@ impl Target {
         Ok(tids.into_iter().collect())
     }
 
-    /// How many living descendants of the processes asked for are not recorded.
+    /// Number of living descendants of the selected processes that are not recorded.
     #[must_use]
     pub fn children_left_out(&self) -> usize {
         match &self.whom {

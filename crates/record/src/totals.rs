@@ -57,7 +57,7 @@ impl Totals {
         Self { counters: Vec::new(), start, kernel, clock, counted, covered: FxHashMap::default() }
     }
 
-    /// Opens what can be had; a counter that is not there is left out.
+    /// Opens the available counters; the others are left out.
     #[must_use]
     pub fn open(places: &Places, start: Start, kernel: bool, clock: Clock, counted: Counted) -> Self {
         let mut totals = Self::of(start, kernel, clock, counted);

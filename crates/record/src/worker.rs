@@ -28,10 +28,10 @@ use crate::sys::time::thread_cpu_ns;
 
 pub use shared::{Dropped, Shared};
 
-/// Samples over which cut stacks are counted.
+/// Samples over which truncated stacks are counted.
 const LADDER_WINDOW: u32 = 256;
 
-/// So many cut stacks in a window are more than chance.
+/// Number of truncated stacks in a window that is more than chance.
 const LADDER_CUTS: u32 = 3;
 
 /// The state of the unwinding thread.
@@ -209,7 +209,7 @@ impl Worker {
 }
 
 impl Rest {
-    /// Says so when no more can or should be written.
+    /// Sets `must_stop` when no more can or should be written.
     fn mind_the_end(&self) {
         if self.sink.must_stop().is_some() {
             self.shared.must_stop.store(true, Ordering::Relaxed);

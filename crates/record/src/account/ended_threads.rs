@@ -3,7 +3,7 @@
 
 use crate::summary::{MoreThreads, ThreadUse};
 
-/// So many are listed one by one at least.
+/// Minimum number of ended threads that are listed one by one.
 const LISTED: usize = 4096;
 
 /// Uses of threads that have ended.

@@ -13,7 +13,7 @@ pub struct Like<'a> {
     pub plan: &'a Plan,
     /// Only tasks of this cgroup.
     pub cgroup: Option<&'a File>,
-    /// Says which samples are wanted.
+    /// BPF program that decides which samples are wanted.
     pub filter: Option<BorrowedFd<'a>>,
     /// The step of the ladder that samples; `None` while nothing does.
     pub step: Option<usize>,

@@ -27,7 +27,7 @@ pub(super) fn common_attr(opts: &RecordOpts, several: bool) -> Attr {
     Attr { sample_type, flags, clockid: if has_clock { opts.clock.id() } else { 0 }, ..Attr::default() }
 }
 
-/// Adds the records that describe processes, mappings and whatever else was asked for.
+/// Adds the records that describe processes, mappings and other requested data.
 pub(super) fn track(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
     let Extra { data_maps, switches, namespaces, cgroups, .. } = opts.extra;
     attr.flags = attr.flags.with(AttrFlags::MMAP | AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::COMM_EXEC);

@@ -38,7 +38,7 @@ pub enum FilterError {
     NoSymbol {
         /// As given.
         name: String,
-        /// Where it was looked for.
+        /// The file that was searched.
         file: String,
     },
     /// Several symbols of that name, and none was chosen.

@@ -18,7 +18,7 @@ use crate::sys::mem;
 pub struct Options {
     /// Bytes of each AUX area; `None` chooses.
     pub area_bytes: Option<usize>,
-    /// Only the newest part of the trace is kept, until it is asked for.
+    /// Only the newest part of the trace is kept, until it is requested.
     pub snapshot: Option<Snapshot>,
     /// A ring and an area for each thread, not for each CPU; also where nothing is traced.
     pub per_thread: bool,

@@ -9,7 +9,7 @@ use crate::sys::Ring;
 use crate::sys::aux_area::Traced;
 use crate::sys::time;
 
-/// Whose area it is.
+/// Owner of the area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// A CPU's.

@@ -40,7 +40,7 @@ pub(super) fn sweep(parent: &Path) {
         }
         let lock = occupy(&folder).ok().flatten();
         if lock.is_some() && !is_mapped(&folder) {
-            // Whatever remains is tried again by the next one.
+            // The next tally tries to remove the rest.
             let _ = fs::remove_dir_all(&folder);
         }
     }

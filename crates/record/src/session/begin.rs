@@ -34,7 +34,7 @@ pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Pla
     }
 }
 
-/// Whose time off the CPU is wanted.
+/// The threads whose off-CPU time is wanted.
 pub(super) fn scope_of(opts: &RecordOpts, child: Option<&Child>, places: &Places) -> Scope {
     let cgroup = places.cgroup.as_ref().and_then(|folder| folder.metadata().ok());
     match (&opts.target.whom, child) {
@@ -65,7 +65,7 @@ pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
     WriterOpts { events, zstd_level: opts.compression, early_names: true, pipe_features }
 }
 
-/// Tells the worker what already runs; `meanwhile` may empty the rings, which fill already.
+/// Passes the processes that already run to the worker; `meanwhile` may empty the rings, which fill already.
 pub(super) fn describe(
     opts: &RecordOpts,
     (places, setup): (&Places, &mut Setup),

@@ -89,7 +89,7 @@ impl Recording<'_> {
             notices.push(Notice::WriteStopped(error.to_string()));
         }
         if is_unread {
-            // Whoever closed the pipe knows.
+            // The program that closed the pipe knows.
             notices.retain(|notice| !matches!(notice, Notice::WriteStopped(_)));
         }
         finished.account.leave_out(finished.sink.unwritten_samples());

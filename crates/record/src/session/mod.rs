@@ -171,7 +171,7 @@ struct Recording<'o> {
     /// As in [`Prepared`].
     attached: (usize, usize),
     ending: Option<ExitKind>,
-    /// The end was asked for by --control.
+    /// The end was requested by --control.
     is_told_to_end: bool,
     cpus: CpuWatch,
     cgroup: Option<File>,

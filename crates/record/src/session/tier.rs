@@ -32,7 +32,7 @@ pub(super) fn load_engine(
 
 /// The events of a recording, opened, and the source of off-CPU time.
 pub(super) struct OpenedTier {
-    /// As asked, without what can't be had.
+    /// The requested options, without unavailable features.
     pub opts: RecordOpts,
     /// The events.
     pub setup: Setup,

@@ -15,13 +15,13 @@ pub enum Notice {
     SmallerRings(u64, u64),
     /// The sampling rate was lowered to the kernel's limit (asked, got; in Hz).
     LowerFrequency(u64, u64),
-    /// Registers and stacks can't be had for this event: frame pointers are used.
+    /// Registers and stacks aren't available for this event: frame pointers are used.
     FramePointersOnly(&'static str),
     /// The CPU has no branch records: stacks are unwound while recording instead.
     NoBranchRecords,
     /// Writing failed: what was recorded until then is kept.
     WriteStopped(String),
-    /// So many samples gave way to newer ones, as asked.
+    /// Number of samples that were overwritten by newer ones, as requested.
     Overwritten(u64),
     /// The output has reached this size, as asked.
     SizeReached(u64),
@@ -53,13 +53,13 @@ pub enum Notice {
     SmallerAreas(u64, u64),
     /// The kernel does not report how the processor's time stamps relate to the records' times.
     NoTraceClock,
-    /// So many times the processor had to stop tracing because an AUX area was full.
+    /// Number of times the processor had to stop tracing because an AUX area was full.
     TraceStopped(u64),
-    /// So many times the trace has a hole for another reason (a virtual machine was entered, tracing collided).
+    /// Number of holes in the trace for other reasons (a virtual machine was entered, tracing collided).
     TraceHoles(u64),
     /// Snapshots were to be taken on a signal, and none came.
     NoSnapshot,
-    /// So many living children of the processes asked for are not recorded.
+    /// Number of living children of the selected processes that are not recorded.
     ChildrenLeftOut(usize),
     /// Processes that the command left running when it ended: PID and name.
     GoesOn(Vec<(u32, String)>),

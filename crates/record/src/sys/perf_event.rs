@@ -30,7 +30,7 @@ pub enum Cpu {
     One(u32),
 }
 
-/// Whom and where an event watches: the `pid, cpu, group_fd, flags` arguments of `perf_event_open`.
+/// Tasks and CPUs that an event watches: the `pid, cpu, group_fd, flags` arguments of `perf_event_open`.
 #[derive(Debug, Clone, Copy)]
 pub struct CounterPlace<'a> {
     /// A task id; 0 is the caller; −1 is every task (then `cpu` must be one). With `cgroup`: ignored.
