@@ -199,7 +199,7 @@ pub struct EventRequest {
     pub own_rate: bool,
     /// Only the leader of the group samples; the members are read with it (`:S`).
     pub leader_samples: bool,
-    /// How this event's user stacks are had; `None`: as the others'.
+    /// Method for this event's user stacks; `None`: as for the others.
     pub call_graph: Option<CallGraph>,
     /// A tracepoint's filter.
     pub filter: Option<String>,

@@ -26,7 +26,7 @@ impl ThreadFile {
         !self.written
     }
 
-    /// Appends a block of events; of the file, `keep_bytes` are kept (0: all) and at most as many more.
+    /// Appends a block of events. The file keeps `keep_bytes`, and at most twice as many; 0: all.
     ///
     /// # Errors
     /// If it can't be written.

@@ -365,7 +365,7 @@ pub fn event_of(state: State) -> usize {
     }
 }
 
-/// A difference of two times; 0 if the second was before the first: two CPUs may read the clock a µs apart, and a
+/// A difference of two times; 0 if the second was before the first. The clocks of two CPUs may differ by a µs, and a
 /// thread may be woken by one while the other still puts it to sleep.
 fn not_negative(ns: u64) -> u64 {
     if ns.cast_signed() < 0 { 0 } else { ns }

@@ -103,7 +103,7 @@ impl Engine {
         add_targets(&mut self.ebpf, scope)
     }
 
-    /// Starts the clocks: of the threads in the scope that exist, now; of a command, with its exec.
+    /// Starts the clocks. Those of existing threads in the scope start now, those of a command with its exec.
     pub fn begin(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Error> {
         self.control.end_ns = 0;
         set_control(&mut self.ebpf, self.control)?;

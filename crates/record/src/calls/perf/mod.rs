@@ -1,7 +1,7 @@
 //! The same probes as plain perf events, where BPF is denied: every entry and exit is a sample in a ring.
 //!
-//! Dearer than BPF: a descriptor for each place and CPU, other processes that run the same file pay too, and all
-//! calls come out of the kernel, also when only sums or slow calls are requested; those are made here
+//! More expensive than BPF: it needs a descriptor for each place and CPU, and slows other processes that run the same
+//! file. All calls come out of the kernel, also when only sums or slow calls are requested. Those are made here
 //! ([`super::tracked`]).
 
 mod places;
