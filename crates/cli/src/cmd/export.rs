@@ -11,7 +11,8 @@ use crate::calls::spans::{self, Span, What};
 use crate::calls::view::View;
 use crate::calls::view_args::ViewArgs;
 use crate::export::chrome::Chrome;
-use crate::export::perfetto::{Named, Perfetto};
+use crate::export::perfetto::Perfetto;
+use crate::export::{Named, Timeline};
 use crate::out;
 use crate::text::number;
 
@@ -70,16 +71,11 @@ fn told(args: &Args, spans: u64) -> String {
 fn write(out: impl Write, view: &View<'_>, notes: &Notes, chrome: bool) -> anyhow::Result<u64> {
     let program = notes.title.split(' ').next().unwrap_or_default();
     let process = program.rsplit('/').next().unwrap_or_default();
-    if chrome {
-        let mut trace = Chrome::new(out)?;
-        let count = write_spans(&mut trace, view, process)?;
-        trace.finish()?;
-        return Ok(count);
-    }
-    let mut trace = Perfetto::new(out);
-    let count = write_spans(&mut trace, view, process)?;
-    trace.finish()?;
-    Ok(count)
+    Ok(if chrome {
+        write_spans(Chrome::new(out)?, view, process)?
+    } else {
+        write_spans(Perfetto::new(out), view, process)?
+    })
 }
 
 /// Name and category of a span.
@@ -90,39 +86,8 @@ fn named<'a>(view: &'a View<'_>, what: What) -> (&'a str, &'static str) {
     }
 }
 
-/// A timeline of nested spans, in a viewer's format.
-trait Timeline {
-    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()>;
-    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()>;
-    fn end(&mut self, thread: (u32, u32), ns: u64) -> io::Result<()>;
-}
-
-impl<W: Write> Timeline for Chrome<W> {
-    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
-        Chrome::thread(self, pid, tid, process)
-    }
-    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()> {
-        Chrome::begin(self, thread, named, ns)
-    }
-    fn end(&mut self, thread: (u32, u32), ns: u64) -> io::Result<()> {
-        Chrome::end(self, thread, ns)
-    }
-}
-
-impl<W: Write> Timeline for Perfetto<W> {
-    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
-        Perfetto::thread(self, pid, tid, process)
-    }
-    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()> {
-        Perfetto::begin(self, thread, named, ns)
-    }
-    fn end(&mut self, thread: (u32, u32), ns: u64) -> io::Result<()> {
-        Perfetto::end(self, thread, ns)
-    }
-}
-
 /// Writes all spans, each beginning and end in its turn, and returns how many there are.
-fn write_spans(to: &mut impl Timeline, view: &View<'_>, process: &str) -> io::Result<u64> {
+fn write_spans(mut to: impl Timeline, view: &View<'_>, process: &str) -> io::Result<u64> {
     let start_ns = view.start_ns();
     let mut count = 0;
     for track in &view.tracks {
@@ -148,5 +113,6 @@ fn write_spans(to: &mut impl Timeline, view: &View<'_>, process: &str) -> io::Re
             to.end(thread, outer.end_ns().saturating_sub(start_ns))?;
         }
     }
+    to.finish()?;
     Ok(count)
 }

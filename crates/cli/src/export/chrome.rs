@@ -6,7 +6,7 @@
 //
 // Source: the document "Trace Event Format" of the catapult project: times in µs.
 
-use super::perfetto::Named;
+use super::{Named, Timeline};
 use crate::foreign::json;
 use std::io::{self, Write};
 
@@ -31,12 +31,10 @@ impl<W: Write> Chrome<W> {
         self.out.write_all(comma.as_bytes())?;
         self.out.write_all(text.as_bytes())
     }
+}
 
-    /// Names a thread and its process.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
+impl<W: Write> Timeline for Chrome<W> {
+    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
         let text = |name: &str| json(&name.into());
         for (kind, name) in [("process_name", process.to_owned()), ("thread_name", format!("thread {tid}"))] {
             let name = text(&name);
@@ -47,36 +45,24 @@ impl<W: Write> Chrome<W> {
         Ok(())
     }
 
-    /// A span of a thread begins; ns since the trace's beginning; names and values of arguments.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn begin(&mut self, (pid, tid): (u32, u32), named: Named<'_>, ns: u64) -> io::Result<()> {
+    fn begin(&mut self, (pid, tid): (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()> {
         let text = |text: &str| json(&text.into());
         let (name, category) = (text(named.name), named.category);
         let pairs: Vec<String> =
             named.arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
         let args =
             if pairs.is_empty() { String::new() } else { format!(",\"args\":{{{}}}", pairs.join(",")) };
-        let at = micros(ns);
+        let at = micros(time_ns);
         self.event(&format!(
             "{{\"ph\":\"B\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{at}{args}}}"
         ))
     }
 
-    /// The last span begun on a thread ends; ns since the trace's beginning.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn end(&mut self, (pid, tid): (u32, u32), ns: u64) -> io::Result<()> {
-        self.event(&format!("{{\"ph\":\"E\",\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}", micros(ns)))
+    fn end(&mut self, (pid, tid): (u32, u32), time_ns: u64) -> io::Result<()> {
+        self.event(&format!("{{\"ph\":\"E\",\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}", micros(time_ns)))
     }
 
-    /// Ends the file.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn finish(mut self) -> io::Result<()> {
+    fn finish(mut self) -> io::Result<()> {
         self.out.write_all(b"\n]}\n")?;
         self.out.flush()
     }

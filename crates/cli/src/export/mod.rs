@@ -3,3 +3,34 @@
 pub mod chrome;
 pub mod folded;
 pub mod perfetto;
+
+use std::io;
+
+/// A span's name with its kind, numbered by the caller.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// The same number for the same name.
+    pub number: u64,
+    /// The name.
+    pub name: &'a str,
+    /// Its category.
+    pub category: &'a str,
+    /// Names and values of arguments.
+    pub arguments: &'a [(String, String)],
+}
+
+/// A timeline of nested spans in a viewer's format. Threads are (pid, tid); times are ns since the trace's beginning.
+///
+/// # Errors
+/// Every method fails if writing fails.
+#[expect(clippy::missing_errors_doc, reason = "one section serves all methods")]
+pub trait Timeline {
+    /// Names a thread and its process.
+    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()>;
+    /// A span of a thread begins.
+    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()>;
+    /// The innermost open span of a thread ends.
+    fn end(&mut self, thread: (u32, u32), time_ns: u64) -> io::Result<()>;
+    /// Ends the file.
+    fn finish(self) -> io::Result<()>;
+}

@@ -5,6 +5,7 @@
 // Source: perfetto protos/perfetto/trace/{trace_packet,track_event/track_event,track_event/track_descriptor,
 // interned_data/interned_data}.proto.
 
+use super::{Named, Timeline};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
@@ -89,19 +90,6 @@ mod interned {
     pub const NAME: u64 = 2;
 }
 
-/// A span's name with its kind, numbered by the caller.
-#[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
-    /// The same number for the same name.
-    pub number: u64,
-    /// The name.
-    pub name: &'a str,
-    /// Its category.
-    pub category: &'a str,
-    /// Names and values of arguments.
-    pub arguments: &'a [(String, String)],
-}
-
 /// Writes packets one by one.
 pub struct Perfetto<W> {
     out: W,
@@ -130,12 +118,10 @@ impl<W: Write> Perfetto<W> {
     fn descriptor(&mut self, descriptor: &Message) -> io::Result<()> {
         self.packet(Message::default().message(packet::DESCRIPTOR, descriptor))
     }
+}
 
-    /// Describes a thread, and its process if that is new.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
+impl<W: Write> Timeline for Perfetto<W> {
+    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
         let (pid64, tid64) = (u64::from(pid), u64::from(tid));
         if !self.processes.contains(&pid) {
             self.processes.push(pid);
@@ -153,11 +139,7 @@ impl<W: Write> Perfetto<W> {
         self.descriptor(&uuid.number(track::PARENT, process_uuid(pid)).message(track::THREAD, &thread))
     }
 
-    /// A span of a thread begins, at ns since the trace's beginning.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn begin(&mut self, thread: (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()> {
+    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()> {
         let mut new = Message::default();
         let entry = |iid: u64, name: &str| {
             Message::default().number(interned::IID, iid).bytes(interned::NAME, name.as_bytes())
@@ -189,11 +171,7 @@ impl<W: Write> Perfetto<W> {
         self.packet(packet.message(packet::TRACK_EVENT, &event))
     }
 
-    /// The innermost open span of a thread ends.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn end(&mut self, (pid, tid): (u32, u32), time_ns: u64) -> io::Result<()> {
+    fn end(&mut self, (pid, tid): (u32, u32), time_ns: u64) -> io::Result<()> {
         let event =
             Message::default().number(event::TYPE, event::END).number(event::TRACK, thread_uuid(pid, tid));
         self.packet(
@@ -201,11 +179,7 @@ impl<W: Write> Perfetto<W> {
         )
     }
 
-    /// All is written.
-    ///
-    /// # Errors
-    /// If writing fails.
-    pub fn finish(mut self) -> io::Result<()> {
+    fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
