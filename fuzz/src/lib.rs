@@ -15,6 +15,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// The crates' lists.
 const CRATES: &[(&str, &[Target])] = &[
     ("program", program::TARGETS),
+    ("calls", calls::fuzz::TARGETS),
     ("cli", cli::TARGETS),
     ("dso", dso::fuzz::TARGETS),
     ("intelpt", intelpt::fuzz::TARGETS),

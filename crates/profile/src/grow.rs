@@ -37,10 +37,4 @@ mod tests {
         sum.grow(5);
         assert_eq!((sum, [u64::MAX, 7].into_iter().grown_sum()), (u64::MAX, u64::MAX));
     }
-
-    /// It names times near the largest number.
-    #[test]
-    fn a_thread_file_of_huge_times_is_summed() {
-        crate::fuzz::fuzz_thread_file(include_bytes!("../../../tests/hostile/thread_file_of_huge_times"));
-    }
 }

@@ -12,7 +12,6 @@
 pub mod block_io;
 pub mod bounds;
 pub mod callchain;
-pub mod calls;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod grow;
@@ -21,7 +20,6 @@ mod merge;
 pub mod off_cpu;
 pub mod precise;
 pub mod profile;
-pub mod pt;
 pub mod reason;
 pub mod session;
 pub mod source;

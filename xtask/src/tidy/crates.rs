@@ -8,9 +8,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("intelpt", &[]),
     ("dso", &[]),
     ("tracer", &[]),
-    ("profile", &["perfdata", "dso", "intelpt", "tracer"]),
+    ("profile", &["perfdata", "dso"]),
+    ("calls", &["perfdata", "dso", "intelpt", "tracer", "profile"]),
     ("record", &["perfdata", "dso", "tracer"]),
-    ("cli", &["perfdata", "dso", "intelpt", "profile", "record", "tracer"]),
+    ("cli", &["perfdata", "dso", "intelpt", "calls", "profile", "record", "tracer"]),
 ];
 
 /// Every external dependency. A new one needs a note in `docs/decisions` and a line in this list.

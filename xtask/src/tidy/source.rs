@@ -7,6 +7,7 @@ const PURE: &[&str] = &[
     "crates/perfdata/src/lib.rs",
     "crates/intelpt/src/lib.rs",
     "crates/profile/src/lib.rs",
+    "crates/calls/src/lib.rs",
     "crates/cli/src/main.rs",
     "fuzz/src/lib.rs",
 ];

@@ -1,6 +1,6 @@
 //! Which functions the flags of a view choose.
 
-use profile::calls::{Asked, Filters};
+use calls::model::{Asked, Filters};
 use tracer::layout::sleds;
 
 use super::names::Function;

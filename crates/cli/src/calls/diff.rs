@@ -1,6 +1,6 @@
 //! Two recordings of calls compared: absolute times and counts.
 
-use profile::calls::{DiffRow, FunctionId, Sums, diff};
+use calls::model::{DiffRow, FunctionId, Sums, diff};
 use profile::grow::GrownSum as _;
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Calls as a flame graph: widths are exact ns of wall-clock time, on and off the CPU in colours of their own.
 
 use anyhow::Context;
-use profile::calls::{CallNode, CallProfile, CallStats};
+use calls::model::{CallNode, CallProfile, CallStats};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -112,7 +112,7 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
         let name = &view.functions.of(*function).name;
         let shown = if counts { labelled(name, stats) } else { name.clone() };
         let id = tree.intern(&shown, Kind::Program);
-        let parent = parent.map_or(Tree::ROOT, |profile::calls::NodeId(id)| drawn[id as usize]);
+        let parent = parent.map_or(Tree::ROOT, |calls::model::NodeId(id)| drawn[id as usize]);
         let here = tree.child(parent, id);
         tree.add(here, stats.self_on_ns(), stats.calls());
         tree.describe(here, details(stats));

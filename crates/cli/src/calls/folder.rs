@@ -1,8 +1,8 @@
 //! A recording of calls: its folder, opened.
 
 use anyhow::{Context, bail};
+use calls::model::{Clock, ExtraKind, RawStep, Step, ThreadFile};
 use dso::{Mmap, Svma};
-use profile::calls::{Clock, ExtraKind, RawStep, Step, ThreadFile};
 use rayon::prelude::*;
 use record::proc::MapLine;
 use rustc_hash::FxHashMap;
@@ -62,7 +62,7 @@ pub struct Folder {
     /// Functions that uprobes were put on, by address.
     pub named: FxHashMap<u64, super::names::Function>,
     /// Sums by function, where no single calls were recorded.
-    pub totals: Option<Vec<(u64, profile::calls::CallStats)>>,
+    pub totals: Option<Vec<(u64, calls::model::CallStats)>>,
     /// When its threads were off the CPU, by thread; empty when switches were not recorded.
     pub off: FxHashMap<u32, Vec<switches::Off>>,
     /// How recorded arguments and results are shown, by object and function start.

@@ -1,6 +1,6 @@
 //! Which functions of a recording are shown.
 
-use profile::calls::{Asked, Filter, Filters, FunctionId};
+use calls::model::{Asked, Filter, Filters, FunctionId};
 
 use super::chosen::Chosen;
 use super::names::Functions;

@@ -1,6 +1,6 @@
 //! `tally calls graph`: who called whom, how often and for how long.
 
-use profile::calls::{CallProfile, NodeId};
+use calls::model::{CallProfile, NodeId};
 use profile::grow::GrownSum as _;
 use std::cmp::Reverse;
 use std::io::{self, Write};

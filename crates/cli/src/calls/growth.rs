@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use profile::calls::{RawStep, Step, ThreadFile};
+use calls::model::{RawStep, Step, ThreadFile};
 
 use super::folder::Folder;
 use super::record::Args;

@@ -7,7 +7,7 @@ use ::record::calls::Source;
 use ::record::scratch::ScratchFolder;
 use ::record::sys::time::Clock;
 use anyhow::Context;
-use profile::calls::CallProfile;
+use calls::model::CallProfile;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! `tally calls replay`: every call in order, nested, with its duration.
 
-use profile::calls::{End, Extra, ExtraKind, FunctionId, Gate, Passage, Step};
+use calls::model::{End, Extra, ExtraKind, FunctionId, Gate, Passage, Step};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,7 +1,7 @@
 //! `tally calls`: exact counts and times of traced calls.
 //!
 //! [`record`] starts the program with the recorder in it; [`folder`] reads what that wrote; [`names`] turns
-//! addresses into functions; the others render what `profile::calls` made of it.
+//! addresses into functions; the others render what `calls::model` made of it.
 
 pub mod addresses;
 pub mod choose;

@@ -1,7 +1,7 @@
 //! From addresses in traced processes to functions.
 
+use calls::model::FunctionId;
 use dso::{DebugSearch, FileOffset, Loader, Svma, Wanted};
-use profile::calls::FunctionId;
 use record::proc::MapLine;
 use rustc_hash::FxHashMap;
 use std::ffi::OsStr;

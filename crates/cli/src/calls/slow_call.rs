@@ -2,7 +2,7 @@
 //!
 //! Only what is open in such a call, and the last one that ended late enough, are held: nothing grows with the run.
 
-use profile::calls::{Asked, CallProfile, Extra, FunctionId, Gate, Replay, Step};
+use calls::model::{Asked, CallProfile, Extra, FunctionId, Gate, Replay, Step};
 
 use super::names::Functions;
 use super::pattern::Pattern;
@@ -233,7 +233,7 @@ impl Holder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::calls::ExtraKind;
+    use calls::model::ExtraKind;
 
     const OUTER: FunctionId = FunctionId(1);
     const INNER: FunctionId = FunctionId(2);

@@ -2,7 +2,7 @@
 
 use ::record::output_file::write_part;
 use anyhow::Context;
-use profile::calls::{Clock, ExtraKind, Step};
+use calls::model::{Clock, ExtraKind, Step};
 use std::path::Path;
 use tracer::layout::{self, ThreadHeader};
 

@@ -1,6 +1,6 @@
 //! A thread's calls as spans on a time axis, for exports.
 
-use profile::calls::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step};
+use calls::model::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step};
 
 use super::track::Track;
 use super::view::View;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::load;
-use profile::calls::Step;
+use calls::model::Step;
 
 /// Name of the recording of switches in the folder.
 pub const NAME: &str = "switches.data";

@@ -1,6 +1,6 @@
 //! `tally calls report`: one line per function.
 
-use profile::calls::{CallProfile, CallStats, FunctionId, Histogram};
+use calls::model::{CallProfile, CallStats, FunctionId, Histogram};
 use profile::grow::GrownSum as _;
 use std::cmp::Reverse;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! Reads a recording of calls while it is being written.
 
-use profile::calls::{Asked, CallProfile, Clock, FunctionId, Gate, Place, RawStep, Replay, Step};
+use calls::model::{Asked, CallProfile, Clock, FunctionId, Gate, Place, RawStep, Replay, Step};
 use rustc_hash::FxHashMap;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

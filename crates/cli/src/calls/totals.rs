@@ -1,7 +1,7 @@
 //! Sums by function that the kernel made (`tally calls record --counts`): the file `totals` of a recording.
 
 use anyhow::{Context, bail};
-use profile::calls::{CallStats, FunctionTotals};
+use calls::model::{CallStats, FunctionTotals};
 use record::calls::{Addresses, Sums};
 use record::output_file::write_part;
 use std::fmt::Write as _;

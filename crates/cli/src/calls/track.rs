@@ -1,6 +1,6 @@
 //! A thread of a recording and where its steps come from.
 
-use profile::calls::{Clock, Extra, FunctionId, Step, ThreadFile};
+use calls::model::{Clock, Extra, FunctionId, Step, ThreadFile};
 use rustc_hash::FxHashMap;
 use tracer::layout;
 

@@ -1,7 +1,7 @@
 //! From a recording's folder to summed calls: filters, parallel replay, merge.
 
 use anyhow::Context;
-use profile::calls::{
+use calls::model::{
     Asked, CallProfile, CallStats, ExtraKind, Filter, FunctionId, Gate, RawStep, Replay, Step, Window,
 };
 use rayon::prelude::*;

@@ -229,7 +229,7 @@ fn report(args: &ReportArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<(
     Ok(to.flush()?)
 }
 
-fn write_footer(to: &mut impl Write, sum: &profile::calls::CallProfile, notes: &Notes) -> anyhow::Result<()> {
+fn write_footer(to: &mut impl Write, sum: &calls::model::CallProfile, notes: &Notes) -> anyhow::Result<()> {
     writeln!(to, "\n{}", table::footer(sum))?;
     for line in &notes.lines {
         writeln!(to, "{}", out::harmless(line))?;

@@ -5,7 +5,7 @@ use crate::table::{Dso, DsoKind, DsoTable};
 use rustc_hash::FxHashMap;
 
 /// Name of the kernel proper, in build-id tables too.
-pub(crate) const PROPER: &str = "[kernel.kallsyms]";
+pub const PROPER: &str = "[kernel.kallsyms]";
 
 /// Contents of a `KSYMBOL` record: code that appeared in, or vanished from, the kernel.
 #[derive(Clone, Copy, Debug)]

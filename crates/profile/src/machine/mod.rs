@@ -7,8 +7,7 @@ mod kernel;
 mod mapping;
 mod process;
 
-pub(crate) use kernel::PROPER as KERNEL_PROPER;
-pub use kernel::{KernelSymbol, is_kernel_proper, module_name};
+pub use kernel::{KernelSymbol, PROPER as KERNEL_PROPER, is_kernel_proper, module_name};
 pub use mapping::{LookupAddr, Mapping, Mappings};
 pub use process::{Process, ProcessId, TaskSpan, Thread, ThreadId};
 

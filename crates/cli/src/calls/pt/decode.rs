@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::image::{Code, RunningImage};
 use super::pieces::Piece;
-use profile::pt::Sideband;
+use calls::pt::Sideband;
 
 /// Branches of one thread in a row.
 pub struct Stretch<E> {

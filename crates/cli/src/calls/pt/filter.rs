@@ -1,6 +1,6 @@
 //! Filters by function while functions are still being found.
 
-use profile::calls::{Asked, Filter, Filters, FunctionId};
+use calls::model::{Asked, Filter, Filters, FunctionId};
 use std::sync::{PoisonError, RwLock};
 
 use super::image::Code;

@@ -1,11 +1,11 @@
 //! The code an Intel PT trace ran through: object files by mapping, functions by symbol.
 
+use calls::model::FunctionId;
+use calls::pt::{CodeMapping, MadeCode, Sideband};
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, RecordedKernel, Svma, Wanted};
 use intelpt::{Image, Missing};
-use profile::calls::FunctionId;
 use profile::machine::is_kernel_proper;
-use profile::pt::{CodeMapping, MadeCode, Sideband};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

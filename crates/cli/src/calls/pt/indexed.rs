@@ -1,8 +1,8 @@
 //! Threads' steps decoded again whenever they are asked for: views of single calls hold a few pieces of the trace in
 //! memory, whatever its length.
 
-use profile::calls::{FunctionId, Step};
-use profile::pt::{Move, Sideband};
+use calls::model::{FunctionId, Step};
+use calls::pt::{Move, Sideband};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

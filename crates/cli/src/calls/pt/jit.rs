@@ -1,7 +1,7 @@
 //! Code made at run time: read from the files in which runtimes tell of it, `jit-PID.dump`.
 
+use calls::pt::Sideband;
 use perfdata::jitdump::JitDump;
-use profile::pt::Sideband;
 use std::path::Path;
 
 /// Larger files are not read: a runtime that runs for weeks writes some GB of code.

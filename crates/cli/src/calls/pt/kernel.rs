@@ -1,8 +1,8 @@
 //! The kernel's code as it was when it ran: its memory, with what it changed in itself put back by time.
 
 use crate::symbols::unbracketed;
+use calls::pt::{CodeMapping, Poke};
 use dso::{Avma, kcore::Kcore};
-use profile::pt::{CodeMapping, Poke};
 use std::sync::OnceLock;
 
 /// Bytes read at a time.

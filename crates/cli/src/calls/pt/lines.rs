@@ -3,8 +3,8 @@
 //
 // Source: linux v6.18 tools/perf/builtin-script.c perf_sample__fprintf_start(), perf_sample__fprintf_bts();
 
+use calls::pt::Sideband;
 use intelpt::{Event, Gap, What, branch_word};
-use profile::pt::Sideband;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -18,10 +18,10 @@ mod stream;
 mod threads;
 mod walk;
 
+use calls::model::{CallProfile, Gate, Replay};
+use calls::pt::{Move, PtError, Sideband, Timing};
 use intelpt::{Event, What};
 use perfdata::PerfData;
-use profile::calls::{CallProfile, Gate, Replay};
-use profile::pt::{Move, PtError, Sideband, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
@@ -155,7 +155,7 @@ impl<'a> Trace<'a> {
         }
         Outcome {
             instructions: tally.instructions,
-            trace_bytes: self.side.buffers.iter().map(profile::pt::Buffer::len).sum(),
+            trace_bytes: self.side.buffers.iter().map(calls::pt::Buffer::len).sum(),
             gaps,
             missing: self.code.missing(),
             odd,
@@ -206,7 +206,7 @@ impl<'a> Trace<'a> {
         let (replays, start_ns, outcome) = self.replay(
             |tid| {
                 let chosen = wanted.tids.is_empty() || wanted.tids.contains(&(tid as u32));
-                let asked = filter.is_any().then_some(&filter as &dyn profile::calls::Filter);
+                let asked = filter.is_any().then_some(&filter as &dyn calls::model::Filter);
                 let gate = Gate::new(asked, filter.asked());
                 let profile = CallProfile::new(tid as u32, wanted.slowest);
                 chosen.then(|| Replay::new(profile, gate))

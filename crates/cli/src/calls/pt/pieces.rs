@@ -1,7 +1,7 @@
 //! A buffer's trace cut at PSBs: at a PSB all of a decoder's state starts anew, so pieces are decoded apart.
 
+use calls::pt::{Buffer, Sideband};
 use intelpt::{Packet, Packets};
-use profile::pt::{Buffer, Sideband};
 
 /// Bytes of trace in one piece, about: what it yields should still be in the cache when it is taken. The same whatever
 /// the number of cores, and so is the result.

@@ -1,7 +1,7 @@
 //! Each thread's branches become steps, which whoever asked takes at once: nothing is kept.
 
-use profile::calls::{Replay, Step};
-use profile::pt::{FlowReplay, Move, Sideband};
+use calls::model::{Replay, Step};
+use calls::pt::{FlowReplay, Move, Sideband};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 mod specs;
 
-use profile::calls::{FunctionId, RawStep, Step, UftraceSteps, UftraceValue, parse_uftrace};
+use calls::model::{FunctionId, RawStep, Step, UftraceSteps, UftraceValue, parse_uftrace};
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::path::Path;

@@ -5,7 +5,7 @@
 // `NAME@arg1/FORMAT,...;`. NAME.dbg: `F: OFFSET NAME`, then `A: @...` and `R: @...`; `E: enum NAME {A,B=2}`.
 // Source: uftrace doc/uftrace-record.md (ARGUMENTS) and what `uftrace record -a`, `-A` and `-R` write.
 
-use profile::calls::UftraceValue;
+use calls::model::UftraceValue;
 use rustc_hash::FxHashMap;
 
 use crate::calls::formats::Format;

@@ -1,7 +1,7 @@
 //! Intel PT recordings: the records next to the trace, and the flow turned into traced calls.
 //!
 //! [`Sideband`] is read from the records once: buffers, clock, who ran where, what was mapped. [`FlowReplay`]
-//! turns one thread's branches into the steps of `calls`. Decoding itself is `intelpt`'s; object files and
+//! turns one thread's branches into the steps of `model`. Decoding itself is `intelpt`'s; object files and
 //! threads are the caller's.
 
 mod buffer;

@@ -13,7 +13,7 @@ use super::info::{INTEL_PT, PtError, Setup};
 use super::made::{Poke, made_of};
 use super::occupancy::Occupancy;
 use super::switch_samples::SwitchSamples;
-use crate::machine::{KERNEL_PROPER, is_kernel_proper};
+use profile::machine::{KERNEL_PROPER, is_kernel_proper};
 
 /// `PERF_AUX_FLAG_TRUNCATED`: the AUX area was full and tracing stopped.
 const AUX_TRUNCATED: u64 = 1;

@@ -1,6 +1,6 @@
 //! The tree of calls while calls are added to it: laid out for the cache, for every call of a trace comes by here.
 
-use crate::grow::Grow as _;
+use profile::grow::Grow as _;
 use rustc_hash::FxHashMap;
 
 use super::histogram::{Histogram, bucket};

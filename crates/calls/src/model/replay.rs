@@ -3,7 +3,7 @@
 use super::gate::{Gate, Passage};
 use super::growing::{Growing, ROOT};
 use super::{CallProfile, FunctionId, NodeId};
-use crate::grow::Grow as _;
+use profile::grow::Grow as _;
 
 /// One thing a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Traced calls are exact, so nothing is scaled. Functions are the same when their names are: numbers mean
 //! nothing across recordings, and the program's file may have another name.
 
-use crate::grow::Grow as _;
+use profile::grow::Grow as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

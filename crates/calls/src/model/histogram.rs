@@ -3,7 +3,7 @@
 //! Log-linear: each power of two is split into 16 equal parts, so a quantile read from it is within
 //! 1/16 of the true one. Only the span of buckets in use is stored.
 
-use crate::grow::{Grow as _, GrownSum as _};
+use profile::grow::{Grow as _, GrownSum as _};
 
 /// Parts each power of two is split into (as a power of two itself).
 const SUB_BITS: u32 = 4;

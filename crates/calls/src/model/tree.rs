@@ -1,6 +1,6 @@
 //! The sums: a tree of calls by path, and a table by function.
 
-use crate::grow::{Grow as _, GrownSum as _};
+use profile::grow::{Grow as _, GrownSum as _};
 use rustc_hash::FxHashMap;
 
 use super::{Call, End, FunctionId, Histogram};

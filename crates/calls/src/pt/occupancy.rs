@@ -1,6 +1,6 @@
 //! Who ran on which CPU, and when threads were off it: from records or samples of switches, in the order of time.
 
-use crate::grow::GrownSum as _;
+use profile::grow::GrownSum as _;
 use rustc_hash::FxHashMap;
 
 use super::switch_samples::Switch;

@@ -2,7 +2,7 @@
 
 use intelpt::{Event, What};
 
-use crate::calls::{FunctionId, Step};
+use crate::model::{FunctionId, Step};
 
 /// A branch as calls need it: a third of an [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
