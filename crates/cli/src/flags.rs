@@ -13,7 +13,7 @@ const STYLES: Styles = Styles::styled()
 
 /// Accounts for every nanosecond of a program: a sampling profiler that speaks perf's files and commands.
 #[derive(Parser)]
-#[command(name = "tally", version, styles = STYLES, max_term_width = 110, disable_help_subcommand = false)]
+#[command(name = "tally", version, styles = STYLES, max_term_width = 80, disable_help_subcommand = false)]
 // perf takes any unambiguous beginning of a long option, and its users type them (--no-child).
 #[command(infer_long_args = true)]
 #[command(after_help = "\

@@ -18,6 +18,7 @@ pub mod flags;
 pub mod flame;
 pub mod foreign;
 pub mod header_args;
+pub mod help;
 pub mod html;
 pub mod id_lists;
 pub mod input;
@@ -50,6 +51,7 @@ pub mod verdict;
 pub mod wall;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -74,6 +76,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let args = cmd::stat::spelled_out(cmd::record::spelled_out(cmd::script::spelled_out(args)));
     let args = id_lists::with_commas(args);
+    if let Some(page) = help::topic(&args) {
+        return finish_paged(help::print(&page));
+    }
     match flags::Flags::try_parse_from(&args) {
         Ok(flags) => {
             record::sys::signal::survive_file_size_limit();
@@ -85,8 +90,22 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             pager::finish();
             code
         }
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            finish_paged(help::print(&help::requested(&args)))
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            out::note_lines(&help::requested(&args));
+            ExitCode::from(2)
+        }
         Err(error) => usage_error(&spelling::with_nearest(error, &args)),
     }
+}
+
+/// The status of a command that may have started the pager, after the user has left it.
+fn finish_paged(result: anyhow::Result<ExitCode>) -> ExitCode {
+    let code = finish(result);
+    pager::finish();
+    code
 }
 
 /// Where memory is limited (`ulimit -v`), what fails for lack of it names the limit.
@@ -120,7 +139,7 @@ fn leave_out_expected_panics() {
     });
 }
 
-/// Prints help to stdout with status 0, anything else to stderr with status 2 (perf's is 129; 2 is everyone else's).
+/// Prints usage errors to stderr with status 2 (perf's is 129; 2 is everyone else's).
 fn usage_error(error: &clap::Error) -> ExitCode {
     if let Some(text) = perf_commands::instead(error) {
         out::complain(&text);

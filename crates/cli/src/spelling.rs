@@ -1,29 +1,87 @@
-//! Misspelt options: the nearest of the command's own is told.
+//! Misspelt commands and options: suggestions from the command itself and from all others.
 //!
 //! clap compares beginnings, so that `--sotr` is `--control` to it; and it looks among hidden options, too.
 
 use crate::flags::Flags;
-use clap::builder::Arg;
+use clap::builder::{Arg, StyledStr};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory};
 use record::event::nearest;
 use std::ffi::OsString;
 
-/// `error` with the nearest option of the command that `args` name, or of none.
-pub fn with_nearest(mut error: Error, args: &[OsString]) -> Error {
-    let (ErrorKind::UnknownArgument, Some(ContextValue::String(typed))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-    else {
-        return error;
-    };
+/// Words of other tools for what a command of ours does.
+const OTHER_WORDS: &[(&str, &str)] = &[
+    ("flamegraph", "flame"),
+    ("profile", "run"),
+    ("benchmark", "stat"),
+    ("strace", "record"),
+    ("attach", "run"),
+    ("view", "report"),
+    ("show", "report"),
+    ("events", "list"),
+    ("check", "doctor"),
+    ("compare", "diff"),
+    ("offcpu", "run"),
+    ("off-cpu", "run"),
+    ("live", "top"),
+    ("replay", "calls"),
+    ("graph", "calls"),
+    ("uftrace", "calls"),
+];
+
+/// Most commands that a suggestion names.
+const MOST_COMMANDS: usize = 3;
+
+/// `error` with suggestions for a misspelt command or option on the line `args`.
+pub fn with_nearest(error: Error, args: &[OsString]) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => with_command(error),
+        ErrorKind::UnknownArgument => with_option(error, args),
+        _ => error,
+    }
+}
+
+/// The nearest command in place of the three that clap finds similar.
+fn with_command(mut error: Error) -> Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let program = Flags::command();
+    let near = OTHER_WORDS.iter().find(|(word, _)| word == typed).map(|(_, command)| (*command).to_owned());
+    let names = || visible(&program).map(|command| command.get_name().to_owned());
+    if let Some(near) = near.or_else(|| nearest(typed, names()).into_iter().next()) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::String(near));
+    }
+    error
+}
+
+fn with_option(mut error: Error, args: &[OsString]) -> Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return error };
     let Some(typed) = typed.strip_prefix("--").map(str::to_owned) else { return error };
     let program = Flags::command();
     let command = args.iter().skip(1).find_map(|arg| program.find_subcommand(arg)).unwrap_or(&program);
-    match nearest(&typed, long_options(command)).into_iter().next() {
-        Some(near) => error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{near}"))),
-        None => error.remove(ContextKind::SuggestedArg),
-    };
+    error.remove(ContextKind::SuggestedArg);
+    let own = nearest(&typed, long_options(command)).into_iter().next();
+    let elsewhere = commands_with(&program, &typed);
+    if let Some(tip) = elsewhere {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+    } else if let Some(near) = own {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{near}")));
+    }
     error
+}
+
+/// A line about the commands that have this option.
+fn commands_with(program: &Command, option: &str) -> Option<String> {
+    let names: Vec<String> = visible(program)
+        .filter(|command| long_options(command).any(|name| name == option))
+        .map(|command| format!("tally {}", command.get_name()))
+        .collect();
+    let (first, rest) = names.split_at(names.len().min(MOST_COMMANDS));
+    let more = if rest.is_empty() { "" } else { ", …" };
+    (!first.is_empty()).then(|| format!("other commands have '--{option}': {}{more}", first.join(", ")))
+}
+
+fn visible(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|command| !command.is_hide_set())
 }
 
 /// The long options that help shows.
@@ -52,7 +110,31 @@ mod tests {
     }
 
     #[test]
+    fn only_the_nearest_command_is_suggested() {
+        let text = error(&["tally", "repotr"]);
+        assert!(text.contains("'report'") && !text.contains("'record'"), "{text}");
+        assert!(error(&["tally", "flamegraph"]).contains("'flame'"));
+        assert!(error(&["tally", "compare"]).contains("'diff'"));
+    }
+
+    #[test]
+    fn words_of_other_tools_lead_to_commands_of_ours() {
+        let program = Flags::command();
+        for (word, command) in OTHER_WORDS {
+            assert!(program.find_subcommand(command).is_some(), "{word}");
+            assert!(program.find_subcommand(word).is_none(), "{word} is a command");
+        }
+    }
+
+    #[test]
+    fn an_option_of_another_command_names_that_command() {
+        let text = error(&["tally", "report", "--flame", "x"]);
+        assert!(text.contains("other commands have '--flame': tally run"), "{text}");
+    }
+
+    #[test]
     fn an_option_that_is_like_none_gets_no_name() {
-        assert!(!error(&["tally", "report", "--xyzzy"]).contains("similar"));
+        let text = error(&["tally", "report", "--xyzzy"]);
+        assert!(!text.contains("similar") && !text.contains("other commands"), "{text}");
     }
 }

@@ -37,11 +37,11 @@ Any other, and a running process, gets uprobes: dearer a call, no rebuild, nothi
 Examples:
   tally calls record ./app && tally calls graph
   tally calls record -a -- ./app                     with arguments and results
-  tally calls record -T 'parse@depth=2,arg1/s' ./app two levels of parse(); its argument as text
+  tally calls record -T 'parse@depth=2,arg1/s' ./app  two levels of parse(); its argument as text
   tally calls record --libcall -- ls                 library calls of any program
   tally calls record -P 'parse_*' -- ./app --fast    only these functions
   tally calls record -p 4711 -P 'parse_*' -d 5       five seconds of a running process
-  tally calls record -p 4711 -P malloc@libc --counts sums only, made in the kernel
+  tally calls record -p 4711 -P malloc@libc --counts  sums only, made in the kernel
   tally calls record -p 4711 -P '*' --entries -d 2   how often, no times: about half the price
   tally calls record --callees main:2 -- ./app       main, what it calls, and what that calls
   tally calls record --uprobes -F parse -N 'log_*' -- ./app  in parse(), but not in log_…()

@@ -35,7 +35,7 @@ Examples:
   tally annotate --stdio                     every function that was hit, in perf's form
   tally annotate --dsos=app --no-source      machine code only, of one file
   tally annotate -M intel                    Intel syntax
-The percentages of a function add up to 100; a function's own share is what tally report tells.")]
+The percentages of a function add up to 100; `tally report` shows a function's own share.")]
 pub struct Args {
     /// The recording; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
@@ -49,7 +49,9 @@ pub struct Args {
     /// Only these files
     #[arg(short = 'd', long, value_name = "FILES", value_delimiter = ',', alias = "dso")]
     pub dsos: Vec<String>,
-    /// Only functions of this name, with or without what stands before its last `::`
+    /// Only functions of this name
+    ///
+    /// (with or without the part before its last `::`)
     #[arg(short = 's', long, value_name = "NAMES")]
     pub symbol: Vec<String>,
     /// Interleave source (default)
@@ -64,7 +66,9 @@ pub struct Args {
     /// Program for machines tally has no disassembler for
     #[arg(long, value_name = "PROGRAM")]
     pub objdump: Option<PathBuf>,
-    /// The hottest lines before each function, and the line behind each instruction that was hit
+    /// The hottest lines before each function
+    ///
+    /// and the source line of each instruction with samples
     #[arg(short = 'l', long)]
     pub print_line: bool,
     /// File names with their folders
@@ -82,7 +86,9 @@ pub struct Args {
     /// What percentages are of: local-period, local-hits, global-period or global-hits (local: of the function)
     #[arg(long, value_name = "TYPE", default_value = "local-period")]
     pub percent_type: String,
-    /// Leave out functions under this share of all samples, in percent
+    /// Leave out functions below this share
+    ///
+    /// (percent of all samples)
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub percent_limit: f64,
     /// Leave out functions without code to show
@@ -115,7 +121,7 @@ pub struct Args {
     /// Read names of JIT code (/tmp/perf-PID.map) whoever wrote them
     #[arg(short, long)]
     pub force: bool,
-    /// perf's flag; all there is to say is said anyway
+    /// perf's flag; all notes are printed anyway
     #[arg(short, long, hide = true)]
     pub verbose: bool,
     /// No notes

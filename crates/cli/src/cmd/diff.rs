@@ -25,25 +25,23 @@ const NOT_DECIDED: u8 = 4;
 /// Exit status when the cost grew by more than `--fail-above` allows.
 const GREW: u8 = 3;
 
-/// Compare recordings: function by function, path by path, with what chance alone could do
+/// Compare recordings by function or path, and separate changes from noise
 ///
-/// Values are shares of each side's total, deltas percentage points, as `perf diff` prints them. With
-/// several recordings a side the spread between them tells the noise; with one a side the time within
-/// it does. Rows whose change chance explains have no word in the column Change.
+/// Values are shares of each side's total, deltas are percentage points, as `perf diff` prints them. With several
+/// recordings a side, the spread between them is the noise. With one recording a side, the spread over time within it is
+/// the noise. Rows whose change noise explains have no word in the column Change.
 ///
-/// The total is compared per run. --fail-above takes two or more runs a side to tell growth from noise.
-/// Exit status with it: 3, the total grew by more; 4, the recordings could not be compared, are too few,
-/// or one is damaged or unfinished.
-///
-/// Examples:
-///   tally diff                                    perf.data.old against perf.data
-///   tally diff before.data after.data
-///   tally diff a1,a2,a3 : b1,b2,b3                several runs a side
-///   tally diff --per probe:request a.data b.data  cost of one request
-///   tally diff --calls old.calls new.calls        traced calls: absolute times and counts
-///   tally diff --fail-above 5% a1,a2,a3 : b1,b2,b3   for scripts
+/// The total is compared per run. --fail-above takes two or more runs a side to separate growth from noise. Its exit
+/// status: 3, the total grew by more; 4, the recordings can't be compared, are too few, damaged or unfinished.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Examples:
+  tally diff                                    perf.data.old against perf.data
+  tally diff before.data after.data
+  tally diff a1,a2,a3 : b1,b2,b3                several runs a side
+  tally diff --per probe:request a.data b.data  cost of one request
+  tally diff --fail-above 5% a1,a2,a3 : b1,b2,b3   for scripts
+  tally diff --calls old.calls new.calls        traced calls: absolute times and counts")]
 pub struct Args {
     /// Baseline and current: two files, or two lists A1,A2 : B1,B2
     #[arg(value_name = "FILE")]

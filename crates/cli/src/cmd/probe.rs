@@ -36,7 +36,9 @@ pub struct Args {
     /// The program or library
     #[arg(short = 'x', long, value_name = "FILE")]
     exec: Option<PathBuf>,
-    /// Add this probe: [[GROUP:]EVENT=]FUNC[@FILE][:LINE|+OFFSET|%return|;PATTERN] | FILE:LINE | 0xADDRESS, then [NAME=]VARIABLE[:TYPE] …
+    /// Add this probe: [[GROUP:]EVENT=]PLACE [VARIABLE …]
+    ///
+    /// PLACE: FUNC[@FILE], then :LINE, +OFFSET, %return or ;PATTERN; FILE:LINE; 0xADDRESS. VARIABLE: [NAME=]VARIABLE[:TYPE]
     #[arg(short, long, value_name = "PROBE")]
     add: Vec<String>,
     /// Remove events by name or pattern: EVENT or GROUP:EVENT

@@ -19,7 +19,7 @@ use perf_flags::PerfFlags;
 use tracing::TracingArgs;
 pub use tracing::spelled_out;
 
-/// Samples a command, processes or the whole machine into perf.data, with complete stacks
+/// Sample a command, processes or the whole machine into perf.data, with complete stacks
 ///
 /// Stacks are unwound while recording: the file holds ordinary callchains that stock perf reads as well.
 #[derive(clap::Args)]
@@ -29,8 +29,7 @@ Examples:
   tally record -p 1234 -- sleep 5     a running process, for five seconds
   tally record -a -F 499 -- sleep 10  the whole machine
   tally record -e page-faults -c 1 -- ./app
-  tally record --overwrite --switch-output -p 1234
-                                      keep the newest samples; kill -USR2 writes them to perf.data.TIME
+  tally record --overwrite --switch-output -p 1234  keep the newest samples; kill -USR2 writes them
   tally record -o - -- ./app | tally report -i -
 Every branch, on machines with Intel PT (tally calls -i perf.data shows the calls):
   tally record -e intel_pt/cyc/u -m,64M -- ./app
@@ -65,7 +64,9 @@ pub struct Args {
     /// Append the time to the file's name
     #[arg(long, help_heading = "File")]
     pub timestamp_filename: bool,
-    /// Keep the newest samples only, in memory, and write them at the end or at each --switch-output
+    /// Keep only the newest samples, in memory
+    ///
+    /// and write them at the end or at each --switch-output
     #[arg(long, help_heading = "File")]
     pub overwrite: bool,
     /// Take commands from a pipe: enable, disable, snapshot, evlist, ping, stop; with ACK answer each by 'ack'

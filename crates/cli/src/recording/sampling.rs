@@ -17,7 +17,9 @@ pub struct SamplingArgs {
     /// Which events.
     #[command(flatten)]
     pub events: EventArgs,
-    /// Samples per second of CPU time, or max  [default: 997, beside time off the CPU 499]
+    /// Samples per second of CPU time, or max
+    ///
+    /// [default: 997; with --off-cpu 499]
     #[arg(short = 'F', long, value_name = "HZ", conflicts_with = "count")]
     pub freq: Option<String>,
     /// One sample for so many occurrences of the event
@@ -26,7 +28,9 @@ pub struct SamplingArgs {
     /// Fail rather than lower the frequency to the kernel's limit
     #[arg(long)]
     pub strict_freq: bool,
-    /// User stacks: live (unwound while recording), fp, dwarf[,BYTES], lbr or no  [default: live]
+    /// User stacks: live, fp, dwarf, lbr or no
+    ///
+    /// [default: live, unwound while recording]; dwarf[,BYTES] copies BYTES of each stack
     #[arg(long, value_name = "MODE", value_parser = parse_call_graph)]
     pub call_graph: Option<CallGraph>,
     /// Callchains (the default; perf's flag)
@@ -65,7 +69,9 @@ pub struct SamplingArgs {
     /// Write the cgroups of tasks
     #[arg(long)]
     pub all_cgroups: bool,
-    /// Time off the CPU as well: why threads wait, for how long, and who wakes them (tally doctor tells how well that works here)
+    /// Waiting time too: why, how long, who wakes
+    ///
+    /// (`tally doctor` shows how well that works on this machine)
     #[arg(long)]
     pub off_cpu: bool,
     /// A sample each time a thread has been off the CPU for so many microseconds  [default: 1000]

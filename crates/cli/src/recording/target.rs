@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use record::target::{Target, Whom, online_cpu_list};
 
-/// Flags that say whom to watch.
+/// Flags that select the recorded tasks.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Target")]
 pub struct TargetArgs {

@@ -21,10 +21,12 @@ Examples:
 Fields and keys: overhead overhead_children overhead_sys overhead_us sample period comm dso symbol
   pid tid cpu srcline srcfile parent trace time weight … and the fields of tracepoints by name")]
 pub struct Args {
-    /// The recording; `-` is standard input
+    /// Recording [default: perf.data, - is stdin]
     #[arg(short, long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Wall clock: on-CPU, runnable and blocked time of threads and functions (record with --off-cpu)
+    /// Waiting time too (record with --off-cpu)
+    ///
+    /// on-CPU, runnable and blocked time of threads and functions
     #[arg(long)]
     pub wall: bool,
     /// With --wall: how much of it.
@@ -45,7 +47,9 @@ pub struct Args {
     /// Browse in the terminal
     #[arg(long)]
     pub tui: bool,
-    /// Write one HTML file: flame graph and functions, for a browser
+    /// Write one HTML file for a browser
+    ///
+    /// flame graph and functions
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tui", "stdio"])]
     pub html: Option<PathBuf>,
     /// Group samples by these keys
@@ -54,7 +58,9 @@ pub struct Args {
     /// Show these columns
     #[arg(short = 'F', long, value_name = "FIELDS")]
     pub fields: Option<String>,
-    /// Call graphs: graph|fractal|flat|folded|none, minimum %, limit, caller|callee, function|address|srcline, percent|period|count
+    /// Call graphs, such as graph,0.5,caller
+    ///
+    /// graph|fractal|flat|folded|none, minimum %, limit, caller|callee, function|address|srcline, percent|period|count
     #[arg(short = 'g', long, value_name = "HOW", num_args = 0..=1, default_missing_value = "")]
     pub call_graph: Option<String>,
     /// Call graphs from the root
@@ -90,7 +96,9 @@ pub struct Args {
     /// Only this time: FROM,TO in seconds, either may be empty; or parts: 10%-20%, 10%/2
     #[arg(long, value_name = "FROM,TO")]
     pub time: Option<String>,
-    /// Leave out rows under this many percent
+    /// Leave out rows below this share
+    ///
+    /// (percent of the total)
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub percent_limit: f64,
     /// What percentages refer to when samples are filtered: absolute (all) or relative (those shown)
@@ -204,10 +212,10 @@ pub struct Args {
     /// What only perf has.
     #[command(flatten)]
     pub perf: PerfOnly<ReportFlags>,
-    /// Tell what reading found: counts and times
+    /// Print counts and times of reading the file
     #[arg(short, long)]
     pub verbose: bool,
-    /// Functions whose name contains this; or the recording, if a file has this name
+    /// Text that function names contain, or the recording
     #[arg(value_name = "SYMBOL|FILE")]
     pub what: Option<String>,
 }

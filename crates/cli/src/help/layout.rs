@@ -1,0 +1,192 @@
+//! Order and headings of the options in the help of each command with many options.
+//!
+//! The first group has no heading: these are the options that most people use, and the only ones that `-h` shows.
+//! A test checks that each option of such a command is in exactly one group.
+
+/// A heading, and the long names of its options.
+pub type Group = (&'static str, &'static str);
+
+/// The words of a command (`calls record`) and its groups.
+pub struct Layout(pub &'static str, pub &'static [Group]);
+
+/// Options that every command has.
+pub const GLOBAL: Group = ("Output", "color no-pager");
+
+const TARGET: Group = ("Target", "tid uid cpu cgroup children no-children no-inherit");
+const WAITS: Group = ("Waiting time", "min-block idle");
+const SYMBOLS: Group = ("Files and symbols", "symfs vmlinux kallsyms no-demangle force");
+const EVENT_DETAILS: Group = (
+    "Events",
+    "filter count strict-freq clockid delay off-cpu-period kernel-callchains user-callchains all-kernel all-user \
+     switch-events namespaces all-cgroups mmap-pages",
+);
+
+/// Commands with more options than fit on a screen.
+pub const LAYOUTS: &[Layout] = &[
+    Layout("run", RUN),
+    Layout("record", RECORD),
+    Layout("top", TOP),
+    Layout("report", REPORT),
+    Layout("annotate", ANNOTATE),
+    Layout("flame", FLAME),
+    Layout("script", SCRIPT),
+    Layout("stat", STAT),
+    Layout("diff", DIFF),
+    Layout("timeline", &[("", "input thread time rows json"), WAITS]),
+    Layout("locks", &[("", "input thread rows"), WAITS]),
+    Layout("io", &[("", "pid all-cpus input output device trace heat json rows"), TARGET_OF_IO]),
+    Layout("probe", PROBE),
+    Layout("calls record", CALLS_RECORD),
+    Layout("calls live", CALLS_LIVE),
+    Layout("calls", &[("", "input sort lines filter min slowest histogram graph replay"), CALLS_FILTERS]),
+    Layout("calls report", &[("", "input sort lines filter min slowest histogram"), CALLS_FILTERS]),
+    Layout("calls graph", &[("", "input filter min"), CALLS_FILTERS]),
+    Layout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
+    Layout("calls flame", &[("", "input output folded counts filter min"), CALLS_FILTERS]),
+    Layout("calls diff", &[("", "paths input filter min"), CALLS_FILTERS]),
+    Layout("calls export", &[("", "perfetto chrome output input filter min"), CALLS_FILTERS]),
+    Layout("export", &[("", "perfetto chrome output input filter min"), CALLS_FILTERS]),
+];
+
+const CALLS_FILTERS: Group =
+    ("Filters", "notrace caller-filter trigger disable depth tid pid hide no-libcall dso time");
+
+const TARGET_OF_IO: Group = ("Target", "tid uid cpu cgroup children no-children");
+
+const RUN: &[Group] = &[
+    ("", "pid all-cpus output flame json rows event freq no-off-cpu verbose"),
+    TARGET,
+    ("Stacks", "call-graph"),
+    ("Waiting time", "off-cpu"),
+    EVENT_DETAILS,
+];
+
+const RECORD: &[Group] = &[
+    ("", "pid all-cpus cpu event freq count off-cpu call-graph output overwrite"),
+    ("Target", "tid uid cgroup children no-children no-inherit"),
+    (
+        "Events",
+        "filter strict-freq clockid delay off-cpu-period kernel-callchains user-callchains all-kernel all-user \
+         switch-events namespaces all-cgroups mmap-pages",
+    ),
+    (
+        "File",
+        "compression-level max-size switch-output switch-max-files timestamp-filename no-buildid no-buildid-cache",
+    ),
+    (
+        "Content of samples",
+        "data sample-cpu weight phys-data data-page-size code-page-size stat branch-any branch-filter transaction \
+         user-regs intr-regs exclude-perf no-samples",
+    ),
+    ("Processor traces (-e intel_pt/cyc/u)", "snapshot per-thread"),
+    ("Control", "control realtime quiet verbose"),
+];
+
+const TOP: &[Group] = &[
+    ("", "pid all-cpus sort comms dsos symbols stdio refresh freq event"),
+    TARGET,
+    ("Stacks", "call-graph"),
+    ("Waiting time", "off-cpu"),
+    EVENT_DETAILS,
+    (
+        "View",
+        "show-nr-samples show-total-period hide-kernel-symbols hide-user-symbols entries percent-limit iterations",
+    ),
+];
+
+const REPORT: &[Group] = &[
+    ("", "input stdio html wall sort call-graph no-children comms dsos percent-limit"),
+    (
+        "Filters",
+        "symbols symbol-filter pid tid cpu time socket-filter hide-unresolved switch-on switch-off \
+         show-on-off-events",
+    ),
+    (
+        "Rows and columns",
+        "fields hierarchy percentage show-nr-samples show-total-period showcpuutilization group no-group \
+         group-sort-idx column-widths time-quantum raw-trace mem-mode branch-stack no-branch-stack no-skip-empty",
+    ),
+    ("Call graphs", "inverted children max-stack parent exclude-other ignore-callees inline no-inline"),
+    ("Waiting time (with --wall)", "thread min-block idle rows"),
+    ("Other content of the file", "threads pretty stats tasks mmaps header header-only show-info"),
+    ("Form", "tui field-separator quiet verbose"),
+    SYMBOLS,
+];
+
+const ANNOTATE: &[Group] = &[
+    ("", "input stdio symbol dsos source no-source print-line asm-raw percent-limit all"),
+    ("Filters", "cpu skip-missing"),
+    (
+        "Lines and columns",
+        "disassembler-style show-nr-samples show-total-period percent-type group no-group full-paths",
+    ),
+    ("Files and symbols", "vmlinux symfs prefix prefix-strip objdump force"),
+    ("Form", "quiet"),
+];
+
+const FLAME: &[Group] = &[
+    ("", "input output folded event wall off-cpu wakers calls reverse title"),
+    ("Waiting time", "on-cpu thread min-block idle samples"),
+    ("Drawing", "icicle palette width min-width no-inline"),
+    ("Names", "pid tid kernel jit all addrs counts"),
+];
+
+const SCRIPT: &[Group] = &[
+    ("", "input fields comms pid tid cpu time symbols max-stack json"),
+    ("Filters", "addr-range dsos switch-on switch-off show-on-off-events"),
+    ("Form", "ns reltime deltatime hide-call-graph stop-bt inline no-inline full-source-path per-event-dump"),
+    ("Intel PT", "itrace"),
+    (
+        "Other records",
+        "header header-only show-info show-task-events show-mmap-events show-switch-events \
+         show-namespace-events show-cgroup-events show-lost-events show-bpf-events",
+    ),
+    SYMBOLS,
+];
+
+const STAT: &[Group] = &[
+    ("", "event pid all-cpus repeat detailed interval-print per-thread vs json-output field-separator"),
+    ("Target", "tid cpu cgroup for-each-cgroup no-inherit timeout delay"),
+    ("Events", "filter group no-scale all-user all-kernel null"),
+    ("Sums", "no-aggr per-core per-die per-socket per-node"),
+    ("Intervals", "interval-count interval-clear summary no-csv-summary"),
+    ("Runs", "sync pre post table control"),
+    ("Form", "metric-only big-num no-big-num output append log-fd quiet"),
+];
+
+const DIFF: &[Group] = &[
+    ("", "sort paths norm per calls fail-above percent-limit comms dsos symbols"),
+    ("Filters", "pid tid cpu time baseline-only"),
+    ("Columns", "compute formula order period"),
+    ("Form", "field-separator quiet"),
+    ("Files and symbols", "symfs"),
+];
+
+const PROBE: &[Group] = &[
+    ("", "exec add del list vars line funcs definition dry-run force"),
+    ("Other", "externs no-inlines max-probes quiet"),
+];
+
+const CALLS_RECORD: &[Group] = &[
+    ("", "output patch pid duration filter min depth auto-args counts max-bytes"),
+    CALLS_SELECTION,
+    INSTRUMENTED,
+    UPROBES,
+];
+
+const CALLS_LIVE: &[Group] = &[
+    ("", "interval sort lines patch pid duration filter min depth output"),
+    CALLS_SELECTION,
+    (
+        "Only instrumented programs",
+        "auto-args max-bytes argument retval no-libcall libcall nest-libcall signal",
+    ),
+    ("Only uprobes (any program, running ones)", "counts uprobes callees entries max-rate return-probes"),
+];
+
+const CALLS_SELECTION: Group =
+    ("Selection and detail", "notrace caller-filter trigger disable kernel-depth no-switches quiet");
+const INSTRUMENTED: Group =
+    ("Only instrumented programs", "argument retval no-libcall libcall nest-libcall signal");
+const UPROBES: Group =
+    ("Only uprobes (any program, running ones)", "uprobes callees entries max-rate return-probes");

@@ -1,0 +1,63 @@
+//! `tally --help`: the commands, grouped by what a person wants to do.
+
+use std::fmt::Write as _;
+
+/// A purpose, and the commands for it with a line each.
+type Purpose = (&'static str, &'static [(&'static str, &'static str)]);
+
+pub(super) const PURPOSES: &[Purpose] = &[
+    (
+        "Look",
+        &[
+            ("run", "run or watch a program, print where its time went and why"),
+            ("top", "show the functions that run now, refreshed"),
+            ("stat", "count events over a run; compare two commands"),
+            ("doctor", "show what this machine lets you record, with remedies"),
+        ],
+    ),
+    (
+        "Dig",
+        &[
+            ("report", "browse a recording: functions, callers, source"),
+            ("annotate", "show samples by source line and instruction"),
+            ("flame", "draw a flame graph (SVG), or print folded stacks"),
+            ("timeline", "show what each thread did over time"),
+            ("locks", "show locks, their waiters and who released them"),
+            ("io", "show disk requests: queue, device, cause"),
+            ("calls", "record and show every call: exact counts and times"),
+            ("script", "print every sample"),
+        ],
+    ),
+    (
+        "Record",
+        &[
+            ("record", "sample a command, a process or the machine"),
+            ("probe", "put events on functions and lines of programs"),
+            ("list", "list the events of this machine"),
+        ],
+    ),
+    ("Compare", &[("diff", "compare recordings, with the noise between runs")]),
+    (
+        "Share",
+        &[
+            ("export", "write calls for ui.perfetto.dev or speedscope"),
+            ("evlist", "list the events of a recording"),
+            ("buildid-list", "list the build-ids of the files in a recording"),
+            ("dump", "print the records of a file"),
+        ],
+    ),
+    ("Learn", &[("help", "print help for a command; `tally help topics`")]),
+];
+
+/// The groups as lines of text, styled by `heading` and `name`.
+pub(super) fn groups(heading: impl Fn(&str) -> String, name: impl Fn(&str) -> String) -> String {
+    let mut text = String::new();
+    for (purpose, commands) in PURPOSES {
+        let _ = writeln!(text, "{}", heading(purpose));
+        for (command, does) in *commands {
+            let gap = " ".repeat(14_usize.saturating_sub(command.len()));
+            let _ = writeln!(text, "  {}{gap}{does}", name(command));
+        }
+    }
+    text
+}
