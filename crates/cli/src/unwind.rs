@@ -182,7 +182,10 @@ fn end_of(stop: Stop) -> StackEnd {
     match stop {
         Stop::ReachedRoot => StackEnd::ReachedRoot,
         Stop::StackEnd { .. } => StackEnd::StackCut,
-        Stop::NoUnwindInfo { .. } | Stop::NoModule { .. } | Stop::FileShrank { .. } => StackEnd::NoUnwindInfo,
+        Stop::NoUnwindInfo { .. }
+        | Stop::OtherStack { .. }
+        | Stop::NoModule { .. }
+        | Stop::FileShrank { .. } => StackEnd::NoUnwindInfo,
         Stop::BadCfa { .. } => StackEnd::BadUnwind,
         Stop::Loop => StackEnd::Loop,
         Stop::TooDeep => StackEnd::MaxStack,

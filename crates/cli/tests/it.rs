@@ -1,5 +1,7 @@
 //! The program as a whole: through a terminal, pipes and signals. What this machine can't do is skipped, visibly.
 
+#[path = "it/go.rs"]
+mod go;
 #[path = "it/jit.rs"]
 mod jit;
 #[path = "it/unnamed.rs"]

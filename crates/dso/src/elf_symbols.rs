@@ -6,6 +6,7 @@ use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::{Endianness, elf};
 
 use crate::bounds::{self, Allowance};
+use crate::pclntab::Pclntab;
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
 use crate::{Machine, ObjectFile, Svma, plt, unpack};
 
@@ -31,10 +32,26 @@ impl SymbolTable {
 
 fn dynamic(object: &ObjectFile) -> SymbolTableBuilder {
     let exported = collect(object, elf::SHT_DYNSYM, SymbolSource::Dynsym);
-    let Some(mini) = debug_data(object) else { return exported };
-    let mut builder = collect(&mini, elf::SHT_SYMTAB, SymbolSource::DebugData);
+    let mini = debug_data(object).map(|mini| collect(&mini, elf::SHT_SYMTAB, SymbolSource::DebugData));
+    let Some(mut builder) = mini.or_else(|| of_go(object)) else { return exported };
     builder.extend_missing(&exported.build());
     builder
+}
+
+/// The functions of a stripped Go program, which its runtime names itself.
+fn of_go(object: &ObjectFile) -> Option<SymbolTableBuilder> {
+    let table = Pclntab::of_object(object)?;
+    let mut builder = SymbolTableBuilder::new(SymbolSource::DebugData);
+    let mut allowance = Allowance::of(object.bytes().len());
+    for function in table.functions() {
+        let Some(name) = table.name(function) else { continue };
+        if !allowance.take(name.len()) {
+            bounds::refuse(object.path(), "function names");
+            break;
+        }
+        builder.push(function.start, function.end.0.saturating_sub(function.start.0), name, Binding::Global);
+    }
+    Some(builder)
 }
 
 /// The small ELF file in `.gnu_debugdata`, as Fedora and Android ship it.

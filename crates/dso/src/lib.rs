@@ -32,6 +32,7 @@ pub mod mmap;
 mod modules;
 pub mod named_file;
 pub mod own_rights;
+mod pclntab;
 pub mod perf_map;
 pub mod plt;
 pub mod private_folder;

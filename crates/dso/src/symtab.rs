@@ -39,7 +39,7 @@ pub struct Symbol<'a> {
 pub enum SymbolSource {
     /// The full table, of the file or of its debug file.
     Symtab,
-    /// The dynamic table together with the xz-compressed one of `.gnu_debugdata`.
+    /// The dynamic table together with the xz-compressed one of `.gnu_debugdata`, or with Go's own.
     DebugData,
     /// Exported names only: an address may bear the name of a far neighbour's unsized symbol.
     Dynsym,

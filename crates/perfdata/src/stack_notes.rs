@@ -74,6 +74,8 @@ pub enum StopReason {
     Loop,
     /// The object file became shorter while it was read.
     FileShrank,
+    /// The thread had changed stacks, and no frame pointer leads to the one before.
+    OtherStack,
     /// A code not known here.
     Other(u32),
 }
@@ -91,6 +93,7 @@ impl std::fmt::Display for StopReason {
             Self::NoRegisters => write!(f, "without registers"),
             Self::Loop => write!(f, "in an endless loop of frames"),
             Self::FileShrank => write!(f, "in a file that became shorter"),
+            Self::OtherStack => write!(f, "where the thread changed stacks"),
             Self::Other(code) => write!(f, "for a reason not known here (code {code})"),
         }
     }
@@ -110,6 +113,7 @@ impl StackEnd {
             Self::Stopped(StopReason::NoRegisters) => (9, 0),
             Self::Stopped(StopReason::Loop) => (10, 0),
             Self::Stopped(StopReason::FileShrank) => (11, 0),
+            Self::Stopped(StopReason::OtherStack) => (12, 0),
             Self::Stopped(StopReason::Other(code)) => (code, 0),
         }
     }
@@ -127,6 +131,7 @@ impl StackEnd {
             9 => StopReason::NoRegisters,
             10 => StopReason::Loop,
             11 => StopReason::FileShrank,
+            12 => StopReason::OtherStack,
             other => StopReason::Other(other),
         })
     }

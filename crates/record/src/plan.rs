@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(file.attr.sample_type & (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER), 0);
         assert!(file.attr.flags.has(AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::TASK));
         assert_eq!(plan.opened[1].attr.sample_stack_user, 24_576);
-        assert!(plan.opened[1].attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
+        assert!(!plan.opened[1].attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! thread taken earlier (same return address at the same stack pointer), or the process's memory as it is now.
 //! Such chains are marked as joined.
 
-use dso::unwind::{Regs, Stack, Stop, Unwinder};
+use dso::unwind::{AddressSpace, Regs, Stack, Stop, Unwinder};
 use dso::{Avma, Machine};
 use perfdata::abi::*;
 use perfdata::{Sample, UserStack};
@@ -75,7 +75,7 @@ impl Stacks {
     pub fn leaf(&mut self, sample: &Sample<'_>) -> Unwound {
         self.chain.clear();
         self.frames.clear();
-        self.chain.extend(sample.callchain.iter().flat_map(|kernel| kernel.0.iter()));
+        self.take_kernel_part(sample);
         let is_user = sample.regs_user.is_some_and(|r| r.abi != PERF_SAMPLE_REGS_ABI_NONE);
         self.leaf_only(sample);
         let ending = is_user.then_some(StackEnding::Stopped(StopReason::Behind, None));
@@ -85,9 +85,7 @@ impl Stacks {
     /// Unwinds one sample; the result is in [`Stacks::chain`].
     pub fn unwind(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> Unwound {
         self.chain.clear();
-        if let Some(kernel) = sample.callchain {
-            self.chain.extend(kernel.0.iter());
-        }
+        self.take_kernel_part(sample);
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
         let values: Vec<u64> = sample.regs_user.map(|r| r.values.iter().collect()).unwrap_or_default();
         let (abi, mask) = sample.regs_user.map_or((PERF_SAMPLE_REGS_ABI_NONE, 0), |r| (r.abi, r.mask));
@@ -114,6 +112,9 @@ impl Stacks {
                 unwound.was_cut = self.full_copy(copied).is_some();
                 self.go_deeper(pid, tid, &regs, copied, processes)
             }
+            Stop::OtherStack { .. } if self.goes_on_by_frame_pointers(sample, processes.space(pid)) => {
+                StackEnding::Complete
+            }
             _ if self.is_at_kernel_entry() => {
                 unwound.ending = Some(StackEnding::Stopped(StopReason::NoRegisters, None));
                 return unwound;
@@ -139,6 +140,29 @@ impl Stacks {
             }
         }
         stop
+    }
+
+    /// Begins the chain with the frames of the kernel.
+    fn take_kernel_part(&mut self, sample: &Sample<'_>) {
+        let entries = sample.callchain.iter().flat_map(|chain| chain.0.iter());
+        self.chain.extend(entries.take_while(|entry| *entry != PERF_CONTEXT_USER));
+    }
+
+    /// The thread has changed stacks, and only one of them was copied. The kernel followed the frame pointers at the
+    /// moment of the sample, across both: its frames go on where the copy ends, if they lead to a goroutine's start.
+    fn goes_on_by_frame_pointers(&mut self, sample: &Sample<'_>, space: &AddressSpace) -> bool {
+        let Some(last) = self.frames.last().map(|frame| frame.pc.0) else { return false };
+        let by_kernel: Vec<u64> = sample.callchain.iter().flat_map(|chain| chain.0.iter()).collect();
+        let user = by_kernel.iter().rposition(|entry| *entry == PERF_CONTEXT_USER).map_or(0, |at| at + 1);
+        let frames = &by_kernel[user..];
+        // The vdso has no frame pointers: the leaf is there, and the next frame is what called the caller of the vdso.
+        let seam = frames.iter().position(|pc| *pc == last).unwrap_or(0);
+        let outer = frames.get(seam + 1..).unwrap_or_default();
+        if !outer.last().is_some_and(|pc| space.is_outermost_in_go(Avma(*pc))) {
+            return false;
+        }
+        self.frames.extend(outer.iter().map(|&pc| ChainFrame { pc: Avma(pc), is_exact: false }));
+        true
     }
 
     /// Appends the user part. As the leaf has, a frame that made no call has a marker before it: readers take the
@@ -237,6 +261,7 @@ impl Stacks {
             Stop::StackEnd { .. } => StopReason::CopyEnd(copied_bytes),
             Stop::NoUnwindInfo { .. } => StopReason::NoUnwindInfo,
             Stop::FileShrank { .. } => StopReason::FileShrank,
+            Stop::OtherStack { .. } => StopReason::OtherStack,
             Stop::NoModule { .. } => StopReason::NoMapping,
             Stop::BadCfa { .. } => StopReason::Bad,
             Stop::Loop => StopReason::Loop,

@@ -79,6 +79,7 @@ fn difference(expected: &Expected<'_>, step: &Step) -> Option<String> {
             let is_root = expected.columns.contains(&("ra", "u"));
             return (!is_root).then(|| "root".to_owned());
         }
+        Step::OtherStack => return Some("another stack".to_owned()),
         Step::Nothing => return Some("nothing".to_owned()),
     };
     let ours = |name: &str| saved.iter().find(|s| s.0 == name).map_or("u", |s| s.1.as_str());

@@ -13,6 +13,7 @@ mod endless_test;
 mod expression;
 mod frame_pointer;
 mod frame_step;
+mod go_runtime;
 mod registers;
 mod rule;
 mod rule_cache;

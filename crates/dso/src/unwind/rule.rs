@@ -97,6 +97,8 @@ pub(super) enum Step {
     General(Arc<Row>),
     /// The return address is undefined: the outermost frame.
     Root,
+    /// The caller is on a stack that no rule leads to.
+    OtherStack,
     /// The file has none for this address.
     Nothing,
 }

@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use gimli::UnwindContext;
+
 use super::cfi::Cfi;
+use super::go_runtime::GoRuntime;
+use super::rule::Step;
 use crate::{Avma, Machine, ObjectFile, Svma};
 
 /// Unwind information of one object file. Make it once per file and share it between processes.
@@ -13,6 +17,7 @@ pub struct UnwindInfo {
     machine: Machine,
     object: Arc<ObjectFile>,
     cfi: OnceLock<Cfi>,
+    go: OnceLock<Option<GoRuntime>>,
 }
 
 impl UnwindInfo {
@@ -24,6 +29,7 @@ impl UnwindInfo {
             machine: object.machine(),
             object,
             cfi: OnceLock::new(),
+            go: OnceLock::new(),
         })
     }
 
@@ -41,6 +47,22 @@ impl UnwindInfo {
     /// was stripped of symbols.
     pub fn function_range(&self, svma: Svma) -> Option<(Svma, Svma)> {
         self.cfi().function_range(svma.0).map(|(start, end)| (Svma(start), Svma(end)))
+    }
+
+    /// From the code at `svma` to its caller; the thread called something there, or was interrupted.
+    pub(super) fn step(&self, context: &mut UnwindContext<usize>, svma: u64, is_call: bool) -> Step {
+        let go = self.go();
+        if let Some(step) = go.filter(|_| is_call).and_then(|go| go.step_of_caller(svma)) {
+            return step;
+        }
+        match self.cfi().step(context, svma) {
+            Step::Nothing => go.and_then(|go| go.step(svma)).unwrap_or(Step::Nothing),
+            step => step,
+        }
+    }
+
+    fn go(&self) -> Option<&GoRuntime> {
+        self.go.get_or_init(|| GoRuntime::of_object(&self.object)).as_ref()
     }
 
     /// Its rules, found at the first question.
@@ -128,6 +150,14 @@ impl AddressSpace {
         let right = Mapped { start: end, ..self.mapped[last - 1].clone() };
         let rest = [left, right].into_iter().filter(|m| m.start < m.end);
         self.mapped.splice(first..last, rest);
+    }
+
+    /// Whether the call that returns to `address` is the outermost of a goroutine or of a thread of Go's.
+    pub fn is_outermost_in_go(&self, address: Avma) -> bool {
+        let call = address.0.wrapping_sub(1);
+        let Some(mapped) = self.find(call) else { return false };
+        let go = mapped.info.as_ref().and_then(|info| info.go());
+        go.is_some_and(|go| go.is_outermost(call.wrapping_sub(mapped.bias)))
     }
 
     /// The mapping at `address`.

@@ -32,6 +32,11 @@ pub enum Stop {
         /// Where.
         pc: Avma,
     },
+    /// The code at `pc` called on another stack than it was called on, and the copy is of the other one.
+    OtherStack {
+        /// Where.
+        pc: Avma,
+    },
     /// The file of the code at `pc` became shorter while its rules were read from it.
     FileShrank {
         /// Where.

@@ -178,7 +178,8 @@ impl Unwinder {
         if let Some(rule) = self.cache.find(info.id, svma) {
             return walk.by_rule::<A>(rule);
         }
-        let step = self.cache.find_rare(info.id, svma, || info.cfi().step(&mut self.context, svma));
+        let is_call = !walk.is_exact;
+        let step = self.cache.find_rare(info.id, svma, || info.step(&mut self.context, svma, is_call));
         if !info.object().bytes().is_intact() {
             // Zeros may have been taken for its rules.
             return walk.by_frame_pointer::<A>(Stop::FileShrank { pc: Avma(walk.registers[A::PC]) });
@@ -190,6 +191,7 @@ impl Unwinder {
             }
             Step::General(row) => walk.by_row::<A>(&row),
             Step::Root => Err(Stop::ReachedRoot),
+            Step::OtherStack => Err(Stop::OtherStack { pc: Avma(walk.registers[A::PC]) }),
             // The dynamic linker's _start has no rules; nobody called it.
             Step::Nothing if is_entry_code(info.object().entry().0, svma) => Err(Stop::ReachedRoot),
             // After a system call that ends its function (sigreturn), the pc is one past it.

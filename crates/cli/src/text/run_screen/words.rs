@@ -141,6 +141,7 @@ fn stop_text(stopped: &StoppedStacks) -> String {
         StopReason::NoRegisters => format!("no registers in thread {thread}"),
         StopReason::Loop => format!("endless loop of frames in {}", harmless(dso)),
         StopReason::FileShrank => format!("{} became shorter while it was read", harmless(dso)),
+        StopReason::OtherStack => format!("changed stacks in {}", harmless(dso)),
         StopReason::Other(_) => stopped.reason.to_string(),
     }
 }
