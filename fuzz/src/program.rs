@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use cli::load::{self, LoadOpts};
+use cli::load;
 use cli::tui::{App, Data, Theme};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::session::SessionOpts;
@@ -15,6 +15,7 @@ use profile::source::Want;
 use profile::view::report::{GraphOpts, ReportOpts};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use symbols::{LoadOpts, NameOpts, UnnamedCode};
 
 use crate::Target;
 use crate::parcel::Parcel;
@@ -159,8 +160,8 @@ fn browse(input: &Path) {
     let opts = LoadOpts {
         session,
         want: Want::Names,
-        names: cli::name_args::NameArgs::default(),
-        unnamed: cli::unnamed::UnnamedCode::Functions,
+        names: NameOpts::from_env(),
+        unnamed: UnnamedCode::Functions,
     };
     let Ok(recording) = load::load(input, opts) else { return };
     let view = ReportOpts { children: true, graph: Some(GraphOpts::default()), ..ReportOpts::default() };

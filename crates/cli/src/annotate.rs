@@ -11,7 +11,6 @@ mod source;
 pub use kernel::KernelCode;
 pub use source::Sources;
 
-use crate::symbols::{ObjectFiles, svma_of};
 use dso::disasm::{Branch, Syntax};
 use dso::{Missing, Svma};
 use profile::profile::{Profile, Sums};
@@ -19,6 +18,7 @@ use profile::table::Dso;
 use profile::view::annotate::AnnotateFunction;
 use std::path::PathBuf;
 use std::sync::Arc;
+use symbols::{ObjectFiles, svma_of};
 
 /// What a listing holds.
 #[derive(Clone, Debug, Default)]

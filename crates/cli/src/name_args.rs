@@ -2,6 +2,7 @@
 
 use dso::{DebugSearch, KernelNames};
 use std::path::PathBuf;
+use symbols::NameOpts;
 
 /// For commands that name what was sampled.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -25,9 +26,14 @@ pub struct NameArgs {
 }
 
 impl NameArgs {
-    /// Where to look.
+    /// The same as options.
     #[must_use]
-    pub fn search(&self) -> DebugSearch {
+    pub fn opts(&self) -> NameOpts {
+        NameOpts { search: self.search(), mangled: self.no_demangle, any_owner: self.force }
+    }
+
+    /// Where to look.
+    fn search(&self) -> DebugSearch {
         let mut search = DebugSearch::from_env();
         search.root = self.symfs.clone().or(search.root);
         search.kernel = match (&self.vmlinux, &self.kallsyms) {

@@ -1,12 +1,12 @@
 //! What share of a recording lacks names or lines, and how to get them.
 
-use crate::unnamed::is_unnamed_jit_code;
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::Profile;
 use profile::table::{Dso, DsoId, DsoKind, FrameId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use symbols::is_unnamed_jit_code;
 
 /// Less of the time is not worth a line, in percent.
 const LEAST: f64 = 3.0;

@@ -1,12 +1,10 @@
 //! The wall clock of a recording: flags shared by the commands that show it, and reading it.
 
 use crate::damage;
-use crate::load::{self, LoadOpts, Progress, Recording};
-use crate::name_args::NameArgs;
+use crate::load::{self, Progress};
 use crate::text::number::{count_of, duration_ns};
 use crate::text::present;
 use crate::text::wall::{self as text, WallTextOpts};
-use crate::unnamed::UnnamedCode;
 use crate::{out, pager, term};
 use dso::Mmap;
 use perfdata::PerfData;
@@ -17,6 +15,7 @@ use profile::view::wall::{ThreadRow, WallOpts, wall};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
 
 /// Whose waits, and which.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -148,7 +147,7 @@ pub fn load_opts() -> LoadOpts {
     LoadOpts {
         session: SessionOpts::default(),
         want: Want::Lines,
-        names: NameArgs::default(),
+        names: NameOpts::from_env(),
         unnamed: UnnamedCode::Functions,
     }
 }

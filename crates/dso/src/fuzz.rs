@@ -25,10 +25,18 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("elf_patched", fuzz_elf_patched),
     ("kallsyms", fuzz_kallsyms),
     ("sdt", fuzz_sdt),
+    ("map_line", fuzz_map_line),
     ("perf_map", fuzz_perf_map),
     ("symbol_index", fuzz_symbol_index),
     ("unwind", fuzz_unwind),
 ];
+
+/// A line of `/proc/PID/maps`.
+pub fn fuzz_map_line(bytes: &[u8]) {
+    if let Some(map) = crate::parse_map_line(bytes) {
+        let _offset = map.offset_of(map.end);
+    }
+}
 
 /// Notes and hex.
 pub fn fuzz_build_id(bytes: &[u8]) {

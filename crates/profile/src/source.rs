@@ -3,9 +3,10 @@
 use crate::table::Dso;
 
 /// How much to ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Want {
     /// The function of the symbol table.
+    #[default]
     Names,
     /// Source line and inline frames as well.
     Lines,

@@ -8,36 +8,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::target::parse_cpu_list;
 use dso::system_file;
-
-/// One line of `/proc/PID/maps`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MapLine {
-    /// First address (Avma).
-    pub start: u64,
-    /// One past the last address (Avma).
-    pub end: u64,
-    /// `PROT_*` bits.
-    pub prot: u32,
-    /// True for `MAP_SHARED`.
-    pub shared: bool,
-    /// Offset in the file, in bytes.
-    pub pgoff: u64,
-    /// Device, major and minor.
-    pub device: (u32, u32),
-    /// Inode; 0 if no file.
-    pub inode: u64,
-    /// Path or pseudo name; empty for anonymous memory.
-    pub name: Vec<u8>,
-}
-
-impl MapLine {
-    /// The file's offset of an address in the mapping.
-    #[must_use]
-    pub fn offset_of(&self, address: u64) -> u64 {
-        // A recording's maps may name any offset.
-        address.wrapping_sub(self.start).wrapping_add(self.pgoff)
-    }
-}
+pub use dso::{MapLine, innermost_pid, parse_map_line, user_of_process as uid};
 
 /// A process as `/proc/PID/status` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,41 +21,6 @@ pub struct TaskStatus {
     pub parent: u32,
     /// Real user id.
     pub uid: u32,
-}
-
-/// Reads a line of `/proc/PID/maps`; `None` if it is not one.
-#[must_use]
-pub fn parse_map_line(line: &[u8]) -> Option<MapLine> {
-    let mut rest = line;
-    let mut field = || {
-        let end = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
-        let (word, tail) = rest.split_at(end);
-        rest = tail.strip_prefix(b" ").unwrap_or(tail);
-        std::str::from_utf8(word).ok()
-    };
-    let (start, end) = field()?.split_once('-')?;
-    let perms = field()?.as_bytes();
-    let pgoff = hex(field()?)?;
-    let (major, minor) = field()?.split_once(':')?;
-    let inode = field()?.parse().ok()?;
-    let name = rest.iter().position(|&b| b != b' ').map_or(&[][..], |i| &rest[i..]);
-    let bit = |i: usize, letter: u8, value: u32| if perms.get(i) == Some(&letter) { value } else { 0 };
-    Some(MapLine {
-        start: hex(start)?,
-        end: hex(end)?,
-        prot: bit(0, b'r', libc::PROT_READ as u32)
-            | bit(1, b'w', libc::PROT_WRITE as u32)
-            | bit(2, b'x', libc::PROT_EXEC as u32),
-        shared: perms.get(3) == Some(&b's'),
-        pgoff,
-        device: (u32::try_from(hex(major)?).ok()?, u32::try_from(hex(minor)?).ok()?),
-        inode,
-        name: name.to_vec(),
-    })
-}
-
-fn hex(text: &str) -> Option<u64> {
-    u64::from_str_radix(text, 16).ok()
 }
 
 /// True if the process or thread exists and isn't a zombie.
@@ -155,24 +91,6 @@ pub fn status(tid: u32) -> Option<TaskStatus> {
     parse_status(&system_file::read(format!("/proc/{tid}/status")).ok()?)
 }
 
-/// The number that a process in a pid namespace of its own has there; `None` if it is in ours, or gone.
-#[must_use]
-pub fn innermost_pid(pid: u32) -> Option<u32> {
-    parse_innermost_pid(&system_file::read(format!("/proc/{pid}/status")).ok()?)
-}
-
-fn parse_innermost_pid(status: &[u8]) -> Option<u32> {
-    let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
-    let pids: Vec<&str> = std::str::from_utf8(line).ok()?.split_ascii_whitespace().collect();
-    pids.last().filter(|_| pids.len() > 1)?.parse().ok()
-}
-
-/// The real user of a process.
-#[must_use]
-pub fn uid(pid: u32) -> Option<u32> {
-    fs::metadata(format!("/proc/{pid}")).ok().map(|m| m.uid())
-}
-
 /// All process ids now, ascending.
 #[must_use]
 pub fn pids() -> Vec<u32> {
@@ -228,28 +146,6 @@ pub fn namespaces(pid: u32) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_pid_in_the_innermost_namespace_is_the_last() {
-        let inner = |line: &str| {
-            parse_innermost_pid(format!("Name:\tnode\nNSpid:\t{line}\nVmPeak:\t1 kB\n").as_bytes())
-        };
-        assert_eq!((inner("27872\t12\t1"), inner("27872"), inner("")), (Some(1), None, None));
-    }
-
-    #[test]
-    fn a_line_of_maps_keeps_spaces_in_names() {
-        let line =
-            b"7f00deadb000-7f00deadc000 r-xp 00001000 fd:01 1234                       /tmp/a b (deleted)";
-        let map = parse_map_line(line).expect("well formed");
-        assert_eq!((map.start, map.end, map.pgoff), (0x7f00_dead_b000, 0x7f00_dead_c000, 0x1000));
-        assert_eq!(map.prot, 5);
-        assert!(!map.shared);
-        assert_eq!((map.device, map.inode), ((0xfd, 1), 1234));
-        assert_eq!(map.name, b"/tmp/a b (deleted)");
-        assert_eq!(parse_map_line(b"00400000-00401000 rwxs 00000000 00:00 0 ").expect("anonymous").name, b"");
-        assert_eq!(parse_map_line(b"nonsense"), None);
-    }
 
     #[test]
     fn a_name_with_a_newline_is_put_back() {

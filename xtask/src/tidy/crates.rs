@@ -9,9 +9,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("dso", &[]),
     ("tracer", &[]),
     ("profile", &["perfdata", "dso"]),
-    ("calls", &["perfdata", "dso", "intelpt", "tracer", "profile"]),
+    ("symbols", &["perfdata", "dso", "profile"]),
+    ("calls", &["perfdata", "dso", "intelpt", "tracer", "profile", "symbols"]),
     ("record", &["perfdata", "dso", "tracer"]),
-    ("cli", &["perfdata", "dso", "intelpt", "calls", "profile", "record", "tracer"]),
+    ("cli", &["perfdata", "dso", "intelpt", "calls", "profile", "record", "symbols", "tracer"]),
 ];
 
 /// Every external dependency. A new one needs a note in `docs/decisions` and a line in this list.

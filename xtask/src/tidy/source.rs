@@ -8,6 +8,7 @@ const PURE: &[&str] = &[
     "crates/intelpt/src/lib.rs",
     "crates/profile/src/lib.rs",
     "crates/calls/src/lib.rs",
+    "crates/symbols/src/lib.rs",
     "crates/cli/src/main.rs",
     "fuzz/src/lib.rs",
 ];

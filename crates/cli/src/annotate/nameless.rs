@@ -1,12 +1,12 @@
 //! Code without symbols: cut into functions by .eh_frame, else into neighbourhoods.
 
-use crate::symbols::function_around;
 use dso::Loaded;
 use dso::unwind::UnwindInfo;
 use profile::profile::Sums;
 use profile::table::Dso;
 use profile::view::annotate::{AnnotateAddress, AnnotateFunction};
 use std::sync::Arc;
+use symbols::function_around;
 
 /// Hits nearer to each other than this are of one piece, where nothing tells functions apart.
 const GAP_BYTES: u64 = 256;

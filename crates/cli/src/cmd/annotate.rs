@@ -4,10 +4,9 @@ mod perf_flags;
 
 use crate::annotate::{self, CodeLine, KernelCode, Listing, ListingOpts, Sources};
 use crate::cmd::report;
-use crate::load::{self, LoadOpts, Recording};
+use crate::load;
 use crate::name_args::NameArgs;
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
-use crate::unnamed::UnnamedCode;
 use crate::{out, pager, term};
 use anyhow::bail;
 use dso::disasm::Syntax;
@@ -25,6 +24,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use symbols::{LoadOpts, Recording, UnnamedCode};
 
 /// Show where inside functions the samples fall: source and machine code with percentages
 #[derive(clap::Args)]
@@ -164,7 +164,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut functions = profile::view::annotate::annotate(&recording.profile, &opts);
     if functions.is_empty() && !opts.symbols.is_empty() {
         // Other views name inlined functions as well.
-        load::name_all(&mut recording.profile, &recording.files, (Want::Lines, UnnamedCode::Functions));
+        symbols::name_all(&mut recording.profile, &recording.files, (Want::Lines, UnnamedCode::Functions));
         opts.inlined = true;
         functions = profile::view::annotate::annotate(&recording.profile, &opts);
     }
@@ -198,7 +198,7 @@ fn load_opts(args: &Args, file: &PerfData<'_>) -> anyhow::Result<LoadOpts> {
     Ok(LoadOpts {
         session,
         want: Want::Names,
-        names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() },
+        names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() }.opts(),
         unnamed: UnnamedCode::Functions,
     })
 }

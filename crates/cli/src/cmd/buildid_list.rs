@@ -1,10 +1,8 @@
 //! `tally buildid-list`: the build-ids of the files a recording hit, or of one object file.
 
 use crate::damage;
-use crate::load::{self, LoadOpts, Progress};
-use crate::name_args::NameArgs;
+use crate::load::{self, Progress};
 use crate::out;
-use crate::unnamed::UnnamedCode;
 use anyhow::bail;
 use perfdata::PerfData;
 use profile::session::SessionOpts;
@@ -14,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use symbols::{LoadOpts, NameOpts, UnnamedCode};
 
 /// List the build-ids of the files a recording hit, in perf's form
 #[derive(clap::Args)]
@@ -105,7 +104,7 @@ fn list(file: &PerfData<'_>, hit: Option<&[HitFile]>) -> String {
 fn hit_files(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Vec<HitFile>> {
     let session = SessionOpts { callchains: false, ..SessionOpts::default() };
     let opts =
-        LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Addresses };
+        LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Addresses };
     let profile = load::load_file((path, file), opts, &mut Progress::silent())?.profile;
     let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
     let ids: BTreeSet<DsoId> = leaves.map(|frame| profile.frames.of(frame).dso).collect();

@@ -5,11 +5,10 @@ mod perf_flags;
 use super::report::{cpus_of, parse_fields, parse_times};
 use crate::calls::{self, view_args::ViewArgs};
 use crate::damage;
-use crate::load::{self, LoadOpts, Progress};
+use crate::load::{self, Progress};
 use crate::name_args::NameArgs;
 use crate::out;
 use crate::text::diff::{self as text, Compute, DiffText};
-use crate::unnamed::UnnamedCode;
 use anyhow::{Context, bail};
 use profile::Profile;
 use profile::session::{Dimensions, SampleFilter, SessionOpts};
@@ -18,6 +17,7 @@ use profile::view::diff::{Diff, DiffOpts, Norm, diff};
 use profile::view::report::{Field, ReportOpts, RowFilter};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use symbols::{LoadOpts, UnnamedCode};
 
 /// Exit status with `--fail-above` when the recordings could not be compared, or are not whole.
 const NOT_DECIDED: u8 = 4;
@@ -298,7 +298,7 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
         let opts = LoadOpts {
             session,
             want: Want::Names,
-            names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() },
+            names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() }.opts(),
             unnamed: UnnamedCode::Functions,
         };
         let profile = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?.profile;

@@ -5,10 +5,9 @@ use crate::damage;
 use crate::flame::{Tree, TreeOpts, WallTree};
 use crate::input::perf_script::CollapseOpts;
 use crate::input::{self, TextFormat};
-use crate::load::{self, LoadOpts, Progress};
-use crate::name_args::NameArgs;
+use crate::load::{self, Progress};
+
 use crate::svg::{self, Palette, SvgOpts};
-use crate::unnamed::UnnamedCode;
 use crate::{export, out, wall};
 use anyhow::Context;
 use dso::Mmap;
@@ -19,6 +18,7 @@ use record::output_file::create_export;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use symbols::{LoadOpts, NameOpts, UnnamedCode};
 
 /// Draw a flame graph (SVG), or print folded stacks, from perf.data, `perf script` text or folded text
 #[derive(clap::Args)]
@@ -225,7 +225,7 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
     let path = args.source();
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
-    let (session, names) = (SessionOpts::default(), NameArgs::default());
+    let (session, names) = (SessionOpts::default(), NameOpts::from_env());
     let opts = LoadOpts { session, want, names, unnamed: UnnamedCode::Functions };
     let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, map))?;
     if let Some(which) = args.wall_tree() {

@@ -2,12 +2,10 @@
 
 use crate::damage;
 use crate::io::{descendants, device, json, record as recorder, trace};
-use crate::load::{self, LoadOpts, Progress, Recording};
-use crate::name_args::NameArgs;
+use crate::load::{self, Progress};
 use crate::recording::{self, TargetArgs};
 use crate::status_line::StatusLine;
 use crate::text::io::{self as text, IoTextOpts};
-use crate::unnamed::UnnamedCode;
 use crate::{out, svg, term};
 use anyhow::Context;
 use perfdata::PerfData;
@@ -23,6 +21,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
+use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
 
 /// Show requests to disks: how long they wait in the queue and in the device, when, and who causes them
 ///
@@ -141,7 +140,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let dimensions = Dimensions { block_io: true, ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
     let opts =
-        LoadOpts { session, want: Want::Names, names: NameArgs::default(), unnamed: UnnamedCode::Functions };
+        LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
     let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?;
     if recording.profile.block_io.recorded.is_empty() {
         return Err(damage::lacks(path, "no events of the block layer in it", "record with tally io -a"));

@@ -1,7 +1,6 @@
 //! `tally locks`: which locks threads wait for, how long, and who holds them.
 
 use crate::damage;
-use crate::data_symbols::DataSymbols;
 use crate::text::fit::cut;
 use crate::text::number::{duration_ns, grouped};
 use crate::text::wall::place;
@@ -14,6 +13,7 @@ use profile::view::wall::place_names;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use symbols::data_symbols::DataSymbols;
 
 /// Show the locks of a recording: futexes by address, file locks and kernel locks, with waiters and who let go
 #[derive(clap::Args)]

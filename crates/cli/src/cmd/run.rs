@@ -5,7 +5,7 @@ mod json;
 mod top;
 
 use crate::flame::{Tree, TreeOpts};
-use crate::load::{self, Recording};
+use crate::load;
 use crate::recording::{self, SamplingArgs, TargetArgs};
 use crate::status_line::{self, StatusLine};
 use crate::svg::{self, Palette, SvgOpts};
@@ -23,6 +23,7 @@ use record::system::SystemCounters;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use symbols::Recording;
 
 /// Run a command (or watch a running one), then show on one screen where its time went
 #[derive(clap::Args)]

@@ -15,8 +15,6 @@ use crate::name_args::NameArgs;
 use crate::script::{
     Clock, Field, Fields, FrameTexts, KernelNames, Picks, Row, RowMaker, Style, write_json, write_row,
 };
-use crate::symbols::ObjectFiles;
-use crate::unwind::StackUnwinder;
 use crate::{out, pager, text};
 use anyhow::Context;
 use dso::Mmap;
@@ -31,6 +29,7 @@ use rayon::prelude::*;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
+use symbols::{ObjectFiles, StackUnwinder};
 
 /// Records handed to all cores at once: few enough that their text is written while it still lies in the caches.
 const BATCH: usize = 2048;
@@ -65,7 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let by_event: Vec<_> = file.events().iter().map(|e| fields.of(e)).collect();
     let formats = file.features().tracing_data.as_ref().map(Formats::new);
-    let names = NameArgs { force: args.force, ..args.names.clone() };
+    let names = NameArgs { force: args.force, ..args.names.clone() }.opts();
     let files = ObjectFiles::of_recording(&file, &names);
     let mut style = Style {
         events: file.events(),

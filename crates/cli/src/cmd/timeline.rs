@@ -3,7 +3,6 @@
 use crate::cmd::report::parse_times;
 use crate::damage;
 use crate::foreign::json_lines;
-use crate::load::LoadOpts;
 use crate::text::timeline::{self as text, TimelineTextOpts};
 use crate::wall::{self, WaitArgs};
 use crate::{load, out, term};
@@ -12,6 +11,7 @@ use profile::view::timeline::{TimelineOpts, timeline};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use symbols::LoadOpts;
 
 /// Show threads over time: a strip for each, by what it was doing, and its share in each state
 #[derive(clap::Args)]

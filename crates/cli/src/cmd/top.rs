@@ -28,13 +28,12 @@ use record::sys::Poller;
 use record::sys::signal::SIGPIPE;
 
 use crate::cmd::report;
-use crate::load::{self, LoadOpts, Recording};
-use crate::name_args::NameArgs;
+use crate::load;
 use crate::recording::{SamplingArgs, TargetArgs};
 use crate::text::report::{StdioOpts, section_name, write};
 use crate::tui::News;
-use crate::unnamed::UnnamedCode;
 use crate::{out, term, tui};
+use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
 use view::ViewArgs;
 
 /// Show what runs now: functions by their share, refreshed every few seconds
@@ -207,7 +206,7 @@ fn read_slice(path: &Path, keys: &[SortKey]) -> anyhow::Result<Recording> {
     let map = load::open(path)?;
     let file = load::parse(path, &map)?;
     let want = if report::reads_lines(keys) { Want::Lines } else { Want::Names };
-    let opts = LoadOpts { session, want, names: NameArgs::default(), unnamed: UnnamedCode::Functions };
+    let opts = LoadOpts { session, want, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
     load::load_file((path, &file), opts, &mut load::Progress::silent())
 }
 

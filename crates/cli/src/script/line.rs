@@ -9,7 +9,6 @@ use super::fields::{Field, FieldSet};
 use super::frame::{FrameTexts, own_name, write_names, write_srcline};
 use super::row::Row;
 use crate::foreign::{harmless, harmless_lines};
-use crate::symbols::ObjectFiles;
 use perfdata::abi::*;
 use perfdata::tracepoint::Formats;
 use perfdata::{CpuMode, DataSource, Event, Regs, Weight};
@@ -17,6 +16,7 @@ use profile::machine::Mappings;
 use profile::profile::Profile;
 use std::fmt::Write;
 use std::sync::LazyLock;
+use symbols::ObjectFiles;
 
 /// What the lines of one run have in common.
 pub struct Style<'a> {

@@ -4,13 +4,12 @@ use super::clock::Clock;
 use super::fields::{Field, FieldSet};
 use super::note::Shown;
 use super::pick::Picks;
-use crate::symbols::{self, ObjectFiles};
-use crate::unwind::StackUnwinder;
 use perfdata::{Item, Record, Sample};
 use profile::machine::Mode;
 use profile::session::{EventSwitch, Session, UnwindJob, Unwound};
 use profile::source::Want;
 use profile::table::{FrameId, StringId};
+use symbols::{ObjectFiles, StackUnwinder};
 
 /// A sample and where its addresses lie; or another record that is shown.
 pub struct Row<'a> {

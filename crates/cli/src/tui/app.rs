@@ -9,11 +9,11 @@ use super::prompt::{Prompt, Typed};
 use super::sandwich::{Sandwich, Step};
 use super::table::Table;
 use super::{News, Source, Theme, help};
-use crate::load::Recording;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::view::report::{SortKey, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use symbols::Recording;
 
 /// A view that lies on the table.
 enum View {

@@ -1,7 +1,7 @@
 //! What comes to a running view from outside.
 
-use crate::load::Recording;
 use std::sync::Arc;
+use symbols::Recording;
 
 /// One piece of news.
 pub enum News {

@@ -1,7 +1,7 @@
 //! A file browsed while it is read.
 
 use super::{App, Data, News, Signals, Source, Theme, run};
-use crate::load::{self, LoadOpts, Progress, Reading, Recording};
+use crate::load::Progress;
 use perfdata::PerfData;
 use profile::view::report::ReportOpts;
 use std::ops::ControlFlow;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
+use symbols::{LoadOpts, Reading, Recording};
 
 /// From one picture of the progress to the next.
 const SHOWN: Duration = Duration::from_millis(100);
@@ -34,7 +35,7 @@ pub fn read(
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut teller = Teller::new(sender, bytes, &stop);
-            let recording = load::load_watched(file, opts, &mut |reading| {
+            let recording = symbols::load_watched(file, opts, &mut |reading| {
                 let _ = progress.at(reading.offset);
                 teller.tell(reading)
             });

@@ -1,8 +1,6 @@
 //! Keys in, screen text out.
 
 use super::{App, Data, News, Source, Theme};
-use crate::load::Recording;
-use crate::symbols::ObjectFiles;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use dso::Missing;
 use profile::profile::{CellKey, EventInfo, Extra, Profile, Sums, Task};
@@ -12,6 +10,7 @@ use profile::view::report::{GraphOpts, GraphOrder, ReportOpts};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::sync::Arc;
+use symbols::{ObjectFiles, Recording};
 
 /// Names frames by their address: 0x10 is `f10`.
 struct Names;

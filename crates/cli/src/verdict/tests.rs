@@ -21,7 +21,7 @@ fn recorded() -> Profile {
 fn recorded_on(kallsyms: &Path) -> Profile {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/timeline/wait.data");
     let mut opts = crate::wall::load_opts();
-    opts.names.kallsyms = Some(kallsyms.to_owned());
+    opts.names.search.kernel = Some(dso::KernelNames::Kallsyms(kallsyms.to_owned()));
     load::load(&file, opts).expect("a recording of ours").profile
 }
 

@@ -1,9 +1,9 @@
 //! The kernel's code as it was when it ran: its memory, with what it changed in itself put back by time.
 
-use crate::symbols::unbracketed;
 use calls::pt::{CodeMapping, Poke};
 use dso::{Avma, kcore::Kcore};
 use std::sync::OnceLock;
+use symbols::unbracketed;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: u64 = 64 << 10;

@@ -28,7 +28,6 @@ use std::path::Path;
 
 use super::chosen::Chosen;
 use super::names::Functions;
-use crate::recorded_kernel::kernel_of;
 use crate::text::number;
 use crate::{damage, load};
 use decode::Decoder;
@@ -36,6 +35,7 @@ use filter::TraceFilter;
 use image::Code;
 pub use indexed::Indexed;
 use stream::Tally;
+use symbols::kernel_of;
 use threads::{Odd, Takes, Threads};
 
 /// What is to be counted of a trace.

@@ -14,7 +14,7 @@ pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields,
 
 use crate::damage;
 use crate::flame::{Tree, TreeOpts};
-use crate::load::{self, Recording};
+use crate::load;
 use crate::text::{header, report as stdio};
 use crate::{html, out, pager, term, tui};
 use anyhow::{Context, bail};
@@ -26,6 +26,7 @@ use profile::table::DsoKind;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use symbols::Recording;
 
 /// Runs the command.
 ///

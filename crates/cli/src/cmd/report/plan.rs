@@ -2,18 +2,16 @@
 
 use super::flags::Args;
 use super::values::{self as flags, CallGraph};
-use crate::load::{LoadOpts, Recording};
 use crate::name_args::NameArgs;
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
-use crate::trace_text::FileFormats;
-use crate::unnamed::UnnamedCode;
 use anyhow::{Context, bail};
 use perfdata::PerfData;
 use profile::session::{Dimensions, SampleFilter, SessionOpts, TraceText};
 use profile::source::Want;
 use profile::view::report::{Field, FunctionUnit, GraphKey, GraphOrder, ReportOpts, RowFilter, SortKey};
 use regex_lite::Regex;
+use symbols::{FileFormats, LoadOpts, Recording, UnnamedCode};
 
 /// What is to be computed and shown.
 pub struct Plan {
@@ -134,7 +132,7 @@ impl Plan {
         Ok(LoadOpts {
             session: SessionOpts { dimensions, filter, callchains, max_frames, cost_as_period, trace_text },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
-            names: NameArgs { force: args.force, ..args.names.clone() },
+            names: NameArgs { force: args.force, ..args.names.clone() }.opts(),
             unnamed: self.unnamed,
         })
     }

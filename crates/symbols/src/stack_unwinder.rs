@@ -1,6 +1,6 @@
 //! User stacks stored as bytes, unwound on all cores while the file is read.
 
-use crate::symbols::ObjectFiles;
+use crate::object_files::ObjectFiles;
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, UnwindInfo, Unwinder};
 use dso::{Avma, FileOffset, Machine};
 use perfdata::Item;

@@ -1,7 +1,7 @@
 //! Names for code without a symbol: of stripped programs after their unwind tables, of JIT compilers without a map as
 //! one row.
 
-use crate::symbols::{Names, ObjectFiles, answer, batches_of, function_around, svma_of};
+use crate::object_files::{Names, ObjectFiles, answer, batches_of, function_around, svma_of};
 use dso::unwind::UnwindInfo;
 use dso::{Loaded, Missing, Svma};
 use profile::profile::Profile;

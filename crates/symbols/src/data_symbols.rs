@@ -3,7 +3,7 @@
 //! A recording tells where code is mapped. Data of the same file lies at a fixed distance from it, so that the file's
 //! symbol table names variables of programs and libraries; what was allocated has no name.
 
-use crate::symbols::ObjectFiles;
+use crate::object_files::ObjectFiles;
 use dso::{FileOffset, Svma};
 use perfdata::{Order, PerfData, Record};
 use profile::Profile;

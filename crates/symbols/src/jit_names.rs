@@ -67,7 +67,7 @@ fn load(
 /// The map of a process in a container: it knows itself by another number, and `/tmp` as another folder.
 fn inner_map(pid: i32) -> Option<PathBuf> {
     let pid = u32::try_from(pid).ok()?;
-    let inner = record::proc::innermost_pid(pid)?;
+    let inner = dso::innermost_pid(pid)?;
     Some(PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{inner}.map")))
 }
 

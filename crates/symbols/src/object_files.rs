@@ -1,7 +1,7 @@
 //! Object files for the profile: names through `dso`, on all cores.
 
 use crate::jit_names::RecordedNames;
-use crate::name_args::NameArgs;
+use crate::name_opts::NameOpts;
 use crate::recorded_kernel::kernel_of;
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Symbol, SymbolIndex, Wanted};
@@ -49,11 +49,11 @@ impl ObjectFiles {
     }
 
     /// Of the machine that `file` was recorded on. Looks where `names` says, and names what it finds as that says.
-    pub fn of_recording(file: &PerfData<'_>, names: &NameArgs) -> Self {
-        let files = Self::new(names.search());
+    pub fn of_recording(file: &PerfData<'_>, names: &NameOpts) -> Self {
+        let files = Self::new(names.search.clone());
         let loader = files.loader.of_kernel(kernel_of(file));
         let jit = Mutex::new(RecordedNames::of_recording(file));
-        Self { mangled: names.no_demangle, any_owner: names.force, loader, jit, ..files }
+        Self { mangled: names.mangled, any_owner: names.any_owner, loader, jit, ..files }
     }
 
     /// Is the recorded kernel the running one?
@@ -116,7 +116,7 @@ impl ObjectFiles {
 fn perf_map_owners(pid: i32) -> Vec<u32> {
     let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     let own = dso::OwnRights::read().map(|rights| rights.user);
-    let process = u32::try_from(pid).ok().and_then(record::proc::uid);
+    let process = u32::try_from(pid).ok().and_then(dso::user_of_process);
     std::iter::once(0).chain(own).chain(sudo).chain(process).collect()
 }
 

@@ -1,0 +1,22 @@
+//! Where the names of functions come from.
+
+use dso::DebugSearch;
+
+/// Where object files are looked for, and how their names are shown.
+#[derive(Clone, Debug, Default)]
+pub struct NameOpts {
+    /// Where to look; by default only at the recorded paths.
+    pub search: DebugSearch,
+    /// Names are shown as they are in the symbol tables.
+    pub mangled: bool,
+    /// Perf maps of any user are read.
+    pub any_owner: bool,
+}
+
+impl NameOpts {
+    /// Looks where the environment says: this machine's folders of debug files.
+    #[must_use]
+    pub fn from_env() -> Self {
+        Self { search: DebugSearch::from_env(), ..Self::default() }
+    }
+}

@@ -1,0 +1,121 @@
+//! From the records of a file to a profile with names: reading in time order, unwinding, symbolizing.
+
+use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
+use perfdata::stack_notes::StackNotes;
+use perfdata::{Features, Order, PerfData};
+use profile::profile::Profile;
+use profile::session::{Session, SessionOpts};
+use profile::source::Want;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What is read of a recording.
+#[derive(Default)]
+pub struct LoadOpts {
+    /// What the session keeps.
+    pub session: SessionOpts,
+    /// What is asked of the object files.
+    pub want: Want,
+    /// Where names come from.
+    pub names: NameOpts,
+    /// What code without a symbol is called.
+    pub unnamed: UnnamedCode,
+}
+
+/// A recording, read.
+#[derive(Default)]
+pub struct Recording {
+    /// What was recorded, aggregated and named.
+    pub profile: Profile,
+    /// The object files, open.
+    pub files: Arc<ObjectFiles>,
+    /// The file's header.
+    pub features: Features,
+    /// What reading came across.
+    pub diagnostics: perfdata::Diagnostics,
+}
+
+/// Records handed to all cores at once.
+const BATCH: usize = 8192;
+
+/// A recording while it is read.
+pub struct Reading<'r> {
+    /// How far in the file, in bytes.
+    pub offset: u64,
+    session: &'r Session,
+    files: &'r Arc<ObjectFiles>,
+    features: &'r Features,
+    unnamed: UnnamedCode,
+}
+
+impl Reading<'_> {
+    /// What is read by now, with the names of its functions.
+    pub fn snapshot(&self) -> Recording {
+        let mut profile = self.session.snapshot();
+        name_all(&mut profile, self.files, (Want::Names, self.unnamed));
+        let (features, files) = (self.features.clone(), Arc::clone(self.files));
+        Recording { profile, features, diagnostics: perfdata::Diagnostics::default(), files }
+    }
+}
+
+/// Reads `file` with everything `opts` asks for. Damage is in the diagnostics, with what could be salvaged.
+pub fn load(file: &PerfData<'_>, opts: LoadOpts) -> Recording {
+    load_watched(file, opts, &mut |_| ControlFlow::Continue(()))
+}
+
+/// The same; `watch` goes along with it, and when it says to stop, what is read by then is the recording.
+pub fn load_watched(
+    file: &PerfData<'_>,
+    opts: LoadOpts,
+    watch: &mut dyn FnMut(&Reading<'_>) -> ControlFlow<()>,
+) -> Recording {
+    let files = Arc::new(ObjectFiles::of_recording(file, &opts.names));
+    let features = file.features();
+    let mut session = new_session(file, opts.session);
+    let unnamed = opts.unnamed;
+    let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
+    let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
+        unwinder.unwind_along(&mut session, items, Session::push, Session::complete);
+        let offset = items.last().map_or(0, |item| item.offset);
+        watch(&Reading { offset, session: &session, files: &files, features, unnamed })
+    });
+    let mut profile = session.finish();
+    if let Some(layout) = &features.cpu_topology {
+        profile.cpu_sockets = layout.cpus.iter().map(|cpu| cpu.socket_id).collect();
+    }
+    name_all(&mut profile, &files, (opts.want, unnamed));
+    Recording { profile, features: features.clone(), diagnostics, files }
+}
+
+/// Names what is not named yet, with as much as is wanted.
+pub fn name_all(profile: &mut Profile, files: &ObjectFiles, (want, unnamed): (Want, UnnamedCode)) {
+    symbolize(profile, files, want);
+    if unnamed == UnnamedCode::Functions {
+        name_unnamed(profile, files);
+    }
+}
+
+fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
+    if opts.trace_text.is_none()
+        && let Some(formats) = FileFormats::of(file)
+    {
+        opts.trace_text = Some(Box::new(formats));
+    }
+    let mut session = Session::new(file.events(), file.endian(), opts);
+    session.set_input_bytes(file.bytes().len());
+    if file.is_unfinished() {
+        session.set_unfinished();
+    }
+    let features = file.features();
+    let names =
+        features.build_ids.iter().map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice()));
+    let names: Vec<_> = names.collect();
+    session.set_build_ids(names.iter().map(|(path, id)| (path.as_ref(), *id)));
+    if let Some(notes) = file.appendix().and_then(|appendix| StackNotes::read(appendix, file.endian())) {
+        session.set_stack_notes(notes);
+    }
+    for group in &features.groups {
+        session.set_group(group.leader as usize, group.members as usize, group.given_name());
+    }
+    session
+}
