@@ -157,12 +157,8 @@ fn chosen<'v>(parcel: &Parcel, views: &[&'v str]) -> Vec<&'v str> {
 /// Renders the terminal after keys of every view.
 fn browse(input: &Path) {
     let session = SessionOpts::default();
-    let opts = LoadOpts {
-        session,
-        want: Want::Names,
-        names: NameOpts::from_env(),
-        unnamed: UnnamedCode::Functions,
-    };
+    let opts =
+        LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
     let Ok(recording) = load::load(input, opts) else { return };
     let view = ReportOpts { children: true, graph: Some(GraphOpts::default()), ..ReportOpts::default() };
     let mut app = App::new(Data::new(Arc::new(recording), view), Theme { colour: true });
