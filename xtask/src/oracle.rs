@@ -13,6 +13,7 @@ mod pt;
 mod pt_text;
 mod recordings;
 mod report;
+mod sched;
 mod script;
 mod stat;
 mod stat_forms;
@@ -96,7 +97,7 @@ const COMPARISONS: &[Comparison] =
 const OF_RECORDINGS: &[&str] = &["report", "script", "annotate", "collapse", "views"];
 /// All parts. Any other filter is a part of a recording's name.
 const PARTS: &[&str] =
-    &["report", "script", "annotate", "collapse", "views", "advice", "pt", "stat", "off-cpu"];
+    &["report", "script", "annotate", "collapse", "views", "advice", "pt", "stat", "sched", "off-cpu"];
 
 /// The score of one part, by its name.
 type PartScore = (&'static str, Score);
@@ -166,6 +167,7 @@ fn compare(repo: &Repo, filter: Option<&str>) -> Result<Vec<PartScore>> {
             "collapse" => collapse::compare(&pair, &cases)?,
             "pt" if pair.knows("calls") => pt::compare(repo, &pair)?,
             "stat" if pair.knows("stat") => stat_of(&pair)?,
+            "sched" => sched::compare(&pair)?,
             "views" if pair.is_tally() => views::compare(repo, &pair, &cases)?,
             "advice" if pair.is_tally() => advice::compare(&pair)?,
             "off-cpu" if pair.is_tally() => off_cpu::compare(&pair)?,

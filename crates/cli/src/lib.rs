@@ -31,6 +31,7 @@ pub mod perf_commands;
 pub mod perf_only;
 pub mod probe;
 pub mod recording;
+pub mod sched;
 pub mod script;
 pub mod spelling;
 pub mod stat;
@@ -133,7 +134,7 @@ fn leave_out_expected_panics() {
 }
 
 /// Prints usage errors to stderr with status 2 (perf's is 129; 2 is everyone else's).
-fn usage_error(error: &clap::Error) -> ExitCode {
+pub(crate) fn usage_error(error: &clap::Error) -> ExitCode {
     if let Some(text) = perf_commands::instead(error) {
         out::complain(&text);
         return ExitCode::from(2);

@@ -33,10 +33,6 @@ const INSTEAD: &[(&str, &str)] = &[
         "mem",
         "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)",
     ),
-    (
-        "sched",
-        "tally record --off-cpu, then tally report --wall (who waits, why, who wakes) or tally timeline",
-    ),
     ("timechart", "tally record --off-cpu, then tally timeline"),
     (
         "trace",
@@ -64,8 +60,8 @@ mod tests {
     #[test]
     fn a_command_of_perfs_gets_what_to_use_instead() {
         let error = |word: &str| Flags::try_parse_from(["tally", word]).err().expect("no such command");
-        let text = instead(&error("sched")).expect("a command of perf's");
-        assert!(text.starts_with("no command 'sched': tally record --off-cpu"), "{text}");
+        let text = instead(&error("timechart")).expect("a command of perf's");
+        assert!(text.starts_with("no command 'timechart': tally record --off-cpu"), "{text}");
         assert_eq!(instead(&error("flmae")), None);
     }
 

@@ -166,6 +166,12 @@ impl Format {
         own.iter().map(|f| (f.name.as_str(), self.value(f, raw))).collect()
     }
 
+    /// The value of a field that is a number, with its sign extended to 64 bits; 0 if the payload is too short for it.
+    #[must_use]
+    pub fn number(&self, field: &Field, raw: &[u8]) -> u64 {
+        eval::Payload { raw, format: self, resolve: &|_| None }.number(field)
+    }
+
     /// A field's value as text: numbers decimal (pointers hexadecimal), other bytes in hexadecimal.
     #[must_use]
     pub fn value(&self, field: &Field, raw: &[u8]) -> String {

@@ -21,6 +21,7 @@ pub mod off_cpu;
 pub mod precise;
 pub mod profile;
 pub mod reason;
+pub mod sched_events;
 pub mod session;
 pub mod source;
 pub mod symbolize;

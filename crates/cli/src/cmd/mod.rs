@@ -18,6 +18,7 @@ pub mod probe;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod sched;
 pub mod script;
 pub mod stat;
 pub mod timeline;
@@ -67,6 +68,7 @@ commands! {
     Record: record,
     Report: report,
     Run: run,
+    Sched: sched,
     Script: script,
     Stat: stat,
     Timeline: timeline,

@@ -25,6 +25,7 @@ pub(super) const PURPOSES: &[Purpose] = &[
             ("locks", "show locks, their waiters and who released them"),
             ("io", "show disk requests: queue, device, cause"),
             ("calls", "record and show every call: exact counts and times"),
+            ("sched", "show each switch, and waits for a CPU (perf sched)"),
             ("script", "print every sample"),
         ],
     ),

@@ -11,5 +11,6 @@ pub mod number;
 pub mod present;
 pub mod report;
 pub mod run_screen;
+pub mod sched;
 pub mod timeline;
 pub mod wall;

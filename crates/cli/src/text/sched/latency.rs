@@ -1,0 +1,160 @@
+//! Waits for a CPU, a line for each program.
+
+use super::seconds;
+use crate::out;
+use crate::sched::{Seen, Watcher, name_and_pid};
+use profile::sched_events::IDLE;
+use profile::sched_events::latency::{Latencies, Latency};
+use profile::session::Session;
+use rustc_hash::FxHashMap;
+use std::io::Write;
+
+/// What lines are sorted by; largest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Key {
+    /// CPU time
+    Runtime,
+    /// How often they got a CPU
+    Switch,
+    /// Mean wait
+    Avg,
+    /// Longest wait
+    Max,
+}
+
+/// Collects while the recording is read.
+pub struct LatencyTable {
+    cpus: Vec<i32>,
+    latencies: Latencies,
+    names: FxHashMap<i32, String>,
+}
+
+/// One line.
+struct Line {
+    name: String,
+    tid: i32,
+    threads: usize,
+    latency: Latency,
+}
+
+impl LatencyTable {
+    /// Of these CPUs only; of all if there is none.
+    pub fn new(cpus: Vec<i32>) -> Self {
+        Self { cpus, latencies: Latencies::default(), names: FxHashMap::default() }
+    }
+
+    fn lines(&self, by_thread: bool) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut threads: Vec<(i32, Latency)> =
+            self.latencies.threads().filter(|(tid, latency)| *tid != IDLE && latency.count > 0).collect();
+        threads.sort_unstable_by_key(|(tid, _)| *tid);
+        for (tid, latency) in threads {
+            let name = self.names.get(&tid).map_or("", String::as_str);
+            match by_name.get(name).filter(|_| !by_thread) {
+                Some(&at) => {
+                    lines[at].threads += 1;
+                    lines[at].latency.merge(&latency);
+                }
+                None => {
+                    by_name.insert(name, lines.len());
+                    lines.push(Line { name: name.to_owned(), tid, threads: 1, latency });
+                }
+            }
+        }
+        lines
+    }
+
+    /// Prints the table.
+    ///
+    /// # Errors
+    /// If printing fails.
+    pub fn print(&self, by_thread: bool, keys: &[Key]) -> anyhow::Result<()> {
+        let mut lines = self.lines(by_thread);
+        let value = |line: &Line, key: Key| match key {
+            Key::Runtime => line.latency.ran_ns,
+            Key::Switch => line.latency.count,
+            Key::Avg => line.latency.mean_ns(),
+            Key::Max => line.latency.longest_ns,
+        };
+        lines.sort_by_key(|line| {
+            keys.iter().map(|&key| std::cmp::Reverse(value(line, key))).collect::<Vec<_>>()
+        });
+        let mut out = out::stdout();
+        writeln!(out, "\n {}", "-".repeat(139))?;
+        writeln!(out, "{HEADING}\n {}", "-".repeat(139))?;
+        lines.iter().try_for_each(|line| writeln!(out, "{}", line.text()))?;
+        let ran_ns: u64 = lines.iter().fold(0, |sum, line| sum.saturating_add(line.latency.ran_ns));
+        let count: u64 = lines.iter().fold(0, |sum, line| sum.saturating_add(line.latency.count));
+        writeln!(out, " {}", "-".repeat(113))?;
+        writeln!(out, "  TOTAL:                |{:11.3} ms |{count:9} |", ran_ns as f64 / 1e6)?;
+        writeln!(out, " {}\n", "-".repeat(51))?;
+        out.flush()?;
+        Ok(())
+    }
+}
+
+const HEADING: &str = "  Task                  |   Runtime ms  |  Count   | Avg delay ms    | Max delay ms    \
+                       | Max delay start           | Max delay end          |";
+
+impl Line {
+    fn text(&self) -> String {
+        let (name, latency) = (out::harmless(&self.name), &self.latency);
+        let task = match self.threads {
+            1 => format!("  {name}:{} ", self.tid),
+            many => format!("  {name}:({many}) "),
+        };
+        let millis = |ns: u64| ns as f64 / 1e6;
+        let (begin, end) = latency.longest_at_ns;
+        format!(
+            "{task:24}|{:11.3} ms |{:9} | avg:{:8.3} ms | max:{:8.3} ms | max start: {:>12} s | max end: {:>12} s",
+            millis(latency.ran_ns),
+            latency.count,
+            latency.waited_ns as f64 / latency.count.max(1) as f64 / 1e6,
+            millis(latency.longest_ns),
+            seconds(begin),
+            seconds(end),
+        )
+    }
+}
+
+impl Watcher for LatencyTable {
+    fn seen(&mut self, seen: Seen, session: &mut Session) -> anyhow::Result<()> {
+        if !self.cpus.is_empty() && !self.cpus.contains(&seen.event.cpu.cast_signed()) {
+            return Ok(());
+        }
+        self.latencies.push(&seen.event);
+        // The last name of a thread is the one that counts; it has it while it runs.
+        let (name, _) = name_and_pid(session, seen.tid);
+        self.names.insert(seen.tid, name);
+        if let Some(tid) = seen.event.action.other().filter(|tid| !self.names.contains_key(tid)) {
+            let (name, _) = name_and_pid(session, tid);
+            self.names.insert(tid, name);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::sched_events::{SchedAction, SchedEvent, TaskState};
+
+    #[test]
+    fn threads_of_one_name_are_one_line_unless_asked_for() {
+        let mut table = LatencyTable::new(Vec::new());
+        for (time_ns, prev, next) in [(1_000, 0, 7), (2_000, 7, 8), (5_000, 8, 7)] {
+            let action = SchedAction::Switch { prev, state: TaskState('R'), next };
+            table.latencies.push(&SchedEvent { time_ns, cpu: 0, action });
+        }
+        table.names.extend([(7, "worker".to_owned()), (8, "worker".to_owned()), (0, "swapper".to_owned())]);
+        let lines = table.lines(false);
+        assert_eq!((lines.len(), lines[0].threads, lines[0].latency.count), (1, 2, 3));
+        assert_eq!(table.lines(true).len(), 2);
+        let text = lines[0].text();
+        assert!(
+            text.starts_with("  worker:(2)            |      0.000 ms |        3 | avg:   0.001 ms |"),
+            "{text}"
+        );
+    }
+}
