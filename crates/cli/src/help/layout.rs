@@ -34,6 +34,14 @@ pub const LAYOUTS: &[Layout] = &[
     Layout("diff", DIFF),
     Layout("timeline", &[("", "input thread time rows json"), WAITS]),
     Layout("locks", &[("", "input thread rows"), WAITS]),
+    Layout(
+        "sched timehist",
+        &[
+            ("", "input summary with-summary wakeups next state comm pid tid time"),
+            ("Stacks", "no-call-graph max-stack"),
+            ("Target", "cpu"),
+        ],
+    ),
     Layout("io", &[("", "pid all-cpus input output device trace heat json rows"), TARGET_OF_IO]),
     Layout("probe", PROBE),
     Layout("calls record", CALLS_RECORD),
