@@ -28,6 +28,7 @@ mod name_hints;
 pub mod out;
 pub mod pager;
 pub mod perf_commands;
+pub mod perf_config;
 pub mod perf_only;
 pub mod probe;
 pub mod recording;
@@ -69,7 +70,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
     let args = cmd::stat::spelled_out(cmd::record::spelled_out(cmd::script::spelled_out(args)));
-    let args = id_lists::with_commas(args);
+    let typed = id_lists::with_commas(args);
+    let args = with_settings(&typed);
     if let Some(page) = help::topic(&args) {
         return finish_paged(help::print(&page));
     }
@@ -93,6 +95,25 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => usage_error(&spelling::with_nearest(error, &args)),
     }
+}
+
+/// The arguments with perf's settings as defaults; without them where one has a value that no option takes.
+fn with_settings(typed: &[OsString]) -> Vec<OsString> {
+    let settings = perf_config::read(perf_config::Scope::All);
+    if settings.is_empty() {
+        return typed.to_vec();
+    }
+    if let Some(folder) = perf_config::defaults::build_id_cache(&settings) {
+        dso::set_build_id_cache(folder);
+    }
+    let all = perf_config::defaults::added(typed, &settings);
+    if flags::Flags::try_parse_from(&all).is_err() && flags::Flags::try_parse_from(typed).is_ok() {
+        let files: std::collections::BTreeSet<_> = settings.iter().map(|setting| &setting.file).collect();
+        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        out::note(&format!("tally: settings not used: a value in {} is not valid here", files.join(", ")));
+        return typed.to_vec();
+    }
+    all
 }
 
 /// The status of a command that may have started the pager, after the user has left it.

@@ -14,7 +14,6 @@ const INSTEAD: &[(&str, &str)] = &[
         "c2c",
         "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)",
     ),
-    ("config", "there is no file of settings: flags say all"),
     (
         "data",
         "tally script --json prints samples as JSON, tally export writes traced calls for ui.perfetto.dev",
@@ -36,7 +35,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ("timechart", "tally record --off-cpu, then tally timeline"),
     (
         "trace",
-        "tally record -e raw_syscalls:sys_enter,raw_syscalls:sys_exit prints with tally script; tally stat -e 'syscalls:sys_enter_*' counts; tally record --off-cpu tells which calls wait",
+        "tally record -e raw_syscalls:sys_enter,raw_syscalls:sys_exit prints with tally script; tally stat -e 'syscalls:sys_enter_*' counts; tally record --off-cpu shows which calls wait",
     ),
 ];
 

@@ -10,6 +10,7 @@
 //! the recording.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::elf::DebugLink;
 use crate::{BuildId, ObjectFile, OwnRights};
@@ -41,6 +42,20 @@ pub enum KernelNames {
     Image(PathBuf),
 }
 
+/// The build-id cache that perf's settings name, for all searches of this program.
+static CONFIGURED_CACHE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Sets the build-id cache in place of `~/.debug`, for the rest of the program. `/dev/null` is none.
+pub fn set_build_id_cache(folder: PathBuf) {
+    // A second call in one process changes nothing.
+    let _ = CONFIGURED_CACHE.set(folder);
+}
+
+/// The folder of [`set_build_id_cache`].
+pub fn configured_build_id_cache() -> Option<PathBuf> {
+    CONFIGURED_CACHE.get().cloned()
+}
+
 impl Default for DebugSearch {
     fn default() -> Self {
         Self {
@@ -61,7 +76,9 @@ impl DebugSearch {
         let home = var("HOME");
         let cache = var("XDG_CACHE_HOME").or_else(|| home.as_ref().map(|h| h.join(".cache")));
         Self {
-            build_id_cache: var("PERF_BUILDID_DIR").or_else(|| home.as_ref().map(|h| h.join(".debug"))),
+            build_id_cache: var("PERF_BUILDID_DIR")
+                .or_else(configured_build_id_cache)
+                .or_else(|| home.as_ref().map(|h| h.join(".debug"))),
             debuginfod_cache: var("DEBUGINFOD_CACHE_PATH")
                 .or_else(|| cache.map(|c| c.join("debuginfod_client"))),
             ..Self::default()

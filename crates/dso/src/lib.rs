@@ -58,7 +58,7 @@ pub use elf::{Machine, ObjectFile, Section, Segment};
 pub use error::Error;
 pub use exported::{Exported, exported};
 pub use file_identity::FileIdentity;
-pub use find::{DebugSearch, KernelNames};
+pub use find::{DebugSearch, KernelNames, configured_build_id_cache, set_build_id_cache};
 pub use flow::{FunctionFlow, function_flow, straight_bytes};
 pub use index::SymbolIndex;
 pub use loader::{Loaded, Loader, Wanted};

@@ -25,9 +25,12 @@ const MAX_COPY_BYTES: u64 = 256 << 20;
 /// Most disk space for the cache. Files that are linked cost nothing until the original is replaced.
 const MAX_TOTAL_BYTES: u64 = 4 << 30;
 
-/// Where the cache is: `$HOME/.debug`; `None` without a home.
+/// Where the cache is: the folder of perf's settings or `$HOME/.debug`; `None` without one.
 #[must_use]
 pub fn default_root() -> Option<PathBuf> {
+    if let Some(folder) = dso::configured_build_id_cache() {
+        return Some(folder).filter(|folder| folder != Path::new("/dev/null"));
+    }
     let home = std::env::var_os("HOME").filter(|h| !h.is_empty())?;
     Some(Path::new(&home).join(".debug"))
 }

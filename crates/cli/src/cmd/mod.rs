@@ -5,6 +5,7 @@
 pub mod annotate;
 pub mod buildid_list;
 pub mod calls;
+pub mod config;
 pub mod diff;
 pub mod doctor;
 pub mod dump;
@@ -55,6 +56,7 @@ commands! {
     Annotate: annotate,
     BuildidList: buildid_list,
     Calls: calls,
+    Config: config,
     Diff: diff,
     Doctor: doctor,
     Dump: dump,

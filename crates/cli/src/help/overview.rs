@@ -47,7 +47,13 @@ pub(super) const PURPOSES: &[Purpose] = &[
             ("dump", "print the records of a file"),
         ],
     ),
-    ("Learn", &[("help", "print help for a command; `tally help topics`")]),
+    (
+        "Learn",
+        &[
+            ("config", "list perf's settings, and which of them tally uses"),
+            ("help", "print help for a command; `tally help topics`"),
+        ],
+    ),
 ];
 
 /// The groups as lines of text, styled by `heading` and `name`.
