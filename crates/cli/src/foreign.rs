@@ -2,16 +2,12 @@
 //! what steers a terminal, ends an element or turns a line around. There is one function for each place it goes to.
 
 use crate::term;
-use perfdata::text::is_unseen as is_harmful;
+pub use perfdata::text::harmless;
+use perfdata::text::{is_unseen as is_harmful, spell, spelled};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-
-/// For a terminal: `name` with its control characters spelled out (`\x1b`), line ends and tabs as well.
-pub fn harmless(name: &str) -> Cow<'_, str> {
-    spelled(name, is_harmful)
-}
 
 /// For an element or an attribute of XML or HTML: harmless, and without what ends either.
 pub fn xml(text: &str) -> String {
@@ -65,22 +61,6 @@ pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     spelled(text, is_harmful_in_lines)
 }
 
-/// `text` with the characters spelled out of which `is_bad` says so.
-fn spelled(text: &str, is_bad: fn(char) -> bool) -> Cow<'_, str> {
-    if !text.chars().any(is_bad) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if is_bad(c) {
-            spell(&mut safe, c);
-        } else {
-            safe.push(c);
-        }
-    }
-    Cow::Owned(safe)
-}
-
 /// Text with our own characters spelled in ASCII; those of names stay.
 pub fn in_ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
@@ -98,10 +78,6 @@ pub fn in_ascii(text: &str) -> Cow<'_, str> {
 
 fn is_harmful_in_lines(c: char) -> bool {
     is_harmful(c) && c != '\n' && c != '\t'
-}
-
-fn spell(to: &mut String, c: char) {
-    let _ = write!(to, "\\x{:02x}", u32::from(c));
 }
 
 /// Lets through only what cannot steer a terminal: the last net under all text that goes to one. Colours of our own

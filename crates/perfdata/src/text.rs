@@ -20,10 +20,12 @@
 //! their own are `record type=N misc=N bytes=HEX`, with their whole payload.
 
 mod event;
+mod foreign;
 mod parse;
 mod print;
 mod sample;
 mod words;
 
+pub use foreign::{harmless, spell, spelled};
 pub use parse::{TextError, to_perf_data};
 pub use print::{is_unseen, write_event, write_item};

@@ -39,7 +39,7 @@ const CREATORS: &[(&str, &str)] = &[
 const NAMED: &[(&str, &str)] = &[
     ("crates/dso/src/kallsyms.rs", "--kallsyms"),
     ("crates/cli/src/name_args.rs", "--vmlinux, --kallsyms"),
-    ("crates/cli/src/calls/pattern.rs", "calls -P @FILE"),
+    ("crates/calls/src/selection/pattern.rs", "calls -P @FILE"),
 ];
 
 /// Ways to open a file for reading. A name directly before them doesn't count, as in `ObjectFile::open`.

@@ -7,7 +7,7 @@ use record::calls::{Addresses, KernelParts};
 use std::fmt::Write as _;
 
 use super::choose::Chosen;
-use super::kernel;
+use calls::recording::kernel;
 
 /// Where the first file stands.
 const FIRST: u64 = 1 << 16;

@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::source_files::SourceFiles;
 use super::wish::Wish;
+use calls::instrumented::source_files::SourceFiles;
 
 /// What was chosen.
 #[derive(Default)]

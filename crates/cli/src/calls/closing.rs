@@ -3,7 +3,6 @@
 use record::sys::signal::SIGPIPE;
 use std::path::Path;
 
-use super::folder::{Folder, Summary};
 use super::growth;
 use super::launch::Ended;
 use super::price::{self, Told};
@@ -12,6 +11,7 @@ use super::recorder::Recorder;
 use crate::out;
 use crate::text::number;
 use crate::text::run_screen::signal_name;
+use calls::recording::folder::{Folder, Summary};
 
 /// Says what was recorded, what it cost, and how the program ended; and notes the cost in the folder.
 ///

@@ -5,10 +5,10 @@ use profile::grow::GrownSum as _;
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use super::kernel;
-use super::names::Functions;
 use crate::out::harmless;
 use crate::text::number;
+use calls::recording::kernel;
+use calls::recording::names::Functions;
 
 /// The tree's children by node, the largest total first; and the roots.
 struct Children {

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use calls::model::{RawStep, Step, ThreadFile};
 
-use super::folder::Folder;
 use super::record::Args;
 use crate::text::number;
+use calls::recording::folder::Folder;
 
 /// Recordings of so many bytes are large.
 const LARGE_BYTES: u64 = 256 << 20;
@@ -149,7 +149,9 @@ pub fn smaller(folder: &Folder, bytes: u64, args: &Args) -> Vec<String> {
         return Vec::new();
     }
     let Ok(clock) = folder.clock() else { return Vec::new() };
-    let of = |thread: &super::folder::Thread| thread.file().map(|file| Left::of(&file, clock.ns_per_tick));
+    let of = |thread: &calls::recording::folder::Thread| {
+        thread.file().map(|file| Left::of(&file, clock.ns_per_tick))
+    };
     let left = folder.threads.par_iter().filter_map(of).reduce(Left::default, |a, b| a.plus(&b));
     let command: Vec<OsString> = std::env::args_os().collect();
     let mut lines = Vec::new();

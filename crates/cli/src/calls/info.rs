@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::folder::Folder;
 use super::open::{Need, with_view};
-use super::uftrace;
 use super::view_args::ViewArgs;
 use crate::out::{self, harmless};
 use crate::text::number;
+use calls::recording::folder::Folder;
+use calls::uftrace;
 
 /// Prints it.
 ///
@@ -20,7 +20,7 @@ pub fn print(path: &Path) -> anyhow::Result<()> {
     let mut to = out::stdout();
     if Folder::is_one(path) || !path.exists() || path.is_dir() && !uftrace::is_one(path) {
         let folder = Folder::open(path)?;
-        folder.tell_damage();
+        super::open::tell_damage(&folder);
         of_folder(&mut to, &folder)?;
     } else {
         of_other(&mut to, path)?;

@@ -3,6 +3,8 @@
 //! They stand as spans under the user's function that caused them.
 
 use anyhow::Context;
+use calls::recording::kernel::{BLOCK_NAME, FAULT_NAME, NAMES};
+use calls::selection::pattern::{self, Pattern};
 use dso::system_file;
 use record::calls::{Addresses, KernelFunction, KernelParts, KernelWish, Source};
 use record::output_file::write_part;
@@ -10,27 +12,9 @@ use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::names::Function;
-use super::pattern::{self, Pattern};
 use super::record::Args;
 use super::syscalls;
 
-/// Name of the pseudo file that these spans belong to.
-pub const MAPPING: &str = "[kernel]";
-/// Name of the file with their names: lines `address name`.
-pub const NAMES: &str = "kernel";
-/// What a page fault is called.
-const FAULT_NAME: &str = "page fault";
-/// What a request to a disk is called.
-const BLOCK_NAME: &str = "block request";
-/// Offset of page faults behind the system calls' numbers.
-pub const FAULT: u64 = 0x1000;
-/// Offset of block requests.
-pub const BLOCK: u64 = 0x1001;
-/// Offset of the first kernel function.
-pub const FUNCTIONS: u64 = 0x2000;
-/// Most kernel functions that are told apart.
-pub const MOST_FUNCTIONS: u64 = 1 << 20;
 /// Where the kernel tells its functions.
 const KALLSYMS: &str = "/proc/kallsyms";
 /// System calls have smaller numbers.
@@ -79,16 +63,6 @@ fn symbol(line: &str) -> Option<(u64, &str)> {
     Some((u64::from_str_radix(address, 16).ok().filter(|_| is_code)?, name))
 }
 
-/// Why a recording shows nothing of the kernel.
-#[must_use]
-pub fn why_nothing(recording: &Path) -> &'static str {
-    if recording.join(NAMES).is_file() {
-        "tally calls: recorded with -K, but the kernel did nothing inside the calls shown"
-    } else {
-        "tally calls: nothing of the kernel was recorded; `tally calls record -K5` does"
-    }
-}
-
 /// How the kernel's functions are recorded, or why they are not and what is instead: one line.
 #[must_use]
 pub fn told(source: &dyn Source, wish: &KernelWish) -> Option<String> {
@@ -109,12 +83,6 @@ pub fn told(source: &dyn Source, wish: &KernelWish) -> Option<String> {
             source.kernel_refusals().join("; ")
         ),
     })
-}
-
-/// Whether it is a moment, of which the kernel tells no end.
-#[must_use]
-pub fn is_moment(function: &Function) -> bool {
-    function.dso == MAPPING && matches!(function.name.as_str(), FAULT_NAME | BLOCK_NAME)
 }
 
 /// Whether anything of the kernel is asked for.
@@ -165,14 +133,4 @@ pub fn write_names(
         };
     }
     write_part(&dir.join(NAMES), text).context("can't write the kernel's names")
-}
-
-/// The text that [`write_names`] wrote.
-#[must_use]
-pub fn names_in(text: &str) -> FxHashMap<u64, String> {
-    let line = |line: &str| {
-        let (address, name) = line.split_once(' ')?;
-        Some((u64::from_str_radix(address, 16).ok()?, name.to_owned()))
-    };
-    text.lines().filter_map(line).collect()
 }

@@ -16,10 +16,10 @@ use super::live::Live;
 use super::opened::Opened;
 use super::price::Used;
 use super::record::Args;
-use super::rules::Rules;
-use super::switch::Switch;
 use super::switches;
 use crate::out;
+use calls::selection::rules::Rules;
+use calls::selection::switch::Switch;
 use tracer::layout::{self, sleds as list};
 
 /// How a run ended, and what it took.

@@ -14,16 +14,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::choose::Chosen;
-use super::folder::Folder;
-use super::names::{Function, Functions};
 use super::own_folder;
 use super::record as recording;
-use super::rules::Rules;
 use super::slow_call::SlowWish;
 use super::tail::Tail;
 use super::{slow_folder, slow_pane, table};
 use crate::text::number;
 use crate::{out, term};
+use calls::recording::folder::Folder;
+use calls::recording::function::Function;
+use calls::recording::names::Functions;
+use calls::selection::rules::Rules;
 
 /// Lines that a screen keeps for what stands around the table.
 const FRAME_LINES: usize = 4;
@@ -99,9 +100,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         record.max_bytes.is_none(),
         "--max-bytes chooses which single calls are kept, and `live` keeps none; it is of `tally calls record`"
     );
-    let wish = SlowWish(Rules::new(&[], &record.trace)?.take_slow());
+    let wish = SlowWish(Rules::new(&[], &record.trace.spec())?.take_slow());
     check_slow(&wish, &record)?;
-    let named = (record.output != Path::new(super::folder::DEFAULT)).then(|| record.output.clone());
+    let named =
+        (record.output != Path::new(calls::recording::folder::DEFAULT)).then(|| record.output.clone());
     let (keep_slow, keep) = if wish.is_any() { (named, false) } else { (None, named.is_some()) };
     if let Some(dir) = &keep_slow {
         // Not found out when the first slow call is over.

@@ -7,11 +7,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Write};
 use std::iter::Peekable;
 
-use super::kernel;
-use super::track::Track;
-use super::view::View;
 use crate::out::harmless;
 use crate::text::number;
+use calls::recording::kernel;
+use calls::view::View;
+use calls::view::track::Track;
 
 /// What is shown of a thread's calls, by the order in which they were entered: two bits each, for there may be many.
 #[derive(Default)]

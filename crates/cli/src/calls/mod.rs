@@ -1,67 +1,47 @@
 //! `tally calls`: exact counts and times of traced calls.
 //!
-//! [`record`] starts the program with the recorder in it; [`folder`] reads what that wrote; [`names`] turns
-//! addresses into functions; the others render what `calls::model` made of it.
+//! [`record`] starts the program with the recorder in it, [`session`] probes it from outside; [`open`] opens what they
+//! wrote; the others render what the crate `calls` made of it.
 
 pub mod addresses;
 pub mod choose;
-pub mod chosen;
 mod closing;
 pub mod diff;
-mod fields;
 pub mod flame;
-pub mod folder;
-mod folder_file;
-pub mod formats;
-pub mod function_filter;
 pub mod graph;
 pub mod growth;
-pub mod imports;
 pub mod info;
 pub mod kernel;
 mod launch;
 pub mod live;
 pub mod log;
 pub mod named;
-pub mod names;
 pub mod objects;
 pub mod open;
 pub mod opened;
 pub mod own_folder;
-pub mod pattern;
 pub mod price;
 pub mod probe_args;
 pub mod probe_filters;
 mod probes;
-pub mod pt;
+mod pt_notes;
 pub mod pt_packets;
 pub mod record;
 mod recorder;
-pub mod reported;
 mod return_probes;
-mod rules;
 pub mod scripts;
 pub mod session;
 mod shadow_stack;
-pub mod sleds;
 pub mod slow_call;
 mod slow_folder;
 mod slow_pane;
-mod source_files;
 pub mod spans;
-mod starts;
-pub mod switch;
 pub mod switches;
 pub mod syscalls;
 pub mod table;
 pub mod tail;
 pub mod totals;
 pub mod trace_args;
-pub mod track;
-pub mod trigger;
-pub mod uftrace;
-pub mod values;
-pub mod view;
 pub mod view_args;
 pub mod watch;
 pub mod wish;

@@ -12,10 +12,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tracer::layout::sleds::{self, Sled};
 
-use super::rules::{Imports, Rules};
-use super::sleds::{Instrumented, look};
-use super::{folder_file, values};
 use crate::out;
+use calls::instrumented::sleds::{Instrumented, look};
+use calls::recording::folder_file;
+use calls::selection::rules::{Imports, Rules};
+use calls::values;
 
 /// `PROT_EXEC`.
 const PROT_EXEC: u32 = 4;

@@ -14,7 +14,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{kernel, named, recorder, switches, totals, values};
+use super::recorder;
+use calls::recording::{function_list, kernel, switches, totals};
+use calls::values;
 use tracer::layout::{self, sleds};
 
 /// The folder, in the recording's, into which the cost of a call is measured.
@@ -27,7 +29,7 @@ const NAMED: [&str; 9] = [
     layout::LOST_NAME,
     "info",
     values::NAME,
-    named::NAME,
+    function_list::NAME,
     kernel::NAMES,
     totals::NAME,
     switches::NAME,

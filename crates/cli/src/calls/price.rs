@@ -7,13 +7,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::folder::Summary;
 use super::own_folder;
 use super::record::Args;
 use super::recorder::Recorder;
-use super::sleds::Instrumented;
 use crate::out;
 use crate::text::number;
+use calls::instrumented::sleds::Instrumented;
+use calls::recording::folder::Summary;
 use tracer::layout;
 
 /// What a call costs here.

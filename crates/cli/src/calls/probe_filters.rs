@@ -8,10 +8,11 @@ use tracer::layout::sleds;
 use super::choose::Chosen;
 use super::kernel;
 use super::record::Args;
-use super::rules::Rules;
-use super::source_files::SourceFiles;
 use super::trace_args::TraceArgs;
-use super::trigger::Trigger;
+use calls::instrumented::source_files::SourceFiles;
+use calls::selection::TraceSpec;
+use calls::selection::rules::Rules;
+use calls::selection::trigger::Trigger;
 
 /// What can be done at a function that is probed.
 const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds::CALLER | sleds::SLOW;
@@ -33,7 +34,7 @@ pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Re
     let trace = &args.trace;
     let only: Vec<String> = trace.only.iter().filter(|text| !kernel::is_of_kernel(text)).cloned().collect();
     let (not, trigger, callers) = (trace.not.clone(), trace.trigger.clone(), trace.callers.clone());
-    let rules = Rules::new(&[], &TraceArgs { only, not, trigger, callers, ..TraceArgs::default() })?;
+    let rules = Rules::new(&[], &TraceSpec { only, not, trigger, callers, ..TraceSpec::default() })?;
     let (rules_of, slow_ns) = by_function(&rules, chosen)?;
     let filters = Filters {
         rules: rules_of,

@@ -18,13 +18,13 @@ use super::price::Told;
 use super::probe_args::ProbeArgs;
 use super::probes;
 use super::recorder::Recorder;
-use super::rules::{Imports, Rules};
 use super::scripts;
 use super::shadow_stack;
-use super::sleds::{self, Instrumented};
 use super::trace_args::TraceArgs;
-use super::values;
 use crate::out;
+use calls::instrumented::sleds::{self, Instrumented};
+use calls::selection::rules::{Imports, Rules};
+use calls::values;
 use tracer::layout::{self, sleds as list};
 
 /// Run a program, or attach to a process, and record its calls
@@ -49,7 +49,7 @@ Examples:
   tally calls record -p 4711 -P file:parse.c         the functions of a source file")]
 pub struct Args {
     /// The folder to record into; an earlier recording there is replaced
-    #[arg(short, long, value_name = "DIR", default_value = super::folder::DEFAULT)]
+    #[arg(short, long, value_name = "DIR", default_value = calls::recording::folder::DEFAULT)]
     pub output: PathBuf,
     /// Record calls nested at most this deep
     #[arg(short = 'D', long, value_name = "N")]
@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(short = 'P', long = "patch", value_name = "FUNC")]
     pub patch: Vec<String>,
     /// Drop calls that took less, unless one in them was kept: 10us, 1ms (without a unit: ns)
-    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = super::view_args::duration_ns_of)]
+    #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = calls::selection::duration_ns_of)]
     pub min_ns: Option<u64>,
     /// Flight recorder: keep only the last SIZE of each thread: 512k, 16M, 1G (8 to 16 bytes a call)
     #[arg(long, value_name = "SIZE", value_parser = crate::recording::value::parse_bytes)]
@@ -102,7 +102,7 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
     if scripts::is_one(&program) {
         return probes::run_script(args, live);
     }
-    let mut rules = Rules::new(&args.patch, &args.trace)?;
+    let mut rules = Rules::new(&args.patch, &args.trace.spec())?;
     if live.is_some() {
         // Who looks while it runs finds the slow ones by itself: what was read can't be taken back.
         rules.take_slow();

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::own_folder;
-use super::sleds::Instrumented;
+use calls::instrumented::sleds::Instrumented;
 
 /// As the build script made it; empty where it has no hooks for the processor.
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));

@@ -4,8 +4,8 @@
 
 use calls::model::{Asked, CallProfile, Extra, FunctionId, Gate, Replay, Step};
 
-use super::names::Functions;
-use super::pattern::Pattern;
+use calls::recording::names::Functions;
+use calls::selection::pattern::Pattern;
 
 /// Steps held of one call at most (40 bytes each); of what follows only the ends of calls that are held.
 const MOST_STEPS: usize = 1 << 18;

@@ -6,12 +6,14 @@ use calls::model::{Clock, ExtraKind, Step};
 use std::path::Path;
 use tracer::layout::{self, ThreadHeader};
 
-use super::folder::{Folder, Maps};
+use super::own_folder;
 use super::slow_call::SlowCall;
-use super::{folder_file, kernel, named, own_folder, values};
+use calls::recording::folder::{Folder, Maps};
+use calls::recording::{folder_file, function_list, kernel};
+use calls::values;
 
 /// Files of a recording that name its functions and show its values.
-const BESIDE: [&str; 3] = [named::NAME, kernel::NAMES, values::NAME];
+const BESIDE: [&str; 3] = [function_list::NAME, kernel::NAMES, values::NAME];
 
 /// Writes the call into `dir`, in the place of an earlier one; `from` is the recording that it was read from, `info` what
 /// is told of it, in lines `key value`.

@@ -2,8 +2,8 @@
 
 use calls::model::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step};
 
-use super::track::Track;
-use super::view::View;
+use calls::view::View;
+use calls::view::track::Track;
 
 /// What a span stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use tracer::layout;
 
-use super::folder::{Folder, Thread};
-use super::names::Functions;
 use super::slow_call::{Holder, LastSlow, SlowWish};
+use calls::recording::folder::{Folder, Thread};
+use calls::recording::names::Functions;
 
 /// A thread's file, as far as it was read.
 struct Growing {

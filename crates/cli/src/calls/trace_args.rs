@@ -1,5 +1,7 @@
 //! The flags of recording by the recorder in the program.
 
+use calls::selection::TraceSpec;
+
 /// What functions are recorded how, where the program records itself.
 #[derive(clap::Args, Default)]
 #[command(
@@ -48,6 +50,24 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// The same without clap, for the analysis.
+    #[must_use]
+    pub fn spec(&self) -> TraceSpec {
+        TraceSpec {
+            only: self.only.clone(),
+            not: self.not.clone(),
+            callers: self.callers.clone(),
+            trigger: self.trigger.clone(),
+            signal: self.signal.clone(),
+            arguments: self.arguments.clone(),
+            results: self.results.clone(),
+            auto_args: self.auto_args,
+            no_libcall: self.no_libcall,
+            libcall: self.libcall,
+            nest_libcall: self.nest_libcall,
+        }
+    }
+
     /// The first flag given that only the recorder in the program can follow; `None` if none was.
     #[must_use]
     pub fn first_for_recorder(&self) -> Option<&'static str> {

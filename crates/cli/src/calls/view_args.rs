@@ -1,8 +1,8 @@
 //! The flags that all views of calls share.
 
+use calls::recording::folder;
+use calls::selection::{ViewSpec, duration_ns_of};
 use std::path::{Path, PathBuf};
-
-use super::folder;
 
 /// What to show of a recording: the flags that all views share.
 #[derive(clap::Args, Clone, Debug)]
@@ -77,51 +77,23 @@ impl ViewArgs {
         }
     }
 
-    /// Whether a thread of this process is to be shown.
-    pub(super) fn means(&self, tid: u32, pid: Option<u32>) -> bool {
-        let of_process = || pid.is_some_and(|pid| self.pid.contains(&pid));
-        (self.tid.is_empty() || self.tid.contains(&tid)) && (self.pid.is_empty() || of_process())
-    }
-
-    /// Whether single calls are to be chosen, beyond those of whole functions.
-    pub(super) fn chooses_calls(&self) -> bool {
-        let words = [&self.only, &self.not, &self.callers, &self.trigger];
-        words.iter().any(|words| !words.is_empty())
-            || self.min_ns.is_some()
-            || self.disable
-            || !self.tid.is_empty()
-            || !self.pid.is_empty()
-    }
-}
-
-/// A duration such as `10us`, `1.5ms`, `2s`, `300`; in ns.
-///
-/// # Errors
-/// If it is none.
-pub fn duration_ns_of(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim() {
-        "" | "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        other => return Err(format!("'{other}' is no unit of time; use ns, us, ms or s")),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("'{text}' is no duration; try 10us"))?;
-    Ok((number * factor) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration_ns_of;
-
-    #[test]
-    fn durations_have_units() {
-        assert_eq!(duration_ns_of("10us"), Ok(10_000));
-        assert_eq!(duration_ns_of("1.5ms"), Ok(1_500_000));
-        assert_eq!(duration_ns_of("7"), Ok(7));
-        assert!(duration_ns_of("3 weeks").unwrap_err().contains("unit of time"));
-        assert!(duration_ns_of("fast").is_err());
+    /// The same without clap, for the analysis.
+    #[must_use]
+    pub fn spec(&self) -> ViewSpec {
+        let all = self.clone();
+        ViewSpec {
+            only: all.only,
+            not: all.not,
+            callers: all.callers,
+            trigger: all.trigger,
+            disable: all.disable,
+            depth: all.depth,
+            min_ns: all.min_ns,
+            tid: all.tid,
+            pid: all.pid,
+            hide: all.hide,
+            no_libcall: all.no_libcall,
+            dso: all.dso,
+        }
     }
 }

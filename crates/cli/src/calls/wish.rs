@@ -4,7 +4,7 @@ use record::calls::Exits;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
-use super::pattern::{self, Pattern};
+use calls::selection::pattern::{self, Pattern};
 
 /// What the command line asks for.
 pub struct Wish {

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, Notes, with_view};
-use crate::calls::pattern::Pattern;
-use crate::calls::view::View;
 use crate::calls::view_args::ViewArgs;
-use crate::calls::{diff, graph, info, kernel, live, log, pt, record, table};
+use crate::calls::{diff, graph, info, live, log, record, table};
 use crate::{load, out};
+use calls::recording::kernel;
+use calls::selection::pattern::Pattern;
+use calls::view::View;
 
 /// Record and show every call of an instrumented program: exact counts, times, paths
 #[derive(clap::Args)]
@@ -162,7 +163,7 @@ Examples:
   tally calls info -i app.calls")]
 pub struct InfoArgs {
     /// The recording
-    #[arg(short, long, value_name = "DIR", default_value = crate::calls::folder::DEFAULT)]
+    #[arg(short, long, value_name = "DIR", default_value = calls::recording::folder::DEFAULT)]
     input: PathBuf,
 }
 
@@ -196,7 +197,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Branches(args) => {
             let map = load::open(&args.input)?;
             let file = load::parse(&args.input, &map)?;
-            let trace = pt::Trace::open(&args.input, &file)?;
+            let trace = crate::calls::open::open_trace(&args.input, &file)?;
             let mut to = out::stdout();
             trace.write_branches(&mut to)?;
             to.flush()?;

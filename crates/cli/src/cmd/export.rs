@@ -8,13 +8,13 @@ use std::process::ExitCode;
 
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::spans::{self, Span, What};
-use crate::calls::view::View;
 use crate::calls::view_args::ViewArgs;
 use crate::export::chrome::Chrome;
 use crate::export::perfetto::Perfetto;
 use crate::export::{Named, Timeline};
 use crate::out;
 use crate::text::number;
+use calls::view::View;
 
 /// Write traced calls as a timeline for ui.perfetto.dev or speedscope
 #[derive(clap::Args)]

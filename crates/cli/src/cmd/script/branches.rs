@@ -1,11 +1,11 @@
 //! `tally script --itrace`: the branches of a processor's trace.
 
 use super::flags::Args;
-use crate::calls::pt::Trace;
-use crate::calls::pt::lines::Wanted;
+use crate::calls::open::open_trace;
 use crate::cmd::report::values::{parse_cpus, parse_time};
 use crate::out;
 use anyhow::ensure;
+use calls::pt::lines::Wanted;
 use perfdata::PerfData;
 use std::io::Write;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ pub fn print(args: &Args, file: &PerfData<'_>, letters: &str) -> anyhow::Result<
     (wanted.pids, wanted.tids, wanted.comms) = (args.pid.clone(), args.tid.clone(), args.comms.clone());
     wanted.cpus = args.cpu.as_deref().map(parse_cpus).transpose()?;
     wanted.times = args.time.as_deref().map(parse_time).transpose()?;
-    let trace = Trace::open(&args.input, file)?;
+    let trace = open_trace(&args.input, file)?;
     let mut out = out::stdout();
     trace.write_lines(&mut out, &wanted)?;
     out.flush()?;

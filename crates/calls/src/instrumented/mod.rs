@@ -1,0 +1,6 @@
+//! Programs that record themselves: where their instrumentation is, and what of it is selected.
+
+pub mod reported;
+pub mod sleds;
+pub mod source_files;
+pub mod starts;

@@ -1,0 +1,399 @@
+//! The code an Intel PT trace ran through: object files by mapping, functions by symbol.
+
+use crate::model::FunctionId;
+use crate::pt::{CodeMapping, MadeCode, Sideband};
+use dso::unwind::UnwindInfo;
+use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, RecordedKernel, Svma, Wanted};
+use intelpt::{Image, Missing};
+use profile::machine::is_kernel_proper;
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::kernel::{KernelCode, is_kernel, module_name};
+use crate::recording::function::Function;
+use crate::recording::names::Functions;
+
+/// A file that code ran in.
+struct CodeFile {
+    loaded: Result<Loaded, NoCode>,
+    /// Bounds functions where the file was stripped of symbols.
+    unwind: Option<Arc<UnwindInfo>>,
+    name: String,
+}
+
+/// A function of a file.
+struct Bounds {
+    /// Its stated addresses.
+    range: Range<u64>,
+    /// As its symbol or its place has it.
+    name: String,
+}
+
+impl CodeFile {
+    /// The function around a stated address; `None` when neither symbols nor unwind tables know one.
+    fn bounds(&self, svma: Svma) -> Option<Bounds> {
+        if let Ok(symbol) = self.loaded.as_ref().ok()?.symbol(svma) {
+            let name = whole(&dso::demangle(symbol.name)).to_owned();
+            return Some(Bounds { range: symbol.start.0..symbol.end.0, name });
+        }
+        let (start, end) = self.unwind.as_ref()?.function_range(svma)?;
+        Some(Bounds { range: start.0..end.0, name: dso::unnamed_function(start) })
+    }
+}
+
+/// Where a function lies: its file and its start there. Functions split by the compiler count as one.
+type Place = (u32, u64);
+
+/// All files and functions of a recording, shared by all who decode it.
+pub struct Code {
+    loader: Loader,
+    files: Vec<CodeFile>,
+    by_name: FxHashMap<(String, Option<Vec<u8>>), u32>,
+    kernel: KernelCode,
+    functions: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    functions: Functions,
+    numbers: FxHashMap<Place, FunctionId>,
+    missing: BTreeSet<String>,
+}
+
+impl Code {
+    /// Opens every file that the sideband names, of a recording on this kernel.
+    #[must_use]
+    pub fn open(side: &Sideband<'_>, kernel_recorded: RecordedKernel) -> Self {
+        let kernel = || side.all_code().filter(|mapping| is_kernel(mapping.start));
+        let loader = Loader::new(DebugSearch::from_env()).of_kernel(kernel_recorded);
+        let is_running = loader.is_running_kernel();
+        let mut code = Self {
+            kernel: KernelCode::open(kernel(), side.pokes(), is_running),
+            loader,
+            files: Vec::new(),
+            by_name: FxHashMap::default(),
+            functions: Mutex::default(),
+        };
+        for mapping in side.all_code() {
+            let key = (mapping.name.clone(), mapping.build_id.clone());
+            if code.by_name.contains_key(&key) {
+                continue;
+            }
+            let loaded = code.load(mapping);
+            code.by_name.insert(key, code.files.len() as u32);
+            let object = loaded.as_ref().ok().and_then(Loaded::object);
+            let unwind = object.map(|object| UnwindInfo::new(Arc::clone(object)));
+            code.files.push(CodeFile { loaded, unwind, name: mapping.name.clone() });
+        }
+        code
+    }
+
+    fn load(&self, mapping: &CodeMapping) -> Result<Loaded, NoCode> {
+        let build_id = mapping.build_id.as_deref().and_then(dso::BuildId::from_bytes);
+        let build_id = build_id.as_ref();
+        let module = module_name(&mapping.name);
+        let wanted = match mapping.name.as_str() {
+            "[vdso]" => Wanted::Vdso { build_id },
+            name if is_kernel_proper(name) => Wanted::Kernel { build_id, reference: None },
+            _ if is_kernel(mapping.start) => Wanted::KernelModule { name: &module, start: None },
+            name => Wanted::File { path: Path::new(name), build_id },
+        };
+        self.loader.load(&wanted)
+    }
+
+    fn file_of(&self, mapping: &CodeMapping) -> Option<u32> {
+        self.by_name.get(&(mapping.name.clone(), mapping.build_id.clone())).copied()
+    }
+
+    /// The file's name, the symbol with its start, and the code at an address of a process at a time, as far as they
+    /// can be had.
+    pub fn at<'c>(&'c self, side: &'c Sideband<'_>, (pid, time_ns): (i32, u64), ip: u64) -> At<'c> {
+        const LONGEST: usize = 15;
+        if let Some(made) = side.made_at(pid, ip, time_ns) {
+            let behind = ip - made.start;
+            let code = made.code.get(behind as usize..).unwrap_or_default();
+            return At { file: Some(MADE), offset: None, symbol: Some((&made.name, behind)), code };
+        }
+        let mappings = if is_kernel(ip) {
+            side.kernel(time_ns)
+        } else {
+            side.code(pid, time_ns).map_or(&[][..], |(_, list)| list)
+        };
+        let Some(mapping) = mappings.iter().find(|mapping| ip.wrapping_sub(mapping.start) < mapping.bytes)
+        else {
+            return At::default();
+        };
+        let file = self.file_of(mapping).and_then(|number| self.files.get(number as usize));
+        let loaded = file.and_then(|file| file.loaded.as_ref().ok());
+        let svma = loaded.and_then(|loaded| svma_of(loaded, mapping, ip));
+        let symbol = loaded.zip(svma).and_then(|(loaded, svma)| loaded.symbol(svma).ok());
+        let symbol = symbol.zip(svma).map(|(symbol, svma)| (symbol.name, svma.0 - symbol.start.0));
+        let object = loaded.and_then(|loaded| loaded.object());
+        let code = match object.zip(svma) {
+            Some((object, svma)) => (1..=LONGEST).rev().find_map(|bytes| object.bytes_at(svma, bytes)),
+            None => self.kernel.bytes(ip, time_ns).filter(|_| is_kernel(ip)),
+        };
+        At {
+            file: Some(&mapping.name),
+            offset: Some(mapping.offset_of(ip)),
+            symbol,
+            code: code.unwrap_or_default(),
+        }
+    }
+
+    /// The functions met, once all is decoded, numbered by name; and the new number of each old one.
+    #[must_use]
+    pub fn functions_by_name(&self) -> (Functions, Vec<FunctionId>) {
+        let found = self.found();
+        let mut sorted: Vec<&Function> = found.functions.all().iter().collect();
+        sorted.sort();
+        let mut functions = Functions::new();
+        sorted.into_iter().for_each(|function| {
+            functions.number(function.clone());
+        });
+        let order = found.functions.all().iter().map(|function| functions.number(function.clone())).collect();
+        (functions, order)
+    }
+
+    /// Files whose code was missing, with the reason.
+    pub fn missing(&self) -> BTreeSet<String> {
+        self.found().missing.clone()
+    }
+
+    /// The functions met so far, from this number on.
+    pub fn functions_from(&self, first: usize) -> Vec<Function> {
+        self.found().functions.all().iter().skip(first).cloned().collect()
+    }
+
+    /// The number of what lies in no mapping.
+    pub fn unknown(&self) -> u32 {
+        let function = Function::new("[unknown]".into(), String::new());
+        self.found().functions.number(function).0
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The function at a stated address of a file: its number, and the stated addresses that it covers; `None` for
+    /// these when nothing tells how far it goes.
+    fn function(&self, file: u32, svma: Svma) -> (FunctionId, Option<Range<u64>>) {
+        let of = &self.files[file as usize];
+        let bounds = of.bounds(svma);
+        let range = bounds.as_ref().map(|bounds| bounds.range.clone());
+        let place = (file, range.as_ref().map_or(u64::MAX, |range| range.start));
+        let mut found = self.found();
+        if let Some(known) = found.numbers.get(&place) {
+            return (*known, range);
+        }
+        let dso = of.name.rsplit('/').next().unwrap_or(&of.name).to_owned();
+        let name = bounds.map_or_else(|| format!("[{dso}]"), |bounds| bounds.name);
+        let id = found.functions.number(Function::new(name, dso));
+        found.numbers.insert(place, id);
+        (id, range)
+    }
+}
+
+/// What code made at run time is filed under.
+const MADE: &str = "[jit]";
+
+/// The stated address of an address in a mapping; the kernel's symbols are stated as they run.
+fn svma_of(loaded: &Loaded, mapping: &CodeMapping, ip: u64) -> Option<Svma> {
+    if is_kernel(ip) && loaded.object().is_none() {
+        return Some(Svma(ip));
+    }
+    loaded.svma_of(FileOffset(mapping.offset_of(ip)))
+}
+
+/// What is at an address.
+#[derive(Clone, Copy, Default)]
+pub struct At<'c> {
+    /// The mapping's name.
+    pub file: Option<&'c str>,
+    /// The address's offset in the file.
+    pub offset: Option<u64>,
+    /// The symbol, and how far behind its start, in bytes.
+    pub symbol: Option<(&'c str, u64)>,
+    /// Bytes of code: an instruction, if there are as many.
+    pub code: &'c [u8],
+}
+
+/// A function's name without the marks of the parts that compilers move elsewhere.
+fn whole(name: &str) -> &str {
+    name.strip_suffix(" [clone .cold]").or_else(|| name.strip_suffix(".cold")).unwrap_or(name)
+}
+
+/// One decoder's view of the code: the process that runs at the moment.
+pub struct RunningImage<'a> {
+    code: &'a Code,
+    side: &'a Sideband<'a>,
+    buffer: usize,
+    now: Cell<Option<&'a [CodeMapping]>>,
+    task: Cell<Option<(i32, i32)>>,
+    /// The time that the mappings are of, and when they are replaced next, ns.
+    time_ns: Cell<u64>,
+    stale_ns: Cell<u64>,
+    last: RefCell<Option<&'a CodeMapping>>,
+    /// The function found last: where it lies, its number, whether its first address is the function's.
+    last_unit: RefCell<Option<(Range<u64>, u32, bool)>>,
+}
+
+impl<'a> RunningImage<'a> {
+    /// For the trace of buffer number `buffer`.
+    #[must_use]
+    pub fn new(code: &'a Code, side: &'a Sideband<'a>, buffer: usize) -> Self {
+        Self {
+            code,
+            side,
+            buffer,
+            now: Cell::new(None),
+            task: Cell::new(None),
+            time_ns: Cell::new(0),
+            stale_ns: Cell::new(u64::MAX),
+            last: RefCell::new(None),
+            last_unit: RefCell::new(None),
+        }
+    }
+
+    /// The number of the buffer it is for.
+    #[must_use]
+    pub fn buffer(&self) -> usize {
+        self.buffer
+    }
+
+    /// The (process, thread) that runs.
+    #[must_use]
+    pub fn task(&self) -> Option<(i32, i32)> {
+        self.task.get()
+    }
+
+    /// The file mapped there, if nothing of the recording says which build of it.
+    #[must_use]
+    pub fn file_at(&self, ip: u64) -> Option<&'a str> {
+        let mapping = self.mapping(ip)?;
+        (mapping.build_id.is_none() && !mapping.is_anonymous()).then_some(&mapping.name)
+    }
+
+    fn mapping(&self, ip: u64) -> Option<&'a CodeMapping> {
+        let holds = |mapping: &CodeMapping| ip.wrapping_sub(mapping.start) < mapping.bytes;
+        if let Some(last) = self.last.borrow().filter(|last| holds(last)) {
+            return Some(last);
+        }
+        let mappings = if is_kernel(ip) { self.side.kernel(self.time_ns.get()) } else { self.now.get()? };
+        let found = mappings.iter().find(|mapping| holds(mapping))?;
+        self.last.replace(Some(found));
+        Some(found)
+    }
+
+    fn place(&self, ip: u64) -> Option<(u32, &'a CodeFile, Svma)> {
+        let mapping = self.mapping(ip)?;
+        let number = self.code.file_of(mapping)?;
+        let file = &self.code.files[number as usize];
+        let svma = match &file.loaded {
+            Ok(loaded) => svma_of(loaded, mapping, ip)?,
+            Err(_) => Svma(mapping.offset_of(ip)),
+        };
+        Some((number, file, svma))
+    }
+
+    /// The code made at run time that lies there.
+    fn made(&self, ip: u64) -> Option<&'a MadeCode> {
+        let (pid, _) = self.task.get()?;
+        self.side.made_at(pid, ip, self.time_ns.get())
+    }
+
+    /// Whether a mapping's bytes are those of its file.
+    fn check(&self, mapping: &CodeMapping) -> Result<(), Missing> {
+        let why = match () {
+            () if mapping.is_anonymous() => Missing::MadeAtRunTime,
+            () if mapping.writable => Missing::Rewritten,
+            () => return Ok(()),
+        };
+        Err(why)
+    }
+
+    /// The kernel's code.
+    fn kernel(&self, ip: u64) -> Result<&[u8], Missing> {
+        let bytes = self.code.kernel.bytes(ip, self.time_ns.get());
+        bytes.ok_or_else(|| {
+            let why = "the kernel: its memory (/proc/kcore) can't be read, or another kernel was recorded";
+            self.code.found().missing.insert(why.to_owned());
+            Missing::NoFile
+        })
+    }
+}
+
+impl Image for RunningImage<'_> {
+    fn code(&self, ip: u64) -> Result<&[u8], Missing> {
+        const WINDOW_BYTES: usize = 4096;
+        if let Some(made) = self.made(ip) {
+            let offset = usize::try_from(ip - made.start).unwrap_or(usize::MAX);
+            return made.code.get(offset..).ok_or(Missing::NotMapped);
+        }
+        self.check(self.mapping(ip).ok_or(Missing::NotMapped)?)?;
+        if is_kernel(ip) {
+            return self.kernel(ip);
+        }
+        let Some((_, file, svma)) = self.place(ip) else {
+            return Err(Missing::NotMapped);
+        };
+        let object = match &file.loaded {
+            Ok(loaded) => loaded.object().ok_or(Missing::NoFile)?,
+            Err(why) => {
+                self.code.found().missing.insert(format!("{}: {why}", file.name));
+                let wrong = matches!(why, NoCode::BuildIdMismatch);
+                return Err(if wrong { Missing::WrongFile } else { Missing::NoFile });
+            }
+        };
+        // Less at the end of the section: shorter windows until one fits.
+        std::iter::successors(Some(WINDOW_BYTES), |bytes| (*bytes > 1).then_some(bytes / 2))
+            .find_map(|bytes| object.bytes_at(svma, bytes))
+            .ok_or(Missing::NotMapped)
+    }
+
+    fn unit(&self, ip: u64) -> (u32, bool) {
+        if let Some((range, unit, whole)) = &*self.last_unit.borrow()
+            && range.contains(&ip)
+        {
+            return (*unit, *whole && range.start == ip);
+        }
+        if let Some(made) = self.made(ip) {
+            let function = Function::new(made.name.clone(), MADE.to_owned());
+            return (self.code.found().functions.number(function).0, ip == made.start);
+        }
+        let Some((file, _, svma)) = self.place(ip) else { return (self.code.unknown(), false) };
+        let (FunctionId(id), range) = self.code.function(file, svma);
+        let Some(range) = range else { return (id, false) };
+        let avma = |at: u64| at.wrapping_sub(svma.0).wrapping_add(ip);
+        let at_start = range.start == svma.0;
+        // Only as far as this mapping goes: behind it the same difference need not hold.
+        let mapping = self.mapping(ip).map_or(ip..ip + 1, |at| at.start..at.start.saturating_add(at.bytes));
+        let covered = avma(range.start).max(mapping.start)..avma(range.end).min(mapping.end);
+        let whole = covered.start == avma(range.start);
+        self.last_unit.replace(Some((covered, id, whole)));
+        (id, at_start)
+    }
+
+    fn space(&self, tsc: Option<u64>) -> u32 {
+        let time_ns = self.side.setup.clock.ns_at(tsc.unwrap_or(0));
+        let task = self.side.running(self.buffer, time_ns);
+        self.task.set(task);
+        self.time_ns.set(time_ns);
+        let stale_ns = task.and_then(|(pid, _)| self.side.code_changes_after(pid, time_ns));
+        self.stale_ns.set(stale_ns.unwrap_or(u64::MAX));
+        self.last.replace(None);
+        self.last_unit.replace(None);
+        let space = task.and_then(|(pid, _)| self.side.code(pid, time_ns));
+        self.now.set(space.map(|(_, mappings)| mappings));
+        space.map_or(0, |(number, _)| number)
+    }
+
+    fn is_stale(&self, tsc: Option<u64>) -> bool {
+        let stale_ns = self.stale_ns.get();
+        stale_ns != u64::MAX && tsc.is_some_and(|tsc| self.side.setup.clock.ns_at(tsc) >= stale_ns)
+    }
+}

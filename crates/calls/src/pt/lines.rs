@@ -1,0 +1,419 @@
+//! Branches as `perf script --itrace=cr` prints them: the same fields, flags and columns, for comparison and for
+//! programs that read that text.
+//
+// Source: linux v6.18 tools/perf/builtin-script.c perf_sample__fprintf_start(), perf_sample__fprintf_bts();
+
+use crate::error::bail;
+use crate::pt::Sideband;
+use intelpt::{Event, Gap, What, branch_word};
+use rustc_hash::FxHashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::image::{At, Code};
+use super::kinds::{Every, Kinds};
+use super::walk::{Chains, Walk};
+use perfdata::text::harmless;
+
+/// The fields, in perf's order.
+const FIELDS: [&str; 13] =
+    ["comm", "pid", "tid", "cpu", "time", "period", "event", "flags", "ip", "sym", "symoff", "dso", "addr"];
+/// Those printed unless asked otherwise.
+const USUAL: [&str; 10] = ["comm", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso"];
+
+/// Which fields.
+#[derive(Clone, Debug)]
+struct Fields(Vec<&'static str>);
+
+impl Fields {
+    fn parse(texts: &[String]) -> crate::Result<Self> {
+        let mut fields = Self(USUAL.into_iter().chain(["addr"]).collect());
+        for text in texts {
+            let text = text.strip_prefix("hw:").unwrap_or(text);
+            if !text.starts_with(['+', '-']) {
+                fields.0.clear();
+            }
+            for word in text.split(',').filter(|word| !word.is_empty()) {
+                let (on, name) = match word.strip_prefix('-') {
+                    Some(name) => (false, name),
+                    None => (true, word.strip_prefix('+').unwrap_or(word)),
+                };
+                let Some(known) = FIELDS.iter().find(|known| **known == name) else {
+                    bail!("-F {name}: branches of a trace have {}", FIELDS.join(", "));
+                };
+                fields.0.retain(|field| field != known);
+                if on {
+                    fields.0.push(known);
+                }
+            }
+        }
+        Ok(fields)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains(&name)
+    }
+}
+
+/// What is to be printed.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Which events.
+    pub kinds: Kinds,
+    fields: Fields,
+    nanoseconds: bool,
+    /// Only these processes, threads, names, CPUs, times; all if empty.
+    pub pids: Vec<u32>,
+    /// See `pids`.
+    pub tids: Vec<u32>,
+    /// See `pids`.
+    pub comms: Vec<String>,
+    /// See `pids`.
+    pub cpus: Option<Vec<i32>>,
+    /// First and last, ns.
+    pub times: Option<(u64, u64)>,
+    /// Width of the longest event's name in the file.
+    pub name_width: usize,
+}
+
+impl Wanted {
+    /// All threads and times.
+    ///
+    /// # Errors
+    /// Unknown letters or fields.
+    pub fn new(kinds: &str, fields: &[String], nanoseconds: bool) -> crate::Result<Self> {
+        Ok(Self {
+            kinds: Kinds::parse(kinds)?,
+            fields: Fields::parse(fields)?,
+            nanoseconds,
+            pids: Vec::new(),
+            tids: Vec::new(),
+            comms: Vec::new(),
+            cpus: None,
+            times: None,
+            name_width: 0,
+        })
+    }
+}
+
+/// Writes the lines.
+pub struct Lines<'a> {
+    code: &'a Code,
+    side: &'a Sideband<'a>,
+    wanted: &'a Wanted,
+    /// What is behind an address, by space and address.
+    names: FxHashMap<(u32, u64), Box<str>>,
+    words: FxHashMap<(u32, u64), &'static str>,
+    line: String,
+    last_ns: FxHashMap<usize, u64>,
+    /// Where each buffer's execution is.
+    walks: FxHashMap<usize, Walk>,
+    chains: Chains,
+    /// Events still to be passed over.
+    skip: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// Nothing is written yet.
+    pub fn new(code: &'a Code, side: &'a Sideband<'a>, wanted: &'a Wanted) -> Self {
+        Self {
+            code,
+            side,
+            wanted,
+            names: FxHashMap::default(),
+            words: FxHashMap::default(),
+            line: String::new(),
+            last_ns: FxHashMap::default(),
+            walks: FxHashMap::default(),
+            chains: Chains::default(),
+            skip: wanted.kinds.skip,
+        }
+    }
+
+    /// Writes one event of a thread, if it is wanted, and the instructions before it that are.
+    pub fn write(
+        &mut self,
+        out: &mut impl Write,
+        (tid, buffer): (i32, usize),
+        event: &Event,
+    ) -> io::Result<()> {
+        let last = self.last_ns.entry(buffer).or_insert(0);
+        let time_ns = event.tsc.map_or(*last, |tsc| self.side.setup.clock.ns_at(tsc));
+        *last = time_ns;
+        let pid = self.side.process_of(tid);
+        let name = self.side.name_of(tid, time_ns).unwrap_or("");
+        let (task, moment) = ((pid, tid), (buffer, time_ns));
+        let chosen = self.chosen(task, name, moment);
+        if let Some(every) = self.wanted.kinds.instructions {
+            self.instructions(out, (task, moment, chosen), (every, event))?;
+        }
+        if self.wanted.kinds.chain.is_some() {
+            self.chains.take(tid, event);
+        }
+        if !chosen {
+            return Ok(());
+        }
+        self.line.clear();
+        let wanted = match event.what {
+            What::Gap(gap) => self.error(gap, task, moment, event.from),
+            _ => self.branch(task, moment, event),
+        };
+        if wanted { self.put(out) } else { Ok(()) }
+    }
+
+    fn put(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Ok(());
+        }
+        out.write_all(self.line.as_bytes())
+    }
+
+    /// Follows the instructions up to an event, and writes those whose turn it is.
+    fn instructions(
+        &mut self,
+        out: &mut impl Write,
+        (task, moment, chosen): ((i32, i32), (usize, u64), bool),
+        (every, event): (Every, &Event),
+    ) -> io::Result<()> {
+        let (pid, time_ns) = (task.0, moment.1);
+        let space = self.side.code(pid, time_ns).map_or(0, |(number, _)| number);
+        let mut walk = self.walks.remove(&moment.0).unwrap_or_default();
+        let (side, code) = (self.side, self.code);
+        let samples =
+            walk.follow((space, event), (every, time_ns), |ip| code.at(side, (pid, time_ns), ip).code);
+        self.walks.insert(moment.0, walk);
+        for (ip, period) in samples.into_iter().filter(|_| chosen) {
+            self.line.clear();
+            self.sample((task, space), moment, (ip, period));
+            self.put(out)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the line of an instruction.
+    fn sample(
+        &mut self,
+        ((pid, tid), space): ((i32, i32), u32),
+        (buffer, time_ns): (usize, u64),
+        (ip, period): (u64, u64),
+    ) {
+        let fields = &self.wanted.fields;
+        let Some(size) = self.wanted.kinds.chain else {
+            self.start((pid, tid), (buffer, time_ns), (period, INSTRUCTIONS));
+            if fields.has("flags") {
+                let _ = write!(self.line, "  {:<21} ", "");
+            }
+            if fields.has("ip") {
+                self.line.push(' ');
+                self.address((pid, time_ns, space), ip);
+            }
+            return self.line.push('\n');
+        };
+        self.start((pid, tid), (buffer, time_ns), (period, INSTRUCTIONS));
+        // Above a chain perf does not pad the name.
+        let padding = self.line.len() - self.line.trim_start().len();
+        self.line.drain(..padding);
+        self.line.push('\n');
+        let callers = self.chains.callers(tid, size.saturating_sub(1));
+        for ip in std::iter::once(ip).chain(callers) {
+            // In chains perf shows the offset in the file.
+            let shown = self.at((pid, time_ns, space), ip).offset.unwrap_or(ip);
+            let _ = write!(self.line, "\t{shown:>16x}");
+            self.names((pid, time_ns, space), ip);
+            self.line.push('\n');
+        }
+        self.line.push('\n');
+    }
+
+    fn cpu(&self, buffer: usize) -> i32 {
+        self.side.buffers[buffer].cpu.map_or(-1, u32::cast_signed)
+    }
+
+    fn chosen(&self, (pid, tid): (i32, i32), name: &str, (buffer, time_ns): (usize, u64)) -> bool {
+        let wanted = self.wanted;
+        (wanted.pids.is_empty() || wanted.pids.contains(&pid.cast_unsigned()))
+            && (wanted.tids.is_empty() || wanted.tids.contains(&tid.cast_unsigned()))
+            && (wanted.comms.is_empty() || wanted.comms.iter().any(|comm| comm == name))
+            && wanted.cpus.as_ref().is_none_or(|cpus| cpus.contains(&self.cpu(buffer)))
+            && wanted.times.is_none_or(|(from, to)| (from..=to).contains(&time_ns))
+    }
+
+    /// Makes the line of an error; false if it is not wanted.
+    fn error(&mut self, gap: Gap, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), ip: u64) -> bool {
+        if !self.wanted.kinds.tells(gap) {
+            return false;
+        }
+        let (code, text) = match gap {
+            Gap::Overflow => (7, "Overflow packet"),
+            Gap::Packet => (3, "Bad packet"),
+            Gap::Code(_) => (5, "Failed to get instruction"),
+            Gap::Mismatch => (6, "Trace doesn't match instruction"),
+            Gap::NotSaved => (8, "Lost trace data"),
+            Gap::Loop => (10, "Never-ending loop (refer perf config intel-pt.max-loops)"),
+            _ => (9, "Unknown error!"),
+        };
+        let (seconds, ns) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+        let cpu = self.cpu(buffer);
+        let _ = writeln!(
+            self.line,
+            " instruction trace error type 1 time {seconds}.{ns:09} cpu {cpu} pid {pid} tid {tid} ip {ip:#x} code {code}: {text}"
+        );
+        true
+    }
+
+    /// Makes the line of a branch; false if it is not wanted.
+    fn branch(&mut self, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), event: &Event) -> bool {
+        let space = self.side.code(pid, time_ns).map_or(0, |(number, _)| number);
+        let flags = self.flags((pid, time_ns, space), event);
+        if !self.wanted.kinds.means(flags) {
+            return false;
+        }
+        self.start((pid, tid), (buffer, time_ns), (1, BRANCHES));
+        let fields = &self.wanted.fields;
+        if fields.has("flags") {
+            let _ = write!(self.line, "  {flags:<21} ");
+        }
+        if fields.has("ip") {
+            self.line.push(' ');
+            self.address((pid, time_ns, space), event.from);
+        }
+        if fields.has("addr") {
+            self.line.push_str(" => ");
+            self.address((pid, time_ns, space), event.to);
+        }
+        self.line.push('\n');
+        true
+    }
+
+    /// What stands in front of the address.
+    fn start(
+        &mut self,
+        (pid, tid): (i32, i32),
+        (buffer, time_ns): (usize, u64),
+        (period, event): (u64, &str),
+    ) {
+        let wanted = self.wanted;
+        let fields = &wanted.fields;
+        if fields.has("comm") {
+            let name = harmless(self.side.name_of(tid, time_ns).unwrap_or("")).into_owned();
+            let _ = write!(self.line, "{name:>16} ");
+        }
+        let _ = match (fields.has("pid"), fields.has("tid")) {
+            (true, true) => write!(self.line, "{pid:>5}/{tid:<5} "),
+            (true, false) => write!(self.line, "{pid:>5} "),
+            (false, true) => write!(self.line, "{tid:>5} "),
+            (false, false) => Ok(()),
+        };
+        if fields.has("cpu") && self.cpu(buffer) >= 0 {
+            let _ = write!(self.line, "[{:03}] ", self.cpu(buffer));
+        }
+        if fields.has("time") {
+            let (seconds, ns) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+            let _ = match wanted.nanoseconds {
+                true => write!(self.line, "{seconds:>5}.{ns:09}: "),
+                false => write!(self.line, "{seconds:>5}.{:06}: ", ns / 1000),
+            };
+        }
+        if fields.has("period") {
+            let _ = write!(self.line, "{period:>10} ");
+        }
+        if fields.has("event") {
+            let _ = write!(self.line, "{event:>0$}: ", wanted.name_width.max(wanted.kinds.longest_name()));
+        }
+    }
+
+    fn address(&mut self, place: (i32, u64, u32), ip: u64) {
+        let _ = write!(self.line, "{ip:>16x}");
+        self.names(place, ip);
+    }
+
+    /// Symbol and file, as far as asked for.
+    fn names(&mut self, place: (i32, u64, u32), ip: u64) {
+        let (space, fields) = (place.2, &self.wanted.fields);
+        if let Some(known) = self.names.get(&(space, ip)) {
+            return self.line.push_str(known);
+        }
+        let at = self.at(place, ip);
+        let mut text = String::new();
+        if fields.has("sym") {
+            match at.symbol {
+                Some((name, offset)) => {
+                    text.push(' ');
+                    text.push_str(&harmless(&dso::demangle(name)));
+                    if fields.has("symoff") {
+                        let _ = write!(text, "+{offset:#x}");
+                    }
+                }
+                None => text.push_str(" [unknown]"),
+            }
+        }
+        if fields.has("dso") {
+            let _ = write!(text, " ({})", harmless(at.file.unwrap_or("[unknown]")));
+        }
+        self.line.push_str(&text);
+        self.names.insert((space, ip), text.into());
+    }
+
+    fn at(&self, (pid, time_ns, _): (i32, u64, u32), ip: u64) -> At<'a> {
+        self.code.at(self.side, (pid, time_ns), ip)
+    }
+
+    /// perf's word for what happened.
+    fn flags(&mut self, place: (i32, u64, u32), event: &Event) -> &'static str {
+        match event.what {
+            What::Call => "call",
+            What::Return => "return",
+            What::Begin => "tr strt",
+            What::EndAsync => "tr end  async",
+            What::Interrupt => "hw int",
+            What::Abort => "tx abrt",
+            What::Jump | What::Far => self.word(place, event),
+            What::End => match self.word(place, event) {
+                "syscall" => "tr end  syscall",
+                "int" => "tr end  int",
+                "iret" => "tr end  iret",
+                "sysret" => "tr end  sysret",
+                "call" => "tr end  call",
+                "return" => "tr end  return",
+                "jcc" => "tr end  jcc",
+                "jmp" => "tr end  jmp",
+                _ => "tr end",
+            },
+            What::Gap(_) => "",
+        }
+    }
+
+    /// The kind of the event's branch.
+    fn word(&mut self, place: (i32, u64, u32), event: &Event) -> &'static str {
+        let ip = event.from;
+        let key = (place.2, ip);
+        if let Some(known) = self.words.get(&key) {
+            return known;
+        }
+        let word = branch_word(self.at(place, ip).code, event.bits.into()).unwrap_or("");
+        self.words.insert(key, word);
+        word
+    }
+}
+
+/// What perf calls the events it makes of branches and instructions in user mode.
+const BRANCHES: &str = "branches:u";
+const INSTRUCTIONS: &str = "instructions:u";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_added_taken_away_and_set() {
+        let has = |texts: &[&str], name| {
+            let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            Fields::parse(&texts).unwrap().has(name)
+        };
+        assert!(has(&[], "addr") && !has(&[], "flags"));
+        assert!(has(&["-event,+flags"], "flags") && !has(&["-event,+flags"], "event"));
+        assert!(!has(&["tid,ip"], "time"));
+        assert!(Fields::parse(&["brstack".to_owned()]).is_err());
+    }
+}

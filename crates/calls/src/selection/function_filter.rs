@@ -1,0 +1,40 @@
+//! Which functions of a recording are shown.
+
+use crate::model::{Asked, Filter, Filters, FunctionId};
+
+use super::view_filter::ViewFilter;
+use super::view_spec::ViewSpec;
+use crate::recording::names::Functions;
+
+/// Which functions are filtered, decided once each; by default none.
+#[derive(Default)]
+pub struct FunctionFilter {
+    of: Vec<Filters>,
+    is_any: bool,
+    /// What is asked for beside that, at any time.
+    pub asked: Asked,
+}
+
+impl FunctionFilter {
+    /// As the flags say.
+    ///
+    /// # Errors
+    /// If a filter means no function.
+    pub fn new(args: &ViewSpec, functions: &Functions) -> crate::Result<Self> {
+        let chosen = ViewFilter::new(args)?;
+        let of: Vec<Filters> = functions.all().iter().map(|function| chosen.of(function)).collect();
+        chosen.check(&of)?;
+        Ok(Self { of, is_any: chosen.is_any(), asked: chosen.asked() })
+    }
+
+    /// Whether anything is filtered at all.
+    pub const fn is_any(&self) -> bool {
+        self.is_any
+    }
+}
+
+impl Filter for FunctionFilter {
+    fn of(&self, FunctionId(id): FunctionId) -> Filters {
+        self.of[id as usize]
+    }
+}
