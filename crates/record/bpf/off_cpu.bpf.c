@@ -38,6 +38,8 @@ const volatile u32 regs_bytes = 168; /* of struct pt_regs */
 const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 
 #define COPY_REFRESH_NS 1000000
+#define BPF_F_USER_STACK (1ULL << 8) /* uapi linux/bpf.h */
+
 /* A thread may copy its stack once per this time, and so often at once. */
 #define COPY_EVERY_NS 20000
 #define COPY_BURST 64
@@ -853,6 +855,7 @@ INLINE void fill_head(struct off_record *rec, struct thread_state *t, u64 now)
 	rec->cpu = bpf_get_smp_processor_id();
 	rec->regs_bytes = 0;
 	rec->stack_bytes = 0;
+	rec->user_chain[0] = 0;
 }
 
 INLINE void fill_kstack(struct off_record *rec, struct task_struct *task)
@@ -860,6 +863,20 @@ INLINE void fill_kstack(struct off_record *rec, struct task_struct *task)
 	long bytes = bpf_get_task_stack(task, rec->kstack, sizeof(rec->kstack), 0);
 
 	rec->kstack_bytes = bytes > 0 ? bytes : 0;
+}
+
+/*
+ * A thread of a Go program wakes others on a stack of its own, and only frame
+ * pointers lead to that of the goroutine: the copy is of one of the two.
+ */
+INLINE void fill_user_chain(struct off_record *rec, struct task_struct *me)
+{
+	long bytes = bpf_get_task_stack(me, rec->user_chain, sizeof(rec->user_chain), BPF_F_USER_STACK);
+
+	if (bytes < 0)
+		bytes = 0;
+	if (bytes < sizeof(rec->user_chain) && bytes % 8 == 0)
+		rec->user_chain[bytes / 8 & (USER_FRAMES - 1)] = 0;
 }
 
 /* Where the ring has no room for the user stack, all else goes. */
@@ -1287,6 +1304,7 @@ INLINE void send_waker(struct thread_state *t, u64 now, struct control *c)
 		if (want > WAKER_STACK_BYTES)
 			want = WAKER_STACK_BYTES;
 		rec->regs_bytes = read_regs(me, rec->regs);
+		fill_user_chain(rec, me);
 		rec->stack_bytes = copy_stack(rec->stack, place.sp, want, me, READ_NOW, 0);
 	}
 	if (send_record(rec))

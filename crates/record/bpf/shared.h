@@ -38,6 +38,7 @@
 #define FLAG_NEW 128      /* first run of a thread born under tally's eyes */
 
 #define KSTACK_FRAMES 64
+#define USER_FRAMES 32 /* by frame pointers */
 #define REGS_BYTES 272          /* the larger pt_regs prefix (aarch64) */
 #define STACK_MAX_BYTES 24576   /* most user stack kept per thread */
 #define WAKER_STACK_BYTES 8192  /* most user stack copied of a waker */
@@ -102,6 +103,7 @@ struct off_record {
 	char other_comm[COMM_BYTES]; /* REC_WAKER: of the waker; sample: of who ran instead */
 	struct site_sums site; /* sample: this wait and those since the last sample of its place */
 	unsigned long long kstack[KSTACK_FRAMES]; /* leaf first */
+	unsigned long long user_chain[USER_FRAMES]; /* of a waker, by frame pointers: leaf first, 0 after the last */
 	unsigned char regs[REGS_BYTES]; /* struct pt_regs as the kernel has it */
 	unsigned char stack[STACK_MAX_BYTES];
 };

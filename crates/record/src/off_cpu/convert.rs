@@ -267,6 +267,12 @@ impl Encoder {
             chain.clear();
         }
         let in_kernel = !chain.is_empty() || parts.record.is_none_or(|record| record.regs().is_empty());
+        let (of_kernel, user_chain) = (chain.len(), parts.record.into_iter().flat_map(OffRecord::user_chain));
+        chain.push(PERF_CONTEXT_USER);
+        chain.extend(user_chain);
+        if chain.len() == of_kernel + 1 {
+            chain.truncate(of_kernel);
+        }
         let values = parts.record.and_then(|record| self.registers(record.regs()));
         let stack = parts.record.map_or(&[][..], OffRecord::stack);
         let sample = Sample {

@@ -60,6 +60,8 @@ pub mod flag {
 
 /// Frames of a kernel stack.
 pub const KSTACK_FRAMES: usize = 64;
+/// Frames of a waker's user stack by frame pointers.
+pub const USER_FRAMES: usize = 32;
 /// Room for `struct pt_regs`.
 pub const REGS_BYTES: usize = 272;
 /// Most user stack kept per thread.
@@ -69,7 +71,8 @@ pub const HEAD_BYTES: usize = REGS_AT + REGS_BYTES;
 /// Where the sums of a place are in it.
 const SITE_AT: usize = 112;
 const KSTACK_AT: usize = SITE_AT + SITE_BYTES;
-const REGS_AT: usize = KSTACK_AT + KSTACK_FRAMES * 8;
+const USER_CHAIN_AT: usize = KSTACK_AT + KSTACK_FRAMES * 8;
+const REGS_AT: usize = USER_CHAIN_AT + USER_FRAMES * 8;
 /// Bytes of an [`EndRecord`].
 pub const END_BYTES: usize = LIFE_AT + 8;
 const LIFE_AT: usize = QUEUE_AT + 8 + 2 * QueueLengths::BUCKETS * 4;
@@ -223,6 +226,11 @@ impl<'a> OffRecord<'a> {
         let frames = (self.u32(84) as usize / 8).min(KSTACK_FRAMES);
         let bytes = self.bytes;
         (0..frames).map(move |i| u64_at(bytes, KSTACK_AT + i * 8))
+    }
+    /// The user stack of a waker by frame pointers, leaf first.
+    pub fn user_chain(&self) -> impl Iterator<Item = u64> + 'a {
+        let bytes = self.bytes;
+        (0..USER_FRAMES).map(move |i| u64_at(bytes, USER_CHAIN_AT + i * 8)).take_while(|pc| *pc != 0)
     }
     /// `struct pt_regs` of the user side; empty for kernel threads.
     #[must_use]
