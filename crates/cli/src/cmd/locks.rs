@@ -111,6 +111,10 @@ fn write_row(
 fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
     let taker = row.place.filter(|_| row.kernel).and_then(|callsite| kernel_taker(profile, callsite));
     let kind = row.kind.unwrap_or("kernel lock");
+    if let Some((taker, caller)) = &row.taken_in {
+        let caller = if caller.is_empty() { String::new() } else { format!(" < {caller}") };
+        return format!("lock taken in {taker}{caller}, process {}", row.pid);
+    }
     match (row.address, name, taker) {
         (Some(address), Some(name), _) => format!("{name} ({address:#x}, process {})", row.pid),
         (Some(address), None, Some(taker)) if row.kernel => format!("{kind} {address:#x}: {taker}"),

@@ -64,10 +64,43 @@ const LOCKING: &[&str] = &[
     "Monitor::wait",
     "ObjectMonitor::",
     "ObjectSynchronizer::",
+    "Parker::park",
+    "Unsafe_Park",
+];
+
+/// Java's, as a perf map names compiled methods: with types before and after.
+const JAVA_LOCKING: &[&str] = &[
+    "java.util.concurrent.locks.",
+    "java.util.concurrent.CountDownLatch",
+    "java.util.concurrent.Semaphore",
+    "java.util.concurrent.CyclicBarrier",
+    "java.util.concurrent.FutureTask",
+    "java.util.concurrent.CompletableFuture",
+    "java.util.concurrent.ForkJoinPool",
+    "java.util.concurrent.ThreadPoolExecutor",
+    "java.util.concurrent.ScheduledThreadPoolExecutor",
+    "java.util.concurrent.SynchronousQueue",
+    "java.util.concurrent.LinkedBlockingQueue",
+    "java.util.concurrent.LinkedTransferQueue",
+    "java.util.concurrent.ArrayBlockingQueue",
+    "jdk.internal.misc.Unsafe.park",
+    "sun.misc.Unsafe.park",
 ];
 
 /// Functions from this list that wait for a lock on a condition of its own.
-const FOR_LOCK: &[&str] = &["ObjectMonitor::EnterI", "ObjectMonitor::enter", "ObjectMonitor::ReenterI"];
+const FOR_LOCK: &[&str] = &[
+    "ObjectMonitor::EnterI",
+    "ObjectMonitor::enter",
+    "ObjectMonitor::ReenterI",
+    "AbstractQueuedSynchronizer.acquire(",
+    "AbstractQueuedSynchronizer.acquireQueued(",
+    "AbstractQueuedSynchronizer.doAcquireShared(",
+    "AbstractQueuedLongSynchronizer.acquire(",
+    "StampedLock.acquire",
+];
+
+/// What is made of a lock's parts, and is none: all wait until another thread is done.
+const LATCHES: &[&str] = &["CountDownLatch"];
 
 /// Functions from this list that wait for another thread's work, by parts of names.
 const FOR_WORK: &[&str] = &[
@@ -101,8 +134,54 @@ const FOR_ALL: &[&str] = &["barrier_wait", "Barrier"];
 /// True for functions of locking libraries. Rust's names are `<std::sync::Mutex>::lock` or `std::sync::Mutex::lock`,
 /// depending on the build.
 pub(crate) fn is_locking(name: &str) -> bool {
-    let name = name.trim_start_matches('<');
-    LOCKING.iter().any(|part| name.starts_with(part))
+    let plain = name.trim_start_matches('<');
+    let of_java = || {
+        let method = java_method(name);
+        method.is_some_and(|method| JAVA_LOCKING.iter().any(|part| method.starts_with(part)))
+    };
+    LOCKING.iter().any(|part| plain.starts_with(part)) || of_java()
+}
+
+/// The class and method that HotSpot's perf map names: `Shop.sell` of `void Shop.sell(int, long)`.
+pub(crate) fn java_method(name: &str) -> Option<&str> {
+    let (before, _) = name.strip_suffix(')')?.split_once('(')?;
+    let (_, method) = before.rsplit_once(' ')?;
+    (method.contains('.') && !method.contains("::")).then_some(method)
+}
+
+/// True if the wait is for a lock that has a condition of its own for each waiter: the futex isn't the lock.
+pub(crate) fn waits_for_lock_by_condition<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
+    let locking: Vec<&str> = names.into_iter().take_while(|name| is_locking(name)).collect();
+    is_for_lock(&locking)
+}
+
+fn is_for_lock(locking: &[&str]) -> bool {
+    has_part(locking, FOR_LOCK) && !has_part(locking, LATCHES)
+}
+
+/// Where a thread of a Go program is without a goroutine to run, and where it waits for one.
+const GO_IDLE: &[&str] = &["runtime.stopm", "runtime.mPark"];
+
+/// Functions with which a goroutine lets go of a lock, by how their names begin.
+const GO_RELEASE: &[&str] = &["sync.(*Mutex).", "sync.(*RWMutex)."];
+
+/// The function that lets go of a lock by which a thread of a Go program got a goroutine to run, and the one that
+/// called it; from the names of the wait and of its waker, leaf first. A goroutine that waits for a lock has no thread:
+/// the thread that would run it has nothing to do.
+pub(crate) fn go_lock<'n>(
+    names: impl IntoIterator<Item = &'n str>,
+    waker: impl IntoIterator<Item = &'n str>,
+) -> Option<(&'n str, &'n str)> {
+    let begins = |name: &str, with: &[&str]| with.iter().any(|part| name.starts_with(part));
+    if !names.into_iter().any(|name| begins(name, GO_IDLE)) {
+        return None;
+    }
+    let is_release = |name: &str| begins(name.strip_prefix("internal/").unwrap_or(name), GO_RELEASE);
+    let mut outer = waker.into_iter().skip_while(|name| !is_release(name));
+    outer.next()?;
+    let mut outer = outer.skip_while(|name| is_release(name) || name.contains(".deferwrap"));
+    let holder = outer.next()?;
+    Some((holder, outer.find(|name| !name.starts_with("runtime.")).unwrap_or("")))
 }
 
 /// Position of the function, innermost first, in which the wait for another thread's work begins: the outermost
@@ -110,7 +189,7 @@ pub(crate) fn is_locking(name: &str) -> bool {
 /// show the reason.
 pub(crate) fn waits_for_work<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<usize> {
     let locking: Vec<&str> = names.into_iter().take_while(|name| is_locking(name)).collect();
-    let is_for_work = has_part(&locking, FOR_WORK) && !has_part(&locking, FOR_LOCK);
+    let is_for_work = has_part(&locking, FOR_WORK) && !is_for_lock(&locking);
     is_for_work.then(|| locking.len() - 1)
 }
 
@@ -147,6 +226,37 @@ mod tests {
         );
         let inside = "pthread_cond_timedwait|os::PlatformMonitor::wait|Monitor::wait|CompileQueue::get";
         assert_eq!(work(inside), Some(2));
+    }
+
+    #[test]
+    fn parking_for_a_java_lock_is_a_wait_for_a_lock_and_parking_for_a_queue_is_one_for_work() {
+        let park = "pthread_cond_wait@@GLIBC_2.3.2|Parker::park|Unsafe_Park|void jdk.internal.misc.Unsafe.park(boolean, long)|\
+                    void java.util.concurrent.locks.LockSupport.park(java.lang.Object)";
+        let queued = "int java.util.concurrent.locks.AbstractQueuedSynchronizer.acquire(java.util.Node, int)";
+        let condition = "void java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject.await()";
+        let latch = "void java.util.concurrent.CountDownLatch.await()";
+        assert_eq!(work(&format!("{park}|{queued}|void Shop.sell(int)")), None);
+        assert_eq!(work(&format!("{park}|{condition}|void Shop.take(int)")), Some(5));
+        assert_eq!(work(&format!("{park}|{queued}|{condition}|void Shop.take(int)")), None);
+        assert_eq!(work(&format!("{park}|{queued}|{latch}|void Shop.main(int)")), Some(6));
+        assert_eq!(work("pthread_cond_wait@@GLIBC_2.3.2|Parker::park|Unsafe_Park|[JIT]"), Some(2));
+        assert_eq!(java_method("void Shop.sell(int, long)"), Some("Shop.sell"));
+        assert_eq!(java_method("void std::sort(int *, long)"), None);
+        assert!(waits_for_lock_by_condition(format!("{park}|{queued}|Interpreter").split('|')));
+    }
+
+    #[test]
+    fn an_idle_thread_of_go_that_is_woken_by_an_unlock_waited_for_the_lock() {
+        let idle = "runtime.futex.abi0|runtime.notesleep|runtime.mPark|runtime.stopm|runtime.findRunnable|runtime.mcall";
+        let ready = "runtime.futexwakeup|runtime.ready|runtime.systemstack.abi0|runtime.semrelease1";
+        let unlock = "internal/sync.(*Mutex).unlockSlow|internal/sync.(*Mutex).Unlock|sync.(*Mutex).Unlock";
+        let of = |wait: &'static str, waker: &str| {
+            go_lock(wait.split('|'), waker.split('|')).map(|(holder, by)| format!("{holder} {by}"))
+        };
+        let path = "main.sell.deferwrap1|main.sell|main.serve|runtime.goexit.abi0";
+        assert_eq!(of(idle, &format!("{ready}|{unlock}|{path}")).as_deref(), Some("main.sell main.serve"));
+        assert_eq!(of(idle, &format!("{ready}|runtime.chansend1|main.put")), None);
+        assert_eq!(of("runtime.futex.abi0|runtime.lock2", &format!("{ready}|{unlock}|{path}")), None);
     }
 
     #[test]

@@ -2,8 +2,11 @@
 //! running threads spend on it: asking the kernel, taking it, passing it on.
 
 use crate::grow::Grow as _;
+use crate::off_cpu::Other;
 use crate::off_cpu::Reason;
-use crate::off_cpu::for_work::{is_locking, waits_for_work};
+use crate::off_cpu::for_work::{
+    go_lock, is_locking, java_method, waits_for_lock_by_condition, waits_for_work,
+};
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
@@ -82,15 +85,12 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     for wait in waits {
         match (wait.part, wait.after) {
             (Part::Blocked(Reason::Futex), _) => {
-                let site = sites.of(Names::of(profile, wait.callsite), Some(expected(&wait.args)));
+                let site = sites.of_wait(profile, wait);
                 site.wait_ns.grow(wait.ns);
                 site.waits.grow(wait.waits);
             }
             (Part::Runnable, Some(Reason::Futex)) => {
-                sites
-                    .of(Names::of(profile, wait.callsite), Some(expected(&wait.args)))
-                    .queued_ns
-                    .grow(wait.ns);
+                sites.of_wait(profile, wait).queued_ns.grow(wait.ns);
             }
             _ => {}
         }
@@ -112,7 +112,35 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
 /// True for waits for a lock in user space; false for all else, and for waits for another thread's work.
 pub(super) fn is_for_lock(profile: &Profile, wait: &PlacedWait) -> bool {
     wait.part == Part::Blocked(Reason::Futex)
-        && !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work
+        && (go_place(profile, wait.callsite, wait.other).is_some()
+            || !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work)
+}
+
+/// The lock of a Go program for which a thread had nothing to do.
+fn go_place(profile: &Profile, callsite: CallsiteId, other: Option<Other>) -> Option<Place> {
+    let waker = Names::of(profile, other?.callsite?);
+    let names = Names::of(profile, callsite);
+    let (holder, caller) = go_lock(names.leaf_first(), waker.leaf_first())?;
+    let (taker, caller) = (holder.to_owned(), caller.to_owned());
+    Some(Place { taker, caller, for_work: false, in_library: false, is_bare: false, known: None })
+}
+
+/// Names of the lock that a wait is for, if its futex is the waiter's and not the lock's: the function that takes it,
+/// and the one that called it.
+pub(crate) fn lock_behind(
+    profile: &Profile,
+    callsite: CallsiteId,
+    other: Option<Other>,
+) -> Option<(String, String)> {
+    let place = go_place(profile, callsite, other).or_else(|| {
+        let names = Names::of(profile, callsite);
+        waits_for_lock_by_condition(names.leaf_first()).then(|| names.place(None))
+    })?;
+    match place.known {
+        Some(known) if place.caller.is_empty() => Some((known.name.to_owned(), String::new())),
+        Some(_) => Some((place.caller, String::new())),
+        None => Some((place.taker, place.caller)),
+    }
 }
 
 fn is_futex(kernel_function: &str) -> bool {
@@ -135,6 +163,10 @@ impl Sites {
             let inner = names.inner_taker().map(str::to_owned);
             self.takers.extend(inner.map(|inner| (place.clone(), inner)));
         }
+        self.at(place)
+    }
+
+    fn at(&mut self, place: Place) -> &mut LockSite {
         let at = *self.index.entry(place.clone()).or_insert_with(|| {
             let Place { taker, caller, for_work, in_library, is_bare, known } = place;
             let site =
@@ -143,6 +175,13 @@ impl Sites {
             self.list.len() - 1
         });
         &mut self.list[at]
+    }
+
+    fn of_wait(&mut self, profile: &Profile, wait: &PlacedWait) -> &mut LockSite {
+        match go_place(profile, wait.callsite, wait.other) {
+            Some(place) => self.at(place),
+            None => self.of(Names::of(profile, wait.callsite), Some(expected(&wait.args))),
+        }
     }
 
     /// True if the path ends in a library's function in which threads were seen to wait for its lock.
@@ -154,6 +193,9 @@ impl Sites {
 
 /// A function of a stripped file, or of one that is gone.
 const UNNAMED: &str = "[no name]";
+
+/// What HotSpot's perf map calls methods that are not compiled.
+const INTERPRETED: &str = "Interpreter";
 
 /// Identity of a site.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -181,6 +223,10 @@ impl<'p> Names<'p> {
         Self(named)
     }
 
+    fn leaf_first(&self) -> impl Iterator<Item = &'p str> + '_ {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
     fn begin_in_locking(&self) -> bool {
         self.0.first().is_some_and(|(name, _)| is_locking(name))
     }
@@ -205,15 +251,24 @@ impl<'p> Names<'p> {
             return Place { taker, caller, for_work, in_library: false, is_bare, known: None };
         };
         if let Some((_, known)) = KNOWN.iter().find(|(begin, _)| names[at].0.starts_with(begin)) {
-            let (taker, caller) = (names[at].0.to_owned(), String::new());
+            let java = names[at..].iter().find_map(|(name, _)| java_method(name));
+            let (taker, caller) = (names[at].0.to_owned(), java.unwrap_or_default().to_owned());
             let known = Some(*known);
             return Place { taker, caller, for_work: false, in_library: true, is_bare: false, known };
         }
+        // Java methods that aren't compiled are without a name.
+        let interpreted = names[at..].iter().take_while(|(name, _)| *name == INTERPRETED).count();
+        let at = if names.get(at + interpreted).is_some_and(|(name, _)| java_method(name).is_some()) {
+            at + interpreted
+        } else {
+            at
+        };
         // A library function called through its own inner parts: the outermost is the one the program calls.
         let is_inner = |(name, library): &&(&str, bool)| *library && !is_thread_start(name);
         let inner = names[at..].iter().take_while(is_inner).count();
         let taker = if inner > 0 && at + inner < names.len() { at + inner - 1 } else { at };
-        let name = names[taker].0.trim_start_matches("__GI_").to_owned();
+        let name = names[taker].0.trim_start_matches("__GI_");
+        let name = java_method(name).unwrap_or(name).to_owned();
         Place {
             taker: name,
             caller: self.caller_of(taker),
@@ -228,8 +283,8 @@ impl<'p> Names<'p> {
     fn caller_of(&self, taker: usize) -> String {
         let outer = &self.0[taker + 1..];
         let own = outer.iter().find(|(name, library)| !library && *name != UNNAMED).or_else(|| outer.first());
-        own.filter(|(name, _)| !is_thread_start(name))
-            .map_or_else(String::new, |(name, _)| (*name).to_owned())
+        own.filter(|(name, _)| !is_thread_start(name) && *name != INTERPRETED)
+            .map_or_else(String::new, |(name, _)| java_method(name).unwrap_or(name).to_owned())
     }
 }
 

@@ -14,6 +14,7 @@ mod stacks;
 
 pub use facts::{Facts, SystemFacts, running_samples};
 pub use hot_code::HotCode;
+pub(crate) use locks::lock_behind;
 pub use locks::{KnownLock, LockSite};
 pub use places::{PlaceList, Places};
 pub use rules::{RULES, Rule, examples};

@@ -10,6 +10,7 @@ use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::{Contention, Reason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::verdict::lock_behind;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub struct LockRow {
     pub address: Option<u64>,
     /// Kind of a kernel lock whose contention was recorded: `mutex`, `rwsem, to write` …
     pub kind: Option<&'static str>,
+    /// Function that takes a lock whose waiters have a futex each, and its caller, which may be empty.
+    pub taken_in: Option<(String, String)>,
     /// ns waited.
     pub wait_ns: u64,
     /// Lengths of the waits.
@@ -55,6 +58,8 @@ pub struct Holder {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
     Futex(i32, u64),
+    /// Process, and number of a lock known by the function that takes it.
+    Taken(i32, usize),
     /// Process and descriptor; `None` if the source doesn't record which.
     File(i32, Option<u64>),
     Kernel(CallsiteId),
@@ -94,13 +99,17 @@ pub fn contended(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
 pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
     let classes = Classes::of(profile, opts);
     let mut sums: FxHashMap<Key, Sums> = FxHashMap::default();
+    let mut taken = Vec::new();
     for class in classes.named(profile) {
-        if let Some(key) = key_of(profile, &class) {
-            sums.entry(key).or_default().add(profile, key, &class);
-        }
+        let Some(key) = key_of(profile, &class, &mut taken) else { continue };
+        sums.entry(key).or_default().add(profile, key, &class);
     }
     let mut rows: Vec<(Key, LockRow)> =
         sums.into_iter().map(|(key, sums)| (key, sums.finish(profile))).collect();
+    for (key, row) in &mut rows {
+        let Key::Taken(_, at) = key else { continue };
+        row.taken_in = taken.get(*at).cloned();
+    }
     rows.sort_by_key(|(key, row)| (Reverse(row.wait_ns), *key));
     rows.into_iter().map(|(_, row)| row).collect()
 }
@@ -133,9 +142,20 @@ pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
     })
 }
 
-fn key_of(profile: &Profile, class: &Classified<'_>) -> Option<Key> {
+/// `taken`: the locks known by functions so far.
+fn key_of(profile: &Profile, class: &Classified<'_>, taken: &mut Vec<(String, String)>) -> Option<Key> {
+    let wait = class.wait;
     match class.part {
         Part::Blocked(Reason::Futex) => {
+            let behind = wait.callsite.and_then(|callsite| lock_behind(profile, callsite, wait.other));
+            if let Some(lock) = behind {
+                let known = taken.iter().position(|known| *known == lock);
+                let at = known.unwrap_or_else(|| {
+                    taken.push(lock);
+                    taken.len() - 1
+                });
+                return Some(Key::Taken(pid_of(profile, wait.task), at));
+            }
             Some(Key::Futex(pid_of(profile, class.wait.task), class.wait.args[0]))
         }
         Part::Blocked(Reason::FileLock) => {
@@ -160,6 +180,7 @@ impl Sums {
             Key::File(pid, descriptor) => {
                 (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(Reason::FileLock.name()));
             }
+            Key::Taken(pid, _) => row.pid = pid,
             Key::Kernel(_) => row.kernel = true,
         }
         row.wait_ns.grow(wait.weight_ns);

@@ -40,7 +40,8 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         if top.is_bare { "Futex" } else { "Lock contention" },
         pct(share)
     );
-    let mut evidence: Vec<String> = facts.contended().take(3).map(|site| lock_line(facts, site)).collect();
+    let mut evidence: Vec<String> =
+        facts.contended().take(3).filter_map(|site| lock_line(facts, site)).collect();
     if facts.in_futex() > 0.01 {
         evidence.push(format!("{} of running time is inside the futex system call", pct(facts.in_futex())));
     }
@@ -68,7 +69,8 @@ fn called(name: &str) -> String {
     if name.starts_with('[') { "a function without a name".to_owned() } else { format!("{}()", brief(name)) }
 }
 
-fn lock_line(facts: &Facts, site: &LockSite) -> String {
+/// What a lock takes; `None` if that is next to nothing.
+fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
     let parts = [
         (site.wait_ns, "asleep for it"),
         (site.queued_ns, "woken, waiting for a CPU"),
@@ -78,7 +80,7 @@ fn lock_line(facts: &Facts, site: &LockSite) -> String {
     let told: Vec<String> =
         told.map(|(ns, what)| format!("{:.1} % {what}", facts.share(*ns) * 100.0)).collect();
     let caller = if site.caller.is_empty() { String::new() } else { format!(" < {}", brief(&site.caller)) };
-    format!("{}{caller}: {}", brief(&site.taker), told.join(", "))
+    (!told.is_empty()).then(|| format!("{}{caller}: {}", brief(&site.taker), told.join(", ")))
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.

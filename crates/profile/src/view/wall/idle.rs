@@ -3,7 +3,7 @@
 use super::classes::Reasons;
 use super::{Part, is_kernel, name_of};
 use crate::grow::Grow as _;
-use crate::off_cpu::for_work::{waits_for_all, waits_for_work};
+use crate::off_cpu::for_work::{go_lock, waits_for_all, waits_for_lock_by_condition, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::{Reason, Wait};
 use crate::profile::{Profile, TaskId};
@@ -103,6 +103,9 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             *part = Part::Idle;
             continue;
         }
+        if is_for_lock(profile, wait, callsite) {
+            continue;
+        }
         let in_place = by_place.get(&(wait.task, callsite)).copied().unwrap_or(0);
         let life = lives.get(&wait.task).copied().unwrap_or(u64::MAX);
         let nearly_all = in_place.saturating_mul(100) >= life.saturating_mul(NEARLY_ALL_PCT);
@@ -130,6 +133,17 @@ fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: Reason) -> bool 
         |name: &&str| IDLE_FUNCTIONS.iter().any(|idle| name.starts_with(idle)) || name.contains("tokio::");
     may && !waits_for_all(names.iter().copied())
         && (waits_for_work(names.iter().copied()).is_some() || names.iter().any(is_idle))
+}
+
+/// True if the futex isn't a lock's, but the wait is for a lock all the same.
+fn is_for_lock(profile: &Profile, wait: &Wait, callsite: CallsiteId) -> bool {
+    let names = |callsite| {
+        let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+        user.map(|frame| name_of(profile, frame).unwrap_or("")).collect::<Vec<&str>>()
+    };
+    let waker = || wait.other.and_then(|other| other.callsite);
+    waits_for_lock_by_condition(names(callsite))
+        || waker().is_some_and(|waker| go_lock(names(callsite), names(waker)).is_some())
 }
 
 /// True if the arguments are known and aren't those of a lock.
