@@ -4,6 +4,8 @@
 mod go;
 #[path = "it/jit.rs"]
 mod jit;
+#[path = "it/stacks.rs"]
+mod stacks;
 #[path = "it/unnamed.rs"]
 mod unnamed;
 

@@ -188,7 +188,7 @@ fn walk(object: &Arc<ObjectFile>, bytes: &[u8]) {
             (values[pc_at], values[sp_at]) = (pc, sp);
             let Some(regs) = Regs::from_perf(machine, mask, &values) else { continue };
             let mut out = Vec::new();
-            unwinder.unwind(&space, &regs, Stack { start: Avma(sp), bytes }, 256, &mut out);
+            unwinder.unwind(&space, &regs, Stack::new(Avma(sp), bytes), 256, &mut out);
             assert!(out.len() <= 256);
         }
     }

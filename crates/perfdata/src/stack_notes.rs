@@ -76,6 +76,8 @@ pub enum StopReason {
     FileShrank,
     /// The thread had changed stacks, and no frame pointer leads to the one before.
     OtherStack,
+    /// A signal's handler has a stack of its own, and the interrupted stack was not there to be followed.
+    InterruptedStack,
     /// A code not known here.
     Other(u32),
 }
@@ -94,6 +96,7 @@ impl std::fmt::Display for StopReason {
             Self::Loop => write!(f, "in an endless loop of frames"),
             Self::FileShrank => write!(f, "in a file that became shorter"),
             Self::OtherStack => write!(f, "where the thread changed stacks"),
+            Self::InterruptedStack => write!(f, "in a signal handler with its own stack"),
             Self::Other(code) => write!(f, "for a reason not known here (code {code})"),
         }
     }
@@ -114,6 +117,7 @@ impl StackEnd {
             Self::Stopped(StopReason::Loop) => (10, 0),
             Self::Stopped(StopReason::FileShrank) => (11, 0),
             Self::Stopped(StopReason::OtherStack) => (12, 0),
+            Self::Stopped(StopReason::InterruptedStack) => (13, 0),
             Self::Stopped(StopReason::Other(code)) => (code, 0),
         }
     }
@@ -132,6 +136,7 @@ impl StackEnd {
             10 => StopReason::Loop,
             11 => StopReason::FileShrank,
             12 => StopReason::OtherStack,
+            13 => StopReason::InterruptedStack,
             other => StopReason::Other(other),
         })
     }

@@ -2,7 +2,8 @@
 //!
 //! A stack deeper than its copy is continued from what can be proved to be the same stack: the chain of the same
 //! thread taken earlier (same return address at the same stack pointer), or the process's memory as it is now.
-//! Such chains are marked as joined.
+//! Such chains are marked as joined. So is one whose leaf is in a signal's handler on a stack of its own: the stack
+//! that the signal interrupted is read from memory.
 
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, Unwinder};
 use dso::{Avma, Machine};
@@ -25,6 +26,9 @@ const RECORD_BYTES: u32 = 4096;
 
 /// Bytes at the end of a copy that must be the same in memory for the stack to be continued from there.
 const SEAM_BYTES: usize = 1024;
+
+/// A signal's `ucontext` up to the last register the kernel keeps there.
+const SIGNAL_REGISTER_BYTES: usize = 256;
 
 /// Turns snapshots into chains. One for the unwinding thread.
 pub struct Stacks {
@@ -104,7 +108,7 @@ impl Stacks {
             // The memory doesn't exist: the process is in the middle of exec, or at its end. It has no user stack.
             return Unwound { ending: None, was_cut: false };
         }
-        let stop = self.walk((pid, processes), &regs, copied.bytes);
+        let stop = self.walk((pid, processes), &regs, Stack::new(regs.sp(), copied.bytes));
         let mut unwound = Unwound { ending: None, was_cut: false };
         let ending = match stop {
             Stop::ReachedRoot => StackEnding::Complete,
@@ -115,6 +119,7 @@ impl Stacks {
             Stop::OtherStack { .. } if self.goes_on_by_frame_pointers(sample, processes.space(pid)) => {
                 StackEnding::Complete
             }
+            Stop::InterruptedStack { sp } => self.leave_handler((pid, processes), &regs, copied.bytes, sp),
             _ if self.is_at_kernel_entry() => {
                 unwound.ending = Some(StackEnding::Stopped(StopReason::NoRegisters, None));
                 return unwound;
@@ -127,9 +132,8 @@ impl Stacks {
     }
 
     /// Fills `frames` from these bytes of the stack.
-    fn walk(&mut self, (pid, processes): (u32, &mut Processes), regs: &Regs, bytes: &[u8]) -> Stop {
+    fn walk(&mut self, (pid, processes): (u32, &mut Processes), regs: &Regs, stack: Stack<'_>) -> Stop {
         self.addresses.clear();
-        let stack = Stack { start: regs.sp(), bytes };
         let space = processes.space(pid);
         let stop = self.unwinder.unwind(space, regs, stack, MAX_FRAMES, &mut self.addresses);
         self.frames.clear();
@@ -200,15 +204,48 @@ impl Stacks {
             return StackEnding::Joined;
         }
         let shown = self.frames.clone();
-        if seam_is_unchanged(pid, regs, copied, processes)
-            && self.unwind_memory(pid, regs, copied, processes) == Stop::ReachedRoot
-        {
-            self.earlier.remember((pid, tid), &self.frames, self.unwinder.stack_pointers());
-            return StackEnding::Joined;
+        if seam_is_unchanged(pid, regs, copied, processes) {
+            match self.unwind_memory(pid, regs, copied, processes) {
+                Stop::ReachedRoot => {
+                    self.earlier.remember((pid, tid), &self.frames, self.unwinder.stack_pointers());
+                    return StackEnding::Joined;
+                }
+                Stop::InterruptedStack { sp } => {
+                    let handler = std::mem::take(&mut self.deep);
+                    return self.leave_handler((pid, processes), regs, &handler, sp);
+                }
+                _ => {}
+            }
         }
         // Memory holds another stack now, so only the copy counts.
         self.frames = shown;
         self.ending_of(Stop::StackEnd { bytes: 8 }, copied)
+    }
+
+    /// The walk went through a handler on a stack of its own, in `handler`, and came to the interrupted stack at `sp`.
+    /// That isn't in the copy, but the interrupted frames stay in memory while the handler runs.
+    fn leave_handler(
+        &mut self,
+        (pid, processes): (u32, &mut Processes),
+        regs: &Regs,
+        handler: &[u8],
+        sp: Avma,
+    ) -> StackEnding {
+        let shown = self.frames.clone();
+        // The signal's registers: another signal would have overwritten them.
+        let registers = self.unwinder.stack_pointers().iter().rev().nth(1);
+        let at = registers.map_or(usize::MAX, |at| at.wrapping_sub(regs.sp().0) as usize);
+        let end = at.saturating_add(SIGNAL_REGISTER_BYTES).min(handler.len());
+        let is_unchanged = handler
+            .get(at..end)
+            .is_some_and(|bytes| is_unchanged((pid, processes), regs.sp().0.wrapping_add(at as u64), bytes));
+        self.deep.clear();
+        if is_unchanged && self.unwind_growing((pid, processes), regs, sp, Some(handler)) == Stop::ReachedRoot
+        {
+            return StackEnding::Joined;
+        }
+        self.frames = shown;
+        StackEnding::Stopped(StopReason::InterruptedStack, None)
     }
 
     /// Walks again over the copy and, after it, the process's present memory: more and more of it.
@@ -221,15 +258,31 @@ impl Stacks {
     ) -> Stop {
         self.deep.clear();
         self.deep.extend_from_slice(copied.bytes);
+        self.unwind_growing((pid, processes), regs, regs.sp(), None)
+    }
+
+    /// Walks over the stack at `start`: the bytes in `deep` and, after them, the process's present memory, more and
+    /// more of it. `handler` is the stack of the handler that interrupted it.
+    fn unwind_growing(
+        &mut self,
+        (pid, processes): (u32, &mut Processes),
+        regs: &Regs,
+        start: Avma,
+        handler: Option<&[u8]>,
+    ) -> Stop {
         let mut want = 128 << 10;
         loop {
             let have = self.deep.len();
             self.deep.resize(have + want, 0);
-            let from = regs.sp().0.wrapping_add(have as u64);
+            let from = start.0.wrapping_add(have as u64);
             let got = processes.read_memory(pid, from, &mut self.deep[have..]);
             self.deep.truncate(have + got);
             let deep = std::mem::take(&mut self.deep);
-            let stop = self.walk((pid, processes), regs, &deep);
+            let stack = match handler {
+                Some(handler) => Stack::new(regs.sp(), handler).with_interrupted(start, &deep),
+                None => Stack::new(start, &deep),
+            };
+            let stop = self.walk((pid, processes), regs, stack);
             self.deep = deep;
             let at_end = got < want || self.deep.len() >= MAX_DEEP_BYTES;
             if at_end || !matches!(stop, Stop::StackEnd { .. }) {
@@ -266,6 +319,7 @@ impl Stacks {
             Stop::BadCfa { .. } => StopReason::Bad,
             Stop::Loop => StopReason::Loop,
             Stop::TooDeep => StopReason::TooDeep,
+            Stop::InterruptedStack { .. } => StopReason::InterruptedStack,
         };
         StackEnding::Stopped(reason, None)
     }
@@ -286,14 +340,15 @@ impl Stacks {
 /// meanwhile and called something else, they would have been overwritten.
 fn seam_is_unchanged(pid: u32, regs: &Regs, copied: UserStack<'_>, processes: &mut Processes) -> bool {
     let at = copied.bytes.len().saturating_sub(SEAM_BYTES);
-    let seam = &copied.bytes[at..];
-    if seam.is_empty() {
-        // Nothing to compare with: whatever memory holds now proves nothing.
-        return false;
-    }
+    is_unchanged((pid, processes), regs.sp().0.wrapping_add(at as u64), &copied.bytes[at..])
+}
+
+/// Whether memory has these bytes at this address, [`SEAM_BYTES`] at most. Without a byte to compare with nothing is
+/// proved.
+fn is_unchanged((pid, processes): (u32, &mut Processes), address: u64, bytes: &[u8]) -> bool {
     let mut now = [0; SEAM_BYTES];
-    let now = &mut now[..seam.len()];
-    processes.read_memory(pid, regs.sp().0.wrapping_add(at as u64), now) == seam.len() && *now == *seam
+    let Some(now) = now.get_mut(..bytes.len()).filter(|now| !now.is_empty()) else { return false };
+    processes.read_memory(pid, address, now) == bytes.len() && *now == *bytes
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::object_files::ObjectFiles;
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, UnwindInfo, Unwinder};
 use dso::{Avma, FileOffset, Machine};
 use perfdata::Item;
+use perfdata::stack_notes::StopReason;
 use profile::machine::Mappings;
 use profile::reason::StackEnd;
 use profile::session::{Session, UnwindJob, Unwound};
@@ -109,7 +110,7 @@ impl<'a> StackUnwinder<'a> {
                 return Unwound { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters };
             };
             bench.chain.clear();
-            let stack = Stack { start: regs.sp(), bytes: job.stack.bytes };
+            let stack = Stack::new(regs.sp(), job.stack.bytes);
             let stop = bench.unwinder.unwind(space, &regs, stack, job.max_frames, &mut bench.chain);
             let addrs = bench.chain.iter().map(|avma| avma.0).collect();
             Unwound { addrs, exact: bench.unwinder.exact_frames().to_vec(), end: end_of(stop) }
@@ -186,6 +187,7 @@ fn end_of(stop: Stop) -> StackEnd {
         | Stop::OtherStack { .. }
         | Stop::NoModule { .. }
         | Stop::FileShrank { .. } => StackEnd::NoUnwindInfo,
+        Stop::InterruptedStack { .. } => StackEnd::Stopped(StopReason::InterruptedStack),
         Stop::BadCfa { .. } => StackEnd::BadUnwind,
         Stop::Loop => StackEnd::Loop,
         Stop::TooDeep => StackEnd::MaxStack,

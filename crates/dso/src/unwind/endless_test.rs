@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::rule::{Cfa, Restore, Row, Rule, Step};
+use super::sigreturn;
 use super::walk::Unwinder;
 use super::{AddressSpace, Regs, Stack, Stop, UnwindInfo, X86_64};
 use crate::{Avma, Machine, Svma, vdso};
@@ -43,7 +44,7 @@ impl MadeUp {
         let mut regs = [0; 17];
         (regs[6], regs[7], regs[16]) = (fp, SP, pc);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let stack = Stack { start: Avma(SP), bytes: &bytes };
+        let stack = Stack::new(Avma(SP), &bytes);
         let mut out = Vec::new();
         let regs = Regs::X86_64(X86_64(regs));
         let stop = self.unwinder.unwind(&self.space, &regs, stack, usize::MAX, &mut out);
@@ -90,6 +91,33 @@ fn a_handler_above_what_it_interrupted_is_left_downwards() {
     assert_eq!((chain, stop), (vec![CODE + 0x10, CODE + 1, CODE + 0x30], Stop::ReachedRoot));
     // Neither the trampoline nor what was interrupted made a call.
     assert_eq!(made_up.unwinder.exact_frames(), [1, 2]);
+}
+
+#[test]
+fn a_handler_with_its_own_stack_is_left_for_the_interrupted_one() {
+    let Some(made_up) = MadeUp::new() else { return println!("skipped: no vdso of x86-64") };
+    // The trampoline's frame, at SP + 8, has the interrupted stack pointer and pc as its 15th and 16th register.
+    let trampoline = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    let Some(Step::General(row)) = sigreturn::step_of(|_| &trampoline, 0) else { panic!("no trampoline") };
+    let mut made_up = made_up.with(0x10, &frame(1)).with(0x30, &frame(2));
+    made_up.unwinder.keep(made_up.info.id, 0, Step::General(row));
+    let other = SP + (1 << 20);
+    let mut words = vec![0; 32];
+    (words[0], words[1 + 5 + 15], words[1 + 5 + 16]) = (CODE + 1, other, CODE + 0x30);
+    let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+    let mut regs = [0; 17];
+    (regs[7], regs[16]) = (SP, CODE + 0x10);
+    let regs = Regs::X86_64(X86_64(regs));
+    let mut walk = |stack| {
+        let mut out = Vec::new();
+        let stop = made_up.unwinder.unwind(&made_up.space, &regs, stack, 9, &mut out);
+        (out.into_iter().map(|avma| avma.0).collect::<Vec<_>>(), stop)
+    };
+    let stack = Stack::new(Avma(SP), &bytes);
+    let (shown, other) = (vec![CODE + 0x10, CODE + 1, CODE + 0x30], Avma(other));
+    assert_eq!(walk(stack), (shown.clone(), Stop::InterruptedStack { sp: other }));
+    assert_eq!(walk(stack.with_interrupted(other, &[0; 16])), (shown.clone(), Stop::ReachedRoot));
+    assert_eq!(walk(stack.with_interrupted(other, &[0; 8])), (shown, Stop::StackEnd { bytes: 8 }));
 }
 
 #[test]
@@ -149,7 +177,7 @@ fn rules_of_another_processor_are_not_used() {
     let mut all = Rule::new(31, 64);
     (0..12).for_each(|slot| all.save(slot, -1));
     made_up.unwinder.keep(made_up.info.id, 0, Step::Simple(all));
-    let stack = Stack { start: Avma(SP), bytes: &[0x11; 64] };
+    let stack = Stack::new(Avma(SP), &[0x11; 64]);
     let stop = made_up.unwinder.unwind(&made_up.space, &regs, stack, 9, &mut Vec::new());
     assert!(matches!(stop, Stop::NoUnwindInfo { .. }), "{stop:?}");
 }

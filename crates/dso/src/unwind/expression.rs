@@ -237,7 +237,7 @@ mod tests {
         let mut registers = [0; REGISTERS];
         registers[7] = 0x1000;
         let bytes: Vec<u8> = (0..64).collect();
-        evaluate(program, None, &registers, Stack { start: Avma(0x1000), bytes: &bytes })
+        evaluate(program, None, &registers, Stack::new(Avma(0x1000), &bytes))
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(super) fn guess<A: Arch>(at: &At<'_>) -> Guess {
         return Guess::No;
     }
     let (Some(next), Some(ra)) = (at.stack.read(fp), at.stack.read(fp.wrapping_add(8))) else {
-        return Guess::StackEnd(fp.saturating_add(16).saturating_sub(at.stack.end()));
+        return Guess::StackEnd(fp.saturating_add(16).saturating_sub(at.stack.end(sp)));
     };
     let ra = A::strip(ra);
     if ra == 0 {
@@ -91,7 +91,7 @@ fn by_link_register<A: Arch>(at: &At<'_>) -> Option<Guess> {
     (lr != 0 && saved != Some(lr) && follows_bl(at.space, lr)).then_some(Guess::Caller { ra: lr, sp, fp })
 }
 
-pub(super) fn is_code(space: &AddressSpace, address: u64) -> bool {
+fn is_code(space: &AddressSpace, address: u64) -> bool {
     space.find(address.wrapping_sub(1)).is_some()
 }
 
@@ -100,6 +100,12 @@ fn code_at(space: &AddressSpace, address: u64) -> &[u8] {
     let Some(mapped) = space.find(address) else { return &[] };
     let svma = crate::Svma(address.wrapping_sub(mapped.bias));
     mapped.info.as_ref().and_then(|i| i.object().bytes_at(svma, 16)).unwrap_or(&[])
+}
+
+/// Whether a call returns to `address`, as far as can be seen: code without a file can't be read.
+pub(super) fn is_after_call(space: &AddressSpace, address: u64) -> bool {
+    let mapped = space.find(address.wrapping_sub(1));
+    mapped.is_some_and(|mapped| mapped.info.is_none() || follows_call(space, address))
 }
 
 /// Whether the bytes before `address` are a call: `e8 rel32`, or `ff /2` in one of its lengths.

@@ -2,7 +2,7 @@
 
 use super::arch::{Arch, REGISTERS};
 use super::expression::evaluate;
-use super::frame_pointer::{At, Guess, guess};
+use super::frame_pointer::{At, Guess, guess, is_after_call};
 use super::rule::{Cfa, Restore, Row, Rule};
 use super::space::AddressSpace;
 use super::stack::Stack;
@@ -11,6 +11,12 @@ use crate::Avma;
 
 /// A value further past the end of the copy than this isn't a stack address (threads have 8 MB by default).
 const STACK_LIMIT: u64 = 256 << 20;
+
+/// Whether `svma` is in the few instructions at a program's entry (0: it has none).
+pub(super) fn is_entry_code(entry: u64, svma: u64) -> bool {
+    const ENTRY_BYTES: u64 = 0x40;
+    entry != 0 && svma.wrapping_sub(entry) < ENTRY_BYTES
+}
 
 /// Position of a walk: the registers of the frame reached, and what it reads.
 pub(super) struct Walk<'a> {
@@ -113,6 +119,45 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// To the caller by the first of the rules read from code that leads to a call; by the frame pointer if none does.
+    pub(super) fn by_code<A: Arch>(&mut self, rules: &[Rule], otherwise: Stop) -> Result<(), Stop> {
+        let return_slot = |rule: &Rule| {
+            let base = self.registers[usize::from(rule.cfa_register)];
+            base.wrapping_add_signed(i64::from(rule.cfa_offset) - 8)
+        };
+        let returns = |rule: &&Rule| {
+            let value = self.stack.read(return_slot(rule));
+            value.is_some_and(|address| is_after_call(self.space, address))
+        };
+        if let Some(rule) = rules.iter().find(returns) {
+            return self.by_rule::<A>(rule);
+        }
+        let past_copy = rules.iter().map(|rule| self.unreadable::<A>(return_slot(rule)));
+        let past_copy = past_copy.into_iter().find(|stop| matches!(stop, Stop::StackEnd { .. }));
+        let by_frame_pointer = self.by_frame_pointer::<A>(past_copy.unwrap_or(otherwise));
+        by_frame_pointer.or_else(|stop| self.reach_entry_code::<A>().ok_or(stop))
+    }
+
+    /// To a program's entry code, if that called this function. C libraries leave the entry by calls that never
+    /// return (`exit` after `main`): reading such code gives no rule.
+    fn reach_entry_code<A: Arch>(&mut self) -> Option<()> {
+        const ENTRY_WORDS: u64 = 32;
+        let sp = self.registers[A::SP];
+        let slots = (0..ENTRY_WORDS).map(|word| sp.wrapping_add(8 * word));
+        let is_entry = |address: u64| {
+            let mapped = self.space.find(address.wrapping_sub(1))?;
+            let entry = mapped.info.as_ref()?.object().entry().0;
+            is_entry_code(entry, address.wrapping_sub(1).wrapping_sub(mapped.bias)).then_some(())
+        };
+        let mut found = slots.filter_map(|slot| Some((slot, self.stack.read(slot)?)));
+        let (slot, address) =
+            found.find(|(_, address)| is_entry(*address).is_some() && is_after_call(self.space, *address))?;
+        self.registers[A::SP] = slot.wrapping_add(8);
+        self.registers[A::PC] = address;
+        self.is_exact = false;
+        Some(())
+    }
+
     /// To the caller by the frame pointer; stops with `otherwise` where that leads nowhere.
     pub(super) fn by_frame_pointer<A: Arch>(&mut self, otherwise: Stop) -> Result<(), Stop> {
         let at =
@@ -133,7 +178,7 @@ impl Walk<'_> {
 
     /// Why nothing can be read at `address`.
     fn unreadable<A: Arch>(&self, address: u64) -> Stop {
-        match address.saturating_add(8).saturating_sub(self.stack.end()) {
+        match address.saturating_add(8).saturating_sub(self.stack.end(self.registers[A::SP])) {
             bytes @ 1..=STACK_LIMIT => Stop::StackEnd { bytes },
             _ => Stop::BadCfa { pc: Avma(self.registers[A::PC]) },
         }

@@ -6,6 +6,7 @@
 
 mod arch;
 mod cfi;
+mod code_rule;
 #[cfg(test)]
 mod corpus_test;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod go_runtime;
 mod registers;
 mod rule;
 mod rule_cache;
+mod sigreturn;
 mod space;
 mod stack;
 mod start_code;

@@ -3,6 +3,8 @@
 //! A direct-mapped table for the common rules: one probe, no chains, a newer rule takes an older one's place.
 //! The rare steps (general rows, roots, gaps) are in a separate map.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::rule::{Rule, Step};
@@ -12,6 +14,9 @@ const SLOTS: usize = 8192;
 /// Rare steps kept, an operation of their expressions (24 bytes) counted as another; beyond it the map is
 /// cleared.
 const RARE_LIMIT: usize = 1 << 17;
+/// Addresses of code without tables that are read. Each takes up to a quarter of a millisecond, and programs have some
+/// hundred; a file made to have more gets frame pointers for the rest.
+const CODE_LIMIT: usize = 1 << 16;
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -25,12 +30,19 @@ pub(super) struct RuleCache {
     slots: Box<[Slot]>,
     rare: FxHashMap<(u32, u64), Step>,
     rare_weight: usize,
+    /// Rules read from code without tables, by its own address.
+    code: FxHashMap<(u32, u64), Arc<[Rule]>>,
 }
 
 impl RuleCache {
     pub(super) fn new() -> Self {
         let empty = Slot { svma: 0, info: 0, rule: Rule::new(0, 0) };
-        Self { slots: vec![empty; SLOTS].into(), rare: FxHashMap::default(), rare_weight: 0 }
+        Self {
+            slots: vec![empty; SLOTS].into(),
+            rare: FxHashMap::default(),
+            rare_weight: 0,
+            code: FxHashMap::default(),
+        }
     }
 
     #[inline]
@@ -64,6 +76,24 @@ impl RuleCache {
             self.rare.insert((info, svma), step.clone());
         }
         step
+    }
+
+    /// The rules that the code at this address gives, worked out by `make` unless met before.
+    pub(super) fn find_code(
+        &mut self,
+        info: u32,
+        svma: u64,
+        make: impl FnOnce() -> Vec<Rule>,
+    ) -> Arc<[Rule]> {
+        if let Some(known) = self.code.get(&(info, svma)) {
+            return Arc::clone(known);
+        }
+        if self.code.len() >= CODE_LIMIT {
+            return Arc::default();
+        }
+        let rules: Arc<[Rule]> = make().into();
+        self.code.insert((info, svma), Arc::clone(&rules));
+        rules
     }
 }
 

@@ -8,6 +8,7 @@ use gimli::UnwindContext;
 use super::cfi::Cfi;
 use super::go_runtime::GoRuntime;
 use super::rule::Step;
+use super::sigreturn;
 use crate::{Avma, Machine, ObjectFile, Svma};
 
 /// Unwind information of one object file. Make it once per file and share it between processes.
@@ -51,6 +52,9 @@ impl UnwindInfo {
 
     /// From the code at `svma` to its caller; the thread called something there, or was interrupted.
     pub(super) fn step(&self, context: &mut UnwindContext<usize>, svma: u64, is_call: bool) -> Step {
+        if let Some(step) = sigreturn::step(&self.object, svma) {
+            return step;
+        }
         let go = self.go();
         if let Some(step) = go.filter(|_| is_call).and_then(|go| go.step_of_caller(svma)) {
             return step;

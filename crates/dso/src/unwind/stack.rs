@@ -2,38 +2,67 @@
 
 use crate::Avma;
 
-/// A copy of the user stack.
+/// A copy of the user stack, and of a second one where a signal's handler has a stack of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack<'a> {
-    /// Address of its first byte: the stack pointer at the time of the copy.
-    pub start: Avma,
-    /// The bytes, upwards.
-    pub bytes: &'a [u8],
+    first: Piece<'a>,
+    /// The stack that a signal interrupted. Empty where it isn't known, or is the same.
+    interrupted: Piece<'a>,
 }
 
-impl Stack<'_> {
-    /// The 8 bytes at `address` as a little-endian number, `None` outside of the copy.
-    #[inline]
-    pub fn read(&self, address: u64) -> Option<u64> {
-        let at = usize::try_from(address.checked_sub(self.start.0)?).ok()?;
-        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+#[derive(Clone, Copy, Debug)]
+struct Piece<'a> {
+    start: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Stack<'a> {
+    /// `bytes` upwards from `start`, the stack pointer at the time of the copy.
+    pub fn new(start: Avma, bytes: &'a [u8]) -> Self {
+        Self { first: Piece { start: start.0, bytes }, interrupted: Piece { start: u64::MAX, bytes: &[] } }
     }
 
-    /// Whether a stack pointer of `sp` is in the copy or at its end (nothing of that frame was copied then).
+    /// The same with the interrupted stack from its own stack pointer on.
+    #[must_use]
+    pub fn with_interrupted(self, start: Avma, bytes: &'a [u8]) -> Self {
+        Self { interrupted: Piece { start: start.0, bytes }, ..self }
+    }
+
+    /// The 8 bytes at `address` as a little-endian number, `None` outside of the copies.
+    #[inline]
+    pub fn read(&self, address: u64) -> Option<u64> {
+        self.first.read(address).or_else(|| self.interrupted.read(address))
+    }
+
+    /// Whether a stack pointer of `sp` is in a copy or at its end (nothing of that frame was copied then).
     #[inline]
     pub fn holds(&self, sp: u64) -> bool {
-        sp.wrapping_sub(self.start.0) <= self.bytes.len() as u64
+        self.first.holds(sp) || self.interrupted.holds(sp)
     }
 
     /// More frames than this copy can hold: a call stores at least a return address of 8 bytes, but for the leaf and
     /// the one that a link register holds.
     pub(super) fn most_frames(&self) -> usize {
-        self.bytes.len() / 8 + 2
+        (self.first.bytes.len() + self.interrupted.bytes.len()) / 8 + 2
     }
 
-    /// Address past its last byte.
-    pub fn end(&self) -> u64 {
-        self.start.0.saturating_add(self.bytes.len() as u64)
+    /// Address past the last byte of the copy in which the frame at `sp` is.
+    pub(super) fn end(&self, sp: u64) -> u64 {
+        let piece = if self.interrupted.holds(sp) { &self.interrupted } else { &self.first };
+        piece.start.saturating_add(piece.bytes.len() as u64)
+    }
+}
+
+impl Piece<'_> {
+    #[inline]
+    fn read(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    #[inline]
+    fn holds(&self, sp: u64) -> bool {
+        sp.wrapping_sub(self.start) <= self.bytes.len() as u64
     }
 }

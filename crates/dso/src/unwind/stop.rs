@@ -25,6 +25,11 @@ pub enum Stop {
         /// How many bytes more would have been needed for the next step.
         bytes: u64,
     },
+    /// A signal's handler runs on a stack of its own, and the interrupted stack was not copied.
+    InterruptedStack {
+        /// The interrupted code's stack pointer.
+        sp: Avma,
+    },
     /// No rules for the code at `pc`.
     NoUnwindInfo {
         /// The missing information.

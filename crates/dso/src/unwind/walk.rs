@@ -3,7 +3,8 @@
 use gimli::UnwindContext;
 
 use super::arch::{Arch, Arm64, REGISTERS, X86};
-use super::frame_step::Walk;
+use super::code_rule;
+use super::frame_step::{Walk, is_entry_code};
 use super::registers::Regs;
 use super::rule::Step;
 use super::rule_cache::RuleCache;
@@ -15,6 +16,9 @@ use crate::Avma;
 /// How often a walk may go back to a lower address of the copied stack, through a signal frame whose handler has a
 /// stack of its own. A thread has one such stack, and programs that keep several nest few of them.
 const MAX_SWITCHES_DOWN: usize = 8;
+
+/// More than the kernel puts on the stack for a signal: with all of AVX-512 and AMX it is 11 KB.
+const SIGNAL_FRAME_LIMIT: u64 = 64 << 10;
 
 /// Walks stacks and remembers the rules it has met. One per thread; `Send`.
 pub struct Unwinder {
@@ -90,6 +94,14 @@ impl Unwinder {
         self.exact_frames.push(interrupted);
     }
 
+    /// Whether a signal's frame led to `sp` on a stack that wasn't copied. The frame of a handler on the same stack
+    /// is a few KB below what it interrupted.
+    #[cold]
+    fn is_on_other_stack(&self, sp: u64, stack: Stack<'_>) -> bool {
+        let [.., handler, _] = self.stack_pointers[..] else { return false };
+        sp.wrapping_sub(handler) > SIGNAL_FRAME_LIMIT && !stack.holds(sp)
+    }
+
     /// Makes up a rule, for tests.
     #[cfg(test)]
     pub(super) fn keep(&mut self, info: u32, svma: u64, step: Step) {
@@ -138,6 +150,9 @@ impl Unwinder {
         let pc = walk.registers[A::PC];
         out.push(Avma(pc));
         self.stack_pointers.push(walk.registers[A::SP]);
+        if walk.is_exact && self.is_on_other_stack(walk.registers[A::SP], walk.stack) {
+            return Err(Stop::InterruptedStack { sp: Avma(walk.registers[A::SP]) });
+        }
         let lookup = if walk.is_exact { pc } else { pc.wrapping_sub(1) };
         *near = match near.filter(|m| m.start <= lookup && lookup < m.end) {
             None => walk.space.find(lookup),
@@ -201,16 +216,13 @@ impl Unwinder {
             Step::Nothing => {
                 let pc = Avma(walk.registers[A::PC]);
                 let which = if info.cfi().is_empty() { Which::File } else { Which::Function };
-                walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which, pc })
+                // A return address was looked up one byte back.
+                let at = svma.wrapping_add(u64::from(!walk.is_exact || is_retry));
+                let rules = self.cache.find_code(info.id, at, || code_rule::rules(info.object(), at));
+                walk.by_code::<A>(&rules, Stop::NoUnwindInfo { which, pc })
             }
         }
     }
-}
-
-/// Whether `svma` is in the few instructions at a program's entry (0: it has none).
-fn is_entry_code(entry: u64, svma: u64) -> bool {
-    const ENTRY_BYTES: u64 = 0x40;
-    entry != 0 && svma.wrapping_sub(entry) < ENTRY_BYTES
 }
 
 #[cfg(test)]
@@ -234,7 +246,7 @@ mod tests {
     fn walk(regs: Regs, words: &[u64]) -> (Vec<u64>, Stop) {
         let mut out = Vec::new();
         let bytes = bytes(words);
-        let stack = Stack { start: Avma(SP), bytes: &bytes };
+        let stack = Stack::new(Avma(SP), &bytes);
         let stop = Unwinder::new().unwind(&space(), &regs, stack, 8, &mut out);
         (out.into_iter().map(|a| a.0).collect(), stop)
     }

@@ -142,6 +142,7 @@ fn stop_text(stopped: &StoppedStacks) -> String {
         StopReason::Loop => format!("endless loop of frames in {}", harmless(dso)),
         StopReason::FileShrank => format!("{} became shorter while it was read", harmless(dso)),
         StopReason::OtherStack => format!("changed stacks in {}", harmless(dso)),
+        StopReason::InterruptedStack => "in signal handlers with their own stack".to_owned(),
         StopReason::Other(_) => stopped.reason.to_string(),
     }
 }

@@ -1,0 +1,340 @@
+//! Rules for x86-64 code without tables (musl, hand-written assembly), found by reading the code from an address on.
+//!
+//! On each way to the end of the function the code itself takes back all that was put on the stack. Following it
+//! gives the return address's place and those of the saved registers, without knowing where the function begins.
+//! A way that leads past a call that never returns ends in another function. So there may be several rules, and the
+//! walk takes the first whose return address follows a call.
+
+use std::collections::VecDeque;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
+use iced_x86::{Mnemonic, OpAccess, OpKind, Register};
+
+use super::rule::Rule;
+use crate::{Machine, ObjectFile, Svma};
+
+/// Callee-saved registers in the order of `X86::CALLEE_SAVED`, after the return address.
+const SAVED: [Register; SAVED_COUNT] =
+    [Register::RBP, Register::RBX, Register::R12, Register::R13, Register::R14, Register::R15];
+
+const SAVED_COUNT: usize = 6;
+
+const RBP: usize = 0;
+
+/// Instructions read for one address.
+const MAX_INSTRUCTIONS: usize = 3000;
+
+/// Ends of the function looked at.
+const MAX_ENDS: usize = 8;
+
+/// Rules kept for one address.
+const MAX_RULES: usize = 3;
+
+/// Bytes read in a row, without a jump.
+const MAX_RUN: usize = 8192;
+
+/// A register at the address asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Sp,
+    Fp,
+}
+
+/// An address on the stack: the value of a register at the address asked for, and a distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Location(Base, i64);
+
+/// A register's content on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    /// As at the address asked for.
+    Kept,
+    /// Read from the stack.
+    Loaded(Location),
+    /// A stack address.
+    Address(Location),
+    Unknown,
+}
+
+/// State on one way through the code.
+#[derive(Clone, Debug)]
+struct Way {
+    svma: u64,
+    sp: Option<Location>,
+    saved: [Value; SAVED_COUNT],
+}
+
+/// The rules for the instruction at `svma`, the likeliest first.
+pub(super) fn rules(object: &ObjectFile, svma: u64) -> Vec<Rule> {
+    if object.machine() != Machine::X86_64 {
+        return Vec::new();
+    }
+    rules_of(|svma| object.bytes_at(Svma(svma), MAX_RUN).unwrap_or_default(), svma)
+}
+
+fn rules_of<'c>(code: impl Fn(u64) -> &'c [u8], svma: u64) -> Vec<Rule> {
+    let start = Way { svma, sp: Some(Location(Base::Sp, 0)), saved: [Value::Kept; SAVED_COUNT] };
+    let mut search = Search {
+        ways: VecDeque::from([start]),
+        visited: rustc_hash::FxHashSet::default(),
+        info: InstructionInfoFactory::new(),
+        ends: 0,
+        rules: Vec::new(),
+    };
+    while let Some(way) = search.ways.pop_front() {
+        search.follow(way, &code);
+        if search.ends >= MAX_ENDS || search.visited.len() >= MAX_INSTRUCTIONS {
+            break;
+        }
+    }
+    search.rules.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    search.rules.into_iter().map(|(rule, _)| rule).take(MAX_RULES).collect()
+}
+
+struct Search {
+    ways: VecDeque<Way>,
+    visited: rustc_hash::FxHashSet<u64>,
+    info: InstructionInfoFactory,
+    ends: usize,
+    /// With the number of ends that agree, in the order found.
+    rules: Vec<(Rule, usize)>,
+}
+
+impl Search {
+    /// Until the function ends or the way has been taken before.
+    fn follow<'c>(&mut self, mut way: Way, code: &impl Fn(u64) -> &'c [u8]) {
+        let mut decoder = Decoder::with_ip(64, code(way.svma), way.svma, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        while decoder.can_decode() && self.visited.len() < MAX_INSTRUCTIONS {
+            decoder.decode_out(&mut instruction);
+            if instruction.is_invalid() || !self.visited.insert(instruction.ip()) {
+                return;
+            }
+            let target =
+                || (instruction.op0_kind() == OpKind::NearBranch64).then(|| instruction.near_branch64());
+            match instruction.flow_control() {
+                FlowControl::Return => return self.end(&way),
+                // A call to another file in place of a return.
+                FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
+                    return self.end(&way);
+                }
+                FlowControl::IndirectBranch | FlowControl::Exception | FlowControl::Interrupt => return,
+                FlowControl::UnconditionalBranch => {
+                    self.ways.extend(target().map(|svma| way.at(svma)));
+                    return;
+                }
+                FlowControl::ConditionalBranch => {
+                    self.ways.extend(target().map(|svma| way.at(svma)));
+                }
+                // What is called leaves the stack and these registers as they were.
+                FlowControl::Call | FlowControl::IndirectCall => {}
+                FlowControl::Next | FlowControl::XbeginXabortXend
+                    if instruction.mnemonic() == Mnemonic::Hlt =>
+                {
+                    return;
+                }
+                FlowControl::Next | FlowControl::XbeginXabortXend => way.pass(&instruction, &mut self.info),
+            }
+        }
+    }
+
+    /// The function returns here.
+    fn end(&mut self, way: &Way) {
+        self.ends += 1;
+        let Some(rule) = way.rule() else { return };
+        match self.rules.iter_mut().find(|(known, _)| *known == rule) {
+            Some((_, count)) => *count += 1,
+            None => self.rules.push((rule, 1)),
+        }
+    }
+}
+
+impl Way {
+    /// The same state elsewhere.
+    fn at(&self, svma: u64) -> Self {
+        Self { svma, ..self.clone() }
+    }
+
+    /// Past an instruction that neither jumps nor calls.
+    fn pass(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
+        let to = instruction.op0_register();
+        let from = instruction.op1_register();
+        let is_saved = place(to).is_some();
+        match instruction.mnemonic() {
+            Mnemonic::Push => self.grow(instruction),
+            Mnemonic::Pop => {
+                // Nothing but a register that is saved changes by it.
+                self.load(to, self.sp);
+                self.grow(instruction);
+            }
+            Mnemonic::Leave => {
+                self.sp = self.address_in(RBP);
+                self.load(Register::RBP, self.sp);
+                self.sp = self.sp.map(|sp| sp.plus(8));
+            }
+            Mnemonic::Mov if to == Register::RSP && from == Register::RBP => self.sp = self.address_in(RBP),
+            Mnemonic::Mov if to == Register::RBP && from == Register::RSP => {
+                self.saved[RBP] = self.sp.map_or(Value::Unknown, Value::Address);
+            }
+            Mnemonic::Mov if is_saved && instruction.op1_kind() == OpKind::Memory => {
+                self.load(to, self.memory(instruction));
+            }
+            Mnemonic::Lea if to == Register::RSP => self.sp = self.memory(instruction),
+            Mnemonic::Lea if to == Register::RBP => {
+                self.saved[RBP] = self.memory(instruction).map_or(Value::Unknown, Value::Address);
+            }
+            Mnemonic::Add | Mnemonic::Sub if to == Register::RSP && from == Register::None => {
+                let bytes = instruction.immediate(1).cast_signed();
+                let bytes =
+                    if instruction.mnemonic() == Mnemonic::Add { bytes } else { bytes.wrapping_neg() };
+                self.sp = self.sp.map(|sp| sp.plus(bytes));
+            }
+            _ => self.forget_written(instruction, info),
+        }
+    }
+
+    fn grow(&mut self, instruction: &Instruction) {
+        self.sp = self.sp.map(|sp| sp.plus(instruction.stack_pointer_increment().into()));
+    }
+
+    fn load(&mut self, register: Register, from: Option<Location>) {
+        let Some(place) = place(register) else { return };
+        self.saved[place] = match from {
+            // Put there on this way, so it is the register's own value.
+            Some(Location(Base::Sp, ..0)) => Value::Kept,
+            Some(location) => Value::Loaded(location),
+            None => Value::Unknown,
+        };
+    }
+
+    /// The stack address that the register at this place holds.
+    fn address_in(&self, place: usize) -> Option<Location> {
+        match self.saved[place] {
+            Value::Kept if place == RBP => Some(Location(Base::Fp, 0)),
+            Value::Address(location) => Some(location),
+            _ => None,
+        }
+    }
+
+    /// The stack address of a memory operand.
+    fn memory(&self, instruction: &Instruction) -> Option<Location> {
+        let base = match instruction.memory_base() {
+            Register::RSP => self.sp,
+            Register::RBP => self.address_in(RBP),
+            _ => None,
+        };
+        let distance = instruction.memory_displacement64().cast_signed();
+        base.filter(|_| instruction.memory_index() == Register::None).map(|base| base.plus(distance))
+    }
+
+    fn forget_written(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
+        for used in info.info(instruction).used_registers() {
+            if matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None) {
+                continue;
+            }
+            let register = used.register().full_register();
+            if register == Register::RSP {
+                self.sp = None;
+            } else if let Some(place) = place(register) {
+                self.saved[place] = Value::Unknown;
+            }
+        }
+    }
+
+    /// The rule, if the function returns in this state; `None` if a register has not got its value back.
+    fn rule(&self) -> Option<Rule> {
+        let Location(base, ra) = self.sp.filter(|sp| sp.1 >= 0)?;
+        let cfa = ra.checked_add(8)?;
+        let mut rule = Rule::new(if base == Base::Sp { 7 } else { 6 }, i32::try_from(cfa).ok()?);
+        rule.save(0, -1);
+        for (place, value) in self.saved.iter().enumerate() {
+            match *value {
+                Value::Kept => {}
+                Value::Loaded(Location(of, offset)) if of == base => {
+                    let words = (offset - cfa) / 8;
+                    rule.save(place + 1, i16::try_from(words).ok().filter(|_| offset % 8 == 0)?);
+                }
+                _ => return None,
+            }
+        }
+        Some(rule)
+    }
+}
+
+impl Location {
+    fn plus(self, bytes: i64) -> Self {
+        Self(self.0, self.1.wrapping_add(bytes))
+    }
+}
+
+fn place(register: Register) -> Option<usize> {
+    SAVED.iter().position(|saved| *saved == register)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The base of the CFA, its offset, and the saved registers.
+    type Found = (u8, i32, Vec<(usize, i16)>);
+
+    fn found(code: &[u8], at: u64) -> Vec<Found> {
+        let rules = rules_of(|svma| code.get(svma as usize..).unwrap_or_default(), at);
+        rules.iter().map(|rule| (rule.cfa_register, rule.cfa_offset, rule.saved().collect())).collect()
+    }
+
+    #[test]
+    fn the_rest_of_a_function_gives_its_frame() {
+        let code = [
+            0x53, // 0: push %rbx
+            0x55, // 1: push %rbp
+            0x48, 0x83, 0xec, 0x10, // 2: sub $16,%rsp
+            0x89, 0xfd, // 6: mov %edi,%ebp
+            0xe8, 0, 0, 0, 0,    // 8: call
+            0x59, // 13: pop %rcx
+            0x48, 0x83, 0xc4, 0x08, // 14: add $8,%rsp
+            0x5d, // 18: pop %rbp
+            0x5b, // 19: pop %rbx
+            0xc3, // 20: ret
+        ];
+        assert_eq!(found(&code, 0), [(7, 8, vec![(0, -1)])]);
+        assert_eq!(found(&code, 2), [(7, 24, vec![(0, -1), (1, -3), (2, -2)])]);
+        assert_eq!(found(&code, 13), [(7, 40, vec![(0, -1), (1, -3), (2, -2)])]);
+        assert_eq!(found(&code, 20), [(7, 8, vec![(0, -1)])]);
+    }
+
+    #[test]
+    fn a_frame_pointer_finds_a_frame_of_unknown_size() {
+        // push %rbp; mov %rsp,%rbp; and $-16,%rsp; mov -8(%rbp),%rbx; leave; ret
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xf0, 0x48, 0x8b, 0x5d, 0xf8, 0xc9, 0xc3];
+        let whole = vec![(0, -1), (1, -2), (2, -3)];
+        assert_eq!(found(&code, 4), [(6, 16, whole.clone())]);
+        assert_eq!(found(&code, 8), [(6, 16, whole)]);
+    }
+
+    #[test]
+    fn the_way_past_a_call_that_never_returns_comes_after_the_others() {
+        let code = [
+            0x53, // 0: push %rbx
+            0x85, 0xff, // 1: test %edi,%edi
+            0x74, 0x06, // 3: je 11
+            0x85, 0xf6, // 5: test %esi,%esi
+            0x74, 0x04, // 7: je 13
+            0x5b, // 9: pop %rbx
+            0xc3, // 10: ret
+            0x5b, // 11: pop %rbx
+            0xc3, // 12: ret
+            0xe8, 0, 0, 0, 0,    // 13: call abort
+            0xc3, // 18: ret, of the next function
+        ];
+        assert_eq!(found(&code, 1), [(7, 16, vec![(0, -1), (2, -2)]), (7, 8, vec![(0, -1)])]);
+    }
+
+    #[test]
+    fn code_that_never_ends_has_no_rule() {
+        assert_eq!(found(&[0xeb, 0xfe], 0), []);
+        assert_eq!(found(&[0xf4, 0xc3], 0), []);
+        // xor %ebx,%ebx; ret: not code that keeps its caller's registers
+        assert_eq!(found(&[0x31, 0xdb, 0xc3], 0), []);
+    }
+}
