@@ -3,17 +3,43 @@
 //! Spans are pairs of "B" and "E" events, written in the order in which they happen. Complete events ("X") would need
 //! viewers to add a start and a length in floating-point µs. That sum can lie after the start of a call that begins in
 //! the very nanosecond in which another ends, and viewers then nest the two.
+//!
+//! speedscope puts a thread's ends in order by themselves, and matches them to begins by time, name and arguments. So an
+//! end repeats the name and arguments, and events of one nanosecond are some picoseconds from each other.
 //
 // Source: the document "Trace Event Format" of the catapult project: times in µs.
 
 use super::{Named, Timeline};
 use crate::foreign::json;
+use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
 /// Writes events one by one.
 pub struct Chrome<W> {
     out: W,
     first: bool,
+    threads: FxHashMap<(u32, u32), Thread>,
+}
+
+/// One thread's open spans and its last event.
+#[derive(Default)]
+struct Thread {
+    /// Name and arguments of each, as fields in JSON.
+    open: Vec<String>,
+    last_ns: Option<u64>,
+    /// Events before the last one in the same nanosecond.
+    before: u32,
+}
+
+impl Thread {
+    /// The time of the next event in µs: later than all before it.
+    fn time_of(&mut self, ns: u64) -> String {
+        let is_same = self.last_ns == Some(ns);
+        self.before = if is_same { self.before + 1 } else { 0 };
+        self.last_ns = Some(ns);
+        let micros = format!("{}.{:03}", ns / 1000, ns % 1000);
+        if is_same { format!("{micros}{:03}", self.before.min(999)) } else { micros }
+    }
 }
 
 impl<W: Write> Chrome<W> {
@@ -23,7 +49,7 @@ impl<W: Write> Chrome<W> {
     /// If writing fails.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-        Ok(Self { out, first: true })
+        Ok(Self { out, first: true, threads: FxHashMap::default() })
     }
 
     fn event(&mut self, text: &str) -> io::Result<()> {
@@ -52,25 +78,26 @@ impl<W: Write> Timeline for Chrome<W> {
             named.arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
         let args =
             if pairs.is_empty() { String::new() } else { format!(",\"args\":{{{}}}", pairs.join(",")) };
-        let at = micros(time_ns);
-        self.event(&format!(
-            "{{\"ph\":\"B\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{at}{args}}}"
-        ))
+        let thread = self.threads.entry((pid, tid)).or_default();
+        let (at, fields) = (thread.time_of(time_ns), format!("\"name\":{name}{args}"));
+        let event = format!(
+            "{{\"ph\":\"B\",\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{at},{fields}}}"
+        );
+        thread.open.push(fields);
+        self.event(&event)
     }
 
     fn end(&mut self, (pid, tid): (u32, u32), time_ns: u64) -> io::Result<()> {
-        self.event(&format!("{{\"ph\":\"E\",\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}", micros(time_ns)))
+        let thread = self.threads.entry((pid, tid)).or_default();
+        let at = thread.time_of(time_ns);
+        let fields = thread.open.pop().map_or_else(String::new, |fields| format!(",{fields}"));
+        self.event(&format!("{{\"ph\":\"E\",\"pid\":{pid},\"tid\":{tid},\"ts\":{at}{fields}}}"))
     }
 
     fn finish(mut self) -> io::Result<()> {
         self.out.write_all(b"\n]}\n")?;
         self.out.flush()
     }
-}
-
-/// ns as µs, no digit lost.
-fn micros(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
 #[cfg(test)]
@@ -93,5 +120,30 @@ mod tests {
         assert_eq!((&span["ph"], &end["ph"]), (&"B".into(), &"E".into()));
         assert_eq!(span["args"]["s\""], "\"x\"");
         assert_eq!(span["name"], "std::f<\\>\u{1b}");
+        assert_eq!((&end["name"], &end["args"]), (&span["name"], &span["args"]));
+    }
+
+    #[test]
+    fn events_of_one_nanosecond_keep_their_order() {
+        let mut bytes = Vec::new();
+        let mut chrome = Chrome::new(&mut bytes).unwrap();
+        let named = |name| Named { number: 1, name, category: "call", arguments: &[] };
+        chrome.begin((1, 2), named("outer"), 5).unwrap();
+        chrome.begin((1, 2), named("inner"), 5).unwrap();
+        chrome.begin((1, 3), named("other"), 5).unwrap();
+        chrome.end((1, 2), 5).unwrap();
+        chrome.end((1, 2), 6).unwrap();
+        chrome.finish().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        let of = |event: &serde_json::Value| (event["name"].clone(), event["ts"].as_f64().unwrap());
+        let events: Vec<_> = json["traceEvents"].as_array().unwrap().iter().map(of).collect();
+        let expected = [
+            ("outer", 0.005),
+            ("inner", 0.005_001),
+            ("other", 0.005),
+            ("inner", 0.005_002),
+            ("outer", 0.006),
+        ];
+        assert_eq!(events, expected.map(|(name, ts)| (name.into(), ts)));
     }
 }
