@@ -16,6 +16,11 @@ use crate::proc;
 use crate::rights::{self, Rights};
 use crate::sys::{Counter, CounterPlace, mem};
 
+mod names;
+
+/// Capabilities for all that can be recorded without being root.
+const ALL_RIGHTS: [&str; 4] = ["cap_perfmon", "cap_bpf", "cap_sys_ptrace", "cap_syslog"];
+
 /// How well a feature works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
@@ -27,9 +32,24 @@ pub enum Health {
     No,
 }
 
+/// Kinds of features, in the order they are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// What can be recorded.
+    Recording,
+    /// Where names come from.
+    Names,
+    /// Installed runtimes that make code while they run.
+    Runtimes,
+    /// What depends on the machine.
+    Hardware,
+}
+
 /// One feature, tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
+    /// Its kind.
+    pub section: Section,
     /// The feature.
     pub feature: &'static str,
     /// How well it works.
@@ -40,45 +60,66 @@ pub struct Check {
     pub why: String,
     /// The remedy; empty if none is needed.
     pub remedy: String,
+    /// This user's rights are too few for it: [`best_remedy`] helps.
+    pub needs_rights: bool,
 }
 
 impl Check {
     fn good(feature: &'static str, found: impl Into<String>) -> Self {
-        Self { feature, health: Health::Good, found: found.into(), why: String::new(), remedy: String::new() }
+        Self { found: found.into(), ..Self::bad(feature, Health::Good, "", String::new(), String::new()) }
+    }
+
+    fn section(self, section: Section) -> Self {
+        Self { section, ..self }
+    }
+
+    /// Not better for missing rights, if `is_denied`.
+    fn denied(self, is_denied: bool) -> Self {
+        Self { needs_rights: is_denied, ..self }
     }
 
     /// Result for a refused event that is allowed at kernel.perf_event_paranoid `enough`; `instead` is the
     /// replacement for it.
     fn refused(feature: &'static str, instead: &str, error: &io::Error, enough: i64) -> Self {
         let (why, remedy) = perf_refused(error, enough);
-        let instead = if Rights::own().filters_perf { "" } else { instead };
-        Self::bad(feature, Health::No, instead, why, remedy)
+        let is_filtered = Rights::own().filters_perf;
+        let instead = if is_filtered { "" } else { instead };
+        Self::bad(feature, Health::No, instead, why, remedy).denied(!is_filtered)
     }
 
     fn bad(feature: &'static str, health: Health, found: &str, why: String, remedy: String) -> Self {
-        Self { feature, health, found: found.to_owned(), why, remedy }
+        let (section, found) = (Section::Recording, found.to_owned());
+        Self { section, feature, health, found, why, remedy, needs_rights: false }
     }
 }
 
 /// Tries everything. Takes about half a second, most of it for loading the BPF programs.
 #[must_use]
 pub fn examine() -> Vec<Check> {
-    vec![
-        hardware(),
+    let mut checks = vec![
         user_samples(),
         kernel_samples(),
         system_wide(),
-        tracepoints(),
+        other_processes(),
         off_cpu_tier(),
-        dynamic_events("uprobes", "uprobe"),
-        dynamic_events("kprobes", "kprobe"),
-        processor_trace(),
         call_probes(),
         kernel_calls(),
-        kernel_symbols(),
+        tracepoints(),
+        dynamic_events("uprobes", "uprobe"),
+        dynamic_events("kprobes", "kprobe"),
         locked_memory(),
-        other_processes(),
-    ]
+        kernel_symbols().section(Section::Names),
+        names::debug_files(),
+    ];
+    checks.extend(names::runtimes());
+    checks.extend([hardware(), processor_trace()].map(|check| check.section(Section::Hardware)));
+    checks
+}
+
+/// The one command that gives this user most of the missing features; `None` if rights are not missing.
+#[must_use]
+pub fn best_remedy(checks: &[Check]) -> Option<String> {
+    checks.iter().any(|check| check.needs_rights).then(|| Rights::own().shortest_remedy(&ALL_RIGHTS))
 }
 
 fn clock(exclude_kernel: bool) -> Attr {
@@ -105,7 +146,7 @@ fn perf_refused(error: &io::Error, enough: i64) -> (String, String) {
 
 fn perf_remedy(enough: i64) -> String {
     let sysctl = format!("as root: sysctl kernel.perf_event_paranoid={enough}");
-    Rights::own().remedy(&["cap_perfmon", "cap_bpf", "cap_sys_ptrace", "cap_syslog"], Some(&sysctl))
+    Rights::own().remedy(&ALL_RIGHTS, Some(&sysctl))
 }
 
 fn hardware() -> Check {
@@ -180,7 +221,7 @@ fn tracepoints() -> Check {
         ),
         (Some(_), Ok(_)) => perf_refused(&error, -1),
     };
-    Check::bad("tracepoints", Health::No, "", why, remedy)
+    Check::bad("tracepoints", Health::No, "", why, remedy).denied(mem::effective_uid() != 0)
 }
 
 /// Where tracefs is, by the text of /proc/mounts; debugfs has it below itself.
@@ -201,11 +242,13 @@ fn off_cpu_tier() -> Check {
         Err(error) => error,
     };
     let why = short(&error.to_string());
-    let remedy = rights::of_bpf(&error, &Rights::own());
+    let rights = Rights::own();
+    let remedy = rights::of_bpf(&error, &rights);
+    let is_denied = !rights.may_bpf() && !rights.filters_bpf;
     if points_on_a_cpu() {
         let found = "tier B: the scheduler's tracepoints on all CPUs: exact times unless records are lost, wakers, \
                      stacks of up to 200 switches a second of each thread; about 3 µs a switch";
-        return Check::bad(NAME, Health::Partly, found, why, remedy);
+        return Check::bad(NAME, Health::Partly, found, why, remedy).denied(is_denied);
     }
     let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_DUMMY, ..clock(true) };
     attr.flags.set(AttrFlags::CONTEXT_SWITCH, true);
@@ -213,12 +256,12 @@ fn off_cpu_tier() -> Check {
         Ok(_) => {
             let found = "tier C: waits by switch records, their reasons and stacks by looks at /proc; own processes only";
             let remedy = format!("{remedy}; for tier B: {}", tracepoints().remedy);
-            Check::bad(NAME, Health::Partly, found, why, remedy)
+            Check::bad(NAME, Health::Partly, found, why, remedy).denied(is_denied)
         }
         Err(error) => {
             let (no_perf, perf_remedy) = perf_refused(&error, 2);
             let (why, remedy) = (format!("{why}; {no_perf}"), format!("{remedy}; for tier C: {perf_remedy}"));
-            Check::bad(NAME, Health::No, "", why, remedy)
+            Check::bad(NAME, Health::No, "", why, remedy).denied(is_denied)
         }
     }
 }
@@ -283,7 +326,9 @@ fn call_probes() -> Check {
         Ok(None) => "a probe in tally's own code was not hit".to_owned(),
         Err(error) => short(&error.to_string()),
     };
+    let is_denied = mem::effective_uid() != 0 && !Rights::own().filters_bpf;
     Check::bad(NAME, Health::Partly, "programs built with -pg or the like", why, probes_remedy())
+        .denied(is_denied)
 }
 
 /// The remedy that enables probes of calls.
@@ -308,7 +353,8 @@ fn kernel_calls() -> Check {
             "system calls, page faults, block requests and waits under the function that caused them",
             short(&why),
             "a kernel with CONFIG_FUNCTION_GRAPH_TRACER or CONFIG_FPROBE, and root".to_owned(),
-        ),
+        )
+        .denied(mem::effective_uid() != 0),
     }
 }
 
@@ -325,6 +371,7 @@ fn kernel_symbols() -> Check {
     let paranoid = proc::sysctl("kernel/perf_event_paranoid");
     let (why, remedy) = kallsyms_remedy(level, paranoid);
     Check::bad("kernel symbols", Health::No, "kernel functions stay without names", why, remedy)
+        .denied(mem::effective_uid() != 0 && level.is_none_or(|level| level < 2))
 }
 
 /// Why the addresses are hidden. With kptr_restrict 0 they are shown to those who may sample the kernel.
@@ -380,14 +427,23 @@ fn other_processes() -> Check {
         let remedy = "run as root, or: setcap cap_sys_ptrace=ep tally";
         ("own processes only", "/proc/1/maps can't be read", remedy)
     };
+    let is_denied = !Rights::own().may_trace();
     Check::bad("processes of others", Health::Partly, instead, why.to_owned(), remedy.to_owned())
+        .denied(is_denied)
 }
+
+/// Bytes of a reason shown.
+const MAX_REASON: usize = 400;
 
 /// The text without the verifier's log, and without the remedy, which is shown separately.
 fn short(text: &str) -> String {
     let line = text.split(" | ").next().unwrap_or(text);
     let line = line.split(": in docker").next().unwrap_or(line);
-    line.chars().take(200).collect()
+    if line.len() <= MAX_REASON {
+        return line.to_owned();
+    }
+    let end = (0..=MAX_REASON).rev().find(|&at| line.as_bytes().get(at) == Some(&b' ')).unwrap_or(0);
+    format!("{} ...", &line[..end])
 }
 
 #[cfg(test)]
@@ -400,6 +456,13 @@ mod tests {
         assert_eq!(tracefs_of(both).as_deref(), Some("/sys/kernel/tracing"));
         assert_eq!(tracefs_of("none /d debugfs rw 0 0").as_deref(), Some("/d/tracing"));
         assert_eq!(tracefs_of("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn long_reasons_end_between_words() {
+        assert_eq!(short("BPF load of x: denied | log | log: in docker"), "BPF load of x: denied");
+        let long = short(&"wörd ".repeat(200));
+        assert!(long.len() <= MAX_REASON + 4 && long.ends_with("wörd ..."), "{long}");
     }
 
     #[test]

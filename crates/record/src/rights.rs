@@ -48,6 +48,23 @@ impl Rights {
         rights
     }
 
+    /// How to get these capabilities, as one command.
+    #[must_use]
+    pub fn shortest_remedy(&self, capabilities: &[&str]) -> String {
+        if self.filters_bpf {
+            return of_filter("bpf");
+        }
+        if !self.can_gain() {
+            return self.remedy(capabilities, None);
+        }
+        format!("sudo setcap {}=ep {}", capabilities.join(","), self.program)
+    }
+
+    /// A file's capabilities could give what is missing.
+    fn can_gain(&self) -> bool {
+        self.bounding >> CAP_PERFMON & 1 == 1 && self.bounding >> CAP_BPF & 1 == 1
+    }
+
     fn parse(status: &str) -> Self {
         let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map_or("", str::trim);
         Self {
@@ -104,7 +121,7 @@ impl Rights {
             .iter()
             .map(|name| format!(" --cap-add {}", name.trim_start_matches("cap_").to_uppercase()));
         let docker = format!("docker run{}", flags.collect::<String>());
-        if self.bounding >> CAP_PERFMON & 1 == 0 || self.bounding >> CAP_BPF & 1 == 0 {
+        if !self.can_gain() {
             // Neither root nor a file's capabilities help.
             return format!(
                 "no process here can have these capabilities: start the container with {docker}{or}"

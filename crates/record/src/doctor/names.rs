@@ -1,0 +1,92 @@
+//! Where names of functions come from: debug files, and runtimes that make code while they run.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use dso::system_file;
+
+use super::{Check, Health, Section};
+
+/// Debug information of programs that came without it.
+pub(super) fn debug_files() -> Check {
+    const NAME: &str = "debug information";
+    let urls = env::var("DEBUGINFOD_URLS").unwrap_or_default();
+    let is_installed = Path::new("/usr/lib/debug/.build-id").is_dir();
+    let found = match (is_installed, urls.trim()) {
+        (true, "") => "packages in /usr/lib/debug",
+        (false, "") => "in the programs themselves",
+        (true, _) => "packages in /usr/lib/debug; debuginfod-find by DEBUGINFOD_URLS",
+        (false, _) => "debuginfod-find by DEBUGINFOD_URLS",
+    };
+    if is_installed && !urls.trim().is_empty() {
+        return Check::good(NAME, found).section(Section::Names);
+    }
+    let release = system_file::read_text("/etc/os-release").unwrap_or_default();
+    let (why, remedy) = match urls.trim() {
+        "" => ("stripped programs have no names; DEBUGINFOD_URLS is not set", remedy_of(&release)),
+        _ => ("no debug packages are installed", "debuginfod-find debuginfo BUILD-ID".to_owned()),
+    };
+    Check::bad(NAME, Health::Partly, found, why.to_owned(), remedy).section(Section::Names)
+}
+
+/// How a distribution gives debug files, by the text of its os-release.
+fn remedy_of(release: &str) -> String {
+    let lines = release.lines().filter_map(|line| line.split_once('='));
+    let ids: Vec<&str> = lines
+        .filter(|(key, _)| ["ID", "ID_LIKE"].contains(key))
+        .map(|(_, id)| id.trim_matches('"'))
+        .collect();
+    let servers = [
+        ("ubuntu", "https://debuginfod.ubuntu.com", "apt install PACKAGE-dbgsym"),
+        ("debian", "https://debuginfod.debian.net", "apt install PACKAGE-dbgsym"),
+        ("fedora", "https://debuginfod.fedoraproject.org", "dnf debuginfo-install PACKAGE"),
+        ("arch", "https://debuginfod.archlinux.org", ""),
+        ("suse", "https://debuginfod.opensuse.org", "zypper install PACKAGE-debuginfo"),
+    ];
+    let fits = |name: &str| ids.iter().any(|id| id.contains(name));
+    let (_, server, install) = servers.into_iter().find(|(name, ..)| fits(name)).unwrap_or((
+        "",
+        "https://debuginfod.elfutils.org",
+        "",
+    ));
+    let or = if install.is_empty() { String::new() } else { format!(", or {install}") };
+    format!("export DEBUGINFOD_URLS={server}{or}")
+}
+
+/// The runtimes in `PATH`, with what makes them name their functions.
+pub(super) fn runtimes() -> Vec<Check> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
+    let is_installed = |program: &str| folders.iter().any(|folder| folder.join(program).is_file());
+    let known = [
+        ("Python", "python3", "python3 -X perf (3.12 and later)"),
+        ("Node.js", "node", "node --perf-basic-prof --interpreted-frames-native-stack"),
+        (
+            "Java",
+            "java",
+            "java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
+        ),
+        (".NET", "dotnet", "DOTNET_PerfMapEnabled=1 dotnet"),
+    ];
+    let found = known.into_iter().filter(|(_, program, _)| is_installed(program));
+    found
+        .map(|(name, _, way)| {
+            let why = "its functions have no names unless it is started so".to_owned();
+            Check::bad(name, Health::Partly, "installed", why, way.to_owned()).section(Section::Runtimes)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_files_come_from_the_distributions_server() {
+        let mint = "NAME=\"Linux Mint\"\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\n";
+        let remedy = remedy_of(mint);
+        assert!(remedy.contains("debuginfod.ubuntu.com") && remedy.ends_with("-dbgsym"), "{remedy}");
+        assert!(remedy_of("ID=arch\n").ends_with("debuginfod.archlinux.org"));
+        assert!(remedy_of("").ends_with("debuginfod.elfutils.org"));
+    }
+}
