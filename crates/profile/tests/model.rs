@@ -270,6 +270,20 @@ fn kernel_and_user_parts_follow_their_markers() {
 }
 
 #[test]
+fn code_past_the_kernels_text_is_the_kernels() {
+    // start_kernel is in .init.text, past the end of the mapping; modules are past that.
+    let profile = profile_of(
+        "mmap 4294967295/0 0xffffffff81000000 0x1000000 [kernel.kallsyms]_text kernel
+         mmap 4294967295/0 0xffffffff85000000 0x4000 /lib/modules/6.1/kernel/fs/ext4/ext4.ko kernel
+         sample 7/7 kernel chain=0xffffffffffffff80,0xffffffff85000010,0xffffffff83783ef0",
+    );
+    let opts = ReportOpts { children: true, ..by(&[SortKey::Dso]) };
+    let mut got = rows(&profile, &opts);
+    got.sort();
+    assert_eq!(got, ["100.00% 0.00% [kernel.kallsyms]", "100.00% 100.00% [ext4]"]);
+}
+
+#[test]
 fn jit_code_goes_to_the_map_file_of_its_process() {
     let profile = profile_of(
         "comm 7/7 java

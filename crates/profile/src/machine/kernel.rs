@@ -7,6 +7,11 @@ use rustc_hash::FxHashMap;
 /// Name of the kernel proper, in build-id tables too.
 pub const PROPER: &str = "[kernel.kallsyms]";
 
+/// The mapping of the image ends with its text, at `_etext`. Data follows, and then the code that runs once
+/// (`.init.text`): `start_kernel` is the outermost caller of the first CPU's idle loop for ever. Modules in that range
+/// have mappings of their own.
+const PAST_TEXT_BYTES: u64 = 128 << 20;
+
 /// Contents of a `KSYMBOL` record: code that appeared in, or vanished from, the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSymbol<'a> {
@@ -35,7 +40,7 @@ pub(super) fn mmap(
     let dso = dsos.intern(dso);
     let end = match spec.len {
         0 => u64::MAX,
-        len => spec.start.saturating_add(len),
+        len => spec.start.saturating_add(len).saturating_add(if is_image { PAST_TEXT_BYTES } else { 0 }),
     };
     let mapping = Mapping { start: spec.start, end, base: spec.start, dso };
     if is_image { maps.insert_below(mapping) } else { maps.insert(mapping) }
