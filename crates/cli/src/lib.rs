@@ -41,6 +41,7 @@ pub mod svg;
 pub mod switch_args;
 pub mod term;
 pub mod text;
+pub mod tracepoints;
 pub mod tui;
 pub mod verdict;
 pub mod wall;

@@ -25,10 +25,6 @@ const INSTEAD: &[(&str, &str)] = &[
     ("kvm", "guests are not looked into; tally record -e 'kvm:*' -a samples the host's side"),
     ("kwork", "tally record -e 'irq:*,workqueue:*' -a, then tally script"),
     (
-        "lock",
-        "tally record --off-cpu, then tally locks shows futexes and kernel locks with who waits and who lets go",
-    ),
-    (
         "mem",
         "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)",
     ),

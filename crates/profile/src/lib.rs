@@ -15,6 +15,7 @@ pub mod callchain;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod grow;
+pub mod lock_events;
 pub mod machine;
 mod merge;
 pub mod off_cpu;

@@ -14,6 +14,7 @@ pub mod export;
 pub mod flame;
 pub mod io;
 pub mod list;
+pub mod lock;
 pub mod locks;
 pub mod probe;
 pub mod record;
@@ -65,6 +66,7 @@ commands! {
     Flame: flame,
     Io: io,
     List: list,
+    Lock: lock,
     Locks: locks,
     Probe: probe,
     Record: record,

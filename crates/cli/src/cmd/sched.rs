@@ -14,7 +14,6 @@ use clap::Parser;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use symbols::{NameOpts, ObjectFiles};
 
 /// Show what the scheduler did: waits for a CPU, every switch, who was on which CPU (perf sched)
 ///
@@ -179,16 +178,21 @@ const EVENTS: &str = "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_n
                       sched:sched_migrate_task,sched:sched_process_fork";
 
 fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
-    let fixed = ["tally", "record", "-a", "-c", "1", "-e", EVENTS].map(OsString::from);
-    let words: Vec<OsString> = fixed.into_iter().chain(args.words).collect();
+    record_events(EVENTS, args.words)
+}
+
+/// Records tracepoints of the whole machine, every one of them, with the user's own words after ours.
+pub(super) fn record_events(events: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let fixed = ["tally", "record", "-a", "-c", "1", "-e", events].map(OsString::from);
+    let words: Vec<OsString> = fixed.into_iter().chain(words).collect();
     let flags = match Flags::try_parse_from(&words) {
         Ok(flags) => flags,
         Err(error) => return Ok(crate::usage_error(&error)),
     };
     let Command::Record(mut record) = flags.command else {
-        bail!("tally sched record takes the flags of tally record")
+        bail!("give the flags of tally record, or a command")
     };
-    // Stacks at every switch cost more than all else together.
+    // Stacks at every event cost more than all else together.
     if !record.sampling.with_chains && record.sampling.call_graph.is_none() {
         record.sampling.call_graph = Some(CallGraph::None);
     }
@@ -200,7 +204,7 @@ fn latency(args: &LatencyArgs) -> anyhow::Result<ExitCode> {
     let file = load::parse(path, &map)?;
     let cpus = cpus_of(args.input.cpu.as_deref(), &file)?;
     let mut table = LatencyTable::new(cpus);
-    SchedReader::new(path, &file)?.read((path, &map), (&ObjectFiles::default(), 0), &mut table)?;
+    SchedReader::new(path, &file)?.read(&map, 0, &mut table)?;
     pager::start();
     table.print(args.pids, &args.sort)?;
     Ok(ExitCode::SUCCESS)
@@ -231,10 +235,9 @@ fn timehist(args: &TimehistArgs) -> anyhow::Result<ExitCode> {
         within_ns: times.first().copied(),
         all_cpus: file.features().nr_cpus.map_or(0, |cpus| cpus.available),
     };
-    let files = ObjectFiles::of_recording(&file, &NameOpts::from_env());
     pager::start();
     let mut text = TimehistText::new(opts)?;
-    reader.read((path, &map), (&files, frames), &mut text)?;
+    reader.read(&map, frames, &mut text)?;
     text.finish()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -246,7 +249,7 @@ fn map(args: &MapArgs) -> anyhow::Result<ExitCode> {
     let reader = SchedReader::new(path, &file)?;
     pager::start();
     let mut text = MapText::new(cpus);
-    reader.read((path, &map), (&ObjectFiles::default(), 0), &mut text)?;
+    reader.read(&map, 0, &mut text)?;
     text.finish()?;
     Ok(ExitCode::SUCCESS)
 }

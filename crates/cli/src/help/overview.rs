@@ -26,6 +26,7 @@ pub(super) const PURPOSES: &[Purpose] = &[
             ("io", "show disk requests: queue, device, cause"),
             ("calls", "record and show every call: exact counts and times"),
             ("sched", "show each switch, and waits for a CPU (perf sched)"),
+            ("lock", "show waits for the kernel's own locks (perf lock)"),
             ("script", "print every sample"),
         ],
     ),

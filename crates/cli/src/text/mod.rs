@@ -7,6 +7,7 @@ pub mod fit;
 pub mod header;
 pub mod histogram;
 pub mod io;
+pub mod lock;
 pub mod number;
 pub mod present;
 pub mod report;

@@ -2,7 +2,8 @@
 
 use super::seconds;
 use crate::out;
-use crate::sched::{Seen, Watcher, name_and_pid};
+use crate::sched::{Seen, Watcher};
+use crate::tracepoints::name_and_pid;
 use profile::sched_events::IDLE;
 use profile::sched_events::latency::{Latencies, Latency};
 use profile::session::Session;

@@ -2,7 +2,8 @@
 
 use super::seconds;
 use crate::out::{self, TextOutput};
-use crate::sched::{Seen, Watcher, name_and_pid};
+use crate::sched::{Seen, Watcher};
+use crate::tracepoints::name_and_pid;
 use profile::sched_events::SchedAction;
 use profile::sched_events::cpu_map::CpuMap;
 use profile::session::Session;

@@ -2,7 +2,8 @@
 
 use super::{millis, seconds};
 use crate::out::{self, TextOutput};
-use crate::sched::{Seen, Watcher, name_and_pid};
+use crate::sched::{Seen, Watcher};
+use crate::tracepoints::{function, name_and_pid};
 use profile::profile::Profile;
 use profile::sched_events::timehist::{RunStats, ThreadKey, Timehist, Turn};
 use profile::sched_events::{IDLE, SchedAction, TaskState};
@@ -285,10 +286,4 @@ impl Watcher for TimehistText {
         }
         Ok(())
     }
-}
-
-/// The function of the symbol table that a frame lies in.
-fn function(profile: &Profile, frame: FrameId) -> &str {
-    let name = profile.frame_names(frame).last();
-    name.map_or("[unknown]", |name| profile.strings.of(profile.symbols.of(name.symbol).name))
 }
