@@ -13,7 +13,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let machine = variable("CARGO_CFG_TARGET_ARCH");
     if !["x86_64", "aarch64"].contains(&machine.as_str()) || variable("CARGO_CFG_TARGET_OS") != "linux" {
-        // The hooks are written for these; elsewhere the program says so when asked to record calls.
+        // The hooks are written for these; elsewhere the program reports that when asked to record calls.
         std::fs::write(out, []).expect("the build folder can be written");
         return;
     }
@@ -36,7 +36,7 @@ fn main() {
     assert!(status.success(), "the recorder of crates/tracer does not compile");
 }
 
-/// The linker that cargo was told of or, for another machine than this, the one usually named so.
+/// The linker that cargo is configured with or, for another machine than this, the one usually named so.
 fn linker() -> Option<String> {
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let (host, target) = (variable("HOST"), variable("TARGET"));

@@ -49,7 +49,7 @@ impl StdError for Error {
     }
 }
 
-/// Causes that say what failed themselves.
+/// Causes whose own text names the failed operation.
 macro_rules! from {
     ($($cause:ty),*) => {
         $(impl From<$cause> for Error {
@@ -62,7 +62,7 @@ macro_rules! from {
 
 from!(std::io::Error, dso::Refused, perfdata::Error, crate::model::TracedError);
 
-/// Says what failed, above the cause.
+/// Names the failed operation above the cause.
 pub(crate) trait Context<T> {
     fn context(self, what: impl Into<String>) -> Result<T>;
     fn with_context(self, what: impl FnOnce() -> String) -> Result<T>;

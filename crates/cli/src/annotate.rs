@@ -40,7 +40,7 @@ pub enum Line {
     Function(String),
     /// The code from here on is of this line, whose text isn't to be had.
     Place {
-        /// As the debug information says it.
+        /// As in the debug information.
         file: String,
         /// From 1.
         line: u32,
@@ -82,7 +82,7 @@ pub struct Listing {
     pub dso: String,
     /// Where the file was found.
     pub path: Option<PathBuf>,
-    /// The section the code lies in.
+    /// The section the code is in.
     pub section: String,
     /// First address.
     pub start: Svma,

@@ -1,5 +1,5 @@
 //! One rule for all that read recordings: a damaged or unfinished one is named on standard error, once, in the same
-//! words, before anything is said that may only be a consequence. What could be read is shown.
+//! words, before messages that may only be a consequence. What could be read is shown.
 
 use perfdata::{Error, Mode, Order, PerfData};
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::{load, out};
 /// The recordings named so far, by how they are shown.
 static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Names an open recording if it is unfinished, or if its header is damaged or tells of more than there is.
+/// Names an open recording if it is unfinished, or if its header is damaged or describes more than there is.
 pub fn tell_header(path: &Path, file: &PerfData<'_>) {
     if file.is_unfinished() {
         tell_unfinished(path, "was killed or ran out of space");

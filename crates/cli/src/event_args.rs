@@ -27,7 +27,7 @@ impl EventArgs {
 
     /// The events named, in order.
     ///
-    /// Well-known tracepoints that this kernel is built without are left out, which is told on standard error.
+    /// Well-known tracepoints that this kernel is built without are left out, which is reported on standard error.
     ///
     /// # Errors
     /// An [`event::Error`] for a wrong text; [`explain`] shows its place.
@@ -73,7 +73,7 @@ fn leave_out(mut given: Vec<(String, bool)>, error: &event::Error) -> Option<Vec
     Some(given)
 }
 
-/// Tells a wrong event text with its caret on standard error; the exit status for it.
+/// Reports a wrong event text with its caret on standard error; the exit status for it.
 pub fn explain(error: &event::Error) -> ExitCode {
     out::complain(&error.to_string());
     out::note_lines(&error.caret());

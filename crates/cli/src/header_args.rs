@@ -1,4 +1,4 @@
-//! `--header`, `--header-only` and `-I`: what the file says of its recording.
+//! `--header`, `--header-only` and `-I`: the file's facts about its recording.
 
 /// For commands that read a file.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]

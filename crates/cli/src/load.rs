@@ -53,7 +53,7 @@ pub fn name_of(path: &Path) -> String {
 /// Reads the recording at `path` with everything `opts` asks for.
 ///
 /// # Errors
-/// If it can't be read at all. Damage behind the header is told in the diagnostics, with what could be salvaged.
+/// If it can't be read at all. Damage after the header is reported in the diagnostics, with what could be salvaged.
 pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
     let map = open(path)?;
     let file = parse(path, &map)?;
@@ -107,7 +107,7 @@ pub fn describe(recording: &Recording) -> Vec<String> {
     lines
 }
 
-/// Goes along with reading: tells on standard error how far it is, from one second on and only on a terminal, and
+/// Progress of reading: shows on standard error how far it is, from one second on and only on a terminal, and
 /// gives back the memory of what has been read.
 pub struct Progress<'a> {
     name: String,
@@ -116,7 +116,7 @@ pub struct Progress<'a> {
     shown: Option<Instant>,
     on: bool,
     map: Option<&'a Mmap>,
-    /// What lies before is given back.
+    /// Memory before it is given back.
     released: u64,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Progress<'a> {
         Self { name, total: map.len() as u64, started, shown: None, on, map: Some(map), released: 0 }
     }
 
-    /// Never tells anything.
+    /// Never reports anything.
     pub fn silent() -> Self {
         Self {
             name: String::new(),
@@ -141,7 +141,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Never tells anything, but gives memory back.
+    /// Never reports anything, but gives memory back.
     pub fn releasing(map: &'a Mmap) -> Self {
         Self { total: map.len() as u64, map: Some(map), ..Self::silent() }
     }
@@ -149,7 +149,7 @@ impl<'a> Progress<'a> {
     /// Notes the position in the file.
     pub fn at(&mut self, offset: u64) -> ControlFlow<()> {
         if let Some(map) = self.map.filter(|_| offset >= self.released + RELEASE) {
-            // Records of the present round may lie before: they are read from the file once more.
+            // Records of the present round may be before: they are read from the file once more.
             map.release(self.released as usize..offset as usize);
             self.released = offset;
         }

@@ -1,4 +1,4 @@
-//! The `tally` program. Everything is in the library beside it, so that tests and fuzzers reach it.
+//! The `tally` program. Everything is in the library next to it, so that tests and fuzzers reach it.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

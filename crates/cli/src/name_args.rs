@@ -1,4 +1,4 @@
-//! Flags that say where the names of functions come from.
+//! Flags for the sources of function names.
 
 use dso::{DebugSearch, KernelNames};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub struct NameArgs {
     /// The kernel's names from this copy of /proc/kallsyms
     #[arg(long, value_name = "FILE", conflicts_with = "vmlinux")]
     pub kallsyms: Option<PathBuf>,
-    /// Names as they stand in the symbol table
+    /// Names as they are in the symbol table
     #[arg(long)]
     pub no_demangle: bool,
     /// Names of JIT code (/tmp/perf-PID.map) are read whoever wrote them. A flag of each command: perf's short one for it
@@ -44,7 +44,7 @@ impl NameArgs {
         search
     }
 
-    /// Says that a file named for the kernel's names can't be had.
+    /// Reports that a file named for the kernel's names can't be had.
     ///
     /// # Errors
     /// It can't be read.

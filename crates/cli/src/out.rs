@@ -49,7 +49,7 @@ pub fn refuse_terminal(what: &str, instead: &str) -> anyhow::Result<()> {
 /// Writes one line to standard output.
 ///
 /// # Errors
-/// Whatever writing says, a closed pipe included.
+/// Standard output can't be written, or is a closed pipe.
 pub fn line(text: &str) -> anyhow::Result<()> {
     let mut out = stdout();
     writeln!(out, "{text}")?;
@@ -59,7 +59,7 @@ pub fn line(text: &str) -> anyhow::Result<()> {
 /// Writes a value to a file, or for `-` to standard output.
 ///
 /// # Errors
-/// Whatever writing says, a closed pipe included.
+/// Standard output can't be written, or is a closed pipe.
 pub fn json(path: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
     let text = json_lines(value);
     if path.as_os_str() == "-" {
@@ -71,19 +71,19 @@ pub fn json(path: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
 /// Writes `text` to standard output as it is.
 ///
 /// # Errors
-/// Whatever writing says, a closed pipe included.
+/// Standard output can't be written, or is a closed pipe.
 pub fn text(text: &str) -> anyhow::Result<()> {
     let mut out = stdout();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// Tells a failure: `tally: TEXT` on standard error.
+/// Reports a failure: `tally: TEXT` on standard error.
 pub fn complain(text: &str) {
     note(&format!("tally: {}", without_errno(text)));
 }
 
-/// The system's message without its number: `(os error 2)` tells people nothing.
+/// The system's message without its number: `(os error 2)` is of no use to people.
 pub fn without_errno(text: &str) -> String {
     let Some((before, after)) = text.split_once(" (os error ") else { return text.to_owned() };
     match after.split_once(')') {
@@ -108,7 +108,7 @@ pub fn note_lines(text: &str) {
 /// A screen of text on standard error; colours pass if `has_colours`.
 ///
 /// # Errors
-/// Whatever writing says.
+/// Standard output can't be written.
 pub fn screen(text: &str, has_colours: bool) -> io::Result<()> {
     status_line::clear();
     let mut net = Net::new(io::stderr().lock(), has_colours);
@@ -116,7 +116,7 @@ pub fn screen(text: &str, has_colours: bool) -> io::Result<()> {
     net.flush()
 }
 
-/// True if `error` says that the reader of our output has gone.
+/// True if `error` means that the reader of our output has gone.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)

@@ -24,7 +24,7 @@ pub enum Value {
     No,
     /// Always.
     Needed,
-    /// Behind an equals sign.
+    /// After an equals sign.
     Optional,
 }
 

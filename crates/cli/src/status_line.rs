@@ -1,4 +1,4 @@
-//! The line on a terminal that says what is being recorded, as long as nothing else is printed there.
+//! The line on a terminal that shows what is being recorded, as long as nothing else is printed there.
 
 use record::{Target, Whom, proc, process_tree};
 use std::io::{IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! `--switch-on` and `--switch-off`: only what lies between two events.
+//! `--switch-on` and `--switch-off`: only what is between two events.
 
 use anyhow::Context;
 use perfdata::Event;

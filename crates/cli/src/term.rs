@@ -52,7 +52,7 @@ fn is_utf8(locale: &str) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// What stands for one of our own characters where there is only ASCII; `None` for all others.
+/// Replacement for one of our own characters where there is only ASCII; `None` for all others.
 pub fn in_ascii(c: char) -> Option<&'static str> {
     Some(match c {
         '…' => "...",
@@ -99,14 +99,14 @@ fn wants_colour(terminal: bool) -> bool {
     }
 }
 
-/// Columns of the terminal: COLUMNS if set, else what the terminal says, else 80.
+/// Columns of the terminal: COLUMNS if set, else the terminal's, else 80.
 pub fn width() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok());
     let told = || crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
     asked.or_else(told).filter(|&columns| columns > 0).unwrap_or(80)
 }
 
-/// Lines of the terminal: LINES if set, else what the terminal says, else 24.
+/// Lines of the terminal: LINES if set, else the terminal's, else 24.
 pub fn height() -> usize {
     let asked = std::env::var("LINES").ok().and_then(|v| v.parse().ok());
     let told = || crossterm::terminal::size().ok().map(|(_, lines)| usize::from(lines));

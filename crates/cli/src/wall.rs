@@ -111,7 +111,7 @@ fn idle_words(idle_ns: u64, args: &WaitArgs) -> String {
 /// Prints the wall clock of an open recording.
 ///
 /// # Errors
-/// If it can't be read, or says nothing about time off the CPU.
+/// If it can't be read, or has nothing about time off the CPU.
 pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> anyhow::Result<ExitCode> {
     let recording = read(path, map, file)?;
     check_thread(&recording.profile, &args.waits)?;

@@ -64,7 +64,7 @@ fn builds(cpp: bool) -> Vec<(String, &'static str, Vec<&'static str>)> {
     all
 }
 
-/// Builds the program; `None` (and said) where that is not possible.
+/// Builds the program; `None` (and reported) where that is not possible.
 fn build(source: &str, name: &str, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
     let dir = root().join("target/tmp/calls");
     std::fs::create_dir_all(&dir).expect("target is writable");
@@ -90,12 +90,12 @@ fn build(source: &str, name: &str, compiler: &str, flags: &[&str]) -> Option<Pat
     }
 }
 
-/// Builds the library that the program opens into a folder; false (and said) where that is not possible.
+/// Builds the library that the program opens into a folder; false (and reported) where that is not possible.
 fn build_plugin(compiler: &str, sleds: &str, folder: &Path) -> bool {
     build_library(compiler, &[sleds], "plugin.c", &folder.join("libplugin.so"))
 }
 
-/// Builds a library; false (and said) where that is not possible.
+/// Builds a library; false (and reported) where that is not possible.
 fn build_library(compiler: &str, flags: &[&str], source: &str, to: &Path) -> bool {
     std::fs::create_dir_all(to.parent().expect("it is in a folder")).expect("target is writable");
     let built = Command::new(compiler)
@@ -115,7 +115,7 @@ fn build_library(compiler: &str, flags: &[&str], source: &str, to: &Path) -> boo
     false
 }
 
-/// Runs where the programs lie: those built with -pg leave a file.
+/// Runs where the programs are: those built with -pg leave a file.
 fn tally() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
     command.current_dir(root().join("target/tmp"));
@@ -133,7 +133,7 @@ fn counts_of_report(text: &str) -> BTreeMap<String, u64> {
     let rows = text.lines().skip(1).take_while(|line| !line.is_empty());
     rows.filter_map(|row| {
         let name = row.rsplit("  ").next()?.to_owned();
-        // Times are numbers with a unit behind them; the count is the number without one.
+        // Times are numbers with a unit after them; the count is the number without one.
         let words: Vec<&str> = row.split_whitespace().collect();
         let is_count = |pair: &&[&str]| {
             pair[0].chars().all(|c| c.is_ascii_digit() || c == ',')
@@ -208,7 +208,7 @@ fn assert_storms(name: &str, (wanted, mut got, text): (Counts, Counts, String)) 
     assert!(sum(&got) + lost >= sum(&wanted), "{name}: {wanted:?}\n{text}");
 }
 
-/// Stacks of coroutines one behind the other, used again and unmapped, with exceptions and jumps between.
+/// Stacks of coroutines one after the other, used again and unmapped, with exceptions and jumps between.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_that_wait_on_other_stacks_are_counted_and_return() {

@@ -109,7 +109,7 @@ fn unfinished() -> Vec<u8> {
     bytes
 }
 
-/// A record in the middle says that its size is 0.
+/// A record in the middle has the size 0.
 fn damaged() -> Vec<u8> {
     let mut bytes = whole();
     let (offset, size) = data_of(&bytes);
@@ -121,7 +121,7 @@ fn damaged() -> Vec<u8> {
     bytes
 }
 
-/// How often standard error of the view says `words` of the file.
+/// How often standard error of the view has `words` about the file.
 fn times_named(view: &[&str], path: &str, words: &str) -> usize {
     let output = tally(&[view, &[path][..]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,7 +1,7 @@
 //! Faults of the machine under every recorder: no space, limits of the process, files that shrink, tally killed.
 //!
 //! Whatever happens, the recorded program prints what it always prints and exits as it always does, tally ends without a
-//! panic or a signal, and what was written can be read and says what is missing. Heavy forms are ignored by default:
+//! panic or a signal, and what was written can be read and names what is missing. Heavy forms are ignored by default:
 //! `cargo test --test faults -- --include-ignored`.
 
 #[path = "faults/calls.rs"]

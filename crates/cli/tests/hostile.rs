@@ -34,7 +34,7 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
-/// Assembles `source`; `None` (and said) where that can't be.
+/// Assembles `source`; `None` (and reported) where that can't be.
 fn assembled(source: &Path, program: &Path) -> Option<()> {
     let gcc = Command::new("gcc").arg("-no-pie").arg(source).arg("-o").arg(program).output();
     if cfg!(not(target_arch = "x86_64")) || !gcc.is_ok_and(|output| output.status.success()) {

@@ -1,4 +1,4 @@
-//! `tally io` on a live disk: what was written is what is told. What this machine can't do is skipped, visibly.
+//! `tally io` on a live disk: what was written is what is reported. What this machine can't do is skipped, visibly.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

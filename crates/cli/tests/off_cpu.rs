@@ -253,7 +253,7 @@ fn nothing_stays_attached_when_tally_is_killed() {
     }
 }
 
-/// Runs tally where the kernel denies these calls to it; what it said on both streams.
+/// Runs tally where the kernel denies these calls to it; its output on both streams.
 fn denied(denier: &Path, calls: &str, args: &[&str]) -> (bool, String) {
     let output = Command::new(denier).args([calls, TALLY]).args(args).output().expect("it starts");
     let texts = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());

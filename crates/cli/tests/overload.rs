@@ -45,6 +45,6 @@ fn a_slow_reader_of_the_pipe_gets_every_sample_with_its_stack() {
     assert_eq!(said, Some(samples), "{told}");
     assert!(samples > 100, "{told}");
     assert!(!told.contains("left out"), "{told}");
-    // What a busy machine loses, it tells.
+    // Losses on a busy machine are reported.
     assert_eq!(lost > 0, told.contains("[ lost "), "{told}");
 }

@@ -23,7 +23,7 @@ fn stepper() -> Option<PathBuf> {
     Some(path)
 }
 
-/// Builds a program of tests/programs; `None` (and said) where that is not possible.
+/// Builds a program of tests/programs; `None` (and reported) where that is not possible.
 fn build(source: &str) -> Option<PathBuf> {
     let dir = root().join("target/tmp/pt");
     std::fs::create_dir_all(&dir).expect("target is writable");

@@ -1,4 +1,4 @@
-//! Intel PT recordings that lack something or were damaged: what is missing is told with its reason, the rest is
+//! Intel PT recordings that lack something or were damaged: what is missing is reported with its reason, the rest is
 //! decoded, and no list of calls holds what did not happen.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ struct Recording {
     path: PathBuf,
 }
 
-/// A run of `program`, stepped and encoded; `None` (and said) where that can't be.
+/// A run of `program`, stepped and encoded; `None` (and reported) where that can't be.
 fn recording(name: &str, program: &Path) -> Option<Recording> {
     recording_with(&["--psb", "512"], name, program)
 }
@@ -67,7 +67,7 @@ impl Recording {
         self.bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Leaves so many fields; what was behind them is a record of a kind nobody knows.
+    /// Leaves so many fields; what was after them is a record of a kind nobody knows.
     fn keep_fields(&mut self, count: usize) {
         let at = self.info();
         let size = u16::from(self.bytes[at + 6]) | u16::from(self.bytes[at + 7]) << 8;

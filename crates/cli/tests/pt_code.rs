@@ -1,5 +1,5 @@
 //! Code that is in no file as it was run: made at run time and told of in a jitdump, and code rewritten in place. What
-//! is told of is decoded and named, the rest is a gap with its reason; no list of calls holds what did not happen.
+//! is described is decoded and named, the rest is a gap with its reason; no list of calls holds what did not happen.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

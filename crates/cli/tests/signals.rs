@@ -30,7 +30,7 @@ struct Place {
 }
 
 impl Place {
-    /// `None`, and said, without gcc or the right to record by `probe`.
+    /// `None`, and reported, without gcc or the right to record by `probe`.
     fn new(name: &str, probe: &[&str]) -> Option<Self> {
         let dir = std::env::temp_dir().join(format!("tally-signals-{name}-{}", std::process::id()));
         fs::create_dir_all(dir.join("tmp")).expect("a folder");
@@ -62,7 +62,7 @@ impl Place {
         self.dir.join(name)
     }
 
-    /// `tally` with `args`, in which `DIR` stands for the folder and `PID` for a process.
+    /// `tally` with `args`, in which `DIR` is replaced by the folder and `PID` by a process.
     fn tally(&self, args: &[&str], pid: u32) -> Command {
         let dir = self.dir.display().to_string();
         let mut command = Command::new("env");
@@ -158,7 +158,7 @@ fn end_of(child: &mut Child, what: &str) -> ExitStatus {
     end.expect("waited for")
 }
 
-/// Runs the recorder once for each signal. Commands that attach end with 0; `None` stands for the code of a shell.
+/// Runs the recorder once for each signal. Commands that attach end with 0; `None` is the code of a shell.
 fn end_by_signals(place: &Place, args: &[&str], code: Option<i32>, check: &dyn Fn(&str)) {
     for (signal, shell_code) in SIGNALS {
         place.clear();

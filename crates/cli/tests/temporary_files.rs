@@ -46,7 +46,7 @@ impl Drop for Shared {
     }
 }
 
-/// A program that records its own calls and runs its first argument in a shell; `None` (and said) without gcc.
+/// A program that records its own calls and runs its first argument in a shell; `None` (and reported) without gcc.
 fn instrumented(dir: &Path) -> Option<PathBuf> {
     const SOURCE: &str = "#include <stdlib.h>\nint f(int n) { return n + 1; }\n\
         int main(int n, char **args) { return n > 1 && system(args[1]) + f(n) < 0; }\n";

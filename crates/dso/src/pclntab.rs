@@ -22,7 +22,7 @@ pub(crate) struct Pclntab {
     bytes: Bytes,
     /// Address that functions' addresses are relative to.
     text: u64,
-    /// Bytes that one step of a code address stands for.
+    /// Bytes for one step of a code address.
     quantum: u64,
     functions: usize,
     /// Offsets of names, of tables by code address, and of functions.
@@ -48,13 +48,13 @@ impl Pclntab {
         let bytes = object.section_bytes(name).ok()??;
         let code = object.section(".text")?.svma.clone();
         let table = Self::new(bytes, code.start)?;
-        // Since Go 1.26 the header doesn't say, and before it may lack a relocation.
+        // Since Go 1.26 the header doesn't have it, and before it may lack a relocation.
         let stated = table.word(24).filter(|text| code.contains(text));
         let table = Self { text: stated.unwrap_or(code.start), ..table };
         table.is_placed_in(object).then_some(table)
     }
 
-    /// Whether `goexit` is where the table says: otherwise addresses are relative to another than the one assumed.
+    /// Whether `goexit` is where the table has it: otherwise addresses are relative to another than the one assumed.
     fn is_placed_in(&self, object: &ObjectFile) -> bool {
         let Some(goexit) = self.functions().find(|of| self.is_named(*of, "runtime.goexit")) else {
             return false;

@@ -1,4 +1,4 @@
-//! Names of JIT code as they were when recording ended: tally's appendix, behind the stack notes.
+//! Names of JIT code as they were when recording ended: tally's appendix, after the stack notes.
 //!
 //! A container's `/tmp/perf-PID.map` is gone with the container, and has another number in its name.
 //
@@ -23,7 +23,7 @@ pub struct JitMap {
 pub struct JitMaps(pub Vec<JitMap>);
 
 impl JitMaps {
-    /// Reads them from an appendix ([`crate::PerfData::appendix`]), behind the stack notes if there are some; `None` if
+    /// Reads them from an appendix ([`crate::PerfData::appendix`]), after the stack notes if there are some; `None` if
     /// it holds no maps, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
@@ -41,7 +41,7 @@ impl JitMaps {
         Some(Self(maps))
     }
 
-    /// The bytes to write behind the stack notes; none without maps.
+    /// The bytes to write after the stack notes; none without maps.
     #[must_use]
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let mut p = Put::new(endian);

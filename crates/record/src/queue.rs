@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! push → front (memory) ─────────────────────────→ pop
-//!      ↘ back (memory) → spill file (its thread) ↗        once front is full, until all behind it is read again
+//!      ↘ back (memory) → spill file (its thread) ↗        once front is full, until all after it is read again
 //! ```
 //! The recording thread never waits: not for the unwinder, and not for the disk, which a thread of its own writes to.
 //! So records with their stacks are kept for later, however late the unwinder is. When the disk is too slow or full

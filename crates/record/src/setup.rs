@@ -253,7 +253,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Tells of smaller rings if they were asked for, or if they are too small for deep stacks.
+    /// Reports smaller rings if they were asked for, or if they are too small for deep stacks.
     fn say_ring_size(&mut self) {
         let kib = |pages: usize| (pages * mem::page_bytes()) as u64 >> 10;
         let wanted = self.asked_pages.map(usize::next_power_of_two);

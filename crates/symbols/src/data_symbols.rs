@@ -1,6 +1,6 @@
 //! Names of data: which global variable of which process an address is.
 //!
-//! A recording tells where code is mapped. Data of the same file lies at a fixed distance from it, so that the file's
+//! A recording has the mappings of code. Data of the same file is at a fixed distance from it, so that the file's
 //! symbol table names variables of programs and libraries; what was allocated has no name.
 
 use crate::object_files::ObjectFiles;
@@ -51,7 +51,7 @@ impl DataSymbols {
         Self { code }
     }
 
-    /// `cache_lock in app`, with an offset where the address lies inside a larger variable; `None` if no symbol table
+    /// `cache_lock in app`, with an offset where the address is inside a larger variable; `None` if no symbol table
     /// has it.
     #[must_use]
     pub fn name(&self, profile: &Profile, files: &ObjectFiles, pid: i32, address: u64) -> Option<String> {

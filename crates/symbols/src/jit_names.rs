@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Larger dumps are not read: a runtime that runs for weeks writes some GB of code.
 const MAX_DUMP_BYTES: u64 = 16 << 30;
 
-/// Where the recording itself says that names are, by process.
+/// Places of names by the recording itself, by process.
 #[derive(Default)]
 pub(crate) struct RecordedNames {
     /// The text of maps.

@@ -14,7 +14,7 @@ pub struct NameOpts {
 }
 
 impl NameOpts {
-    /// Looks where the environment says: this machine's folders of debug files.
+    /// Looks at the places in the environment: this machine's folders of debug files.
     #[must_use]
     pub fn from_env() -> Self {
         Self { search: DebugSearch::from_env(), ..Self::default() }

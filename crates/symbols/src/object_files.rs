@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What tells DSOs apart.
+/// What distinguishes DSOs.
 type Key = (DsoKind, String, Option<Vec<u8>>);
 
 /// The frames of each address asked for, or why it has none.
@@ -25,12 +25,12 @@ pub(crate) type Names = Vec<Result<Vec<NamedFrame>, Missing>>;
 /// Object files, each opened once and kept.
 pub struct ObjectFiles {
     loader: Loader,
-    /// Names are shown as they stand in the symbol tables.
+    /// Names are shown as they are in the symbol tables.
     mangled: bool,
     /// Perf maps of any user are read.
     any_owner: bool,
     opened: Mutex<FxHashMap<Key, Arc<Result<Loaded, Missing>>>>,
-    /// What the recording says of JIT code.
+    /// Names of JIT code in the recording.
     jit: Mutex<RecordedNames>,
 }
 
@@ -42,13 +42,13 @@ impl Default for ObjectFiles {
 }
 
 impl ObjectFiles {
-    /// Looks for files where `search` says, and for large symbol tables in the user's cache first.
+    /// Looks for files by `search`, and for large symbol tables in the user's cache first.
     pub fn new(search: DebugSearch) -> Self {
         let loader = Loader::new(search).with_index(SymbolIndex::from_env());
         Self { loader, mangled: false, any_owner: false, opened: Mutex::default(), jit: Mutex::default() }
     }
 
-    /// Of the machine that `file` was recorded on. Looks where `names` says, and names what it finds as that says.
+    /// Of the machine that `file` was recorded on. Looks and names by `names`.
     pub fn of_recording(file: &PerfData<'_>, names: &NameOpts) -> Self {
         let files = Self::new(names.search.clone());
         let loader = files.loader.of_kernel(kernel_of(file));
@@ -65,7 +65,7 @@ impl ObjectFiles {
         if self.mangled { Cow::Borrowed(name) } else { dso::demangle(name) }
     }
 
-    /// The file of `dso`, opened at the first call; `Err` says why it can't be had.
+    /// The file of `dso`, opened at the first call; `Err` has the reason why there is none.
     pub fn open(&self, dso: &Dso) -> Arc<Result<Loaded, Missing>> {
         let key = (dso.kind, dso.path.clone(), dso.build_id.clone());
         let known = self.opened.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -89,7 +89,7 @@ impl ObjectFiles {
         match dso.kind {
             DsoKind::File => self.loader.load(&Wanted::File { path: Path::new(&dso.path), build_id }),
             DsoKind::Kernel => {
-                // The image begins at _text, and that is where perf says it has been mapped.
+                // The image begins at _text, and that is where it is mapped for perf.
                 let reference = (dso.start_avma != 0).then_some(("_text", dso.start_avma));
                 self.loader.load(&Wanted::Kernel { build_id, reference })
             }
@@ -179,7 +179,7 @@ impl ObjectFiles {
         Ok(self.with_lines(file, svma, function))
     }
 
-    /// The function with its line, behind the functions inlined into it at `svma`.
+    /// The function with its line, after the functions inlined into it at `svma`.
     fn with_lines(&self, file: &Loaded, svma: Svma, function: NamedFrame) -> Vec<NamedFrame> {
         let mut sources: Vec<SourceFrame> = Vec::new();
         if file.frames(svma, &mut sources).is_err() || sources.is_empty() {
@@ -204,7 +204,7 @@ impl ObjectFiles {
 /// Addresses per piece of work: enough to be worth a thread, few enough to spread.
 const BATCH: usize = 512;
 
-/// Gives every frame of `profile` that lacks it what `want` says, on all cores.
+/// Adds the names and lines that `want` requests to frames of `profile` without them, on all cores.
 pub fn symbolize(profile: &mut Profile, files: &ObjectFiles, want: Want) {
     symbolize_from(profile, 0, files, want);
 }

@@ -1,4 +1,4 @@
-//! What a file says about the kernel it was recorded on.
+//! A file's facts about the kernel it was recorded on.
 
 use dso::{BuildId, RecordedKernel};
 use perfdata::{CpuMode, Order, PerfData, Record, record};

@@ -63,7 +63,7 @@ pub fn load(file: &PerfData<'_>, opts: LoadOpts) -> Recording {
     load_watched(file, opts, &mut |_| ControlFlow::Continue(()))
 }
 
-/// The same; `watch` goes along with it, and when it says to stop, what is read by then is the recording.
+/// The same; `watch` goes along with it, and when it requests a stop, what is read by then is the recording.
 pub fn load_watched(
     file: &PerfData<'_>,
     opts: LoadOpts,

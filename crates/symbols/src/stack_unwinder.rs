@@ -60,7 +60,7 @@ impl<'a> StackUnwinder<'a> {
 
     /// Makes jobs of `items` while the other cores unwind those made before: `make` applies a record and may ask
     /// for a stack, `take` gets it. Both are called on this thread, and `take` always the same number of records
-    /// behind `make`: what they do to the session does not depend on how fast the others are.
+    /// after `make`: what they do to the session does not depend on how fast the others are.
     pub fn unwind_along<'i>(
         &self,
         session: &mut Session,

@@ -8,13 +8,13 @@ use crate::repo::File;
 struct Habit(&'static str, &'static [&'static str], f64);
 
 const HABITS: &[Habit] = &[
-    Habit("told, tell, tells", &["told", "tell", "tells", "telling"], 9.5),
-    Habit("said, say, says", &["said", "say", "says", "saying"], 12.0),
-    Habit("stands, stood", &["stand", "stands", "stood", "standing"], 4.7),
-    Habit("behind", &["behind"], 3.7),
-    Habit("lies, lay", &["lie", "lies", "lay", "lying"], 2.0),
-    Habit("beside, anew, apart", &["beside", "anew", "apart"], 3.3),
-    Habit("meant", &["meant"], 1.7),
+    Habit("told, tell, tells", &["told", "tell", "tells", "telling"], 3.7),
+    Habit("said, say, says", &["said", "say", "says", "saying"], 3.8),
+    Habit("stands, stood", &["stand", "stands", "stood", "standing"], 1.0),
+    Habit("behind", &["behind"], 1.0),
+    Habit("lies, lay", &["lie", "lies", "lay", "lying"], 0.5),
+    Habit("beside, anew, apart", &["beside", "anew", "apart"], 1.0),
+    Habit("meant", &["meant"], 0.5),
 ];
 
 /// A count so far below its limit asks for a lower limit.

@@ -21,7 +21,7 @@ pub struct Instrumented {
     pub calls: Vec<&'static str>,
     /// What is to be patched.
     pub sleds: Vec<Sled>,
-    /// What they say of values.
+    /// Their specifications of values.
     pub specs: Vec<u8>,
     /// The same for those who show them: lines of the file `values`.
     pub formats: String,
@@ -41,10 +41,10 @@ pub struct Instrumented {
     pub valued: usize,
     /// Of those, how many are seen too late for their arguments.
     pub late: usize,
-    /// Calls that report functions whose values are wanted, and can't tell them: of inlined ones, or in code that is not
+    /// Calls that report functions whose values are wanted, and can't get them: inlined ones, or in code that is not
     /// understood.
     pub untold: usize,
-    /// It opens libraries while it runs, which may have functions that are meant.
+    /// It opens libraries while it runs, which may have selected functions.
     pub opens_libraries: bool,
     /// Its code was built to run with a shadow stack, too.
     pub allows_shadow_stack: bool,
@@ -52,7 +52,7 @@ pub struct Instrumented {
     pub needs_asan: bool,
     /// Functions that no pattern means.
     pub left: usize,
-    /// No loader starts it, as it is statically linked (in a library this says nothing): nothing can be preloaded.
+    /// No loader starts it, as it is statically linked (of no meaning in a library): nothing can be preloaded.
     pub is_static: bool,
 }
 
@@ -173,7 +173,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> crate::Result<Ins
     Ok(found)
 }
 
-/// Whether a library of that name stands among the names it has for the loader.
+/// Whether a library of that name is among the names it has for the loader.
 fn needs_asan(object: &ObjectFile) -> bool {
     let named = object.section_bytes(".dynstr").ok().flatten();
     named.as_deref().unwrap_or_default().split(|byte| *byte == 0).any(|name| name.starts_with(b"libasan.so"))

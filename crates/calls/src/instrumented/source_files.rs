@@ -1,4 +1,4 @@
-//! Which source file a function is of, as debug information says.
+//! Source file of a function, from debug information.
 
 use dso::{DebugSearch, LineResolver, ObjectFile, Svma};
 use std::path::{Path, PathBuf};

@@ -1,18 +1,18 @@
-//! What stands at a function's start: a sled, a compiled-in call, or neither.
+//! What is at a function's start: a sled, a compiled-in call, or neither.
 
 use dso::{Machine, ObjectFile, Svma, SymbolTable};
 use tracer::layout::sleds::{CallForm, NOPS, XRAY, arm, call_form};
 
-/// `endbr64`, which stands before them with `-fcf-protection`.
+/// `endbr64`, which is before them with `-fcf-protection`.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// Bytes of a function that are searched for its compiled-in call.
 const LOOK_BYTES: usize = 96;
 
-/// What stands at a function's start.
+/// What is at a function's start.
 pub enum Start {
     /// A nop or a call of `__fentry__`: can be patched either way.
     Sled(Svma),
-    /// A call of `mcount` behind the prologue: is traced unless taken out.
+    /// A call of `mcount` after the prologue: is traced unless taken out.
     Call(Svma),
 }
 
@@ -36,7 +36,7 @@ fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opti
     if NOPS.iter().any(|nop| first.starts_with(nop)) || first.starts_with(&XRAY) {
         return at(skip).map(Start::Sled);
     }
-    // Behind instructions that set up the frame and put arguments elsewhere.
+    // After instructions that set up the frame and put arguments elsewhere.
     let offset = dso::straight_bytes(code);
     let name = call_target(symbols, at(offset)?, code.get(offset..)?)?;
     match name {
@@ -49,13 +49,13 @@ fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opti
     }
 }
 
-/// There `_mcount` is called behind the prologue, before anything that branches.
+/// There `_mcount` is called after the prologue, before anything that branches.
 fn start_aarch64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<Start> {
     let code = (4..=LOOK_BYTES).rev().step_by(4).find_map(|bytes| object.bytes_at(start, bytes))?;
     let words: Vec<u32> = arm::words(code).collect();
     let skip = usize::from(words.first() == Some(&arm::BTI_C));
     let at = |word: usize| start.checked_add(word as u64 * 4);
-    // One nop alone stands at entries that have no `bti c` for want of `-mbranch-protection`, too.
+    // One nop alone is at entries that have no `bti c` for want of `-mbranch-protection`, too.
     if let [arm::NOP | arm::XRAY, arm::NOP, ..] = words.get(skip..)? {
         return at(skip).map(Start::Sled);
     }

@@ -10,13 +10,13 @@ use crate::pt::Sideband;
 
 /// Branches of one thread in a row.
 pub struct Stretch<E> {
-    /// The thread; −1 when nothing tells.
+    /// The thread; −1 when it is unknown.
     pub tid: i32,
     /// The buffer it comes from.
     pub buffer: usize,
     /// The numbers of the piece it comes from and of the stretch within that.
     pub place: (u32, u32),
-    /// A first event was taken away that only told that the piece before goes on.
+    /// A first event was taken away that only continues the piece before.
     pub joined: bool,
     /// When the first was, ns.
     pub start_ns: u64,
@@ -34,9 +34,9 @@ pub struct Decoded<E> {
     pub gaps: BTreeMap<Gap, u64>,
     /// Files whose code the packets did not fit, how often.
     pub unfit: BTreeMap<String, u64>,
-    /// Address where execution stood at its end, if in sight.
+    /// Address where execution was at its end, if in sight.
     pub at_end: Option<u64>,
-    /// The first event only continues the piece before if that stood at this address.
+    /// The first event only continues the piece before if that was at this address.
     pub begins_at: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub struct Decoder<'t, 'a, E> {
     caches: Mutex<Vec<BlockCache>>,
     /// Vectors used before: memory already at hand.
     used: Mutex<Vec<Vec<E>>>,
-    /// Jumps within their function are told, too.
+    /// Jumps within their function are reported, too.
     every: bool,
 }
 
@@ -61,7 +61,7 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
         Self { code, side, caches: Mutex::default(), used: Mutex::default(), every: false }
     }
 
-    /// Tells jumps within their function, too.
+    /// Reports jumps within their function, too.
     pub fn with_every_branch(mut self, every: bool) -> Self {
         self.every = every;
         self

@@ -24,7 +24,7 @@ impl<'a> TraceFilter<'a> {
         self.chosen.is_any()
     }
 
-    /// What is asked for beside that.
+    /// What is asked for besides that.
     pub fn asked(&self) -> Asked {
         self.chosen.asked()
     }
@@ -39,7 +39,7 @@ impl<'a> TraceFilter<'a> {
         known.extend(self.code.functions_from(first).iter().map(|function| self.chosen.of(function)));
     }
 
-    /// All is decoded: some function must have been meant.
+    /// All is decoded: some function must have been selected.
     ///
     /// # Errors
     /// If none was.

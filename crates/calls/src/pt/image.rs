@@ -45,7 +45,7 @@ impl CodeFile {
     }
 }
 
-/// Where a function lies: its file and its start there. Functions split by the compiler count as one.
+/// Where a function is: its file and its start there. Functions split by the compiler count as one.
 type Place = (u32, u64);
 
 /// All files and functions of a recording, shared by all who decode it.
@@ -169,7 +169,7 @@ impl Code {
         self.found().functions.all().iter().skip(first).cloned().collect()
     }
 
-    /// The number of what lies in no mapping.
+    /// The number of what is in no mapping.
     pub fn unknown(&self) -> u32 {
         let function = Function::new("[unknown]".into(), String::new());
         self.found().functions.number(function).0
@@ -180,7 +180,7 @@ impl Code {
     }
 
     /// The function at a stated address of a file: its number, and the stated addresses that it covers; `None` for
-    /// these when nothing tells how far it goes.
+    /// these when its end is unknown.
     fn function(&self, file: u32, svma: Svma) -> (FunctionId, Option<Range<u64>>) {
         let of = &self.files[file as usize];
         let bounds = of.bounds(svma);
@@ -216,7 +216,7 @@ pub struct At<'c> {
     pub file: Option<&'c str>,
     /// The address's offset in the file.
     pub offset: Option<u64>,
-    /// The symbol, and how far behind its start, in bytes.
+    /// The symbol, and how far after its start, in bytes.
     pub symbol: Option<(&'c str, u64)>,
     /// Bytes of code: an instruction, if there are as many.
     pub code: &'c [u8],
@@ -238,7 +238,7 @@ pub struct RunningImage<'a> {
     time_ns: Cell<u64>,
     stale_ns: Cell<u64>,
     last: RefCell<Option<&'a CodeMapping>>,
-    /// The function found last: where it lies, its number, whether its first address is the function's.
+    /// The function found last: where it is, its number, whether its first address is the function's.
     last_unit: RefCell<Option<(Range<u64>, u32, bool)>>,
 }
 
@@ -271,7 +271,7 @@ impl<'a> RunningImage<'a> {
         self.task.get()
     }
 
-    /// The file mapped there, if nothing of the recording says which build of it.
+    /// The file mapped there, if the recording doesn't identify its build.
     #[must_use]
     pub fn file_at(&self, ip: u64) -> Option<&'a str> {
         let mapping = self.mapping(ip)?;
@@ -300,7 +300,7 @@ impl<'a> RunningImage<'a> {
         Some((number, file, svma))
     }
 
-    /// The code made at run time that lies there.
+    /// The code made at run time that is there.
     fn made(&self, ip: u64) -> Option<&'a MadeCode> {
         let (pid, _) = self.task.get()?;
         self.side.made_at(pid, ip, self.time_ns.get())
@@ -370,7 +370,7 @@ impl Image for RunningImage<'_> {
         let Some(range) = range else { return (id, false) };
         let avma = |at: u64| at.wrapping_sub(svma.0).wrapping_add(ip);
         let at_start = range.start == svma.0;
-        // Only as far as this mapping goes: behind it the same difference need not hold.
+        // Only as far as this mapping goes: after it the same difference need not hold.
         let mapping = self.mapping(ip).map_or(ip..ip + 1, |at| at.start..at.start.saturating_add(at.bytes));
         let covered = avma(range.start).max(mapping.start)..avma(range.end).min(mapping.end);
         let whole = covered.start == avma(range.start);

@@ -19,7 +19,7 @@ struct Place {
     piece: u32,
     /// Its number among the stretches that the piece decodes to.
     stretch: u32,
-    /// Its first branch only says that what was before goes on.
+    /// Its first branch only continues the code before.
     joined: bool,
 }
 
@@ -148,7 +148,7 @@ pub struct Steps<'i, 't, 'a> {
     /// Where the next come from.
     places: &'i [Place],
     thread: Thread<Vec<(u64, Step)>>,
-    /// The first of the steps at hand that was not told yet.
+    /// The first of the steps at hand that was not reported yet.
     at: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Code made at run time: read from the files in which runtimes tell of it, `jit-PID.dump`.
+//! Code made at run time: read from the files in which runtimes describe it, `jit-PID.dump`.
 
 use crate::error::ensure;
 use crate::pt::Sideband;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// Larger files are not read: a runtime that runs for weeks writes some GB of code.
 const MAX_BYTES: u64 = 16 << 30;
 
-/// Adds what they tell to the code of their processes; what is to be said of it.
+/// Adds their content to the code of their processes. Returns notes about it.
 pub fn read_all(side: &mut Sideband<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     for (pid, path) in side.jit_dumps() {

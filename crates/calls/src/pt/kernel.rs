@@ -7,9 +7,9 @@ use symbols::unbracketed;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Bytes behind a chunk that belong to it, too: an instruction may reach across its end.
+/// Bytes after a chunk that belong to it, too: an instruction may reach across its end.
 const REACH_BYTES: u64 = 16;
-/// No kernel's code is longer; a record may say so.
+/// No kernel's code is longer, whatever a record claims.
 const MOST_BYTES: u64 = 512 << 20;
 
 /// A stretch of the kernel's code.
@@ -33,7 +33,7 @@ pub struct KernelCode {
 
 impl KernelCode {
     /// Of these mappings, and these changes in the order of time. Only the running kernel's code is at hand:
-    /// `is_running` says that it is the one recorded.
+    /// `is_running`: it is the recorded one.
     pub fn open<'m>(
         mappings: impl Iterator<Item = &'m CodeMapping>,
         pokes: &[Poke],

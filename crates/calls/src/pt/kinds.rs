@@ -1,12 +1,12 @@
 //! The letters of `--itrace`: which events a trace is turned into.
 //
 // Source: linux tools/perf/Documentation/itrace.txt; v6.1 util/auxtrace.c itrace_do_parse_synth_opts(), for what may
-//         stand behind a letter; util/intel-pt.c, which branches c and r choose.
+//         are after a letter; util/intel-pt.c, which branches c and r choose.
 
 use crate::error::{bail, ensure};
 use intelpt::Gap;
 
-/// After how much an instruction is told.
+/// Distance between two reported instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
     /// So many instructions.
@@ -72,7 +72,7 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// What may stand behind an `e`: `-o` no overflows, `-l` no lost data; with `+` they are told, as they are anyway.
+    /// What may be after an `e`: `-o` no overflows, `-l` no lost data; with `+` they are reported, as they are anyway.
     fn errors(&mut self, rest: &mut &str) -> crate::Result<()> {
         self.errors = true;
         while let Some(sign) = rest.chars().next().filter(|sign| matches!(sign, '+' | '-')) {
@@ -128,7 +128,7 @@ fn number(rest: &mut &str) -> Option<u64> {
     value
 }
 
-/// What stands behind an `i`: nothing, or a number with a unit.
+/// What is after an `i`: nothing, or a number with a unit.
 fn period(rest: &mut &str) -> crate::Result<Every> {
     *rest = rest.trim_start_matches([' ', ',']);
     let Some(count) = number(rest) else { return Ok(Every::Ns(USUAL_NS)) };

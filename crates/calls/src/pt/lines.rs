@@ -101,7 +101,7 @@ pub struct Lines<'a> {
     code: &'a Code,
     side: &'a Sideband<'a>,
     wanted: &'a Wanted,
-    /// What is behind an address, by space and address.
+    /// What is after an address, by space and address.
     names: FxHashMap<(u32, u64), Box<str>>,
     words: FxHashMap<(u32, u64), &'static str>,
     line: String,
@@ -286,7 +286,7 @@ impl<'a> Lines<'a> {
         true
     }
 
-    /// What stands in front of the address.
+    /// What is in front of the address.
     fn start(
         &mut self,
         (pid, tid): (i32, i32),

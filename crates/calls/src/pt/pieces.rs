@@ -1,4 +1,4 @@
-//! A buffer's trace cut at PSBs: at a PSB all of a decoder's state starts anew, so pieces are decoded apart.
+//! A buffer's trace cut at PSBs: at a PSB all of a decoder's state starts again, so pieces are decoded separately.
 
 use crate::pt::{Buffer, Sideband};
 use intelpt::{Packet, Packets};
@@ -6,7 +6,7 @@ use intelpt::{Packet, Packets};
 /// Bytes of trace in one piece, about: what it yields should still be in the cache when it is taken. The same whatever
 /// the number of cores, and so is the result.
 const PIECE_BYTES: u64 = 16 << 10;
-/// Bytes behind a PSB among which its PSBEND is looked for.
+/// Bytes after a PSB among which its PSBEND is looked for.
 const PSB_LOOK_BYTES: u64 = 1 << 10;
 
 /// A piece of a buffer's trace.
@@ -16,7 +16,7 @@ pub struct Piece {
     pub buffer: usize,
     /// Offset of its PSB.
     pub start: u64,
-    /// Where decoding ends: behind the next piece's PSB+, so that nothing falls between.
+    /// Where decoding ends: after the next piece's PSB+, so that nothing falls between.
     pub end: u64,
     /// Bytes are missing in front of it.
     pub behind_hole: bool,
@@ -46,7 +46,7 @@ pub fn cut(side: &Sideband<'_>) -> (Vec<Piece>, u64) {
     (pieces, unused)
 }
 
-/// The time of the first TSC packet behind a PSB, ns.
+/// The time of the first TSC packet after a PSB, ns.
 fn time_at(side: &Sideband<'_>, buffer: &Buffer<'_>, psb: u64) -> u64 {
     let bytes = buffer.bytes(psb..psb + PSB_LOOK_BYTES);
     let tsc = Packets::new(&bytes, 0).map_while(Result::ok).find_map(|(_, packet)| match packet {
@@ -56,7 +56,7 @@ fn time_at(side: &Sideband<'_>, buffer: &Buffer<'_>, psb: u64) -> u64 {
     tsc.map_or(0, |tsc| side.setup.clock.ns_at(tsc))
 }
 
-/// Offset behind the PSBEND of the PSB at `psb`.
+/// Offset after the PSBEND of the PSB at `psb`.
 fn psb_end(buffer: &Buffer<'_>, psb: u64) -> u64 {
     let bytes = buffer.bytes(psb..psb + PSB_LOOK_BYTES);
     let mut packets = Packets::new(&bytes, 0);

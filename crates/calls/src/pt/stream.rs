@@ -48,7 +48,7 @@ struct Progress<E> {
 struct Order<'p, E> {
     pieces: &'p [Piece],
     waiting: Vec<Stretch<E>>,
-    /// Where execution stood at the end of each buffer's last piece.
+    /// Where execution was at the end of each buffer's last piece.
     ends: FxHashMap<usize, Option<u64>>,
     tally: Tally,
 }
@@ -149,7 +149,7 @@ impl<E> Order<'_, E> {
         self.waiting.append(&mut decoded.stretches);
     }
 
-    /// A piece that goes on where the one before it ended does not begin anew.
+    /// A piece that goes on where the one before it ended does not begin again.
     fn join_ends(&mut self, piece: &Piece, decoded: &mut Decoded<E>) {
         let before = self.ends.insert(piece.buffer, decoded.at_end).flatten();
         if before.is_some()

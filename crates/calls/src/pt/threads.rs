@@ -53,7 +53,7 @@ pub struct Threads<T, M> {
 }
 
 impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
-    /// None yet; `make` says who takes a thread's steps, or that it is not wanted.
+    /// None yet; `make` returns the consumer of a thread's steps, if it is wanted.
     pub fn new(make: M) -> Self {
         Self { make, by_tid: BTreeMap::new() }
     }

@@ -45,7 +45,7 @@ pub struct Summed {
 pub struct Trace<'a> {
     pub(super) side: Sideband<'a>,
     pub(super) code: Code,
-    /// What is to be said of code made at run time.
+    /// Notes about code made at run time.
     jit_notes: Vec<String>,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Hands every thread's steps to who `make` says takes them.
+    /// Hands every thread's steps to the consumer from `make`.
     fn replay<T: Takes>(
         &self,
         make: impl FnMut(i32) -> Option<T> + Send,

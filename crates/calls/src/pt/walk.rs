@@ -1,4 +1,4 @@
-//! From branches back to instructions: all that lies between where one branch went and where the next one stood was
+//! From branches back to instructions: all between a branch's target and the next branch was
 //! run, in order.
 
 use intelpt::{Event, What, instruction_len};
@@ -18,7 +18,7 @@ const MOST_CALLERS: usize = 1 << 10;
 pub struct Walk {
     /// Where execution went last; `None` while out of sight.
     ip: Option<u64>,
-    /// Instructions since the last one told.
+    /// Instructions since the last one reported.
     since: u64,
     /// When that was, ns or ticks.
     last: Option<u64>,
@@ -27,7 +27,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Follows execution to an event: the instructions to be told, and how many have run since the one before.
+    /// Follows execution to an event: the instructions to report, and how many have run since the one before.
     pub fn follow<'c>(
         &mut self,
         (space, event): (u32, &Event),
@@ -50,7 +50,7 @@ impl Walk {
         told
     }
 
-    /// The address of the last instruction before an event, and whether it was run; `None` behind what was not seen.
+    /// The address of the last instruction before an event, and whether it was run; `None` after what was not seen.
     fn until(event: &Event) -> Option<(u64, bool)> {
         match event.what {
             What::Gap(_) | What::Begin => None,
@@ -81,14 +81,14 @@ impl Walk {
         }
     }
 
-    /// The time is known at the event only: the last instruction before it is told if it is time.
+    /// The time is known at the event only: the last instruction before it is reported if it is time.
     fn by_time(&mut self, run: &[u64], (count, now): (u64, u64), told: &mut Vec<(u64, u64)>) {
         self.since += run.len() as u64;
         let last = *self.last.get_or_insert(now);
         if now.saturating_sub(last) >= count
             && let Some(ip) = run.last()
         {
-            // Behind a long wait it goes on from now: no sample is made up for time without instructions.
+            // After a long wait it goes on from now: no sample is made up for time without instructions.
             self.last = Some(now - (now - last) % count.max(1));
             told.push((*ip, std::mem::take(&mut self.since)));
         }

@@ -188,12 +188,12 @@ impl Folder {
         self.threads.push(thread);
     }
 
-    /// What the recorder said beside the numbers.
+    /// What the recorder reported besides the numbers.
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         (0..).map_while(|at| self.info.get(&format!("note{at}")))
     }
 
-    /// How counter values become times: from the two moments furthest apart.
+    /// How counter values become times: from the two moments furthest from each other.
     ///
     /// # Errors
     /// If the recording holds no two moments.
@@ -246,7 +246,7 @@ impl Summary {
     }
 }
 
-/// The number of calls that are in no thread's file, and why; 0 where nothing says so.
+/// The number of calls that are in no thread's file, and why; 0 if unknown.
 fn read_lost(folder: &Path) -> (u64, Option<i32>) {
     let bytes = folder_file::read(&folder.join(tracer::layout::LOST_NAME)).unwrap_or_default();
     let mut words = tracer::layout::words(&bytes);

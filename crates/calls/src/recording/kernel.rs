@@ -15,13 +15,13 @@ pub const NAMES: &str = "kernel";
 pub const FAULT_NAME: &str = "page fault";
 /// What a request to a disk is called.
 pub const BLOCK_NAME: &str = "block request";
-/// Offset of page faults behind the system calls' numbers.
+/// Offset of page faults after the system calls' numbers.
 pub const FAULT: u64 = 0x1000;
 /// Offset of block requests.
 pub const BLOCK: u64 = 0x1001;
 /// Offset of the first kernel function.
 pub const FUNCTIONS: u64 = 0x2000;
-/// Most kernel functions that are told apart.
+/// Most kernel functions that are distinguished.
 pub const MOST_FUNCTIONS: u64 = 1 << 20;
 /// Why a recording shows nothing of the kernel.
 #[must_use]
@@ -33,7 +33,7 @@ pub fn why_nothing(recording: &Path) -> &'static str {
     }
 }
 
-/// Whether it is a moment, of which the kernel tells no end.
+/// Whether it is a moment, without an end in the kernel's events.
 #[must_use]
 pub fn is_moment(function: &Function) -> bool {
     function.dso == MAPPING && matches!(function.name.as_str(), FAULT_NAME | BLOCK_NAME)

@@ -28,7 +28,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// None yet; files are looked for as `DebugSearch` says.
+    /// None yet; files are looked for by `DebugSearch`.
     #[must_use]
     pub fn new() -> Self {
         Self { loader: Some(Loader::new(DebugSearch::from_env())), ..Self::default() }

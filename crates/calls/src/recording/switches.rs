@@ -1,4 +1,4 @@
-//! When the traced threads were off the CPU: from the context switches recorded beside their calls.
+//! When the traced threads were off the CPU: from the context switches recorded besides their calls.
 
 use crate::model::Step;
 use dso::Mmap;
@@ -66,7 +66,7 @@ impl<I: Iterator<Item = (u64, Step)>> Iterator for WithOff<I> {
     type Item = (u64, Step);
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Without steps behind it, no call is open any more, or none will end.
+        // Without steps after it, no call is open any more, or none will end.
         let next_ns = self.steps.peek()?.0;
         match self.off.next_if(|(_, to_ns)| *to_ns <= next_ns) {
             Some((from_ns, to_ns)) => Some((to_ns, Step::OffCpu(to_ns.saturating_sub(from_ns)))),

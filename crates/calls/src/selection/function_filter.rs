@@ -11,12 +11,12 @@ use crate::recording::names::Functions;
 pub struct FunctionFilter {
     of: Vec<Filters>,
     is_any: bool,
-    /// What is asked for beside that, at any time.
+    /// What is asked for besides that, at any time.
     pub asked: Asked,
 }
 
 impl FunctionFilter {
-    /// As the flags say.
+    /// As the flags request.
     ///
     /// # Errors
     /// If a filter means no function.

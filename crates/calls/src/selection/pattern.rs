@@ -20,11 +20,11 @@ impl Pattern {
     #[must_use]
     pub fn new(text: &str) -> Self {
         let between = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
-        // What is no regular expression is taken literally: then it means nothing, and that is said.
+        // What is no regular expression is taken literally: then it matches nothing, which is reported.
         Self { glob: text.to_owned(), regex: between.and_then(|regex| Regex::new(regex).ok()) }
     }
 
-    /// From the words of the command line, lists taken apart.
+    /// From the words of the command line, lists split.
     ///
     /// # Errors
     /// If a list can't be read.
@@ -32,13 +32,13 @@ impl Pattern {
         Ok(words_of(words)?.iter().map(|word| Self::new(word)).collect())
     }
 
-    /// The source file whose functions are meant.
+    /// The source file whose functions are selected.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         self.glob.strip_prefix(FILE)
     }
 
-    /// Whether a function of this name and of this source file, if known, is meant.
+    /// Whether a function of this name and of this source file, if known, is selected.
     #[must_use]
     pub fn is_of(&self, name: &str, file: Option<&Path>) -> bool {
         match (self.file(), file) {
@@ -54,7 +54,7 @@ impl Pattern {
         &self.glob
     }
 
-    /// Whether a function's shown name is meant: all of it, or all before its parameter list.
+    /// Whether a function's shown name is selected: all of it, or all before its parameter list.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         if let Some(regex) = &self.regex {

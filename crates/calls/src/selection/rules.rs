@@ -167,7 +167,7 @@ impl Rules {
     }
 }
 
-/// What `-F`, `-N` and `-C` say.
+/// Content of `-F`, `-N` and `-C`.
 fn filters(only: &[String], not: &[String], callers: &[String]) -> crate::Result<Vec<(Pattern, Trigger)>> {
     let mut at = Vec::new();
     for (texts, rule) in [(not, sleds::NOT), (only, sleds::ONLY), (callers, sleds::CALLER)] {

@@ -1,4 +1,4 @@
-//! What is to be done at a function: the text behind `FUNC@` of `-T`, `-A` and `-R`.
+//! What is to be done at a function: the text after `FUNC@` of `-T`, `-A` and `-R`.
 
 use crate::error::{Context, bail};
 use tracer::layout::sleds;
@@ -27,7 +27,7 @@ pub enum Arguments {
     /// None.
     #[default]
     None,
-    /// All that debug information tells of.
+    /// All that debug information describes.
     All,
     /// Those named.
     Listed(Vec<Argument>),
@@ -40,7 +40,7 @@ pub struct Argument {
     pub is_float: bool,
     /// From 0.
     pub number: usize,
-    /// How to take it, if that was said.
+    /// How to take it, if that was given.
     pub format: Option<Format>,
 }
 
@@ -123,7 +123,7 @@ impl Trigger {
         Ok(())
     }
 
-    /// Both hold; of what only one can say, the later one counts.
+    /// Both hold; where they contradict, the later one counts.
     pub fn join(&mut self, other: &Self) {
         self.rules |= other.rules;
         if other.rules & sleds::DEPTH != 0 {

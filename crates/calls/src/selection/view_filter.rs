@@ -10,7 +10,7 @@ use super::rules::{self, Rules};
 use super::view_spec::ViewSpec;
 use crate::recording::function::Function;
 
-/// Rules of which some function must have been meant, or nothing is shown of what was asked for.
+/// Rules of which some function must have been selected, or nothing is shown of what was asked for.
 const NAMES: [u32; 6] =
     [sleds::ONLY, sleds::CALLER, sleds::START, sleds::DEPTH, sleds::TIME, sleds::BACKTRACE];
 
@@ -57,7 +57,7 @@ impl ViewFilter {
         self.no_libcall || self.rules.any() || !self.hide.is_empty() || !self.files.is_empty()
     }
 
-    /// What is asked for beside what is done about functions, at any time.
+    /// What is asked for besides what is done about functions, at any time.
     #[must_use]
     pub fn asked(&self) -> Asked {
         Asked {
@@ -84,7 +84,7 @@ impl ViewFilter {
         }
     }
 
-    /// All functions are known, and this is to be done about them: some must have been meant.
+    /// All functions are known, and this is to be done about them: some must have been selected.
     ///
     /// # Errors
     /// If none was.

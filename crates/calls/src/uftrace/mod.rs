@@ -123,7 +123,7 @@ impl Reader {
         known
     }
 
-    /// The function at an address, and what was recorded of it beside times.
+    /// The function at an address, and what was recorded of it besides times.
     fn find(&self, address: u64) -> (Function, Values) {
         let is_there = |object: &&Object| object.start <= address && address < object.end;
         let found = self.objects.iter().find(is_there).and_then(|object| {
@@ -140,7 +140,7 @@ impl Reader {
     }
 }
 
-/// Bytes of what uftrace recorded beside the calls of threads: of each CPU.
+/// Bytes of what uftrace recorded besides the calls of threads: of each CPU.
 fn events_bytes(dir: &Path) -> u64 {
     let is_event = |name: &str| name.starts_with("perf-cpu") || name.starts_with("kernel-cpu");
     let files = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -152,12 +152,12 @@ fn read(path: &Path) -> crate::Result<String> {
     Ok(String::from_utf8_lossy(&folder_file::read_named(path)?).into_owned())
 }
 
-/// What stands in a file that may be missing.
+/// What is in a file that may be missing.
 fn text_of(path: &Path) -> String {
     String::from_utf8_lossy(&folder_file::read(path).unwrap_or_default()).into_owned()
 }
 
-/// The command recorded, as far as the folder tells.
+/// The command recorded, as far as the folder shows.
 fn command(info: &str) -> String {
     let name = info.lines().find_map(|line| line.split_once("exename:")).map(|(_, name)| name);
     name.unwrap_or_default().to_owned()

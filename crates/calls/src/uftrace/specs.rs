@@ -1,5 +1,5 @@
-//! Which values a recording of uftrace holds of a function, how they stand there and how they are shown: what its options
-//! say (`info`) and what it kept of debug information (`NAME.dbg`).
+//! Which values a recording of uftrace holds of a function, their encoding and their form: what its options
+//! request (`info`) and what it kept of debug information (`NAME.dbg`).
 //
 // Layout: info: `argspec:`, `retspec:` the user's, `argauto:`, `retauto:`, `enumauto:` those of known library functions, each
 // `NAME@arg1/FORMAT,...;`. NAME.dbg: `F: OFFSET NAME`, then `A: @...` and `R: @...`; `E: enum NAME {A,B=2}`.
@@ -12,7 +12,7 @@ use crate::selection::pattern::Pattern;
 use crate::values::Formats;
 use crate::values::formats::Format;
 
-/// One value: which, how it is shown, how it stands.
+/// One value: which, its form, its encoding.
 type Value = (String, Format, UftraceValue);
 
 /// Names of an enumeration's values.
@@ -23,9 +23,9 @@ type Names = Vec<(i64, String)>;
 pub struct Values {
     /// How they are shown.
     pub formats: Formats,
-    /// How its arguments stand.
+    /// Encoding of its arguments.
     pub arguments: Vec<UftraceValue>,
-    /// How its result stands.
+    /// Encoding of its result.
     pub result: Vec<UftraceValue>,
 }
 
@@ -38,7 +38,7 @@ pub struct Named<'a> {
     pub shown: &'a str,
 }
 
-/// What one object's debug information said.
+/// Content of one object's debug information.
 #[derive(Debug, Default)]
 pub struct Described {
     arguments: FxHashMap<u64, String>,
@@ -65,7 +65,7 @@ impl Described {
     }
 }
 
-/// What the options of a recording say.
+/// Content of a recording's options.
 #[derive(Debug, Default)]
 pub struct Specs {
     arguments: Vec<(Pattern, String)>,
@@ -183,7 +183,7 @@ fn number(text: &str) -> Option<i64> {
 }
 
 /// The values that words name, in that order, each once. None if a word is not known: then it is not known how they
-/// stand.
+/// are.
 fn values<'a>(words: impl Iterator<Item = &'a str>, names: impl Fn(&str) -> Names) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     for word in words {

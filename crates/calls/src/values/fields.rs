@@ -1,4 +1,4 @@
-//! Records by value: how their members stand in the recording's file `values`, and how they are shown.
+//! Records by value: the places of their members in the recording's file `values`, and how they are shown.
 //!
 //! A record is `{BYTES|NAME@OFFSET=FORMAT|…}`, FORMAT being a word of [`Format`], perhaps such a record again.
 

@@ -48,7 +48,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// As a flag says it: a letter, and a width in bits.
+    /// As in a flag: a letter, and a width in bits.
     ///
     /// # Errors
     /// If it is none.

@@ -13,7 +13,7 @@ use tracer::layout::values::{self as layout, Item, written};
 use crate::selection::trigger::{Argument, Arguments, Trigger};
 use formats::Format;
 
-/// Name of the file that tells of recorded values.
+/// Name of the file that describes recorded values.
 pub const NAME: &str = "values";
 
 /// What a copy that the compiler made of a function has in its symbol: its parameters are others.
@@ -47,7 +47,7 @@ impl WantedValues {
     }
 }
 
-/// What debug information says of an object's functions, by their start.
+/// Debug information of an object's functions, by their start.
 pub struct Described {
     by_start: FxHashMap<Svma, Signature>,
     machine: Machine,
@@ -110,7 +110,7 @@ impl Described {
     }
 }
 
-/// Where the symbol of a function begins that debug information has at `entry`: gcc's begins behind the nops of a
+/// Where the symbol of a function begins that debug information has at `entry`: gcc's begins after the nops of a
 /// patchable entry on aarch64.
 fn symbol_start(object: &ObjectFile, symbols: &SymbolTable, entry: Svma) -> Svma {
     const NOPS_BYTES_MOST: u64 = 32;
@@ -170,7 +170,7 @@ fn of_parameter(parameter: &Parameter) -> (String, Vec<Item>, Format) {
     (parameter.name.clone(), items, format)
 }
 
-/// A record's bytes, eight by eight: each in its own place, or one behind the other in memory.
+/// A record's bytes, eight by eight: each in its own place, or one after the other in memory.
 fn pieces(passed: &Passed, format: &Format) -> Vec<Item> {
     const PIECE_BYTES: u8 = 8;
     let bytes = format.bytes();
@@ -219,7 +219,7 @@ fn wide_item(passed: &Passed) -> Item {
         [Incoming::General(low), Incoming::General(high)] => {
             Item { offset: u32::from(*high), ..item(Incoming::General(*low), layout::HOW_WIDE, bytes) }
         }
-        // In two pieces, one behind the other (clang before 18).
+        // In two pieces, one after the other (clang before 18).
         [place @ Incoming::Stack(_), Incoming::Stack(_)] | [place @ (Incoming::Stack(_) | Incoming::X87)] => {
             item(*place, layout::HOW_WIDE, bytes)
         }

@@ -130,8 +130,8 @@ impl<'a> View<'a> {
         Self::new(functions, tracks, spec, &all)
     }
 
-    /// Of an Intel PT recording, summed up while it is decoded: no single call is kept. What is to be told
-    /// beside the numbers comes with it.
+    /// Of an Intel PT recording, summed up while it is decoded: no single call is kept. Notes
+    /// besides the numbers comes with it.
     ///
     /// # Errors
     /// If a filter means no function.

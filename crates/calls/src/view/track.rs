@@ -11,9 +11,9 @@ use crate::recording::switches::{Off, WithOff};
 pub struct Track<'a> {
     /// Its id.
     pub tid: u32,
-    /// Its process's id; `None` when the recording does not tell.
+    /// Its process's id; `None` when the recording doesn't have it.
     pub pid: Option<u32>,
-    /// Its name; `None` when the recording does not tell.
+    /// Its name; `None` when the recording doesn't have it.
     pub name: Option<String>,
     pub(super) source: Source<'a>,
 }
@@ -61,7 +61,7 @@ impl Track<'_> {
         Some(self.steps().find(|(_, step)| !matches!(step, Step::OffCpu(_)))?.0)
     }
 
-    /// The bytes of what was recorded beside times.
+    /// The bytes of what was recorded besides times.
     #[must_use]
     pub fn extra(&self, extra: Extra) -> &[u8] {
         match &self.source {
@@ -86,12 +86,12 @@ impl Track<'_> {
 pub struct Decoded {
     /// Its id.
     pub tid: u32,
-    /// Its process's id; `None` when the recording does not tell.
+    /// Its process's id; `None` when the recording doesn't have it.
     pub pid: Option<u32>,
-    /// Its name; `None` when the recording does not tell.
+    /// Its name; `None` when the recording doesn't have it.
     pub name: Option<String>,
     /// What it did.
     pub steps: Vec<(u64, Step)>,
-    /// The bytes of what was recorded beside times; [`Extra::at`] counts from their first, in bytes.
+    /// The bytes of what was recorded besides times; [`Extra::at`] counts from their first, in bytes.
     pub values: Vec<u8>,
 }

@@ -119,7 +119,7 @@ fn code_line(instruction: Instruction, events: usize) -> CodeLine {
     }
 }
 
-/// Gives each hit to the instruction it lies in. Hits past the code come back as lines of their own.
+/// Gives each hit to the instruction it is in. Hits past the code come back as lines of their own.
 fn add_hits(code: &mut [CodeLine], function: &AnnotateFunction, start: Svma) -> Vec<Line> {
     let mut lost = Vec::new();
     for hit in &function.addresses {

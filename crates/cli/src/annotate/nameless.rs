@@ -8,9 +8,9 @@ use profile::view::annotate::{AnnotateAddress, AnnotateFunction};
 use std::sync::Arc;
 use symbols::function_around;
 
-/// Hits nearer to each other than this are of one piece, where nothing tells functions apart.
+/// Hits nearer to each other than this are of one piece, where nothing separates functions.
 const GAP_BYTES: u64 = 256;
-/// Code shown behind the last hit of such a piece.
+/// Code shown after the last hit of such a piece.
 const TAIL_BYTES: u64 = 16;
 
 /// The pieces of `function`'s hits, each as a function of its own, the hottest first.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::choose::Chosen;
 use calls::recording::kernel;
 
-/// Where the first file stands.
+/// Where the first file is.
 const FIRST: u64 = 1 << 16;
 /// Files begin at multiples of this.
 const ALIGN: u64 = 1 << 16;

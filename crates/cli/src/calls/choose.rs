@@ -32,12 +32,12 @@ pub struct Chosen {
 
 /// Why a function gets no return probe.
 const KEEPS: &str = "that keep their return address";
-/// Why the function that a name of a library stands for is not probed there.
+/// Why the function that a name of a library represents is not probed there.
 const RESOLVED: &str =
     "whose name stands for one of several, chosen when the program starts (IFUNC): name that one";
 /// Code without a function is passed over in such steps, to places that functions are aligned to.
 const GAP_BYTES: u64 = 16;
-/// But byte by byte so far behind a function: what fills up to the next, however that is aligned.
+/// But byte by byte so far after a function: what fills up to the next, however that is aligned.
 const FILL_BYTES: u64 = 32;
 
 /// Never with return probes: their return address is kept or moved by themselves.
@@ -74,7 +74,7 @@ impl Chosen {
     /// Looks through the files.
     ///
     /// # Errors
-    /// If one can't be read, or nothing in them is meant.
+    /// If one can't be read, or nothing in them is selected.
     pub fn from(sources: &[Source], wish: &Wish) -> anyhow::Result<Self> {
         let mut chosen = Self::default();
         for source in sources {
@@ -183,17 +183,17 @@ struct Finder<'a> {
     goroutines: Range<u64>,
     /// The names under which the file offers its code.
     exported: Vec<dso::Exported>,
-    /// Where code stands that only says which other is run.
+    /// Places of code that only selects other code.
     resolvers: FxHashSet<Svma>,
 }
 
-/// Where Go's functions stand in a file.
+/// Where Go's functions are in a file.
 fn go_code(file: &ObjectFile, symbols: &SymbolTable) -> Range<u64> {
     let at = |name| symbols.by_name(name).next().map(|symbol: dso::Symbol<'_>| symbol.start.0);
     let is_go = file.section(".gopclntab").is_some();
     match (at("runtime.text"), at("runtime.etext")) {
         (Some(start), Some(end)) if is_go => start..end,
-        // Without symbols C's functions can't be told from them.
+        // Without symbols C's functions can't be distinguished from them.
         _ if is_go => file.section(".text").map_or(0..0, |text| text.svma.clone()),
         _ => 0..0,
     }
@@ -216,7 +216,7 @@ impl Finder<'_> {
         any
     }
 
-    /// First addresses of the functions meant, ascending.
+    /// First addresses of the selected functions, ascending.
     fn starts(&mut self, met: &mut FxHashSet<usize>) -> BTreeSet<Svma> {
         let all = self.wish.is_all() && self.source.library.is_none();
         let mut starts = self.by_other_names(met);
@@ -267,7 +267,7 @@ impl Finder<'_> {
         flow.callees.into_iter().map(|to| behind_plt(to).unwrap_or(to)).filter(begins).collect()
     }
 
-    /// Of those meant by a name that is not their symbol's: a file offers some under several.
+    /// Of those selected by a name that is not their symbol's: a file offers some under several.
     fn by_other_names(&self, met: &mut FxHashSet<usize>) -> BTreeSet<Svma> {
         let meant = self.exported.iter().filter(|exported| {
             self.file.is_code(exported.start) && self.means(&dso::demangle(&exported.name), met)
@@ -286,7 +286,7 @@ impl Finder<'_> {
         if self.wish.exits == Exits::Return && KEEP_RETURN_ADDRESS.contains(&symbol.name) {
             return Err(KEEPS);
         }
-        // Its name is how Go's linker tells the convention of assembly.
+        // Go's linker marks the convention of assembly by its name.
         if self.goroutines.contains(&symbol.start.0) && symbol.name.ends_with(".abi0") {
             return Err("in Go's assembly, where no register tells the goroutine");
         }
@@ -295,7 +295,7 @@ impl Finder<'_> {
         self.probe(&ranges, dso::demangle(symbol.name).into_owned(), object)
     }
 
-    /// The probes of the function that lies in `ranges`, the one with its entry first.
+    /// The probes of the function that is in `ranges`, the one with its entry first.
     fn probe(
         &self,
         ranges: &[(Svma, Svma)],
@@ -340,7 +340,7 @@ struct Jump {
     maybe: bool,
 }
 
-/// What ends a function whose parts lie in `ranges`: returns (`None`) and jumps, but not those between its parts.
+/// What ends a function whose parts are in `ranges`: returns (`None`) and jumps, but not those between its parts.
 fn leaves(ranges: &[(Svma, Svma)], flows: &[FunctionFlow]) -> Vec<(Svma, Option<Jump>)> {
     let is_out = |to: Svma| !ranges.iter().any(|(start, end)| (*start..*end).contains(&to));
     let mut leaves = Vec::new();

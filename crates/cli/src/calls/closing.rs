@@ -1,4 +1,4 @@
-//! What is said when a recording is done.
+//! Output when a recording is done.
 
 use record::sys::signal::SIGPIPE;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::text::number;
 use crate::text::run_screen::signal_name;
 use calls::recording::folder::{Folder, Summary};
 
-/// Says what was recorded, what it cost, and how the program ended; and notes the cost in the folder.
+/// Reports what was recorded, what it cost, and how the program ended; and notes the cost in the folder.
 ///
 /// # Errors
 /// If the folder can't be read.
@@ -36,7 +36,7 @@ pub fn tell(args: &Args, recorder: &Recorder, (ended, told): (&Ended, Option<&To
     Ok(())
 }
 
-/// What is said of files that could not be made.
+/// Notes about files that could not be made.
 fn unfiled(folder: &Folder) -> Option<String> {
     let why = folder.unfiled_errno.map(std::io::Error::from_raw_os_error);
     let dir = folder.path.display();
@@ -58,7 +58,7 @@ fn unfiled(folder: &Folder) -> Option<String> {
     ))
 }
 
-/// Says that the program was ended by a signal, if it was: it did not do all that it would have.
+/// Reports that the program was ended by a signal, if it was: it did not do all that it would have.
 pub fn tell_end(status: u8) {
     let Some(number) = i32::from(status).checked_sub(128).filter(|number| (1..=64).contains(number)) else {
         return;

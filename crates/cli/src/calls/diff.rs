@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn write(out: &mut impl Write, rows: &[DiffRow]) -> io::Result<()> {
-    // Where a recording tells it: other programs' use of the machine is no change of this one.
+    // Where a recording has it: other programs' use of the machine is no change of this one.
     let is_split = rows.iter().any(|row| row.baseline.self_off_ns > 0 || row.current.self_off_ns > 0);
     let split = |on: &str, now: &str, factor: &str| match is_split {
         true => format!("  {on:>11} {now:>10} {factor:>8}"),

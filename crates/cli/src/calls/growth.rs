@@ -1,4 +1,4 @@
-//! Recordings that grow large: said while the program runs and at its end, with lines that record less.
+//! Recordings that grow large: reported while the program runs and at its end, with lines that record less.
 
 use rayon::prelude::*;
 use record::sys::mem;
@@ -16,14 +16,14 @@ use calls::recording::folder::Folder;
 
 /// Recordings of so many bytes are large.
 const LARGE_BYTES: u64 = 256 << 20;
-/// How long a program runs before it is told that its recording grows.
+/// How long a program runs before the note that its recording grows.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
-/// A disk that will be full within this is told of, however small the recording is.
+/// A disk that will be full within this is reported, however small the recording is.
 const SOON_S: f64 = 120.0;
 
-/// Looks at a recording while it is made; tells once.
+/// Watches a recording while it is made; reports once.
 pub struct Growth {
     begun: Instant,
     looked: Instant,
@@ -38,7 +38,7 @@ impl Growth {
         Self { begun: now, looked: now, told: silent }
     }
 
-    /// The line to be told, once, when there is reason to.
+    /// The line to report, once, when there is reason to.
     pub fn look(&mut self, dir: &Path, args: &Args) -> Option<String> {
         if self.told || self.begun.elapsed() < PATIENCE || self.looked.elapsed() < EVERY {
             return None;
@@ -167,7 +167,7 @@ pub fn smaller(folder: &Folder, bytes: u64, args: &Args) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec!["smaller recordings:".to_owned()], lines].concat() }
 }
 
-/// The command line once more, with an option behind `record`.
+/// The command line once more, with an option after `record`.
 fn with_option(command: &[OsString], option: &str) -> Option<String> {
     let verb = command.iter().position(|word| word == "record")?;
     let words =

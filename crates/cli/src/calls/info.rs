@@ -77,7 +77,7 @@ fn single_calls(to: &mut impl Write, folder: &Folder) -> io::Result<()> {
     line(to, "switches", switches)
 }
 
-/// Of another's recording: what its calls tell.
+/// For a recording of uftrace: facts from its calls.
 fn of_other(to: &mut impl Write, path: &Path) -> anyhow::Result<()> {
     let by = if uftrace::is_one(path) { "uftrace" } else { "Intel PT" };
     with_view(&ViewArgs::all_of(path), Need::Sum { slowest: 0 }, |view, notes| {

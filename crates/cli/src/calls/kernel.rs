@@ -1,6 +1,6 @@
 //! The kernel's part of a call: system calls, page faults, block requests, times off the CPU.
 //!
-//! They stand as spans under the user's function that caused them.
+//! They are spans under the user's function that caused them.
 
 use anyhow::Context;
 use calls::recording::kernel::{BLOCK_NAME, FAULT_NAME, NAMES};
@@ -15,14 +15,14 @@ use std::path::Path;
 use super::record::Args;
 use super::syscalls;
 
-/// Where the kernel tells its functions.
+/// Where the kernel lists its functions.
 const KALLSYMS: &str = "/proc/kallsyms";
 /// System calls have smaller numbers.
 const SYSTEM_CALLS: usize = 512;
-/// Behind a function's name: it is the kernel's.
+/// After a function's name: it is the kernel's.
 const SUFFIX: &str = "@kernel";
 
-/// What of the kernel is to be recorded: functions, and what stands for them where they can't be traced.
+/// What of the kernel is to be recorded: functions, and their substitutes where they can't be traced.
 ///
 /// # Errors
 /// If a filter means no function of the kernel.
@@ -40,7 +40,7 @@ pub fn wanted(args: &Args) -> anyhow::Result<(KernelParts, KernelWish)> {
     Ok((parts, KernelWish { functions, depth }))
 }
 
-/// The kernel's functions that are meant.
+/// The selected functions of the kernel.
 fn functions(patterns: &[Pattern]) -> anyhow::Result<Vec<KernelFunction>> {
     let text = system_file::read_text(KALLSYMS).with_context(|| format!("can't read {KALLSYMS}"))?;
     let symbols = text.lines().filter_map(symbol);

@@ -28,7 +28,7 @@ pub struct Ended {
     pub status: u8,
     /// Time and CPU.
     pub used: Used,
-    /// Kept until all is said: one Ctrl-C too many does not end that.
+    /// Kept until the last message: one Ctrl-C too many does not end that.
     _signals: StopSignals,
 }
 
@@ -119,7 +119,7 @@ fn command(args: &Args, options: Variables, dir: &Path) -> (Vec<OsString>, Varia
     (words, Vec::new(), Role::Recorder)
 }
 
-/// What the flags say, as the recorder in the program reads it.
+/// The flags in the form that the recorder in the program reads.
 fn options(args: &Args, rules: &Rules) -> Variables {
     let mut options = Variables::new();
     if let Some(depth) = args.depth {

@@ -26,9 +26,9 @@ use calls::recording::function::Function;
 use calls::recording::names::Functions;
 use calls::selection::rules::Rules;
 
-/// Lines that a screen keeps for what stands around the table.
+/// Lines that a screen keeps for what is around the table.
 const FRAME_LINES: usize = 4;
-/// Lines of a table that is not on a terminal, unless told.
+/// Default number of lines of a table that is not on a terminal.
 const LINES: usize = 20;
 /// Lines of the last slow call that are printed at the end.
 const SLOW_LINES_AT_END: usize = 100;
@@ -81,7 +81,7 @@ pub struct Live {
     last: Option<CallProfile>,
     /// Where the last slow call is kept.
     keep_slow: Option<PathBuf>,
-    /// What is told of it beside its calls.
+    /// Notes about it besides its calls.
     command: String,
     /// How many there were when it was kept.
     kept: u64,
@@ -135,7 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Whether slow calls of these functions can be told apart here.
+/// Whether slow calls of these functions can be distinguished here.
 fn check_slow(wish: &SlowWish, record: &recording::Args) -> anyhow::Result<()> {
     let by_file = wish.0.iter().find(|(pattern, _)| pattern.file().is_some());
     if let Some((pattern, _)) = by_file {
@@ -159,7 +159,7 @@ impl Live {
             return Ok(());
         }
         let sum = self.tail.read(dir, &mut self.functions, at_end)?;
-        // A thread that ends cuts its file off behind the last event: nothing is lost by that.
+        // A thread that ends cuts its file off after the last event: nothing is lost by that.
         drop(dso::shrunken_files());
         self.keep_slow(dir)?;
         self.show(sum, at_end)

@@ -40,7 +40,7 @@ impl Bits {
 }
 
 impl Plan {
-    /// A call is shown, and so is that it stands within the innermost counted one of these.
+    /// A call is shown, and so is that it is within the innermost counted one of these.
     fn keep(&mut self, call: &Open, outer: &[Open]) {
         self.kept.set(call.number);
         if let Some(outer) = outer.iter().rev().find(|outer| outer.passage.counted) {
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
         Self { gate: view.gate(), open: Vec::new(), entered: 0, now_ns: 0, result: None }
     }
 
-    /// A call begins; its number and what the filters say.
+    /// A call begins; its number and the filters' decision.
     fn enter(&mut self, function: FunctionId) -> (usize, Passage) {
         let (number, passage) = (self.entered, self.gate.enter(self.now_ns, function));
         if self.gate.callers_only() && passage.leads {
@@ -122,7 +122,7 @@ impl<'a> Walk<'a> {
         self.gate.is_over(self.now_ns)
     }
 
-    /// The call `below` the innermost ends; `None` when it began before the recording. Whether it is shown beside.
+    /// The call `below` the innermost ends; `None` when it began before the recording. And whether it is shown.
     fn leave(&mut self, below: usize) -> Option<(Open, bool)> {
         let at = self.open.len().checked_sub(below + 1)?;
         let call = self.open.remove(at);

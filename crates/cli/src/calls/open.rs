@@ -13,7 +13,7 @@ use crate::cmd::report::parse_times;
 use crate::text::number;
 use crate::{damage, load};
 
-/// What is to be told beside the numbers.
+/// Notes besides the numbers.
 #[derive(Default)]
 pub struct Notes {
     /// The command that was recorded.

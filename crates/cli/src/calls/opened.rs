@@ -1,4 +1,4 @@
-//! Objects that a traced process loaded after it was started: what can be recorded of them is told to the recorder.
+//! Objects that a traced process loaded after it was started: what can be recorded of them is reported to the recorder.
 //!
 //! The recorder writes its maps and a line `PID N` on the pipe; the answer is a list of sleds, `PID-N.sleds`.
 
@@ -28,7 +28,7 @@ pub struct Opened<'a> {
     rules: &'a Rules,
     /// What was found in files, each looked through once; nothing in most.
     found: HashMap<PathBuf, Option<Instrumented>>,
-    /// The file that was started, and told of already.
+    /// The file that was started, and reported already.
     program: PathBuf,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Opened<'a> {
             let Some(object) = found(path) else { continue };
             let imports = object.imports.iter().filter(|(name, _)| !known.contains(name.as_str()));
             let mut patches: Vec<Sled> = imports.map(|(_, sled)| *sled).collect();
-            // The program that was started: its own functions stand in the list that was there from the beginning.
+            // The program that was started: its own functions are in the list that was there from the beginning.
             if *path != self.program {
                 patches.extend(&object.sleds);
                 formats.push_str(&object.formats);

@@ -38,7 +38,7 @@ impl Cost {
     }
 
     /// Of a call of so many bytes: those that make no other take [`LEAF_BYTES`], the others twice that. Where short calls are
-    /// dropped nothing tells them apart.
+    /// dropped nothing distinguishes them.
     fn ns(&self, bytes: f64) -> f64 {
         let of_tree = self.tree_bytes - LEAF_BYTES;
         if of_tree <= 0.0 {
@@ -148,14 +148,14 @@ fn functions(found: &Instrumented) -> String {
     format!("{} functions record themselves{imports}", number::grouped(own as u64))
 }
 
-/// A price that was told before the run.
+/// A price that was reported before the run.
 pub struct Told {
     price: Price,
     ways: String,
 }
 
 impl Told {
-    /// Measures, and says what is to be expected.
+    /// Measures the price, and prints the estimate.
     #[must_use]
     pub fn now(args: &Args, recorder: &Recorder, found: &Instrumented) -> Option<Self> {
         let ways = letters(found);
@@ -164,14 +164,14 @@ impl Told {
         Some(Self { price, ways })
     }
 
-    /// That of the run: how fast the machine is changes, so it is measured again, and lies between.
+    /// The price of the run: the machine's speed changes, so it is measured again, and is between the two.
     #[must_use]
     pub fn of_run(&self, args: &Args, recorder: &Recorder) -> Price {
         Price::measure(args, recorder, &self.ways).map_or(self.price, |after| self.price.mean(after))
     }
 }
 
-/// Notes the line of [`after`] beside what else is known of the run.
+/// Notes the line of [`after`] besides what else is known of the run.
 ///
 /// # Errors
 /// If it can't be written.
@@ -189,7 +189,7 @@ pub struct Used {
     pub cpu_ns: u64,
 }
 
-/// The line after it. `price` being unknown, only rates are told; `drops`: calls were dropped that cost, too.
+/// The line after it. `price` being unknown, only rates are reported; `drops`: calls were dropped that cost, too.
 #[must_use]
 pub fn after(price: Option<Price>, summary: &Summary, used: Used, drops: bool) -> Option<String> {
     let calls_per_s = summary.calls as f64 * 1e9 / used.wall_ns.max(1) as f64;

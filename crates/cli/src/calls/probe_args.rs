@@ -5,7 +5,7 @@ use std::str::FromStr;
 /// Functions chosen by who calls them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callees {
-    /// Who calls them, beside what -P means.
+    /// Who calls them, besides what -P means.
     pub of: Option<String>,
     /// How deep.
     pub depth: u32,
@@ -46,7 +46,7 @@ pub struct ProbeArgs {
     /// Use uprobes even if the program is instrumented
     #[arg(long)]
     pub uprobes: bool,
-    /// Also what the functions of -P call, N deep; with FUNC, as if -P FUNC stood there, 1 deep unless told (direct
+    /// Also what the functions of -P call, N deep; with FUNC, as with -P FUNC, 1 deep by default (direct
     /// calls, read off the code)
     #[arg(long, value_name = "N|FUNC[:N]")]
     pub callees: Option<Callees>,

@@ -57,7 +57,7 @@ pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Re
     Ok(filters)
 }
 
-/// Whether the flags ask which calls lie in others, or how long they took.
+/// Whether the flags ask which calls are in others, or how long they took.
 fn needs_ends(args: &Args) -> bool {
     let TraceArgs { only, not, callers, trigger, disable, .. } = &args.trace;
     let named = [only, not, callers, trigger].iter().any(|words| !words.is_empty());

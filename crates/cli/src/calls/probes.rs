@@ -36,7 +36,7 @@ pub fn run(
 /// The same of a script: what it becomes is recorded.
 ///
 /// # Errors
-/// If it becomes nothing in which a function is meant.
+/// If it becomes nothing in which a function is selected.
 pub fn run_script(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode> {
     let (became, program, chosen) = scripts::follow(args)?;
     let why = format!("{} is a script that became {}", args.command[0].display(), program.display());
@@ -100,7 +100,7 @@ fn exits_for(args: &Args, program: Option<&Path>) -> anyhow::Result<Exits> {
     Ok(Exits::Return)
 }
 
-/// What the kernel said, and what can be done instead.
+/// The kernel's error, and the alternatives.
 pub fn refusal(why: &record::calls::Error) -> anyhow::Error {
     anyhow::anyhow!(
         "uprobes are refused: {}; run as root, or setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker \

@@ -70,10 +70,10 @@ pub struct Args {
     /// For uprobes.
     #[command(flatten)]
     pub probes: ProbeArgs,
-    /// Don't record context switches: then time off the CPU is not told apart
+    /// Don't record context switches: then time off the CPU is not separated
     #[arg(long)]
     pub no_switches: bool,
-    /// Say nothing at the end
+    /// Print no summary at the end
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -137,7 +137,7 @@ fn find_program(name: &OsString) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("can't start {}: no such command in PATH", path.display()))
 }
 
-/// Says what is missing when nothing would be recorded.
+/// Reports what is missing when nothing would be recorded.
 fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<()> {
     let shown = program.display();
     if found.late > 0 {
@@ -177,7 +177,7 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
         bail!("none of its {} instrumented functions is meant by -P; `nm {shown}` lists them", found.left);
     }
     if !found.is_instrumented() && !rules.imports_anyway {
-        // Libraries it loads may still be instrumented: record, but say what to expect.
+        // Libraries it loads may still be instrumented: record, but print what to expect.
         out::note(&format!(
             "tally calls: {shown} is not instrumented, only calls in instrumented libraries will be seen; \
              build it with -pg, -finstrument-functions or -fpatchable-function-entry=5"
@@ -188,7 +188,7 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
     Ok(())
 }
 
-/// Says which imported functions are not recorded, because pointers to them are taken.
+/// Reports which imported functions are not recorded, because pointers to them are taken.
 fn tell_read_imports(names: &[String], program: &Path) {
     const SHOWN: usize = 8;
     if names.is_empty() {

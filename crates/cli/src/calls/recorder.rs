@@ -1,4 +1,4 @@
-//! The recorder: the shared object that is preloaded into programs, and where it lies for the loader to find it.
+//! The recorder: the shared object that is preloaded into programs, and where it is for the loader to find it.
 
 use ::record::scratch::{self, ScratchFolder};
 use ::record::sys::mem;
@@ -56,7 +56,7 @@ impl Recorder {
         Ok(Self { path, place })
     }
 
-    /// Where it lies.
+    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -117,7 +117,7 @@ fn write_for_all(path: &Path) -> io::Result<()> {
     file.set_permissions(fs::Permissions::from_mode(0o644))
 }
 
-/// Whether a path may stand in `LD_PRELOAD`.
+/// Whether a path may be in `LD_PRELOAD`.
 // Source: glibc elf/rtld.c, handle_preload_list() splits at " :"; elf/dl-load.c expands `$`.
 fn can_be_listed(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte))

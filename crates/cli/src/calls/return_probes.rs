@@ -66,7 +66,7 @@ pub fn check(program: Option<&Path>, pids: &[u32], quiet: bool) -> anyhow::Resul
 /// The reason to name: the program's own, or a library's if the program has none.
 ///
 /// Nearly every program is linked to a library that could unwind (libgcc_s, libstdc++). Among libraries the function
-/// listed first in [`ENDS`] is the most telling. Paths only break ties, because they differ from machine to machine.
+/// listed first in [`ENDS`] is the most specific. Paths only break ties, because they differ from machine to machine.
 fn refusal<'a>(programs: &'a [Hazard], libraries: &'a [Hazard]) -> Option<(&'a Path, &'a str)> {
     let worst = |hazards: &'a [Hazard]| {
         let ends = hazards.iter().filter_map(|hazard| Some((hazard.ends.as_ref()?, hazard.path.as_path())));

@@ -1,7 +1,7 @@
 //! Commands that are scripts: what is recorded is the program that they become.
 //!
 //! `python3` of a version switcher is a shell script that runs others before it becomes Python. So the command is
-//! watched from exec to exec, and recorded from the first on in which a function is meant.
+//! watched from exec to exec, and recorded from the first on in which a function is selected.
 
 use anyhow::{Context, bail};
 use dso::FileRule;
@@ -20,7 +20,7 @@ use super::record::Args;
 /// Passed over unless -P means a function of theirs.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox", "env"];
 
-/// A command that stands before its first instruction.
+/// A command that is before its first instruction.
 pub struct Became {
     /// To be asked for signals: made before the fork, which undoes their mask.
     pub signals: StopSignals,
@@ -36,7 +36,7 @@ pub fn is_one(program: &Path) -> bool {
     opened.is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && start == *b"#!"
 }
 
-/// Starts the command and waits until it is a program with a function that is meant.
+/// Starts the command and waits until it is a program with a function that is selected.
 ///
 /// # Errors
 /// If it ends before that, with the programs that it was.
@@ -72,7 +72,7 @@ pub fn follow(args: &Args) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))>
     )
 }
 
-/// The functions meant in what the script is now.
+/// The selected functions of what the script is now.
 fn chosen(args: &Args, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if args.patch.is_empty() && SHELLS.contains(&&*name) {
@@ -80,7 +80,7 @@ fn chosen(args: &Args, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
     }
     let wish = probes::wish(args, Some(program))?;
     let chosen = Chosen::from(&sources(args, Some(program), &wish)?, &wish)?;
-    // The program comes first among the files. A library's functions are meant in what the script is to become.
+    // The program comes first among the files. A library's functions are selected in what the script is to become.
     if SHELLS.contains(&&*name) && !chosen.functions.iter().any(|function| function.object == 0) {
         bail!("{name} has no function that is meant");
     }

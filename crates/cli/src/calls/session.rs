@@ -28,11 +28,11 @@ use crate::text::number;
 
 /// How often what the kernel wrote is read.
 const PAUSE: Duration = Duration::from_millis(4);
-/// What was recorded stands in the files no later than this.
+/// Latest time at which recorded data is in the files.
 const FLUSH: Duration = Duration::from_millis(250);
 /// How long the rate of calls is looked at before an attach.
 const LOOK: Duration = Duration::from_millis(200);
-/// The kernel may count a process's time by its clock's ticks: less says nothing.
+/// CPU time may be tick-based; below a few ticks it is meaningless.
 const SEVERAL_TICKS_NS: u64 = 40_000_000;
 /// A program whose time in the kernel is this many times what its probes cost spends most of it otherwise.
 const MOSTLY_OWN: f64 = 4.0;
@@ -280,7 +280,7 @@ impl Session {
         Ok(is_stopped.then_some(0))
     }
 
-    /// Writes the rest of the folder, and says what was recorded.
+    /// Writes the rest of the folder, and reports what was recorded.
     ///
     /// # Errors
     /// If the folder can't be written.
@@ -314,7 +314,7 @@ impl Session {
                 number::grouped(self.chosen.functions.len() as u64),
                 args.output.display()
             ));
-            // Of detached functions it was said when it happened.
+            // Detached functions were reported when it happened.
             let new = notes.iter().skip(self.watch.detached.len());
             new.for_each(|note| out::note(&format!("tally calls: {note}")));
             super::closing::tell_end(status);
@@ -329,7 +329,7 @@ impl Session {
     }
 
     /// What the calls really cost a command that was run: its time in the kernel, where the probes are; it made system
-    /// calls of its own there, too. `None` where those are most of it, or too little was used to tell.
+    /// calls of its own there, too. `None` where those are most of it, or too little was used to measure.
     fn measured(&self, entries: u64) -> Option<String> {
         let used = self.child.as_ref()?.used();
         let each_ns = used.system_ns.checked_div(entries)?;
@@ -361,7 +361,7 @@ impl Session {
         })
     }
 
-    /// What is to be known beside the numbers.
+    /// What is to be known besides the numbers.
     fn notes(&self, entries: u64, wall_ns: u64) -> Vec<String> {
         let mut notes = self.watch.detached.clone();
         notes.extend(self.cut_short.clone());

@@ -1,8 +1,8 @@
 //! Programs that will run with a shadow stack (CET): no return address of theirs may be replaced.
 //!
-//! The processor must have it, the program be built for it, and the C library be told to use it.
+//! The processor must have it, the program be built for it, and the C library be configured to use it.
 
-/// The variable by which glibc is told.
+/// The variable that configures glibc.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 
 /// Whether a program that `allows` it will have one.
@@ -25,7 +25,7 @@ fn asks(tunables: &str) -> bool {
     })
 }
 
-/// Whether /proc/cpuinfo tells of shadow stacks for programs.
+/// Whether /proc/cpuinfo describes shadow stacks for programs.
 fn processor_has(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
     flags.is_some_and(|(_, flags)| flags.split_whitespace().any(|flag| flag == "user_shstk"))

@@ -52,7 +52,7 @@ pub struct SlowCall {
     pub total_ns: u64,
     /// From its entry to its end, in the order of time.
     pub steps: Vec<Kept>,
-    /// What was recorded beside times, in words of 8 bytes.
+    /// What was recorded besides times, in words of 8 bytes.
     pub extra: Vec<u8>,
     /// Calls in it that are not held, because there were too many.
     pub left_out: u64,
@@ -81,7 +81,7 @@ impl SlowCall {
 struct Mark {
     least_ns: u64,
     entered_ns: u64,
-    /// Number of steps, of bytes beside them, and of calls not held.
+    /// Number of steps, of bytes besides them, and of calls not held.
     at: (usize, usize, u64),
 }
 

@@ -15,8 +15,8 @@ use calls::values;
 /// Files of a recording that name its functions and show its values.
 const BESIDE: [&str; 3] = [function_list::NAME, kernel::NAMES, values::NAME];
 
-/// Writes the call into `dir`, in the place of an earlier one; `from` is the recording that it was read from, `info` what
-/// is told of it, in lines `key value`.
+/// Writes the call into `dir`, in the place of an earlier one; `from` is the recording that it was read from, `info` its
+/// facts in lines `key value`.
 ///
 /// # Errors
 /// If `dir` holds something else than a recording, or can't be written.
@@ -117,7 +117,7 @@ impl Words {
                 let to = from + (found.bytes as usize).next_multiple_of(layout::EVENT_BYTES);
                 self.bytes.extend(extra.get(from..to).unwrap_or_default());
             }
-            // None of these stands in a thread's file.
+            // None of these is in a thread's file.
             Step::TailJump(_) | Step::Abandon(_) | Step::Hole => {}
         }
     }

@@ -5,7 +5,7 @@ use calls::model::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step
 use calls::view::View;
 use calls::view::track::Track;
 
-/// What a span stands for.
+/// What a span represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A call.
@@ -17,7 +17,7 @@ pub enum What {
 /// A span of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What it stands for.
+    /// What it represents.
     pub what: What,
     /// ns of the recording's clock.
     pub start_ns: u64,
@@ -29,7 +29,7 @@ pub struct Span {
     pub extras: Extras,
 }
 
-/// What was recorded of a call beside its times.
+/// What was recorded of a call besides its times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     arguments: Option<Extra>,

@@ -37,7 +37,7 @@ const X86_64: &str = "\
     setns getcpu process_vm_readv process_vm_writev kcmp finit_module sched_setattr sched_getattr renameat2 \
     seccomp getrandom memfd_create kexec_file_load bpf execveat userfaultfd membarrier mlock2 \
     copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents rseq";
-/// Numbers 0 to 294 of the processors that share a table; `-` stands for none.
+/// Numbers 0 to 294 of the processors that share a table; `-` represents none.
 const GENERIC: &str = "\
     io_setup io_destroy io_submit io_cancel io_getevents setxattr lsetxattr fsetxattr getxattr lgetxattr \
     fgetxattr listxattr llistxattr flistxattr removexattr lremovexattr fremovexattr getcwd \

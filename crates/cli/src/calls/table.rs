@@ -99,7 +99,7 @@ const TIME_WIDTH: usize = 10;
 /// Columns of the screen for the count, with the spaces around it.
 const COUNT_WIDTH: usize = 14;
 
-/// Prints the table; the first `rows` rows where that is told.
+/// Prints the table; only the first `rows` rows where that is given.
 ///
 /// # Errors
 /// If writing fails.
@@ -112,7 +112,7 @@ pub fn write(
     write_within(out, (sum, functions), order, usize::MAX)
 }
 
-/// The columns of times for which this width has room; those that tell least go first.
+/// The columns of times for which this width has room; the least useful ones go first.
 fn fitting(mut left: Vec<Column>, width: usize) -> (Vec<Column>, Vec<Column>) {
     let mut right = RIGHT.to_vec();
     for name in LESS_TOLD {
@@ -208,7 +208,7 @@ pub fn write_histogram(out: &mut impl Write, name: &str, histogram: &Histogram) 
     Ok(())
 }
 
-/// Says what the numbers do not hold: lost, open and damaged.
+/// Reports what the numbers do not hold: lost, open and damaged.
 pub fn footer(sum: &CallProfile) -> String {
     let (calls, parts) = footer_parts(sum, "still open at the end (not in avg, p50, p99, max)");
     std::iter::once(calls).chain(parts).collect::<Vec<_>>().join("; ")
@@ -227,7 +227,7 @@ pub fn footer_within(sum: &CallProfile, width: usize) -> String {
     text
 }
 
-/// The count of calls, and what it does not hold, the usual first; `open`: what is said of calls that have not ended.
+/// The count of calls, and what it does not hold, the usual first; `open`: notes about calls that have not ended.
 fn footer_parts(sum: &CallProfile, open_words: &str) -> (String, Vec<String>) {
     let calls = sum.calls();
     let total = |of: fn(&CallStats) -> u64| sum.functions().map(|(_, stats)| of(stats)).grown_sum();

@@ -1,4 +1,4 @@
-//! The watch over rates: a function called too often loses its probes, and that is said.
+//! Watch over rates: a function called too often loses its probes, which is reported.
 
 use record::calls::{Source, Watched, Written};
 use rustc_hash::FxHashMap;
@@ -49,13 +49,13 @@ impl Watch {
         self.looked = self.begun;
     }
 
-    /// How many calls a second are too many unless told, where one costs so many ns (`None`: not known).
+    /// Default limit of calls a second, where one costs so many ns (`None`: not known).
     #[must_use]
     pub fn usual_rate(cost_ns: Option<f64>) -> u64 {
         cost_ns.map_or(MOST_PER_S, |ns| ((MOST_NS_PER_S / ns.max(1.0)) as u64).clamp(1, MOST_PER_S))
     }
 
-    /// Looks, if it is time; takes probes away; says so.
+    /// Looks, if it is time; takes probes away; reports it.
     ///
     /// # Errors
     /// If the probes can't be exchanged.

@@ -1,4 +1,4 @@
-//! What the command line says of the functions to probe.
+//! Functions to probe, from the command line.
 
 use record::calls::Exits;
 use rustc_hash::FxHashSet;
@@ -20,7 +20,7 @@ pub struct Wish {
 
 impl Wish {
     /// From the words after `-P`: names, globs, `/regex/`, `@list` (a file of such words), `file:NAME` (functions of
-    /// that source file), each with `@LIBRARY` behind.
+    /// that source file), each with `@LIBRARY` after.
     ///
     /// # Errors
     /// If a list can't be read.

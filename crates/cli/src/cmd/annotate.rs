@@ -140,7 +140,7 @@ const BATCH: usize = 64;
 /// Runs the command.
 ///
 /// # Errors
-/// If the recording can't be read, nothing was hit, or all of it lies in files that changed since.
+/// If the recording can't be read, nothing was hit, or all of it is in files that changed since.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.perf.check()?;
     let mut listing_opts = ListingOpts {

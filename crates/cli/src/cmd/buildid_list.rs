@@ -29,7 +29,7 @@ pub struct Args {
     /// The running kernel's
     #[arg(short, long)]
     pub kernel: bool,
-    /// perf's flag: where the running kernel and its modules lie
+    /// perf's flag: where the running kernel and its modules are
     #[arg(short = 'm', long, hide = true)]
     pub kernel_maps: bool,
     /// Only files that samples fell into
@@ -38,7 +38,7 @@ pub struct Args {
     /// perf's flag; files of others are read anyway
     #[arg(short, long, hide = true)]
     pub force: bool,
-    /// perf's flag; all there is to say is said anyway
+    /// perf's flag; all notes are printed anyway
     #[arg(short, long, hide = true)]
     pub verbose: bool,
 }

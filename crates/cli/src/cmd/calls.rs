@@ -117,7 +117,7 @@ Examples:
 pub struct ReplayArgs {
     #[command(flatten)]
     view: ViewArgs,
-    /// The kernel's part, too: it is always shown; says so where none was recorded
+    /// The kernel's part, too: it is always shown; prints a note where none was recorded
     #[arg(short, long)]
     kernel: bool,
 }

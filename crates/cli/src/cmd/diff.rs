@@ -104,7 +104,7 @@ pub struct Args {
     #[arg(short, long, hide = true)]
     force: bool,
 
-    /// perf's flag; all there is to say is said anyway
+    /// perf's flag; all notes are printed anyway
     #[arg(short, long, hide = true)]
     verbose: bool,
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Tell what can be recorded here, why not more, and what to do about it
+/// Show what can be recorded here, why not more, and what to do about it
 ///
 /// Every feature is tried, not guessed. The exit status is 0 even if something is missing.
 #[derive(clap::Args)]

@@ -60,7 +60,7 @@ fn lines(file: &PerfData<'_>, args: &Args) -> Vec<String> {
     file.events().iter().map(|event| line(event, &formats, args)).collect()
 }
 
-/// A name, behind a colon what was asked for.
+/// A name, after a colon what was asked for.
 fn line(event: &Event, formats: &Formats, args: &Args) -> String {
     let mut parts = Vec::new();
     if args.verbose {

@@ -71,7 +71,7 @@ pub struct Args {
     /// Which waits.
     #[command(flatten)]
     pub waits: wall::WaitArgs,
-    /// Count samples, not what they stand for
+    /// Count samples, not what they represent
     #[arg(long)]
     pub samples: bool,
     /// Show no inlined functions (faster)
@@ -86,7 +86,7 @@ pub struct Args {
     /// The heading
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// What colours tell: the kind of code, or nothing (blue is the custom, and the default, for time off the CPU)
+    /// Colours by kind of code, or arbitrary (blue by default for time off the CPU)
     #[arg(long, value_enum, value_name = "PALETTE", alias = "colors")]
     pub palette: Option<Palette>,
     /// Width of the graph in px
@@ -206,7 +206,7 @@ fn remedy(args: &Args) -> &'static str {
     if args.event.is_some() { " for this event" } else { " (was it recorded with -g?)" }
 }
 
-/// Stacks, what a subtitle says of them if it isn't their amount, and notes for the user.
+/// Stacks, their subtitle if it isn't their amount, and notes for the user.
 type Drawn = (Tree, Option<String>, Vec<String>);
 
 /// The stacks of the input.

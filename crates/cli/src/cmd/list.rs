@@ -34,7 +34,7 @@ pub struct Args {
     /// A JSON array of objects
     #[arg(short, long)]
     json: bool,
-    /// Under each event what the kernel is told, and the fields of tracepoints
+    /// Under each event what the kernel gets, and the fields of tracepoints
     #[arg(long)]
     details: bool,
     /// perf's flags for the vendors' tables of events, which are not built in
@@ -61,7 +61,7 @@ struct Listed {
 /// Prints the list.
 ///
 /// # Errors
-/// What writing says.
+/// Standard output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let source = SystemSource::new();
     let mut listed: Vec<Listed> = Vec::new();
@@ -139,7 +139,7 @@ impl<'a> Choice<'a> {
             Self::Sdt => Vec::new(),
             Self::Pattern(pattern) => {
                 let mut all = catalog(if pattern.contains(':') { &[Kind::Tracepoint] } else { &ALL }, source);
-                // A word without pattern characters stands for any name that has it inside, as perf's does.
+                // A word without pattern characters represents any name that has it inside, as perf's does.
                 let whole = glob::is_glob(pattern) || pattern.contains(':');
                 let pattern = if whole { (*pattern).to_owned() } else { format!("*{pattern}*") };
                 let fits = |name: &str| glob::matches(&pattern, name);
@@ -234,7 +234,7 @@ fn print_sdt(sdt: &[Sdt], details: bool, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// What the kernel would be told of each event, and what the samples of tracepoints hold.
+/// What the kernel would get for each event, and what the samples of tracepoints hold.
 fn print_details(listed: &[Listed], source: &dyn EventSource, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nDetails:")?;
     for entry in listed.iter().filter(|l| l.missing.is_none()).map(|l| &l.entry) {
@@ -257,7 +257,7 @@ fn field_names(format: &str) -> String {
     own.collect::<Vec<_>>().join(" ")
 }
 
-/// Stands in the set of names seen for "the general forms are printed".
+/// Is in the set of names seen for "the general forms are printed".
 static RAW_FORMS: String = String::new();
 
 /// The forms of events that have no list.

@@ -38,7 +38,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// If the recording can't be read or says nothing about waits.
+/// If the recording can't be read or has nothing about waits.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
@@ -107,7 +107,7 @@ fn write_row(
     Ok(())
 }
 
-/// Which lock it is, as far as can be told.
+/// Which lock it is, as far as known.
 fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
     let taker = row.place.filter(|_| row.kernel).and_then(|callsite| kernel_taker(profile, callsite));
     let kind = row.kind.unwrap_or("kernel lock");

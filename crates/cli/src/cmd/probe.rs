@@ -62,7 +62,7 @@ pub struct Args {
     /// Print the functions that can be probed
     #[arg(short = 'F', long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "*")]
     funcs: Option<String>,
-    /// Do all but tell the kernel
+    /// Do everything except adding probes
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Add to an event that exists already, under a new name
@@ -71,7 +71,7 @@ pub struct Args {
     /// Leave inlined calls out
     #[arg(long)]
     no_inlines: bool,
-    /// Say nothing
+    /// Print nothing
     #[arg(short, long)]
     quiet: bool,
     /// At most so many places for one probe
@@ -85,7 +85,7 @@ pub struct Args {
     probe: Vec<String>,
 }
 
-/// Does what the flags say.
+/// Runs the command with these flags.
 ///
 /// # Errors
 /// Places that are not there, variables that cannot be had, the kernel's refusals; each with what to do.

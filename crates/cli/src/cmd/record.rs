@@ -141,15 +141,15 @@ pub struct Args {
     /// What perf has and we don't.
     #[command(flatten)]
     pub perf: PerfFlags,
-    /// Say nothing at the end
+    /// Print no summary at the end
     #[arg(short, long)]
     pub quiet: bool,
-    /// Say more
+    /// Print more
     #[arg(short, long)]
     pub verbose: bool,
 }
 
-/// Records, then says in a few lines what was written and how far it can be trusted.
+/// Records, then reports in a few lines what was written and how complete it is.
 ///
 /// # Errors
 /// Flags that contradict each other. Failures of recording itself are shown, and become the exit status.

@@ -31,7 +31,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use symbols::{ObjectFiles, StackUnwinder};
 
-/// Records handed to all cores at once: few enough that their text is written while it still lies in the caches.
+/// Records handed to all cores at once: few enough that their text is written while it still is in the caches.
 const BATCH: usize = 2048;
 /// Rows a thread writes at once.
 const PIECE: usize = 128;

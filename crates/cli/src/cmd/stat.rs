@@ -85,7 +85,7 @@ pub struct Args {
     /// Stop the run after so many milliseconds
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
-    /// Begin to count so many milliseconds after the command's start; -1: not before --control says so
+    /// Begin to count so many milliseconds after the command's start; -1: not before --control enables it
     #[arg(short = 'D', long, value_name = "MS", allow_hyphen_values = true, value_parser = parse_delay)]
     delay: Option<Delay>,
     /// More counts: -d first-level caches, -dd TLBs and instruction caches, -ddd prefetches
@@ -184,7 +184,7 @@ pub struct Args {
     /// Run this by the shell after each run
     #[arg(long, value_name = "COMMAND")]
     post: Option<String>,
-    /// Compare with this command: run both by turns (-r times, 10 if not said), show B / A with 95 % intervals
+    /// Compare with this command: run both by turns (-r times, default 10), show B / A with 95 % intervals
     #[arg(long, value_name = "COMMAND B", conflicts_with_all = ["all", "cpu", "pid", "tid", "interval_print", "json", "field_separator"])]
     vs: Option<String>,
     /// With -r: print each run's time
@@ -193,7 +193,7 @@ pub struct Args {
     /// Print nothing
     #[arg(short, long)]
     quiet: bool,
-    /// perf's flag; all there is to say is said anyway
+    /// perf's flag; all notes are printed anyway
     #[arg(short, long, hide = true)]
     verbose: bool,
     /// The command and its arguments
@@ -373,7 +373,7 @@ impl Args {
         }
         out.flush()?;
         to_file.finish()?;
-        // The command's own status, but for one that says that all is well.
+        // The command's own status, except for success.
         let code = total.exit_code();
         Ok(if has_failed.get() && code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code })
     }

@@ -47,7 +47,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// If the recording can't be read or says nothing about time off the CPU.
+/// If the recording can't be read or has nothing about time off the CPU.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let recording = load::load(&args.input, load_opts())?;
     let profile = &recording.profile;

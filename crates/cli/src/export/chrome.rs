@@ -1,7 +1,7 @@
 //! Chrome's trace event format (JSON), which Perfetto and speedscope read.
 //!
 //! Spans are pairs of "B" and "E" events, written in the order in which they happen. Complete events ("X") would need
-//! viewers to add a start and a length in floating-point µs. That sum can lie after the start of a call that begins in
+//! viewers to add a start and a length in floating-point µs. That sum can be after the start of a call that begins in
 //! the very nanosecond in which another ends, and viewers then nest the two.
 //!
 //! speedscope puts a thread's ends in order by themselves, and matches them to begins by time, name and arguments. So an

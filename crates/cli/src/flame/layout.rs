@@ -1,4 +1,4 @@
-//! Where each frame of a flame graph stands: depth, offset and width in value units.
+//! Where each frame of a flame graph is: depth, offset and width in value units.
 
 use super::{NodeId, Tree};
 

@@ -64,7 +64,7 @@ pub struct Node {
     pub parent: NodeId,
     /// Sum of the periods (or counts) of the stacks that end here.
     pub own: u64,
-    /// Number of samples that end here; 0 if the input does not tell.
+    /// Number of samples that end here; 0 if unknown.
     pub samples: u64,
 }
 
@@ -140,12 +140,12 @@ impl Tree {
         node.samples = node.samples.saturating_add(samples);
     }
 
-    /// Says of a node what stands in its tooltip in place of value and samples.
+    /// Text of a node's tooltip in place of value and samples.
     pub fn describe(&mut self, node: NodeId, text: String) {
         self.details.insert(node, text);
     }
 
-    /// What `describe` said of it.
+    /// Text from `describe`.
     pub fn details(&self, node: NodeId) -> Option<&str> {
         self.details.get(&node).map(String::as_str)
     }
@@ -213,7 +213,7 @@ impl Tree {
         path
     }
 
-    /// The same stacks leaf first: the functions that ran stand at the root, their callers above.
+    /// The same stacks leaf first: the functions that ran are at the root, their callers above.
     pub fn reversed(&self) -> Self {
         let mut tree = Self {
             names: self.names.clone(),

@@ -59,7 +59,7 @@ pub(super) struct Builder<'a> {
     pub(super) profile: &'a Profile,
     opts: TreeOpts,
     pub(super) tree: Tree,
-    /// By frame: where in `names` those of its functions stand, outermost first, once asked for.
+    /// By frame: where in `names` those of its functions are, outermost first, once asked for.
     frames: Vec<Option<Range<usize>>>,
     pub(super) names: Vec<NameId>,
     /// The path that was put in last, root first: what the next one shares with it is not looked up again.
@@ -131,7 +131,7 @@ impl<'a> Builder<'a> {
         node
     }
 
-    /// Where in `names` the functions of a frame stand, outermost first.
+    /// Where in `names` the functions of a frame are, outermost first.
     pub(super) fn frame(&mut self, id: FrameId) -> Range<usize> {
         if let Some(range) = &self.frames[id.index()] {
             return range.clone();

@@ -23,7 +23,7 @@ impl Tree {
     pub fn of_wall(profile: &Profile, opts: TreeOpts, which: WallTree, wall: &WallOpts) -> Self {
         let mut builder = Builder::new(profile, opts, Unit::Nanoseconds);
         builder.tree.waiting = matches!(which, WallTree::OffCpu | WallTree::Wakers);
-        // Idle waits are told apart even where they are wanted: they are drawn grey.
+        // Idle waits are distinguished even where they are wanted: they are drawn grey.
         let told = WallOpts { with_idle: false, ..wall.clone() };
         for path in paths(profile, &told).iter().filter(|path| is_part(which, path, wall.with_idle)) {
             add(&mut builder, which, path);
@@ -60,7 +60,7 @@ fn add(builder: &mut Builder<'_>, which: WallTree, path: &WallPath) {
     }
     if let (WallTree::Wakers, Some((waker, callsite))) = (which, &path.waker) {
         push(builder, &format!("[woken by {}]", waker.replace([' ', ';'], "_")), Kind::Waiting);
-        // An interrupt says nothing about the thread it hit: its stack is left out.
+        // An interrupt isn't caused by the thread it hit: its stack is left out.
         let frames: Vec<_> = match callsite {
             Some(callsite) if !waker.starts_with("irq") => waker_frames(builder.profile, *callsite),
             _ => Vec::new(),

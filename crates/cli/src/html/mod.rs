@@ -1,5 +1,5 @@
 //! The report as one HTML file: a flame graph on a canvas and a table of functions, for each event. It needs no
-//! network and nothing beside it.
+//! network and nothing next to it.
 
 use crate::flame::{NodeId, Tree, Unit};
 use crate::foreign::{self, harmless, xml};
@@ -20,7 +20,7 @@ pub struct Page {
 /// Writes the file.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` can't be written.
 pub fn write(out: &mut impl Write, title: &str, pages: &[Page]) -> io::Result<()> {
     let data: Vec<Value> = pages.iter().map(page).collect();
     writeln!(
@@ -33,7 +33,7 @@ pub fn write(out: &mut impl Write, title: &str, pages: &[Page]) -> io::Result<()
     )
 }
 
-/// Columns by node, the root first; callers stand before what they call.
+/// Columns by node, the root first; callers are before what they call.
 fn page(page: &Page) -> Value {
     let tree = &page.tree;
     let ids: Vec<NodeId> =
@@ -54,7 +54,7 @@ fn page(page: &Page) -> Value {
     })
 }
 
-/// JSON that cannot end the script element it stands in.
+/// JSON that cannot end the script element it is in.
 fn in_script(value: &Value) -> String {
     foreign::json(value).replace("</", "<\\/").replace("<!--", "<\\!--")
 }

@@ -46,7 +46,7 @@ pub enum TextFormat {
     Folded,
 }
 
-/// Tells the format by the first line that is neither empty nor a comment; an empty text is folded.
+/// Finds the format by the first line that is neither empty nor a comment; an empty text is folded.
 pub fn text_format(text: &[u8]) -> TextFormat {
     let mut lines = text.split(|&b| b == b'\n').filter(|line| !line.trim_ascii().is_empty());
     match lines.find(|line| line[0] != b'#') {

@@ -42,7 +42,7 @@ struct Header<'a> {
 /// Reads `perf script` text.
 pub fn read(text: &[u8], opts: &CollapseOpts) -> Stacks {
     let mut reader = Reader::new(opts);
-    // What stands behind the last line end is no line; a text cut off within a stack does not close it.
+    // What is after the last line end is no line; a text cut off within a stack does not close it.
     let whole_lines = text.strip_suffix(b"\n").unwrap_or(text);
     for line in whole_lines.split(|&b| b == b'\n') {
         reader.line(&String::from_utf8_lossy(line));
@@ -68,7 +68,7 @@ struct Reader<'o> {
     java: bool,
     /// Frames of the open sample, leaf first.
     frames: Vec<NameId>,
-    /// Frames a `symbol (dso)` text stands for, leaf first. Cleared when `java` changes.
+    /// Frames a `symbol (dso)` text represents, leaf first. Cleared when `java` changes.
     known: FxHashMap<String, Vec<NameId>>,
 }
 

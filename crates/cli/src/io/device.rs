@@ -47,7 +47,7 @@ fn parse_numbers(text: &str) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20).then(|| number(major, minor))
 }
 
-/// True if the recording was made on this machine, as far as its name tells.
+/// True if the recording was made on this machine, as far as its name shows.
 #[must_use]
 pub fn is_here(features: &perfdata::Features) -> bool {
     let own = system_file::read_text("/proc/sys/kernel/hostname").unwrap_or_default();

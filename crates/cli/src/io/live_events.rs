@@ -38,7 +38,7 @@ impl BlockEvents {
         &self.threads[task.index()]
     }
 
-    /// `None` if it is not of the block layer, or not as its format says.
+    /// `None` if it is not of the block layer, or doesn't match its format.
     pub fn read(&mut self, time_ns: u64, pid: u32, raw: &[u8]) -> Option<BlockEvent> {
         let (happening, format) = self.formats.get(&id_of(raw, Endian::NATIVE)?)?;
         let (happening, value) = (*happening, |name: &str| Some(format.value(format.field(name)?, raw)));

@@ -1,4 +1,4 @@
-//! Block I/O on the command line: recording its events, naming devices, telling processes apart.
+//! Block I/O on the command line: recording its events, naming devices, distinguishing processes.
 
 pub mod device;
 pub mod json;

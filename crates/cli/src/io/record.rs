@@ -1,4 +1,4 @@
-//! Which events tell of block I/O, and how they are recorded.
+//! Which events describe block I/O, and how they are recorded.
 
 use crate::event_args::EventArgs;
 use profile::block_io::Happening;

@@ -50,7 +50,7 @@ impl Whose {
 /// Prints the heading.
 ///
 /// # Errors
-/// What writing says.
+/// Standard output can't be written.
 pub fn heading(out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
@@ -62,7 +62,7 @@ pub fn heading(out: &mut dyn Write) -> io::Result<()> {
 /// Prints one request that is done; `begin_ns` is what times are counted from.
 ///
 /// # Errors
-/// What writing says.
+/// Standard output can't be written.
 pub fn line(
     out: &mut dyn Write,
     request: &Request,
@@ -114,7 +114,7 @@ impl Live {
     /// Prints a line for each request, until the recorder is done.
     ///
     /// # Errors
-    /// What writing says; a closed pipe ends the recording.
+    /// Standard output can't be written; a closed pipe ends the recording.
     pub fn run(mut self, handed: &Receiver<Watched>, out: &mut dyn Write) -> io::Result<()> {
         heading(out)?;
         while let Ok(first) = handed.recv() {

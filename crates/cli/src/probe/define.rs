@@ -43,7 +43,7 @@ impl std::fmt::Display for Definition {
     }
 }
 
-/// A program with what its debug information tells.
+/// A program with what its debug information shows.
 pub struct Program {
     /// Its real path.
     pub path: PathBuf,
@@ -73,7 +73,7 @@ impl Program {
         self.info.as_mut().with_context(|| no_debug_info(&path))
     }
 
-    /// The definitions of a probe: one per address it stands for.
+    /// The definitions of a probe: one per address it represents.
     pub fn define(&mut self, spec: &ProbeSpec, inlines: bool) -> anyhow::Result<Vec<Definition>> {
         let mut found = self.find(spec)?;
         if !inlines {

@@ -1,4 +1,4 @@
-//! Lines found by what stands on them: `FUNC;PATTERN`.
+//! Lines found by what is on them: `FUNC;PATTERN`.
 
 use anyhow::{Context, bail};
 use dso::SourceAccess;
@@ -19,7 +19,7 @@ impl Program {
         found.with_context(|| format!("{path} knows no lines of '{of}'"))
     }
 
-    /// What `FUNC;PATTERN` stands for, by address.
+    /// What `FUNC;PATTERN` represents, by address.
     pub(super) fn find_matching(&mut self, of: &str, pattern: &str) -> anyhow::Result<Vec<Found>> {
         let lines = self.source_lines(of)?;
         let source = SourceAccess::for_owner(self.owner())

@@ -52,7 +52,7 @@ pub fn lines(program: &mut Program, text: &str, out: &mut dyn Write) -> anyhow::
         found.first = found.base.saturating_add(from);
         found.last = to.map_or(found.last, |t| found.base.saturating_add(t));
     }
-    // perf shows two lines more behind the last one, so that the end of the function is seen.
+    // perf shows two lines more after the last one, so that the end of the function is seen.
     let last =
         if range.is_some_and(|r| r.contains(['-', '+'])) { found.last } else { found.last.saturating_add(3) };
     let name = if found.base == 0 { found.file.clone() } else { format!("{head}@{}", found.file) };

@@ -45,7 +45,7 @@ pub enum Place {
 pub enum At {
     /// Its entry.
     Entry,
-    /// So many bytes behind its entry.
+    /// So many bytes after its entry.
     Offset(u64),
     /// So many lines below its head.
     Line(u32),
@@ -101,7 +101,7 @@ pub enum SpecError {
 }
 
 impl ProbeSpec {
-    /// Reads a probe; arguments are set apart by blanks.
+    /// Reads a probe; arguments are separated by blanks.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let mut words = text.split_whitespace();
         let first = words.next().ok_or(SpecError::Empty)?;

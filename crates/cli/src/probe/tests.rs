@@ -256,7 +256,7 @@ fn by_tally(program: &Path, probe: &str) -> String {
     definitions.iter().map(|d| format!("{d}\n")).collect()
 }
 
-/// Kept apart from perf: it has no form of a global that uprobes take, and no bit fields of DWARF 5.
+/// Differs from perf, which has no form of a global that uprobes take, and no bit fields of DWARF 5.
 #[test]
 fn globals_and_bit_fields_have_definitions_that_uprobes_take() {
     let folder = std::env::temp_dir().join(format!("tally-probe-globals-{}", std::process::id()));

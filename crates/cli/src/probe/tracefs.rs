@@ -19,7 +19,7 @@ pub struct Installed {
     pub group: String,
     /// The event's name.
     pub event: String,
-    /// Program and offset, or the kernel's symbol: what stands before the arguments.
+    /// Program and offset, or the kernel's symbol: what is before the arguments.
     pub place: String,
     /// Names of the arguments.
     pub args: Vec<String>,

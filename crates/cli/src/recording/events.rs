@@ -34,7 +34,7 @@ fn refusal(terms: &Terms) -> Option<Fault> {
     }
 }
 
-/// How one event's stacks are had, if its terms say so.
+/// How one event's stacks are recorded, if its terms specify it.
 fn call_graph(terms: &Terms) -> Option<CallGraph> {
     let bytes = terms.stack_size_bytes;
     match terms.call_graph {
@@ -64,7 +64,7 @@ fn request(index: usize, spec: &EventSpec) -> Result<EventRequest, Error> {
         attr.sample_period = period;
         attr.flags.set(AttrFlags::FREQ, terms.period.is_none());
     } else if attr.type_ == PERF_TYPE_BREAKPOINT {
-        // Every hit, unless told otherwise.
+        // Every hit, unless requested otherwise.
         attr.sample_period = 1;
     }
     if let Some(most) = terms.max_stack {

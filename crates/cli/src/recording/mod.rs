@@ -37,7 +37,7 @@ pub fn failed(error: &record::Error) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-/// What was probably meant by a command that does not exist.
+/// What was probably intended by a command that does not exist.
 fn hint_of_words(command: &str) -> Option<String> {
     const SHELL: &[char] = &[' ', ';', '|', '&', '>', '<', '$', '*'];
     if !command.is_empty() && command.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -46,7 +46,7 @@ fn hint_of_words(command: &str) -> Option<String> {
     command.contains(SHELL).then(|| format!("a line for the shell: sh -c {}", quoted(command)))
 }
 
-/// Says each second how much is still to be unwound after the end.
+/// Prints each second how much is still to be unwound after the end.
 pub fn on_catch_up(bytes: u64) {
     let mib = bytes.div_ceil(1 << 20);
     crate::out::note(&format!(

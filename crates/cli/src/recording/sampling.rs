@@ -9,7 +9,7 @@ use super::events;
 use super::value::{RingSizes, parse_bytes, parse_delay, parse_ring_sizes};
 use crate::event_args::EventArgs;
 
-/// Flags that say what to sample and how.
+/// Flags for the events to sample and how.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Sampling")]
 #[allow(clippy::struct_excessive_bools)]
@@ -77,7 +77,7 @@ pub struct SamplingArgs {
     /// A sample each time a thread has been off the CPU for so many microseconds  [default: 1000]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub off_cpu_period: Option<u64>,
-    /// Time off the CPU by no better means than b (tracepoints) or c (looks at /proc): to see what they tell, and cost
+    /// Time off the CPU by no better means than b (tracepoints) or c (looks at /proc): to see what they show, and cost
     #[arg(long, value_name = "TIER", value_parser = parse_tier, hide = true)]
     pub off_cpu_tier: Option<Tier>,
 }

@@ -32,7 +32,7 @@ pub struct TargetArgs {
     /// Only tasks of this cgroup (with -a)
     #[arg(short = 'G', long, value_name = "PATH")]
     pub cgroup: Option<String>,
-    /// Command to start; with -p, -t, -u or -a it only says how long to record
+    /// Command to start; with -p, -t, -u or -a its run time is the duration
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -33,7 +33,7 @@ pub struct RingSizes {
     pub area_pages: Option<usize>,
 }
 
-/// Reads `-m`: sizes of rings, of AUX areas behind a comma, or of both; each a number of pages, or with a unit.
+/// Reads `-m`: sizes of rings, of AUX areas after a comma, or of both; each a number of pages, or with a unit.
 ///
 /// # Errors
 /// What is wrong with the text.

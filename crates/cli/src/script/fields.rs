@@ -123,7 +123,7 @@ impl FromIterator<Field> for FieldSet {
 pub struct Fields {
     /// hw, sw, trace, cache, raw, breakpoint, other.
     by_type: [FieldSet; 7],
-    /// Whether the user said anything of the type.
+    /// Whether the user gave the type.
     user_set: [bool; 7],
     /// What the user asked for: of this an event must not lack anything.
     asked: [FieldSet; 7],

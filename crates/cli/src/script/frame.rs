@@ -1,4 +1,4 @@
-//! A frame as text: its line in a call chain, its names behind an address.
+//! A frame as text: its line in a call chain, its names after an address.
 
 use super::digits;
 use super::fields::{Field, FieldSet};
@@ -87,7 +87,7 @@ pub fn own_name(profile: &Profile, frame: FrameId) -> Option<&InlineFrame> {
     profile.frame_names(frame).last()
 }
 
-/// `name`: the function to be named, and the one whose line is told.
+/// `name`: the function to be named, and the one whose line is reported.
 fn write_chain_line(
     out: &mut String,
     fields: FieldSet,

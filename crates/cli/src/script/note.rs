@@ -7,7 +7,7 @@ use perfdata::record::{FileId, Mmap, Namespaces, Switch, Task};
 use perfdata::{Item, Record};
 use std::fmt::Write;
 
-/// Which records are shown beside samples.
+/// Which records are shown besides samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown {
     /// Names, beginnings and ends of tasks.
@@ -27,7 +27,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The task a record is about as (pid, tid), and its text behind the beginning that samples have, too; `None` if
+    /// The task a record is about as (pid, tid), and its text after the beginning that samples have, too; `None` if
     /// it is not shown.
     pub fn text(self, item: &Item<'_>) -> Option<((u32, u32), String)> {
         let sampled = item.sample_id.and_then(|id| id.pid_tid).unwrap_or_default();

@@ -40,7 +40,7 @@ impl Picks {
     fn keeps_place(&self, profile: &Profile, row: &Row<'_>, leaf: FrameId) -> bool {
         let symbol = own_name(profile, leaf).map(|own| profile.symbols.of(own.symbol));
         let at = row.sample.ip.map(|ip| ip.0);
-        // A function lies in the process as far from the sampled address as it does in its file.
+        // A function is in the process as far from the sampled address as it does in its file.
         let into = symbol.map(|symbol| profile.frames.of(leaf).addr.wrapping_sub(symbol.start));
         let start = at.zip(into).map(|(at, into)| at.wrapping_sub(into));
         let (addresses, range) = &self.addresses;

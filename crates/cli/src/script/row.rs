@@ -11,7 +11,7 @@ use profile::source::Want;
 use profile::table::{FrameId, StringId};
 use symbols::{ObjectFiles, StackUnwinder};
 
-/// A sample and where its addresses lie; or another record that is shown.
+/// A sample and where its addresses are; or another record that is shown.
 pub struct Row<'a> {
     /// Index of the event; samples without one are no rows.
     pub event: usize,
@@ -23,7 +23,7 @@ pub struct Row<'a> {
     pub leaf: Option<FrameId>,
     /// The call chain, leaf first; `None` without one (or with `-G`).
     pub chain: Option<Vec<FrameId>>,
-    /// How many frames of the chain were recorded as such; those behind were unwound from a stored stack.
+    /// How many frames of the chain were recorded as such; those after were unwound from a stored stack.
     pub recorded: usize,
     /// The data address, where it can be one of a symbol.
     pub data: Option<FrameId>,
@@ -63,7 +63,7 @@ impl RowMaker<'_> {
     /// Applies the records of a batch to the session, and resolves and names its samples.
     pub fn rows<'a>(&mut self, session: &mut Session, items: &[Item<'a>]) -> Vec<Row<'a>> {
         let (mut rows, mut owners) = (Vec::with_capacity(items.len()), Vec::new());
-        // The unwound parts of all chains, one behind the other, and where each ends.
+        // The unwound parts of all chains, one after the other, and where each ends.
         let (mut frames, mut ends) = (Vec::new(), Vec::new());
         let switch = &mut self.switch;
         let maker = Maker {

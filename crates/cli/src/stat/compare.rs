@@ -185,7 +185,7 @@ impl Comparison {
     }
 }
 
-/// Four digits behind the point, or a power of ten where the runs were too few to say anything.
+/// Four digits after the point, or a power of ten where the runs were too few.
 fn short(ratio: f64) -> String {
     if ratio < 10_000.0 { format!("{ratio:.4}") } else { format!("{ratio:.1e}") }
 }

@@ -1,4 +1,4 @@
-//! What a count means beside the others: GHz, insn per cycle, % of branches, per second.
+//! What a count means besides the others: GHz, insn per cycle, % of branches, per second.
 //
 // The words, the number formats and the choice of the other event are perf's.
 
@@ -6,14 +6,14 @@ use perfdata::abi;
 
 use super::frame::{Cell, EventInfo, Role};
 
-/// One `# value unit` behind a count.
+/// One `# value unit` after a count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     /// Unrounded.
     pub value: f64,
     /// As perf's text shows it, padding included.
     pub text: String,
-    /// The words behind the number.
+    /// The words after the number.
     pub unit: String,
 }
 

@@ -1,7 +1,7 @@
 //! `--metric-only`: one line a unit of aggregation, one column a metric.
 //
 // Source of the columns: perf 6.1 prints what is neither a rate nor a use of CPUs, 20 columns wide; what only has a
-// share for its unit is told by the event's name.
+// share for its unit is in the event's name.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ fn of_block(frame: &Frame<'_>, block: &Block) -> Vec<(String, Metric)> {
     all.collect()
 }
 
-/// Rates and the use of CPUs say nothing without their counts.
+/// Rates and the use of CPUs are meaningless without their counts.
 fn is_told(unit: &str) -> bool {
     !unit.ends_with("/sec") && unit != "CPUs utilized"
 }
@@ -32,7 +32,7 @@ fn heading(event: &str, unit: &str) -> String {
     if unit.starts_with("of all") { format!("{event} {unit}") } else { unit.to_owned() }
 }
 
-/// Prints the metrics of `frame`; a line that says why if there are none.
+/// Prints the metrics of `frame`; a line with the reason if there are none.
 pub fn print(form: &Form, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {
     let blocks: Vec<(&Block, Vec<(String, Metric)>)> =
         frame.blocks.iter().map(|block| (block, of_block(frame, block))).collect();

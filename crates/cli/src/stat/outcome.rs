@@ -57,7 +57,7 @@ impl Total {
     /// Prints what was counted in an interval.
     ///
     /// # Errors
-    /// What `out` says.
+    /// `out` can't be written.
     pub fn print_interval(&self, interval: &Outcome, out: &mut dyn Write) -> anyhow::Result<()> {
         let frame = Frame {
             events: &interval.infos,
@@ -73,7 +73,7 @@ impl Total {
     /// Prints the sums, or the means of all runs.
     ///
     /// # Errors
-    /// What `out` says.
+    /// `out` can't be written.
     pub fn print(&self, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
         let Some(last) = &self.last else { return Ok(()) };
         let frame = Frame {
@@ -152,7 +152,7 @@ impl Total {
 
 /// Whom the numbers are of.
 pub struct Whose {
-    /// As perf's heading says it.
+    /// As in perf's heading.
     text: String,
     /// The CPU time of a command is known.
     has_cpu_time: bool,

@@ -23,7 +23,7 @@ pub struct Style {
     pub repeated: bool,
     /// Only what the counts mean, not the counts.
     pub metric_only: bool,
-    /// The sums behind intervals are marked as such in CSV.
+    /// The sums after intervals are marked as such in CSV.
     pub summary: bool,
 }
 
@@ -79,7 +79,7 @@ impl Style {
     }
 }
 
-/// One value with all that stands on its line.
+/// One value with all that is on its line.
 struct Line<'a> {
     style: &'a Style,
     frame: &'a Frame<'a>,
@@ -125,7 +125,7 @@ impl Line<'_> {
         text_prefix(self.frame.at_ns, self.key, self.places)
     }
 
-    /// perf's `( +-  1.60% )`, and the interval that the true mean lies in.
+    /// perf's `( +-  1.60% )`, and the interval that the true mean is in.
     fn spread(&self) -> String {
         let Cell::Counted(Count { series: Some(series), .. }) = self.cell else { return String::new() };
         if series.deviation_of_mean() == 0.0 {
@@ -270,7 +270,7 @@ impl Line<'_> {
     }
 }
 
-/// What stands before a value: the time of the interval, and whose value it is.
+/// What is before a value: the time of the interval, and whose value it is.
 pub(super) fn text_prefix(at_ns: Option<u64>, key: &Key, places: usize) -> String {
     let at = at_ns.map(|ns| format!("{:>6}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000));
     let key = match key {

@@ -22,7 +22,7 @@ use record::output_file;
 use super::frame::{Aggregation, Key};
 use super::run::{Outcome, RunOpts};
 
-/// CPU number that stands for any.
+/// CPU number for any.
 const ANY_CPU: u16 = u16::MAX;
 
 /// `enum aggr_mode` of perf 6.1.
@@ -72,7 +72,7 @@ impl Recorder {
         Ok(this)
     }
 
-    /// What stands before the first count.
+    /// What is before the first count.
     fn describe(&mut self, opts: &RunOpts, first: &Outcome) -> anyhow::Result<()> {
         for at in self.events.clone() {
             let info = &first.infos[at];

@@ -26,7 +26,7 @@ pub struct Reread {
 /// Counts since the start, by event, CPU (all ones: any) and thread.
 type Sums = BTreeMap<(usize, u32, u32), Reading>;
 
-/// What a file says, as far as it was read.
+/// Content of a file, as far as it was read.
 struct File<'f> {
     file: &'f PerfData<'f>,
     infos: Vec<EventInfo>,

@@ -38,7 +38,7 @@ pub struct RunOpts {
     pub delay: Delay,
     /// Counts stay as they were read, also of events that shared the PMU.
     pub unscaled: bool,
-    /// Who else says when to count.
+    /// Other control over when to count.
     pub control: Option<ControlPaths>,
     /// Stop after this.
     pub timeout: Option<Duration>,

@@ -23,7 +23,7 @@ impl Series {
         self.mean
     }
 
-    /// Standard deviation of the mean: what perf prints behind `+-`. 0 with fewer than two measurements.
+    /// Standard deviation of the mean: what perf prints after `+-`. 0 with fewer than two measurements.
     pub fn deviation_of_mean(&self) -> f64 {
         if self.n < 2 {
             return 0.0;
@@ -36,7 +36,7 @@ impl Series {
         if self.mean == 0.0 { 0.0 } else { 100.0 * self.deviation_of_mean() / self.mean.abs() }
     }
 
-    /// Where the true mean lies with 95 % confidence, by Student's t; `None` with fewer than two measurements.
+    /// Where the true mean is with 95 % confidence, by Student's t; `None` with fewer than two measurements.
     pub fn interval_95(&self) -> Option<(f64, f64)> {
         let half = student_t_95(self.n.checked_sub(1)?)? * self.deviation_of_mean();
         Some((self.mean - half, self.mean + half))

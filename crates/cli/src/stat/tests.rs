@@ -1,4 +1,4 @@
-//! The printed forms, column for column as perf 6.1 prints them, and the sums behind them.
+//! The printed forms, column for column as perf 6.1 prints them, and their sums.
 
 use record::count::{Place, Reading, Support};
 use record::event::{EventSource, parse};

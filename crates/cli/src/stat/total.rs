@@ -40,7 +40,7 @@ impl Grouping {
         Self::recorded(by, places, (&CpuPlace::of, &comm))
     }
 
-    /// Finds where each place belongs on a machine whose CPUs lie, and whose threads are named, as these tell.
+    /// Finds the group of each place, from the machine's CPUs and thread names.
     pub fn recorded(by: Aggregation, places: &[Place], of: Machine<'_>) -> Self {
         let mut spread: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate().filter(|(_, p)| p.cpu.is_some()) {
@@ -52,13 +52,13 @@ impl Grouping {
         Self { by, keys, spread: spread.into_values().collect(), only_counted: false, unscaled: false }
     }
 
-    /// Says whether groups without any count are left out, the others in falling order of their first event.
+    /// True if groups without any count are left out, the others in falling order of their first event.
     pub fn only_counted(mut self, only: bool) -> Self {
         self.only_counted = only;
         self
     }
 
-    /// Says whether counts stay as they were read (`--no-scale`).
+    /// True if counts stay as they were read (`--no-scale`).
     pub fn unscaled(mut self, unscaled: bool) -> Self {
         self.unscaled = unscaled;
         self
@@ -149,7 +149,7 @@ fn scaled(reading: &Reading) -> f64 {
     (reading.value as f64 * reading.enabled_ns as f64 / reading.running_ns as f64).round()
 }
 
-/// Where a CPU lies, and what a thread is called.
+/// The place of a CPU, and the name of a thread.
 type Machine<'m> = (&'m dyn Fn(u32) -> CpuPlace, &'m dyn Fn(u32) -> String);
 
 fn key_of(by: Aggregation, place: Place, (cpu_place, comm): Machine<'_>) -> Key {

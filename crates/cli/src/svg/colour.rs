@@ -1,8 +1,8 @@
-//! Colours of frames: the hue tells the kind of code, the shade keeps neighbours apart.
+//! Colours of frames: the hue shows the kind of code, the shade separates neighbours.
 
 use crate::flame::Kind;
 
-/// What colours tell.
+/// Meaning of colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Palette {
     /// Where the code comes from: program, library, kernel, run-time code …
@@ -25,7 +25,7 @@ impl Palette {
         hex(hue + shift, saturation, lightness + shade)
     }
 
-    /// The same without the shade that keeps names apart.
+    /// The same without the shade that separates names.
     pub fn plain(self, name: &str, kind: Kind) -> String {
         let (hue, saturation, lightness) = self.tone(name, kind);
         hex(hue, saturation, lightness)
@@ -70,7 +70,7 @@ pub fn waiting(state: &str) -> (f64, f64, f64) {
 /// The word for waits whose reason is none of the others.
 pub const OTHER_WAITS: &str = "for anything else";
 
-/// What waits of the same colour are for: a state that stands for them, and the word for the legend.
+/// What waits of the same colour are for: one state of that colour, and the word for the legend.
 pub const WAITS: [(&str, &str); 5] = [
     ("[runnable]", "waiting for a CPU"),
     ("[futex]", "for a lock"),

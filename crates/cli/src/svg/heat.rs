@@ -15,7 +15,7 @@ const STRIP: f64 = 60.0;
 /// Writes latencies over time, with requests in flight and bytes below.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` can't be written.
 pub fn write(out: &mut impl Write, time: &OverTime, title: &str) -> io::Result<()> {
     let map = time.heat.len() as f64 * CELL_HEIGHT;
     let height = TOP + map + 2.0 * (STRIP + 30.0) + 40.0;

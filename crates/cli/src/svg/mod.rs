@@ -1,4 +1,4 @@
-//! The flame graph as one SVG file: readable as it stands, and with zoom, search and details where scripts run.
+//! The flame graph as one SVG file: readable as it is, and with zoom, search and details where scripts run.
 
 mod colour;
 pub mod heat;
@@ -19,7 +19,7 @@ const SCRIPT: &str = include_str!("../../assets/flame.js");
 pub struct SvgOpts {
     /// The heading.
     pub title: String,
-    /// What stands under the heading, smaller.
+    /// What is under the heading, smaller.
     pub subtitle: String,
     /// Width in px.
     pub width: u32,
@@ -27,7 +27,7 @@ pub struct SvgOpts {
     pub min_width: f64,
     /// Root at the top instead of the bottom.
     pub icicle: bool,
-    /// What colours tell.
+    /// Meaning of colours.
     pub palette: Palette,
 }
 
@@ -41,7 +41,7 @@ const CHAR: f64 = 7.2;
 /// Writes `tree` as SVG.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` can't be written.
 pub fn write(out: &mut impl Write, tree: &Tree, opts: &SvgOpts) -> io::Result<()> {
     let total = tree.totals()[0].0;
     let inner = f64::from(opts.width) - 2.0 * SIDE;
@@ -191,7 +191,7 @@ impl Page<'_> {
             let waits = colour::WAITS.iter().filter(|(state, _)| drawn.contains(&colour::waiting(state)));
             let before = marks.len();
             marks.extend(waits.map(|(state, word)| (palette.plain(state, kind), *word)));
-            // Where all are of the last resort's colour, nothing tells what they were for.
+            // Where all are of the last resort's colour, their purpose is unknown.
             if let [(_, word)] = &mut marks[before..]
                 && *word == colour::OTHER_WAITS
             {
@@ -220,7 +220,7 @@ impl Page<'_> {
         }
         let (hidden, right) = (number::grouped(layout.hidden as u64), f64::from(self.opts.width) - SIDE);
         let text = format!("{hidden} frames under {} px not drawn", self.opts.min_width);
-        // Where the words of the legend reach so far, it stands above them.
+        // Where the words of the legend reach so far, it is above them.
         let begins = right - 6.5 * text.len() as f64;
         let y = if x > begins { y - 18 } else { y };
         writeln!(out, "<text class=\"note\" text-anchor=\"end\" x=\"{right}\" y=\"{y}\">{text}</text>")

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::io::{self, Write};
 
-/// Frames written at most. A search says "at least" where there are more.
+/// Frames written at most. A search prints "at least" where there are more.
 const MOST: usize = 400_000;
 
 /// Writes them as JSON in an element that is not shown: `at` has the drawn frames, `below` what each has below it, in

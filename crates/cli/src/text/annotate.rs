@@ -16,13 +16,13 @@ pub struct AnnotateText {
     pub events: Vec<usize>,
     /// What the heading calls them.
     pub title: String,
-    /// What the number before an instruction says.
+    /// Meaning of the number before an instruction.
     pub shows: Shows,
     /// What percentages are of.
     pub percent: PercentType,
     /// By event: all samples of the recording, for the percentages of everything.
     pub whole: Vec<Sums>,
-    /// The hottest source lines before the code, and the line behind each instruction that was hit.
+    /// The hottest source lines before the code, and the line after each instruction that was hit.
     pub print_lines: bool,
     /// File names with their folders.
     pub full_paths: bool,
@@ -34,7 +34,7 @@ pub struct AnnotateText {
     pub context: Option<usize>,
 }
 
-/// What stands before each instruction.
+/// What is before each instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shows {
     /// Its share.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 /// begins and ends, then each one's count and bar. `width` is that of one bar; nothing is written of empty ones.
 ///
 /// # Errors
-/// Whatever writing says.
+/// Standard output can't be written.
 pub fn write_pair(
     out: &mut dyn Write,
     names: [&str; 2],

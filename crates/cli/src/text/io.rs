@@ -38,7 +38,7 @@ pub fn columns(width: usize) -> usize {
 /// Prints the view.
 ///
 /// # Errors
-/// Whatever writing says.
+/// Standard output can't be written.
 pub fn write(out: &mut dyn Write, view: &Io, opts: &IoTextOpts) -> io::Result<()> {
     let printer = Printer { view, opts };
     printer.whole(out)?;

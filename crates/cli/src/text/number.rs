@@ -46,7 +46,7 @@ pub fn brief_ns(ns: u64) -> String {
     }
 }
 
-/// Bytes in powers of 1024 without digits behind the point: `512`, `64K`, `1M`.
+/// Bytes in powers of 1024 without digits after the point: `512`, `64K`, `1M`.
 pub fn size_1024(bytes: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("G", 30), ("M", 20), ("K", 10)];
     let unit = UNITS.into_iter().find(|(_, shift)| bytes >= 1 << shift);

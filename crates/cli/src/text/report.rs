@@ -41,16 +41,16 @@ pub struct StdioOpts {
     pub forced_group: bool,
     /// Children are shown: the row limit goes by them.
     pub children: bool,
-    /// Lost samples to be told in the head.
+    /// Lost samples to report in the head.
     pub lost_samples: u64,
-    /// What stands in the place of perf's first line (the file's header), each line with `# `; `None` for the hint.
+    /// Replacement for perf's first line (the file's header), each line with `# `; `None` for the hint.
     pub header: Option<String>,
 }
 
 /// Prints the whole report.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` can't be written.
 pub fn write(out: &mut dyn Write, profile: &Profile, report: &Report, opts: &StdioOpts) -> io::Result<()> {
     if !opts.quiet {
         write_head(out, opts)?;
@@ -311,7 +311,7 @@ impl<'a> Table<'a> {
         if flush_right { " ".repeat(gap) + &text } else { text }
     }
 
-    /// The values of all members of the section's group, one behind the other.
+    /// The values of all members of the section's group, one after the other.
     fn number(&self, row: &ReportRow, field: &Field) -> String {
         let mut text = String::new();
         for member in 0..self.section.events.len() {

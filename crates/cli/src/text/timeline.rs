@@ -39,7 +39,7 @@ pub fn columns(width: usize) -> usize {
 /// Prints the view.
 ///
 /// # Errors
-/// Whatever writing says.
+/// Standard output can't be written.
 pub fn write(out: &mut dyn Write, view: &Timeline, opts: TimelineTextOpts) -> io::Result<()> {
     let colour = opts.colour;
     let (from, to) = view.span_ns;

@@ -24,14 +24,14 @@ pub struct WallTextOpts {
     pub rows: usize,
     /// Idle counts in percentages.
     pub with_idle: bool,
-    /// Shorter waits stand in no list; 0: all do.
+    /// Shorter waits are in no list; 0: all are.
     pub min_block_ns: u64,
 }
 
 /// Prints the view.
 ///
 /// # Errors
-/// Whatever writing says.
+/// Standard output can't be written.
 pub fn write(out: &mut dyn Write, profile: &Profile, wall: &Wall, opts: WallTextOpts) -> io::Result<()> {
     let printer = Printer { profile, wall, opts, reasons: reasons(wall, opts.width) };
     printer.whole(out)?;
@@ -58,7 +58,7 @@ pub fn shares(times: &Times, with_idle: bool) -> Vec<(&'static str, f64)> {
     parts.into_iter().map(|(name, ns)| (name, pct(ns, whole))).collect()
 }
 
-/// Columns of the numbers that stand in every table.
+/// Columns of the numbers that are in every table.
 const NUMBERS: usize = 9 + 3 * 8 + 8;
 /// Columns of a share at least, without the blank before it.
 const SHARE: usize = 7;

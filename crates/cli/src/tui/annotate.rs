@@ -38,7 +38,7 @@ pub struct Annotate {
     arrows_for: Option<(bool, usize)>,
 }
 
-/// Jumps drawn beside each other: as many as leave the code readable.
+/// Jumps drawn next to each other: as many as leave the code readable.
 fn lanes_for(width: u16) -> usize {
     (usize::from(width) / 12).clamp(2, 12)
 }

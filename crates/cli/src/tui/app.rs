@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use symbols::Recording;
 
-/// A view that lies on the table.
+/// A view that covers the table.
 enum View {
     Sandwich(Sandwich),
     Flame(FlameView),
@@ -34,7 +34,7 @@ pub struct App {
     message: Option<String>,
     theme: Theme,
     source: Source,
-    /// What came while a view lay on the table; shown when that is left.
+    /// News that came while a view covered the table; shown when that is left.
     pending: Option<Arc<Recording>>,
     /// The user wants no more of the file.
     stop: Arc<AtomicBool>,
@@ -87,7 +87,7 @@ impl App {
         Ok(())
     }
 
-    /// No more news will come: without the last one, whoever tells them has failed.
+    /// No more news will come: without the last one, the sender has failed.
     pub fn end_of_news(&mut self) {
         self.quit |= matches!(self.source, Source::Reading(_) | Source::Live { .. });
     }
@@ -185,7 +185,7 @@ impl App {
         }
     }
 
-    /// The file is still being read, and nothing lies on the table.
+    /// The file is still being read, and nothing covers the table.
     fn is_reading_first(&self) -> bool {
         matches!(self.source, Source::Reading(_)) && self.views.is_empty()
     }

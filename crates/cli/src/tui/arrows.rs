@@ -1,7 +1,7 @@
 //! Jumps within a listing, drawn as lines from the branch to its target.
 //!
 //! ```text
-//!   ╭── jmp  30      Jumps to one target share a line. Shorter ones lie nearer to the code, so that loops in loops
+//!   ╭── jmp  30      Jumps to one target share a line. Shorter ones are nearer to the code, so that loops in loops
 //!  ┏━━▶ 10: add …    look it. Those of the row under the cursor are drawn heavy, above all others.
 //!  ┃╰─▶ 30: cmp …
 //!  ┗━━━ jne  10
@@ -11,7 +11,7 @@
 #[derive(Debug, Default)]
 pub struct Arrows {
     lines: Vec<Arrow>,
-    /// Lines beside each other, at most.
+    /// Lines next to each other, at most.
     lanes: usize,
     /// Some line found no room: a column is kept for the one under the cursor.
     has_spare: bool,
@@ -23,7 +23,7 @@ struct Arrow {
     target: usize,
     /// Rows jumped from, at least one.
     sources: Vec<usize>,
-    /// 0 lies next to the code; `None`: there was no room.
+    /// 0 is next to the code; `None`: there was no room.
     lane: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ pub struct Cell {
 }
 
 impl Arrows {
-    /// Of jumps from row to row, with room for so many lines beside each other.
+    /// Of jumps from row to row, with room for so many lines next to each other.
     pub fn new(jumps: impl IntoIterator<Item = (usize, usize)>, most_lanes: usize) -> Self {
         let mut by_target: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
         for (source, target) in jumps {
@@ -156,7 +156,7 @@ fn away(target: usize, row: usize) -> char {
     if target <= row { '↑' } else { '↓' }
 }
 
-/// Gives each line, shortest first, the innermost lane where nothing is in its way; tells how many lanes are used.
+/// Gives each line, shortest first, the innermost free lane. Returns the number of lanes.
 fn assign_lanes(lines: &mut [Arrow], most: usize) -> usize {
     let mut taken: Vec<Vec<(usize, usize)>> = Vec::new();
     for line in lines {

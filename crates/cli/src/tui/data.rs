@@ -150,7 +150,7 @@ impl Data {
         }
     }
 
-    /// Shows only samples for which `change` makes the filter let them through; `label` says which.
+    /// Shows only samples for which `change` makes the filter let them through; `label` names them.
     pub fn zoom(&mut self, label: String, change: impl FnOnce(&mut ReportOpts)) {
         let before = self.opts.clone();
         change(&mut self.opts);
@@ -171,7 +171,7 @@ impl Data {
         self.zooms.iter().map(|(_, label)| label.as_str())
     }
 
-    /// The period that 100 % stands for.
+    /// The period that 100 % represents.
     pub fn base(&self) -> u64 {
         self.section().and_then(|section| section.base_periods.first()).copied().unwrap_or(0)
     }

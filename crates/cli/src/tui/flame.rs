@@ -151,7 +151,7 @@ impl FlameView {
         let y = area.y + (cell.depth - self.top) as u16;
         let place = Rect { x: area.x + from, y, width, height: 1 };
         let room = usize::from(width);
-        // A bar at the left tells neighbours apart on any terminal.
+        // A bar at the left separates neighbours on any terminal.
         let text = if room >= 4 { format!("│{}", cut(&name, room - 1)) } else { "│".to_owned() };
         let odd = cell.start.count_ones() % 2 == 1;
         let mut style = theme.frame(tree.kind(name_id), odd && theme.colour);

@@ -49,7 +49,7 @@ pub fn read(
     })
 }
 
-/// Tells the view how far reading is.
+/// Shows the progress of reading in the view.
 struct Teller<'s> {
     sender: SyncSender<News>,
     bytes: u64,

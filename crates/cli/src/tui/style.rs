@@ -60,7 +60,7 @@ impl Theme {
         }
     }
 
-    /// A frame of the flame graph; `odd` tells neighbours apart without colour.
+    /// A frame of the flame graph; `odd` separates neighbours without colour.
     pub fn frame(self, kind: Kind, odd: bool) -> Style {
         if !self.colour {
             return if odd { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };

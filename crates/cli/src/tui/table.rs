@@ -30,7 +30,7 @@ const KEY_WIDTH: usize = 20;
 const LEAST_KEY_WIDTH: usize = 18;
 
 impl Table {
-    /// Makes the lines anew, after the data or the search changed. The cursor stays in its place.
+    /// Rebuilds the lines, after the data or the search changed. The cursor stays in its place.
     pub fn refresh(&mut self, data: &Data) {
         let find = self.find.clone();
         let keep = |row: &ReportRow| find.is_empty() || contains(data, row, &find);
@@ -195,7 +195,7 @@ impl Table {
         self.keep_row(data);
     }
 
-    /// Makes the lines anew with the cursor on the row it was in.
+    /// Rebuilds the lines with the cursor on the row it was in.
     fn keep_row(&mut self, data: &Data) {
         let row = self.lines.get(self.cursor).map(|line| line.place[0]);
         self.refresh(data);
@@ -268,7 +268,7 @@ fn graph_line(data: &Data, line: &TreeLine, entry: u32, theme: Theme) -> (String
     let name = data.profile().chain_entry_text(&data.report().chain_entries[entry as usize]);
     let share = line.period.map(|period| percent(period, data.base()));
     let number = share.map_or(String::new(), |share| format!("{share:.2}% "));
-    // Deep graphs would leave the screen to the right: beyond twelve levels the number stands for the blanks.
+    // Deep graphs would leave the screen to the right: beyond twelve levels the number replaces the blanks.
     let indent = if line.depth <= 12 {
         "  ".repeat(line.depth)
     } else {
@@ -278,7 +278,7 @@ fn graph_line(data: &Data, line: &TreeLine, entry: u32, theme: Theme) -> (String
     (text, share.map_or(theme.dim(), |share| theme.percent(share)))
 }
 
-/// Where the columns stand.
+/// Where the columns are.
 struct Columns {
     keys: Vec<(SortKey, usize)>,
     /// Width of the numbers in front.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Longest wait for a key before news and signals are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs until the user leaves, or a signal says so: then the code is that of a shell. The terminal is restored on
+/// Runs until the user leaves, or a signal ends it: then the code is that of a shell. The terminal is restored on
 /// every way out, a panic included.
 pub fn run(app: &mut App, news: Option<&Receiver<News>>, signals: &Signals) -> anyhow::Result<ExitCode> {
     let mut terminal = ratatui::try_init().context("can't use the terminal (--stdio prints text)")?;
@@ -41,7 +41,7 @@ fn events(
             })?;
         }
         let mut wait = TICK;
-        // Keys that wait already are taken before the next picture: a held key does not lag behind.
+        // Keys that wait already are taken before the next picture: a held key doesn't fall back.
         while event::poll(wait)? {
             changed = true;
             wait = Duration::ZERO;

@@ -146,7 +146,7 @@ fn push_nodes(lines: &mut Vec<TreeLine>, open: &OpenPlaces, above: &[u32], nodes
             lines.push(TreeLine {
                 place: place.clone(),
                 depth: above.len(),
-                // The mark stands at the last entry, where the fork is.
+                // The mark is at the last entry, where the fork is.
                 open: openable.filter(|_| k + 1 == node.entries.len()),
                 entry: Some(entry),
                 period: (k == 0).then_some(node.cumulative),

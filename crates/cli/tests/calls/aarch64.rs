@@ -31,7 +31,7 @@ fn dir() -> PathBuf {
     dir
 }
 
-/// Runs a tool; `None` (and said) where it can't do that.
+/// Runs a tool; `None` (and reported) where it can't do that.
 fn run(command: &mut Command, what: &str) -> Option<()> {
     match command.output() {
         Ok(output) if output.status.success() => Some(()),
@@ -150,7 +150,7 @@ fn libraries_that_the_program_opens_are_recorded_on_aarch64() {
     if !build_plugin(&format!("{MACHINE}-gcc"), sleds, &folder) {
         return;
     }
-    // Asked for by its bare name: only the program's own RUNPATH tells where it is.
+    // Asked for by its bare name: only the program's own RUNPATH has its place.
     let flags = ["-O2", sleds, "-Wl,-rpath,$ORIGIN/own"];
     let Some(program) = build("opens.c", "opens", &flags) else { return };
     let Some((wanted, mut got, text)) = record(&program, &[], &["--libcall"]) else { return };
@@ -222,7 +222,7 @@ fn filters_hold_for_functions_that_report_themselves_on_aarch64() {
     }
 }
 
-/// A call of `_mcount` comes when arguments have been moved: none are told then. Results are told of all.
+/// A call of `_mcount` comes when arguments have been moved: none are reported then. Results are reported for all.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn values_on_aarch64_are_told_where_they_are_known() {

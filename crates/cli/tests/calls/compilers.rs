@@ -1,4 +1,4 @@
-//! Compilers of test programs: how each is called here, what it is told, and why it failed.
+//! Compilers of test programs: how each is called here, its options, and why it failed.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// clang's sleds, which only clang makes.
 pub const XRAY: &[&str] = &["-fxray-instrument", "-fxray-instruction-threshold=1"];
 
-/// The compiler for C, or C++, of clang: the machine's own, or the version that Debian 12 has beside another one.
+/// The compiler for C, or C++, of clang: the machine's own, or the version that Debian 12 has next to another one.
 pub fn clang(is_cpp: bool) -> &'static str {
     static PLAIN: OnceLock<bool> = OnceLock::new();
     let is_plain = *PLAIN.get_or_init(|| Command::new("clang").arg("--version").output().is_ok());
@@ -19,12 +19,12 @@ pub fn clang(is_cpp: bool) -> &'static str {
 }
 
 /// Flags that every test program gets. gcc's attribute `noipa` is unknown to clang, which has no equal of it: there
-/// `noinline` keeps functions apart, and those that count are not static, so that their signatures stay as they are.
+/// `noinline` separates functions, and those that count are not static, so that their signatures stay as they are.
 pub fn dialect(compiler: &str) -> &'static [&'static str] {
     if compiler.contains("clang") { &["-Dnoipa=noinline"] } else { &[] }
 }
 
-/// The line of a compiler's output that tells why it failed, not the warnings before it.
+/// The line of a compiler's output with the reason, not the warnings before it.
 pub fn first_error(stderr: &[u8]) -> String {
     const ERRORS: [&str; 3] = ["error:", "cannot find", "undefined reference"];
     let text = String::from_utf8_lossy(stderr);

@@ -3,7 +3,7 @@
 use super::{Counts, build, builds, counts_of_program, counts_of_report, record, report_of, tally};
 use std::path::Path;
 
-/// Records the program with arguments; its exit code, what it counted, what the report counts, and what was said.
+/// Records the program with arguments; its exit code, what it counted, what the report counts, and what was reported.
 fn record_to_its_end(
     program: &Path,
     words: &[&str],
@@ -53,7 +53,7 @@ fn a_program_that_becomes_another_is_recorded_before_and_after() {
     let (status, _, got, said) = record_to_its_end(&first, &["exec", &other, "kill"], &[]);
     let each = Counts::from([("inner".into(), 2 * 19_900), ("outer".into(), 2 * 200), ("last".into(), 2)]);
     assert_eq!(status, Some(128 + 9), "{said}");
-    // Rows of the two files stand apart in the report only if their names do; the counts add up in the graph's roots.
+    // Rows of the two files are separate in the report only if their names do; the counts add up in the graph's roots.
     let both = said.contains("calls in");
     assert!(both && got.keys().all(|name| each.contains_key(name)), "{got:?} {said}");
     let before = said.split(" calls in ").next().and_then(|before| before.rsplit(' ').next());
@@ -75,7 +75,7 @@ fn functions_left_without_a_return_are_counted_right() {
     }
 }
 
-/// What few programs do: threads that end or begin behind the C library's back, a stack of signals' own, children that
+/// What few programs do: threads that end or begin unnoticed by the C library, a stack of signals' own, children that
 /// become others, ends deep inside, another root, all files closed.
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -113,7 +113,7 @@ fn programs_that_do_odd_things_are_counted_right() {
         if status != Some(5) {
             assert_eq!(got["inner"], wanted["inner"], "{way} new_root: {said}");
         }
-        // As another user a thread can make no file: its calls are told as lost.
+        // As another user a thread can make no file: its calls are reported as lost.
         let (status, wanted, got, said) = record_to_its_end(&program, &["set_user"], &[]);
         if status != Some(4) {
             assert_eq!(

@@ -2,7 +2,7 @@
 
 use super::{build, build_library, build_plugin, counts_of_program, counts_of_report, record, root, tally};
 
-/// The flags that say when the table is filled.
+/// Flags for the time at which the table is filled.
 const BINDINGS: [(&str, &[&str]); 5] = [
     ("noplt", &["-fno-plt"]),
     ("noplt-static", &["-fno-plt", "-no-pie", "-fno-pie"]),
@@ -70,7 +70,7 @@ fn libraries_are_recorded_that_the_program_opens_and_are_found_where_it_wants_th
     if !build_plugin("gcc", sleds, &root().join("target/tmp/calls/opened/own")) {
         return;
     }
-    // The program asks for it by its bare name: only its own RUNPATH tells where that is.
+    // The program asks for it by its bare name: only its own RUNPATH shows where that is.
     let flags = ["-O2", sleds, "-Wl,-rpath,$ORIGIN/opened/own"];
     let Some(program) = build("opens.c", "opens", "gcc", &flags) else { return };
     let (wanted, mut got, text) = record(&program, &["--libcall"]);

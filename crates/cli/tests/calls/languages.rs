@@ -5,7 +5,7 @@ use super::{counted, counts_of_program, counts_of_report, report_of, root, tally
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Built by a command that the path goes to last but for the source; `None` (and said) where that is not possible.
+/// Built by a command that the path goes to last but for the source; `None` (and reported) where that is not possible.
 fn build(command: &mut Command, source: &str, name: &str) -> Option<PathBuf> {
     let dir = root().join("target/tmp/calls");
     std::fs::create_dir_all(&dir).expect("target is writable");

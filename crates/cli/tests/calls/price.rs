@@ -1,4 +1,4 @@
-//! What recording costs: told before and after, and true.
+//! What recording costs: reported before and after, and true.
 
 use super::{build, tally};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! uftrace's own recordings, replayed by uftrace and by tally: the same calls, line by line.
 //!
 //! What differs by design is made alike first: units and digits of times, how numbers and text are written, events (not
-//! read), `fork` in a child that is open from before, and a call told in two lines because an event stood in it.
+//! read), `fork` in a child that is open from before, and a call reported in two lines because an event was in it.
 
 use super::{build, tally};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ fn line_of(text: &str) -> Option<(u32, Line)> {
     Some((tid.trim().parse().ok()?, (depth, name.to_owned(), kind, micros(took), values_of(what))))
 }
 
-/// What stands between a call's parentheses and behind its `=`.
+/// What is between a call's parentheses and after its `=`.
 fn values_of(what: &str) -> Vec<String> {
     let (call, result) = what.split_once(" = ").map_or((what, None), |(call, result)| (call, Some(result)));
     let inner = call.split_once('(').and_then(|(_, rest)| Some(rest.rsplit_once(')')?.0));
@@ -48,7 +48,7 @@ fn values_of(what: &str) -> Vec<String> {
     values
 }
 
-/// A number, decimal, hexadecimal or with a fraction; the same for all that stand for the same eight bytes.
+/// A number, decimal, hexadecimal or with a fraction; the same for all that represent the same eight bytes.
 fn number_of(text: &str) -> Option<f64> {
     let hex = text.strip_prefix("0x").map(|hex| u64::from_str_radix(hex, 16));
     match hex {

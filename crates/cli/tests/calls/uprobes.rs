@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Whether the kernel refuses uprobes for calls here; said.
+/// Whether the kernel refuses uprobes for calls here; it is reported.
 pub fn no_uprobes(said: &str) -> bool {
     let refused = said.contains("uprobes are refused");
     if refused {
@@ -197,7 +197,7 @@ fn a_script_is_followed_to_the_program_that_it_becomes() {
     assert_eq!(counts_of_report(&report_of(&folder)), counts_of_program(&said));
 }
 
-/// What it becomes is said, and that nothing of it is recorded; what was recorded before is there.
+/// What it becomes is reported, and that nothing of it is recorded; what was recorded before is there.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_program_that_becomes_another_is_told_to() {

@@ -31,7 +31,7 @@ fn record_with(limits: &str, program: &Path, to: &Path, more: &[&str]) -> (Ran, 
     (ran, 4 * made)
 }
 
-/// What was recorded and what was told as lost are all the calls; what is there can be read.
+/// What was recorded and what was reported as lost are all the calls; what is there can be read.
 fn assert_accounted(ran: &Ran, folder: &Path, made: u64, why: &str) {
     let recorded = number_before(&ran.said, "calls in").unwrap_or(0);
     let lost = number_before(&ran.said, "lost").expect("lost calls are told");

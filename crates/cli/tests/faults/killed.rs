@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::machine::{TALLY, folder, is_refused, run};
 use super::recorders::{LAST_WORDS, Recorder, output, program, recorder};
 
-/// Kills with SIGKILL and waits for all that is left; `None` (and said) without a compiler.
+/// Kills with SIGKILL and waits for all that is left; `None` (and reported) without a compiler.
 fn killer(here: &Path) -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/kills.c");
     let killer = here.join("kills");

@@ -81,7 +81,7 @@ fn a_huge_number_is_refused_or_harmless() {
         for number in HUGE {
             let words = [way, &[number], rest].concat();
             let ran = run("ulimit -v 4000000", &words);
-            // An abort would be told as this by now.
+            // An abort would be reported as this by now.
             assert!(!ran.said.contains("out of memory"), "{words:?}: {ran:#?}");
             ran.assert_orderly(&format!("{words:?}"));
             // A panic's status.

@@ -16,7 +16,7 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The program `unharmed`; `None` (and said) without a compiler.
+/// The program `unharmed`; `None` (and reported) without a compiler.
 pub fn unharmed(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/unharmed.c");
     let program = folder.join("unharmed");
@@ -35,7 +35,7 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// A tmpfs of so many KiB; `None` (and said) without the right to mount one.
+    /// A tmpfs of so many KiB; `None` (and reported) without the right to mount one.
     pub fn new(name: &str, kib: u64) -> Option<Self> {
         let path = folder(name);
         Self::mount(&path, &["-t", "tmpfs", "-o", &format!("size={kib}k"), "none"])
@@ -118,7 +118,7 @@ pub fn number_before(text: &str, word: &str) -> Option<u64> {
     before.trim_end().rsplit(|c: char| !c.is_ascii_digit() && c != ',').next()?.replace(',', "").parse().ok()
 }
 
-/// Whether this machine or user may not record so (said).
+/// Whether this machine or user may not record so (reported).
 pub fn is_refused(ran: &Ran) -> bool {
     let why = ["cannot open event", "uprobes are refused", "Operation not permitted", "Permission denied"];
     let is_refused = !ran.status.success() && why.iter().any(|why| ran.said.contains(why));

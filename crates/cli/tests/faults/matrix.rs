@@ -1,4 +1,4 @@
-//! Every recorder under every fault: the program ends as always, or it does not begin and tally says why.
+//! Every recorder under every fault: the program ends as always, or it does not begin and tally reports why.
 
 use super::machine::{SmallDisk, folder, is_refused, run};
 use super::recorders::{Recorder, output, program, recorder};

@@ -49,7 +49,7 @@ pub fn recorder(name: &str) -> &'static Recorder {
     RECORDERS.iter().find(|recorder| recorder.name == name).expect("one of the list")
 }
 
-/// The program that is recorded; `None` (and said) without a compiler.
+/// The program that is recorded; `None` (and reported) without a compiler.
 pub fn program(here: &Path) -> Option<String> {
     Some(unharmed(here, &["-fpatchable-function-entry=5"])?.display().to_string())
 }
@@ -82,7 +82,7 @@ impl Recorder {
         words
     }
 
-    /// What there is of a recording can be read, or it is said in a line why not.
+    /// What there is of a recording can be read, or it is reported in a line why not.
     pub fn assert_readable(&self, out: &Path, what: &str) {
         if self.view.is_empty() || !out.exists() {
             return;

@@ -96,7 +96,7 @@ fn a_recording_at_the_limit_of_file_sizes_ends_with_a_message_and_a_status() {
     assert!(!ran.status.success() && ran.said.contains("File too large"), "{ran:#?}");
 }
 
-/// perf is asked, too: whatever is said by these views, it is no warning and no failure.
+/// perf is asked, too: whatever these views print, it is no warning and no failure.
 fn assert_perf_reads(data: &str) {
     let Ok(perf) = Command::new("perf").args(["script", "-F", "comm,event", "-i", data]).output() else {
         return println!("skipped: no perf");
@@ -141,7 +141,7 @@ fn a_killed_recording_of_time_off_the_cpu_has_its_waits_and_says_that_it_is_unfi
     }
 }
 
-/// What the view says of the whole fits the times of the file's own samples.
+/// The view's sum fits the times of the file's own samples.
 fn assert_sums(wall: &str, data: &str) {
     let words: Vec<&str> = wall.lines().next().expect("a headline").split_whitespace().collect();
     let at = words.iter().position(|word| *word == "in").expect("`… of thread time in …`");

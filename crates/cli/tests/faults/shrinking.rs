@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The program `shrinks` and the library that it cuts off; `None` (and said) without a compiler.
+/// The program `shrinks` and the library that it cuts off; `None` (and reported) without a compiler.
 fn shrinks(folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/shrinks.c");
     let (program, library) = (folder.join("shrinks"), folder.join("libshrinks.so"));

@@ -4,7 +4,7 @@ use super::{assembled, folder, hostile, outlived};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A program with this kind of debug information; `None` (and said) where it can't be made.
+/// A program with this kind of debug information; `None` (and reported) where it can't be made.
 fn program(kind: &str) -> Option<PathBuf> {
     let dir = folder(kind);
     let written = Command::new("python3").arg(hostile("dwarf-gen.py")).arg(kind).output();

@@ -184,7 +184,7 @@ fn files_inside_a_folder_of_calls_are_regular_and_no_links() {
     }
 }
 
-/// Builds a program whose debug information says that its source is `source`; `None` (and said) without gcc.
+/// Builds a program whose debug information names `source` as its source; `None` (and reported) without gcc.
 fn program_of(dir: &Path, source: &Path) -> Option<PathBuf> {
     let text = "volatile int x;\nint hot(int n)\n{ for (int i = 0; i < n; i++) x += i;\nreturn x; }\n\
                 int main() { for (int i = 0; i < 300; i++) hot(300000); return 0; }\n";

@@ -3,14 +3,14 @@
 use super::{assembled, folder, hostile, outlived};
 use std::path::{Path, PathBuf};
 
-/// A program of `tests/hostile`; `None` (and said) without a compiler for it.
+/// A program of `tests/hostile`; `None` (and reported) without a compiler for it.
 fn program(name: &str, dir: &Path) -> Option<PathBuf> {
     let built = dir.join(name);
     assembled(&hostile(&format!("{name}.s")), &built)?;
     Some(built)
 }
 
-/// Records `program` and reports it; `None` (and said) where that is not allowed.
+/// Records `program` and reports it; `None` (and reported) where that is not allowed.
 fn recorded(program: &Path, call_graph: &str) -> Option<(u64, String, String)> {
     let file = program.with_extension(format!("{call_graph}.data"));
     let (data, run) = (file.to_str().expect("ASCII"), program.to_str().expect("ASCII"));

@@ -1,5 +1,5 @@
 //! Bad luck while time off the CPU is recorded: every thread's times must add up to its life all the same, and what is
-//! lost must be told.
+//! lost must be reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +52,7 @@ fn recording(file: &Path, options: &[&str]) -> Command {
     tally
 }
 
-/// Lets it end; what it said.
+/// Lets it end; returns its output.
 fn told_by(tally: Child) -> String {
     let output = tally.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -209,7 +209,7 @@ fn of_a_cgroup_the_threads_in_it_are_told_and_no_others() {
     assert!(all.len() > 5 && all.values().all(|of| ["sh", "sleep"].contains(&of.comm.as_str())), "{all:?}");
 }
 
-/// Two of us and perf watch the same process at the same time: each tells all of it.
+/// Two of us and perf watch the same process at the same time: each reports all of it.
 #[test]
 fn several_tracers_do_not_disturb_each_other() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
@@ -272,7 +272,7 @@ fn of_twenty_thousand_threads_each_is_told_or_counted_as_lost() {
     assert_eq!(all.len() + lost, THREADS + 1, "{told}");
 }
 
-/// Switches by the hundred thousand into rings of a page: what is lost is told, and its time is known as unknown.
+/// Switches by the hundred thousand into rings of a page: what is lost is reported, and its time is known as unknown.
 #[test]
 fn by_tracepoints_what_overflows_is_told_and_its_time_is_called_unknown() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
@@ -300,7 +300,7 @@ fn by_tracepoints_what_overflows_is_told_and_its_time_is_called_unknown() {
     assert!(report.contains("unknown"), "{report}");
 }
 
-/// What is not allowed to us is not left half attached: the program runs, and the recording says why there is less.
+/// What is not allowed to us is not left half attached: the program runs, and the recording has the reason.
 #[test]
 fn where_bpf_is_denied_while_another_tracer_runs_the_command_still_runs() {
     let folder = folder("denied-beside");

@@ -126,7 +126,7 @@ impl FileHeader {
     }
 }
 
-/// Byte order of a header whose magic does not tell it: the size after the magic is a small number.
+/// Byte order of a header whose magic does not show it: the size after the magic is a small number.
 fn size_order(bytes: &[u8]) -> Endian {
     let size = bytes.get(8..16).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes);
     if size <= u64::from(u32::MAX) { Endian::Little } else { Endian::Big }

@@ -10,7 +10,7 @@ pub fn harmless(name: &str) -> Cow<'_, str> {
     spelled(name, is_unseen)
 }
 
-/// `text` with the characters spelled out of which `is_bad` says so.
+/// `text` with the characters spelled out that `is_bad` selects.
 pub fn spelled(text: &str, is_bad: fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(is_bad) {
         return Cow::Borrowed(text);

@@ -70,7 +70,7 @@ impl Latencies {
         match event.action {
             SchedAction::Switch { prev, state, next } => {
                 self.threads.entry(prev).or_default().1 = wait_in(state, now_ns);
-                // Of a thread not seen before nothing says since when it was ready.
+                // For a thread not seen before, the time since which it was ready is unknown.
                 let (latency, wait) =
                     self.threads.entry(next).or_insert_with(|| (Latency::default(), Wait::Ready(now_ns)));
                 if let Wait::Ready(since_ns) = *wait {

@@ -90,7 +90,7 @@ impl Timehist {
         Self { within_ns: span_ns, ..Self::default() }
     }
 
-    /// Adds the next event; for a switch, the turn that ends, unless it lies outside of the time that counts.
+    /// Adds the next event; for a switch, the turn that ends, unless it is outside of the time that counts.
     pub fn push(&mut self, event: &SchedEvent) -> Option<Turn> {
         match event.action {
             SchedAction::Wake { tid } => {

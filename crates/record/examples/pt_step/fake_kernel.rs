@@ -56,7 +56,7 @@ impl FakeKernel {
         self.file.as_fd()
     }
 
-    /// Tells how time stamps become times.
+    /// Conversion of time stamps to times.
     pub fn set_clock(&self, shift: u16, mult: u32, zero_ns: u64) -> io::Result<()> {
         self.file.write_all_at(&CAP_USER_TIME_ZERO.to_ne_bytes(), CAPABILITIES)?;
         self.file.write_all_at(&shift.to_ne_bytes(), TIME_SHIFT)?;

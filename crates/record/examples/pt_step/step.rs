@@ -40,7 +40,7 @@ pub enum Side {
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Behind the last.
+    /// After the last.
     pub end: u64,
     /// Offset in the file.
     pub offset: u64,
@@ -104,7 +104,7 @@ pub fn run(command: &[String], quantum: u32, most: usize, cpu: Option<usize>) ->
 fn stay_on(number: usize) -> libc::cpu_set_t {
     // SAFETY: plain data.
     let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is as large as told.
+    // SAFETY: the set is as large as stated.
     unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) };
     // SAFETY: the numbers are within the set.
     let is_allowed = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &allowed) };
@@ -121,7 +121,7 @@ fn stay_on(number: usize) -> libc::cpu_set_t {
 
 /// Stays on these CPUs; where that is refused, all is only slower.
 fn stay_within(cpus: &libc::cpu_set_t) {
-    // SAFETY: the set is as large as told and only read.
+    // SAFETY: the set is as large as stated and only read.
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) };
 }
 
@@ -274,7 +274,7 @@ fn ticks() -> u64 {
 /// Whether a thread sleeps in the kernel.
 fn is_asleep(pid: i32, tid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
-    // Behind the name, which may hold anything but ends with the last of these.
+    // After the name, which may hold anything but ends with the last of these.
     stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
 }
 

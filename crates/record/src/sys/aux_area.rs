@@ -157,7 +157,7 @@ impl AuxArea {
         debug_assert!(offset + len <= self.bytes);
         // SAFETY: `RingIndex::pieces` and `remember` stay within the area.
         let start = unsafe { self.base.add(offset) };
-        // SAFETY: the bytes lie in our mapping; the processor does not write between tail and head of a full trace,
+        // SAFETY: the bytes are in our mapping; the processor does not write between tail and head of a full trace,
         // nor anywhere while a snapshot's trace is stopped, which its reader sees to.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
     }

@@ -93,7 +93,7 @@ pub fn keep_files_in_place(folder: &Path) -> io::Result<()> {
     const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
     let folder = File::open(folder)?;
     let mut flags: libc::c_int = 0;
-    // SAFETY: the pointer is to a live int, which is what the kernel writes whatever the request's name says.
+    // SAFETY: the pointer is to a live int, which is what the kernel writes whatever the request's name suggests.
     check(unsafe { libc::ioctl(folder.as_raw_fd(), libc::FS_IOC_GETFLAGS, &mut flags) })?;
     flags |= FS_NOCOW_FL;
     // SAFETY: as above, read.

@@ -180,7 +180,7 @@ impl Ring {
         debug_assert!(offset + len <= self.data_bytes());
         // SAFETY: `RingIndex::pieces` stays within the data area, which starts `data_offset` bytes into the mapping.
         let start = unsafe { self.base.add(self.data_offset + offset) };
-        // SAFETY: the bytes lie in our mapping, and the kernel does not write between tail and head of a forward
+        // SAFETY: the bytes are in our mapping, and the kernel does not write between tail and head of a forward
         // ring, nor anywhere in a paused overwritten one, until we move the tail or unpause (both need `&mut self`
         // or happen after the borrow ends).
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }

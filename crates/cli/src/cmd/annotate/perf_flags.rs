@@ -6,7 +6,7 @@ pub struct PerfFlags {
     /// The text has one form only
     #[arg(long, hide = true)]
     stdio2: bool,
-    /// --color says it
+    /// --color decides
     #[arg(long, hide = true, value_name = "MODE")]
     stdio_color: Option<String>,
     /// Names are shown as in the source

@@ -8,12 +8,12 @@ use dso::sdt::probes;
 use dso::{FileRule, ObjectFile};
 use record::event::glob;
 
-/// One name, with where it stands.
+/// One name, with where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sdt {
     /// `sdt_libstdcxx:catch`, as perf calls it.
     pub name: String,
-    /// The file it is in; `None` if only perf's cache tells of it.
+    /// The file it is in; `None` if it is only in perf's cache.
     pub file: Option<PathBuf>,
     /// Its addresses in the file, ascending.
     pub at: Vec<u64>,

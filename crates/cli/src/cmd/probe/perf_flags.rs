@@ -3,7 +3,7 @@
 /// Of perf's command lines.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct PerfFlags {
-    /// All there is to say is said anyway
+    /// All notes are printed anyway
     #[arg(short, long, hide = true)]
     verbose: bool,
     /// Names are shown as in the source

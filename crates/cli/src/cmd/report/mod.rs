@@ -92,7 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the file in the terminal while it is read; what there is to say of it is said afterwards.
+/// Shows the file in the terminal while it is read; notes about it are printed afterwards.
 fn browse(
     args: &Args,
     (path, map, file): (&Path, &Mmap, &PerfData<'_>),

@@ -57,7 +57,7 @@ impl Plan {
         let children = by_callers && !args.hierarchy;
         let callchains = has_chains && (call_graph.graph.is_some() || children);
         if let Some(graph) = &mut call_graph.graph {
-            // As perf: the limit of rows is that of their graphs, too, unless -g says another.
+            // As perf: the limit of rows is that of their graphs, too, unless -g gives another.
             if args.percent_limit > 0.0 && !call_graph.minimum_given {
                 graph.min_percent = args.percent_limit;
             }
@@ -167,7 +167,7 @@ impl Plan {
         }
     }
 
-    /// A filter with one value says it once for all rows: perf leaves the column out.
+    /// A filter with one value has it once for all rows: perf leaves the column out.
     fn elided(&self) -> Vec<(SortKey, &'static str, String)> {
         let filter = &self.report.filter;
         let lists = [
@@ -186,7 +186,7 @@ fn names_asked_for(args: &Args) -> impl Iterator<Item = &String> {
     args.symbols.iter().chain(filter.into_iter().flatten())
 }
 
-/// perf's keys for memory accesses; what the latency of the pipeline's last stage is, only PowerPC tells.
+/// perf's keys for memory accesses; what the latency of the pipeline's last stage is, only PowerPC reports.
 const MEMORY_KEYS: &str = "local_weight,mem,sym,dso,symbol_daddr,snoop,tlb,locked,blocked,local_ins_lat";
 
 fn has_chain(event: &perfdata::Event) -> bool {

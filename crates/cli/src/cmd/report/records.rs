@@ -61,7 +61,7 @@ pub fn print_stats(path: &Path, file: &PerfData<'_>) -> anyhow::Result<()> {
 #[derive(Default)]
 struct Task {
     pid: u32,
-    /// Process that made this one; `None` if the recording does not say.
+    /// Process that made this one; `None` if the recording doesn't have it.
     parent: Option<u32>,
     comm: String,
 }
@@ -148,7 +148,7 @@ pub fn print_tasks(path: &Path, file: &PerfData<'_>, with_maps: bool) -> anyhow:
     out::text(&text)
 }
 
-/// What `report -D` says: the records have a command of their own.
+/// Message for `report -D`: the records have a command of their own.
 pub const NO_DUMP: &str = "report has no raw dump: `tally dump FILE` prints every record, one a line";
 
 /// Prints what `--stats`, `--tasks` or `--mmaps` asks for.

@@ -7,7 +7,7 @@ use perfdata::abi::PERF_SAMPLE_CPU;
 use profile::view::report::{Field, GraphKey, GraphMode, GraphOpts, GraphOrder, SortKey};
 use record::event::nearest;
 
-/// What `-g` says.
+/// Value of `-g`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallGraph {
     /// Form, minimum, direction, grouping; `None` for no graphs.
@@ -71,7 +71,7 @@ fn unknown_word(word: &str) -> String {
 /// Reads a list of fields or keys.
 ///
 /// # Errors
-/// If a name is unknown and no field of a tracepoint either; the nearest name is told.
+/// If a name is unknown and no field of a tracepoint either; the nearest name is reported.
 pub fn parse_fields(
     flag: &str,
     text: &str,
@@ -158,7 +158,7 @@ pub fn parse_times(text: &str, span: Option<(u64, u64)>) -> anyhow::Result<Vec<(
         let (from, to) = parse_percents(part).with_context(|| {
             format!("--time: '{part}' is no part of the time (10%-20%, or 10%/3 for the third tenth)")
         })?;
-        // As perf: a part begins behind the one before it.
+        // As perf: a part begins after the one before it.
         let from = if from > 0.0 { at(from) + 1 } else { first };
         Ok((from, at(to)))
     };

@@ -49,7 +49,7 @@ impl PerEvent {
         dump.file.write_all(text.as_bytes()).with_context(|| format!("can't write {}", dump.path.display()))
     }
 
-    /// Says what was written.
+    /// Reports what was written.
     ///
     /// # Errors
     /// The last of it can't be written.

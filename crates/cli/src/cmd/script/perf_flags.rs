@@ -55,7 +55,7 @@ impl Table for ScriptFlags {
     ];
 }
 
-/// What perf's first words behind `script` mean there.
+/// What perf's first words after `script` mean there.
 pub fn refuse_words(words: &[String]) -> anyhow::Result<()> {
     match words.first() {
         Some(word) => anyhow::bail!("script {word}: {NO_SCRIPTS} (a file is named by -i)"),

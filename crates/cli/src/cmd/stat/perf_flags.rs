@@ -8,7 +8,7 @@ pub struct PerfFlags {
     /// Equal names of several PMUs are summed up anyway
     #[arg(long, hide = true)]
     hybrid_merge: bool,
-    /// The lines are told one by one already, unless they are one event of the user's
+    /// The lines are reported one by one already, unless they are one event of the user's
     #[arg(long, hide = true)]
     no_merge: bool,
     /// Refused

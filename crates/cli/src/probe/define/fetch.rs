@@ -100,7 +100,7 @@ fn written(access: &Access) -> String {
     text
 }
 
-/// `:TYPE` as given, or as the variable's type says.
+/// `:TYPE` as given, or from the variable's type.
 fn kind_of(given: Option<&str>, shape: TypeShape) -> String {
     let number = |letter: char, bits: u64| match bits.min(64) {
         bits @ (8 | 16 | 32 | 64) => format!(":{letter}{bits}"),

@@ -4,7 +4,7 @@ use anyhow::bail;
 use profile::profile::Sums;
 use profile::view::diff::{DiffRow, DiffSection};
 
-/// What the column behind the baseline says, and what rows are sorted by.
+/// Content of the column after the baseline, by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compute {
     /// Percentage points, biggest change first.
@@ -24,7 +24,7 @@ pub enum Compute {
 }
 
 impl Compute {
-    /// Reads `delta`, `delta-abs`, `ratio` or `wdiff:W1,W2`; a `+` before it says that rows without both sides stay in
+    /// Reads `delta`, `delta-abs`, `ratio` or `wdiff:W1,W2`; with a `+` before it, rows without both sides stay in
     /// the order they have, which they do anyway.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 pub struct DiffText {
     /// What values were divided by.
     pub norm: Norm,
-    /// What the column behind the baseline says; other than the default only with [`Norm::Share`].
+    /// Content of the column after the baseline; other than the default only with [`Norm::Share`].
     pub compute: Compute,
     /// Show how it was computed.
     pub formula: bool,

@@ -7,7 +7,7 @@ use profile::view::report::{Field, Level, ReportRow, SortKey, hierarchy};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Blanks by which a level stands further to the right than the one around it.
+/// Blanks by which a level is further to the right than the one around it.
 const INDENT: usize = 3;
 
 impl Table<'_> {
@@ -92,7 +92,7 @@ impl Table<'_> {
         self.columns.iter().filter(|column| matches!(column.field, Field::Key(_)))
     }
 
-    /// What stands between the numbers of the outermost level and its key.
+    /// What is between the numbers of the outermost level and its key.
     fn indent(&self) -> usize {
         match self.opts.separator {
             Some(_) => 0,
