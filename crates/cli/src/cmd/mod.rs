@@ -13,6 +13,7 @@ pub mod evlist;
 pub mod export;
 pub mod flame;
 pub mod io;
+pub mod kallsyms;
 pub mod list;
 pub mod lock;
 pub mod locks;
@@ -65,6 +66,7 @@ commands! {
     Export: export,
     Flame: flame,
     Io: io,
+    Kallsyms: kallsyms,
     List: list,
     Lock: lock,
     Locks: locks,

@@ -45,6 +45,7 @@ pub(super) const PURPOSES: &[Purpose] = &[
             ("export", "write calls for ui.perfetto.dev or speedscope"),
             ("evlist", "list the events of a recording"),
             ("buildid-list", "list the build-ids of the files in a recording"),
+            ("kallsyms", "find functions of the running kernel by name"),
             ("dump", "print the records of a file"),
         ],
     ),
