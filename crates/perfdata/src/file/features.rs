@@ -225,7 +225,10 @@ pub struct PmuCaps {
     pub is_cpu_feature: bool,
 }
 
+mod bpf;
 mod read;
 mod write;
+
+pub use bpf::BpfFunction;
 
 pub(super) use read::{APPENDIX_MAGIC, read_sections};

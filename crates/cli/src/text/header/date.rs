@@ -5,9 +5,24 @@ pub fn utc(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, clock) = (seconds / 86_400, seconds % 86_400);
-    let weekday = DAYS[(days % 7) as usize];
-    let (mut year, mut day) = (1970, days);
+    let weekday = DAYS[(seconds / 86_400 % 7) as usize];
+    let (year, month, day) = day_of(seconds);
+    format!("{weekday} {} {day:>2} {} {year}", MONTHS[month], time_of_day(seconds))
+}
+
+/// `2026-11-22 00:03:26` of seconds since 1970.
+pub fn iso_utc(seconds: u64) -> String {
+    let (year, month, day) = day_of(seconds);
+    format!("{year}-{:02}-{day:02} {}", month + 1, time_of_day(seconds))
+}
+
+fn time_of_day(seconds: u64) -> String {
+    format!("{:02}:{:02}:{:02}", seconds % 86_400 / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Year, month from 0, day from 1.
+fn day_of(seconds: u64) -> (u64, usize, u64) {
+    let (mut year, mut day) = (1970, seconds / 86_400);
     while day >= days_of(year) {
         day -= days_of(year);
         year += 1;
@@ -17,8 +32,7 @@ pub fn utc(seconds: u64) -> String {
         day -= days_of_month(year, month);
         month += 1;
     }
-    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-    format!("{weekday} {} {:>2} {hour:02}:{minute:02}:{second:02} {year}", MONTHS[month], day + 1)
+    (year, month, day + 1)
 }
 
 fn is_leap(year: u64) -> bool {
@@ -47,5 +61,6 @@ mod tests {
         assert_eq!(utc(0), "Thu Jan  1 00:00:00 1970");
         assert_eq!(utc(951_782_400), "Tue Feb 29 00:00:00 2000");
         assert_eq!(utc(1_795_305_806), "Sun Nov 22 00:03:26 2026");
+        assert_eq!(iso_utc(1_795_305_806), "2026-11-22 00:03:26");
     }
 }

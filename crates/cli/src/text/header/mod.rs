@@ -4,6 +4,7 @@
 
 pub mod attr;
 pub mod date;
+mod layout;
 
 use crate::out::harmless;
 use perfdata::{Event, Mode, PerfData, abi};
@@ -46,6 +47,9 @@ const FEATURES: [&str; 31] = [
     "PMU_CAPS",
 ];
 
+/// What ends the header.
+const END: &str = "# ========\n#\n";
+
 /// The header of the file at `path` as text.
 pub fn of_file(path: &Path, file: &PerfData<'_>, full: bool) -> String {
     let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
@@ -69,7 +73,9 @@ pub fn text(file: &PerfData<'_>, written: Option<u64>, full: bool) -> String {
             lines.line("missing features", &missing);
         }
     }
-    lines.text.push_str("# ========\n#\n");
+    if file.mode() == Mode::File {
+        lines.text.push_str(END);
+    }
     lines.text
 }
 
@@ -96,12 +102,16 @@ impl Lines {
         if let Some(seconds) = written {
             self.line("captured on   ", &date::utc(seconds));
         }
-        if file.mode() == Mode::File {
-            let data = file.header().data;
-            self.line("header version", "1");
-            self.line("data offset   ", &data.offset.to_string());
-            self.line("data size     ", &data.size.to_string());
-            self.line("feat offset   ", &data.offset.saturating_add(data.size).to_string());
+        let is_file = file.mode() == Mode::File;
+        let data = file.header().data;
+        let (offset, size) = if is_file { (data.offset, data.size) } else { (0, 0) };
+        self.line("header version", "1");
+        self.line("data offset   ", &offset.to_string());
+        self.line("data size     ", &size.to_string());
+        self.line("feat offset   ", &offset.saturating_add(size).to_string());
+        if !is_file {
+            // Features come as records, after the header.
+            self.text.push_str(END);
         }
     }
 
@@ -127,7 +137,9 @@ impl Lines {
 
     fn events(&mut self, file: &PerfData<'_>) {
         let described = &file.features().event_desc;
-        let events = if described.is_empty() { file.events() } else { described };
+        // In a pipe, perf has no header to take them from.
+        let in_header = if file.mode() == Mode::File { file.events() } else { &[] };
+        let events = if described.is_empty() { in_header } else { described };
         for event in events {
             self.line("event", &event_text(event));
         }
@@ -137,18 +149,14 @@ impl Lines {
     fn layout(&mut self, file: &PerfData<'_>) {
         let features = file.features();
         if let Some(topology) = &features.cpu_topology {
-            self.full_only("CPU_TOPOLOGY", |lines| {
-                topology.core_siblings.iter().for_each(|list| lines.line("sibling sockets", list));
-                topology.die_siblings.iter().for_each(|list| lines.line("sibling dies   ", list));
-                topology.thread_siblings.iter().for_each(|list| lines.line("sibling threads", list));
-            });
+            self.full_only("CPU_TOPOLOGY", |lines| lines.topology(topology));
         }
         if !features.numa_topology.is_empty() {
             self.full_only("NUMA_TOPOLOGY", |lines| {
                 for node in &features.numa_topology {
                     let (total, free) = (node.mem_total_kib, node.mem_free_kib);
                     let memory = format!("{total} kB, free = {free} kB");
-                    lines.line(&format!("node{} meminfo ", node.node), &format!(" total = {memory}"));
+                    lines.line(&format!("node{} meminfo ", node.node), &format!("total = {memory}"));
                     lines.line(&format!("node{} cpu list", node.node), &node.cpus);
                 }
             });
@@ -194,18 +202,22 @@ impl Lines {
             self.line("time of last sample", &seconds(last));
             self.line("sample duration", &format!("{:10.3} ms", last.saturating_sub(first) as f64 / 1e6));
         }
-        if features.mem_topology.is_some() {
-            self.full_only("MEM_TOPOLOGY", |_| {});
+        if let Some(memory) = &features.mem_topology {
+            self.full_only("MEM_TOPOLOGY", |lines| lines.memory_blocks(memory));
         }
-        if let Some(frequency) = features.clock_resolution_ns {
-            self.line("clockid frequency", &format!("{frequency} MHz"));
+        if let Some(resolution) = features.clock_resolution_ns {
+            // perf's arithmetic: 1 ns is 1000 MHz, and so is 1 kHz for it.
+            let _ = writeln!(self.text, "# clockid frequency: {} MHz", resolution.saturating_mul(1000));
         }
+        self.bpf_programs(features, file.header().endian);
         if let Some(packed) = features.compressed {
             let kind = if packed.kind == 1 { "Zstd" } else { "Unknown" };
             self.line("compressed", &format!("{kind}, level = {}, ratio = {}", packed.level, packed.ratio));
         }
+        self.clock(features);
         if !features.hybrid_topology.is_empty() {
             self.full_only("HYBRID_TOPOLOGY", |lines| {
+                lines.text.push_str("# hybrid cpu system:\n");
                 for (pmu, cpus) in &features.hybrid_topology {
                     let _ = writeln!(lines.text, "# {pmu} cpu list : {cpus}");
                 }
