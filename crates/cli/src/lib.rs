@@ -21,6 +21,7 @@ pub mod help;
 pub mod html;
 pub mod id_lists;
 pub mod input;
+mod interrupts_off;
 pub mod io;
 pub mod load;
 pub mod name_args;

@@ -5,6 +5,7 @@ mod json;
 mod top;
 
 use crate::flame::{Tree, TreeOpts};
+use crate::interrupts_off::is_by_timer;
 use crate::load;
 use crate::recording::{self, SamplingArgs, TargetArgs};
 use crate::status_line::{self, StatusLine};
@@ -13,6 +14,7 @@ use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict::{Commands, Machine};
 use crate::{name_hints, out, term, verdict, wall};
 use anyhow::{Context, bail};
+use profile::profile::Profile;
 use profile::verdict::quoted;
 use record::Whom;
 use record::disk_watch::DiskWatch;
@@ -114,6 +116,10 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
     Ok(opts)
 }
 
+fn event_is_by_timer(profile: &Profile, event: usize) -> bool {
+    profile.events.get(event).is_some_and(|event| is_by_timer(&event.name))
+}
+
 /// The screen (or JSON) and the files, from what was recorded.
 fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<()> {
     let lost = || format!("other recordings were made in {}: this one is lost", args.output.display());
@@ -136,6 +142,7 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
         own: top::by_own(&recording.profile, event),
         with_callees: top::by_children(&recording.profile, event),
         path: path_down,
+        is_by_timer: event_is_by_timer(&recording.profile, event),
         name_hints: name_hints::hints(&recording.profile, event),
         better: better::command(args, summary, tree.totals()[0].1),
         files: files(args, path, summary),

@@ -9,6 +9,7 @@ pub use words::signal_name;
 
 use super::fit::{cut, wrap};
 use super::number::{count_of, duration_ns, grouped};
+use crate::interrupts_off::{FOOTNOTE, enables_interrupts};
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use record::summary::{MoreThreads, RunSummary, ThreadUse};
@@ -64,6 +65,8 @@ pub struct RunScreen<'a> {
     pub path: Vec<FunctionShare>,
     /// Command that would record better; `None` if nothing is to be bettered.
     pub better: Option<String>,
+    /// The samples come by a timer's interrupt, which waits where interrupts are off.
+    pub is_by_timer: bool,
     /// What lacks names or lines, and how to get them.
     pub name_hints: Vec<String>,
     /// Files written beside perf.data, with what they are.
@@ -200,9 +203,9 @@ impl Pen {
         if screen.samples < FEW_SAMPLES {
             return self.few_functions(screen);
         }
-        self.function_list("self", "functions by their own time", &screen.own);
+        self.function_list("self", "functions by their own time", screen, &screen.own);
         if !screen.with_callees.is_empty() {
-            self.function_list("total", "functions with all they call", &screen.with_callees);
+            self.function_list("total", "functions with all they call", screen, &screen.with_callees);
         }
     }
 
@@ -221,22 +224,39 @@ impl Pen {
         self.text.push('\n');
     }
 
-    fn function_list(&mut self, number: &str, what: &str, functions: &[FunctionShare]) {
+    fn function_list(
+        &mut self,
+        number: &str,
+        what: &str,
+        screen: &RunScreen<'_>,
+        functions: &[FunctionShare],
+    ) {
         let head = format!("{number:>7}  {:<BAR$}  {what}", "");
         self.text.push_str(&self.paint(&head, Paint::Bold));
         self.text.push('\n');
         let shown = &functions[..functions.len().min(self.opts.rows)];
         let dso_width = shown.iter().map(|f| f.dso.chars().count().min(24)).max().unwrap_or(0);
         let room = self.opts.width.saturating_sub(7 + 2 + BAR + 2 + 2 + dso_width).max(12);
+        let is_late = |function: &FunctionShare| {
+            let is_kernel = function.dso == "[kernel.kallsyms]";
+            number == "self" && screen.is_by_timer && is_kernel && enables_interrupts(&function.name)
+        };
         for function in shown {
             let colour = heat(function.percent);
             let percent = self.paint(&format!("{:>6.2}%", function.percent), colour);
             let bar = self.paint(&bar(function.percent), colour);
             let dso = cut(&harmless(&function.dso), 24);
-            let (name, line) = name_and_line(function, room);
+            let (mut name, line) = name_and_line(function, room);
+            if is_late(function) && name.chars().count() + line.chars().count() + 2 <= room {
+                name.push_str(" *");
+            }
             let gap = " ".repeat(room - name.chars().count() - line.chars().count());
             let (line, dso) = (self.paint(&line, Paint::Dim), self.paint(&dso, Paint::Dim));
             let _ = writeln!(self.text, "{percent}  {bar}  {name}{line}{gap}  {dso}");
+        }
+        if shown.iter().any(is_late) {
+            let note = self.paint(&format!("* {FOOTNOTE}"), Paint::Dim);
+            let _ = writeln!(self.text, "{:7}  {note}", "");
         }
         self.text.push('\n');
     }

@@ -16,7 +16,7 @@ use crate::damage;
 use crate::flame::{Tree, TreeOpts};
 use crate::load;
 use crate::text::{header, report as stdio};
-use crate::{html, out, pager, term, tui};
+use crate::{html, interrupts_off, out, pager, term, tui};
 use anyhow::{Context, bail};
 use dso::Mmap;
 use perfdata::PerfData;
@@ -244,6 +244,9 @@ fn tell_problems(recording: &Recording, verbose: bool) {
         ));
     }
     tell_cut_stacks(lost);
+    if let Some(note) = interrupts_off::note(&recording.profile) {
+        out::note(&format!("tally report: {note}"));
+    }
     if verbose {
         for line in load::describe(recording) {
             out::note(&line);

@@ -87,6 +87,7 @@ fn screen(summary: &RunSummary) -> RunScreen<'_> {
             function("rand", "libc.so.6", 0.5),
         ],
         with_callees: vec![function("main", "list", 99.75)],
+        is_by_timer: true,
         path: vec![
             function("_start", "list", 100.0),
             function("rec", "list", 90.0),
@@ -150,10 +151,24 @@ fn without_samples_the_screen_says_so() {
     let empty = RunScreen {
         own: Vec::new(),
         with_callees: Vec::new(),
+        is_by_timer: false,
         path: Vec::new(),
         better: None,
         name_hints: Vec::new(),
         ..screen(&summary)
     };
     assert!(draw(&empty, ScreenOpts { width: 80, colour: false, rows: 5 }).contains("No samples"));
+}
+
+#[test]
+fn functions_that_enable_interrupts_have_a_mark_where_a_timer_samples() {
+    let summary = summary();
+    let own = || vec![function("_raw_spin_unlock_irqrestore", "[kernel.kallsyms]", 20.0)];
+    let opts = ScreenOpts { width: 80, colour: false, rows: 2 };
+    let marked = draw(&RunScreen { own: own(), ..screen(&summary) }, opts);
+    assert!(marked.contains("_raw_spin_unlock_irqrestore *"), "{marked}");
+    assert!(marked.lines().all(|line| line.chars().count() <= 80), "{marked}");
+    assert_eq!(marked.matches(FOOTNOTE).count(), 1, "{marked}");
+    let counted = draw(&RunScreen { own: own(), is_by_timer: false, ..screen(&summary) }, opts);
+    assert!(!counted.contains("irqrestore *"), "{counted}");
 }
