@@ -23,13 +23,14 @@ struct KindTruth {
 
 /// Waits of one thread by the recording.
 #[derive(Debug, Default)]
-struct ThreadWaits {
-    comm: String,
+pub(super) struct ThreadWaits {
+    pub(super) tid: u32,
+    pub(super) comm: String,
     /// Blocked.
-    count: u64,
+    pub(super) count: u64,
     /// The same, added up from the waits by length.
     by_length: u64,
-    longest_ns: u64,
+    pub(super) longest_ns: u64,
 }
 
 /// The recording, and what the program printed by kind; `None` where it can't be made.
@@ -53,7 +54,7 @@ fn record_waits(name: &str) -> Option<(PathBuf, BTreeMap<String, KindTruth>)> {
 }
 
 /// The program's threads: what their samples of blocked time count.
-fn counted(file: &Path) -> Vec<ThreadWaits> {
+pub(super) fn counted(file: &Path) -> Vec<ThreadWaits> {
     let bytes = fs::read(file).expect("the file is there");
     let file = PerfData::open(&bytes).expect("our own file");
     let mut threads = BTreeMap::<u32, ThreadWaits>::new();
@@ -61,6 +62,7 @@ fn counted(file: &Path) -> Vec<ThreadWaits> {
         let Record::Sample(sample) = &item.record else { return ControlFlow::Continue(()) };
         let Some((_, tid)) = sample.pid_tid else { return ControlFlow::Continue(()) };
         let thread = threads.entry(tid).or_default();
+        thread.tid = tid;
         match sample.raw.and_then(Payload::parse) {
             Some(Payload::Totals(totals)) => thread.comm = totals.comm,
             Some(Payload::Interval(of)) if matches!(of.state, State::Sleep | State::Disk) => {
