@@ -37,6 +37,10 @@ const volatile u32 self_tgid = 0; /* tally: never recorded */
 const volatile u32 regs_bytes = 168; /* of struct pt_regs */
 const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 
+/* Code that few switches run lies outside of that which all run. */
+#define SELDOM static __attribute__((noinline))
+#define is_seldom(condition) __builtin_expect(!!(condition), 0)
+
 #define COPY_REFRESH_NS 1000000
 #define BPF_F_USER_STACK (1ULL << 8) /* uapi linux/bpf.h */
 
@@ -61,14 +65,20 @@ struct thread_state {
 	u32 pending; /* PENDING_*: of the sample in the slot */
 	u32 cpu; /* it ran on last, + 1; 0 = not known */
 	u32 weighed; /* wait_weight_ns holds for this wait */
-	u32 done; /* totals were handed out */
+	u16 done; /* totals were handed out */
+	u8 has_place; /* sites[0] is the place of the wait at hand */
+	u8 life;
 	u64 wait_weight_ns; /* decided at wake-up */
-	u64 last_wait_ns;
 	u64 runtime_ns; /* the scheduler's own count at the last switch-out */
+	u64 last_wait_ns;
 	u64 switches;
-	u64 total[KIND_COUNT];
-	u64 carry[KIND_COUNT];
 	u64 start_ns;
+	u64 total[KIND_COUNT];
+	u32 longest_us[2];
+	u32 queue[QUEUE_WORDS];
+	struct site_sums sites[2]; /* the last places it waited at, and was preempted at */
+	/* What few switches touch. */
+	u64 carry[KIND_COUNT];
 	u64 migrations;
 	u64 minor_before; /* faults when its clock began */
 	u64 major_before;
@@ -81,12 +91,7 @@ struct thread_state {
 	u32 slot; /* index + 1; 0 = none yet */
 	u32 copy_bytes;
 	u32 preemptions;
-	u32 longest_us[2];
-	u32 queue[QUEUE_WORDS];
-	u32 life;
-	u32 has_place; /* sites[0] is the place of the wait at hand */
-	char other_comm[COMM_BYTES]; /* of who runs instead; empty unless preempted */
-	struct site_sums sites[2]; /* the last places it waited at, and was preempted at */
+	char other_comm[COMM_BYTES]; /* of who runs instead: of a preempted thread only */
 };
 
 /* A slot's sample waits for the return to user mode, or is at it. */
@@ -107,7 +112,7 @@ struct place {
 	u64 ip;
 	u64 sp;
 	u64 print; /* see place_of */
-	u64 stack_print; /* the same without the argument */
+	u64 code_print; /* the same of pc and sp alone */
 	u64 arg;
 	u32 syscall; /* + 1; 0 = none */
 };
@@ -328,13 +333,13 @@ INLINE int is_target(struct task_struct *task)
 	return bpf_map_lookup_elem(&targets, &key) != 0;
 }
 
-/* The thread's clock; made when it is a target and has none. */
-INLINE struct thread_state *thread_clock(struct task_struct *task)
+/* A clock for a thread without one, if it is a target. */
+SELDOM int make_clock(struct task_struct *task)
 {
-	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_state *t;
 
-	if (t || !is_target(task))
-		return t;
+	if (!task || !is_target(task))
+		return 0;
 	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t) {
 		count(COUNT_NO_STORAGE);
@@ -348,7 +353,17 @@ INLINE struct thread_state *thread_clock(struct task_struct *task)
 	t->major_before = task->maj_flt;
 	if (task->flags & PF_KTHREAD)
 		t->flags = FLAG_KTHREAD;
-	return t;
+	return 1;
+}
+
+/* The thread's clock; made when it is a target and has none. */
+INLINE struct thread_state *thread_clock(struct task_struct *task)
+{
+	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (t || !make_clock(task))
+		return t;
+	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
 INLINE u32 kind_of(u32 state)
@@ -366,12 +381,14 @@ INLINE u32 kind_of(u32 state)
 
 /* --- weights ----------------------------------------------------------- */
 
-/* The bucket, of QUEUE_BUCKETS, of a length. */
+/* The bucket, of QUEUE_BUCKETS, of a length. Where there are many waits they are short: those are done at once. */
 INLINE u32 length_bucket(u64 ns)
 {
 	u64 left = ns >> QUEUE_FIRST_LOG2;
 	u32 bucket = 0;
 
+	if (left < 4)
+		return left >> 1;
 	if (left >> QUEUE_BUCKETS)
 		left = 1 << (QUEUE_BUCKETS - 1);
 	if (left >> 16) {
@@ -396,13 +413,14 @@ INLINE u32 length_bucket(u64 ns)
 /* Counts a wait for a CPU: once woken (0), or preempted (1). */
 INLINE void count_wait(struct thread_state *t, u32 which, u64 ns)
 {
-	u64 us = (ns + 999) / 1000;
 	u32 bucket = length_bucket(ns);
 
-	if (us > 0xffffffff)
-		us = 0xffffffff;
-	if (t->longest_us[which] < us)
-		t->longest_us[which] = us;
+	/* A division takes as long as all else here. */
+	if (is_seldom(ns > t->longest_us[which] * 1000ULL)) {
+		u64 us = (ns + 999) / 1000;
+
+		t->longest_us[which] = us > 0xffffffff ? 0xffffffff : us;
+	}
 	if (bucket < QUEUE_BUCKETS)
 		t->queue[which * QUEUE_BUCKETS + bucket] += 1;
 }
@@ -412,7 +430,7 @@ INLINE void count_ended(struct thread_state *t, u64 now)
 {
 	if (t->wake_ns)
 		count_wait(t, 0, now - t->wake_ns);
-	if (t->kind == KIND_PREEMPTED)
+	if (is_seldom(t->kind == KIND_PREEMPTED))
 		count_wait(t, 1, now - t->since_ns);
 }
 
@@ -476,7 +494,7 @@ INLINE u64 weigh(struct thread_state *t, u64 ns, u64 period, u64 now)
 	u32 kind = t->kind & (KIND_COUNT - 1), bucket;
 
 	t->total[kind] += ns;
-	if (!site)
+	if (is_seldom(!site))
 		return weigh_by_kind(t, kind, ns, period);
 	if (!site->count)
 		site->since_ns = t->since_ns;
@@ -487,9 +505,9 @@ INLINE u64 weigh(struct thread_state *t, u64 ns, u64 period, u64 now)
 	bucket = length_bucket(ns);
 	if (bucket < QUEUE_BUCKETS)
 		site->lengths[bucket] += 1;
-	if (site->wait_ns >= period)
+	if (is_seldom(site->wait_ns >= period))
 		return is_ring_filled() ? 0 : site->wait_ns;
-	if (!site->sampled && period != ~0ULL && !is_ring_filled() && may_sample_first(now)) {
+	if (is_seldom(!site->sampled) && period != ~0ULL && !is_ring_filled() && may_sample_first(now)) {
 		site->sampled = 1;
 		return site->wait_ns;
 	}
@@ -502,10 +520,10 @@ INLINE u64 weigh_runnable(struct thread_state *t, u64 ns, u64 period)
 	struct site_sums *site = site_now(t);
 
 	t->total[KIND_RUNNABLE] += ns;
-	if (!site)
+	if (is_seldom(!site))
 		return weigh_by_kind(t, KIND_RUNNABLE, ns, period);
 	site->runnable_ns += ns;
-	return site->runnable_ns >= period && !is_ring_filled() ? site->runnable_ns : 0;
+	return is_seldom(site->runnable_ns >= period) && !is_ring_filled() ? site->runnable_ns : 0;
 }
 
 /* A sample took the sums with it. */
@@ -555,7 +573,7 @@ INLINE void tell_site(struct site_key *key)
 }
 
 /* Into the map, where whoever reads a thread's sums after its end finds them. */
-static __attribute__((noinline)) int store_site(struct thread_state *t, struct site_sums *site)
+SELDOM int store_site(struct thread_state *t, struct site_sums *site)
 {
 	struct site_key key = {};
 	struct site_sums *kept;
@@ -576,7 +594,7 @@ static __attribute__((noinline)) int store_site(struct thread_state *t, struct s
 }
 
 /* The thread is at another place: its sums come from the map, or begin. */
-static __attribute__((noinline)) int load_site(struct thread_state *t, struct site_sums *site, u64 print)
+SELDOM int load_site(struct thread_state *t, struct site_sums *site, u64 print)
 {
 	struct site_key key = {};
 	struct site_sums *kept;
@@ -599,7 +617,7 @@ static __attribute__((noinline)) int load_site(struct thread_state *t, struct si
 }
 
 /* What a sample that found no room had taken goes back. */
-static __attribute__((noinline)) int give_back(struct thread_state *t, struct off_record *rec)
+SELDOM int give_back(struct thread_state *t, struct off_record *rec)
 {
 	struct site_key key = {};
 	struct site_sums *kept = 0;
@@ -668,10 +686,22 @@ INLINE int place_of(struct task_struct *task, struct place *place)
 		place->arg = 0;
 	place->syscall = nr < 0 ? 0 : nr + 1;
 	h = (place->ip * 0x9e3779b97f4a7c15ULL ^ place->sp) * 0x9e3779b97f4a7c15ULL;
-	place->stack_print = (h ^ place->syscall) * 0x9e3779b97f4a7c15ULL;
+	place->code_print = h;
 	h = ((h ^ place->arg) * 0x9e3779b97f4a7c15ULL ^ place->syscall) * 0x9e3779b97f4a7c15ULL;
 	place->print = h | 1;
 	return 1;
+}
+
+/* Of kind and place without the argument; 0 = no place in user code. */
+INLINE u64 stack_print_of(struct place *place, u32 kind)
+{
+	u64 print = (place->code_print ^ place->syscall) * 0x9e3779b97f4a7c15ULL;
+
+	if (!place->sp)
+		return 0;
+	if (kind == KIND_PREEMPTED && !place->syscall)
+		print = place->sp * 0x9e3779b97f4a7c15ULL;
+	return (print ^ (u64)kind << 8) | 1;
 }
 
 /*
@@ -683,7 +713,7 @@ INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kin
 {
 	struct site_sums *site = &t->sites[0];
 	struct place place = {};
-	u64 print, stack_print = 0;
+	u64 print;
 
 	t->has_place = has_task_pt_regs && kind != KIND_IDLE && kind != KIND_ON;
 	if (!t->has_place)
@@ -694,22 +724,20 @@ INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kin
 		print = 1ULL << 63;
 	else if (place_of(task, &place)) {
 		print = place.print;
-		stack_print = place.stack_print;
 		if (kind == KIND_PREEMPTED && !place.syscall)
-			stack_print = print = place.sp * 0x9e3779b97f4a7c15ULL;
-		stack_print = (stack_print ^ (u64)kind << 8) | 1;
+			print = place.sp * 0x9e3779b97f4a7c15ULL;
 	} else {
 		t->has_place = 0;
 		return;
 	}
 	print = ((print ^ (u64)kind << 8) & ~(u64)LIFE_MASK) | t->life;
-	if (site->print == print)
+	if (!is_seldom(site->print != print))
 		return;
 	if (load_site(t, site, print))
 		return;
 	site->kind = kind;
 	site->arg = place.arg;
-	site->stack_print = stack_print;
+	site->stack_print = stack_print_of(&place, kind);
 	site->syscall = place.syscall;
 	/* It has no stack. */
 	if (kind == KIND_RUNNABLE)
@@ -911,7 +939,9 @@ INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct
 	rec->runnable_weight_ns = runnable_weight;
 	rec->other_tid = t->other_tid;
 	rec->other_tgid = t->other_tgid;
-	__builtin_memcpy(rec->other_comm, t->other_comm, COMM_BYTES);
+	rec->other_comm[0] = 0;
+	if (t->kind == KIND_PREEMPTED)
+		__builtin_memcpy(rec->other_comm, t->other_comm, COMM_BYTES);
 	if (t->wake_ns)
 		rec->flags |= FLAG_WOKEN;
 	if (site) {
@@ -986,7 +1016,7 @@ INLINE void free_slot(struct thread_state *t)
 	bpf_map_push_elem(&free_slots, &index, BPF_ANY);
 }
 
-static __attribute__((noinline)) int at_return_to_user(void *map, u32 *key, struct slot_work *value)
+SELDOM int at_return_to_user(void *map, u32 *key, struct slot_work *value)
 {
 	struct task_struct *me = bpf_get_current_task_btf();
 	struct thread_state *t = bpf_task_storage_get(&threads, me, 0, 0);
@@ -1010,33 +1040,57 @@ static __attribute__((noinline)) int at_return_to_user(void *map, u32 *key, stru
 }
 
 /* Keeps the sample in the thread's slot until its stack can be read. */
-INLINE void send_later(struct thread_state *t, struct task_struct *task, u64 now, u64 wait_weight,
+SELDOM int send_later(struct thread_state *t, struct task_struct *task, u64 now, u64 wait_weight,
 		       u64 runnable_weight)
 {
-	u32 cpu_room = 0, has_work = t->slot, index;
-	struct off_record *rec = thread_slot_made(t);
+	u32 cpu_room = 0, has_work, index;
+	struct off_record *rec;
 	struct slot_work *work;
 
+	if (!t || !task)
+		return 0;
+	has_work = t->slot;
+	rec = thread_slot_made(t);
 	if (rec) {
 		fill_sample(t, task, rec, now, wait_weight, runnable_weight);
 		/* Set first: where an irq_work runs at once, the callback is next. */
 		t->pending = PENDING_WAITS;
 		if (has_work)
-			return;
+			return 0;
 		index = t->slot - 1;
 		work = bpf_map_lookup_elem(&slot_works, &index);
 		if (work && !bpf_task_work_at_user(task, &work->work, &slot_works, at_return_to_user, 0))
-			return;
+			return 0;
 		t->pending = PENDING_NONE;
 		free_slot(t);
 	}
 	t->flags &= ~FLAG_NO_SLOT;
 	rec = bpf_map_lookup_elem(&scratch, &cpu_room);
 	if (!rec)
-		return;
+		return 0;
 	fill_sample(t, task, rec, now, wait_weight, runnable_weight);
 	rec->flags |= FLAG_NO_SLOT;
 	send_sample(t, rec);
+	return 0;
+}
+
+/* With the stack kept at the switch-out. */
+SELDOM int send_now(struct thread_state *t, struct task_struct *task, u64 now, u64 wait_weight, u64 runnable_weight)
+{
+	struct off_record *rec;
+	u32 cpu_room = 0;
+
+	if (!t || !task)
+		return 0;
+	rec = thread_slot(t);
+	if (!rec)
+		rec = bpf_map_lookup_elem(&scratch, &cpu_room);
+	if (!rec)
+		return 0;
+	fill_sample(t, task, rec, now, wait_weight, runnable_weight);
+	take_kept_stack(t, task, rec);
+	send_sample(t, rec);
+	return 0;
 }
 
 /* Written where it is to be read: with its counts it is large for a stack. */
@@ -1109,11 +1163,13 @@ INLINE u64 period_of(struct thread_state *t, struct control *c)
  * scheduler's runtime says how long the thread has run since; what lies before
  * is off the CPU. It adds to the sums of its place and makes no sample itself.
  */
-INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, u64 now)
+SELDOM int switch_in_unseen(struct thread_state *t, struct task_struct *task, u64 now)
 {
-	u64 ran = task->se.sum_exec_runtime - t->runtime_ns;
-	u64 in, wait_end;
+	u64 ran, in, wait_end;
 
+	if (!t || !task)
+		return 0;
+	ran = task->se.sum_exec_runtime - t->runtime_ns;
 	if (ran > now - t->since_ns)
 		ran = now - t->since_ns;
 	in = now - ran;
@@ -1135,12 +1191,51 @@ INLINE void switch_in_unseen(struct thread_state *t, struct task_struct *task, u
 		count_wait(t, 1, wait_end - t->since_ns);
 	open_interval(t, KIND_ON, in > wait_end ? in : wait_end);
 	count(COUNT_UNSEEN);
+	return 0;
 }
 
 INLINE void note_other(struct thread_state *t, struct task_struct *other)
 {
 	t->other_tid = visible_id(other);
 	t->other_tgid = visible_process(other);
+}
+
+SELDOM int note_preemption(struct thread_state *t, struct task_struct *next)
+{
+	if (!t || !next)
+		return 0;
+	t->preemptions += 1;
+	note_other(t, next);
+	bpf_probe_read_kernel(t->other_comm, COMM_BYTES, next->comm);
+	return 0;
+}
+
+/* Off the CPU again before its return to user mode. */
+SELDOM int send_early(struct thread_state *t, struct task_struct *task, struct control *c)
+{
+	struct off_record *rec;
+
+	if (!t || !task || !c)
+		return 0;
+	rec = thread_slot(t);
+	t->pending = PENDING_NONE;
+	if (rec) {
+		copy_stack_now(t, task, c, rec, READ_NOW);
+		send_sample(t, rec);
+	}
+	return 0;
+}
+
+SELDOM int end_thread(struct thread_state *t, struct task_struct *task, u64 now)
+{
+	if (!t || !task)
+		return 0;
+	if (!t->start_ns)
+		t->start_ns = now;
+	free_slot(t);
+	t->done = 1;
+	send_end(t, task, now, FLAG_EXITED);
+	return 0;
 }
 
 INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c, u64 now,
@@ -1150,23 +1245,15 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	struct thread_state *t;
 
 	/* A dead thread without a clock gets none. */
-	if (state & TASK_DEAD_BITS)
+	if (is_seldom(state & TASK_DEAD_BITS))
 		t = bpf_task_storage_get(&threads, prev, 0, 0);
 	else
 		t = thread_clock(prev);
 	if (!t || t->done)
 		return;
-	if (later && t->pending == PENDING_WAITS) {
-		/* Off the CPU again before its return to user mode. */
-		struct off_record *rec = thread_slot(t);
-
-		t->pending = PENDING_NONE;
-		if (rec) {
-			copy_stack_now(t, prev, c, rec, READ_NOW);
-			send_sample(t, rec);
-		}
-	}
-	if (t->since_ns && t->kind != KIND_ON)
+	if (later && is_seldom(t->pending == PENDING_WAITS))
+		send_early(t, prev, c);
+	if (is_seldom(t->since_ns && t->kind != KIND_ON))
 		switch_in_unseen(t, prev, now);
 	if (t->since_ns)
 		t->total[KIND_ON] += now - t->since_ns;
@@ -1174,21 +1261,14 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	t->switches += 1;
 	t->cpu = bpf_get_smp_processor_id() + 1;
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
-	if (state & TASK_DEAD_BITS) {
-		if (!t->start_ns)
-			t->start_ns = now;
-		free_slot(t);
-		t->done = 1;
-		send_end(t, prev, now, FLAG_EXITED);
+	if (is_seldom(state & TASK_DEAD_BITS)) {
+		end_thread(t, prev, now);
 		return;
 	}
 	t->other_tid = 0;
 	t->other_tgid = 0;
-	t->other_comm[0] = 0;
-	if (kind == KIND_PREEMPTED) {
-		t->preemptions += 1;
-		note_other(t, next);
-		bpf_probe_read_kernel(t->other_comm, COMM_BYTES, next->comm);
+	if (is_seldom(kind == KIND_PREEMPTED)) {
+		note_preemption(t, next);
 	}
 	enter_site(t, prev, kind);
 	/* Until it is open, wakers only note that they were early. */
@@ -1201,13 +1281,12 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 {
 	struct thread_state *t = thread_clock(next);
 	u64 wait_weight, runnable_weight = 0;
-	u32 cpu_room = 0;
 
 	if (!t || t->done)
 		return;
-	if (t->cpu && t->cpu != bpf_get_smp_processor_id() + 1)
+	if (is_seldom(t->cpu && t->cpu != bpf_get_smp_processor_id() + 1))
 		t->migrations += 1;
-	if (!t->since_ns || t->kind == KIND_ON) {
+	if (is_seldom(!t->since_ns || t->kind == KIND_ON)) {
 		open_interval(t, KIND_ON, now);
 		return;
 	}
@@ -1227,18 +1306,11 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 		runnable_weight = weigh_runnable(t, now - t->wake_ns, period_of(t, c));
 	count_ended(t, now);
 	t->last_wait_ns = now - t->since_ns;
-	if (later && (wait_weight | runnable_weight) && !(t->flags & FLAG_KTHREAD)) {
-		send_later(t, next, now, wait_weight, runnable_weight);
-	} else if (wait_weight | runnable_weight) {
-		struct off_record *rec = thread_slot(t);
-
-		if (!rec)
-			rec = bpf_map_lookup_elem(&scratch, &cpu_room);
-		if (rec) {
-			fill_sample(t, next, rec, now, wait_weight, runnable_weight);
-			take_kept_stack(t, next, rec);
-			send_sample(t, rec);
-		}
+	if (is_seldom(wait_weight | runnable_weight)) {
+		if (later && !(t->flags & FLAG_KTHREAD))
+			send_later(t, next, now, wait_weight, runnable_weight);
+		else
+			send_now(t, next, now, wait_weight, runnable_weight);
 	}
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
 	open_interval(t, KIND_ON, now);
@@ -1252,7 +1324,7 @@ INLINE int switched(u64 *ctx, int later)
 	u64 now;
 	u32 state;
 
-	if (!c || c->end_ns)
+	if (is_seldom(!c || c->end_ns))
 		return 0;
 	if (has_prev_state)
 		state = ctx[3];
@@ -1282,15 +1354,18 @@ int on_switch_later(u64 *ctx)
 }
 
 /* The waker's own stacks, only for a wait that became a sample. */
-INLINE void send_waker(struct thread_state *t, u64 now, struct control *c)
+SELDOM int send_waker(struct thread_state *t, u64 now, struct control *c)
 {
 	struct task_struct *me = bpf_get_current_task_btf();
 	u32 cpu_room = 1;
 	struct place place;
-	struct off_record *rec = bpf_map_lookup_elem(&scratch, &cpu_room);
+	struct off_record *rec;
 
+	if (!t || !c)
+		return 0;
+	rec = bpf_map_lookup_elem(&scratch, &cpu_room);
 	if (!rec)
-		return;
+		return 0;
 	fill_head(rec, t, now);
 	rec->type = REC_WAKER;
 	rec->other_tid = t->other_tid;
@@ -1311,6 +1386,7 @@ INLINE void send_waker(struct thread_state *t, u64 now, struct control *c)
 		count(COUNT_LOST_WAKERS);
 	else
 		count(COUNT_WAKERS);
+	return 0;
 }
 
 SEC("tp_btf/sched_waking")
@@ -1339,7 +1415,7 @@ int on_waking(u64 *ctx)
 	note_other(t, bpf_get_current_task_btf());
 	t->wait_weight_ns = weigh(t, now - t->since_ns, period_of(t, c), now);
 	t->weighed = 1;
-	if (t->wait_weight_ns)
+	if (is_seldom(t->wait_weight_ns))
 		send_waker(t, now, c);
 	return 0;
 }
