@@ -237,6 +237,36 @@ INLINE void count(u32 which)
 		*n += 1;
 }
 
+/* One ordinary run in so many is timed. */
+#define OWN_TIMED_LOG2 6
+
+INLINE int is_timed(u64 now)
+{
+	return !(now * 0x9e3779b97f4a7c15ULL >> (64 - OWN_TIMED_LOG2));
+}
+
+/* A program has run since `began`, and so did as many that were not timed as make up `runs`. */
+SELDOM int count_own_time(u64 began, u64 runs)
+{
+	u32 which = COUNT_OWN_NS;
+	u64 *ns = bpf_map_lookup_elem(&counts, &which);
+	u64 now = bpf_ktime_get_ns();
+
+	/* `began` may be another CPU's clock's. */
+	if (ns && now > began)
+		*ns += (now - began) * runs;
+	return 0;
+}
+
+/* Runs that make a sample are long and few: each is timed. */
+INLINE void end_of_run(u64 began, int is_long)
+{
+	if (is_seldom(is_long))
+		count_own_time(began, 1);
+	else if (is_seldom(is_timed(began)))
+		count_own_time(began, 1 << OWN_TIMED_LOG2);
+}
+
 INLINE struct control *control_now(void)
 {
 	u32 zero = 0;
@@ -1022,6 +1052,7 @@ SELDOM int at_return_to_user(void *map, u32 *key, struct slot_work *value)
 	struct thread_state *t = bpf_task_storage_get(&threads, me, 0, 0);
 	struct control *c = control_now();
 	struct off_record *rec;
+	u64 began = bpf_ktime_get_ns();
 	u32 pending;
 
 	if (!t || !c)
@@ -1036,6 +1067,7 @@ SELDOM int at_return_to_user(void *map, u32 *key, struct slot_work *value)
 	}
 	free_slot(t);
 	t->pending = PENDING_NONE;
+	count_own_time(began, 1);
 	return 0;
 }
 
@@ -1277,18 +1309,19 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		keep_stack(t, prev, c, now, 0);
 }
 
-INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int later)
+/* Answers 1 if it made a sample. */
+INLINE int switch_in(struct task_struct *next, struct control *c, u64 now, int later)
 {
 	struct thread_state *t = thread_clock(next);
 	u64 wait_weight, runnable_weight = 0;
 
 	if (!t || t->done)
-		return;
+		return 0;
 	if (is_seldom(t->cpu && t->cpu != bpf_get_smp_processor_id() + 1))
 		t->migrations += 1;
 	if (is_seldom(!t->since_ns || t->kind == KIND_ON)) {
 		open_interval(t, KIND_ON, now);
-		return;
+		return 0;
 	}
 	if (!t->wake_ns && t->kind >= KIND_SLEEP && t->early_wake_ns)
 		t->wake_ns = t->since_ns;
@@ -1314,6 +1347,7 @@ INLINE void switch_in(struct task_struct *next, struct control *c, u64 now, int 
 	}
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
 	open_interval(t, KIND_ON, now);
+	return (wait_weight | runnable_weight) != 0;
 }
 
 INLINE int switched(u64 *ctx, int later)
@@ -1323,6 +1357,7 @@ INLINE int switched(u64 *ctx, int later)
 	struct control *c = control_now();
 	u64 now;
 	u32 state;
+	int is_long = 0;
 
 	if (is_seldom(!c || c->end_ns))
 		return 0;
@@ -1337,7 +1372,8 @@ INLINE int switched(u64 *ctx, int later)
 	if (prev->pid)
 		switch_out(prev, next, state, c, now, later);
 	if (next->pid)
-		switch_in(next, c, now, later);
+		is_long = switch_in(next, c, now, later);
+	end_of_run(now, is_long);
 	return 0;
 }
 
@@ -1417,6 +1453,7 @@ int on_waking(u64 *ctx)
 	t->weighed = 1;
 	if (is_seldom(t->wait_weight_ns))
 		send_waker(t, now, c);
+	end_of_run(now, t->wait_weight_ns != 0);
 	return 0;
 }
 

@@ -179,6 +179,7 @@ struct control {
 #define COUNT_LEFT_OUT 9      /* ring full: the record went without its user stack */
 #define COUNT_FIRSTS 10       /* samples taken for a place not sampled before */
 #define COUNT_NO_SITE 11      /* no room for a place's sums: kept by thread and kind, without stack */
+#define COUNT_OWN_NS 12       /* ns that these programs ran */
 #define COUNT_MAX 16
 
 #endif

@@ -165,6 +165,8 @@ pub struct RecorderUse {
     pub user_ns: u64,
     /// CPU time in the kernel, in ns.
     pub system_ns: u64,
+    /// CPU time of its BPF programs, in ns: not its threads', but that of those that the programs ran in.
+    pub programs_ns: u64,
     /// Largest resident memory, in bytes.
     pub peak_memory_bytes: u64,
     /// Bytes written to the file.

@@ -137,6 +137,13 @@ impl OffCpu {
         engine.adapt(self.spent_ns + feedback.spent_ns.load(Ordering::Relaxed));
     }
 
+    /// CPU time that the BPF programs took so far, ns. It is part of the times of the threads that they ran in, which
+    /// are on the CPU then.
+    #[must_use]
+    pub fn programs_ns(&self) -> u64 {
+        if let Source::Engine(engine) = &self.source { engine.counts()[layout::COUNT_OWN_NS] } else { 0 }
+    }
+
     /// Ends all clocks; the last samples and every thread's totals.
     pub fn finish(self, notices: &mut Vec<Notice>) -> Vec<u8> {
         let mut out = Vec::new();

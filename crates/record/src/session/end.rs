@@ -29,6 +29,8 @@ pub(super) struct Ending {
     pub time_ns: u64,
     /// Our own CPU time before it began, in ns.
     pub cpu_ns: u64,
+    /// CPU time of our BPF programs, in ns.
+    pub programs_ns: u64,
     /// The counters at that moment.
     pub counters: Vec<CounterValue>,
 }
@@ -117,6 +119,7 @@ impl Recording<'_> {
             recorder: RecorderUse {
                 user_ns,
                 system_ns,
+                programs_ns: end.programs_ns,
                 peak_memory_bytes,
                 file_bytes,
                 sample_bytes,

@@ -294,11 +294,12 @@ impl<'o> Recording<'o> {
         self.drain(true);
         *self.shared.dropped.lock().expect("invariant: no panic while held") =
             self.setup.opened.dropped(&self.setup.plan);
+        let programs_ns = self.off_cpu.as_ref().map_or(0, |off_cpu| off_cpu.programs_ns());
         if let Some(off_cpu) = self.off_cpu.take() {
             self.shared.queue.push(off_cpu.finish(&mut self.setup.notices));
         }
         self.drain(true);
-        self.finish(end::Ending { wall_ns, time_ns, cpu_ns, counters })
+        self.finish(end::Ending { wall_ns, time_ns, cpu_ns, programs_ns, counters })
     }
 
     /// From this moment on, time counts.

@@ -61,6 +61,7 @@ fn summary() -> RunSummary {
             trace_bytes: 0,
             user_ns: 20_000_000,
             system_ns: 5_000_000,
+            programs_ns: 0,
             peak_memory_bytes: 12_000_000,
             file_bytes: 1_234_567,
             sample_bytes: 1_200_000,
@@ -135,6 +136,18 @@ fn how_off_cpu_time_was_had_is_one_line_unless_asked() {
         "note       off-CPU times are estimated (no BPF): run as root or with CAP_BPF and CAP_PERFMON\n\n";
     assert!(drawn(false).contains(line) && !drawn(false).contains("targets"), "{}", drawn(false));
     assert!(drawn(true).contains("BPF map targets"), "{}", drawn(true));
+}
+
+#[test]
+fn what_the_bpf_programs_took_is_named_where_there_are_any() {
+    let mut summary = summary();
+    assert!(!recorder_text(&summary).contains("BPF"));
+    summary.recorder.programs_ns = 3_000_000;
+    let text = recorder_text(&summary).replace('\u{a0}', " ");
+    assert!(
+        text.contains("25.00 ms CPU (1.0% of the wall time), 3.000 ms more in its BPF programs"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -174,8 +174,12 @@ pub(super) fn recorder_text(summary: &RunSummary) -> String {
         LONG_NS.. => format!("({:.1}% of the wall time)", share(cpu, summary.wall_ns)),
         _ => "(its start included)".to_owned(),
     };
+    let programs = match used.programs_ns {
+        0 => String::new(),
+        ns => format!(", {} more in its BPF programs", duration_ns(ns)),
+    };
     let parts = [
-        format!("{event}{} CPU {price}", duration_ns(cpu)),
+        format!("{event}{} CPU {price}{programs}", duration_ns(cpu)),
         format!("{} memory", bytes(used.peak_memory_bytes)),
         format!("{} written{per_sample}", bytes(used.file_bytes)),
     ];
