@@ -353,12 +353,12 @@ fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
     let ran =
         tally().args(["calls", "record", "-o"]).arg(&folder).args(["--", "sh", "-c", "exit 5"]).output();
     let ran = ran.expect("tally starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if uprobes::no_uprobes(&said) {
+    let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if uprobes::no_uprobes(&notes) {
         return;
     }
-    assert_eq!(ran.status.code(), Some(5), "{said}");
-    assert!(said.contains("not instrumented") && said.contains("uprobes"), "{said}");
+    assert_eq!(ran.status.code(), Some(5), "{notes}");
+    assert!(notes.contains("not instrumented") && notes.contains("uprobes"), "{notes}");
 }
 
 /// Functions of a library are not the program's own, which alone record themselves.
@@ -369,11 +369,11 @@ fn functions_of_a_library_are_recorded_by_uprobes_also_of_an_instrumented_progra
     let folder = program.with_extension("calls");
     let mut ran = tally();
     ran.args(["calls", "record", "-P", "malloc@libc", "-o"]).arg(&folder).arg("--").arg(&program);
-    let said = String::from_utf8_lossy(&ran.output().expect("tally starts").stderr).into_owned();
-    if uprobes::no_uprobes(&said) {
+    let notes = String::from_utf8_lossy(&ran.output().expect("tally starts").stderr).into_owned();
+    if uprobes::no_uprobes(&notes) {
         return;
     }
-    assert!(said.contains("-P malloc@libc names a library's function: "), "{said}");
+    assert!(notes.contains("-P malloc@libc names a library's function: "), "{notes}");
     let counts = counts_of_report(&report_of(&folder));
     assert!(counts.len() == 1 && counts.contains_key("malloc"), "{counts:?}");
 }

@@ -124,9 +124,9 @@ fn damaged() -> Vec<u8> {
 /// How often standard error of the view has `words` about the file.
 fn times_named(view: &[&str], path: &str, words: &str) -> usize {
     let output = tally(&[view, &[path][..]].concat());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{view:?}: {}\n{said}", output.status);
-    said.matches(&format!("tally: {path} {words}")).count()
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{view:?}: {}\n{notes}", output.status);
+    notes.matches(&format!("tally: {path} {words}")).count()
 }
 
 #[test]
@@ -157,13 +157,13 @@ fn a_damaged_recording_is_not_blamed_on_the_flags_of_record() {
     let path = dir.join("perf.data");
     let name = path.to_str().expect("ASCII");
     for view in [&["timeline", "-i"][..], &["locks", "-i"], &["io", "-i"], &["report", "--wall", "-i"]] {
-        let said = || String::from_utf8_lossy(&tally(&[view, &[name]].concat()).stderr).into_owned();
+        let notes = || String::from_utf8_lossy(&tally(&[view, &[name]].concat()).stderr).into_owned();
         std::fs::write(&path, truncated()).expect("our folder");
-        let damaged = said();
+        let damaged = notes();
         assert!(damaged.contains("as far as it could be read"), "{view:?}: {damaged}");
         assert!(!damaged.contains("record with"), "{view:?}: {damaged}");
         std::fs::write(&path, whole()).expect("our folder");
-        let whole = said();
+        let whole = notes();
         assert!(whole.contains("record with"), "{view:?}: {whole}");
     }
 }

@@ -30,12 +30,12 @@ fn io_of_dd(folder: &PathBuf, flags: &[&str]) -> Option<Output> {
         .arg(format!("count={BLOCKS}"))
         .output()
         .expect("tally runs");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    if told.contains("Invalid argument") {
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    if messages.contains("Invalid argument") {
         println!("skipped: {} has no direct writes", folder.display());
         return None;
     }
-    assert!(output.status.success(), "{told}");
+    assert!(output.status.success(), "{messages}");
     Some(output)
 }
 

@@ -105,7 +105,7 @@ fn a_report_is_browsed_through_a_terminal() {
 fn a_report_ends_when_its_terminal_goes_away() {
     let Some(tmux) = report_in_tmux("gone") else { return };
     tmux.screen(|screen| screen.contains("Children"));
-    let Some(pid) = tmux.pid() else { return println!("skipped: tmux does not tell the pid") };
+    let Some(pid) = tmux.pid() else { return println!("skipped: tmux does not report the pid") };
     drop(tmux);
     let deadline = Instant::now() + Duration::from_secs(20);
     while is_running(pid) {

@@ -57,10 +57,10 @@ fn output_of(command: Command) -> String {
 /// What it printed on both streams.
 fn outputs_of(mut command: Command) -> (String, String) {
     let output = command.output().expect("it starts");
-    let [printed, told] =
+    let [printed, messages] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(output.status.success(), "{command:?}: {told}");
-    (printed, told)
+    assert!(output.status.success(), "{command:?}: {messages}");
+    (printed, messages)
 }
 
 /// The wall clock of a recording: ns by folded stack.
@@ -87,11 +87,11 @@ fn truth(text: &str) -> BTreeMap<String, u64> {
 
 /// Compares with the program's own clocks: they count the waits for a CPU too, however busy the machine is. Waits that end
 /// with a switch that the kernel hides belong to their call site as well.
-fn check_split(wall: &BTreeMap<String, u64>, told: &str, truth: &BTreeMap<String, u64>, percent: u64) {
+fn check_split(wall: &BTreeMap<String, u64>, messages: &str, truth: &BTreeMap<String, u64>, percent: u64) {
     for (function, name) in [("busy", "busy_ns"), ("nap", "nap_ns"), ("wait_for_lock", "wait_ns")] {
         let (found, truth) = (within(wall, function), truth[name]);
         let is_right = found.abs_diff(truth) * 100 <= truth * percent;
-        assert!(is_right, "{function}: {found} of {truth}: {told}{wall:#?}");
+        assert!(is_right, "{function}: {found} of {truth}: {messages}{wall:#?}");
     }
 }
 
@@ -125,8 +125,8 @@ fn split_with_rivals(name: &str, rivals: usize) {
     let file = folder.join("perf.data");
     let mut record = Command::new(TALLY);
     record.args(["record", "--off-cpu", "-o"]).arg(&file).arg("--").arg(split).arg("3");
-    let (printed, told) = outputs_of(record);
-    check_split(&wall_of(&file), &told, &truth(&printed), 1);
+    let (printed, messages) = outputs_of(record);
+    check_split(&wall_of(&file), &messages, &truth(&printed), 1);
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn in_a_pid_namespace_of_its_own_tally_finds_its_command() {
     }
     let mut record = Command::new("unshare");
     record.args(unshare).args([TALLY, "record", "--off-cpu", "-o"]).arg(&file).arg("--").arg(split).arg("1");
-    let (printed, told) = outputs_of(record);
-    check_split(&wall_of(&file), &told, &truth(&printed), 3);
+    let (printed, messages) = outputs_of(record);
+    check_split(&wall_of(&file), &messages, &truth(&printed), 3);
 }
 
 /// The BPF programs that a process holds.
@@ -271,13 +271,22 @@ fn where_a_filter_denies_calls_it_is_named_before_any_right() {
     let file = folder.join("perf.data");
     let record = ["record", "--off-cpu", "-o", file.to_str().expect("a plain path"), "--", "true"];
     for calls in ["perf", "both"] {
-        let (works, told) = denied(&denier, calls, &record);
-        assert!(!works && told.contains(FILTERS[0]) && !told.contains("run as root"), "{calls}: {told}");
-        let (works, told) = denied(&denier, calls, &["stat", "--", "true"]);
-        assert!(!works && told.contains(FILTERS[0]) && !told.contains("run as root"), "{calls}: {told}");
+        let (works, messages) = denied(&denier, calls, &record);
+        assert!(
+            !works && messages.contains(FILTERS[0]) && !messages.contains("run as root"),
+            "{calls}: {messages}"
+        );
+        let (works, messages) = denied(&denier, calls, &["stat", "--", "true"]);
+        assert!(
+            !works && messages.contains(FILTERS[0]) && !messages.contains("run as root"),
+            "{calls}: {messages}"
+        );
     }
-    let (_, told) = denied(&denier, "bpf", &record);
-    assert!(told.contains(FILTERS[1]) && !told.contains("run as root"), "{told}");
-    let (works, told) = denied(&denier, "both", &["doctor"]);
-    assert!(works && FILTERS.iter().all(|filter| told.contains(&format!("remedy: {filter}"))), "{told}");
+    let (_, messages) = denied(&denier, "bpf", &record);
+    assert!(messages.contains(FILTERS[1]) && !messages.contains("run as root"), "{messages}");
+    let (works, messages) = denied(&denier, "both", &["doctor"]);
+    assert!(
+        works && FILTERS.iter().all(|filter| messages.contains(&format!("remedy: {filter}"))),
+        "{messages}"
+    );
 }

@@ -25,11 +25,11 @@ fn a_slow_reader_of_the_pipe_gets_every_sample_with_its_stack() {
     let mut bytes = Vec::new();
     tally.stdout.take().expect("piped").read_to_end(&mut bytes).expect("readable");
     let output = tally.wait_with_output().expect("ends");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() && told.contains("cannot open event") {
-        return println!("skipped: {told}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() && messages.contains("cannot open event") {
+        return println!("skipped: {messages}");
     }
-    assert!(output.status.success(), "{told}");
+    assert!(output.status.success(), "{messages}");
     let file = PerfData::open(&bytes).expect("a whole stream");
     let (mut samples, mut lost) = (0u64, 0);
     let diagnostics = file.visit(Order::File, |item| {
@@ -41,10 +41,10 @@ fn a_slow_reader_of_the_pipe_gets_every_sample_with_its_stack() {
         std::ops::ControlFlow::Continue(())
     });
     drop(diagnostics);
-    let said = told.split(": ").find_map(|t| t.split(" samples of").next()?.parse::<u64>().ok());
-    assert_eq!(said, Some(samples), "{told}");
-    assert!(samples > 100, "{told}");
-    assert!(!told.contains("left out"), "{told}");
+    let notes = messages.split(": ").find_map(|t| t.split(" samples of").next()?.parse::<u64>().ok());
+    assert_eq!(notes, Some(samples), "{messages}");
+    assert!(samples > 100, "{messages}");
+    assert!(!messages.contains("left out"), "{messages}");
     // Losses on a busy machine are reported.
-    assert_eq!(lost > 0, told.contains("[ lost "), "{told}");
+    assert_eq!(lost > 0, messages.contains("[ lost "), "{messages}");
 }

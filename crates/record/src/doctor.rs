@@ -420,9 +420,8 @@ fn other_processes() -> Check {
         return Check::good("processes of others", "/proc/PID/maps is readable");
     }
     let (instead, why, remedy) = if Rights::own().may_trace() {
-        let remedy =
-            "allow it where it is forbidden: in the container, the security module, or by that process";
-        ("all but those that are protected", "/proc/1/maps can't be read, by whatever right", remedy)
+        let remedy = "check the ptrace restrictions of the container, the security module and that process";
+        ("all but those that are protected", "/proc/1/maps can't be read even with CAP_SYS_PTRACE", remedy)
     } else {
         let remedy = "run as root, or: setcap cap_sys_ptrace=ep tally";
         ("own processes only", "/proc/1/maps can't be read", remedy)

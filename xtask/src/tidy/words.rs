@@ -8,8 +8,8 @@ use crate::repo::File;
 struct Habit(&'static str, &'static [&'static str], f64);
 
 const HABITS: &[Habit] = &[
-    Habit("told, tell, tells", &["told", "tell", "tells", "telling"], 3.7),
-    Habit("said, say, says", &["said", "say", "says", "saying"], 3.8),
+    Habit("told, tell, tells", &["told", "tell", "tells", "telling"], 1.2),
+    Habit("said, say, says", &["said", "say", "says", "saying"], 1.2),
     Habit("stands, stood", &["stand", "stands", "stood", "standing"], 1.0),
     Habit("behind", &["behind"], 1.0),
     Habit("lies, lay", &["lie", "lies", "lay", "lying"], 0.5),

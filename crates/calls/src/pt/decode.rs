@@ -159,10 +159,10 @@ pub fn reason(gap: Gap) -> &'static str {
     match gap {
         Gap::Overflow => "the processor lost packets",
         Gap::NotSaved => "trace that was not saved: the buffer was full",
-        Gap::Code(Missing::NotMapped) => "code that no record told of",
+        Gap::Code(Missing::NotMapped) => "code without a record of its mapping",
         Gap::Code(Missing::NoFile) => "code of a file that can't be read",
         Gap::Code(Missing::WrongFile) => "code of a file that changed since",
-        Gap::Code(Missing::MadeAtRunTime) => "code made at run time that no jitdump tells of",
+        Gap::Code(Missing::MadeAtRunTime) => "code made at run time, missing in every jitdump",
         Gap::Code(Missing::Rewritten) => "code that the program may have rewritten",
         Gap::Code(_) => "bytes that are no instruction",
         Gap::Packet => "damaged packets",

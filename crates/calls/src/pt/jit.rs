@@ -25,7 +25,7 @@ fn read(side: &mut Sideband<'_>, (pid, path): (i32, &str), notes: &mut Vec<Strin
     let dump = JitDump::parse(&map)?;
     ensure!(dump.machine == X86_64, "its code is for machine {}, not x86-64 ({X86_64})", dump.machine);
     if let Some(cut) = &dump.cut {
-        notes.push(format!("code made at run time: {path}: {cut}; what stands before it is used"));
+        notes.push(format!("code made at run time: {path}: {cut}; the part before it is used"));
     }
     let unsure = side.add_made(pid, &dump);
     if unsure > 0 {

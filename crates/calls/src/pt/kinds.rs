@@ -79,7 +79,7 @@ impl Kinds {
             match rest.chars().nth(1) {
                 Some('o') => self.no_overflows = sign == '-',
                 Some('l') => self.no_losses = sign == '-',
-                _ => bail!("--itrace: behind 'e' stand o (overflows) and l (lost data), as in e-o-l"),
+                _ => bail!("--itrace: only o (overflows) and l (lost data) may follow 'e', as in e-o-l"),
             }
             *rest = &rest[2..];
         }
@@ -163,16 +163,16 @@ fn chain(rest: &mut &str) -> crate::Result<usize> {
 const fn instead(letter: char) -> &'static str {
     match letter {
         'x' | 'w' | 'p' | 'o' | 'I' => {
-            "tells packets beside the branches: `tally dump --pt` shows them all; here are b, c, r, i, g, e"
+            "shows other packets than branches: `tally dump --pt` prints them all; choose from b, c, r, i, g, e"
         }
-        'l' | 'L' => "gives samples their last branches: `--itrace=b` tells all branches in order",
+        'l' | 'L' => "adds the last branches to samples: `--itrace=b` prints all branches in order",
         'G' => {
             "adds callers to recorded samples: `tally report` has those that were recorded; `--itrace=ig` has traced ones"
         }
         'y' => "samples by cycles: `i` samples by instructions or time",
         'q' => "decodes less: the whole decoding is fast here (`tally calls`)",
         'd' => "writes a log of packets: `tally dump --pt` shows them",
-        'A' | 'Z' => "changes how times are taken; here they are taken from all packets that tell of them",
+        'A' | 'Z' => "changes how times are taken; here they come from all packets with a time",
         _ => {
             "is no letter of --itrace; here are b, c, r (branches, calls, returns), i, g (instructions, callers), e (errors), s (skip)"
         }

@@ -211,7 +211,7 @@ impl Folder {
         let first = moments.iter().min().copied().unwrap_or_default();
         let last = moments.iter().max().copied().unwrap_or_default();
         Clock::between(first, last)
-            .with_context(|| format!("{}: nothing tells how fast its clock ran", self.path.display()))
+            .with_context(|| format!("{}: the speed of its clock is unknown", self.path.display()))
     }
 
     /// Counts what is there.

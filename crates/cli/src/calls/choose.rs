@@ -33,8 +33,7 @@ pub struct Chosen {
 /// Why a function gets no return probe.
 const KEEPS: &str = "that keep their return address";
 /// Why the function that a name of a library represents is not probed there.
-const RESOLVED: &str =
-    "whose name stands for one of several, chosen when the program starts (IFUNC): name that one";
+const RESOLVED: &str = "whose name selects one of several when the program starts (IFUNC): name that one";
 /// Code without a function is passed over in such steps, to places that functions are aligned to.
 const GAP_BYTES: u64 = 16;
 /// But byte by byte so far after a function: what fills up to the next, however that is aligned.
@@ -97,7 +96,7 @@ impl Chosen {
                  -P FUNC@LIBRARY"
                     .to_owned()
             }
-            (true, false) => ": none is meant by -P (`nm -C`, and `nm -CD` for a stripped one, list them); of a library it \
+            (true, false) => ": none matches -P (`nm -C`, and `nm -CD` for a stripped one, list them); of a library it \
                  is -P FUNC@LIBRARY"
                 .to_owned(),
         }
@@ -288,7 +287,7 @@ impl Finder<'_> {
         }
         // Go's linker marks the convention of assembly by its name.
         if self.goroutines.contains(&symbol.start.0) && symbol.name.ends_with(".abi0") {
-            return Err("in Go's assembly, where no register tells the goroutine");
+            return Err("in Go's assembly, where no register holds the goroutine");
         }
         let cold = self.cold.get(symbol.name).copied();
         let ranges: Vec<_> = [(symbol.start, symbol.end)].into_iter().chain(cold).collect();

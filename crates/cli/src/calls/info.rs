@@ -73,7 +73,7 @@ fn single_calls(to: &mut impl Write, folder: &Folder) -> io::Result<()> {
         )?;
     }
     let switches =
-        if folder.off.is_empty() { "not recorded" } else { "recorded: time off the CPU is told apart" };
+        if folder.off.is_empty() { "not recorded" } else { "recorded: time off the CPU is shown separately" };
     line(to, "switches", switches)
 }
 

@@ -34,7 +34,7 @@ fn note_text(note: &Note) -> String {
              another build than the one that ran, or code was changed in place; calls within it may be wrong"
         ),
         Note::NoCommonClock => {
-            "the recording does not tell how its clocks relate: no time off the CPU".to_owned()
+            "the recording has no relation between its clocks: no time off the CPU".to_owned()
         }
         Note::Times(resolution) => resolution_text(*resolution),
         Note::Errata(names) => {

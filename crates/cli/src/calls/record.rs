@@ -174,7 +174,7 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
     let none =
         found.wanted_sleds == 0 && found.wanted_calls == 0 && found.imports.is_empty() && found.ruled == 0;
     if none && found.left > 0 {
-        bail!("none of its {} instrumented functions is meant by -P; `nm {shown}` lists them", found.left);
+        bail!("none of its {} instrumented functions matches -P; `nm {shown}` lists them", found.left);
     }
     if !found.is_instrumented() && !rules.imports_anyway {
         // Libraries it loads may still be instrumented: record, but print what to expect.

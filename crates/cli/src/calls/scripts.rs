@@ -82,7 +82,7 @@ fn chosen(args: &Args, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
     let chosen = Chosen::from(&sources(args, Some(program), &wish)?, &wish)?;
     // The program comes first among the files. A library's functions are selected in what the script is to become.
     if SHELLS.contains(&&*name) && !chosen.functions.iter().any(|function| function.object == 0) {
-        bail!("{name} has no function that is meant");
+        bail!("{name} has no function that matches");
     }
     Ok((chosen, wish.exits))
 }

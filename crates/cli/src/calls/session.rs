@@ -184,7 +184,7 @@ impl Session {
         if !self.chosen.unmet.is_empty() {
             let unmet = self.chosen.unmet.join(", ");
             out::note(&format!(
-                "tally calls: -P {unmet}: means no function (`nm -C` and `nm -CD` list them)"
+                "tally calls: -P {unmet}: matches no function (`nm -C` and `nm -CD` list them)"
             ));
         }
         self.engine.missing().iter().for_each(|why| out::note(&format!("tally calls: not recorded: {why}")));
@@ -398,7 +398,7 @@ impl Session {
 /// The program that a process runs now, if none of its functions is probed.
 fn other_program(pid: u32, objects: &[Object]) -> Option<String> {
     let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else {
-        return Some("another program (it ended too soon to tell which)".to_owned());
+        return Some("another program (it ended before its name was read)".to_owned());
     };
     let is_probed = |object: &Object| object.path.canonicalize().is_ok_and(|path| path == program);
     (!objects.iter().any(is_probed)).then(|| program.display().to_string())

@@ -231,7 +231,7 @@ fn nothing(profile: &Profile, opts: &AnnotateOpts, refused: &BTreeSet<String>) -
             format!("no samples in a function named {symbol} (tally report lists those hit)")
         }
         (_, _, Some(file)) => format!("no samples in {file} (tally report --sort dso lists the files hit)"),
-        _ => "no samples in code that could be told".to_owned(),
+        _ => "no samples in code with a known place".to_owned(),
     }
 }
 

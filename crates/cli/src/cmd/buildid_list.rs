@@ -48,7 +48,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.kernel_maps {
         bail!(
-            "-m is not for tally buildid-list: `tally report --mmaps` shows where a recording's kernel and modules lay"
+            "-m is not for tally buildid-list: `tally report --mmaps` shows the addresses of a recording's kernel and modules"
         );
     }
     if args.kernel {

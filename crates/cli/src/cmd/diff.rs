@@ -192,7 +192,7 @@ fn decide(diff: &Diff, limit: f64, args: &Args) -> ExitCode {
         return undecided("a recording is not whole");
     }
     if baseline.len() < 2 || current.len() < 2 {
-        return undecided("one run can't tell growth from noise: give two or more a side, A1,A2 : B1,B2");
+        return undecided("one run can't separate growth from noise: give two or more a side, A1,A2 : B1,B2");
     }
     if diff.sections.is_empty() {
         return undecided("the recordings have no event in common");
@@ -272,7 +272,7 @@ fn sides(words: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
             [] => (vec!["perf.data.old".into()], vec!["perf.data".into()]),
             [one] => (list(std::slice::from_ref(one)), vec!["perf.data".into()]),
             [a, b] => (list(std::slice::from_ref(a)), list(std::slice::from_ref(b))),
-            _ => bail!("more than two files: say which are the baseline: A1 A2 : B1 B2"),
+            _ => bail!("more than two files: separate the baseline from the current ones: A1 A2 : B1 B2"),
         },
     };
     if baseline.is_empty() || current.is_empty() {

@@ -85,7 +85,7 @@ fn trace_fields(event: &Event, formats: &Formats) -> String {
             let names = format.fields.iter().skip(format.common).map(|field| field.name.as_str());
             format!("trace_fields: {}", names.collect::<Vec<_>>().join(","))
         }
-        None => "(the file does not tell)".to_owned(),
+        None => "(not in the file)".to_owned(),
     }
 }
 

@@ -139,7 +139,7 @@ impl Args {
             let found = program.define(spec, !self.no_inlines)?;
             found.iter().try_for_each(check_definition)?;
             if found.len() > self.max_probes {
-                bail!("it stands for {} places, more than --max-probes {}", found.len(), self.max_probes);
+                bail!("it matches {} places, more than --max-probes {}", found.len(), self.max_probes);
             }
             Ok(found)
         });

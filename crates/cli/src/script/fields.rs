@@ -85,8 +85,8 @@ const ABSENT: [(&str, &str); 14] = [
     ("tod", "times are those of the recording's clock: -F time"),
     ("srccode", "-F srcline names the line, `tally annotate` shows it"),
     ("bpf-output", "-F trace shows the payload"),
-    ("machine_pid", "guests are not told apart"),
-    ("vcpu", "guests are not told apart"),
+    ("machine_pid", "guests are not distinguished"),
+    ("vcpu", "guests are not distinguished"),
     ("retire_lat", "-F weight and ins_lat show what the sample holds"),
 ];
 

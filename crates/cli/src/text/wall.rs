@@ -114,7 +114,7 @@ impl Printer<'_> {
         let short = match self.opts.min_block_ns {
             0 => String::new(),
             ns => {
-                format!("\n  waits under {} count here and by thread, but stand in no list", duration_ns(ns))
+                format!("\n  waits under {} count here and by thread, but are in no list", duration_ns(ns))
             }
         };
         let active = duration_ns(self.base_ns(&wall.whole));
@@ -126,9 +126,7 @@ impl Printer<'_> {
         )?;
         let source = match wall.source {
             Some(Source::Tally) | None => "",
-            Some(Source::Tracepoints) => {
-                "from sched tracepoints: what they tell is exact as far as no event was lost"
-            }
+            Some(Source::Tracepoints) => "from sched tracepoints: exact as long as no event was lost",
             Some(Source::PerfOffCpu) => {
                 "from perf's offcpu-time: waits include the wait for a CPU; states are not recorded, and a thread lives as \
                  long as its samples of the CPU's clock and its waits add up to"

@@ -13,11 +13,11 @@ fn record_to_its_end(
     let mut command = tally();
     command.args(["calls", "record", "--no-libcall", "-o"]).arg(&folder).args(options).arg("--").arg(program);
     let ran = command.args(words).output().expect("tally starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
     let wanted = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
     let mut got = counts_of_report(&report_of(&folder));
     got.remove("main");
-    (ran.status.code(), wanted, got, said)
+    (ran.status.code(), wanted, got, notes)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -34,11 +34,11 @@ fn of_a_program_that_crashes_or_is_killed_all_calls_are_there() {
             } else {
                 &[]
             };
-            let (status, wanted, got, said) = record_to_its_end(&program, &[how], options);
-            if super::uprobes::no_uprobes(&said) {
+            let (status, wanted, got, notes) = record_to_its_end(&program, &[how], options);
+            if super::uprobes::no_uprobes(&notes) {
                 return;
             }
-            assert_eq!((status, &got), (Some(code), &wanted), "{way} {how}: {said}");
+            assert_eq!((status, &got), (Some(code), &wanted), "{way} {how}: {notes}");
         }
     }
 }
@@ -50,17 +50,17 @@ fn a_program_that_becomes_another_is_recorded_before_and_after() {
     let Some(first) = build("crash.c", "exec-first", "gcc", &patchable) else { return };
     let Some(second) = build("crash.c", "exec-second", "gcc", &pg) else { return };
     let other = second.to_string_lossy().into_owned();
-    let (status, _, got, said) = record_to_its_end(&first, &["exec", &other, "kill"], &[]);
+    let (status, _, got, notes) = record_to_its_end(&first, &["exec", &other, "kill"], &[]);
     let each = Counts::from([("inner".into(), 2 * 19_900), ("outer".into(), 2 * 200), ("last".into(), 2)]);
-    assert_eq!(status, Some(128 + 9), "{said}");
+    assert_eq!(status, Some(128 + 9), "{notes}");
     // Rows of the two files are separate in the report only if their names do; the counts add up in the graph's roots.
-    let both = said.contains("calls in");
-    assert!(both && got.keys().all(|name| each.contains_key(name)), "{got:?} {said}");
-    let before = said.split(" calls in ").next().and_then(|before| before.rsplit(' ').next());
+    let both = notes.contains("calls in");
+    assert!(both && got.keys().all(|name| each.contains_key(name)), "{got:?} {notes}");
+    let before = notes.split(" calls in ").next().and_then(|before| before.rsplit(' ').next());
     let calls = before.map(|n| n.replace(',', ""));
     let calls: u64 = calls.and_then(|n| n.parse().ok()).expect("a number of calls");
     // `main` of the patchable one is recorded, too.
-    assert_eq!(calls, each.values().sum::<u64>() + 1, "{said}");
+    assert_eq!(calls, each.values().sum::<u64>() + 1, "{notes}");
 }
 
 /// Threads that end by themselves or are cancelled, handlers that run then, backtraces, jumps out of signal handlers.
@@ -100,28 +100,28 @@ fn programs_that_do_odd_things_are_counted_right() {
         let flags = [flags, &["-O1"]].concat();
         let Some(program) = build("odd.c", &format!("odd-{way}"), "gcc", &flags) else { return };
         for what in things {
-            let (status, mut wanted, got, said) = record_to_its_end(&program, &[what], &[]);
+            let (status, mut wanted, got, notes) = record_to_its_end(&program, &[what], &[]);
             wanted.retain(|_, count| *count > 0);
             let code = match what {
                 "deep_exit" => 7,
                 "deep_quick_exit" => 8,
                 _ => 0,
             };
-            assert_eq!((status, &got), (Some(code), &wanted), "{way} {what}: {said}");
+            assert_eq!((status, &got), (Some(code), &wanted), "{way} {what}: {notes}");
         }
-        let (status, wanted, got, said) = record_to_its_end(&program, &["new_root"], &[]);
+        let (status, wanted, got, notes) = record_to_its_end(&program, &["new_root"], &[]);
         if status != Some(5) {
-            assert_eq!(got["inner"], wanted["inner"], "{way} new_root: {said}");
+            assert_eq!(got["inner"], wanted["inner"], "{way} new_root: {notes}");
         }
         // As another user a thread can make no file: its calls are reported as lost.
-        let (status, wanted, got, said) = record_to_its_end(&program, &["set_user"], &[]);
+        let (status, wanted, got, notes) = record_to_its_end(&program, &["set_user"], &[]);
         if status != Some(4) {
             assert_eq!(
                 (wanted["inner"] - got["inner"], wanted["outer"] - got["outer"]),
                 (7, 1),
-                "{way}: {said}"
+                "{way}: {notes}"
             );
-            assert!(said.contains(" 8 lost,") && said.contains(" 8 of the lost calls"), "{way}: {said}");
+            assert!(notes.contains(" 8 lost,") && notes.contains(" 8 of the lost calls"), "{way}: {notes}");
         }
     }
 }
@@ -147,7 +147,7 @@ fn a_program_with_the_address_sanitizer_is_recorded() {
     let Some(program) = build("odd.c", "odd-asan", "gcc", &["-O1", "-pg", "-fsanitize=address"]) else {
         return;
     };
-    let (status, mut wanted, got, said) = record_to_its_end(&program, &["alt_stack"], &[]);
+    let (status, mut wanted, got, notes) = record_to_its_end(&program, &["alt_stack"], &[]);
     wanted.retain(|_, count| *count > 0);
-    assert_eq!((status, &got), (Some(0), &wanted), "{said}");
+    assert_eq!((status, &got), (Some(0), &wanted), "{notes}");
 }

@@ -21,9 +21,9 @@ fn build(command: &mut Command, source: &str, name: &str) -> Option<PathBuf> {
 fn record_goroutines(options: &[&str]) -> Option<String> {
     let program = build(Command::new("go").arg("build"), "goroutines.go", "goroutines")?;
     let folder = program.with_extension("calls");
-    let said = record_by_uprobes(&[options, &["-P", "main.*"]].concat(), &program, &folder)?;
+    let notes = record_by_uprobes(&[options, &["-P", "main.*"]].concat(), &program, &folder)?;
     let text = report_of(&folder);
-    let wanted = counts_of_program(&said);
+    let wanted = counts_of_program(&notes);
     let mut got = counts_of_report(&text);
     got.retain(|function, _| wanted.contains_key(function));
     assert_eq!(got, wanted, "{options:?}:\n{text}");

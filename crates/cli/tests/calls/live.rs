@@ -10,12 +10,12 @@ fn look_at(program: &Path, options: &[&str]) -> Option<(Counts, Counts, String)>
     let mut command = tally();
     command.args(["calls", "live", "--interval", "0.1", "--max-rate", "0", "--no-libcall"]).args(options);
     let ran = command.arg("--").arg(program).output().expect("it starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if no_uprobes(&said) {
+    let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if no_uprobes(&notes) {
         return None;
     }
     let text = format!("\n{}", String::from_utf8_lossy(&ran.stdout));
-    let last = text.rsplit_once("\nafter ").expect(&said).1;
+    let last = text.rsplit_once("\nafter ").expect(&notes).1;
     let last = last.split_once('\n').expect("its head").1;
     let mut got = counts_of_report(last);
     got.remove("main");

@@ -11,12 +11,12 @@ fn a_function_is_found_under_each_of_its_names_and_what_is_not_probed_is_told() 
         let mut command = tally();
         command.args(["calls", "record", "--uprobes", "-P", name, "-P", "chosen", "-P", "neither", "-o"]);
         let ran = command.arg(&folder).arg("--").arg(&program).output().expect("tally starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        if no_uprobes(&said) {
+        let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&notes) {
             return;
         }
-        assert!(said.contains("left out: 1 function whose name stands for one of several"), "{said}");
-        assert!(said.contains("-P neither: means no function"), "{said}");
+        assert!(notes.contains("left out: 1 function whose name selects one of several"), "{notes}");
+        assert!(notes.contains("-P neither: matches no function"), "{notes}");
         let own = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
         let got = counts_of_report(&report_of(&folder));
         assert_eq!(got.values().collect::<Vec<_>>(), [&own["counted"]], "{name}: {got:?}");

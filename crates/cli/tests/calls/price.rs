@@ -28,19 +28,22 @@ fn what_a_call_costs_is_told_before_and_after_and_is_what_the_program_finds() {
         };
         let alone = Command::new(&program).arg(CALLS).output().expect("it starts");
         let ran = record(&program, None);
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        let (before, after) = said.split_once(" calls in ").unwrap_or_else(|| panic!("{said}"));
+        let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let (before, after) = notes.split_once(" calls in ").unwrap_or_else(|| panic!("{notes}"));
         let ns = |output: &Output| number_before(&String::from_utf8_lossy(&output.stdout), " ns per call");
         let took = ns(&ran).expect("a time") - ns(&alone).expect("a time");
-        for told in [number_before(before, " ns and 8 bytes"), number_before(after, " ns are ")] {
-            let told = told.unwrap_or_else(|| panic!("no cost in {said}"));
+        for messages in [number_before(before, " ns and 8 bytes"), number_before(after, " ns are ")] {
+            let messages = messages.unwrap_or_else(|| panic!("no cost in {notes}"));
             // The machine may be busy, and is not always equally fast.
-            assert!(told > took / 3.0 && told < took * 3.0, "{way}: {told} told, {took} ns taken:\n{said}");
+            assert!(
+                messages > took / 3.0 && messages < took * 3.0,
+                "{way}: {messages} messages, {took} ns taken:\n{notes}"
+            );
         }
         let calls = number_before(after, " calls at about").unwrap_or_default();
-        assert!((calls - CALLS.parse::<f64>().unwrap_or(0.0) * ROUNDS).abs() < 10.0, "{said}");
+        assert!((calls - CALLS.parse::<f64>().unwrap_or(0.0) * ROUNDS).abs() < 10.0, "{notes}");
         let info = tally().args(["calls", "info", "-i"]).arg(program.with_extension("calls")).output();
         assert!(String::from_utf8_lossy(&info.expect("tally starts").stdout).contains("\ncost       "));
-        assert_eq!(String::from_utf8_lossy(&record(&program, Some("-q")).stderr), "", "-q says nothing");
+        assert_eq!(String::from_utf8_lossy(&record(&program, Some("-q")).stderr), "", "-q prints nothing");
     }
 }

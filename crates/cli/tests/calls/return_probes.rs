@@ -36,15 +36,15 @@ fn a_program_that_unwinds_its_stack_gets_no_return_probes() {
 /// The refusal names the program itself and the function, not one of its libraries.
 #[cfg(target_arch = "x86_64")]
 fn assert_refused(ran: &Output, program: &Path, what: &str) {
-    let said = texts(ran).1;
+    let notes = texts(ran).1;
     let program = program
         .parent()
         .and_then(|folder| folder.canonicalize().ok())
         .expect("it has a folder")
         .join(program.file_name().expect("it has a name"));
     let reason = format!("tally: {} uses {what}:", program.display());
-    let is_told = said.contains(&reason) && said.contains("leave --return-probes out");
-    assert!(!ran.status.success() && is_told, "{reason}\n{said}");
+    let is_told = notes.contains(&reason) && notes.contains("leave --return-probes out");
+    assert!(!ran.status.success() && is_told, "{reason}\n{notes}");
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -84,11 +84,11 @@ fn is_running(pid: u32, program: &Path) -> bool {
 fn a_program_that_looks_at_its_stack_sees_all_of_it_but_is_told_to_see_less_with_return_probes() {
     let Some(program) = build("backtraces.c", "backtraces", "gcc", &["-O2"]) else { return };
     let alone = Command::new(&program).output().expect("it starts");
-    let (printed, said) = texts(&record(&program, &[]));
-    if no_uprobes(&said) {
+    let (printed, notes) = texts(&record(&program, &[]));
+    if no_uprobes(&notes) {
         return;
     }
-    assert_eq!(printed, String::from_utf8_lossy(&alone.stdout), "{said}");
-    let (_, said) = texts(&record(&program, &["--return-probes", "-P", "middle"]));
-    assert!(said.contains("backtraces uses backtrace: while return probes are in place"), "{said}");
+    assert_eq!(printed, String::from_utf8_lossy(&alone.stdout), "{notes}");
+    let (_, notes) = texts(&record(&program, &["--return-probes", "-P", "middle"]));
+    assert!(notes.contains("backtraces uses backtrace: while return probes are in place"), "{notes}");
 }

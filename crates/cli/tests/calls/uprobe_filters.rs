@@ -12,9 +12,9 @@ fn filters_by_uprobes_leave_out_what_they_say() {
     let folder = program.with_extension("calls");
     let record = |options: &[&str]| {
         let options = [&["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"], options].concat();
-        let said = record_by_uprobes(&options, &program, &folder)?;
+        let notes = record_by_uprobes(&options, &program, &folder)?;
         let text = report_of(&folder);
-        Some((counts_of_program(&said), counts_of_report(&text), text))
+        Some((counts_of_program(&notes), counts_of_report(&text), text))
     };
     let Some((wanted, got, text)) = record(&["-N", "fib"]) else { return };
     let without_fib: u64 = wanted["leaf"] - wanted["fib"].div_ceil(2);
@@ -73,8 +73,8 @@ fn a_flight_recorder_by_uprobes_keeps_the_last_calls_in_the_space_given() {
     let Some(program) = build("calls.c", "uprobes-flight", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
     let options = ["-P", "fib", "-P", "leaf", "-P", "compare", "--max-bytes", "24k"];
-    let Some(said) = record_by_uprobes(&options, &program, &folder) else { return };
-    let (wanted, got) = (counts_of_program(&said), counts_of_report(&report_of(&folder)));
+    let Some(notes) = record_by_uprobes(&options, &program, &folder) else { return };
+    let (wanted, got) = (counts_of_program(&notes), counts_of_report(&report_of(&folder)));
     assert_eq!(got["compare"], wanted["compare"]);
     assert!(got["fib"] < wanted["fib"] / 2, "{got:?}");
     let files = std::fs::read_dir(&folder).expect("it is there").flatten();

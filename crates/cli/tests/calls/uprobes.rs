@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// Whether the kernel refuses uprobes for calls here; it is reported.
-pub fn no_uprobes(said: &str) -> bool {
-    let refused = said.contains("uprobes are refused");
+pub fn no_uprobes(notes: &str) -> bool {
+    let refused = notes.contains("uprobes are refused");
     if refused {
-        println!("skipped: {}", said.lines().next().unwrap_or_default());
+        println!("skipped: {}", notes.lines().next().unwrap_or_default());
     }
     refused
 }
@@ -19,11 +19,11 @@ pub fn record_by_uprobes(options: &[&str], program: &Path, folder: &Path) -> Opt
     let mut command = tally();
     command.args(["calls", "record", "--uprobes", "--max-rate", "0"]).args(options);
     let ran = command.arg("-o").arg(folder).arg("--").arg(program).output().expect("tally starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if no_uprobes(&said) {
+    let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if no_uprobes(&notes) {
         return None;
     }
-    assert!(ran.status.success(), "{options:?}: {said}");
+    assert!(ran.status.success(), "{options:?}: {notes}");
     Some(String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
@@ -45,9 +45,9 @@ fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen(
         let folder = program.with_extension("calls");
         for options in [&[][..], &["--return-probes"], &["--counts"], &["--counts", "--return-probes"]] {
             let options = [options, &["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"]].concat();
-            let Some(said) = record_by_uprobes(&options, &program, &folder) else { return };
+            let Some(notes) = record_by_uprobes(&options, &program, &folder) else { return };
             let text = report_of(&folder);
-            assert_eq!(counts_of_report(&text), counts_of_program(&said), "{name} {options:?}:\n{text}");
+            assert_eq!(counts_of_report(&text), counts_of_program(&notes), "{name} {options:?}:\n{text}");
             assert!(text.contains("8 left by longjmp or exception"), "{name} {options:?}:\n{text}");
         }
     }
@@ -60,9 +60,9 @@ fn entries_alone_are_as_many_as_the_program_counts_and_have_no_times() {
     let Some(program) = build("calls.c", "uprobes-entries", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
     let options = ["--entries", "-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"];
-    let Some(said) = record_by_uprobes(&options, &program, &folder) else { return };
+    let Some(notes) = record_by_uprobes(&options, &program, &folder) else { return };
     let text = report_of(&folder);
-    assert_eq!(counts_of_report(&text), counts_of_program(&said), "{text}");
+    assert_eq!(counts_of_report(&text), counts_of_program(&notes), "{text}");
     let fib = text.lines().find(|line| line.ends_with(" fib")).expect("it was called");
     assert_eq!(fib.split_whitespace().filter(|cell| *cell == "-").count(), 8, "{text}");
     let refused = tally().args(["calls", "record", "--entries", "-F", "fib", "--"]).arg(&program).output();
@@ -81,17 +81,17 @@ fn of_a_function_called_too_often_the_probes_go_and_calls_around_it_end_as_they_
         command.args(["calls", "record", "--uprobes", "--max-rate", "2000", "-o"]).arg(&folder);
         command.args(["-P", "leaf", "-P", "main", "-P", "work"]).args(options).arg("--").arg(&program);
         let ran = command.arg("20000").output().expect("tally starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        if no_uprobes(&said) {
+        let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&notes) {
             return;
         }
         let text = report_of(&folder);
         let counts = counts_of_report(&text);
-        assert!(said.contains("leaf is called too often") && counts["leaf"] < 100_000, "{said}\n{text}");
+        assert!(notes.contains("leaf is called too often") && counts["leaf"] < 100_000, "{notes}\n{text}");
         assert_eq!((counts["main"], counts["work"]), (1, 1), "{options:?}: {text}");
         assert!(
-            !text.contains("left by longjmp") && !said.contains("not seen"),
-            "{options:?}: {said}\n{text}"
+            !text.contains("left by longjmp") && !notes.contains("not seen"),
+            "{options:?}: {notes}\n{text}"
         );
         for name in [" main", " work"] {
             let row = text.lines().find(|line| line.ends_with(name)).expect("it was called");
@@ -120,21 +120,21 @@ fn all_functions_of_a_program_that_does_everything_are_counted_right_by_uprobes(
                 .arg(&folder)
                 .args(options);
             let ran = command.arg("--").arg(&program).arg(rounds).output().expect("tally starts");
-            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-            if no_uprobes(&said) {
+            let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+            if no_uprobes(&notes) {
                 return;
             }
             let own = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
             let text = report_of(&folder);
             let got = counts_of_report(&text);
-            assert!(own.len() >= 4, "{said}");
+            assert!(own.len() >= 4, "{notes}");
             for (function, count) in own.iter().filter(|(_, count)| **count > 0) {
-                assert_eq!(got.get(function), Some(count), "{name} {options:?} {function}: {said}\n{text}");
+                assert_eq!(got.get(function), Some(count), "{name} {options:?} {function}: {notes}\n{text}");
             }
             // A coroutine that waits on a stack near by is not left.
             let jumps = ["storms.cpp", "ends.c"].contains(&source);
             assert_eq!(text.contains("left by longjmp"), jumps, "{name} {options:?}:\n{text}");
-            assert!(!said.contains("entry was not seen"), "{name} {options:?}: {said}");
+            assert!(!notes.contains("entry was not seen"), "{name} {options:?}: {notes}");
         }
     }
 }
@@ -159,8 +159,8 @@ fn recursion_is_counted_and_timed_however_deep() {
         ]);
         let ran = command.args(options).arg("-o").arg(&folder).arg("--").arg(&program).arg("3000").output();
         let ran = ran.expect("tally starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        if no_uprobes(&said) {
+        let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&notes) {
             return;
         }
         let (text, mut own) = (report_of(&folder), counts_of_program(&String::from_utf8_lossy(&ran.stdout)));
@@ -169,11 +169,11 @@ fn recursion_is_counted_and_timed_however_deep() {
             // Those that a longjmp left led to no leaf.
             own.insert("down".to_owned(), 3001);
         }
-        assert_eq!(counts_of_report(&text), own, "{options:?}: {said}\n{text}");
+        assert_eq!(counts_of_report(&text), own, "{options:?}: {notes}\n{text}");
         assert_eq!(text.contains("3,001 left by longjmp"), !leaves_all, "{options:?}:\n{text}");
         assert!(
-            !text.contains("open at the end") && !said.contains("too deep"),
-            "{options:?}: {said}\n{text}"
+            !text.contains("open at the end") && !notes.contains("too deep"),
+            "{options:?}: {notes}\n{text}"
         );
     }
 }
@@ -189,12 +189,12 @@ fn a_script_is_followed_to_the_program_that_it_becomes() {
     std::fs::write(&script, text).expect("target is writable");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let folder = program.with_extension("calls");
-    let Some(said) =
+    let Some(notes) =
         record_by_uprobes(&["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/"], &script, &folder)
     else {
         return;
     };
-    assert_eq!(counts_of_report(&report_of(&folder)), counts_of_program(&said));
+    assert_eq!(counts_of_report(&report_of(&folder)), counts_of_program(&notes));
 }
 
 /// What it becomes is reported, and that nothing of it is recorded; what was recorded before is there.
@@ -212,11 +212,14 @@ fn a_program_that_becomes_another_is_told_to() {
         Path::new("0.3"),
     ]);
     let ran = command.output().expect("tally starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if no_uprobes(&said) {
+    let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if no_uprobes(&notes) {
         return;
     }
-    assert!(said.contains("a process became ") && said.contains("whose functions are not probed"), "{said}");
+    assert!(
+        notes.contains("a process became ") && notes.contains("whose functions are not probed"),
+        "{notes}"
+    );
     let own = counts_of_program(&String::from_utf8_lossy(&ran.stdout));
     let (text, got) = (report_of(&folder), counts_of_report(&report_of(&folder)));
     assert!(!own.is_empty());
@@ -235,13 +238,13 @@ fn where_bpf_is_denied_plain_perf_events_count_the_same() {
         command.args(["bpf", env!("CARGO_BIN_EXE_tally"), "calls", "record", "--uprobes", "--max-rate", "0"]);
         command.args(options).args(["-P", "/^(leaf|fib|jumper|compare|handler|work|sink)$/", "-o"]);
         let ran = command.arg(&folder).arg("--").arg(&program).output().expect("it starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        if no_uprobes(&said) {
+        let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if no_uprobes(&notes) {
             return;
         }
-        assert!(said.contains("without BPF"), "{said}");
+        assert!(notes.contains("without BPF"), "{notes}");
         let (text, own) = (report_of(&folder), String::from_utf8_lossy(&ran.stdout).into_owned());
-        assert_eq!(counts_of_report(&text), counts_of_program(&own), "{options:?}: {said}\n{text}");
+        assert_eq!(counts_of_report(&text), counts_of_program(&own), "{options:?}: {notes}\n{text}");
         assert!(text.contains("8 left by longjmp or exception"), "{options:?}:\n{text}");
     }
 }
@@ -251,8 +254,8 @@ fn where_bpf_is_denied_plain_perf_events_count_the_same() {
 fn every_function_of_a_static_program_can_be_probed_and_it_runs_as_before() {
     let Some(program) = build("calls.c", "uprobes-all", "gcc", &["-O2", "-static"]) else { return };
     let folder = program.with_extension("calls");
-    let Some(said) = record_by_uprobes(&[], &program, &folder) else { return };
-    let (wanted, got) = (counts_of_program(&said), counts_of_report(&report_of(&folder)));
+    let Some(notes) = record_by_uprobes(&[], &program, &folder) else { return };
+    let (wanted, got) = (counts_of_program(&notes), counts_of_report(&report_of(&folder)));
     assert!(got.len() > wanted.len());
     wanted.iter().for_each(|(name, count)| assert_eq!(got.get(name), Some(count), "{name}"));
 }
@@ -263,8 +266,8 @@ fn durations_by_uprobes_are_those_the_program_measured() {
     let Some(program) = build("spans.c", "spans", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
     for options in [&["-P", "nap", "-P", "spin"][..], &["-P", "nap", "-P", "spin", "--counts"]] {
-        let Some(said) = record_by_uprobes(options, &program, &folder) else { return };
-        for line in said.lines() {
+        let Some(notes) = record_by_uprobes(options, &program, &folder) else { return };
+        for line in notes.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let (seen_ns, known_ns) = (root_ns(&folder, words[0]), words[2].parse::<f64>().expect("ns"));
             // A call takes as long as it was told to, at least; around it the program also measures the probes, and waits
@@ -338,14 +341,14 @@ fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
         command
     };
     let ran = record("1").output().expect("tally starts");
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if no_uprobes(&said) {
+    let notes = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if no_uprobes(&notes) {
         target.kill().expect("it runs");
         target.wait().expect("it ends");
         return;
     }
-    assert!(ran.status.success() && said.contains("calls/s"), "{said}");
-    assert!(counts_of_report(&report_of(&folder))["nap"] > 0, "{said}");
+    assert!(ran.status.success() && notes.contains("calls/s"), "{notes}");
+    assert!(counts_of_report(&report_of(&folder))["nap"] > 0, "{notes}");
     assert_eq!(code_of(target.id(), address), before);
     // Killed while its probes are in place.
     let mut killed = record("60").stderr(silent()).spawn().expect("tally starts");
@@ -383,11 +386,11 @@ fn statically_linked_programs_are_told_to_need_uprobes_wherever_they_are_loaded(
         let Some(program) = build("calls.c", &format!("sleds{link}"), "gcc", &flags) else { continue };
         let folder = program.with_extension("calls");
         let ran = tally().args(["calls", "record", "-P", "sink", "-o"]).arg(&folder).arg(&program).output();
-        let said = String::from_utf8_lossy(&ran.expect("tally starts").stderr).into_owned();
-        if no_uprobes(&said) {
+        let notes = String::from_utf8_lossy(&ran.expect("tally starts").stderr).into_owned();
+        if no_uprobes(&notes) {
             return;
         }
-        assert!(said.contains("statically linked"), "{link}: {said}");
+        assert!(notes.contains("statically linked"), "{link}: {notes}");
         assert_eq!(counts_of_report(&report_of(&folder)).get("sink"), Some(&511), "{link}");
     }
 }

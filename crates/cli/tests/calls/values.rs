@@ -53,8 +53,8 @@ fn check(program: &Path, options: &[&str], strip: &str, mut gone: usize) {
         .arg(program)
         .output();
     let record = record.expect("tally starts");
-    let said = String::from_utf8_lossy(&record.stderr);
-    assert!(record.status.success(), "{}: {said}", program.display());
+    let notes = String::from_utf8_lossy(&record.stderr);
+    assert!(record.status.success(), "{}: {notes}", program.display());
     let replay = tally().args(["calls", "replay", "-i"]).arg(&folder).output().expect("tally starts");
     let replay = String::from_utf8_lossy(&replay.stdout).replace(strip, "");
     let mut calls = calls_of(&replay).into_iter();

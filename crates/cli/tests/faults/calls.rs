@@ -27,16 +27,16 @@ fn record_with(limits: &str, program: &Path, to: &Path, more: &[&str]) -> (Ran, 
     ran.assert_orderly(limits);
     let made = CALLS + NAPS;
     let wanted = format!("child {}\nparent {}, child exited with 5\n", 2 * made, 2 * made);
-    assert_eq!((ran.status.code(), ran.out.as_str()), (Some(7), wanted.as_str()), "{limits}: {}", ran.said);
+    assert_eq!((ran.status.code(), ran.out.as_str()), (Some(7), wanted.as_str()), "{limits}: {}", ran.notes);
     (ran, 4 * made)
 }
 
 /// What was recorded and what was reported as lost are all the calls; what is there can be read.
 fn assert_accounted(ran: &Ran, folder: &Path, made: u64, why: &str) {
-    let recorded = number_before(&ran.said, "calls in").unwrap_or(0);
-    let lost = number_before(&ran.said, "lost").expect("lost calls are told");
-    assert_eq!(recorded + lost, made, "{}", ran.said);
-    assert!(ran.said.contains(why), "{}", ran.said);
+    let recorded = number_before(&ran.notes, "calls in").unwrap_or(0);
+    let lost = number_before(&ran.notes, "lost").expect("lost calls are reported");
+    assert_eq!(recorded + lost, made, "{}", ran.notes);
+    assert!(ran.notes.contains(why), "{}", ran.notes);
     if recorded > 0 {
         let report = run("", &["calls", "report", "-i", &folder.to_string_lossy()]);
         assert!(report.status.success(), "{report:#?}");
@@ -96,7 +96,7 @@ fn on_a_full_disk_that_copies_on_write_the_program_goes_on() {
         disk.fill(0);
     }
     let ran = recording.join().expect("no panic");
-    assert_eq!((ran.status.code(), ran.out.lines().count()), (Some(7), 2), "{}", ran.said);
+    assert_eq!((ran.status.code(), ran.out.lines().count()), (Some(7), 2), "{}", ran.notes);
 }
 
 #[cfg(target_arch = "x86_64")]

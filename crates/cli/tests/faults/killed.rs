@@ -49,11 +49,12 @@ fn assert_survives(recorder: &Recorder, number: u64) {
         let mut command = Command::new("timeout");
         command.args(["-k", "5", "100", &killer, &moment.to_string(), TALLY]).args(&arguments);
         let ended = command.env("TMPDIR", &temporary).output().expect("timeout is there");
-        let told = String::from_utf8_lossy(&ended.stdout).into_owned();
-        assert!(ended.status.success(), "{what}: {told}");
-        let of_program: Vec<&str> = told.lines().filter(|line| line.starts_with("ended unharmed")).collect();
-        assert!(of_program.iter().all(|line| *line == "ended unharmed code 7"), "{what}: {told}");
-        assert!(of_program.is_empty() || told.contains(LAST_WORDS), "{what}: {told}");
+        let messages = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(ended.status.success(), "{what}: {messages}");
+        let of_program: Vec<&str> =
+            messages.lines().filter(|line| line.starts_with("ended unharmed")).collect();
+        assert!(of_program.iter().all(|line| *line == "ended unharmed code 7"), "{what}: {messages}");
+        assert!(of_program.is_empty() || messages.contains(LAST_WORDS), "{what}: {messages}");
         recorder.assert_readable(&out, &what);
         // The folder of a killed `live` is swept by the next one; all else has no name.
         let left = fs::read_dir(&temporary).expect("ours").flatten();

@@ -46,7 +46,7 @@ fn too_little_memory_is_told_by_the_name_of_its_limit() {
             }
             ran.assert_orderly(&limit);
             let is_own = ran.status.code() == Some(7) && ran.out.contains(END);
-            let is_told = ran.said.contains("ulimit -v") && !ran.out.contains(END);
+            let is_told = ran.notes.contains("ulimit -v") && !ran.out.contains(END);
             assert!(is_own || is_told, "{way:?} {limit}: {ran:#?}");
         }
     }
@@ -55,7 +55,7 @@ fn too_little_memory_is_told_by_the_name_of_its_limit() {
         let limit = format!("ulimit -v {}", mib << 10);
         let ran = run(&limit, &["report", "--stdio", "-i", &data]);
         ran.assert_orderly(&limit);
-        assert!(ran.status.success() || ran.said.contains("ulimit -v"), "{limit}: {ran:#?}");
+        assert!(ran.status.success() || ran.notes.contains("ulimit -v"), "{limit}: {ran:#?}");
     }
 }
 
@@ -82,7 +82,7 @@ fn a_huge_number_is_refused_or_harmless() {
             let words = [way, &[number], rest].concat();
             let ran = run("ulimit -v 4000000", &words);
             // An abort would be reported as this by now.
-            assert!(!ran.said.contains("out of memory"), "{words:?}: {ran:#?}");
+            assert!(!ran.notes.contains("out of memory"), "{words:?}: {ran:#?}");
             ran.assert_orderly(&format!("{words:?}"));
             // A panic's status.
             assert_ne!(ran.status.code(), Some(101), "{words:?}: {ran:#?}");

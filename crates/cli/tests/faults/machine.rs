@@ -87,14 +87,14 @@ impl Drop for SmallDisk {
 pub struct Ran {
     pub status: ExitStatus,
     pub out: String,
-    pub said: String,
+    pub notes: String,
 }
 
 impl Ran {
     /// Neither a panic, nor a signal, nor a run without end.
     pub fn assert_orderly(&self, what: &str) {
         let is_orderly = self.status.code().is_some_and(|code| ![124, 134, 137].contains(&code));
-        assert!(is_orderly && !self.said.contains("panicked"), "{what}: {self:#?}");
+        assert!(is_orderly && !self.notes.contains("panicked"), "{what}: {self:#?}");
     }
 }
 
@@ -108,7 +108,7 @@ pub fn run<S: AsRef<OsStr>>(limits: &str, args: &[S]) -> Ran {
     Ran {
         status: output.status,
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        said: String::from_utf8_lossy(&output.stderr).into_owned(),
+        notes: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
 
@@ -121,9 +121,9 @@ pub fn number_before(text: &str, word: &str) -> Option<u64> {
 /// Whether this machine or user may not record so (reported).
 pub fn is_refused(ran: &Ran) -> bool {
     let why = ["cannot open event", "uprobes are refused", "Operation not permitted", "Permission denied"];
-    let is_refused = !ran.status.success() && why.iter().any(|why| ran.said.contains(why));
+    let is_refused = !ran.status.success() && why.iter().any(|why| ran.notes.contains(why));
     if is_refused {
-        println!("skipped: {}", ran.said.lines().next().unwrap_or_default());
+        println!("skipped: {}", ran.notes.lines().next().unwrap_or_default());
     }
     is_refused
 }

@@ -41,7 +41,7 @@ fn assert_unharmed(recorder: &Recorder, levels: usize) {
             let limits = fault.limits.replace('N', &level.to_string());
             let ran = run(&limits, &arguments);
             if !recorder.ran_unharmed(&ran, &limits) {
-                let is_named = fault.names.iter().any(|name| ran.said.contains(name));
+                let is_named = fault.names.iter().any(|name| ran.notes.contains(name));
                 assert!(is_named, "{} under {limits}: no word of the fault: {ran:#?}", recorder.name);
             }
             recorder.assert_readable(&out, &limits);
@@ -55,7 +55,7 @@ fn assert_unharmed(recorder: &Recorder, levels: usize) {
         let ran = run(&limits, &recorder.arguments(&program, &out));
         if !recorder.ran_unharmed(&ran, &what) {
             let is_named =
-                ["No space left on device", "temporary folder"].iter().any(|name| ran.said.contains(name));
+                ["No space left on device", "temporary folder"].iter().any(|name| ran.notes.contains(name));
             assert!(is_named, "{} on {what}: no word of the fault: {ran:#?}", recorder.name);
         }
         recorder.assert_readable(&out, &what);

@@ -90,7 +90,7 @@ impl Recorder {
         let shown = run("ulimit -v 8000000", &with_output(self.view, out));
         shown.assert_orderly(&format!("{} after {what}", self.name));
         assert!(shown.status.code() != Some(101), "{} after {what}: {shown:#?}", self.name);
-        assert!(shown.status.success() || !shown.said.is_empty(), "{} after {what}: {shown:#?}", self.name);
+        assert!(shown.status.success() || !shown.notes.is_empty(), "{} after {what}: {shown:#?}", self.name);
     }
 
     /// Whether the program ran, to the end that it always has. Anything between this and no begin at all is harm.

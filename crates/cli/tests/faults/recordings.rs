@@ -53,11 +53,11 @@ fn a_recording_on_a_full_disk_is_readable_and_its_samples_are_those_told() {
             return;
         }
         assert_unharmed(&ran, "a full disk");
-        assert!(ran.said.contains("recording stopped early: No space left on device"), "{}", ran.said);
-        let told = number_before(&ran.said, "samples of").expect("the number of samples");
-        assert_eq!(samples_in(&data), told, "{options:?}: {}", ran.said);
+        assert!(ran.notes.contains("recording stopped early: No space left on device"), "{}", ran.notes);
+        let messages = number_before(&ran.notes, "samples of").expect("the number of samples");
+        assert_eq!(samples_in(&data), messages, "{options:?}: {}", ran.notes);
         let report = run("", &["report", "--stdio", "-i", &data]);
-        assert!(report.status.success() && report.said.contains("is unfinished"), "{report:#?}");
+        assert!(report.status.success() && report.notes.contains("is unfinished"), "{report:#?}");
     }
 }
 
@@ -73,8 +73,8 @@ fn a_recording_at_the_limit_of_file_sizes_ends_with_a_message_and_a_status() {
         return;
     }
     assert_unharmed(&ran, "a limit");
-    assert!(ran.said.contains("recording stopped early: File too large"), "{}", ran.said);
-    assert_eq!(Some(samples_in(&data)), number_before(&ran.said, "samples of"), "{}", ran.said);
+    assert!(ran.notes.contains("recording stopped early: File too large"), "{}", ran.notes);
+    assert_eq!(Some(samples_in(&data)), number_before(&ran.notes, "samples of"), "{}", ran.notes);
     // Where the program has no status of its own to give, this is one.
     let ran = run(
         "ulimit -f 8",
@@ -93,7 +93,7 @@ fn a_recording_at_the_limit_of_file_sizes_ends_with_a_message_and_a_status() {
         ],
     );
     ran.assert_orderly("a limit");
-    assert!(!ran.status.success() && ran.said.contains("File too large"), "{ran:#?}");
+    assert!(!ran.status.success() && ran.notes.contains("File too large"), "{ran:#?}");
 }
 
 /// perf is asked, too: whatever these views print, it is no warning and no failure.
@@ -101,8 +101,8 @@ fn assert_perf_reads(data: &str) {
     let Ok(perf) = Command::new("perf").args(["script", "-F", "comm,event", "-i", data]).output() else {
         return println!("skipped: no perf");
     };
-    let (names, said) = (String::from_utf8_lossy(&perf.stdout), String::from_utf8_lossy(&perf.stderr));
-    assert!(perf.status.success() && names.contains("offcpu-time") && said.is_empty(), "{names}{said}");
+    let (names, notes) = (String::from_utf8_lossy(&perf.stdout), String::from_utf8_lossy(&perf.stderr));
+    assert!(perf.status.success() && names.contains("offcpu-time") && notes.is_empty(), "{names}{notes}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_killed_recording_of_time_off_the_cpu_has_its_waits_and_says_that_it_is_unfi
             return println!("skipped: nothing is recorded here");
         }
         let report = run("", &["report", "--wall", "-i", &data]);
-        assert!(report.status.success() && report.said.contains("is unfinished"), "{report:#?}");
+        assert!(report.status.success() && report.notes.contains("is unfinished"), "{report:#?}");
         assert_sums(&report.out, &data);
         assert_perf_reads(&data);
         std::fs::remove_file(&data).expect("ours");

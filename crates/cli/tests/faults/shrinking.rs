@@ -32,7 +32,7 @@ fn words(options: &[&str], program: &Path, library: &Path) -> Vec<String> {
 fn assert_unharmed(ran: &Ran, what: &str) {
     ran.assert_orderly(what);
     assert!(ran.status.code() == Some(7) && ran.out.contains("done\n"), "{what}: {ran:#?}");
-    assert!(ran.said.contains("libshrinks.so was truncated while it was read"), "{what}: {ran:#?}");
+    assert!(ran.notes.contains("libshrinks.so was truncated while it was read"), "{what}: {ran:#?}");
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn a_library_that_shrinks_ends_no_recording_that_unwinds_through_it() {
         assert_unharmed(&ran, what);
         // The stacks below the library end there, and that is the reason given.
         let report = run("", &["report", "--stdio", "-i", &data]);
-        let told = format!("{}{}{}", ran.said, ran.out, report.said);
-        assert!(report.status.success() && told.contains("became shorter"), "{what}: {told}");
+        let messages = format!("{}{}{}", ran.notes, ran.out, report.notes);
+        assert!(report.status.success() && messages.contains("became shorter"), "{what}: {messages}");
     }
 }
 

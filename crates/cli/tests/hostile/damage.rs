@@ -8,8 +8,8 @@ fn records_of_a_file_without_events_are_shown() {
     let file = path.to_str().expect("ASCII");
     for options in [&["--show-mmap-events"][..], &["--show-task-events", "--show-mmap-events", "--json"]] {
         let args = [&["script"], options, &["-i", file]].concat();
-        let (shown, said) = outlived(&args);
+        let (shown, notes) = outlived(&args);
         assert!(shown.contains("PERF_RECORD_MMAP"), "{args:?}: {shown}");
-        assert!(said.contains("attribute size"), "{args:?}: {said}");
+        assert!(notes.contains("attribute size"), "{args:?}: {notes}");
     }
 }

@@ -23,13 +23,13 @@ fn calls_inlined_without_end_are_told_and_cost_only_their_names() {
     let Some(program) = program("deepinline") else { return };
     let (data, run) = (program.with_extension("data"), program.to_str().expect("ASCII"));
     let data = data.to_str().expect("ASCII");
-    let (_, said) = outlived(&["record", "-e", "cpu-clock:u", "-o", data, "--", run]);
+    let (_, notes) = outlived(&["record", "-e", "cpu-clock:u", "-o", data, "--", run]);
     if !std::path::Path::new(data).is_file() {
-        return println!("skipped: can't record here: {said}");
+        return println!("skipped: can't record here: {notes}");
     }
-    let (table, said) = outlived(&["report", "--stdio", "-s", "sym,srcline", "-i", data]);
+    let (table, notes) = outlived(&["report", "--stdio", "-s", "sym,srcline", "-i", data]);
     assert!(table.contains("main"), "{table}");
-    assert!(said.contains("debug information not read in full"), "{said}");
+    assert!(notes.contains("debug information not read in full"), "{notes}");
     outlived(&["script", "-F", "+srcline", "-i", data]);
     outlived(&["probe", "-x", run, "-V", "main"]);
 }
@@ -50,6 +50,6 @@ fn types_that_hold_themselves_or_double_at_each_level_end() {
 fn blocks_in_one_another_without_end_are_refused() {
     let Some(program) = program("deepblocks") else { return };
     let run = program.to_str().expect("ASCII");
-    let (_, said) = outlived(&["probe", "-x", run, "-V", "main"]);
-    assert!(said.contains("debug information not read in full"), "{said}");
+    let (_, notes) = outlived(&["probe", "-x", run, "-V", "main"]);
+    assert!(notes.contains("debug information not read in full"), "{notes}");
 }

@@ -12,8 +12,8 @@ fn compressed_records_take_no_more_memory_than_their_size_justifies() {
         let file = path.to_str().expect("ASCII");
         for view in [&["report", "--stdio", "-i"][..], &["script", "-i"], &["dump", "-i"]] {
             let args = [view, &[file]].concat();
-            let (_, said) = outlived_within(MEMORY_KB, &args);
-            assert!(said.contains("they hold more than their size can justify"), "{args:?}: {said}");
+            let (_, notes) = outlived_within(MEMORY_KB, &args);
+            assert!(notes.contains("they hold more than their size can justify"), "{args:?}: {notes}");
         }
     }
 }

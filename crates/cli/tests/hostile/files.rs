@@ -97,15 +97,15 @@ fn mapped_paths_that_are_no_regular_files_are_not_opened() {
     make_pipe(&pipe);
     let mapped = |path: &Path| viewed(&recording(&dir, path.to_str().expect("ASCII")));
     for path in [&pipe, &dir, Path::new("/dev/full")] {
-        let (table, said) = mapped(path);
-        assert!(table.contains("100.00%") && said.contains("not a regular file"), "{table}{said}");
+        let (table, notes) = mapped(path);
+        assert!(table.contains("100.00%") && notes.contains("not a regular file"), "{table}{notes}");
     }
     let (table, _) = mapped(Path::new("/proc/self/pagemap"));
     assert!(table.contains("100.00%"), "{table}");
     let sparse = dir.join("sparse");
     make_sparse(&sparse, &std::fs::read(env!("CARGO_BIN_EXE_tally")).expect("ours")[..1 << 20]);
-    let (table, said) = mapped(&sparse);
-    assert!(table.contains("100.00%") && said.contains("sparse"), "{table}{said}");
+    let (table, notes) = mapped(&sparse);
+    assert!(table.contains("100.00%") && notes.contains("sparse"), "{table}{notes}");
 }
 
 /// `/tmp/perf-PID.map`, which is removed at the end.
@@ -131,11 +131,11 @@ fn perf_maps_are_read_if_they_are_files_of_a_user_who_may_write_them() {
     let file = recording(&dir, "//anon");
     let map = PerfMap::new();
     std::fs::write(&map.0, "400000 1000 jitted\n").expect("/tmp is writable");
-    let (table, said) = viewed(&file);
-    assert!(table.contains("jitted") && !said.contains("perf-"), "{table}{said}");
+    let (table, notes) = viewed(&file);
+    assert!(table.contains("jitted") && !notes.contains("perf-"), "{table}{notes}");
     if chown(&map.0, Some(65534), None).is_ok() {
-        let (table, said) = viewed(&file);
-        assert!(!table.contains("jitted") && said.contains("owned by another user"), "{table}{said}");
+        let (table, notes) = viewed(&file);
+        assert!(!table.contains("jitted") && notes.contains("owned by another user"), "{table}{notes}");
         assert!(outlived(&["report", "-f", "--stdio", "-i", &file]).0.contains("jitted"));
     } else {
         println!("skipped: only root can give files away");
@@ -148,8 +148,8 @@ fn perf_maps_are_read_if_they_are_files_of_a_user_who_may_write_them() {
     assert!(viewed(&file).1.contains("not a regular file"));
     std::fs::remove_file(&map.0).expect("ours");
     make_sparse(&map.0, b"400000 1000 jitted\n");
-    let (table, said) = viewed(&file);
-    assert!(table.contains("100.00%") && said.contains("too large"), "{table}{said}");
+    let (table, notes) = viewed(&file);
+    assert!(table.contains("100.00%") && notes.contains("too large"), "{table}{notes}");
 }
 
 /// Views of a folder of calls.
@@ -206,9 +206,9 @@ fn root_is_not_shown_a_private_file_that_debug_information_calls_source() {
     let Some(program) = program_of(&dir, &secret) else { return };
     let (run, data) = (program.to_str().expect("ASCII"), dir.join("perf.data"));
     let data = data.to_str().expect("ASCII");
-    let (_, said) = outlived(&["record", "-e", "cpu-clock:u", "-o", data, "--", run]);
+    let (_, notes) = outlived(&["record", "-e", "cpu-clock:u", "-o", data, "--", run]);
     if !Path::new(data).exists() {
-        return println!("skipped: can't record here: {said}");
+        return println!("skipped: can't record here: {notes}");
     }
     let shown = |args: &[&str]| outlived(args).0.contains("the secret word");
     let annotate: &[&str] = &["annotate", "--stdio", "-i", data, "hot"];

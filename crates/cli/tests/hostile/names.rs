@@ -140,8 +140,8 @@ fn assert_xml(path: &Path) {
     const PARSE: &str = "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])";
     match Command::new("python3").args(["-c", PARSE]).arg(path).output() {
         Ok(parsed) => {
-            let said = String::from_utf8_lossy(&parsed.stderr).into_owned();
-            assert!(parsed.status.success(), "{} is not well-formed: {said}", path.display());
+            let notes = String::from_utf8_lossy(&parsed.stderr).into_owned();
+            assert!(parsed.status.success(), "{} is not well-formed: {notes}", path.display());
         }
         Err(_) => println!("skipped: no python3 to read {}", path.display()),
     }
@@ -152,9 +152,9 @@ fn look_at(views: &[&[&str]], input: &str) -> String {
     let mut all = String::new();
     for view in views {
         let args = [view, &["-i", input][..]].concat();
-        let (shown, said) = outlived(&args);
+        let (shown, notes) = outlived(&args);
         assert_harmless(&args, &shown);
-        assert_harmless(&args, &said);
+        assert_harmless(&args, &notes);
         if view.contains(&"--json") {
             let lines = shown.lines().filter(|line| line.starts_with('{'));
             lines.for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).expect("JSON")));
@@ -206,8 +206,8 @@ fn no_view_of_a_recording_shows_a_hostile_name_raw() {
         assert_harmless(&args, &text);
     }
     assert_xml(&svg);
-    let (shown, said) = outlived(&["diff", input, input]);
-    assert_harmless(&["diff"], &(shown + &said));
+    let (shown, notes) = outlived(&["diff", input, input]);
+    assert_harmless(&["diff"], &(shown + &notes));
 }
 
 #[test]
@@ -216,10 +216,10 @@ fn no_view_of_traced_calls_shows_a_hostile_name_raw() {
     let Some((program, _)) = program(&dir, &["-finstrument-functions"]) else { return };
     let recorded = dir.join("recorded");
     let (input, run) = (recorded.to_str().expect("ASCII"), program.to_str().expect("UTF-8"));
-    let (_, said) = outlived(&["calls", "record", "-o", input, "--", run]);
-    assert_harmless(&["calls record"], &said);
+    let (_, notes) = outlived(&["calls", "record", "-o", input, "--", run]);
+    assert_harmless(&["calls record"], &notes);
     if !recorded.is_dir() {
-        return println!("skipped: calls can't be recorded here: {said}");
+        return println!("skipped: calls can't be recorded here: {notes}");
     }
     let views: &[&[&str]] = &[
         &["calls", "report"],

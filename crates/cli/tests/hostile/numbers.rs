@@ -29,11 +29,11 @@ fn sums_of_calls_end_at_the_largest_number() {
     for view in
         [&["report"][..], &["graph"], &["flame"], &["flame", "--folded"], &["flame", "--counts"], &["info"]]
     {
-        let (shown, said) = outlived(&[&["calls"], view, &["-i", input]].concat());
-        let holds_most = [&shown, &said].iter().any(|text| text.contains("18,446,744,073,709,551,615"));
+        let (shown, notes) = outlived(&[&["calls"], view, &["-i", input]].concat());
+        let holds_most = [&shown, &notes].iter().any(|text| text.contains("18,446,744,073,709,551,615"));
         assert!(
             holds_most || view.contains(&"--folded") || view.contains(&"--counts"),
-            "{view:?}: {shown}{said}"
+            "{view:?}: {shown}{notes}"
         );
     }
     outlived(&["calls", "diff", input, input]);

@@ -14,24 +14,24 @@ fn program(name: &str, dir: &Path) -> Option<PathBuf> {
 fn recorded(program: &Path, call_graph: &str) -> Option<(u64, String, String)> {
     let file = program.with_extension(format!("{call_graph}.data"));
     let (data, run) = (file.to_str().expect("ASCII"), program.to_str().expect("ASCII"));
-    let (_, said) =
+    let (_, notes) =
         outlived(&["record", "-e", "cpu-clock:u", "--call-graph", call_graph, "-o", data, "--", run]);
     let Ok(size) = std::fs::metadata(&file).map(|metadata| metadata.len()) else {
-        println!("skipped: can't record here: {said}");
+        println!("skipped: can't record here: {notes}");
         return None;
     };
     let (_, reported) = outlived(&["report", "--stdio", "-v", "-i", data]);
     outlived(&["script", "-i", data]);
-    Some((size, said, reported))
+    Some((size, notes, reported))
 }
 
 #[test]
 fn a_stack_whose_signal_frames_go_round_is_read_to_the_loop() {
     let path = hostile("sigloop.data");
     let file = path.to_str().expect("ASCII");
-    let (table, said) = outlived(&["report", "--stdio", "-i", file]);
+    let (table, notes) = outlived(&["report", "--stdio", "-i", file]);
     assert!(table.contains("100.00%"), "{table}");
-    assert!(said.contains("cut short"), "{said}");
+    assert!(notes.contains("cut short"), "{notes}");
     let (lines, _) = outlived(&["script", "-i", file]);
     assert!(lines.lines().count() < 64, "{lines}");
 }
@@ -40,8 +40,8 @@ fn a_stack_whose_signal_frames_go_round_is_read_to_the_loop() {
 fn a_return_address_that_nothing_restores_is_told_as_a_loop_and_costs_no_space() {
     let dir = folder("loop");
     let Some(program) = program("loop", &dir) else { return };
-    let Some((size, said, _)) = recorded(&program, "live") else { return };
-    assert!(said.contains("in an endless loop of frames in"), "{said}");
+    let Some((size, notes, _)) = recorded(&program, "live") else { return };
+    assert!(notes.contains("in an endless loop of frames in"), "{notes}");
     // It was 60 KB a sample.
     assert!(size < 1 << 20, "{size}");
     let Some((_, _, reported)) = recorded(&program, "dwarf") else { return };

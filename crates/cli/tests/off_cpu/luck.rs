@@ -55,9 +55,9 @@ fn recording(file: &Path, options: &[&str]) -> Command {
 /// Lets it end; returns its output.
 fn told_by(tally: Child) -> String {
     let output = tally.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
-    told
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
+    messages
 }
 
 /// A program that lives as long as the test.
@@ -132,12 +132,12 @@ fn across_hotplug(tier: &str) {
     };
     std::thread::sleep(Duration::from_millis(200));
     drop(offline);
-    let told = told_by(tally);
+    let messages = told_by(tally);
     let all = totals_of(&file);
     check_sums(&all);
-    assert!(all.len() >= 2, "{all:?}: {told}");
+    assert!(all.len() >= 2, "{all:?}: {messages}");
     let asleep: u64 = all.values().map(|totals| ns_in(totals, State::Sleep)).sum();
-    assert!(asleep > 300_000_000, "{all:?}: {told}");
+    assert!(asleep > 300_000_000, "{all:?}: {messages}");
 }
 
 #[test]
@@ -200,11 +200,11 @@ fn of_a_cgroup_the_threads_in_it_are_told_and_no_others() {
     let name = cgroup.0.file_name().and_then(|name| name.to_str()).expect("a plain name").to_owned();
     let file = folder.join("perf.data");
     let mut tally = recording(&file, &["-a", "-e", "cpu-clock", "-G", &name, "--", "sleep", "1"]);
-    let told = told_by(tally.stderr(Stdio::piped()).spawn().expect("tally runs"));
+    let messages = told_by(tally.stderr(Stdio::piped()).spawn().expect("tally runs"));
     let all = totals_of(&file);
     check_sums(&all);
-    assert!(all.contains_key(&inside.0.id()), "{told}: {all:?}");
-    assert!(!all.contains_key(&outside.0.id()), "{told}: {all:?}");
+    assert!(all.contains_key(&inside.0.id()), "{messages}: {all:?}");
+    assert!(!all.contains_key(&outside.0.id()), "{messages}: {all:?}");
     // The shell, and its sleeps.
     assert!(all.len() > 5 && all.values().all(|of| ["sh", "sleep"].contains(&of.comm.as_str())), "{all:?}");
 }
@@ -234,17 +234,17 @@ fn several_tracers_do_not_disturb_each_other() {
             tally.stderr(Stdio::piped()).spawn().expect("tally runs")
         })
         .collect();
-    let told: Vec<String> = tallies.into_iter().map(told_by).collect();
+    let messages: Vec<String> = tallies.into_iter().map(told_by).collect();
     if let Ok(mut perf) = perf {
         assert!(perf.wait().expect("perf ends").success());
     }
-    for (file, told) in files.iter().zip(told) {
+    for (file, messages) in files.iter().zip(messages) {
         let all = totals_of(file);
         check_sums(&all);
-        let shell = all.get(&watched.0.id()).unwrap_or_else(|| panic!("{told}: {all:?}"));
-        assert!(shell.life_ns() > 900_000_000 && shell.switches > 10, "{told}: {shell:?}");
+        let shell = all.get(&watched.0.id()).unwrap_or_else(|| panic!("{messages}: {all:?}"));
+        assert!(shell.life_ns() > 900_000_000 && shell.switches > 10, "{messages}: {shell:?}");
         // It waits for its children nearly all the time, but on a machine that is crowded.
-        assert!(ns_in(shell, State::On) < shell.life_ns() / 2, "{told}: {shell:?}");
+        assert!(ns_in(shell, State::On) < shell.life_ns() / 2, "{messages}: {shell:?}");
     }
 }
 
@@ -258,18 +258,19 @@ fn of_twenty_thousand_threads_each_is_told_or_counted_as_lost() {
     let mut tally = recording(&file, &["-F", "99", "--"]);
     tally.arg(threads).args([&THREADS.to_string(), "2000"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = tally.output().expect("tally runs");
-    let [made, told] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let [made, messages] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     if !made.contains(&format!("{THREADS} threads")) {
-        return println!("skipped: not so many threads here: {made}{told}");
+        return println!("skipped: not so many threads here: {made}{messages}");
     }
     let all = totals_of(&file);
     check_sums(&all);
-    let lost: usize = told
+    let lost: usize = messages
         .lines()
         .filter(|line| line.contains("threads' totals") || line.contains("threads not followed"))
         .filter_map(|line| line.split_whitespace().find_map(|word| word.parse::<usize>().ok()))
         .sum();
-    assert_eq!(all.len() + lost, THREADS + 1, "{told}");
+    assert_eq!(all.len() + lost, THREADS + 1, "{messages}");
 }
 
 /// Switches by the hundred thousand into rings of a page: what is lost is reported, and its time is known as unknown.
@@ -280,18 +281,18 @@ fn by_tracepoints_what_overflows_is_told_and_its_time_is_called_unknown() {
     let file = folder.join("perf.data");
     let script = "yes | head -c 30000000 | cat | cat >/dev/null";
     let mut tally = recording(&file, &["--off-cpu-tier", "b", "-m", "1", "--", "sh", "-c", script]);
-    let told = told_by(tally.stderr(Stdio::piped()).spawn().expect("tally runs"));
-    if !told.contains("tier B") {
-        return println!("skipped: no tracepoints of CPUs here: {told}");
+    let messages = told_by(tally.stderr(Stdio::piped()).spawn().expect("tally runs"));
+    if !messages.contains("tier B") {
+        return println!("skipped: no tracepoints of CPUs here: {messages}");
     }
     let all = totals_of(&file);
     check_sums(&all);
     let unknown: u64 = all.values().map(|of| ns_in(of, State::Unknown)).sum();
-    if !told.contains("[ lost ") {
-        assert_eq!(unknown, 0, "{told}: {all:?}");
+    if !messages.contains("[ lost ") {
+        assert_eq!(unknown, 0, "{messages}: {all:?}");
         return println!("skipped: nothing was lost");
     }
-    assert!(unknown > 0, "{told}: {all:?}");
+    assert!(unknown > 0, "{messages}: {all:?}");
     let mut wall = Command::new(TALLY);
     let report = super::output_of({
         wall.args(["report", "--wall", "-i"]).arg(&file);
@@ -306,15 +307,15 @@ fn where_bpf_is_denied_while_another_tracer_runs_the_command_still_runs() {
     let folder = folder("denied-beside");
     let Some(denier) = program("deny_calls", &folder) else { return };
     let file = folder.join("perf.data");
-    let (works, told) = denied(
+    let (works, messages) = denied(
         &denier,
         "bpf",
         &["record", "--off-cpu", "-o", file.to_str().expect("a plain path"), "--", "sh", "-c", "sleep 0.2"],
     );
-    if told.contains("cannot open event") {
-        return println!("skipped: {told}");
+    if messages.contains("cannot open event") {
+        return println!("skipped: {messages}");
     }
-    assert!(works && (told.contains("tier B") || told.contains("tier C")), "{told}");
+    assert!(works && (messages.contains("tier B") || messages.contains("tier C")), "{messages}");
     check_sums(&totals_of(&file));
 }
 
@@ -339,9 +340,9 @@ fn a_tally_killed_beside_another_leaves_the_other_whole() {
     }
     killed.kill().expect("ours to kill");
     killed.wait().expect("ours to wait for");
-    let told = told_by(whole);
+    let messages = told_by(whole);
     let all = totals_of(&files[1]);
     check_sums(&all);
     let asleep: u64 = all.values().filter(|of| of.comm == "sleep").map(|of| ns_in(of, State::Sleep)).sum();
-    assert!((1_950_000_000..10_000_000_000).contains(&asleep), "{told}: {all:?}");
+    assert!((1_950_000_000..10_000_000_000).contains(&asleep), "{messages}: {all:?}");
 }

@@ -129,7 +129,7 @@ pub enum Fault {
         op: &'static str,
     },
     /// `--filter` without an event before it.
-    #[error("--filter must stand after the -e whose events it narrows")]
+    #[error("--filter must follow the -e whose events it narrows")]
     FilterWithoutEvent,
     /// `--filter` after events that have no fields.
     #[error("--filter works on tracepoints and address-filtering PMUs; '{0}' is neither")]

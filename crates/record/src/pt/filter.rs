@@ -23,7 +23,7 @@ pub enum FilterError {
     #[error("'{0}' is no action: want filter, start, stop or tracestop")]
     Action(String),
     /// An address or a name is missing.
-    #[error("an address or a function is missing behind '{0}'")]
+    #[error("an address or a function is missing after '{0}'")]
     NoPlace(String),
     /// The file has no code or can't be read.
     #[error("{file}: {why}")]

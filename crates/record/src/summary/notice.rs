@@ -154,7 +154,7 @@ impl std::fmt::Display for Notice {
             Self::Overwritten(samples) => {
                 write!(
                     f,
-                    "{samples} older samples gave way to newer ones (--overwrite; -m says how much is kept)"
+                    "{samples} older samples gave way to newer ones (--overwrite; -m sets how much is kept)"
                 )
             }
             Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
@@ -229,8 +229,8 @@ impl std::fmt::Display for Notice {
             ),
             Self::NoTraceClock => write!(
                 f,
-                "the kernel does not tell how the trace's time stamps relate to its own times: threads can't be told \
-                 apart on a CPU, nor time off it (--per-thread does not need it)"
+                "the kernel has no relation between the trace's time stamps and its own times: threads on a CPU, and time \
+                 off it, can't be distinguished (--per-thread does not need it)"
             ),
             Self::TraceStopped(times) => write!(
                 f,

@@ -51,8 +51,8 @@ impl PerfFlags {
         let refused = [
             ("-k", self.vmlinux.is_some(), kernel),
             ("-m", self.module.is_some(), kernel),
-            ("-s", self.source.is_some(), "-L reads source where the debug information says it is"),
-            ("--cache", self.cache, "debug information is read anew each time"),
+            ("-s", self.source.is_some(), "-L reads source at the path in the debug information"),
+            ("--cache", self.cache, "debug information is read each time"),
             ("--range", self.range, "-V shows the variables of one place"),
             ("--filter", self.filter.is_some(), "give -F and -V a pattern"),
             ("--symfs", self.symfs.is_some(), "give the file itself: -x FILE"),

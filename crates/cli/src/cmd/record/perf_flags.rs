@@ -68,11 +68,11 @@ impl PerfFlags {
             (
                 "--buildid-all",
                 self.buildid_all,
-                "build-ids are written of files with samples, and stand in every mapping",
+                "build-ids of files with samples are written, and are in every mapping",
             ),
             ("--running-time", self.running_time, "use {a,b}:S, whose samples hold the counts"),
             ("--kcore", self.kcore, "the kernel's symbols are kept in ~/.debug"),
-            ("--synth", self.synth.is_some(), "all that is needed to name samples is told"),
+            ("--synth", self.synth.is_some(), "all records that name samples are written"),
             ("--vmlinux", self.vmlinux.is_some(), "the kernel's own symbols are used (/proc/kallsyms)"),
         ];
         match refused.iter().find(|(_, given, _)| *given) {

@@ -151,7 +151,7 @@ pub fn parse_times(text: &str, span: Option<(u64, u64)>) -> anyhow::Result<Vec<(
         return Ok(vec![parse_time(text)?]);
     }
     let Some((first, last)) = span else {
-        bail!("--time {text}: the file does not say its first and last time; give seconds");
+        bail!("--time {text}: the file lacks its first and last time; give seconds");
     };
     let at = |percent: f64| first + ((last - first) as f64 * percent.clamp(0.0, 100.0) / 100.0) as u64;
     let range = |part: &str| {

@@ -85,7 +85,7 @@ impl PerfFlags {
         match command.first().map(OsString::as_os_str).and_then(OsStr::to_str) {
             Some(word @ ("record" | "report")) => {
                 anyhow::bail!(
-                    "{word} stands directly behind stat: tally stat {word} … (a program of that name is run by ./{word})"
+                    "{word} must be the first word after stat: tally stat {word} … (a program of that name is run by ./{word})"
                 )
             }
             _ => Ok(()),

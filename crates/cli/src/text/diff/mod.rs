@@ -183,9 +183,7 @@ fn verdict(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffTex
         (Change::More, _) => "more than noise explains",
         (Change::Less, _) => "less, beyond the noise",
         (_, Some(_)) => "no difference that noise does not explain",
-        (_, None) => {
-            "one run a side does not tell how much runs differ: compare several, A1,A2,A3 : B1,B2,B3"
-        }
+        (_, None) => "one run a side doesn't show how much runs differ: compare several, A1,A2,A3 : B1,B2,B3",
     };
     let closing = if relative.is_empty() { "" } else { ")" };
     let _ = writeln!(

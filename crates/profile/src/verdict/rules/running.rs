@@ -100,7 +100,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
         vec![format!("page faults, spinning, fought-over locks and disk requests: {}", pct(others))];
     claim(kernel * facts.on(), text)
         .evidence(evidence)
-        .stacks(stacks.or_missing("the kernel's frames do not tell which calls these are"))
+        .stacks(stacks.or_missing("the kernel's frames do not show which calls these are"))
         .against(against)
         .next(
             format!("tally flame --on-cpu{INPUT} -o calls.svg"),
@@ -169,7 +169,7 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
     );
     let stacks = Stacks::running(facts, "what makes the kernel do it", &[Entry::Fault])
         .or(|| Stacks::running(facts, "system calls", &[Entry::Call]))
-        .or_missing("the kernel's frames do not tell which page faults these are");
+        .or_missing("the kernel's frames do not show which page faults these are");
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("major faults: {:.0} a second", facts.faults_per_s.1)];
     claim(share * facts.on(), text).evidence(evidence).stacks(stacks).against(against).next(

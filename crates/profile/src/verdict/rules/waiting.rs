@@ -139,7 +139,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         ),
     };
     let stacks = Stacks::of(facts, "where threads wait for work", Whole::All, &facts.places.idle)
-        .or_missing("its waits are told without stacks");
+        .or_missing("its waits have no stacks");
     let against = vec![
         format!("CPUs used: {:.2}", facts.cpus_used),
         format!("locks: {}", pct(facts.blocked(Reason::Futex))),

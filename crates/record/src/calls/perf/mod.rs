@@ -60,7 +60,8 @@ impl Plain {
         let count = functions.len();
         let any_goroutine = functions.iter().any(|function| function.by_goroutine);
         let missing = any_goroutine.then(|| {
-            "which goroutine calls (only with BPF): the ends of its calls in another thread are told wrong".to_owned()
+            "which goroutine calls (only with BPF): calls that end in another thread get wrong ends"
+                .to_owned()
         });
         let tracked = Tracked::new(options.mode, options.counted.clone(), count);
         Ok(Self {
