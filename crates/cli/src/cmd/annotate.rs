@@ -7,7 +7,7 @@ use crate::cmd::report;
 use crate::load;
 use crate::name_args::NameArgs;
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
-use crate::{out, pager, term};
+use crate::{out, pager, term, tui};
 use anyhow::bail;
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};
@@ -18,6 +18,7 @@ use profile::session::{SampleFilter, SessionOpts};
 use profile::source::Want;
 use profile::table::DsoKind;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts};
+use profile::view::report::{ReportOpts, SortKey};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -30,7 +31,8 @@ use symbols::{LoadOpts, Recording, UnnamedCode};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tally annotate -s my_function              hottest lines, then the code around them
+  tally annotate -s my_function              browse it on a terminal, from its hottest line on
+  tally annotate -s my_function | cat        hottest lines, then the code around them
   tally annotate -s my_function --all        all of its code
   tally annotate --stdio                     every function that was hit, in perf's form
   tally annotate --dsos=app --no-source      machine code only, of one file
@@ -84,7 +86,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "show_nr_samples")]
     pub show_total_period: bool,
     /// What percentages are of: local-period, local-hits, global-period or global-hits (local: of the function)
-    #[arg(long, value_name = "TYPE", default_value = "local-period")]
+    #[arg(long, value_name = "TYPE", default_value = LOCAL_PERIOD)]
     pub percent_type: String,
     /// Leave out functions below this share
     ///
@@ -132,6 +134,8 @@ pub struct Args {
     pub function: Option<String>,
 }
 
+/// What percentages are of unless asked otherwise.
+const LOCAL_PERIOD: &str = "local-period";
 /// Lines shown before and after one with samples.
 const CONTEXT: usize = 10;
 /// Listings in memory at once.
@@ -175,9 +179,50 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if functions.is_empty() {
         bail!("{}", nothing(&recording.profile, &opts, &refused));
     }
+    let recording = Arc::new(recording);
+    if browses(&args)
+        && let Some(code) = browse(&recording, &functions, &listing_opts, &args)?
+    {
+        return Ok(code);
+    }
     pager::start();
     print(&recording, &functions, &listing_opts, &args)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// On a terminal the hottest function is browsed, unless the flags are of the text.
+fn browses(args: &Args) -> bool {
+    let is_text = args.stdio || args.all || args.print_line || args.asm_raw || args.quiet;
+    let has_units = args.show_nr_samples || args.show_total_period || args.percent_type != LOCAL_PERIOD;
+    !is_text && !has_units && tui::is_usable()
+}
+
+/// Shows the hottest function in the terminal, at its hottest line; `None` if there is no code to show.
+fn browse(
+    recording: &Arc<Recording>,
+    functions: &[AnnotateFunction],
+    opts: &ListingOpts,
+    args: &Args,
+) -> anyhow::Result<Option<ExitCode>> {
+    let events: Vec<usize> = (0..recording.profile.events.len()).collect();
+    let Some(hottest) = functions.iter().max_by_key(|function| period(function, &events)) else {
+        return Ok(None);
+    };
+    let view = ReportOpts { sort: vec![SortKey::Dso, SortKey::Symbol], ..ReportOpts::default() };
+    let theme = tui::Theme { colour: term::colours_stdout() };
+    let mut app = tui::App::new(tui::Data::new(recording.clone(), view), theme);
+    if app.open_listing(hottest, (opts, &sources(args))).is_err() {
+        return Ok(None);
+    }
+    let signals = tui::Signals::wait()?;
+    tui::run(&mut app, None, &signals).map(Some)
+}
+
+fn sources(args: &Args) -> Sources {
+    match &args.prefix {
+        Some(prefix) => Sources::moved(prefix.clone(), args.prefix_strip.unwrap_or(0)),
+        None => Sources::new(args.symfs.clone()),
+    }
 }
 
 /// Where the recorded kernel's code is.
@@ -241,10 +286,7 @@ fn print(
     opts: &ListingOpts,
     args: &Args,
 ) -> anyhow::Result<()> {
-    let sources = match &args.prefix {
-        Some(prefix) => Sources::moved(prefix.clone(), args.prefix_strip.unwrap_or(0)),
-        None => Sources::new(args.symfs.clone()),
-    };
+    let sources = sources(args);
     let profile = &recording.profile;
     let mut out = out::stdout();
     for events in sections(profile, !args.no_group) {

@@ -7,7 +7,7 @@ use crate::annotate::{Line as Listed, ListingOpts, Sources, listings};
 use crate::out::harmless;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::table::SymbolId;
-use profile::view::annotate::{AnnotateOpts, annotate, function_holding};
+use profile::view::annotate::{AnnotateFunction, AnnotateOpts, annotate, function_holding};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -60,9 +60,22 @@ impl Annotate {
         let function = functions.iter().find(|f| f.dso == wanted.dso && f.start == wanted.start);
         let function = function.ok_or("no sample ends in this function; look at what it calls")?;
         let opts = ListingOpts { source: true, ..ListingOpts::default() };
-        let sources = Sources::new(None);
-        let listing =
-            listings(profile, &data.recording().files, &sources, function, &opts).into_iter().next();
+        Self::of_function(data, function, (&opts, &Sources::new(None)))
+    }
+
+    /// Of a function that was hit, for the event shown.
+    ///
+    /// # Errors
+    /// Why there is nothing to show, in a few words.
+    pub fn of_function(
+        data: &Data,
+        function: &AnnotateFunction,
+        (opts, sources): (&ListingOpts, &Sources),
+    ) -> Result<Self, String> {
+        let profile = data.profile();
+        let dso = profile.dsos.of(function.dso);
+        let name = function.name.map_or_else(String::new, |name| profile.strings.of(name).to_owned());
+        let listing = listings(profile, &data.recording().files, sources, function, opts).into_iter().next();
         let listing = listing.ok_or("nothing to list")?;
         if let Some(why) = listing.no_code {
             return Err(format!("{}: {why}", harmless(&dso.path)));

@@ -9,7 +9,9 @@ use super::prompt::{Prompt, Typed};
 use super::sandwich::{Sandwich, Step};
 use super::table::Table;
 use super::{News, Source, Theme, help};
+use crate::annotate::{ListingOpts, Sources};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use profile::view::annotate::AnnotateFunction;
 use profile::view::report::{SortKey, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +65,19 @@ impl App {
             stop: Arc::default(),
             quit: false,
         }
+    }
+
+    /// Opens the listing of a function on the table.
+    ///
+    /// # Errors
+    /// Why there is nothing to show, in a few words.
+    pub fn open_listing(
+        &mut self,
+        function: &AnnotateFunction,
+        how: (&ListingOpts, &Sources),
+    ) -> Result<(), String> {
+        self.views.push(View::Annotate(Annotate::of_function(&self.data, function, how)?));
+        Ok(())
     }
 
     /// Becomes true when nothing more shall be read.

@@ -27,7 +27,7 @@ pub use news::{News, Source};
 pub use read::read;
 pub use signals::Signals;
 pub use style::Theme;
-pub use terminal::run;
+pub use terminal::{is_usable, run};
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,20 @@ use anyhow::Context;
 use crossterm::event::{self, Event, KeyEventKind};
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 /// Longest wait for a key before news and signals are looked at.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Whether a screen can be shown: input and output are a terminal that isn't dumb.
+#[must_use]
+pub fn is_usable() -> bool {
+    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
 
 /// Runs until the user leaves, or a signal ends it: then the code is that of a shell. The terminal is restored on
 /// every way out, a panic included.

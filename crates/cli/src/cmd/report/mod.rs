@@ -23,7 +23,7 @@ use perfdata::PerfData;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use symbols::Recording;
@@ -135,8 +135,7 @@ fn browses(args: &Args) -> bool {
         || args.header.header
         || args.hierarchy
         || args.field_separator.is_some();
-    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    args.tui || (terminal && !text && std::env::var_os("TERM").is_some_and(|term| term != "dumb"))
+    args.tui || (!text && tui::is_usable())
 }
 
 /// All events with samples in one HTML file.
