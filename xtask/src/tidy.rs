@@ -2,7 +2,10 @@
 
 mod crates;
 mod files;
+mod paths;
+mod signatures;
 mod source;
+mod structure;
 mod text;
 mod words;
 
@@ -25,6 +28,10 @@ const RULES: &[Rule] = &[
     ("every parser has a fuzz target", source::parsers_are_fuzzed),
     ("crates depend only on those below them", crates::edges_point_down),
     ("every dependency is on the list", crates::dependencies_are_listed),
+    ("files of a crate form no large circle", structure::circles_are_small),
+    ("a crate has few modules at its root", structure::roots_are_small),
+    ("parameters have names", signatures::parameters_have_names),
+    ("types of one word have it to themselves", signatures::short_names_are_unique),
     ("no host or path of a single machine", text::no_machine_names),
     ("ARCHITECTURE.md is short", text::architecture_is_short),
     ("the fuzz corpus is small", text::corpus_is_small),
