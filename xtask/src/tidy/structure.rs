@@ -11,7 +11,7 @@ use crate::repo::File;
 const SMALL_CIRCLE: usize = 4;
 
 /// Crates with a larger circle: the number of files in it.
-const CIRCLES: &[(&str, usize)] = &[("cli", 13), ("profile", 10), ("record", 5), ("tracer", 16)];
+const CIRCLES: &[(&str, usize)] = &[("profile", 10), ("record", 5), ("tracer", 16)];
 
 /// A crate without a line here has no more modules at its root.
 const FEW_MODULES: usize = 15;

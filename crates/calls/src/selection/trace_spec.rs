@@ -11,6 +11,8 @@ pub struct TraceSpec {
     pub callers: Vec<String>,
     /// Rules at functions, `FUNC@WHAT`.
     pub trigger: Vec<String>,
+    /// Nothing is recorded until a trigger begins it.
+    pub disable: bool,
     /// Signals that begin or stop recording, `SIGNAL@WHAT`.
     pub signal: Vec<String>,
     /// Arguments to record, `FUNC` or `FUNC@ARGS`.
@@ -25,4 +27,18 @@ pub struct TraceSpec {
     pub libcall: bool,
     /// Also those that instrumented libraries call.
     pub nest_libcall: bool,
+}
+
+impl TraceSpec {
+    /// The first flag given that only the recorder in the program can follow; `None` if none was.
+    #[must_use]
+    pub fn first_for_recorder(&self) -> Option<&'static str> {
+        let given = [
+            (!self.signal.is_empty(), "--signal"),
+            (!self.arguments.is_empty(), "-A"),
+            (!self.results.is_empty(), "-R"),
+            (self.auto_args, "-a"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, flag)| flag)
+    }
 }

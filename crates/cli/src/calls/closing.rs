@@ -6,7 +6,7 @@ use std::path::Path;
 use super::growth;
 use super::launch::Ended;
 use super::price::{self, Told};
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use crate::out;
 use crate::text::number;
@@ -17,7 +17,11 @@ use calls::recording::folder::{Folder, Summary};
 ///
 /// # Errors
 /// If the folder can't be read.
-pub fn tell(args: &Args, recorder: &Recorder, (ended, told): (&Ended, Option<&Told>)) -> anyhow::Result<()> {
+pub fn tell(
+    args: &RecordSpec,
+    recorder: &Recorder,
+    (ended, told): (&Ended, Option<&Told>),
+) -> anyhow::Result<()> {
     let folder = Folder::open(&args.output)?;
     let summary = folder.summary();
     out::note(&line(&args.output, &summary));
@@ -89,7 +93,7 @@ fn line(dir: &Path, summary: &Summary) -> String {
 
 /// What was recorded: the command line, or the processes.
 #[must_use]
-pub fn told_command(args: &Args) -> String {
+pub fn told_command(args: &RecordSpec) -> String {
     if args.command.is_empty() {
         let pids: Vec<String> = args.probes.pid.iter().map(u32::to_string).collect();
         return format!("process {}", pids.join(", "));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use calls::model::{RawStep, Step, ThreadFile};
 
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use crate::text::number;
 use calls::recording::folder::Folder;
 
@@ -39,7 +39,7 @@ impl Growth {
     }
 
     /// The line to report, once, when there is reason to.
-    pub fn look(&mut self, dir: &Path, args: &Args) -> Option<String> {
+    pub fn look(&mut self, dir: &Path, args: &RecordSpec) -> Option<String> {
         if self.told || self.begun.elapsed() < PATIENCE || self.looked.elapsed() < EVERY {
             return None;
         }
@@ -50,7 +50,7 @@ impl Growth {
     }
 }
 
-fn line(bytes: u64, elapsed: Duration, free: Option<u64>, args: &Args) -> Option<String> {
+fn line(bytes: u64, elapsed: Duration, free: Option<u64>, args: &RecordSpec) -> Option<String> {
     let per_s = bytes as f64 / elapsed.as_secs_f64();
     let left_s = free.filter(|_| per_s > 0.0).map(|free| free as f64 / per_s);
     if args.max_bytes.is_some() || bytes < LARGE_BYTES && left_s.is_none_or(|left| left > SOON_S) {
@@ -144,7 +144,7 @@ impl Left {
 
 /// Lines that make a smaller recording of the same command, if this one is large.
 #[must_use]
-pub fn smaller(folder: &Folder, bytes: u64, args: &Args) -> Vec<String> {
+pub fn smaller(folder: &Folder, bytes: u64, args: &RecordSpec) -> Vec<String> {
     if bytes < LARGE_BYTES || args.max_bytes.is_some() {
         return Vec::new();
     }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use super::syscalls;
 
 /// Where the kernel lists its functions.
@@ -26,7 +26,7 @@ const SUFFIX: &str = "@kernel";
 ///
 /// # Errors
 /// If a filter means no function of the kernel.
-pub fn wanted(args: &Args) -> anyhow::Result<(KernelParts, KernelWish)> {
+pub fn wanted(args: &RecordSpec) -> anyhow::Result<(KernelParts, KernelWish)> {
     let mut patterns = Vec::new();
     // The others are about the program's functions.
     let named = args.trace.only.iter().chain(&args.patch);
@@ -87,7 +87,7 @@ pub fn told(source: &dyn Source, wish: &KernelWish) -> Option<String> {
 
 /// Whether anything of the kernel is asked for.
 #[must_use]
-pub fn is_wanted(args: &Args) -> bool {
+pub fn is_wanted(args: &RecordSpec) -> bool {
     args.probes.kernel_depth.is_some()
         || args.trace.only.iter().chain(&args.patch).any(|name| is_of_kernel(name))
 }

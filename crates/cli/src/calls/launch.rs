@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use super::closing::told_command;
 use super::growth::Growth;
-use super::live::Live;
+use super::observer::RecordingObserver;
 use super::opened::Opened;
 use super::price::Used;
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use super::switches;
 use crate::out;
 use calls::selection::rules::Rules;
@@ -38,10 +38,10 @@ pub struct Ended {
 /// # Errors
 /// If it can't be started, or the folder not be written.
 pub fn run(
-    args: &Args,
+    args: &RecordSpec,
     preloading: Vec<(&'static str, OsString)>,
     mut opened: Opened<'_>,
-    mut live: Option<&mut Live>,
+    mut live: Option<&mut dyn RecordingObserver>,
 ) -> anyhow::Result<Ended> {
     let dir = args.output.canonicalize()?;
     let started_ns = Clock::Monotonic.now_ns();
@@ -100,7 +100,7 @@ fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
 type Variables = Vec<(&'static str, OsString)>;
 
 /// The program with the recorder in it; where that is allowed, below a recording of its context switches.
-fn command(args: &Args, options: Variables, dir: &Path) -> (Vec<OsString>, Variables, Role) {
+fn command(args: &RecordSpec, options: Variables, dir: &Path) -> (Vec<OsString>, Variables, Role) {
     let recorder = (!args.no_switches).then(|| switches::recorder(dir)).flatten();
     let Some(mut words) = recorder else { return (args.command.clone(), options, Role::Recorded) };
     // The recorder of switches shall not be recorded itself: `env` sets what only the program is to see.
@@ -120,7 +120,7 @@ fn command(args: &Args, options: Variables, dir: &Path) -> (Vec<OsString>, Varia
 }
 
 /// The flags in the form that the recorder in the program reads.
-fn options(args: &Args, rules: &Rules) -> Variables {
+fn options(args: &RecordSpec, rules: &Rules) -> Variables {
     let mut options = Variables::new();
     if let Some(depth) = args.depth {
         options.push((layout::DEPTH_VARIABLE, depth.to_string().into()));

@@ -14,8 +14,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::choose::Chosen;
+use super::observer::RecordingObserver;
 use super::own_folder;
 use super::record as recording;
+use super::record_spec::RecordSpec;
 use super::slow_call::SlowWish;
 use super::tail::Tail;
 use super::{slow_folder, slow_pane, table};
@@ -94,13 +96,14 @@ pub struct Live {
 /// # Errors
 /// As `tally calls record`; if nothing can be printed.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { interval, sort, lines, mut record } = args;
+    let Args { interval, sort, lines, record } = args;
+    let mut record = record.spec();
     anyhow::ensure!(interval > 0.0, "--interval {interval}: more than 0 seconds");
     anyhow::ensure!(
         record.max_bytes.is_none(),
         "--max-bytes chooses which single calls are kept, and `live` keeps none; it is of `tally calls record`"
     );
-    let wish = SlowWish(Rules::new(&[], &record.trace.spec())?.take_slow());
+    let wish = SlowWish(Rules::new(&[], &record.trace)?.take_slow());
     check_slow(&wish, &record)?;
     let named =
         (record.output != Path::new(calls::recording::folder::DEFAULT)).then(|| record.output.clone());
@@ -136,7 +139,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether slow calls of these functions can be distinguished here.
-fn check_slow(wish: &SlowWish, record: &recording::Args) -> anyhow::Result<()> {
+fn check_slow(wish: &SlowWish, record: &RecordSpec) -> anyhow::Result<()> {
     let by_file = wish.0.iter().find(|(pattern, _)| pattern.file().is_some());
     if let Some((pattern, _)) = by_file {
         anyhow::bail!("-T {}@slow=: `live` takes functions by name, pattern or /REGEX/", pattern.text());
@@ -149,12 +152,12 @@ fn check_slow(wish: &SlowWish, record: &recording::Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Live {
-    /// The folder that an instrumented program writes has grown.
-    ///
-    /// # Errors
-    /// If it can't be read, or the table not be printed.
-    pub fn look_at_folder(&mut self, dir: &Path, at_end: bool) -> anyhow::Result<()> {
+impl RecordingObserver for Live {
+    fn wants_calls(&self) -> bool {
+        self.tail.slow.wish().is_any()
+    }
+
+    fn look_at_folder(&mut self, dir: &Path, at_end: bool) -> anyhow::Result<()> {
         if !at_end && !self.is_time() {
             return Ok(());
         }
@@ -165,37 +168,7 @@ impl Live {
         self.show(sum, at_end)
     }
 
-    /// Whether single calls are looked at, not only sums.
-    #[must_use]
-    pub fn wants_calls(&self) -> bool {
-        self.tail.slow.wish().is_any()
-    }
-
-    /// Writes the last slow call where it is to be kept, if it is a new one.
-    fn keep_slow(&mut self, from: &Path) -> anyhow::Result<()> {
-        let seen = self.tail.slow.seen;
-        let (Some(to), Some(call), Some(clock)) = (&self.keep_slow, &self.tail.slow.last, self.tail.clock())
-        else {
-            return Ok(());
-        };
-        if std::mem::replace(&mut self.kept, seen) == seen {
-            return Ok(());
-        }
-        let told = slow_pane::head(&self.tail.slow, &self.functions, None);
-        let info = format!("command {}\nwall_ns {}\nnote0 {told}\n", self.command, call.total_ns);
-        slow_folder::write(to, call, (&Folder::open_growing(from)?, clock), &info)
-    }
-
-    /// The probes have summed up more.
-    ///
-    /// # Errors
-    /// If the table can't be printed.
-    pub fn look_at_probes(
-        &mut self,
-        source: &dyn Source,
-        chosen: &Chosen,
-        at_end: bool,
-    ) -> anyhow::Result<()> {
+    fn look_at_probes(&mut self, source: &dyn Source, chosen: &Chosen, at_end: bool) -> anyhow::Result<()> {
         if !at_end && !self.is_time() {
             return Ok(());
         }
@@ -211,6 +184,23 @@ impl Live {
             }
         }
         self.show(sum, at_end)
+    }
+}
+
+impl Live {
+    /// Writes the last slow call where it is to be kept, if it is a new one.
+    fn keep_slow(&mut self, from: &Path) -> anyhow::Result<()> {
+        let seen = self.tail.slow.seen;
+        let (Some(to), Some(call), Some(clock)) = (&self.keep_slow, &self.tail.slow.last, self.tail.clock())
+        else {
+            return Ok(());
+        };
+        if std::mem::replace(&mut self.kept, seen) == seen {
+            return Ok(());
+        }
+        let told = slow_pane::head(&self.tail.slow, &self.functions, None);
+        let info = format!("command {}\nwall_ns {}\nnote0 {told}\n", self.command, call.total_ns);
+        slow_folder::write(to, call, (&Folder::open_growing(from)?, clock), &info)
     }
 
     fn is_time(&mut self) -> bool {

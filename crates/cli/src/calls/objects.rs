@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::choose::Source;
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use super::wish::Wish;
 
 /// The files to look through.
-pub fn sources(args: &Args, program: Option<&Path>, wish: &Wish) -> anyhow::Result<Vec<Source>> {
+pub fn sources(args: &RecordSpec, program: Option<&Path>, wish: &Wish) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     if let Some(program) = program {
         // Processes that it forks run the same file; so no process is singled out.

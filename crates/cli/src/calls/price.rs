@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::own_folder;
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use crate::out;
 use crate::text::number;
@@ -65,7 +65,7 @@ impl Price {
     /// Measures it, with the recorder and into the file system of the recording. `None` where the recorder can't be
     /// loaded into tally itself, or can't measure (aarch64).
     #[must_use]
-    pub fn measure(args: &Args, recorder: &Recorder, ways: &str) -> Option<Self> {
+    pub fn measure(args: &RecordSpec, recorder: &Recorder, ways: &str) -> Option<Self> {
         let folder = own_folder::make_measured(&args.output.canonicalize().ok()?).ok()?;
         let mut command = Command::new(std::env::current_exe().ok()?);
         command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
@@ -157,7 +157,7 @@ pub struct Told {
 impl Told {
     /// Measures the price, and prints the estimate.
     #[must_use]
-    pub fn now(args: &Args, recorder: &Recorder, found: &Instrumented) -> Option<Self> {
+    pub fn now(args: &RecordSpec, recorder: &Recorder, found: &Instrumented) -> Option<Self> {
         let ways = letters(found);
         let price = Price::measure(args, recorder, &ways)?;
         out::note(&price.before(found));
@@ -166,7 +166,7 @@ impl Told {
 
     /// The price of the run: the machine's speed changes, so it is measured again, and is between the two.
     #[must_use]
-    pub fn of_run(&self, args: &Args, recorder: &Recorder) -> Price {
+    pub fn of_run(&self, args: &RecordSpec, recorder: &Recorder) -> Price {
         Price::measure(args, recorder, &self.ways).map_or(self.price, |after| self.price.mean(after))
     }
 }

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use super::record_spec::ProbeSpec;
+
 /// Functions chosen by who calls them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callees {
@@ -66,6 +68,24 @@ pub struct ProbeArgs {
     /// Also the kernel's part of each call, as deep as can be: system calls, page faults, waits
     #[arg(short = 'K', long, value_name = "DEPTH")]
     pub kernel_depth: Option<u32>,
+}
+
+impl ProbeArgs {
+    /// The same without clap.
+    #[must_use]
+    pub fn spec(&self) -> ProbeSpec {
+        ProbeSpec {
+            pid: self.pid.clone(),
+            duration: self.duration,
+            uprobes: self.uprobes,
+            callees: self.callees.clone(),
+            counts: self.counts,
+            entries: self.entries,
+            max_rate: self.max_rate,
+            return_probes: self.return_probes,
+            kernel_depth: self.kernel_depth,
+        }
+    }
 }
 
 #[cfg(test)]

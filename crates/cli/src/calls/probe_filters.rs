@@ -7,8 +7,7 @@ use tracer::layout::sleds;
 
 use super::choose::Chosen;
 use super::kernel;
-use super::record::Args;
-use super::trace_args::TraceArgs;
+use super::record_spec::RecordSpec;
 use calls::instrumented::source_files::SourceFiles;
 use calls::selection::TraceSpec;
 use calls::selection::rules::Rules;
@@ -21,7 +20,7 @@ const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds
 ///
 /// # Errors
 /// If a flag can't be followed by uprobes, or means none of the functions.
-pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Result<Filters> {
+pub fn of(args: &RecordSpec, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Result<Filters> {
     if let Some(flag) = args.trace.first_for_recorder() {
         bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }
@@ -58,15 +57,15 @@ pub fn of(args: &Args, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Re
 }
 
 /// Whether the flags ask which calls are in others, or how long they took.
-fn needs_ends(args: &Args) -> bool {
-    let TraceArgs { only, not, callers, trigger, disable, .. } = &args.trace;
+fn needs_ends(args: &RecordSpec) -> bool {
+    let TraceSpec { only, not, callers, trigger, disable, .. } = &args.trace;
     let named = [only, not, callers, trigger].iter().any(|words| !words.is_empty());
     named || *disable || args.depth.is_some() || args.min_ns.is_some()
 }
 
 /// The same, and `-t`, for what is summed up in the kernel.
 #[must_use]
-pub fn counted(args: &Args, filters: &Filters) -> Counted {
+pub fn counted(args: &RecordSpec, filters: &Filters) -> Counted {
     Counted {
         any_only: filters.rules.iter().any(|rules| rules & sleds::ONLY != 0),
         rules: filters.rules.clone(),

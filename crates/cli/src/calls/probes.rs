@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use super::choose::Chosen;
 use super::kernel;
-use super::live::Live;
 use super::objects::sources;
+use super::observer::RecordingObserver;
 use super::probe_filters;
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use super::return_probes;
 use super::scripts::{self, Became};
 use super::session::Session;
@@ -23,10 +23,10 @@ const RING_BYTES: u32 = 16 << 20;
 /// # Errors
 /// If nothing can be probed, with what can be done instead.
 pub fn run(
-    args: &Args,
+    args: &RecordSpec,
     program: Option<&Path>,
     why: &str,
-    live: Option<&mut Live>,
+    live: Option<&mut dyn RecordingObserver>,
 ) -> anyhow::Result<ExitCode> {
     let wish = wish(args, program)?;
     let chosen = Chosen::from(&sources(args, program, &wish)?, &wish)?;
@@ -37,7 +37,7 @@ pub fn run(
 ///
 /// # Errors
 /// If it becomes nothing in which a function is selected.
-pub fn run_script(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode> {
+pub fn run_script(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> anyhow::Result<ExitCode> {
     let (became, program, chosen) = scripts::follow(args)?;
     let why = format!("{} is a script that became {}", args.command[0].display(), program.display());
     start(args, chosen, &why, Some(became), live)
@@ -47,7 +47,7 @@ pub fn run_script(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCo
 ///
 /// # Errors
 /// If a list of functions can't be read, or return probes would end the program.
-pub fn wish(args: &Args, program: Option<&Path>) -> anyhow::Result<Wish> {
+pub fn wish(args: &RecordSpec, program: Option<&Path>) -> anyhow::Result<Wish> {
     let exits = exits_for(args, program)?;
     let callees = args.probes.callees.as_ref();
     let of_program = args.patch.iter().filter(|word| !kernel::is_of_kernel(word));
@@ -57,11 +57,11 @@ pub fn wish(args: &Args, program: Option<&Path>) -> anyhow::Result<Wish> {
 }
 
 fn start(
-    args: &Args,
+    args: &RecordSpec,
     (chosen, exits): (Chosen, Exits),
     why: &str,
     became: Option<Became>,
-    live: Option<&mut Live>,
+    live: Option<&mut dyn RecordingObserver>,
 ) -> anyhow::Result<ExitCode> {
     let wants_calls = live.as_ref().is_some_and(|live| live.wants_calls());
     let sums = args.probes.counts || args.probes.entries || live.is_some() && !wants_calls;
@@ -89,7 +89,7 @@ fn start(
 }
 
 /// Return probes only where asked for, or where no return instruction can be found.
-fn exits_for(args: &Args, program: Option<&Path>) -> anyhow::Result<Exits> {
+fn exits_for(args: &RecordSpec, program: Option<&Path>) -> anyhow::Result<Exits> {
     if args.probes.entries {
         return Ok(Exits::None);
     }

@@ -11,12 +11,13 @@ use std::process::ExitCode;
 use super::closing;
 use super::kernel;
 use super::launch;
-use super::live::Live;
+use super::observer::RecordingObserver;
 use super::opened::Opened;
 use super::own_folder;
 use super::price::Told;
 use super::probe_args::ProbeArgs;
 use super::probes;
+use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use super::scripts;
 use super::shadow_stack;
@@ -81,19 +82,38 @@ pub struct Args {
     pub command: Vec<OsString>,
 }
 
+impl Args {
+    /// The same without clap.
+    #[must_use]
+    pub fn spec(&self) -> RecordSpec {
+        RecordSpec {
+            output: self.output.clone(),
+            depth: self.depth,
+            patch: self.patch.clone(),
+            min_ns: self.min_ns,
+            max_bytes: self.max_bytes,
+            trace: self.trace.spec(),
+            probes: self.probes.spec(),
+            no_switches: self.no_switches,
+            quiet: self.quiet,
+            command: self.command.clone(),
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// If the program can't be started or has nothing to record.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    run_with(args, None)
+    run_with(&args.spec(), None)
 }
 
 /// The same; `live` looks at what was recorded so far, every now and then.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode> {
+pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> anyhow::Result<ExitCode> {
     if !Recorder::is_there() {
         bail!("recording calls needs an x86-64 or aarch64 processor; `tally record` samples on every one");
     }
@@ -102,7 +122,7 @@ pub fn run_with(args: &Args, live: Option<&mut Live>) -> anyhow::Result<ExitCode
     if scripts::is_one(&program) {
         return probes::run_script(args, live);
     }
-    let mut rules = Rules::new(&args.patch, &args.trace.spec())?;
+    let mut rules = Rules::new(&args.patch, &args.trace)?;
     if live.is_some() {
         // Who looks while it runs finds the slow ones by itself: what was read can't be taken back.
         rules.take_slow();
@@ -219,7 +239,7 @@ fn is_privileged(program: &Path) -> bool {
 }
 
 /// Why the program can't, or shan't, record itself; `None` if it can.
-fn why_uprobes(args: &Args, program: &Path, found: &Instrumented) -> Option<String> {
+fn why_uprobes(args: &RecordSpec, program: &Path, found: &Instrumented) -> Option<String> {
     let shown = program.display();
     if args.probes.uprobes
         || args.probes.counts

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::choose::Chosen;
 use super::objects::sources;
 use super::probes;
-use super::record::Args;
+use super::record_spec::RecordSpec;
 
 /// Passed over unless -P means a function of theirs.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox", "env"];
@@ -40,7 +40,7 @@ pub fn is_one(program: &Path) -> bool {
 ///
 /// # Errors
 /// If it ends before that, with the programs that it was.
-pub fn follow(args: &Args) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))> {
+pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))> {
     let shown = args.command[0].display();
     const PAUSE: Duration = Duration::from_millis(20);
     let mut signals = StopSignals::new(&[]).context("can't wait for signals")?;
@@ -73,7 +73,7 @@ pub fn follow(args: &Args) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))>
 }
 
 /// The selected functions of what the script is now.
-fn chosen(args: &Args, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
+fn chosen(args: &RecordSpec, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if args.patch.is_empty() && SHELLS.contains(&&*name) {
         bail!("{name} is passed over without -P");

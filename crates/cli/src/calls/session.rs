@@ -17,9 +17,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::choose::Chosen;
-use super::live::Live;
+use super::observer::RecordingObserver;
 use super::probes::{refusal, short};
-use super::record::Args;
+use super::record_spec::RecordSpec;
 use super::scripts::Became;
 use super::watch::Watch;
 use super::{kernel, totals};
@@ -66,7 +66,7 @@ impl Session {
     /// # Errors
     /// If the kernel refuses.
     pub fn start(
-        args: &Args,
+        args: &RecordSpec,
         chosen: Chosen,
         options: Options,
         became: Option<Became>,
@@ -120,7 +120,7 @@ impl Session {
     }
 
     /// How often the functions of a running process are called, by a short look at their entries alone.
-    fn look_first(&mut self, args: &Args) -> anyhow::Result<()> {
+    fn look_first(&mut self, args: &RecordSpec) -> anyhow::Result<()> {
         if args.probes.pid.is_empty() || args.quiet {
             return Ok(());
         }
@@ -194,7 +194,12 @@ impl Session {
     ///
     /// # Errors
     /// If the command can't be started or the recording can't be written.
-    pub fn run(&mut self, args: &Args, filters: Filters, live: Option<&mut Live>) -> anyhow::Result<u8> {
+    pub fn run(
+        &mut self,
+        args: &RecordSpec,
+        filters: Filters,
+        live: Option<&mut dyn RecordingObserver>,
+    ) -> anyhow::Result<u8> {
         if live.is_some() {
             self.signals.watch_stdout();
         }
@@ -204,7 +209,12 @@ impl Session {
         self.record(args, filters, live).or_else(|why| self.go_on_without(why))
     }
 
-    fn record(&mut self, args: &Args, filters: Filters, mut live: Option<&mut Live>) -> anyhow::Result<u8> {
+    fn record(
+        &mut self,
+        args: &RecordSpec,
+        filters: Filters,
+        mut live: Option<&mut dyn RecordingObserver>,
+    ) -> anyhow::Result<u8> {
         let mut folder = Folder::new(&args.output, (self.addresses.clone(), filters), self.start_ns);
         super::named::write(&args.output, &self.addresses, &self.chosen)?;
         self.name_kernel(args)?;
@@ -216,7 +226,7 @@ impl Session {
                 out::note(&line);
             }
             if let Some(live) = &mut live {
-                self.look(live, args, false)?;
+                self.look(&mut **live, args, false)?;
             }
             if let Some(end) = self.ended(args, end_at)? {
                 break end;
@@ -232,13 +242,13 @@ impl Session {
         self.poll(&mut folder)?;
         self.watch.written = folder.finish().context("can't write the recording")?;
         if let Some(live) = &mut live {
-            self.look(live, args, true)?;
+            self.look(&mut **live, args, true)?;
         }
         Ok(end)
     }
 
     /// Shows what there is so far: sums, or what was written.
-    fn look(&self, live: &mut Live, args: &Args, at_end: bool) -> anyhow::Result<()> {
+    fn look(&self, live: &mut dyn RecordingObserver, args: &RecordSpec, at_end: bool) -> anyhow::Result<()> {
         match self.options.mode {
             Mode::Totals => live.look_at_probes(&*self.engine, &self.chosen, at_end),
             _ => live.look_at_folder(&args.output, at_end),
@@ -264,7 +274,7 @@ impl Session {
     }
 
     /// The status to end with, once it is over.
-    fn ended(&mut self, args: &Args, end_at: Option<Instant>) -> anyhow::Result<Option<u8>> {
+    fn ended(&mut self, args: &RecordSpec, end_at: Option<Instant>) -> anyhow::Result<Option<u8>> {
         let command = self.child.as_ref().map(|child| RunningCommand::of(child, Role::Recorded));
         self.signals.take(command)?;
         self.signals.hint(command).iter().for_each(|hint| out::note(hint));
@@ -284,7 +294,7 @@ impl Session {
     ///
     /// # Errors
     /// If the folder can't be written.
-    pub fn finish(&mut self, args: &Args, status: u8) -> anyhow::Result<()> {
+    pub fn finish(&mut self, args: &RecordSpec, status: u8) -> anyhow::Result<()> {
         let wall_ns = Clock::Monotonic.now_ns() - self.start_ns;
         let sums = if self.options.mode == Mode::Totals { self.engine.sums() } else { Vec::new() };
         let entries: u64 = match self.options.mode {
@@ -323,7 +333,7 @@ impl Session {
     }
 
     /// Names the kernel's parts, as far as they are known: some of its functions are met only while it runs.
-    fn name_kernel(&self, args: &Args) -> anyhow::Result<()> {
+    fn name_kernel(&self, args: &RecordSpec) -> anyhow::Result<()> {
         let functions = self.engine.kernel_functions();
         kernel::write_names(&args.output, &self.addresses, self.options.kernel, &functions)
     }

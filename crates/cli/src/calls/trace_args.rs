@@ -58,6 +58,7 @@ impl TraceArgs {
             not: self.not.clone(),
             callers: self.callers.clone(),
             trigger: self.trigger.clone(),
+            disable: self.disable,
             signal: self.signal.clone(),
             arguments: self.arguments.clone(),
             results: self.results.clone(),
@@ -66,17 +67,5 @@ impl TraceArgs {
             libcall: self.libcall,
             nest_libcall: self.nest_libcall,
         }
-    }
-
-    /// The first flag given that only the recorder in the program can follow; `None` if none was.
-    #[must_use]
-    pub fn first_for_recorder(&self) -> Option<&'static str> {
-        let given = [
-            (!self.signal.is_empty(), "--signal"),
-            (!self.arguments.is_empty(), "-A"),
-            (!self.results.is_empty(), "-R"),
-            (self.auto_args, "-a"),
-        ];
-        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, flag)| flag)
     }
 }
