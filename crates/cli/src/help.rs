@@ -45,6 +45,11 @@ pub fn print(text: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The five lines that `tally` alone prints.
+pub fn welcome() -> &'static str {
+    overview::WELCOME
+}
+
 /// The help that `args` request, for a command line on which the parser found `-h`, `--help` or `help`.
 pub fn requested(args: &[OsString]) -> String {
     let words: Vec<&str> = args.iter().skip(1).filter_map(|arg| arg.to_str()).collect();

@@ -13,6 +13,7 @@ pub mod cmd;
 pub mod damage;
 pub mod event_args;
 pub mod export;
+pub mod first_screen;
 pub mod flags;
 pub mod flame;
 pub mod foreign;
@@ -92,7 +93,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             finish_paged(help::print(&help::requested(&args)))
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            out::note_lines(&help::requested(&args));
+            out::note_lines(&if args.len() < 2 {
+                help::welcome().to_owned()
+            } else {
+                help::requested(&args)
+            });
             ExitCode::from(2)
         }
         Err(error) => usage_error(&spelling::with_nearest(error, &args)),

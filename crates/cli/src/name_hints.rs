@@ -26,6 +26,8 @@ struct Lacking {
     jit_names: u64,
     /// In programs built here, without line information.
     lines: Sums,
+    /// In them, with or without.
+    own_builds: Sums,
 }
 
 /// One line for each thing that is missing in a part of the samples of `event`.
@@ -49,6 +51,9 @@ impl Lacking {
         let id = profile.frames.of(frame).dso;
         let (dso, functions) = (profile.dsos.of(id), profile.frame_names(frame));
         let name = functions.last().map(|own| profile.strings.of(profile.symbols.of(own.symbol).name));
+        if dso.kind == DsoKind::File && is_own_build(&dso.path) {
+            self.own_builds.entry(id).or_default().grow(period);
+        }
         match dso.kind {
             DsoKind::PerfMap { .. } if name.is_none_or(is_unnamed_jit_code) => self.jit_names.grow(period),
             DsoKind::File if name.is_none_or(dso::is_unnamed_function) => {
@@ -102,6 +107,10 @@ impl Lacking {
     fn lines_hint(&self, profile: &Profile) -> Option<String> {
         let (&id, &most) = self.lines.iter().max_by_key(|(_, sum)| **sum)?;
         self.percent(most)?;
+        // Some code in a file with lines has none: start code, the PLT.
+        if self.own_builds.get(&id).is_some_and(|&whole| most < whole / 2) {
+            return None;
+        }
         let name = &profile.dsos.of(id).short_name;
         Some(format!(
             "{name} has no line information: build it with -g \
@@ -110,9 +119,14 @@ impl Lacking {
     }
 }
 
-/// Not of a distribution, which builds its programs itself.
+/// Not of a distribution or a toolchain, which build their programs themselves.
 fn is_own_build(path: &str) -> bool {
-    !["/usr/lib", "/usr/bin", "/usr/sbin", "/lib", "/bin", "/sbin", "/opt", "/snap", "/nix"]
+    const TOOLCHAINS: [&str; 6] =
+        ["/.rustup/", "/.cargo/bin/", "/.pyenv/", "/.nvm/", "/.sdkman/", "/go/pkg/tool/"];
+    if TOOLCHAINS.iter().any(|folder| path.contains(folder)) {
+        return false;
+    }
+    !["/usr/lib", "/usr/bin", "/usr/sbin", "/lib", "/bin", "/sbin", "/opt", "/snap", "/nix", "/usr/local/go"]
         .iter()
         .any(|folder| Path::new(path).starts_with(folder))
 }

@@ -2,15 +2,10 @@
 
 use crate::io::device;
 use crate::io::live_events::BlockEvents;
-use crate::out::harmless;
-use crate::term::{Paint, paint};
 use crate::text::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
-use profile::verdict::{
-    FEW_SAMPLES, Facts, Finding, INPUT, LEAST_RUNNING_NS, Stacks, SystemFacts, TARGET, running_samples,
-    verdict,
-};
+use profile::verdict::{Facts, Finding, INPUT, Stacks, SystemFacts, TARGET, running_samples, verdict};
 use profile::view::io::Latencies;
 use profile::view::wall::{Wall, WallOpts, wall};
 use record::disk_watch::Seen;
@@ -19,9 +14,8 @@ use record::summary::RunSummary;
 use record::system::SystemChange;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-/// What `tally run` says beyond its samples.
+/// Findings, and the wall clock they are from.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
     /// The wall-clock view.
@@ -43,18 +37,10 @@ pub struct Machine {
     pub disks: Option<Seen>,
 }
 
-/// What the next commands need to know.
-#[derive(Debug)]
-pub struct Commands {
-    /// ` -i FILE`, or nothing for perf.data.
-    pub input: String,
-    /// The target as on the command line: `-p 123 -- sleep 5`, `-- ./app`.
-    pub target: String,
-}
-
-/// Judges a run. Without off-CPU data, running threads and counters are all there is to judge by.
+/// Judges a run. Without off-CPU data, running threads and counters are all there is to judge by. `target`: as on the
+/// command line, for the next commands: `-p 123 -- sleep 5`, `-- ./app`.
 #[must_use]
-pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, commands: &Commands) -> Judgement {
+pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, target: &str) -> Judgement {
     let view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
     let mut facts = Facts::of(profile, &view);
     if view.source.is_none() {
@@ -71,7 +57,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, command
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
     let mut findings = verdict(&facts);
     for finding in &mut findings {
-        finding.next = finding.next.replace(INPUT, &commands.input).replace(TARGET, &commands.target);
+        finding.next = finding.next.replace(TARGET, target);
     }
     Judgement { findings, wall: view, withheld: None, samples }
 }
@@ -81,10 +67,10 @@ fn withheld(profile: &Profile, wall_ns: u64) -> Option<String> {
     /// What a process does in this time is to begin and to end.
     const LEAST_WALL_NS: u64 = 10_000_000;
     if wall_ns < LEAST_WALL_NS {
-        return Some(format!("it ran for {}, too short to judge", duration_ns(wall_ns)));
+        return Some(format!("it ran for {} only", duration_ns(wall_ns)));
     }
     let samples = (0..profile.events.len()).map(|event| profile.total(event).count).max().unwrap_or(0);
-    (samples == 0).then(|| "no samples were taken, so there is nothing to judge".to_owned())
+    (samples == 0).then(|| "no samples were taken".to_owned())
 }
 
 /// What was counted over the whole run.
@@ -143,95 +129,6 @@ fn system_facts(change: &SystemChange) -> SystemFacts {
     }
 }
 
-/// The wall clock in one line and the findings below, as the screen ends; empty without off-CPU data.
-#[must_use]
-pub fn draw(judgement: &Judgement, width: usize, colour: bool) -> String {
-    if judgement.wall.source.is_none() {
-        return String::new();
-    }
-    let mut text = String::new();
-    let shares = crate::text::wall::shares(&judgement.wall.whole, false);
-    let parts: Vec<String> = shares
-        .iter()
-        .filter(|(_, pct)| *pct >= 0.05)
-        .map(|(name, pct)| format!("{name} {pct:.1} %"))
-        .collect();
-    let whole = &judgement.wall.whole;
-    let idle = whole.idle_ns as f64 * 100.0 / whole.total_ns().max(1) as f64;
-    let left_out = if idle < 0.05 { String::new() } else { format!(" (idle left out: {idle:.1} % of all)") };
-    let bold = |heading: &str| paint(&format!("{heading:<10}"), Paint::Bold, colour);
-    wrapped(&mut text, &bold("wall clock"), &(parts.join(" · ") + &left_out), width);
-    let _ = writeln!(text);
-    if judgement.findings.is_empty() {
-        wrapped(&mut text, &bold("verdict"), &without_finding(judgement), width);
-    }
-    for (i, finding) in judgement.findings.iter().enumerate() {
-        wrapped(&mut text, &bold(if i == 0 { "verdict" } else { "" }), &finding.claim, width);
-        draw_evidence(&mut text, finding, width);
-    }
-    text
-}
-
-/// Why there is no finding.
-fn without_finding(judgement: &Judgement) -> String {
-    if let Some(why) = &judgement.withheld {
-        return format!("none: {why}");
-    }
-    let on_ns = judgement.wall.whole.on_ns;
-    if on_ns < LEAST_RUNNING_NS {
-        return format!(
-            "nothing stands out; it ran for {} only: too little to say where",
-            duration_ns(on_ns)
-        );
-    }
-    if judgement.samples < FEW_SAMPLES {
-        return format!("nothing stands out; {} samples are too few to say where it runs", judgement.samples);
-    }
-    "nothing stands out".to_owned()
-}
-
-/// All that stands below a claim. The next command is one line, however long: it is there to be copied.
-fn draw_evidence(text: &mut String, finding: &Finding, width: usize) {
-    let label = " ".repeat(10);
-    for evidence in &finding.evidence {
-        wrapped(text, &label, &format!("  · {evidence}"), width);
-    }
-    let stacks = &finding.stacks;
-    match stacks.top.is_empty() {
-        true => wrapped(text, &label, &format!("  · no stack: {}", stacks.missing), width),
-        false => {
-            wrapped(text, &label, &format!("  · {}, share of {}:", stacks.what, stacks.of.name()), width)
-        }
-    }
-    for (share, place) in &stacks.top {
-        wrapped(text, &label, &format!("    {:>5.1} %  {place}", share * 100.0), width);
-    }
-    if !finding.against.is_empty() {
-        wrapped(text, &label, &format!("  checked against: {}", finding.against.join("; ")), width);
-    }
-    let _ = writeln!(text, "{label}   next: {}", harmless(&finding.next));
-    wrapped(text, &label, &format!("        {}", finding.advice), width);
-}
-
-fn wrapped(text: &mut String, label: &str, line: &str, width: usize) {
-    let room = width.saturating_sub(11).max(30);
-    let line = harmless(line);
-    let indent = line.len() - line.trim_start().len();
-    let mut label = label.to_owned();
-    let mut current = " ".repeat(indent);
-    for word in line.split_whitespace() {
-        if current.trim().is_empty() || current.chars().count() + 1 + word.chars().count() <= room {
-            let gap = if current.trim().is_empty() { "" } else { " " };
-            current += &format!("{gap}{word}");
-        } else {
-            let _ = writeln!(text, "{label} {current}");
-            label = " ".repeat(10);
-            current = format!("{}{word}", " ".repeat(indent + if indent > 0 { 2 } else { 0 }));
-        }
-    }
-    let _ = writeln!(text, "{label} {current}");
-}
-
 fn stacks(finding: &Finding) -> Vec<Value> {
     let Stacks { what, of, top, .. } = &finding.stacks;
     top.iter()
@@ -239,17 +136,18 @@ fn stacks(finding: &Finding) -> Vec<Value> {
         .collect()
 }
 
-/// The same for scripts: ns and shares.
+/// Findings and wall clock for scripts: ns and shares. `input`: the option that names the recording, ` -i FILE`.
 #[must_use]
-pub fn to_json(judgement: &Judgement) -> Value {
+pub fn to_json(judgement: &Judgement, input: &str) -> Value {
     let whole = &judgement.wall.whole;
     let blocked: serde_json::Map<String, Value> =
         whole.blocked_ns.iter().map(|(reason, ns)| (reason.name().to_owned(), json!(ns))).collect();
     let finding = |f: &Finding| {
         json!({
-            "rule": f.rule, "name": f.name, "share": f.share, "claim": f.claim, "evidence": f.evidence,
+            "rule": f.rule, "name": f.name, "share": f.share, "claim": f.claim, "detail": f.detail,
+            "fix": f.fix, "evidence": f.evidence,
             "stacks": stacks(f), "no_stacks": (!f.stacks.missing.is_empty()).then_some(f.stacks.missing),
-            "checked_against": f.against, "next": f.next, "advice": f.advice,
+            "checked_against": f.against, "next": f.next.replace(INPUT, input), "advice": f.advice,
         })
     };
     json!({
@@ -262,6 +160,17 @@ pub fn to_json(judgement: &Judgement) -> Value {
         "blocked_ns": blocked,
         "verdict": judgement.findings.iter().map(finding).collect::<Vec<_>>(),
     })
+}
+
+/// Bytes for the end of the recording, for `tally why`: the findings, with a placeholder for the recording's path.
+#[must_use]
+pub fn to_note(judgement: &Judgement, title: &str) -> Vec<u8> {
+    let clock = to_json(judgement, INPUT);
+    let note = json!({
+        "schema_version": crate::first_screen::SCHEMA_VERSION, "command": title,
+        "no_verdict": clock["no_verdict"], "findings": clock["verdict"],
+    });
+    perfdata::findings_note::to_bytes(note.to_string().as_bytes())
 }
 
 #[cfg(test)]

@@ -89,6 +89,9 @@ pub fn fuzz_off_cpu_payload(bytes: &[u8]) {
 
 /// Reads an appendix, looks a stop up and writes it again.
 pub fn fuzz_stack_notes(bytes: &[u8]) {
+    if let Some(text) = crate::findings_note::read(bytes) {
+        std::hint::black_box(crate::findings_note::to_bytes(text));
+    }
     if let Some(maps) = crate::jit_maps::JitMaps::read(bytes, Endian::Little) {
         std::hint::black_box(maps.to_bytes(Endian::Little));
     }

@@ -23,6 +23,7 @@ mod data_src;
 mod diagnostics;
 mod error;
 pub mod file;
+pub mod findings_note;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod jit_maps;

@@ -2,7 +2,7 @@
 //!
 //! | file | mode | a file of that name | a symbolic link of that name |
 //! |---|---|---|---|
-//! | a recording: [`create_recording`] | 0600 | becomes FILE.old | becomes FILE.old, its target is left alone |
+//! | a recording: [`create_recording`], [`append_to_recording`] | 0600 | becomes FILE.old | becomes FILE.old, its target is left alone |
 //! | an export: [`create_export`], [`append_export`] | by umask | is overwritten | is followed |
 //! | a part of a folder of ours: [`write_part`], [`append_part`] | 0600 | is overwritten | is an error |
 //!
@@ -109,6 +109,17 @@ pub fn write_part(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 pub fn append_part(path: &Path) -> io::Result<File> {
     let mut how = File::options();
     how.append(true).create(true).mode(OWNER_ONLY).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Appends to a finished recording; nothing happens to links, streams and files that are gone.
+///
+/// # Errors
+/// It can't be opened or written.
+pub fn append_to_recording(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if !matches!(find(path)?, Found::File(_)) {
+        return Ok(());
+    }
+    File::options().append(true).custom_flags(libc::O_NOFOLLOW).open(path)?.write_all(bytes)
 }
 
 /// Whether `path` is written to as it is, so that it can't get another name.

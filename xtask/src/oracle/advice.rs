@@ -1,4 +1,5 @@
-//! `advice`: checks that every command on a screen of `tally run` works on the recording it was printed for.
+//! `advice`: checks that every command on a screen of `tally run`, and of `tally why` after it, works on the recording
+//! it was printed for.
 //!
 //! A command that fails, or that prints nothing and writes no file, is worse than none, because its user gives up.
 
@@ -53,7 +54,8 @@ fn of_one(pair: &Pair, line: &str) -> Result<Score> {
     std::fs::remove_dir_all(&folder).ok();
     std::fs::create_dir_all(&folder)?;
     let ran = in_shell(pair, &folder, &format!("tally run -- {line} >/dev/null"))?;
-    let screen = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let evidence = in_shell(pair, &folder, "tally why")?;
+    let screen = format!("{}\n{}", String::from_utf8_lossy(&ran.stderr), evidence.text());
     let commands = commands(&screen);
     let mut score = Score::of(!commands.is_empty());
     if commands.is_empty() {
@@ -108,7 +110,7 @@ fn commands(screen: &str) -> BTreeSet<String> {
 
 /// The command that the line begins with. It ends where text goes on, but not within quotes.
 fn command_at(line: &str) -> &str {
-    let ends = ["  ", " (", ": ", ")", "`", ", "];
+    let ends = ["  ", " (", ": ", ")", "`", ", ", " …"];
     let mut is_quoted = false;
     for (at, character) in line.char_indices() {
         is_quoted ^= character == '\'';

@@ -26,6 +26,7 @@ pub mod script;
 pub mod stat;
 pub mod timeline;
 pub mod top;
+pub mod why;
 
 use std::process::ExitCode;
 
@@ -79,4 +80,5 @@ commands! {
     Stat: stat,
     Timeline: timeline,
     Top: top,
+    Why: why,
 }

@@ -1,9 +1,11 @@
-//! `tally run`: the main job. Records a command (or what runs already), then tells in one screen where the time went.
+//! `tally run`: the main job. Records a command (or what runs already), then shows on one screen where the time went.
 
 mod better;
 mod json;
 mod top;
 
+use crate::cmd::why::input;
+use crate::first_screen::{FirstScreen, RecordedFile, Sources};
 use crate::flame::{Tree, TreeOpts};
 use crate::interrupts_off::is_by_timer;
 use crate::load;
@@ -11,11 +13,10 @@ use crate::recording::{self, SamplingArgs, TargetArgs};
 use crate::status_line::{self, StatusLine};
 use crate::svg::{self, Palette, SvgOpts};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
-use crate::verdict::{Commands, Machine};
-use crate::{name_hints, out, term, verdict, wall};
+use crate::verdict::Machine;
+use crate::{first_screen, name_hints, out, term, text, verdict, wall};
 use anyhow::{Context, bail};
 use profile::profile::Profile;
-use profile::verdict::quoted;
 use record::Whom;
 use record::disk_watch::DiskWatch;
 use record::opts::{KeepFiles, Output, RecordOpts};
@@ -57,10 +58,10 @@ pub struct Args {
     /// Don't record time off the CPU
     #[arg(long, conflicts_with_all = ["off_cpu", "off_cpu_period"])]
     pub no_off_cpu: bool,
-    /// Say more about how it was recorded
+    /// Show all numbers: threads, functions, stacks, each finding with its evidence
     #[arg(short, long)]
     pub verbose: bool,
-    /// Lines per list
+    /// Lines per list, with -v
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub rows: usize,
 }
@@ -125,12 +126,34 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
     let lost = || format!("other recordings were made in {}: this one is lost", args.output.display());
     let path = summary.file.as_deref().with_context(lost)?;
     let recording = read(path)?;
-    let commands = Commands { input: input(path), target: better::target_words(args).join(" ") };
-    let judgement = verdict::judge(&recording.profile, summary, machine, &commands);
+    let target = better::target_words(args).join(" ");
+    let judgement = verdict::judge(&recording.profile, summary, machine, &target);
+    // Without room for it the recording is whole all the same: tally why judges it again.
+    let _ =
+        record::output_file::append_to_recording(path, &verdict::to_note(&judgement, &title(args, summary)));
     let event = top::main_event(&recording.profile);
     let mut tree = Tree::of_profile(&recording.profile, TreeOpts { event, ..TreeOpts::default() });
     if let Some(flame) = &args.flame {
         write_flame(flame, &tree, &title(args, summary))?;
+    }
+    let name_hints = name_hints::hints(&recording.profile, event);
+    let better = better::command(args, summary, tree.totals()[0].1);
+    let first = FirstScreen::of(
+        &recording.profile,
+        event,
+        Sources {
+            summary,
+            judgement: &judgement,
+            cpus: machine.change.cpus,
+            better: better.as_deref(),
+            name_hints: &name_hints,
+            file: recorded_file(path, summary),
+        },
+    );
+    let colour = term::colours_stderr();
+    if args.json.is_none() && !args.verbose {
+        let text = text::first_screen::draw(&first, term::width(), colour);
+        return out::screen(&text, colour).map_err(Into::into);
     }
     let mut path_down = top::hottest_path(&mut tree);
     top::name_files(&mut path_down, &recording.profile, event);
@@ -143,19 +166,36 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
         with_callees: top::by_children(&recording.profile, event),
         path: path_down,
         is_by_timer: event_is_by_timer(&recording.profile, event),
-        name_hints: name_hints::hints(&recording.profile, event),
-        better: better::command(args, summary, tree.totals()[0].1),
+        name_hints,
+        better,
         files: files(args, path, summary),
     };
     match &args.json {
-        Some(file) => write_json(file, &screen, &judgement),
+        Some(file) => write_json(file, &screen, &first, &judgement),
         None => {
-            let opts = ScreenOpts { width: width(), colour: term::colours_stderr(), rows: args.rows.max(1) };
-            let text =
-                run_screen::draw(&screen, opts) + "\n" + &verdict::draw(&judgement, opts.width, opts.colour);
-            out::screen(&text, opts.colour).map_err(Into::into)
+            let opts = ScreenOpts { width: width(), colour, rows: args.rows.max(1) };
+            out::screen(&long_screen(&screen, &judgement, &input(path), opts), colour).map_err(Into::into)
         }
     }
+}
+
+fn recorded_file(path: &Path, summary: &RunSummary) -> RecordedFile {
+    let bytes = summary.recorder.file_bytes;
+    RecordedFile { path: path.display().to_string(), bytes, input: input(path) }
+}
+
+/// All numbers, and the findings with their evidence.
+fn long_screen(
+    screen: &RunScreen<'_>,
+    judgement: &verdict::Judgement,
+    input: &str,
+    opts: ScreenOpts,
+) -> String {
+    let clock = text::findings::wall_clock(judgement, opts.width, opts.colour);
+    let value = verdict::to_json(judgement, input);
+    let findings = value["verdict"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let findings = text::findings::draw(findings, 1, opts.width, opts.colour);
+    format!("{}\n{clock}\n{findings}", run_screen::draw(screen, opts))
 }
 
 /// Wide terminals are not filled: names far from their numbers are hard to read.
@@ -190,18 +230,9 @@ fn processes(pids: &[u32], summary: &RunSummary) -> String {
     status_line::with_children(&names, summary.attached_processes.saturating_sub(pids.len()))
 }
 
-/// The option that names the recording; none for where commands look anyway.
-fn input(path: &Path) -> String {
-    if path == Path::new("perf.data") {
-        String::new()
-    } else {
-        format!(" -i {}", quoted(&path.to_string_lossy()))
-    }
-}
-
 fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)> {
     let input = input(path);
-    let size = crate::text::number::bytes(summary.recorder.file_bytes);
+    let size = text::number::bytes(summary.recorder.file_bytes);
     let mut files = vec![(path.display().to_string(), format!("{size}; browse: tally report{input}"))];
     match &args.flame {
         Some(flame) => files.push((flame.display().to_string(), "flame graph, for a browser".to_owned())),
@@ -227,8 +258,15 @@ fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
     write().with_context(|| format!("can't write {}", path.display()))
 }
 
-fn write_json(path: &Path, screen: &RunScreen<'_>, judgement: &verdict::Judgement) -> anyhow::Result<()> {
+fn write_json(
+    path: &Path,
+    screen: &RunScreen<'_>,
+    first: &FirstScreen,
+    judgement: &verdict::Judgement,
+) -> anyhow::Result<()> {
     let mut value = json::of(screen);
-    value["wall_clock"] = verdict::to_json(judgement);
+    value["schema_version"] = first_screen::SCHEMA_VERSION.into();
+    value["first_screen"] = first_screen::to_json(first);
+    value["wall_clock"] = verdict::to_json(judgement, &first.file.input);
     out::json(path, &value)
 }

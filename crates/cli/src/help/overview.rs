@@ -18,6 +18,7 @@ pub(super) const PURPOSES: &[Purpose] = &[
     (
         "Dig",
         &[
+            ("why", "show the evidence of what tally run found"),
             ("report", "browse a recording: functions, callers, source"),
             ("annotate", "show samples by source line and instruction"),
             ("flame", "draw a flame graph (SVG), or print folded stacks"),
@@ -57,6 +58,14 @@ pub(super) const PURPOSES: &[Purpose] = &[
         ],
     ),
 ];
+
+/// The output of `tally` alone: what it is, and the commands to start with.
+pub(super) const WELCOME: &str = "\
+tally shows where a program's time goes: running, waiting, and what for.
+  tally run -- ./app             run it; then one screen with the answer
+  tally run -p 1234 -- sleep 5   the same for a process that already runs
+  tally why                      the evidence of that answer
+  tally report                   browse the recording (tally --help: all commands)";
 
 /// The groups as lines of text, styled by `heading` and `name`.
 pub(super) fn groups(heading: impl Fn(&str) -> String, name: impl Fn(&str) -> String) -> String {

@@ -3,6 +3,8 @@
 pub mod annotate;
 pub mod callgraph;
 pub mod diff;
+pub mod findings;
+pub mod first_screen;
 pub mod fit;
 pub mod header;
 pub mod histogram;

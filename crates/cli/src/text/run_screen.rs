@@ -1,8 +1,8 @@
-//! The one screen of `tally run`: where the time went, and how far the numbers can be trusted.
+//! All numbers of `tally run -v`: where the time went, and how far the numbers can be trusted.
 //!
 //! Values in, text out; at most 80 columns unless the terminal is wider.
 
-mod thread_rows;
+pub(crate) mod thread_rows;
 mod words;
 
 pub use words::signal_name;

@@ -87,8 +87,10 @@ fn counted(counters: &[(&str, u64)]) -> RunSummary {
 }
 
 fn judged(profile: &Profile, summary: &RunSummary, change: SystemChange) -> String {
-    let commands = Commands { input: " -i a.data".to_owned(), target: "-- ./app".to_owned() };
-    draw(&judge(profile, summary, &Machine { change, disks: None }, &commands), 110, false)
+    let judgement = judge(profile, summary, &Machine { change, disks: None }, "-- ./app");
+    let value = to_json(&judgement, " -i a.data");
+    let findings = value["verdict"].as_array().expect("a list");
+    crate::text::findings::draw(findings, 1, 110, false)
 }
 
 #[track_caller]
@@ -116,7 +118,8 @@ fn interrupts_as_the_kernel_counts_them_are_a_finding() {
     tells(
         &judged(&computing(), &counted(&[]), change),
         &[
-            "Interrupts take 40 % of all CPU time, 100 % of the CPU with most, mostly packets that came in (NET_RX).",
+            "Interrupts: 40 % of all CPU time, 100 % of the busiest CPU for them, mostly packets that came in (NET_RX)",
+            "→ spread them over the CPUs (irqbalance, RPS)",
             "100 % of them on one CPU",
             "no stack: no sample of the target's threads fell into an interrupt",
             "next: watch -d cat /proc/softirqs /proc/interrupts",
@@ -132,7 +135,7 @@ fn time_the_hypervisor_took_is_a_finding() {
     tells(
         &judged(&computing(), &counted(&[]), change),
         &[
-            "The hypervisor took 25 % of the CPU time: every other number here is inflated by it.",
+            "Hypervisor: it took 25 % of the CPU time, which inflates every other number here",
             "of the CPU with most: 36 %",
             "what ran, slower than it looks, share of running time:",
             "next: vmstat 1 10",
@@ -151,7 +154,7 @@ fn a_quota_that_stopped_the_cgroup_is_a_finding_with_the_file_it_stands_in() {
     tells(
         &judged(&recorded(), &counted(&[]), change),
         &[
-            "The cgroup's CPU quota stops it: it used that up in 80 % of its periods; threads wait for a CPU 29 % of their time.",
+            "CPU quota: the cgroup used it up in 80 % of its periods; threads wait for a CPU 29 % of their time",
             "stopped for 1.2 s, all CPUs together",
             "where threads were stopped, share of the time waiting for a CPU:",
             &format!("next: cat {}", quota.display()),
@@ -183,8 +186,8 @@ fn swapping_and_memory_pressure_are_a_finding() {
     tells(
         &judged(&recorded_on(&names.0.join("kallsyms")), &counted(&[("major-faults", 800)]), change),
         &[
-            "Memory is short on this machine: some task waited for it 100 % of the time, the target's hardly (8000 pages \
-         swapped).",
+            "Memory is short on this machine: some task waited for it 100 % of the time, this program hardly (8,000 pages \
+         swapped)",
             "2000 major faults a second",
             "where threads run in page faults, share of running time:",
             "3.0 % [app]",
@@ -202,7 +205,7 @@ fn few_instructions_per_cycle_are_a_finding_and_many_are_none() {
     tells(
         &text(310_000),
         &[
-            "Memory bound, it seems: 0.31 instructions per cycle while it runs",
+            "Memory bound, probably: 0.31 instructions per cycle;",
             "where it runs, share of running time:",
             "next: tally record -e cache-misses -c 10000 -g -o misses.data -- ./app",
         ],
@@ -246,8 +249,7 @@ fn what_findings_say_to_run_next_can_be_run() {
 fn numbers_for_scripts_agree_with_each_other() {
     let profile = recorded();
     let machine = Machine { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
-    let commands = Commands { input: String::new(), target: "-p 1".to_owned() };
-    let value = to_json(&judge(&profile, &counted(&[]), &machine, &commands));
+    let value = to_json(&judge(&profile, &counted(&[]), &machine, "-p 1"), "");
     let ns = |key: &str| value[key].as_u64().expect("ns");
     let blocked: u64 =
         value["blocked_ns"].as_object().expect("reasons").values().filter_map(Value::as_u64).sum();
@@ -273,12 +275,25 @@ fn a_real_recording_tells_where_its_threads_stood_in_each_state() {
         &judged(&recorded(), &counted(&[]), change),
         &[
             // The program itself is gone, and its names with it.
-            "fighting over the lock taken in a function without a name.",
-            "where threads sleep for it, share of thread time:",
-            "23.5 % __GI___lll_lock_wait < pthread_mutex_lock@@GLIBC_2.2.5 < [app]",
+            "goes to the lock taken in a function without a name",
+            "where threads are blocked on it, share of thread time:",
+            "23.5 % __GI___lll_lock_wait ← pthread_mutex_lock@@GLIBC_2.2.5 ← [app]",
             "what the others ran was not recorded: tally run -a does",
             "where threads wait for a CPU, share of the time waiting for a CPU:",
-            "__vdso_clock_gettime < clock_gettime@@GLIBC_2.17 < [app]",
+            "__vdso_clock_gettime ← clock_gettime@@GLIBC_2.17 ← [app]",
         ],
     );
+}
+
+#[test]
+fn findings_at_the_end_of_a_recording_name_it_wherever_it_is() {
+    let machine = Machine { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
+    let judgement = judge(&recorded(), &counted(&[]), &machine, "-- ./app");
+    let bytes = [b"PERFILE2".as_slice(), &to_note(&judgement, "./app")].concat();
+    let text = perfdata::findings_note::read(&bytes).expect("a note");
+    let note: Value = serde_json::from_slice(text).expect("JSON");
+    assert_eq!(note["command"], "./app");
+    let next: Vec<&str> =
+        note["findings"].as_array().expect("a list").iter().filter_map(|f| f["next"].as_str()).collect();
+    assert!(next.contains(&"tally locks{input}"), "{next:?}");
 }

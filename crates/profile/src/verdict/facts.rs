@@ -1,6 +1,6 @@
 //! Facts that the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
-use super::hot_code::HotCode;
+use super::hot_code::{HotCode, HotFunction};
 use super::locks::{self, LockSite};
 use super::places::{Places, most_first};
 use super::running::{Entry, Running};
@@ -85,6 +85,8 @@ pub struct Facts {
     pub user: Option<f64>,
     /// Code of the program or its libraries with most own running time.
     pub hot_user: Option<HotCode>,
+    /// The function with most own running time, for a sentence.
+    pub hottest: Option<HotFunction>,
     /// Kernel functions by own running time, the same.
     pub hot_kernel: Vec<(String, f64)>,
     /// Where threads run.
@@ -153,6 +155,7 @@ impl Facts {
         facts.add_running(wall);
         facts.running = Running::of(profile, wall);
         facts.hot_user = HotCode::of(profile, wall);
+        facts.hottest = HotFunction::of(profile, wall);
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);

@@ -3,7 +3,8 @@
 use crate::grow::Grow as _;
 use crate::profile::Profile;
 use crate::table::{DsoKind, FrameId};
-use crate::view::wall::{Wall, is_kernel, name_of, running_paths};
+use crate::view::wall::{Wall, is_kernel, name_of, place_names, running_paths};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Code in user space.
@@ -27,6 +28,53 @@ impl HotCode {
         }
         sums.into_iter().max_by_key(|(_, ns)| *ns).map(|((code, _), _)| code)
     }
+}
+
+/// The function of user code with most running time of its own, inlined functions counted separately.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HotFunction {
+    /// Its name; the file in brackets for code without names.
+    pub name: String,
+    /// Its line with most time, `parse.c:14`; for a function without a symbol the file it is in.
+    pub at: Option<String>,
+    /// Share of all running time, 0 to 1.
+    pub share: f64,
+}
+
+impl HotFunction {
+    pub(super) fn of(profile: &Profile, wall: &Wall) -> Option<Self> {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        let mut lines: FxHashMap<(String, String), u64> = FxHashMap::default();
+        for (callsite, ns) in running_paths(profile, wall) {
+            let frame = profile.callsites.of(callsite).frame;
+            if is_kernel(profile, frame) {
+                continue;
+            }
+            let name = match place_names(profile, frame).next() {
+                Some(name) => name.to_owned(),
+                None => profile.dsos.of(profile.frames.of(frame).dso).bracketed_name(),
+            };
+            let file = || profile.dsos.of(profile.frames.of(frame).dso).short_name.clone();
+            let is_unnamed = dso::is_unnamed_function(&name);
+            if let Some(line) = if is_unnamed { Some(file()) } else { line_of(profile, frame) } {
+                lines.entry((name.clone(), line)).or_default().grow(ns);
+            }
+            sums.entry(name).or_default().grow(ns);
+        }
+        let (name, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
+        let of_it = lines.into_iter().filter(|((function, _), _)| *function == name);
+        let at = of_it.max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0))).map(|((_, line), _)| line);
+        Some(Self { name, at, share: super::facts::ratio(ns, wall.whole.on_ns) })
+    }
+}
+
+/// The line of a frame's innermost function that [`place_names`] names, `parse.c:14`.
+pub(super) fn line_of(profile: &Profile, frame: FrameId) -> Option<String> {
+    let functions = profile.frame_names(frame);
+    let named = place_names(profile, frame).count();
+    let inline = functions.get(functions.len().checked_sub(named)?)?;
+    let file = profile.strings.of(inline.file.filter(|_| inline.line != 0)?);
+    Some(format!("{}:{}", crate::machine::file_name(file), inline.line))
 }
 
 /// The code of a frame, with the text that distinguishes functions of JIT code.

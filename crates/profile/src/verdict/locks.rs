@@ -1,6 +1,7 @@
 //! Which lock: waits on futexes, grouped by the function that took the lock and the one that called it; and what
 //! running threads spend on it: asking the kernel, taking it, passing it on.
 
+use super::hot_code::line_of;
 use crate::grow::Grow as _;
 use crate::off_cpu::Other;
 use crate::off_cpu::Reason;
@@ -9,7 +10,7 @@ use crate::off_cpu::for_work::{
 };
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::profile::Profile;
-use crate::table::CallsiteId;
+use crate::table::{CallsiteId, FrameId};
 use crate::view::wall::{Part, PlacedWait, is_kernel, is_thread_start, kernel_frames, name_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -34,6 +35,8 @@ pub struct LockSite {
     pub in_library: bool,
     /// It calls the kernel directly, without a locking library. The program alone defines the meaning of the futex.
     pub is_bare: bool,
+    /// Line of the innermost function of the program itself on the way to the lock, `rand.c:14`; empty if unknown.
+    pub line: String,
     /// Common name and cure of this lock, if it is a well-known one.
     pub known: Option<KnownLock>,
 }
@@ -62,11 +65,11 @@ const KNOWN: &[(&str, KnownLock)] = &[
 ];
 const PYTHON: KnownLock = KnownLock {
     name: "Python's global interpreter lock (GIL)",
-    cure: "use processes, or code that gives the lock back while it computes",
+    cure: "use processes, or code that releases the GIL while it computes",
 };
 const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
 const POSTGRES: KnownLock =
-    KnownLock { name: "PostgreSQL's lightweight locks", cure: "pg_stat_activity.wait_event names them" };
+    KnownLock { name: "PostgreSQL's lightweight locks", cure: "look at pg_stat_activity.wait_event" };
 const JAVA: KnownLock =
     KnownLock { name: "Java monitors (synchronized)", cure: "do less inside them, or lock less with each" };
 const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
@@ -86,6 +89,9 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
         match (wait.part, wait.after) {
             (Part::Blocked(Reason::Futex), _) => {
                 let site = sites.of_wait(profile, wait);
+                if site.line.is_empty() {
+                    site.line = own_line(profile, wait.callsite).unwrap_or_default();
+                }
                 site.wait_ns.grow(wait.ns);
                 site.waits.grow(wait.waits);
             }
@@ -107,6 +113,15 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     let mut sites: Vec<LockSite> = sites.list.into_iter().filter(|site| site.wait_ns > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.total_ns()));
     sites
+}
+
+/// The line of the innermost function outside of shared libraries, `rand.c:14`.
+fn own_line(profile: &Profile, callsite: CallsiteId) -> Option<String> {
+    let is_own = |frame: &FrameId| {
+        !is_kernel(profile, *frame)
+            && !profile.dsos.of(profile.frames.of(*frame).dso).short_name.contains(".so")
+    };
+    line_of(profile, profile.callsites.leaf_first(callsite).find(is_own)?)
 }
 
 /// True for waits for a lock in user space; false for all else, and for waits for another thread's work.

@@ -13,11 +13,12 @@ mod short_lived;
 mod stacks;
 
 pub use facts::{Facts, SystemFacts, running_samples};
-pub use hot_code::HotCode;
+pub use hot_code::{HotCode, HotFunction};
 pub(crate) use locks::lock_behind;
 pub use locks::{KnownLock, LockSite};
 pub use places::{PlaceList, Places};
 pub use rules::{RULES, Rule, examples};
+pub(crate) use running::entry_of;
 pub use running::{Entry, Running};
 pub use short_lived::ShortLived;
 pub use stacks::{Stacks, Whole};
@@ -31,8 +32,12 @@ pub struct Finding {
     pub name: &'static str,
     /// Share of thread time explained, 0 to 1; for system-wide findings an estimate of the harm.
     pub share: f64,
-    /// The claim, a sentence.
+    /// The claim: one or two lines of 78 columns, no full stop.
     pub claim: String,
+    /// The numbers that make up the claim, in one line; empty if the claim has them all.
+    pub detail: String,
+    /// Remedy in the imperative; empty if none is known.
+    pub fix: String,
     /// Numbers that show it.
     pub evidence: Vec<String>,
     /// Up to three stacks that show it, or why there is none.
@@ -114,7 +119,10 @@ const MOST_OF_OWN: f64 = 0.4;
 fn put_own_first(found: &mut [Finding], facts: &Facts) {
     const OF_OTHERS: [&str; 4] = ["cpu-saturation", "preemption", "short-processes", "steal"];
     let is_own = |finding: &Finding| {
-        !OF_OTHERS.contains(&finding.name) && facts.undisturbed(finding.share) >= MOST_OF_OWN
+        // That it is CPU bound explains nothing.
+        finding.name != "cpu-bound"
+            && !OF_OTHERS.contains(&finding.name)
+            && facts.undisturbed(finding.share) >= MOST_OF_OWN
     };
     if !facts.others_have_the_cpus() || found.first().is_none_or(|first| !OF_OTHERS.contains(&first.name)) {
         return;

@@ -89,7 +89,7 @@ pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
 }
 
 /// The way a thread entered the kernel, from its kernel functions (leaf first), and the name of a system call.
-fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
+pub(crate) fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
     const FAULTS: [&str; 4] =
         ["asm_exc_page_fault", "exc_page_fault", "do_mem_abort", "do_translation_fault"];
     const INTERRUPTS: [&str; 5] =

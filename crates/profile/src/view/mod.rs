@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod diff;
+pub mod hot_functions;
 pub mod io;
 pub mod locks;
 pub mod report;

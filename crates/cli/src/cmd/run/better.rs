@@ -16,33 +16,33 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
     let worst = quality.stopped.first().filter(|stopped| stopped.count * 100 > quality.stacks);
     if lost > 0 {
         let pages = args.sampling.mmap_pages.and_then(|sizes| sizes.pages).map_or(1024, |pages| pages * 4);
-        return Some(format!("rings of more memory: {}", again(args, &format!("-m {pages}"))));
+        return Some(format!("samples were lost; for larger rings: {}", again(args, &format!("-m {pages}"))));
     }
     if let Some(stopped) = worst {
         return match stopped.reason {
             StopReason::CopyEnd(_) if args.sampling.call_graph.is_some_and(|how| how != CallGraph::Live) => {
-                Some(format!("stacks joined while recording: {}", again(args, "--call-graph live")))
+                Some(format!("stacks are cut; to join them while recording: {}", again(args, "--call-graph live")))
             }
-            StopReason::Behind => Some(format!("fewer samples: {}", again(args, "-F 499"))),
+            StopReason::Behind => Some(format!("the recorder was late; for fewer samples: {}", again(args, "-F 499"))),
             StopReason::NoUnwindInfo if is_jit_code(stopped) => Some(
-                "let the JIT compiler keep frame pointers (node --interpreted-frames-native-stack, \
+                "stacks end in JIT code: make it keep frame pointers (node --interpreted-frames-native-stack, \
                  java -XX:+PreserveFramePointer)"
                     .to_owned(),
             ),
-            StopReason::NoUnwindInfo => Some(
-                "build that file with -fasynchronous-unwind-tables (or frame pointers and --call-graph fp)"
-                    .to_owned(),
-            ),
+            StopReason::NoUnwindInfo => Some(format!(
+                "stacks end in {}: build it with -fasynchronous-unwind-tables (or frame pointers and --call-graph fp)",
+                stopped.dso.as_deref().map_or("a file", profile::machine::file_name)
+            )),
             _ => None,
         };
     }
     if summary.notices.iter().any(|notice| matches!(notice, Notice::UserOnly(_))) {
-        return Some("with the kernel: sysctl kernel.perf_event_paranoid=1 as root, then again".to_owned());
+        return Some("to see the kernel: sysctl kernel.perf_event_paranoid=1 as root, then again".to_owned());
     }
     if samples < FEW && summary.cpu_ns() > 20_000_000 && args.sampling.count.is_none() {
         let asked = args.sampling.freq.as_deref().and_then(|hz| hz.parse::<u64>().ok());
         let hz = asked.or(summary.frequency_hz).unwrap_or_default().saturating_mul(10).min(9973);
-        return Some(format!("more samples: {}", again(args, &format!("-F {hz}"))));
+        return Some(format!("few samples; for more: {}", again(args, &format!("-F {hz}"))));
     }
     None
 }

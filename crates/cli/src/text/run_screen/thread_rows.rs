@@ -9,7 +9,7 @@ const MANY: usize = 4;
 
 /// One row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ThreadRow {
+pub(crate) struct ThreadRow {
     /// The process's title where several processes have its name, else the thread's name.
     name: String,
     /// `None` for several threads.
@@ -28,7 +28,7 @@ pub(super) struct ThreadRow {
 
 impl ThreadRow {
     /// `worker ×16`.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         if self.threads == 1 { self.name.clone() } else { format!("{} ×{}", self.name, self.threads) }
     }
 
@@ -50,7 +50,7 @@ impl ThreadRow {
 }
 
 /// Rows by descending CPU time.
-pub(super) fn rows(threads: &[ThreadUse]) -> Vec<ThreadRow> {
+pub(crate) fn rows(threads: &[ThreadUse]) -> Vec<ThreadRow> {
     let mut by_name: BTreeMap<&str, Vec<&ThreadUse>> = BTreeMap::new();
     for thread in threads {
         by_name.entry(name_of(thread)).or_default().push(thread);

@@ -1,6 +1,6 @@
 //! Rules about waits for a disk, and for pages that come from one.
 
-use super::{claim, pct, time};
+use super::{claim, grouped, pct, time};
 use crate::off_cpu::Reason;
 use crate::verdict::{Entry, Facts, Finding, Stacks, TARGET};
 use crate::view::io::Latencies;
@@ -13,10 +13,13 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "Disk: {} of thread time waits for it ({} reading and writing, {} fsync).",
+        "Disk: {} of thread time waits for {}",
         pct(read + sync),
-        pct(read),
-        pct(sync)
+        match (read > 0.005, sync > 0.005) {
+            (true, true) => format!("it ({} reading and writing, {} fsync)", pct(read), pct(sync)),
+            (false, true) => "fsync".to_owned(),
+            _ => "reads and writes".to_owned(),
+        }
     );
     let mut evidence = Vec::new();
     if let (Some((name, busy)), Some(ns)) = (&facts.system.busiest_disk, facts.system.disk_await_ns) {
@@ -30,7 +33,14 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
         format!("running: {}", pct(facts.on())),
     ];
     let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::Disk, Reason::Fsync]);
-    claim(read + sync, text).evidence(evidence).stacks(stacks).against(against).next(
+    let leaf = facts.places.blocked.get(&Reason::Disk).and_then(|places| places.first());
+    let fix = match leaf.and_then(|(place, _)| place.split(" < ").next()) {
+        _ if sync > read => "sync less often",
+        Some(leaf) if leaf.contains("read") => "read ahead, or keep the data in memory",
+        Some(leaf) if leaf.contains("write") => "write less often and more at a time",
+        _ => "",
+    };
+    claim(read + sync, text).fix(fix).evidence(evidence).stacks(stacks).against(against).next(
         format!("tally io -o io.data {TARGET}"),
         "each request's time in the queue and in the device, and who caused it",
     )
@@ -44,11 +54,11 @@ pub(super) fn disk_saturated(facts: &Facts) -> Option<Finding> {
     if *busy <= 0.7 || ns <= 10_000_000 || waits <= 0.05 {
         return None;
     }
-    let text =
-        format!("The disk {name} is saturated: busy {} of the time, {} a request.", pct(*busy), time(ns));
+    let text = format!("Disk {name} is saturated: busy {} of the time, {} per request", pct(*busy), time(ns));
     let evidence = facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times));
     const FOR_DISK: [Reason; 3] = [Reason::Disk, Reason::Fsync, Reason::PageFault];
     claim(waits * 0.99, text)
+        .fix("make fewer and larger requests")
         .evidence(evidence.into_iter().collect())
         .stacks(Stacks::blocked(facts, "where threads wait for it", &FOR_DISK))
         .against(vec![format!("threads of the target wait for it {}", pct(waits))])
@@ -91,17 +101,19 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
     let short = pressure > 0.05 || swapped > 0;
     let text = match short {
         true if waits >= 0.01 => format!(
-            "Memory is short: {} of thread time waits for pages ({major:.0} major faults a second, {swapped} pages \
-             swapped).",
-            pct(waits)
+            "Memory is short: {} of thread time waits for pages ({} major faults a second, {} pages swapped)",
+            pct(waits),
+            grouped(major),
+            grouped(swapped as f64)
         ),
         true => format!(
-            "Memory is short on this machine: some task waited for it {} of the time, the target's hardly ({swapped} \
-             pages swapped).",
-            pct(pressure)
+            "Memory is short on this machine: some task waited for it {} of the time, this program hardly ({} pages \
+             swapped)",
+            pct(pressure),
+            grouped(swapped as f64)
         ),
         false => format!(
-            "Cold files: {} of thread time waits until pages of mapped files and programs are read from the disk.",
+            "Cold files: {} of thread time waits for pages of mapped files and programs to be read from the disk",
             pct(waits)
         ),
     };
@@ -112,13 +124,17 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
             "none of the target's threads was seen in a page fault: the machine is short, not the target",
         );
     let against = vec![format!("memory pressure: {}", pct(pressure)), format!("pages swapped: {swapped}")];
-    let advice = match short {
-        true => "then tally report -i faults.data: which code waits; more memory, or less of it in use",
-        false => "then tally report -i faults.data: which code waits; read ahead (madvise, readahead)",
+    let fix = match short {
+        true => "use less memory, or add some",
+        false => "read ahead (madvise, readahead)",
     };
     claim(waits.max(if short { pressure } else { 0.0 }), text)
+        .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
-        .next(format!("tally record -e major-faults -c 1 -g -o faults.data {TARGET}"), advice)
+        .next(
+            format!("tally record -e major-faults -c 1 -g -o faults.data {TARGET}"),
+            "then tally report -i faults.data: which code waits",
+        )
 }

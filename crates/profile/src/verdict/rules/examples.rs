@@ -1,7 +1,7 @@
 //! An example program for each rule: for tests, here and of the program that prints findings.
 
 use crate::off_cpu::Reason;
-use crate::verdict::{Entry, Facts, HotCode, LockSite};
+use crate::verdict::{Entry, Facts, HotCode, HotFunction, LockSite};
 use crate::view::wall::Times;
 
 const UNIT: u64 = 1_000_000;
@@ -14,6 +14,8 @@ pub fn calm() -> Facts {
     facts.times = Times { on_ns: 100 * UNIT, ..Times::default() };
     facts.system.cpus = 2;
     facts.hot_user = Some(HotCode::Function("Grid<'a>::step".into()));
+    facts.hottest =
+        Some(HotFunction { name: "Grid<'a>::step".into(), at: Some("grid.rs:7".into()), share: 0.41 });
     runs(&mut facts, Entry::User, 90);
     facts
 }

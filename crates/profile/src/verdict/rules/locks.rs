@@ -1,6 +1,6 @@
 //! Rules about locks: of user space, and inside the kernel.
 
-use super::{claim, pct};
+use super::{claim, grouped, pct};
 use crate::off_cpu::Reason;
 use crate::verdict::places::SPINNING;
 use crate::verdict::{Facts, Finding, INPUT, LockSite, Stacks, Whole, brief};
@@ -13,30 +13,22 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let share = facts.share(top.total_ns());
-    let (taker, caller) = (called(&top.taker), brief(&top.caller));
-    let caller = if caller.is_empty() { caller } else { format!(", called from {caller}") };
+    let place = lock_place(top);
     let which = match (top.known, top.in_library) {
-        (Some(known), _) => format!("fighting over {}", known.name),
-        _ if top.is_bare => {
-            format!("fighting over a futex of {taker}{caller} (a lock of its own, or a signal)")
-        }
-        (None, true) => format!("fighting over the lock inside {taker}{caller}"),
-        (None, false) => format!("fighting over the lock taken in {taker}{caller}"),
+        (Some(known), _) => known.name.to_owned(),
+        _ if top.is_bare => format!("a futex of {} (a lock of its own, or a signal)", called(&top.taker)),
+        (None, true) => format!("the lock inside {place}"),
+        (None, false) => format!("the lock taken in {place}"),
     };
     let (now, calm) = (facts.switches_per_s, facts.calm_switches_per_s(top));
-    let times = now / calm;
-    let switches = if times < 2.0 {
-        String::new()
-    } else {
-        format!("; context switches {times:.*}× a calm run's", usize::from(times < 10.0))
-    };
-    let cure = match top.known {
-        Some(known) => format!("; {}", known.cure),
-        None if top.taker.starts_with("rand") => "; use a generator per thread".to_owned(),
-        None => String::new(),
+    let fix = match top.known {
+        Some(known) => known.cure,
+        None if top.taker.starts_with("rand") => "give each thread its own generator",
+        None if top.is_bare => "",
+        None => "hold it for less time, or split it",
     };
     let text = format!(
-        "{}: {} of thread time is spent waiting for or {which}{switches}{cure}.",
+        "{}: {} of thread time goes to {which}",
         if top.is_bare { "Futex" } else { "Lock contention" },
         pct(share)
     );
@@ -46,7 +38,9 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("{} of running time is inside the futex system call", pct(facts.in_futex())));
     }
     evidence.push(format!(
-        "{now:.0} context switches a second; {calm:.0} would be left without the waits for this lock"
+        "{} context switches a second; about {} without the waits for this lock",
+        grouped(now),
+        grouped(calm)
     ));
     let against = vec![
         format!(
@@ -55,13 +49,24 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         ),
         format!("locks inside the kernel: {}", pct(facts.blocked(Reason::KernelLock))),
     ];
-    let stacks = Stacks::of(facts, "where threads sleep for it", Whole::Active, &facts.places.locks)
+    let stacks = Stacks::of(facts, "where threads are blocked on it", Whole::Active, &facts.places.locks)
         .or_missing("no wait for it was long enough to have been taken with a stack");
     claim(share, text)
+        .detail(lock_parts(facts, top, true))
+        .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
-        .next(format!("tally locks{INPUT}"), "holders and waiters; hold the lock shorter, or split it")
+        .next(format!("tally locks{INPUT}"), "holders and waiters")
+}
+
+/// `rand() ← draw (rand.c:14)`: the function that takes the lock, the one that called it, and the line of the innermost
+/// one with line information.
+fn lock_place(site: &LockSite) -> String {
+    let taker = called(&site.taker);
+    let caller = if site.caller.is_empty() { String::new() } else { format!(" ← {}", brief(&site.caller)) };
+    let line = if site.line.is_empty() { String::new() } else { format!(" ({})", site.line) };
+    format!("{taker}{caller}{line}")
 }
 
 /// Name of a function in a sentence; a phrase for unresolved ones.
@@ -71,16 +76,28 @@ fn called(name: &str) -> String {
 
 /// What a lock takes; `None` if that is next to nothing.
 fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
-    let parts = [
-        (site.wait_ns, "asleep for it"),
-        (site.queued_ns, "woken, waiting for a CPU"),
-        (site.run_ns, "taking it and passing it on"),
+    let caller = if site.caller.is_empty() { String::new() } else { format!(" ← {}", brief(&site.caller)) };
+    let line = if site.line.is_empty() { String::new() } else { format!(" ({})", site.line) };
+    let parts = lock_parts(facts, site, false);
+    (!parts.is_empty()).then(|| format!("{}{caller}{line}: {parts}", brief(&site.taker)))
+}
+
+/// The parts of a lock's time. For a headline: largest first, in whole percent.
+fn lock_parts(facts: &Facts, site: &LockSite, headline: bool) -> String {
+    let mut parts = vec![
+        (site.wait_ns, "blocked"),
+        (site.queued_ns, "runnable after wake-up"),
+        (site.run_ns, "lock and unlock code"),
     ];
-    let told = parts.iter().filter(|(ns, _)| facts.share(*ns) >= 0.0005);
-    let told: Vec<String> =
-        told.map(|(ns, what)| format!("{:.1} % {what}", facts.share(*ns) * 100.0)).collect();
-    let caller = if site.caller.is_empty() { String::new() } else { format!(" < {}", brief(&site.caller)) };
-    (!told.is_empty()).then(|| format!("{}{caller}: {}", brief(&site.taker), told.join(", ")))
+    let least = if headline { 0.005 } else { 0.0005 };
+    parts.retain(|(ns, _)| facts.share(*ns) >= least);
+    if !headline {
+        let shown = parts.iter().map(|(ns, what)| format!("{what} {:.1} %", facts.share(*ns) * 100.0));
+        return shown.collect::<Vec<_>>().join(", ");
+    }
+    parts.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let shown = parts.iter().map(|(ns, what)| format!("{} {what}", pct(facts.share(*ns))));
+    shown.collect::<Vec<_>>().join(" · ")
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.
@@ -91,33 +108,26 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
     }
     let queued = facts.queued_after(Reason::KernelLock);
     let share = sleep + queued + spin * facts.on();
-    let (text, cure) = match facts.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
+    let (text, fix) = match facts.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
         Some(((lock, _), _)) => {
             let told = |((of, _), ns): &&((&str, &str), u64)| of == lock && facts.share(*ns) >= 0.01;
             let by = facts.kernel_locks.iter().filter(told).take(3);
             let by: Vec<String> =
                 by.map(|((_, what), ns)| format!("{what} {}", pct(facts.share(*ns)))).collect();
             let text =
-                format!("Kernel lock: {} of thread time waits for {lock}, in {}.", pct(share), by.join(", "));
+                format!("Kernel lock: {} of thread time waits for {lock}, in {}", pct(share), by.join(", "));
             let maps = lock.contains("address space");
-            (
-                text,
-                if maps {
-                    "from where; map once and keep it, or read() into own buffers"
-                } else {
-                    "from where"
-                },
-            )
+            (text, if maps { "map files once and keep them, or read() into own buffers" } else { "" })
         }
         None => {
             let text =
-                format!("Kernel lock: {} of thread time waits for locks inside the kernel.", pct(share));
-            (text, "from where")
+                format!("Kernel lock: {} of thread time waits for locks inside the kernel", pct(share));
+            (text, "")
         }
     };
     let mut evidence = Vec::new();
     if queued > 0.01 {
-        evidence.push(format!("{} asleep for it, {} woken, waiting for a CPU", pct(sleep), pct(queued)));
+        evidence.push(format!("blocked {}, runnable after wake-up {}", pct(sleep), pct(queued)));
     }
     if spin > 0.01 {
         evidence.push(format!("{} of running time spins on locks inside the kernel", pct(spin)));
@@ -129,8 +139,9 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
     let spinning = || Stacks::of(facts, "where threads spin", Whole::Running, &facts.places.spinning);
     let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::KernelLock]).or(spinning);
     claim(share, text)
+        .fix(fix)
         .evidence(evidence)
         .stacks(stacks.or_missing("neither a wait for it nor a sample in it was taken with a stack"))
         .against(against)
-        .next(format!("tally flame --off-cpu{INPUT} -o wait.svg"), cure)
+        .next(format!("tally flame --off-cpu{INPUT} -o wait.svg"), "which code waits")
 }

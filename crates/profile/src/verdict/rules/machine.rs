@@ -1,6 +1,6 @@
 //! Rules about the machine: things that take time from every program.
 
-use super::{claim, list, pct, time};
+use super::{claim, grouped, list, pct, time};
 use crate::off_cpu::Reason;
 use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, Whole, quoted};
 
@@ -14,7 +14,7 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
     let most = facts.system.soft_interrupts.first().filter(|(.., rate, _)| *rate >= 1000.0);
     let most = most.map_or_else(String::new, |(name, ..)| format!(", mostly {}", kind_of(name)));
     let text =
-        format!("Interrupts take {} of all CPU time, {} of the CPU with most{most}.", pct(all), pct(one));
+        format!("Interrupts: {} of all CPU time, {} of the busiest CPU for them{most}", pct(all), pct(one));
     let told = facts.system.soft_interrupts.iter().filter(|(.., rate, _)| *rate >= 100.0).take(3);
     let mut evidence: Vec<String> = told
         .map(|(name, rate, on_one)| {
@@ -30,7 +30,9 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
         Stacks::running(facts, "what the target ran when an interrupt came", &[Entry::Interrupt]).or_missing(
             "no sample of the target's threads fell into an interrupt: they hit other CPUs, or others' threads",
         );
+    let on_one = facts.system.soft_interrupts.first().is_some_and(|(.., on_one)| *on_one > 0.8);
     claim(all.max(one / 2.0), text)
+        .fix(if on_one { "spread them over the CPUs (irqbalance, RPS)" } else { "" })
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
@@ -53,10 +55,8 @@ fn kind_of(name: &str) -> &str {
 /// 5: the hypervisor took > 5 %.
 pub(super) fn steal(facts: &Facts) -> Option<Finding> {
     let steal = facts.system.steal.filter(|&steal| steal > 0.05)?;
-    let text = format!(
-        "The hypervisor took {} of the CPU time: every other number here is inflated by it.",
-        pct(steal)
-    );
+    let text =
+        format!("Hypervisor: it took {} of the CPU time, which inflates every other number here", pct(steal));
     let one = facts.system.steal_of_one_cpu.unwrap_or(steal);
     let evidence = vec![format!("of the CPU with most: {}", pct(one))];
     let against = vec![format!(
@@ -64,8 +64,9 @@ pub(super) fn steal(facts: &Facts) -> Option<Finding> {
         pct(facts.waiting_for_cpu())
     )];
     let stacks = Stacks::running(facts, "what ran, slower than it looks", &Entry::ALL);
-    let advice = "its column st, for ten seconds; then run again on a quiet or dedicated machine";
+    let advice = "its column st, for ten seconds";
     claim(steal, text)
+        .fix("use a quiet or dedicated machine")
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
@@ -76,7 +77,7 @@ pub(super) fn steal(facts: &Facts) -> Option<Finding> {
 pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
     let periods = facts.system.throttled.filter(|&share| share > 0.05)?;
     let text = format!(
-        "The cgroup's CPU quota stops it: it used that up in {} of its periods; threads wait for a CPU {} of their time.",
+        "CPU quota: the cgroup used it up in {} of its periods; threads wait for a CPU {} of their time",
         pct(periods),
         pct(facts.waiting_for_cpu())
     );
@@ -91,8 +92,9 @@ pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
     let file = facts.system.throttled_by.as_deref().unwrap_or("/proc/self/cgroup");
     let stacks = Stacks::of(facts, "where threads were stopped", Whole::Queued, &facts.places.queued)
         .or_missing("no wait for a CPU was long enough to have been taken with a stack");
-    let advice = "the quota: raise it, or use fewer threads";
+    let advice = "the quota";
     claim(queued_by_quota(facts), text)
+        .fix("raise the quota, or use fewer threads")
         .evidence(evidence)
         .stacks(stacks)
         .against(against.into_iter().collect())
@@ -113,8 +115,9 @@ pub(super) fn network(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "The network loses: {:.1} % of TCP segments were sent again, {drops} connections refused for a full backlog.",
-        again * 100.0
+        "Network: {:.1} % of TCP segments were sent again, {} connections refused (backlog full)",
+        again * 100.0,
+        grouped(drops as f64)
     );
     let waits = facts.blocked(Reason::Socket) + facts.blocked(Reason::Poll);
     let against = vec![format!(
@@ -122,7 +125,8 @@ pub(super) fn network(facts: &Facts) -> Option<Finding> {
         pct(waits)
     )];
     let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::Socket, Reason::Poll]);
-    claim(waits, text).stacks(stacks).against(against).next(
+    let fix = if drops > 0 { "accept connections faster, or raise the listen backlog" } else { "" };
+    claim(waits, text).fix(fix).stacks(stacks).against(against).next(
         "ss -ti; nstat -az | grep -iE 'retrans|listen'".to_owned(),
         "by connection, and which counters rise",
     )
@@ -138,8 +142,8 @@ pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
     }
     let each_ns = short.life_ns / (short.processes as u64).max(1);
     let text = format!(
-        "Short processes: the target starts {rate:.0} a second, which live {} on average; {} of its running time is \
-         theirs.",
+        "Short processes: {} started a second, {} each; {} of CPU time is theirs",
+        grouped(rate),
         time(each_ns),
         pct(of_running)
     );
@@ -152,8 +156,10 @@ pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
     let against = vec![format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu()))];
     let stacks = Stacks::of(facts, "where they run", Whole::Running, &facts.places.short_lived)
         .or_missing("none of them was sampled while it ran: a higher frequency (-F) may");
-    claim(facts.share(short.active_ns), text).evidence(evidence).stacks(stacks).against(against).next(
-        format!("tally report --stdio --sort comm{INPUT}"),
-        "who they are; do it in one process, or start fewer",
-    )
+    let claim = claim(facts.share(short.active_ns), text).fix("do the work in one process, or start fewer");
+    claim
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next(format!("tally report --stdio --sort comm{INPUT}"), "which programs they are")
 }

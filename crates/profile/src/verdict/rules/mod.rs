@@ -62,6 +62,14 @@ fn claim(share: f64, claim: String) -> Finding {
 }
 
 impl Finding {
+    fn detail(self, detail: String) -> Self {
+        Self { detail, ..self }
+    }
+
+    fn fix(self, fix: &str) -> Self {
+        Self { fix: fix.to_owned(), ..self }
+    }
+
     fn evidence(self, evidence: Vec<String>) -> Self {
         Self { evidence, ..self }
     }
@@ -78,6 +86,19 @@ impl Finding {
     fn next(self, command: String, advice: &str) -> Option<Self> {
         Some(Self { next: command, advice: advice.to_owned(), ..self })
     }
+}
+
+/// `12,345`.
+fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.max(0.0));
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 fn pct(share: f64) -> String {

@@ -2,7 +2,7 @@
 
 use super::locks::{kernel_lock, locks};
 use super::machine::queued_by_quota;
-use super::{claim, pct, time};
+use super::{claim, grouped, pct, time};
 use crate::off_cpu::Reason;
 use crate::verdict::places::NOT_RECORDED;
 use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, Whole};
@@ -15,11 +15,15 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "CPU saturation: {} of thread time is spent waiting for a CPU ({}){}.",
+        "CPU saturation: {} of thread time waits for a CPU; {}",
         pct(waiting),
-        who_has_the_cpus(facts),
-        if wants_nothing_else(facts) { "; the program is CPU bound" } else { "" }
+        who_has_the_cpus(facts)
     );
+    let detail = if wants_nothing_else(facts) { "its threads are CPU bound" } else { "" };
+    let fix = match facts.others_have_the_cpus() {
+        true => "take other load off this machine",
+        false => "run fewer threads at a time, or use more CPUs",
+    };
     let mut evidence = Vec::new();
     let (p50, p99, max) = facts.run_queue_ns;
     if max > 0 {
@@ -46,13 +50,12 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         evidence.push("what the others ran was not recorded: tally run -a does".to_owned());
     }
     claim(waiting - after_locks, text)
+        .detail(detail.to_owned())
+        .fix(fix)
         .evidence(evidence)
         .stacks(who_ran_instead(facts))
         .against(against)
-        .next(
-            format!("tally report --wall --stdio{INPUT}"),
-            "the run queue, by thread; fewer threads or more CPUs",
-        )
+        .next(format!("tally report --wall --stdio{INPUT}"), "how long each thread waited for a CPU")
 }
 
 /// Code that others ran meanwhile, if recorded, else the places of threads that waited for the CPU.
@@ -79,11 +82,9 @@ fn wants_nothing_else(facts: &Facts) -> bool {
 fn who_has_the_cpus(facts: &Facts) -> String {
     let (wants, cpus) = (facts.wants_cpus(), facts.system.cpus);
     match (wants > f64::from(cpus), facts.others_have_the_cpus()) {
-        (true, false) => format!("{wants:.0} of its threads at a time want one of {cpus}"),
-        (true, true) => {
-            format!("{wants:.0} of its threads at a time want one of {cpus}, and other programs run on them")
-        }
-        (false, _) => "other programs have the CPUs".to_owned(),
+        (true, false) => format!("{wants:.0} threads want {cpus} CPUs"),
+        (true, true) => format!("{wants:.0} threads want {cpus} CPUs, as do other programs"),
+        (false, _) => "other programs have them".to_owned(),
     }
 }
 
@@ -102,7 +103,7 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let preempted = facts.share(facts.times.preempted_ns);
-    let text = format!("Preemption: threads are taken off their CPU {rate:.0} times a second and CPU used.");
+    let text = format!("Preemption: threads lose their CPU {} times a second per CPU used", grouped(rate));
     let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
     if let Some((share, most)) = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01) {
         evidence.push(format!("{} of that for other programs, most for {most}", pct(*share)));
@@ -111,8 +112,10 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];
     let stacks = Stacks::of(facts, "where it was taken off", Whole::Preempted, &facts.places.preempted)
         .or_missing("no preemption was long enough to have been taken with a stack");
-    claim(preempted, text).evidence(evidence).stacks(stacks).against(against).next(
-        format!("tally report --wall --stdio{INPUT}"),
-        "by thread; fewer runnable threads, or longer turns",
-    )
+    let claim = claim(preempted, text).fix("have fewer runnable threads");
+    claim
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next(format!("tally report --wall --stdio{INPUT}"), "which threads were preempted")
 }

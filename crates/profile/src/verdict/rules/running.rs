@@ -2,10 +2,12 @@
 
 use super::disk::disk;
 use super::locks::locks;
-use super::{claim, list, pct};
+use super::{claim, grouped, list, pct};
 use crate::off_cpu::Reason;
 use crate::verdict::places::SPINNING;
-use crate::verdict::{Entry, Facts, Finding, HotCode, INPUT, Stacks, TARGET, Whole, quoted};
+use crate::verdict::{
+    Entry, Facts, Finding, HotCode, HotFunction, INPUT, Stacks, TARGET, Whole, brief, quoted,
+};
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
@@ -15,15 +17,19 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let waiting = facts.waiting_for_cpu();
-    let rest = if waiting > 0.1 { format!(" and {} waits to run", pct(waiting)) } else { String::new() };
-    let text = format!(
-        "CPU bound: {} of thread time is running{rest}; {} of the running is in user code.",
-        pct(facts.on()),
-        pct(user)
-    );
+    let text = match &facts.hottest {
+        Some(hot) if hot.share >= 0.1 => {
+            format!("CPU bound in {}, {} of CPU time", called_at(hot), pct(hot.share))
+        }
+        Some(hot) => format!("CPU bound: no function has more than {} of CPU time", pct(hot.share)),
+        None => "CPU bound".to_owned(),
+    };
+    let rest = if waiting > 0.1 { format!(", {} waiting for a CPU", pct(waiting)) } else { String::new() };
+    let detail = format!("{} of thread time running ({} in user code){rest}", pct(facts.on()), pct(user));
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
     let (next, advice) = show_hottest(facts);
     claim(facts.on(), text)
+        .detail(detail)
         .stacks(Stacks::running(facts, "where it runs", &[Entry::User]))
         .against(against)
         .next(next, advice)
@@ -55,17 +61,18 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
     }
     let rest = match is_awaited {
         true => format!("others wait for it {} of thread time", pct(awaited)),
-        false => format!("the process uses {:.1} of {} CPUs", facts.cpus_used, facts.system.cpus),
+        false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
-    let text = format!("One thread does the work: {name} runs {} of its time, {rest}.", pct(*busy));
+    let text = format!("One thread does the work: {name} runs {} of its time, {rest}", pct(*busy));
     let evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
     let stacks = Stacks::of(facts, "where that thread runs", Whole::Busiest, &facts.places.busiest)
         .or_missing("none of its samples has a stack");
     let share = if is_awaited { *of_all * facts.on() + awaited } else { *of_all * facts.on().max(0.5) };
     let against = vec![format!("disk: {}", pct(facts.blocked(Reason::Disk)))];
-    claim(share, text).evidence(evidence).stacks(stacks).against(against).next(
+    let claim = claim(share, text).fix("give its work to more threads");
+    claim.evidence(evidence).stacks(stacks).against(against).next(
         format!("tally report --wall --stdio{INPUT} --thread {}", quoted(name)),
-        "all its time by function; what it does could be given to more threads",
+        "all its time by function",
     )
 }
 
@@ -88,24 +95,37 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     }
     let calls = list(&facts.running.calls, facts.times.on_ns);
     let calls = if calls.is_empty() { String::new() } else { format!(" ({calls})") };
-    let bound = if facts.on() >= 0.85 * (facts.on() + blocked) {
-        "CPU bound in system calls"
-    } else {
-        "System calls"
-    };
-    let text = format!("{bound}: {} of running time is spent in the kernel{calls}.", pct(kernel));
+    let bound = if facts.on() >= 0.85 * (facts.on() + blocked) { "CPU bound in system" } else { "System" };
+    let text = format!("{bound} calls: {} of CPU time is in the kernel{calls}", pct(kernel));
     let stacks = Stacks::running(facts, "where the calls are made", &[Entry::Call]);
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against =
         vec![format!("page faults, spinning, fought-over locks and disk requests: {}", pct(others))];
     claim(kernel * facts.on(), text)
+        .fix(if moves_bytes(facts) { "move more bytes with each call" } else { "" })
         .evidence(evidence)
-        .stacks(stacks.or_missing("the kernel's frames do not show which calls these are"))
+        .stacks(stacks.or_missing("the kernel's frames don't show which calls these are"))
         .against(against)
         .next(
             format!("tally flame --on-cpu{INPUT} -o calls.svg"),
-            "who makes the calls and what they cost; batch small ones (strace -c counts them)",
+            "who makes the calls and what they cost (strace -c counts them)",
         )
+}
+
+/// True if the system call with most time reads or writes.
+fn moves_bytes(facts: &Facts) -> bool {
+    const CALLS: [&str; 12] = [
+        "read", "write", "readv", "writev", "pread64", "pwrite64", "sendto", "recvfrom", "sendmsg",
+        "recvmsg", "recvmmsg", "sendmmsg",
+    ];
+    facts.running.calls.first().is_some_and(|(name, _)| CALLS.contains(&name.as_str()))
+}
+
+/// `parse() (parse.c:14)`, with the line if it is known.
+fn called_at(hot: &HotFunction) -> String {
+    let is_named = !hot.name.starts_with('[') && !dso::is_unnamed_function(&hot.name);
+    let name = if is_named { format!("{}()", brief(&hot.name)) } else { brief(&hot.name) };
+    hot.at.as_ref().map_or_else(|| name.clone(), |at| format!("{name} ({at})"))
 }
 
 /// Kernel functions by own running time.
@@ -164,17 +184,20 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "Page faults: {minor:.0} a second; {} of running time is the kernel handing out memory and taking it back.",
+        "Page faults: {} a second; {} of CPU time is the kernel giving out memory and taking it back",
+        grouped(minor),
         pct(share)
     );
     let stacks = Stacks::running(facts, "what makes the kernel do it", &[Entry::Fault])
         .or(|| Stacks::running(facts, "system calls", &[Entry::Call]))
-        .or_missing("the kernel's frames do not show which page faults these are");
+        .or_missing("the kernel's frames don't show which page faults these are");
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("major faults: {:.0} a second", facts.faults_per_s.1)];
-    claim(share * facts.on(), text).evidence(evidence).stacks(stacks).against(against).next(
+    let claim =
+        claim(share * facts.on(), text).fix("reuse memory instead of giving it back, or use huge pages");
+    claim.evidence(evidence).stacks(stacks).against(against).next(
         format!("tally record -e page-faults -c 100 -g -o faults.data {TARGET}"),
-        "then tally report -i faults.data: who touches new memory; reuse it (malloc_trim, arenas, huge pages)",
+        "then tally report -i faults.data: who touches new memory",
     )
 }
 
@@ -185,15 +208,16 @@ pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "Memory bound, it seems: {ipc:.2} instructions per cycle while it runs; the CPU waits for memory (or, less often, for \
-         mispredicted branches)."
+        "Memory bound, probably: {ipc:.2} instructions per cycle; the CPU waits for memory (or, less often, \
+         for mispredicted branches)"
     );
     let against = vec![format!("time in the kernel: {}", pct(1.0 - facts.user.unwrap_or(1.0)))];
     claim(facts.on() * 0.5, text)
+        .fix("make the hot data smaller or denser")
         .stacks(Stacks::running(facts, "where it runs", &[Entry::User, Entry::Call]))
         .against(against)
         .next(
             format!("tally record -e cache-misses -c 10000 -g -o misses.data {TARGET}"),
-            "then tally report -i misses.data: which code waits for memory; smaller or denser data",
+            "then tally report -i misses.data: which code waits for memory",
         )
 }

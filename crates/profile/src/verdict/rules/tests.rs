@@ -64,7 +64,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip runs 95 % of its time, others wait for it 43 % of thread time."
+        "One thread does the work: gzip runs 95 % of its time, others wait for it 43 % of thread time"
     );
     let calls = with(|f| {
         f.user = Some(0.4);
@@ -74,7 +74,7 @@ fn running_rules() {
     let told = verdict(&calls);
     assert_eq!(
         told[0].claim,
-        "CPU bound in system calls: 60 % of running time is spent in the kernel (write 40 %, read 15 %)."
+        "CPU bound in system calls: 60 % of CPU time is in the kernel (write 40 %, read 15 %)"
     );
     let stack = |share, place: &str| (share, place.to_owned());
     assert_eq!(told[0].stacks.top, [stack(0.4, "write < copy < main")]);
@@ -93,15 +93,13 @@ fn running_rules() {
     });
     let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
     assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
-    assert!(
-        verdict(&crowded)[0]
-            .claim
-            .ends_with("(5 of its threads at a time want one of 2); the program is CPU bound.")
-    );
+    let saturation = &verdict(&crowded)[0];
+    assert!(saturation.claim.ends_with("; 5 threads want 2 CPUs"), "{saturation:?}");
+    assert_eq!(saturation.detail, "its threads are CPU bound");
     // A thousand processes one after the other are not a thousand at a time.
     let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);
     one_by_one.active_threads = 1000;
-    assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs have the CPUs")));
+    assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs have them")));
     // Where other programs run instead, the program comes first.
     crowded.preempted_by_others = Some((0.9, "make".into()));
     assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);
@@ -140,7 +138,7 @@ fn machine_rules() {
     let told = &verdict(&flood)[1];
     assert_eq!(
         told.claim,
-        "Interrupts take 20 % of all CPU time, 35 % of the CPU with most, mostly packets that came in (NET_RX)."
+        "Interrupts: 20 % of all CPU time, 35 % of the busiest CPU for them, mostly packets that came in (NET_RX)"
     );
     assert_eq!(told.evidence[0], "NET_RX: 90000 a second, 98 % of them on one CPU");
     check(4, flood, with(|f| f.system.interrupts = Some(0.02)));
@@ -175,10 +173,7 @@ fn machine_rules() {
     check(19, short(60, 50), short(60, 2));
     check(19, short(900, 20), short(3, 50));
     let claim = &verdict(&short(900, 20))[1].claim;
-    assert_eq!(
-        claim,
-        "Short processes: the target starts 900 a second, which live 1.0 ms on average; 20 % of its running time is theirs."
-    );
+    assert_eq!(claim, "Short processes: 900 started a second, 1.0 ms each; 20 % of CPU time is theirs");
     let busy = |share| {
         with(|f| {
             f.system.busiest_disk = Some(("vda".into(), share));
@@ -242,7 +237,7 @@ fn waiting_rules() {
     );
     let found = verdict(&disturbed);
     assert_eq!(found.iter().map(|f| f.name).collect::<Vec<_>>(), ["waiting-for-others", "cpu-saturation"]);
-    assert!(found[0].evidence.contains(&"ended by: redis 75 %, irq:device 25 %".to_owned()), "{found:?}");
+    assert!(found[0].evidence.contains(&"woken by: redis 75 %, irq:device 25 %".to_owned()), "{found:?}");
     // A pipeline whose last process reads the disk. The disk is the cause, not the waits of the others.
     let pipeline = |own| {
         with(|f| {
@@ -266,10 +261,7 @@ fn waiting_rules() {
     check(16, timers(0.01), timers(1.0));
     let mut one = with(|f| f.timers = Some((2e9, f64::INFINITY, 1)));
     blocked(&mut one, Reason::Timer, 200);
-    assert_eq!(
-        verdict(&one)[0].claim,
-        "Sleeping: 67 % of thread time is one sleep of 2.0 s that it asked for."
-    );
+    assert_eq!(verdict(&one)[0].claim, "Sleeping: 67 % of thread time is one sleep of 2.0 s");
     let mut mostly = timers(1.0);
     blocked(&mut mostly, Reason::Timer, 400);
     assert!(verdict(&mostly)[0].claim.starts_with("Sleeping: 80 %"), "{:?}", verdict(&mostly));
@@ -288,7 +280,7 @@ fn waiting_rules() {
     };
     let (claim, next) = parent_only(3);
     assert!(
-        claim.ends_with("3 child processes were not recorded.") && !claim.contains("nothing holds"),
+        claim.ends_with("3 child processes were not recorded") && !claim.contains("nothing holds"),
         "{claim}"
     );
     assert_eq!(next, "tally run {target}");
@@ -306,7 +298,7 @@ fn waiting_rules() {
     let claim = &verdict(&mapping(100))[0].claim;
     assert_eq!(
         claim,
-        "Kernel lock: 50 % of thread time waits for the lock of the address space (mmap_lock), in munmap 50 %."
+        "Kernel lock: 50 % of thread time waits for the lock of the address space (mmap_lock), in munmap 50 %"
     );
 }
 
@@ -325,6 +317,7 @@ fn a_lock_is_named_with_its_caller() {
                 for_work: false,
                 in_library: true,
                 is_bare: false,
+                line: "dice.c:14".into(),
                 known: None,
             }];
             f.times.runnable_ns = 50 * UNIT;
@@ -337,9 +330,13 @@ fn a_lock_is_named_with_its_caller() {
     assert_eq!(found[0].name, "lock-contention");
     assert_eq!(
         found[0].claim,
-        "Lock contention: 60 % of thread time is spent waiting for or fighting over the lock inside rand(), called \
-         from roll; context switches 40× a calm run's; use a generator per thread."
+        "Lock contention: 60 % of thread time goes to the lock inside rand() ← roll (dice.c:14)"
     );
+    assert_eq!(found[0].detail, "50 % blocked · 7 % runnable after wake-up · 3 % lock and unlock code");
+    assert_eq!(found[0].fix, "give each thread its own generator");
+    let line =
+        "rand ← roll (dice.c:14): blocked 50.0 %, runnable after wake-up 6.7 %, lock and unlock code 3.3 %";
+    assert_eq!(found[0].evidence[0], line);
     // Its waiters wait for a CPU once it is released. That belongs to the lock and is reported once.
     assert_eq!((found[1].name, (found[1].share * 100.0).round()), ("cpu-saturation", 10.0));
     let fought = |on| {

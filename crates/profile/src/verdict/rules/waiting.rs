@@ -54,26 +54,19 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     let parts = list(&parts, facts.times.active_ns());
     let enders = enders(facts);
     let enders = list(&enders, enders.iter().map(|(_, ns)| *ns).grown_sum());
-    let text = match wait_for_each_other(facts) {
-        true => format!(
-            "Its threads wait for each other: {} of thread time ({parts}); what takes time is what {} meanwhile.",
-            pct(share),
-            if enders.is_empty() {
-                "the others do".to_owned()
-            } else {
-                format!("those do that end the waits ({enders})")
-            }
-        ),
-        false => format!("Waiting for others: {} of thread time ({parts}).", pct(share)),
-    };
+    let who =
+        if wait_for_each_other(facts) { "Its threads wait for each other" } else { "Waiting for others" };
+    let text = format!("{who}: {} of thread time ({parts})", pct(share));
+    let detail = if enders.is_empty() { String::new() } else { format!("woken by {enders}") };
     let mut evidence = Vec::new();
     if !enders.is_empty() {
-        evidence.push(format!("ended by: {enders}"));
+        evidence.push(format!("woken by: {enders}"));
     }
     let against =
         vec![format!("disk: {}", pct(facts.blocked(Reason::Disk))), format!("running: {}", pct(facts.on()))];
     let reasons = [&OF_OTHERS[..], &[Reason::Futex]].concat();
     claim(share, text)
+        .detail(detail)
         .evidence(evidence)
         .stacks(Stacks::blocked(facts, "where threads wait", &reasons))
         .against(against)
@@ -90,15 +83,12 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     }
     let length = time(length_ns as u64);
     let text = match (is_regular, count) {
-        (true, _) => format!(
-            "Sleeping in a loop: {} of thread time is timer waits of {length}, again and again.",
-            pct(share)
-        ),
-        (false, 1) => {
-            format!("Sleeping: {} of thread time is one sleep of {length} that it asked for.", pct(share))
+        (true, _) => {
+            format!("Sleeping in a loop: {} of thread time is timer waits of {length} each", pct(share))
         }
+        (false, 1) => format!("Sleeping: {} of thread time is one sleep of {length}", pct(share)),
         (false, _) => format!(
-            "Sleeping: {} of thread time is timer waits that it asked for, half of it in those of {length} and more.",
+            "Sleeping: {} of thread time is timer waits, half of it in waits of {length} or more",
             pct(share)
         ),
     };
@@ -111,13 +101,11 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
     claim(share, text)
+        .fix(if is_regular { "wait for the event, not for a time" } else { "" })
         .evidence(evidence)
         .stacks(Stacks::blocked(facts, "where threads sleep", &[Reason::Timer]))
         .against(against)
-        .next(
-            format!("tally flame --off-cpu{INPUT} -o wait.svg"),
-            "from where; wait for the event itself, not for time",
-        )
+        .next(format!("tally flame --off-cpu{INPUT} -o wait.svg"), "which code sleeps")
 }
 
 /// 20: nearly all time of nearly all threads is idle.
@@ -128,13 +116,13 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = match facts.children_left_out {
-        0 => format!("Idle: threads wait for work {} of their time; nothing holds them up.", pct(share)),
+        0 => format!("Idle: threads wait for work {} of their time; nothing holds them up", pct(share)),
         1 => format!(
-            "The threads recorded are idle {} of their time; 1 child process was not recorded.",
+            "Idle: threads wait for work {} of their time; 1 child process was not recorded",
             pct(share)
         ),
         more => format!(
-            "The threads recorded are idle {} of their time; {more} child processes were not recorded.",
+            "Idle: threads wait for work {} of their time; {more} child processes were not recorded",
             pct(share)
         ),
     };
@@ -147,10 +135,11 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     ];
     let claim = claim(share, text).stacks(stacks).against(against);
     if facts.children_left_out > 0 {
+        let claim = claim.fix("record the child processes, too");
         return claim.next(format!("tally run {TARGET}"), "the children as well, where such servers work");
     }
     claim.next(
         format!("tally report --wall --idle --stdio{INPUT}"),
-        "its waits counted like all others; or put load on it and look again",
+        "its waits counted like all others; or put load on it and record again",
     )
 }

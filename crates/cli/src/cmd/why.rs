@@ -1,0 +1,113 @@
+//! `tally why`: the evidence of the findings in a recording.
+
+use crate::first_screen::SCHEMA_VERSION;
+use crate::text::findings;
+use crate::verdict::{self, Machine};
+use crate::{load, out, pager, term, wall};
+use anyhow::bail;
+use perfdata::{PerfData, findings_note};
+use profile::verdict::{INPUT, quoted};
+use record::summary::RunSummary;
+use record::system::SystemChange;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Show the evidence of tally run's findings: numbers, stacks, checks, the next command
+#[derive(clap::Args)]
+#[command(
+    visible_alias = "verdict",
+    after_help = "\
+Examples:
+  tally why                  all findings of perf.data
+  tally why 1                the first one
+  tally why -i other.data    those of another recording
+  tally why --json           for scripts"
+)]
+pub struct Args {
+    /// Only this finding, from 1
+    #[arg(value_name = "N")]
+    pub number: Option<usize>,
+    /// The recording
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    pub input: PathBuf,
+    /// Write JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the recording can't be read, or has no finding of this number.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let map = load::open(&args.input)?;
+    let kept = findings_note::read(&map).and_then(|text| serde_json::from_slice::<Value>(text).ok());
+    let note = match kept {
+        Some(note) => note,
+        None => judged_now(&args.input, &load::parse(&args.input, &map)?)?,
+    };
+    let mut findings: Vec<Value> = note["findings"].as_array().cloned().unwrap_or_default();
+    for finding in &mut findings {
+        let next = finding["next"].as_str().unwrap_or_default().replace(INPUT, &input(&args.input));
+        finding["next"] = json!(next);
+    }
+    let first = args.number.unwrap_or(1);
+    if let Some(number) = args.number {
+        findings = vec![pick(&findings, number, &args.input)?];
+    }
+    if args.json {
+        let value = json!({
+            "schema_version": SCHEMA_VERSION, "command": note["command"], "no_verdict": note["no_verdict"],
+            "findings": findings,
+        });
+        out::json(Path::new("-"), &value)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if findings.is_empty() {
+        let why = note["no_verdict"].as_str().map_or_else(String::new, |why| format!(": {why}"));
+        out::line(&format!("no findings in {}{why}", args.input.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    pager::start();
+    out::text(&findings::draw(&findings, first, term::width().min(100), term::colours_stdout()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn pick(findings: &[Value], number: usize, path: &Path) -> anyhow::Result<Value> {
+    let found = number.checked_sub(1).and_then(|at| findings.get(at)).cloned();
+    let Some(finding) = found else {
+        match findings.len() {
+            0 => bail!("no findings in {}", path.display()),
+            1 => bail!("{} has one finding: tally why 1", path.display()),
+            more => bail!("{} has {more} findings: tally why 1 to {more}", path.display()),
+        }
+    };
+    Ok(finding)
+}
+
+/// Findings of a recording that `tally run` didn't make: without counters, and without what the machine did.
+fn judged_now(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Value> {
+    let mut progress = load::Progress::silent();
+    let recording = load::load_file((path, file), wall::load_opts(), &mut progress)?;
+    if recording.profile.off_cpu.source.is_none() {
+        let record = "record with tally run, or tally record --off-cpu";
+        return Err(crate::damage::lacks(path, "no time off the CPU in it", record));
+    }
+    let features = &recording.features;
+    let cpus = features.nr_cpus.map_or(1, |cpus| cpus.online);
+    let machine = Machine { change: SystemChange { cpus, ..SystemChange::default() }, disks: None };
+    let judgement = verdict::judge(&recording.profile, &RunSummary::default(), &machine, "-- COMMAND");
+    let value = verdict::to_json(&judgement, INPUT);
+    let command = features.cmdline.as_deref().unwrap_or_default().join(" ");
+    Ok(json!({ "command": command, "no_verdict": value["no_verdict"], "findings": value["verdict"] }))
+}
+
+/// The option that names the recording; none for where commands look anyway.
+pub fn input(path: &Path) -> String {
+    if path == Path::new("perf.data") {
+        String::new()
+    } else {
+        format!(" -i {}", quoted(&path.to_string_lossy()))
+    }
+}

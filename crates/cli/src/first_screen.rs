@@ -1,0 +1,256 @@
+//! The first screen of `tally run` as values: findings, totals, states, functions, hot path, quality.
+//!
+//! Computed once; [`crate::text::first_screen`] draws it, [`to_json`] hands it to scripts.
+
+mod quality;
+
+use crate::text::number::duration_ns;
+use crate::text::run_screen::{signal_name, thread_rows};
+use crate::verdict::Judgement;
+use profile::profile::Profile;
+use profile::verdict::{FEW_SAMPLES, Finding};
+use profile::view::hot_functions::{HotFunctions, hot_functions};
+use record::summary::RunSummary;
+use record::sys::ExitKind;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Version of the JSON. It grows when a field changes or goes, not when one is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// From this percentage on, idle time is one of the states.
+const MOSTLY_IDLE: f64 = 90.0;
+
+/// Functions computed; a screen shows as many as it has room for.
+const MOST_FUNCTIONS: usize = 8;
+
+/// The whole screen.
+#[derive(Clone, Debug, Default)]
+pub struct FirstScreen {
+    /// At most three, and one more about how the program ended or why nothing is judged.
+    pub headlines: Vec<Headline>,
+    /// Time, CPUs, threads.
+    pub totals: Totals,
+    /// States of all threads' time in percent, running first, then most first; empty if that was not recorded. Idle is
+    /// one of them only if there is hardly anything else.
+    pub states: Vec<(&'static str, f64)>,
+    /// Percent of thread time that is idle: in none of the states.
+    pub idle_percent: f64,
+    /// Where running time goes.
+    pub hot: HotFunctions,
+    /// Threads with percent of their life on a CPU; empty if they don't differ much.
+    pub threads: Vec<(String, f64)>,
+    /// How good the recording is: samples, stacks, losses, cost.
+    pub quality: Vec<String>,
+    /// What is wrong with the recording, and how to mend it; most important first.
+    pub warnings: Vec<String>,
+    /// Path and size of the recording, and the option that names it.
+    pub file: RecordedFile,
+}
+
+/// One finding, or another statement that comes first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Headline {
+    /// The claim.
+    pub claim: String,
+    /// Its numbers, in one line.
+    pub detail: String,
+    /// Remedy.
+    pub fix: String,
+    /// Command with the evidence.
+    pub why: String,
+}
+
+/// Sums over the whole run.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// From begin to end.
+    pub wall_ns: u64,
+    /// CPU time of all threads.
+    pub cpu_ns: u64,
+    /// CPUs used on average.
+    pub cpus_used: f64,
+    /// CPUs of the machine; 0 if unknown.
+    pub cpus: u32,
+    /// Threads that ran.
+    pub threads: u64,
+    /// Their processes.
+    pub processes: u64,
+    /// Exit status, if it isn't 0.
+    pub exit_code: Option<i32>,
+}
+
+/// The recording.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedFile {
+    /// Path.
+    pub path: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// ` -i FILE`, or nothing for perf.data.
+    pub input: String,
+}
+
+/// What the screen is made of, in addition to the profile.
+pub struct Sources<'a> {
+    /// Numbers of the recorder.
+    pub summary: &'a RunSummary,
+    /// Findings and states.
+    pub judgement: &'a Judgement,
+    /// CPUs of the machine; 0 if unknown.
+    pub cpus: u32,
+    /// A command that records better.
+    pub better: Option<&'a str>,
+    /// Missing names, and how to get them.
+    pub name_hints: &'a [String],
+    /// The recording.
+    pub file: RecordedFile,
+}
+
+impl FirstScreen {
+    /// From a recording's event and what was counted.
+    #[must_use]
+    pub fn of(profile: &Profile, event: usize, sources: Sources<'_>) -> Self {
+        let Sources { summary, judgement, .. } = sources;
+        let hot = hot_functions(profile, event, MOST_FUNCTIONS);
+        let whole = &judgement.wall.whole;
+        let idle_percent = whole.idle_ns as f64 * 100.0 / whole.total_ns().max(1) as f64;
+        let states = match judgement.wall.source {
+            // Hardly anything but waits for work: shares of the rest would mislead.
+            Some(_) if whole.total_ns() > 0 => crate::text::wall::shares(whole, idle_percent >= MOSTLY_IDLE),
+            _ => Vec::new(),
+        };
+        Self {
+            headlines: headlines(&sources, &hot),
+            totals: totals(summary, sources.cpus),
+            states,
+            idle_percent,
+            threads: thread_shares(summary, hot.samples),
+            quality: quality::parts(summary, hot.samples),
+            warnings: quality::warnings(summary, sources.better, sources.name_hints),
+            hot,
+            file: sources.file,
+        }
+    }
+}
+
+fn totals(summary: &RunSummary, cpus: u32) -> Totals {
+    let processes: BTreeSet<u32> = summary.threads.iter().map(|thread| thread.pid).collect();
+    Totals {
+        wall_ns: summary.wall_ns,
+        cpu_ns: summary.cpu_ns(),
+        cpus_used: summary.cpus_used(),
+        cpus,
+        threads: summary.threads.len() as u64 + summary.more_threads.threads,
+        processes: processes.len() as u64,
+        exit_code: match summary.exit {
+            Some(ExitKind::Code(code)) if code != 0 => Some(code),
+            _ => None,
+        },
+    }
+}
+
+fn headlines(sources: &Sources<'_>, hot: &HotFunctions) -> Vec<Headline> {
+    let Sources { summary, judgement, file, .. } = sources;
+    let mut lines = Vec::new();
+    if let Some(ExitKind::Signal(number)) = summary.exit {
+        let after = duration_ns(summary.wall_ns);
+        let claim = format!("Killed by signal {number}{} after {after}", signal_name(number));
+        lines.push(Headline { claim, ..Headline::default() });
+    }
+    let is_calm = |finding: &Finding| finding.name == "cpu-bound";
+    match judgement.findings.as_slice() {
+        // How it ended is all there is to say.
+        [] if !lines.is_empty() && judgement.withheld.is_some() => {}
+        [] => lines.push(Headline { claim: without_finding(judgement, hot), ..Headline::default() }),
+        [only] if is_calm(only) => {
+            let mut line = headline(0, only, &file.input);
+            line.claim = format!("Nothing stands out: {}", line.claim);
+            lines.push(line);
+        }
+        findings => {
+            lines.extend(findings.iter().enumerate().map(|(at, finding)| headline(at, finding, &file.input)))
+        }
+    }
+    lines
+}
+
+fn headline(at: usize, finding: &Finding, input: &str) -> Headline {
+    Headline {
+        claim: finding.claim.clone(),
+        detail: finding.detail.clone(),
+        fix: finding.fix.clone(),
+        why: format!("tally why {}{input}", at + 1),
+    }
+}
+
+/// The answer where no rule has one.
+fn without_finding(judgement: &Judgement, hot: &HotFunctions) -> String {
+    if let Some(why) = &judgement.withheld {
+        return format!("Nothing to judge: {why}");
+    }
+    let top = hot.functions.first().filter(|_| hot.samples >= FEW_SAMPLES);
+    let top = top.map(|row| format!("{} has {:.0} % of the CPU time", row.name, row.own * 100.0));
+    match (judgement.wall.source, top) {
+        (None, Some(top)) => format!("Time off the CPU was not recorded; {top}"),
+        (None, None) => "Time off the CPU was not recorded".to_owned(),
+        (Some(_), Some(top)) => format!("Nothing stands out: {top}"),
+        (Some(_), None) => {
+            let on = duration_ns(judgement.wall.whole.on_ns);
+            format!("Nothing stands out; it ran for {on} only, too little to say where")
+        }
+    }
+}
+
+/// Threads by share of their life on a CPU, if one is busy and others are not.
+fn thread_shares(summary: &RunSummary, samples: u64) -> Vec<(String, f64)> {
+    /// Percent of the busiest thread, and the difference to the least busy one.
+    const BUSY: f64 = 50.0;
+    const LEAST_DIFFERENCE: f64 = 30.0;
+    /// Shown at most.
+    const MOST: usize = 6;
+    let mut rows = thread_rows::rows(&summary.threads);
+    // Those that were there for a good part of the time.
+    rows.retain(|row| row.life_ns >= summary.wall_ns / 2);
+    let share = |row: &thread_rows::ThreadRow| row.on_ns as f64 * 100.0 / row.all_life_ns.max(1) as f64;
+    let shares = || rows.iter().map(share);
+    let (most, least) = (shares().fold(0.0, f64::max), shares().fold(100.0, f64::min));
+    if rows.len() < 2 || most < BUSY || most - least < LEAST_DIFFERENCE || samples < FEW_SAMPLES {
+        return Vec::new();
+    }
+    rows.iter().take(MOST).map(|row| (row.label(), share(row))).collect()
+}
+
+/// The screen for scripts: percent of 0 to 100, times in ns.
+#[must_use]
+pub fn to_json(screen: &FirstScreen) -> Value {
+    let percent = |share: f64| share * 100.0;
+    let headline = |line: &Headline| json!({ "claim": line.claim, "detail": line.detail, "fix": line.fix, "why": line.why });
+    let functions = screen.hot.functions.iter().map(|row| {
+        json!({
+            "function": row.name, "dso": row.dso, "line": row.line,
+            "self_percent": percent(row.own), "total_percent": percent(row.total),
+        })
+    });
+    let states = screen.states.iter().map(|(state, percent)| json!({ "state": state, "percent": percent }));
+    let threads =
+        screen.threads.iter().map(|(name, percent)| json!({ "thread": name, "on_cpu_percent": percent }));
+    let totals = &screen.totals;
+    json!({
+        "headlines": screen.headlines.iter().map(headline).collect::<Vec<_>>(),
+        "totals": {
+            "wall_ns": totals.wall_ns, "cpu_ns": totals.cpu_ns, "cpus_used": totals.cpus_used, "cpus": totals.cpus,
+            "threads": totals.threads, "processes": totals.processes, "exit_code": totals.exit_code.unwrap_or(0),
+        },
+        "states": states.collect::<Vec<_>>(),
+        "idle_percent": screen.idle_percent,
+        "functions": functions.collect::<Vec<_>>(),
+        "hot_path": screen.hot.trunk,
+        "threads": threads.collect::<Vec<_>>(),
+        "quality": screen.quality,
+        "warnings": screen.warnings,
+    })
+}
+
+#[cfg(test)]
+mod tests;

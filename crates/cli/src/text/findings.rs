@@ -1,0 +1,107 @@
+//! Findings with all their evidence, as text: numbers, stacks with shares, checks, the next command.
+
+use super::fit::wrap;
+use crate::out::harmless;
+use crate::term::{Paint, paint};
+use crate::verdict::Judgement;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Columns of the numbers before the findings.
+const INDENT: usize = 4;
+
+/// The findings of [`crate::verdict::to_json`], numbered from `first`.
+#[must_use]
+pub fn draw(findings: &[Value], first: usize, width: usize, colour: bool) -> String {
+    let mut pen = Pen { text: String::new(), width: width.max(24), colour };
+    for (at, finding) in findings.iter().enumerate() {
+        if at > 0 {
+            pen.text.push('\n');
+        }
+        pen.finding(first + at, finding);
+    }
+    pen.text
+}
+
+/// States of the whole in one line, for the long screen; empty without off-CPU data.
+#[must_use]
+pub fn wall_clock(judgement: &Judgement, width: usize, colour: bool) -> String {
+    if judgement.wall.source.is_none() {
+        return String::new();
+    }
+    let shares = super::wall::shares(&judgement.wall.whole, false);
+    let parts: Vec<String> = shares
+        .iter()
+        .filter(|(_, percent)| *percent >= 0.05)
+        .map(|(name, percent)| format!("{name} {percent:.1} %").replace(' ', "\u{a0}"))
+        .collect();
+    let whole = &judgement.wall.whole;
+    let idle = whole.idle_ns as f64 * 100.0 / whole.total_ns().max(1) as f64;
+    let left_out = if idle < 0.05 { String::new() } else { format!(" (idle left out: {idle:.1} % of all)") };
+    let mut text = String::new();
+    for (at, line) in wrap(&(parts.join("\u{a0}· ") + &left_out), width.saturating_sub(11)).iter().enumerate()
+    {
+        let label = format!("{:<10}", if at == 0 { "wall clock" } else { "" });
+        let _ = writeln!(text, "{} {line}", paint(&label, Paint::Bold, colour));
+    }
+    text
+}
+
+struct Pen {
+    text: String,
+    width: usize,
+    colour: bool,
+}
+
+impl Pen {
+    fn finding(&mut self, number: usize, finding: &Value) {
+        let text = |key: &str| finding[key].as_str().unwrap_or_default();
+        let list = |key: &str| finding[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+        self.lines(&format!("{number}."), text("claim"), Some(Paint::Bold));
+        if !text("detail").is_empty() {
+            self.lines("", text("detail"), None);
+        }
+        if !text("fix").is_empty() {
+            self.lines("", &format!("→ {}", text("fix")), None);
+        }
+        for evidence in list("evidence") {
+            self.lines("  ·", evidence, None);
+        }
+        self.stacks(finding);
+        let against: Vec<&str> = list("checked_against").collect();
+        if !against.is_empty() {
+            self.lines("", &format!("checked against: {}", against.join("; ")), None);
+        }
+        // In one line, however long: it is there to be copied.
+        let next = harmless(text("next"));
+        let _ = writeln!(self.text, "{:INDENT$}next: {}", "", paint(&next, Paint::Cyan, self.colour));
+        self.lines("", &format!("      {}", text("advice")), None);
+    }
+
+    fn stacks(&mut self, finding: &Value) {
+        let stacks = finding["stacks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Some(first) = stacks.first() else {
+            let why = finding["no_stacks"].as_str().unwrap_or("none was recorded");
+            return self.lines("  ·", &format!("no stack: {why}"), None);
+        };
+        let text = |stack: &Value, key: &str| stack[key].as_str().unwrap_or_default().to_owned();
+        self.lines("  ·", &format!("{}, share of {}:", text(first, "what"), text(first, "of")), None);
+        for stack in stacks {
+            let share = stack["share"].as_f64().unwrap_or_default();
+            let path = text(stack, "stack").replace(" < ", " ← ");
+            self.lines("", &format!("  {:>5.1} %  {path}", share * 100.0), None);
+        }
+    }
+
+    fn lines(&mut self, label: &str, text: &str, with: Option<Paint>) {
+        let text = harmless(text);
+        let inner = text.len() - text.trim_start().len();
+        let room = self.width.saturating_sub(INDENT + inner).max(16);
+        for (at, line) in wrap(text.trim_start(), room).iter().enumerate() {
+            let label = if at == 0 { label } else { "" };
+            let hang = if at > 0 && inner > 0 { inner + 2 } else { inner };
+            let line = with.map_or_else(|| line.clone(), |with| paint(line, with, self.colour));
+            let _ = writeln!(self.text, "{label:<INDENT$}{:hang$}{line}", "");
+        }
+    }
+}

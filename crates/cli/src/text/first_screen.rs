@@ -1,0 +1,371 @@
+//! The first screen of `tally run` as text: the answer, where the time goes, how sure, what next. At most 28 lines of 80
+//! columns.
+
+use super::fit::{cut, wrap};
+use super::number::{count_of, duration_ns};
+use crate::first_screen::{FirstScreen, Headline};
+use crate::out::harmless;
+use crate::term::{self, Paint, paint};
+use profile::verdict::FEW_SAMPLES;
+use profile::view::hot_functions::HotFunctionRow;
+
+/// Lines of the screen, unless the terminal is too narrow for them.
+const LINES: usize = 28;
+/// Columns left free at the left.
+const INDENT: usize = 2;
+/// Widest screen: names far from their numbers are hard to read.
+const WIDEST: usize = 100;
+/// Fewest and most rows of functions.
+const ROWS: (usize, usize) = (3, 6);
+
+/// The screen with a line end after each line. `colour`: with colours.
+#[must_use]
+pub fn draw(screen: &FirstScreen, width: usize, colour: bool) -> String {
+    let pen = Pen { width: width.clamp(20, WIDEST) - INDENT, colour };
+    let mut before: Vec<String> = vec![String::new()];
+    for headline in &screen.headlines {
+        before.extend(pen.headline(headline));
+    }
+    before.push(String::new());
+    before.extend(pen.fitting(&totals(screen), "   "));
+    before.extend(pen.states(screen));
+    before.extend(pen.threads(&screen.threads));
+    before.push(String::new());
+    let has_shares = screen.hot.samples >= FEW_SAMPLES;
+    let mut after = if has_shares { pen.hot_path(&screen.hot.trunk) } else { Vec::new() };
+    after.push(String::new());
+    after.extend(pen.fitting(&screen.quality, " · "));
+    after.extend(pen.warning(&screen.warnings));
+    after.extend(pen.file(screen));
+    let rows = LINES.saturating_sub(before.len() + after.len() + 1).clamp(ROWS.0, ROWS.1);
+    let functions = pen.functions(screen, rows);
+    let mut text = String::new();
+    for line in before.into_iter().chain(functions).chain(after) {
+        let line = if line.is_empty() { line } else { format!("{:INDENT$}{line}", "") };
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Without the columns at the left.
+struct Pen {
+    width: usize,
+    colour: bool,
+}
+
+impl Pen {
+    fn paint(&self, text: &str, with: Paint) -> String {
+        paint(text, with, self.colour)
+    }
+
+    /// Claim, numbers, remedy, and at the right the command with the evidence.
+    fn headline(&self, headline: &Headline) -> Vec<String> {
+        let mut lines: Vec<(String, Option<Paint>)> = Vec::new();
+        let mut add = |text: &str, with| {
+            // A number stays with its sign.
+            let parts = wrap(&spelled(&harmless(text)).replace(" %", "\u{a0}%"), self.width);
+            lines.extend(parts.into_iter().map(|part| (part, with)));
+        };
+        add(&headline.claim, Some(Paint::Bold));
+        if !headline.detail.is_empty() {
+            add(&headline.detail, None);
+        }
+        if !headline.fix.is_empty() {
+            add(&format!("→ {}", headline.fix), None);
+        }
+        let room = lines.last().map_or(0, |(last, _)| self.width.saturating_sub(last.chars().count() + 2));
+        let why = harmless(&headline.why).into_owned();
+        let painted = |(text, with): &(String, Option<Paint>)| {
+            with.map_or_else(|| text.clone(), |with| self.paint(text, with))
+        };
+        let mut drawn: Vec<String> = lines.iter().map(painted).collect();
+        if why.is_empty() {
+            return drawn;
+        }
+        let columns = why.chars().count();
+        let why = self.paint(&why, Paint::Cyan);
+        match drawn.last_mut().filter(|_| columns <= room) {
+            Some(last) => {
+                *last += &format!("{:1$}{why}", "", room + 2 - columns);
+            }
+            None => drawn.push(format!("{:1$}{why}", "", self.width.saturating_sub(columns))),
+        }
+        drawn
+    }
+
+    /// Parts on as few lines as have room for them.
+    fn fitting(&self, parts: &[String], between: &str) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for part in parts {
+            let more = between.chars().count() + part.chars().count();
+            match lines.last_mut().filter(|line| line.chars().count() + more <= self.width) {
+                Some(line) => *line += &format!("{between}{part}"),
+                None => lines.push(cut(part, self.width)),
+            }
+        }
+        lines
+    }
+
+    /// One bar for all states in one line: as long as they all have room, else without those with least time.
+    fn states(&self, screen: &FirstScreen) -> Option<String> {
+        /// Columns of the bars of all states together.
+        const LENGTHS: [f64; 3] = [20.0, 14.0, 9.0];
+        let is_state = screen.states.iter().any(|(name, _)| *name == "idle");
+        let idle = match screen.idle_percent {
+            percent if percent >= 0.5 && !is_state => format!("(idle {percent:.0} % left out)"),
+            _ => String::new(),
+        };
+        let shown = screen.states.iter().filter(|(name, percent)| *percent >= 0.5 || *name == "on CPU");
+        let draw = |length: f64| {
+            let parts = shown.clone().map(|(name, percent)| {
+                let (text, bar) = (format!("{name} {percent:.0} %"), bar(*percent, length));
+                let columns = text.chars().count() + 1 + bar.chars().count() + 2;
+                (columns, format!("{text} {}", self.paint(&bar, state_paint(name))))
+            });
+            parts.collect::<Vec<_>>()
+        };
+        let mut room =
+            (self.width + 2).saturating_sub(if idle.is_empty() { 0 } else { idle.chars().count() + 2 });
+        let fits = |length: &f64| draw(*length).iter().map(|(columns, _)| columns).sum::<usize>() <= room;
+        let length = LENGTHS.into_iter().find(fits).unwrap_or(LENGTHS[2]);
+        let mut parts = Vec::new();
+        for (columns, part) in draw(length) {
+            let Some(left) = room.checked_sub(columns) else { break };
+            room = left;
+            parts.push(part);
+        }
+        parts.extend(Some(self.paint(&idle, Paint::Dim)).filter(|_| !idle.is_empty()));
+        Some(parts.join("  ")).filter(|line| !line.is_empty())
+    }
+
+    fn threads(&self, threads: &[(String, f64)]) -> Option<String> {
+        let mut line = String::new();
+        for (name, percent) in threads {
+            let text = format!("{} {percent:.0} %", cut(&harmless(name), 24));
+            let between = if line.is_empty() { "busy: " } else { " · " };
+            if line.chars().count() + between.chars().count() + text.chars().count() > self.width {
+                break;
+            }
+            line += &format!("{between}{text}");
+        }
+        Some(line).filter(|line| !line.is_empty())
+    }
+
+    fn functions(&self, screen: &FirstScreen, rows: usize) -> Vec<String> {
+        let hot = &screen.hot;
+        if hot.functions.is_empty() {
+            return vec!["no samples: it used too little CPU time to be sampled".to_owned()];
+        }
+        if hot.samples < FEW_SAMPLES {
+            let names: Vec<String> = hot.functions.iter().take(3).map(|row| brief(&row.name)).collect();
+            let taken = count_of(hot.samples, "sample", "samples");
+            let text = format!("{taken}, too few for percentages: in {}", names.join(", "));
+            return wrap(&harmless(&text), self.width);
+        }
+        // "100.0 %" and "100.0 %" with two columns before each.
+        const NUMBERS: usize = 18;
+        const BAR: usize = 10;
+        let shown = &hot.functions[..hot.functions.len().min(rows)];
+        let has_bars = self.width >= 60;
+        let most = self.width.saturating_sub(NUMBERS + if has_bars { BAR + 2 } else { 0 });
+        let labels: Vec<(String, String)> = shown.iter().map(|row| label(row, most)).collect();
+        let columns = |label: &(String, String)| label.0.chars().count() + 2 + label.1.chars().count();
+        let room = labels.iter().map(columns).max().unwrap_or(0).clamp(20.min(most), most);
+        let head = format!("{:room$}  {:>7}  {:>7}", cut("where CPU time goes", room), "self", "total");
+        let mut lines = vec![self.paint(&head, Paint::Bold)];
+        for (row, label) in shown.iter().zip(&labels) {
+            let (own, total) = (row.own * 100.0, row.total * 100.0);
+            let gap = room.saturating_sub(columns(label));
+            let name = format!("{}  {}{:gap$}", label.0, self.paint(&label.1, Paint::Dim), "");
+            let bar = self.paint(&bar(own, BAR as f64), heat(own));
+            let bar = if has_bars && own >= 0.05 { format!("  {bar}") } else { String::new() };
+            lines.push(format!("{name}  {own:>5.1} %  {total:>5.1} %{bar}"));
+        }
+        lines
+    }
+
+    fn hot_path(&self, trunk: &[String]) -> Vec<String> {
+        /// Shown at most, from the inside.
+        const STEPS: usize = 8;
+        let names: Vec<String> = trunk.iter().map(|name| cut(&harmless(&brief(name)), 32)).collect();
+        if names.len() < 2 {
+            return Vec::new();
+        }
+        let left_out = names.len().saturating_sub(STEPS);
+        let begin = if left_out > 0 { "… → " } else { "" };
+        let text = spelled(&format!("hot path: {begin}{}", names[left_out..].join(" → ")));
+        let mut lines = wrap(&text, self.width);
+        if lines.len() > 2 {
+            // The inner part says more.
+            let fits = |names: &[String]| {
+                wrap(&spelled(&format!("hot path: … → {}", names.join(" → "))), self.width)
+            };
+            let from = (left_out..names.len()).find(|&from| fits(&names[from..]).len() <= 2);
+            lines = fits(&names[from.unwrap_or(names.len() - 1)..]);
+        }
+        lines
+    }
+
+    /// The first, in at most two lines, and how many more there are.
+    fn warning(&self, warnings: &[String]) -> Vec<String> {
+        let Some(warning) = warnings.first() else { return Vec::new() };
+        let more = match warnings.len() {
+            1 => String::new(),
+            count => format!(" ({} more: -v)", count - 1),
+        };
+        let mut lines =
+            wrap(&format!("! {}{more}", spelled(&in_short(&harmless(warning), self.width))), self.width);
+        if lines.len() > 2 {
+            lines.truncate(2);
+            let end = format!(" …{more}");
+            lines[1] = cut(&lines[1], self.width.saturating_sub(end.chars().count())) + &end;
+        }
+        lines.iter().map(|line| self.paint(line, Paint::Yellow)).collect()
+    }
+
+    fn file(&self, screen: &FirstScreen) -> Vec<String> {
+        let file = &screen.file;
+        let name = harmless(&file.path).into_owned();
+        let parts = [
+            format!("{name} {}", brief_bytes(file.bytes)),
+            format!("browse: tally report{}", file.input),
+            format!("graph: tally flame{} -o out.svg", file.input),
+            "more: tally run -v".to_owned(),
+        ];
+        self.fitting(&parts, "   ")
+    }
+}
+
+/// The text as it gets to a terminal that knows only ASCII, so that its columns can be counted.
+fn spelled(text: &str) -> String {
+    if !term::is_ascii() {
+        return text.to_owned();
+    }
+    text.chars().map(|c| term::in_ascii(c).map_or_else(|| c.to_string(), str::to_owned)).collect()
+}
+
+/// A warning whose command would not fit into one line, with its target left out: half a command is of no use.
+fn in_short(warning: &str, width: usize) -> String {
+    let Some((before, _)) = warning.split_once("tally run ").filter(|_| warning.chars().count() + 2 > width)
+    else {
+        return warning.to_owned();
+    };
+    let command = &warning[before.len()..];
+    let options = command.find(" -- ").map_or(command, |at| &command[..at]);
+    format!("{before}{options} …")
+}
+
+/// Bytes in two or three digits: `1.6 MB`.
+fn brief_bytes(count: u64) -> String {
+    const UNITS: [(&str, f64); 3] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    match UNITS.into_iter().find(|&(_, size)| count as f64 >= size * 0.9995) {
+        Some((unit, size)) if (count as f64) < 9.95 * size => format!("{:.1} {unit}", count as f64 / size),
+        Some((unit, size)) => format!("{:.0} {unit}", count as f64 / size),
+        None => format!("{count} bytes"),
+    }
+}
+
+fn totals(screen: &FirstScreen) -> Vec<String> {
+    let totals = &screen.totals;
+    let used = match totals.cpus {
+        0 => format!("{:.2} CPUs", totals.cpus_used),
+        cpus => format!("{:.2} of {}", totals.cpus_used, count_of(cpus.into(), "CPU", "CPUs")),
+    };
+    let mut parts = vec![
+        format!("{} wall", duration_ns(totals.wall_ns)),
+        format!("{} CPU ({used})", duration_ns(totals.cpu_ns)),
+    ];
+    if totals.threads > 0 {
+        let processes = count_of(totals.processes, "process", "processes");
+        parts.push(format!("{}, {processes}", count_of(totals.threads, "thread", "threads")));
+    }
+    parts.extend(totals.exit_code.map(|code| format!("exit status {code}")));
+    parts
+}
+
+/// Name and place of a function in at most `room` columns: both, or only the name.
+fn label(row: &HotFunctionRow, room: usize) -> (String, String) {
+    let name = harmless(&brief(&row.name)).into_owned();
+    let place = row.line.as_deref().unwrap_or(if row.name.starts_with('[') { "" } else { &row.dso });
+    let place = cut(&harmless(place), 24);
+    match room.checked_sub(place.chars().count() + 2).filter(|&left| left >= name.chars().count().min(16)) {
+        Some(left) => (cut(&name, left), place),
+        None => (cut(&name, room.saturating_sub(2)), String::new()),
+    }
+}
+
+/// A function's name without its parameters and with long template arguments left out.
+fn brief(name: &str) -> String {
+    const LONG: usize = 16;
+    let name = without_parameters(name);
+    let (mut text, mut depth, mut inner) = (String::new(), 0usize, String::new());
+    for (at, c) in name.char_indices() {
+        let is_operator = name[..at].ends_with("operator") || name[..at].ends_with("operator<");
+        let is_arrow = c == '>' && name[..at].ends_with(['-', '=']);
+        match c {
+            '<' if !is_operator && (depth > 0 || at > 0) => {
+                depth += 1;
+                inner.push(c);
+            }
+            '>' if depth > 0 && !is_arrow => {
+                depth -= 1;
+                inner.push(c);
+                if depth == 0 {
+                    text += if inner.chars().count() > LONG { "<…>" } else { &inner };
+                    inner.clear();
+                }
+            }
+            c if depth > 0 => inner.push(c),
+            c => text.push(c),
+        }
+    }
+    text + &inner
+}
+
+/// `f(int) const` as `f`; lambdas and `operator()` keep their name.
+fn without_parameters(name: &str) -> &str {
+    let trimmed = name.trim_end_matches(" const");
+    if !trimmed.ends_with(')') {
+        return name;
+    }
+    let mut depth = 0usize;
+    for (at, c) in trimmed.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let is_name = at == 0 || trimmed[..at].ends_with("operator") || trimmed[..at].ends_with("::");
+            return if is_name { name } else { trimmed[..at].trim_end() };
+        }
+    }
+    name
+}
+
+fn state_paint(state: &str) -> Paint {
+    match state {
+        "on CPU" => Paint::Green,
+        "runnable" | "preempted" => Paint::Yellow,
+        _ => Paint::Red,
+    }
+}
+
+fn heat(percent: f64) -> Paint {
+    match percent {
+        p if p >= 20.0 => Paint::Red,
+        p if p >= 5.0 => Paint::Yellow,
+        _ => Paint::Green,
+    }
+}
+
+/// `columns` for 100 percent, in eighths; at least the thinnest line.
+fn bar(percent: f64, columns: f64) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = ((percent.clamp(0.0, 100.0) / 100.0 * columns * 8.0).round() as usize).max(1);
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Screens of the same numbers at several widths.
+
+use super::*;
+use crate::first_screen::{RecordedFile, Totals};
+use profile::view::hot_functions::HotFunctions;
+
+fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> HotFunctionRow {
+    HotFunctionRow { name: name.into(), dso: dso.into(), line: line.map(str::to_owned), own, total }
+}
+
+fn screen() -> FirstScreen {
+    let finding = |claim: &str, detail: &str, fix: &str, at: usize| Headline {
+        claim: claim.into(),
+        detail: detail.into(),
+        fix: fix.into(),
+        why: format!("tally why {at}"),
+    };
+    FirstScreen {
+        headlines: vec![
+            finding(
+                "Lock contention: 69 % of thread time goes to the lock inside rand() ← draw (rand.c:14)",
+                "43 % runnable after wake-up · 19 % lock and unlock code · 7 % blocked",
+                "give each thread its own generator",
+                1,
+            ),
+            finding("CPU saturation: 68 % of thread time waits for a CPU; 7 threads want 2 CPUs", "", "", 2),
+        ],
+        totals: Totals {
+            wall_ns: 3_300_000_000,
+            cpu_ns: 6_140_000_000,
+            cpus_used: 1.86,
+            cpus: 2,
+            threads: 8,
+            processes: 1,
+            exit_code: Some(3),
+        },
+        states: vec![
+            ("on CPU", 24.0),
+            ("runnable", 45.2),
+            ("preempted", 23.4),
+            ("futex", 7.1),
+            ("disk", 0.2),
+        ],
+        idle_percent: 0.0,
+        hot: HotFunctions {
+            samples: 2913,
+            functions: vec![
+                row("__random", "libc.so.6", None, (0.334, 0.925)),
+                row(
+                    "Grid<std::vector<int, std::allocator<int>>>::step(int) const",
+                    "app",
+                    Some("grid.cpp:7"),
+                    (0.15, 0.2),
+                ),
+                row("futex wait and wake", "[kernel]", None, (0.09, 0.09)),
+                row("draw\u{1b}[31m", "rand", Some("rand.c:14"), (0.0, 0.6)),
+            ],
+            trunk: ["work", "draw", "rand", "__random"].map(str::to_owned).to_vec(),
+        },
+        threads: Vec::new(),
+        quality: ["2,913 samples at 499 Hz", "100 % complete stacks", "0 lost", "overhead 1.1 % CPU"]
+            .map(str::to_owned)
+            .to_vec(),
+        warnings: vec![
+            "few samples; for more: tally run -F 4990 -- ./a-program with 'many words' in its command line"
+                .into(),
+        ],
+        file: RecordedFile { path: "perf.data".into(), bytes: 555_123, input: String::new() },
+    }
+}
+
+#[test]
+fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
+    let expected = "
+  Lock contention: 69 % of thread time goes to the lock inside rand() ← draw
+  (rand.c:14)
+  43 % runnable after wake-up · 19 % lock and unlock code · 7 % blocked
+  → give each thread its own generator                               tally why 1
+  CPU saturation: 68 % of thread time waits for a CPU; 7 threads want 2 CPUs
+                                                                     tally why 2
+
+  3.300 s wall   6.140 s CPU (1.86 of 2 CPUs)   8 threads, 1 process
+  exit status 3
+  on CPU 24 % ████▊  runnable 45 % █████████  preempted 23 % ████▋  futex 7 % █▍
+
+  where CPU time goes               self    total
+  __random  libc.so.6             33.4 %   92.5 %  ███▍
+  Grid<…>::step  grid.cpp:7       15.0 %   20.0 %  █▌
+  futex wait and wake  [kernel]    9.0 %    9.0 %  ▉
+  draw\\x1b[31m  rand.c:14          0.0 %   60.0 %
+  hot path: work → draw → rand → __random
+
+  2,913 samples at 499 Hz · 100 % complete stacks · 0 lost · overhead 1.1 % CPU
+  ! few samples; for more: tally run -F 4990 …
+  perf.data 555 kB   browse: tally report   graph: tally flame -o out.svg
+  more: tally run -v
+";
+    assert_eq!(draw(&screen(), 80, false), expected);
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_none_is_cut_but_names() {
+    for width in [40, 60, 80, 200] {
+        let text = draw(&screen(), width, false);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| widest <= width), "{width}: {text}");
+        assert!(width < 80 || text.lines().count() <= LINES, "{text}");
+        assert!(text.contains("tally why 1") && text.contains("tally report"), "{text}");
+    }
+}
+
+#[test]
+fn colours_add_nothing_but_colours() {
+    let plain = draw(&screen(), 80, false);
+    let mut coloured = draw(&screen(), 80, true);
+    for code in ["1", "2", "31", "32", "33", "36", "0"] {
+        coloured = coloured.replace(&format!("\x1b[{code}m"), "");
+    }
+    assert_eq!(coloured, plain);
+}
+
+#[test]
+fn a_handful_of_samples_has_names_and_no_percentages() {
+    let mut few = screen();
+    few.hot.samples = 3;
+    let text = draw(&few, 80, false);
+    assert!(text.contains("3 samples, too few for percentages: in __random, Grid<…>::step"), "{text}");
+    assert!(!text.contains("hot path") && !text.contains("33.4"), "{text}");
+}
+
+#[test]
+fn names_lose_parameters_and_long_template_arguments() {
+    let cases = [
+        ("f(int, std::string)", "f"),
+        ("std::vector<int>::push_back(int&&)", "std::vector<int>::push_back"),
+        ("A<std::allocator<char>, 5>::b() const", "A<…>::b"),
+        ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()"),
+        ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+        ("operator<<(std::ostream&, X)", "operator<<"),
+        (
+            "<core::str::Chars as core::iter::Iterator>::next",
+            "<core::str::Chars as core::iter::Iterator>::next",
+        ),
+        ("runtime.mallocgc", "runtime.mallocgc"),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(brief(name), expected);
+    }
+}

@@ -1,0 +1,281 @@
+//! Where running time goes in a few lines: functions with their own and total shares, and the trunk of all stacks.
+//!
+//! Inlined functions count separately. Kernel frames are folded into one function per path, named after the system
+//! call or event that entered the kernel.
+
+mod folding;
+
+use crate::grow::{Grow as _, GrownSum as _};
+use crate::machine::file_name;
+use crate::profile::Profile;
+use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
+use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
+use folding::{is_process_wide, kernel_work, runtime_of};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// Least own share of a row.
+const LEAST_OWN: f64 = 0.005;
+/// Least total share of a row for a function that calls others.
+const LEAST_TOTAL: f64 = 0.1;
+/// A function with this share of all samples says nothing of where the time goes.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Functions and hot path of one event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HotFunctions {
+    /// Number of samples.
+    pub samples: u64,
+    /// By own share, largest first.
+    pub functions: Vec<HotFunctionRow>,
+    /// Functions that at least half of the samples have in common, outermost first. Without start code; frames of a
+    /// language runtime are one step with its name in brackets.
+    pub trunk: Vec<String>,
+}
+
+/// One function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HotFunctionRow {
+    /// Name; the file in brackets for code without a name.
+    pub name: String,
+    /// File that contains it, short; `[kernel]` for work of the kernel.
+    pub dso: String,
+    /// Its line with most time (its own, or of calls), `parse.c:14`.
+    pub line: Option<String>,
+    /// Share of time in it, 0 to 1.
+    pub own: f64,
+    /// The same with its callees.
+    pub total: f64,
+}
+
+/// Index of a function in [`Functions::rows`].
+type FunctionId = u32;
+
+/// A function on a path, with the file and line of the call or sample in it.
+type Step = (FunctionId, Option<(StringId, u32)>);
+
+#[derive(Clone, Default)]
+struct FunctionSums {
+    name: String,
+    dso: String,
+    own: u64,
+    total: u64,
+    /// Last path that was counted for `total`: recursion counts once.
+    seen: usize,
+    lines: FxHashMap<(StringId, u32), u64>,
+    /// What a trunk shows in its place; `None` for start code and work of the kernel.
+    in_trunk: Option<FunctionId>,
+}
+
+/// The functions of `event`: those with most time of their own, and those with most time in all except the ones that
+/// nearly every sample has. At most `most`.
+#[must_use]
+pub fn hot_functions(profile: &Profile, event: usize, most: usize) -> HotFunctions {
+    let mut paths: FxHashMap<CallsiteId, u64> = FxHashMap::default();
+    let mut samples = 0u64;
+    for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
+        paths.entry(key.callsite).or_default().grow(sums.period);
+        samples.grow(sums.count);
+    }
+    let mut paths: Vec<(CallsiteId, u64)> = paths.into_iter().collect();
+    paths.sort_unstable();
+    let whole: u64 = paths.iter().map(|(_, period)| *period).grown_sum();
+    let mut functions = Functions {
+        profile,
+        rows: Vec::new(),
+        by_name: FxHashMap::default(),
+        by_frame: FxHashMap::default(),
+    };
+    let mut trunks = Vec::with_capacity(paths.len());
+    for (at, &(callsite, period)) in paths.iter().enumerate() {
+        trunks.push((functions.add_path(at + 1, callsite, period), period));
+    }
+    let mut trunk = trunk(trunks, whole);
+    // A path leads to a function, not to a file.
+    while trunk.pop_if(|id| functions.rows[*id as usize].name.starts_with('[')).is_some() {}
+    let trunk = trunk.into_iter().map(|id| functions.rows[id as usize].name.clone());
+    HotFunctions { samples, trunk: trunk.collect(), functions: functions.hottest(whole, most) }
+}
+
+struct Functions<'p> {
+    profile: &'p Profile,
+    rows: Vec<FunctionSums>,
+    by_name: FxHashMap<(String, String), FunctionId>,
+    by_frame: FxHashMap<FrameId, Vec<Step>>,
+}
+
+impl Functions<'_> {
+    fn id(&mut self, name: &str, dso: &str) -> FunctionId {
+        let next = FunctionId::try_from(self.rows.len()).unwrap_or(FunctionId::MAX);
+        let id = *self.by_name.entry((name.to_owned(), dso.to_owned())).or_insert(next);
+        if id == next {
+            let (name, dso) = (name.to_owned(), dso.to_owned());
+            self.rows.push(FunctionSums { name, dso, ..FunctionSums::default() });
+            let in_trunk = self.in_trunk(id);
+            self.rows[id as usize].in_trunk = in_trunk;
+        }
+        id
+    }
+
+    /// The function itself, or the runtime or file that it is only a part of.
+    fn in_trunk(&mut self, id: FunctionId) -> Option<FunctionId> {
+        let row = &self.rows[id as usize];
+        if row.dso == "[kernel]" || is_process_wide(&row.name) {
+            return None;
+        }
+        let whole = match runtime_of(&row.dso) {
+            Some(runtime) => format!("[{runtime}]"),
+            None if dso::is_unnamed_function(&row.name) => format!("[{}]", row.dso),
+            None => return Some(id),
+        };
+        Some(self.id(&whole, ""))
+    }
+
+    /// Counts a path, and returns the steps of it that a trunk shows, outermost first.
+    fn add_path(&mut self, path: usize, callsite: CallsiteId, period: u64) -> Vec<FunctionId> {
+        let profile = self.profile;
+        let kernel: Vec<&str> =
+            kernel_frames(profile, callsite).map(|frame| name_of(profile, frame).unwrap_or("")).collect();
+        let mut steps = Vec::new();
+        if !kernel.is_empty() {
+            steps.push((self.id(&kernel_work(&kernel), "[kernel]"), None));
+        }
+        let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+        for frame in user {
+            if let Some(known) = self.by_frame.get(&frame) {
+                steps.extend_from_slice(known);
+                continue;
+            }
+            let new = self.steps_of(frame);
+            steps.extend_from_slice(&new);
+            self.by_frame.insert(frame, new);
+        }
+        if let Some(&(leaf, _)) = steps.first() {
+            self.rows[leaf as usize].own.grow(period);
+        }
+        for &(id, line) in &steps {
+            let row = &mut self.rows[id as usize];
+            if row.seen == path {
+                continue;
+            }
+            row.seen = path;
+            row.total.grow(period);
+            if let Some(line) = line {
+                row.lines.entry(line).or_default().grow(period);
+            }
+        }
+        self.trunk_steps(&steps)
+    }
+
+    /// The functions of a frame, innermost first.
+    fn steps_of(&mut self, frame: FrameId) -> Vec<Step> {
+        let profile = self.profile;
+        let dso = profile.dsos.of(profile.frames.of(frame).dso);
+        let functions = profile.frame_names(frame);
+        let names: Vec<&str> = place_names(profile, frame).collect();
+        if names.is_empty() {
+            return vec![(self.id(&dso.bracketed_name(), &dso.short_name), None)];
+        }
+        let shown = &functions[functions.len().saturating_sub(names.len())..];
+        let step = |(name, inline): (&&str, &InlineFrame)| {
+            let line = inline.file.filter(|_| inline.line != 0).map(|file| (file, inline.line));
+            (self.id(name, &dso.short_name), line)
+        };
+        names.iter().zip(shown).map(step).collect()
+    }
+
+    /// The steps that a trunk shows, outermost first.
+    fn trunk_steps(&self, steps: &[Step]) -> Vec<FunctionId> {
+        let mut trunk: Vec<FunctionId> = Vec::with_capacity(steps.len());
+        trunk.extend(steps.iter().rev().filter_map(|(id, _)| self.rows[*id as usize].in_trunk));
+        trunk.dedup();
+        trunk
+    }
+
+    /// The rows of [`Self::chosen`].
+    fn hottest(&self, whole: u64, most: usize) -> Vec<HotFunctionRow> {
+        let row = |id: usize| {
+            let row = &self.rows[id];
+            HotFunctionRow {
+                name: row.name.clone(),
+                dso: row.dso.clone(),
+                line: self.line(row),
+                own: share(row.own, whole),
+                total: share(row.total, whole),
+            }
+        };
+        self.chosen(whole, most).into_iter().map(row).collect()
+    }
+
+    /// Half of the rows for functions with most own time, the others for those with most time in all, as far as there
+    /// are such. By own time.
+    fn chosen(&self, whole: u64, most: usize) -> Vec<usize> {
+        let half = most.div_ceil(2);
+        let mut by_own: Vec<usize> = (0..self.rows.len()).collect();
+        by_own.sort_by_key(|&id| (Reverse(self.rows[id].own), id));
+        by_own.retain(|&id| share(self.rows[id].own, whole) >= LEAST_OWN);
+        let mut by_total: Vec<usize> =
+            (0..self.rows.len()).filter(|&id| self.rows[id].is_worth_a_row(whole)).collect();
+        by_total.sort_by_key(|&id| (Reverse(self.rows[id].total), id));
+        let mut chosen: Vec<usize> = by_own.iter().copied().take(half).collect();
+        by_total.retain(|id| !chosen.contains(id));
+        chosen.extend(by_total.into_iter().take(most - half));
+        for id in by_own.into_iter().skip(half) {
+            if chosen.len() < most && !chosen.contains(&id) {
+                chosen.push(id);
+            }
+        }
+        chosen.sort_by_key(|&id| (Reverse(self.rows[id].own), Reverse(self.rows[id].total), id));
+        chosen
+    }
+
+    /// The line with most time; of equal ones the first.
+    fn line(&self, row: &FunctionSums) -> Option<String> {
+        let (&(file, line), _) = row.lines.iter().max_by_key(|&(at, period)| (*period, Reverse(*at)))?;
+        let file = self.profile.strings.of(file);
+        Some(format!("{}:{line}", file_name(file)))
+    }
+}
+
+impl FunctionSums {
+    /// True if its total says where time goes: a good part of all, but not nearly all.
+    fn is_worth_a_row(&self, whole: u64) -> bool {
+        (LEAST_TOTAL..NEARLY_ALL).contains(&share(self.total, whole))
+            && !is_process_wide(&self.name)
+            && !self.name.starts_with('[')
+            && !dso::is_unnamed_function(&self.name)
+            && runtime_of(&self.dso).is_none()
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// The longest path from the outside in that at least half of the time has in common.
+fn trunk(mut paths: Vec<(Vec<FunctionId>, u64)>, whole: u64) -> Vec<FunctionId> {
+    /// More steps than a line has room for.
+    const LONGEST: usize = 64;
+    let mut trunk = Vec::new();
+    while trunk.len() < LONGEST {
+        let depth = trunk.len();
+        let mut sums: FxHashMap<FunctionId, u64> = FxHashMap::default();
+        for (path, period) in &paths {
+            if let Some(&step) = path.get(depth) {
+                sums.entry(step).or_default().grow(*period);
+            }
+        }
+        let Some((step, period)) = sums.into_iter().max_by_key(|&(id, period)| (period, Reverse(id))) else {
+            break;
+        };
+        if period == 0 || period < whole.div_ceil(2) {
+            break;
+        }
+        paths.retain(|(path, _)| path.get(depth) == Some(&step));
+        trunk.push(step);
+    }
+    trunk
+}
+
+#[cfg(test)]
+mod tests;

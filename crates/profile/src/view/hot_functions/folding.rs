@@ -1,0 +1,157 @@
+//! Names for what a reader doesn't want in full: work of the kernel, start code, and the frames of a language runtime.
+
+use crate::verdict::{Entry, entry_of};
+
+/// What the kernel does, from its functions (leaf first).
+pub(super) fn kernel_work(names: &[&str]) -> String {
+    let name = match entry_of(names) {
+        (Entry::Call, Some(call)) => return call_work(&call).to_owned(),
+        (Entry::Call, None) => "system call entry and exit",
+        (Entry::Fault, _) => "page fault",
+        (Entry::Interrupt, _) => "interrupt",
+        _ if names.iter().any(|name| ["ret_from_fork_asm", "ret_from_fork", "kthread"].contains(name)) => {
+            "kernel thread"
+        }
+        _ => "other kernel work",
+    };
+    name.to_owned()
+}
+
+/// A system call by the name that people know it by.
+fn call_work(call: &str) -> &str {
+    match call {
+        "futex" | "futex_wait" | "futex_wake" => "futex wait and wake",
+        "nanosleep" | "clock_nanosleep" => "sleep",
+        "exit" | "exit_group" | "group_exit" => "process exit",
+        "execve" | "execveat" => "program start (execve)",
+        "clone" | "clone3" | "fork" | "vfork" | "kernel_clone" => "process or thread start",
+        "wait4" | "waitid" => "wait for a child",
+        "getdents64" => "read directory",
+        "openat" | "sys_openat2" => "open",
+        "newfstatat" | "newstat" | "newfstat" | "statx" | "fstatat" => "stat",
+        "pread64" => "pread",
+        "pwrite64" => "pwrite",
+        "rt_sigreturn" => "return from signal",
+        "pselect6" => "select",
+        other => other,
+    }
+}
+
+/// True for start code of programs, threads and runtimes: nearly every sample has it.
+pub(super) fn is_process_wide(name: &str) -> bool {
+    const EXACT: &[&str] = &[
+        "main",
+        "_start",
+        "start_thread",
+        "clone",
+        "clone3",
+        "__clone",
+        "__clone3",
+        "__GI___clone",
+        "__GI___clone3",
+        "[unknown]",
+        "main.main",
+        "JavaMain",
+        "thread_native_entry(Thread*)",
+        "Thread::call_run()",
+        "JavaThread::run()",
+        "ThreadJavaMain",
+        "call_stub",
+        "StubRoutines (1)",
+        "lang_start_internal",
+        "pymain_main",
+        "run_mod",
+        "run_eval_code_obj",
+        "perl_run",
+        "S_run_body",
+        "perl_main",
+        "execute_native_thread_routine",
+    ];
+    const BEGINS: &[&str] = &[
+        "__libc_start",
+        "_dl_start",
+        "_dl_sysdep_start",
+        "runtime.main",
+        "runtime.goexit",
+        "runtime.mstart",
+        "runtime.mcall",
+        "runtime.systemstack",
+        "Py_RunMain",
+        "Py_BytesMain",
+        "Py_Main",
+        "pymain_",
+        "_PyRun_",
+        "PyRun_",
+        "PyEval_EvalCode",
+        "JavaCalls::",
+        "JavaThread::thread_main",
+        "jni_invoke",
+        "std::rt::lang_start",
+        "std::rt::init",
+        "std::sys::backtrace::__rust_begin_short",
+        "std::sys_common::backtrace::__rust_begin_short",
+        "std::panicking::",
+        "std::panic::",
+        "core::ops::function::",
+        "<alloc::boxed::Box<",
+        "__rust_try",
+        "__rust_begin_short_backtrace",
+        "node::Start",
+        "node::LoadEnvironment",
+        "node::SpinEventLoop",
+        "node::NodeMainInstance",
+        "uv_run",
+    ];
+    let base = name.split('@').next().unwrap_or(name);
+    EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin))
+}
+
+/// The language runtime that a file belongs to.
+pub(super) fn runtime_of(dso: &str) -> Option<&'static str> {
+    const FILES: &[(&str, &str)] = &[
+        ("libpython", "python"),
+        ("python", "python"),
+        ("libjvm.so", "JVM"),
+        ("libnode", "node"),
+        ("node", "node"),
+        ("libruby", "ruby"),
+        ("ruby", "ruby"),
+        ("libperl", "perl"),
+        ("perl", "perl"),
+        ("php", "php"),
+        ("libcoreclr.so", ".NET"),
+        ("libmono", "mono"),
+    ];
+    let rest_is_version = |rest: &str| {
+        rest.is_empty() || rest.starts_with(['.', '-']) || rest.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let is = |begin: &str| dso.strip_prefix(begin).is_some_and(rest_is_version);
+    FILES.iter().find(|(begin, _)| is(begin)).map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_the_kernel_has_the_name_of_its_entry() {
+        let of = |names: &str| kernel_work(&names.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(of("futex_wake do_futex __x64_sys_futex do_syscall_64"), "futex wait and wake");
+        assert_eq!(of("clear_page_erms exc_page_fault asm_exc_page_fault"), "page fault");
+        assert_eq!(of("vfs_read ksys_read do_syscall_64"), "read");
+        assert_eq!(of("do_syscall_64"), "system call entry and exit");
+        assert_eq!(of("worker_thread kthread ret_from_fork"), "kernel thread");
+    }
+
+    #[test]
+    fn runtimes_are_recognized_by_their_files() {
+        let names =
+            ["python3.11", "libjvm.so", "node", "nodepad", "libpython3.12.so.1.0", "app"].map(runtime_of);
+        assert_eq!(names, [Some("python"), Some("JVM"), Some("node"), None, Some("python"), None]);
+        assert!(
+            is_process_wide("__libc_start_call_main")
+                && is_process_wide("main")
+                && !is_process_wide("main_loop")
+        );
+    }
+}

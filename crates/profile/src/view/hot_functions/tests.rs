@@ -1,0 +1,75 @@
+//! Functions and trunks of small profiles.
+
+use super::*;
+use crate::profile::{CellKey, EventInfo, Extra, Sums, Task};
+use crate::source::{DsoSource, NamedFrame, Want};
+use crate::table::{Dso, DsoKind, Frame};
+
+/// Names an address by its index in a list.
+struct Names(Vec<&'static str>);
+
+impl DsoSource for Names {
+    fn symbolize(&self, _: &Dso, addrs: &[u64], _: Want) -> Vec<Result<Vec<NamedFrame>, dso::Missing>> {
+        let named = |&addr: &u64| {
+            let name = self.0[usize::try_from(addr).expect("small")].to_owned();
+            Ok(vec![NamedFrame { name, ..NamedFrame::default() }])
+        };
+        addrs.iter().map(named).collect()
+    }
+}
+
+/// Paths of names, outermost first, with a period each. Names with a star are the kernel's.
+fn profile(paths: &[(&'static str, u64)]) -> Profile {
+    let mut profile = Profile::default();
+    profile.events.push(EventInfo::default());
+    let comm = profile.strings.intern("app");
+    let task = profile.intern_task(Task { pid: 1, tid: 1, process: 0, comm });
+    let extra = profile.intern_extra(Extra::default());
+    let mut names: Vec<&'static str> = Vec::new();
+    for &(path, period) in paths {
+        let mut frames = Vec::new();
+        for name in path.split(' ').rev() {
+            let at =
+                names.iter().position(|known| *known == name.trim_end_matches('*')).unwrap_or(names.len());
+            if at == names.len() {
+                names.push(name.trim_end_matches('*'));
+            }
+            let (kind, short_name) = match name.ends_with('*') {
+                true => (DsoKind::Kernel, "[kernel.kallsyms]"),
+                false => (DsoKind::File, "app"),
+            };
+            let (path, short_name) = (short_name.to_owned(), short_name.to_owned());
+            let dso = Dso { kind, path, short_name, build_id: None, level: '.', start_avma: 0 };
+            let dso = profile.dsos.intern(dso);
+            let addr = at as u64;
+            frames.push(profile.frames.intern(Frame { dso, addr, lookup: addr, first_avma: addr }));
+        }
+        let callsite = profile.callsites.intern_leaf_first(&frames).expect("frames");
+        let key = CellKey { event: 0, task, cpu: -1, callsite, extra };
+        profile.add(key, Sums { count: period, period, weight: 0 });
+    }
+    profile.symbolize(&Names(names), Want::Lines);
+    profile
+}
+
+#[test]
+fn callers_of_all_samples_are_left_out_and_others_follow_the_hot_ones() {
+    let profile = profile(&[
+        ("_start main run parse lex", 30),
+        ("_start main run parse parse lex", 20),
+        ("_start main run print", 40),
+        ("_start main run parse do_syscall_64* ksys_read* vfs_read*", 10),
+    ]);
+    let hot = hot_functions(&profile, 0, 6);
+    let rows: Vec<(&str, f64, f64)> =
+        hot.functions.iter().map(|row| (row.name.as_str(), row.own, row.total)).collect();
+    let expected = [("lex", 0.5, 0.5), ("print", 0.4, 0.4), ("read", 0.1, 0.1), ("parse", 0.0, 0.6)];
+    assert_eq!(rows, expected);
+    assert_eq!((hot.samples, hot.trunk.join(" ")), (100, "run parse lex".to_owned()));
+}
+
+#[test]
+fn a_profile_without_samples_has_no_functions() {
+    let hot = hot_functions(&profile(&[]), 0, 6);
+    assert_eq!(hot, HotFunctions::default());
+}
