@@ -9,7 +9,7 @@ use anyhow::Context;
 use record::output_file::write_export;
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, Stdout, StdoutLock, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use crate::foreign::harmless;
 
@@ -44,6 +44,23 @@ pub fn refuse_terminal(what: &str, instead: &str) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Where a picture goes that would go to a terminal: `flame.svg` in this folder, or `flame-2.svg` and so on, so that
+/// no file is overwritten. `None` if standard output is no terminal.
+pub fn picture_for_terminal(stem: &str) -> Option<PathBuf> {
+    io::stdout().is_terminal().then(|| free_name(Path::new(""), stem))
+}
+
+fn free_name(folder: &Path, stem: &str) -> PathBuf {
+    let names = std::iter::once(format!("{stem}.svg")).chain((2u32..).map(|n| format!("{stem}-{n}.svg")));
+    let mut paths = names.map(|name| folder.join(name));
+    paths.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| folder.join(stem))
+}
+
+/// Reports the picture that was written because standard output is a terminal.
+pub fn note_picture(path: &Path) {
+    note(&format!("wrote {}: open it in a browser; --folded prints text", path.display()));
 }
 
 /// Writes one line to standard output.
@@ -137,6 +154,15 @@ pub fn shown(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_picture_for_a_terminal_overwrites_no_file() {
+        let folder = record::scratch::ScratchFolder::private("picture-test").expect("a folder");
+        let name = |folder: &Path| free_name(folder, "flame").file_name().map(|name| name.to_owned());
+        assert_eq!(name(folder.path()), Some("flame.svg".into()));
+        write_export(&folder.path().join("flame.svg"), b"mine").expect("a file");
+        assert_eq!(name(folder.path()), Some("flame-2.svg".into()));
+    }
 
     #[test]
     fn names_longer_than_any_screen_are_cut_in_tables() {

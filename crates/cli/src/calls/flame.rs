@@ -82,12 +82,17 @@ fn write(tree: &Tree, sum: &CallProfile, notes: &Notes, opts: &FlameOpts) -> any
         };
         svg::write(&mut bytes, tree, &svg_opts)?;
     }
-    match &opts.output {
-        Some(path) => ::record::output_file::write_export(path, bytes)
-            .with_context(|| format!("can't write {}", path.display())),
+    let picture =
+        if opts.folded || opts.output.is_some() { None } else { out::picture_for_terminal("calls") };
+    match opts.output.as_ref().or(picture.as_ref()) {
+        Some(path) => {
+            ::record::output_file::write_export(path, bytes)
+                .with_context(|| format!("can't write {}", path.display()))?;
+            picture.iter().for_each(|path| out::note_picture(path));
+            Ok(())
+        }
         None if opts.folded => out::text(&String::from_utf8_lossy(&bytes)),
         None => {
-            out::refuse_terminal("an SVG picture", "-o out.svg, or --folded for text")?;
             let mut to = out::raw_stdout();
             to.write_all(&bytes)?;
             Ok(to.flush()?)

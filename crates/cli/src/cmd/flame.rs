@@ -175,9 +175,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "flame writes SVG (-o out.svg); tally report --html out.html has the flame graph as a page"
         );
     }
-    if args.output.is_none() && !args.folded {
-        out::refuse_terminal("an SVG picture", "-o out.svg, or --folded for text")?;
-    }
     if args.calls {
         calls::flame::draw(&ViewArgs::all_of(args.source()), &args.calls_opts())?;
         return Ok(ExitCode::SUCCESS);
@@ -190,7 +187,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if tree.is_empty() {
         anyhow::bail!("{}: no stacks in it{}", args.source().display(), remedy(&args));
     }
-    match &args.output {
+    let picture =
+        if args.folded || args.output.is_some() { None } else { out::picture_for_terminal("flame") };
+    match args.output.as_ref().or(picture.as_ref()) {
         Some(path) => {
             let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
             write(BufWriter::new(file), tree, subtitle, &args)
@@ -199,6 +198,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None if args.folded => write(out::stdout(), tree, subtitle, &args)?,
         None => write(out::raw_stdout(), tree, subtitle, &args)?,
     }
+    picture.iter().for_each(|path| out::note_picture(path));
     Ok(ExitCode::SUCCESS)
 }
 
