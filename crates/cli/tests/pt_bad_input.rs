@@ -143,7 +143,10 @@ fn without_the_clocks_relation_calls_are_right_and_no_time_off_the_cpu_is_told()
     (1..=4).for_each(|field| recording.set_field(field, 0));
     assert!(recording.decoded() == recording.truth);
     let report = recording.report();
-    assert!(report.contains("does not tell how its clocks relate: no time off the CPU"), "{report}");
+    assert!(
+        report.contains("the recording has no relation between its clocks: no time off the CPU"),
+        "{report}"
+    );
 }
 
 #[test]

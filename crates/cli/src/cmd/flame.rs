@@ -203,6 +203,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn remedy(args: &Args) -> &'static str {
+    if args.wall_tree().is_some() && !args.waits.idle {
+        return " (threads that wait for work are left out: --idle counts them)";
+    }
     if args.event.is_some() { " for this event" } else { " (was it recorded with -g?)" }
 }
 

@@ -55,7 +55,9 @@ fn number(text: &str, what: &str) -> Option<u32> {
 fn take_event(threads: &mut BTreeMap<u32, Thread>, line: &str) -> Option<()> {
     let (head, text) = line.split_once(": ")?;
     let mut words = head.split_whitespace();
-    let (tid, (seconds, ns)) = (words.next()?.parse().ok()?, words.next()?.split_once('.')?);
+    // A thread that has ended has number -1 at its last switch.
+    let tid = words.next()?.parse().unwrap_or(u32::MAX);
+    let (seconds, ns) = words.next()?.split_once('.')?;
     let ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
     let (event, text) = text.trim_start().split_once(": ")?;
     match event {
@@ -93,7 +95,8 @@ fn record_both(folder: &Path, waits: &Path) -> Option<BTreeMap<u32, Thread>> {
         println!("skipped: perf can't record the scheduler's events here");
         return None;
     }
-    let mut script = Command::new("perf");
+    // perf 6.1's own script often fails on the records of BPF programs that come and go.
+    let mut script = Command::new(TALLY);
     script.env("LC_ALL", "C.UTF-8").args(["script", "--ns", "-F", "tid,time,event,trace", "-i"]).arg(&events);
     let mut threads = BTreeMap::new();
     for line in output_of(script).lines() {
@@ -134,7 +137,10 @@ fn misses(folder: &Path, events: &BTreeMap<u32, Thread>) -> Vec<String> {
         }
     }
     if compared < 15 {
-        misses.push(format!("only {compared} of {} threads can be compared", found.len()));
+        let counts = found.iter().filter(|of| of.count > 100).take(5);
+        let counts: Vec<_> =
+            counts.map(|of| (of.tid, of.count, events.get(&of.tid).map(|of| of.waits))).collect();
+        misses.push(format!("only {compared} of {} threads can be compared, {counts:?}", found.len()));
     }
     let mut locks = Command::new(TALLY);
     locks.args(["locks", "--thread", "mutex", "-i"]).arg(folder.join("perf.data"));
