@@ -11,7 +11,7 @@ const HANDLER: &str = "
     #include <signal.h>
     #include <stdlib.h>
     volatile unsigned long sum;
-    __attribute__((noinline)) void on_own_stack(void) { for (int i = 0; i < 20000000; i++) sum += i * 3; }
+    __attribute__((noinline)) void on_own_stack(void) { for (int i = 0; i < 200000000; i++) sum += i * 3; }
     void handler(int signal) { on_own_stack(); }
     __attribute__((noinline)) void interrupted(void) { raise(SIGUSR1); sum++; }
     int main(void) {
@@ -19,7 +19,7 @@ const HANDLER: &str = "
         struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
         sigaltstack(&stack, 0);
         sigaction(SIGUSR1, &action, 0);
-        for (int i = 0; i < 10; i++) interrupted();
+        for (int i = 0; i < 4; i++) interrupted();
     }
 ";
 
