@@ -61,10 +61,11 @@ fn of_one(pair: &Pair, line: &str) -> Result<Score> {
     if commands.is_empty() {
         score::fault(&format!("advice for {line}: the screen names no command\n{}", ran.tail(5)));
     }
-    // Those that record take the recording's place, so they come last.
-    let (recording, reading): (Vec<_>, Vec<_>) =
-        commands.into_iter().partition(|command| command.contains(" -- "));
-    for command in reading.into_iter().chain(recording) {
+    // Those that record take the recording's place, so they come after those that read it. Those that read another
+    // file read what one of them has recorded.
+    let mut commands: Vec<String> = commands.into_iter().collect();
+    commands.sort_by_key(|command| (command.contains(" -i "), command.contains(" -- ")));
+    for command in commands {
         let (before, ran) = (bytes_in(&folder)?, in_shell(pair, &folder, &command)?);
         // A second run may have nothing to show (its files are in memory now). A message about that is fine.
         let printed = ran.stdout.len().max(ran.stderr.len());
