@@ -1,5 +1,6 @@
 //! Reads the tracepoints of a recording one by one, with the names of threads at that moment and call chains.
 
+use crate::script::own_name;
 use crate::text::number::count_of;
 use crate::{damage, load, out};
 use anyhow::bail;
@@ -14,7 +15,7 @@ use profile::source::Want;
 use profile::table::FrameId;
 use std::ops::ControlFlow;
 use std::path::Path;
-use symbols::{NameOpts, ObjectFiles, symbolize_from};
+use symbols::{NameOpts, ObjectFiles, session_of, symbolize_from};
 
 /// Records whose functions are named at once.
 const BATCH: usize = 4096;
@@ -114,15 +115,14 @@ impl<'f> Tracepoints<'f> {
     /// Those of the sink.
     pub fn read(&self, map: &Mmap, frames: usize, sink: &mut impl Sink) -> anyhow::Result<()> {
         let opts = SessionOpts { callchains: frames > 0, max_frames: frames, ..SessionOpts::default() };
-        let mut session = Session::new(self.file.events(), self.file.endian(), opts);
-        session.set_input_bytes(self.file.bytes().len());
-        let files = ObjectFiles::of_recording(self.file, &NameOpts::from_env());
+        let mut session = session_of(self.file, opts);
+        let files = (frames > 0).then(|| ObjectFiles::of_recording(self.file, &NameOpts::from_env()));
         let mut progress = load::Progress::on_stderr(self.path, map);
         let (mut named, mut failed) = (0, None);
         let mut batch = |items: &[Item<'_>]| -> anyhow::Result<()> {
             items.iter().try_for_each(|item| self.take(item, &mut session, sink))?;
-            if frames > 0 {
-                symbolize_from(session.profile_mut(), named, &files, Want::Names);
+            if let Some(files) = &files {
+                symbolize_from(session.profile_mut(), named, files, Want::Names);
                 named = session.profile().frames.len();
             }
             sink.named(session.profile())
@@ -175,6 +175,6 @@ pub fn name_and_pid(session: &mut Session, tid: i32) -> (String, Option<i32>) {
 
 /// The function of the symbol table that a frame is in.
 pub fn function(profile: &Profile, frame: FrameId) -> &str {
-    let name = profile.frame_names(frame).last();
-    name.map_or("[unknown]", |name| profile.strings.of(profile.symbols.of(name.symbol).name))
+    own_name(profile, frame)
+        .map_or("[unknown]", |name| profile.strings.of(profile.symbols.of(name.symbol).name))
 }

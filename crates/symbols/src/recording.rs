@@ -71,7 +71,7 @@ pub fn load_watched(
 ) -> Recording {
     let files = Arc::new(ObjectFiles::of_recording(file, &opts.names));
     let features = file.features();
-    let mut session = new_session(file, opts.session);
+    let mut session = session_of_profile(file, opts.session);
     let unnamed = opts.unnamed;
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
@@ -95,26 +95,32 @@ pub fn name_all(profile: &mut Profile, files: &ObjectFiles, (want, unnamed): (Wa
     }
 }
 
-fn new_session(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
+/// A session for the records of `file`, with the build-ids of its header.
+#[must_use]
+pub fn session_of(file: &PerfData<'_>, opts: SessionOpts) -> Session {
+    let mut session = Session::new(file.events(), file.endian(), opts);
+    session.set_input_bytes(file.bytes().len());
+    let ids = file.features().build_ids.iter();
+    let ids: Vec<_> = ids.map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice())).collect();
+    session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
+    session
+}
+
+/// The same with all that a profile needs of the file.
+fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     if opts.trace_text.is_none()
         && let Some(formats) = FileFormats::of(file)
     {
         opts.trace_text = Some(Box::new(formats));
     }
-    let mut session = Session::new(file.events(), file.endian(), opts);
-    session.set_input_bytes(file.bytes().len());
+    let mut session = session_of(file, opts);
     if file.is_unfinished() {
         session.set_unfinished();
     }
-    let features = file.features();
-    let names =
-        features.build_ids.iter().map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice()));
-    let names: Vec<_> = names.collect();
-    session.set_build_ids(names.iter().map(|(path, id)| (path.as_ref(), *id)));
     if let Some(notes) = file.appendix().and_then(|appendix| StackNotes::read(appendix, file.endian())) {
         session.set_stack_notes(notes);
     }
-    for group in &features.groups {
+    for group in &file.features().groups {
         session.set_group(group.leader as usize, group.members as usize, group.given_name());
     }
     session

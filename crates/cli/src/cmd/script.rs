@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
-use symbols::{ObjectFiles, StackUnwinder};
+use symbols::{ObjectFiles, StackUnwinder, session_of};
 
 /// Records handed to all cores at once: few enough that their text is written while it still is in the caches.
 const BATCH: usize = 2048;
@@ -175,12 +175,7 @@ fn print(
 fn new_session(args: &Args, file: &PerfData<'_>, callchains: bool) -> Session {
     let max_frames = args.max_stack.unwrap_or(usize::MAX);
     let opts = SessionOpts { max_frames, callchains, ..SessionOpts::default() };
-    let mut session = Session::new(file.events(), file.endian(), opts);
-    session.set_input_bytes(file.bytes().len());
-    let ids = file.features().build_ids.iter();
-    let ids: Vec<_> = ids.map(|b| (String::from_utf8_lossy(&b.filename), b.build_id.as_slice())).collect();
-    session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
-    session
+    session_of(file, opts)
 }
 
 /// Where rows go.

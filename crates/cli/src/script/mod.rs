@@ -15,7 +15,7 @@ mod row;
 
 pub use clock::Clock;
 pub use fields::{Field, FieldSet, Fields};
-pub use frame::FrameTexts;
+pub use frame::{FrameTexts, own_name};
 pub use json::write_json;
 pub use line::{KernelNames, Style, write_row};
 pub use note::Shown;

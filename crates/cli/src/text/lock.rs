@@ -1,6 +1,7 @@
 //! Waits for the kernel's locks as a table, in the form of perf lock contention.
 
 use crate::out;
+use crate::script::own_name;
 use crate::text::number::count_of;
 use crate::tracepoints::{Hit, Sink, function, name_and_pid};
 use profile::lock_events::{LockKind, LockWaits, OpenWaits};
@@ -166,7 +167,7 @@ fn caller(profile: &Profile, frames: &[FrameId]) -> String {
     let Some(&frame) = frames.iter().find(|&&frame| !is_lock_function(function(profile, frame))) else {
         return "[unknown]".to_owned();
     };
-    let start = profile.frame_names(frame).last().map(|name| profile.symbols.of(name.symbol).start);
+    let start = own_name(profile, frame).map(|name| profile.symbols.of(name.symbol).start);
     let offset = start.map_or(0, |start| profile.frames.of(frame).addr.wrapping_sub(start));
     format!("{}+{offset:#x}", function(profile, frame))
 }
