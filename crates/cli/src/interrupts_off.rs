@@ -3,7 +3,7 @@
 //! A hardware counter's interrupt can't be masked, but the timer's of cpu-clock can. So the time of code with interrupts
 //! off is counted for the function that enables them, which is often at the top of a table.
 
-use profile::grow::Grow as _;
+use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::Profile;
 use profile::table::DsoKind;
 
@@ -67,7 +67,7 @@ pub fn note(profile: &Profile) -> Option<String> {
         }
     }
     by_name.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
-    let sum = by_name.iter().fold(0u64, |all, (_, sum)| all.saturating_add(*sum));
+    let sum = by_name.iter().map(|(_, sum)| *sum).grown_sum();
     let percent = sum as f64 * 100.0 / total.max(1) as f64;
     let names: Vec<&str> = by_name.iter().take(NAMED).map(|(name, _)| *name).collect();
     (percent >= LEAST).then(|| {

@@ -1,10 +1,9 @@
 //! `tally lock`: waits for the kernel's own locks, recorded and shown as perf lock does.
 
-use crate::cmd::sched::record_events;
+use crate::cmd::sched::RecordWords;
 use crate::text::lock::{LockKey, LockTable, LockUnit};
 use crate::tracepoints::Tracepoints;
 use crate::{load, pager};
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,9 +37,8 @@ Examples:
   tally lock record -- make -j4          while make runs
   tally lock record -o lock.data -- sleep 5")]
 struct RecordArgs {
-    /// Flags of tally record, and a command
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS|COMMAND")]
-    words: Vec<OsString>,
+    #[command(flatten)]
+    words: RecordWords,
 }
 
 /// Show how long threads waited for the kernel's locks
@@ -77,6 +75,9 @@ struct ContentionArgs {
     force: bool,
 }
 
+/// Begin and end of a wait.
+const EVENTS: &str = "lock:contention_begin,lock:contention_end";
+
 /// Frames of a stack that are looked at for the caller.
 const FRAMES: usize = 16;
 
@@ -84,14 +85,8 @@ const FRAMES: usize = 16;
 /// If nothing can be recorded, or the recording can't be read or has no waits for locks.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Record(args) => {
-            // Only stacks say who takes the lock, and the kernel's part is enough for that.
-            let kernel = ["--call-graph", "fp", "--kernel-callchains"].map(OsString::from);
-            record_events(
-                "lock:contention_begin,lock:contention_end",
-                kernel.into_iter().chain(args.words).collect(),
-            )
-        }
+        // Only stacks show who takes the lock, and the kernel's part is enough for that.
+        What::Record(args) => args.words.record(EVENTS, &["--call-graph", "fp", "--kernel-callchains"]),
         What::Contention(args) => contention(&args),
     }
 }

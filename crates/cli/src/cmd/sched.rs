@@ -49,9 +49,37 @@ Examples:
   tally sched record -g -- make -j4        with the stacks at each switch, while make runs
 Flags of tally record can be given too: -o FILE, -m PAGES, -C CPUS …")]
 struct RecordArgs {
+    #[command(flatten)]
+    words: RecordWords,
+}
+
+/// What follows `record`: it goes on to `tally record`.
+#[derive(clap::Args)]
+pub(super) struct RecordWords {
     /// Flags of tally record, and a command
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS|COMMAND")]
     words: Vec<OsString>,
+}
+
+impl RecordWords {
+    /// Records tracepoints of the whole machine, every one of them; `flags` go before the user's own words.
+    pub(super) fn record(self, events: &str, flags: &[&str]) -> anyhow::Result<ExitCode> {
+        let fixed = ["tally", "record", "-a", "-c", "1", "-e", events];
+        let fixed = fixed.iter().chain(flags).map(OsString::from);
+        let words: Vec<OsString> = fixed.chain(self.words).collect();
+        let flags = match Flags::try_parse_from(&words) {
+            Ok(flags) => flags,
+            Err(error) => return Ok(crate::usage_error(&error)),
+        };
+        let Command::Record(mut record) = flags.command else {
+            bail!("give the flags of tally record, or a command")
+        };
+        // Stacks at every event cost more than all else together.
+        if !record.sampling.with_chains && record.sampling.call_graph.is_none() {
+            record.sampling.call_graph = Some(CallGraph::None);
+        }
+        super::record::run(*record)
+    }
 }
 
 /// The recording to read.
@@ -166,7 +194,7 @@ struct MapArgs {
 /// If nothing can be recorded, or the recording can't be read or has no switches.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Record(args) => record(args),
+        What::Record(args) => args.words.record(EVENTS, &[]),
         What::Latency(args) => latency(&args),
         What::Timehist(args) => timehist(&args),
         What::Map(args) => map(&args),
@@ -176,28 +204,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// What the views read, and no stack but on demand.
 const EVENTS: &str = "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,sched:sched_stat_runtime,\
                       sched:sched_migrate_task,sched:sched_process_fork";
-
-fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
-    record_events(EVENTS, args.words)
-}
-
-/// Records tracepoints of the whole machine, every one of them, with the user's own words after ours.
-pub(super) fn record_events(events: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    let fixed = ["tally", "record", "-a", "-c", "1", "-e", events].map(OsString::from);
-    let words: Vec<OsString> = fixed.into_iter().chain(words).collect();
-    let flags = match Flags::try_parse_from(&words) {
-        Ok(flags) => flags,
-        Err(error) => return Ok(crate::usage_error(&error)),
-    };
-    let Command::Record(mut record) = flags.command else {
-        bail!("give the flags of tally record, or a command")
-    };
-    // Stacks at every event cost more than all else together.
-    if !record.sampling.with_chains && record.sampling.call_graph.is_none() {
-        record.sampling.call_graph = Some(CallGraph::None);
-    }
-    super::record::run(*record)
-}
 
 fn latency(args: &LatencyArgs) -> anyhow::Result<ExitCode> {
     let (path, map) = (&args.input.input, load::open(&args.input.input)?);

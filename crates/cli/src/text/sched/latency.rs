@@ -4,6 +4,7 @@ use super::seconds;
 use crate::out;
 use crate::sched::{Seen, Watcher};
 use crate::tracepoints::name_and_pid;
+use profile::grow::GrownSum as _;
 use profile::sched_events::IDLE;
 use profile::sched_events::latency::{Latencies, Latency};
 use profile::session::Session;
@@ -85,8 +86,8 @@ impl LatencyTable {
         writeln!(out, "\n {}", "-".repeat(139))?;
         writeln!(out, "{HEADING}\n {}", "-".repeat(139))?;
         lines.iter().try_for_each(|line| writeln!(out, "{}", line.text()))?;
-        let ran_ns: u64 = lines.iter().fold(0, |sum, line| sum.saturating_add(line.latency.ran_ns));
-        let count: u64 = lines.iter().fold(0, |sum, line| sum.saturating_add(line.latency.count));
+        let ran_ns = lines.iter().map(|line| line.latency.ran_ns).grown_sum();
+        let count = lines.iter().map(|line| line.latency.count).grown_sum();
         writeln!(out, " {}", "-".repeat(113))?;
         writeln!(out, "  TOTAL:                |{:11.3} ms |{count:9} |", ran_ns as f64 / 1e6)?;
         writeln!(out, " {}\n", "-".repeat(51))?;

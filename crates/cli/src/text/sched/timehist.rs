@@ -4,6 +4,7 @@ use super::{millis, seconds};
 use crate::out::{self, TextOutput};
 use crate::sched::{Seen, Watcher};
 use crate::tracepoints::{function, name_and_pid};
+use profile::grow::GrownSum as _;
 use profile::profile::Profile;
 use profile::sched_events::timehist::{RunStats, ThreadKey, Timehist, Turn};
 use profile::sched_events::{IDLE, SchedAction, TaskState};
@@ -133,10 +134,9 @@ impl TimehistText {
             || opts.comms.contains(&name)
     }
 
-    fn switch(&mut self, seen: &Seen, turn: Turn, session: &mut Session) -> String {
+    fn switch(&self, seen: &Seen, task: &str, turn: Turn, session: &mut Session) -> String {
         let SchedAction::Switch { prev, state, next } = seen.event.action else { return String::new() };
-        let task = self.task(prev, session);
-        let mut text = self.begin(seen, &task);
+        let mut text = self.begin(seen, task);
         for ns in [turn.wait_ns, turn.delay_ns, turn.run_ns] {
             text.push_str(&format!("{:>10} ", millis(ns)));
         }
@@ -228,9 +228,7 @@ impl TimehistText {
                 None => writeln!(out, "    CPU {cpu:2} never idle in this time")?,
             }
         }
-        let sum = |value: fn(&RunStats) -> u64| {
-            threads.iter().fold(0u64, |sum, (_, stats)| sum.saturating_add(value(stats)))
-        };
+        let sum = |value: fn(&RunStats) -> u64| threads.iter().map(|(_, stats)| value(stats)).grown_sum();
         writeln!(out, "\n    Total number of unique tasks: {}", threads.len())?;
         writeln!(out, "Total number of context switches: {}", sum(|stats| stats.count))?;
         writeln!(out, "           Total run time (msec): {}", millis(sum(|stats| stats.total_ns)))?;
@@ -251,13 +249,14 @@ impl Watcher for TimehistText {
         let cpu_shown = self.opts.cpus.is_empty() || self.opts.cpus.contains(&cpu);
         match (seen.event.action, turn) {
             (SchedAction::Switch { prev, .. }, Some(turn)) => {
-                let key = (prev, (prev == IDLE).then_some(seen.event.cpu));
-                let name = self.task(prev, session);
-                self.names.insert(key, name);
+                let task = self.task(prev, session);
                 if self.opts.lines && cpu_shown && self.is_selected(prev, session) {
-                    let text = self.switch(&seen, turn, session);
+                    let text = self.switch(&seen, &task, turn, session);
                     let frames = if prev == IDLE { Vec::new() } else { seen.frames };
                     self.waiting.push(Line { text, frames });
+                }
+                if self.opts.summary {
+                    self.names.insert((prev, (prev == IDLE).then_some(seen.event.cpu)), task);
                 }
             }
             (SchedAction::Wake { tid }, _) if self.opts.lines && self.opts.wakeups && cpu_shown => {
