@@ -1,6 +1,7 @@
 //! The first screen of `tally run` as text: the answer, where the time goes, how sure, what next. At most 28 lines of 80
 //! columns.
 
+use super::bar::{eighths, heat, of_eighths};
 use super::fit::{cut, wrap};
 use super::number::{count_of, duration_ns};
 use crate::first_screen::{FirstScreen, Headline};
@@ -352,19 +353,9 @@ fn state_paint(state: &str) -> Paint {
     }
 }
 
-fn heat(percent: f64) -> Paint {
-    match percent {
-        p if p >= 20.0 => Paint::Red,
-        p if p >= 5.0 => Paint::Yellow,
-        _ => Paint::Green,
-    }
-}
-
-/// `columns` for 100 percent, in eighths; at least the thinnest line.
+/// `columns` for 100 percent; at least the thinnest line.
 fn bar(percent: f64, columns: f64) -> String {
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = ((percent.clamp(0.0, 100.0) / 100.0 * columns * 8.0).round() as usize).max(1);
-    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+    of_eighths(eighths(percent, columns).max(1))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Histograms in powers of two as bars.
 
+use super::bar::of_eighths;
 use super::number::grouped;
 use profile::view::wall::Histogram;
 use std::io::{self, Write};
@@ -59,9 +60,5 @@ fn count(n: u64) -> String {
 
 /// A bar of `n` of `most` in `width` columns, in eighths of a column.
 fn bar(n: u64, most: u64, width: usize) -> String {
-    const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-    let eighths = (n as f64 * width as f64 * 8.0 / most.max(1) as f64).ceil() as usize;
-    let mut text = "█".repeat(eighths / 8);
-    text.extend((!eighths.is_multiple_of(8)).then(|| EIGHTHS[eighths % 8 - 1]));
-    text
+    of_eighths((n as f64 * width as f64 * 8.0 / most.max(1) as f64).ceil() as usize)
 }

@@ -1,6 +1,7 @@
 //! Text output: numbers, and the views that are printed.
 
 pub mod annotate;
+pub mod bar;
 pub mod callgraph;
 pub mod diff;
 pub mod findings;

@@ -46,6 +46,11 @@ pub fn brief_ns(ns: u64) -> String {
     }
 }
 
+/// ns as seconds with six digits, the rest cut off: `1352.841173`.
+pub fn seconds(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
+}
+
 /// Bytes in powers of 1024 without digits after the point: `512`, `64K`, `1M`.
 pub fn size_1024(bytes: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("G", 30), ("M", 20), ("K", 10)];

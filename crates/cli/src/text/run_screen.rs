@@ -7,6 +7,7 @@ mod words;
 
 pub use words::signal_name;
 
+use super::bar::{eighths, heat, of_eighths};
 use super::fit::{cut, wrap};
 use super::number::{count_of, duration_ns, grouped};
 use crate::interrupts_off::{FOOTNOTE, enables_interrupts};
@@ -316,20 +317,9 @@ fn folded_names(path: &[FunctionShare]) -> Vec<String> {
     names.into_iter().map(with_count).collect()
 }
 
-fn heat(percent: f64) -> Paint {
-    match percent {
-        p if p >= 20.0 => Paint::Red,
-        p if p >= 5.0 => Paint::Yellow,
-        _ => Paint::Green,
-    }
-}
-
-/// Ten columns for 0 to 100 percent, in eighths.
+/// Ten columns for 0 to 100 percent.
 fn bar(percent: f64) -> String {
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (percent.clamp(0.0, 100.0) / 100.0 * (BAR * 8) as f64).round() as usize;
-    let bar = format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8]);
-    format!("{bar:<BAR$}")
+    format!("{:<BAR$}", of_eighths(eighths(percent, BAR as f64)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub mod attr;
 pub mod date;
 mod layout;
 
+use super::number::seconds;
 use crate::out::harmless;
 use perfdata::{Event, Mode, PerfData, abi};
 use std::fmt::Write as _;
@@ -238,10 +239,6 @@ impl Lines {
             let _ = writeln!(self.text, "# group: {}{{{}}}", harmless(name), harmless(&members.join(",")));
         }
     }
-}
-
-fn seconds(ns: u64) -> String {
-    format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
 }
 
 /// `name = cycles, , id = { 1, 2 }, size = 128, …`, perf's odd comma included.

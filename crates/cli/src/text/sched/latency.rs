@@ -1,8 +1,8 @@
 //! Waits for a CPU, a line for each program.
 
-use super::seconds;
 use crate::out;
 use crate::sched::{Seen, Watcher};
+use crate::text::number::seconds;
 use crate::tracepoints::name_and_pid;
 use profile::grow::GrownSum as _;
 use profile::sched_events::IDLE;

@@ -1,8 +1,8 @@
 //! Who was on which CPU, a line for each switch.
 
-use super::seconds;
 use crate::out::{self, TextOutput};
 use crate::sched::{Seen, Watcher};
+use crate::text::number::seconds;
 use crate::tracepoints::name_and_pid;
 use profile::sched_events::SchedAction;
 use profile::sched_events::cpu_map::CpuMap;

@@ -4,11 +4,6 @@ pub mod latency;
 pub mod map;
 pub mod timehist;
 
-/// ns as seconds with six digits.
-fn seconds(ns: u64) -> String {
-    format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
-}
-
 /// ns as milliseconds with three digits, cut.
 fn millis(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000)

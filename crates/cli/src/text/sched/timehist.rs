@@ -1,8 +1,9 @@
 //! A line for each switch, and CPU times by thread.
 
-use super::{millis, seconds};
+use super::millis;
 use crate::out::{self, TextOutput};
 use crate::sched::{Seen, Watcher};
+use crate::text::number::seconds;
 use crate::tracepoints::{function, name_and_pid};
 use profile::grow::GrownSum as _;
 use profile::profile::Profile;
