@@ -10,6 +10,7 @@ use crate::machine::file_name;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
 use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
+pub use folding::is_start_code;
 use folding::{is_process_wide, kernel_work, runtime_of};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;

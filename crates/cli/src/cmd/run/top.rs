@@ -6,6 +6,7 @@ use crate::flame::{Kind, Tree};
 use crate::text::run_screen::FunctionShare;
 use hot_lines::HotLines;
 use profile::profile::Profile;
+use profile::view::hot_functions::is_start_code;
 use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, Section, SortKey, Value, report};
 
 /// Part of its caller's time that a callee on the hot path has at least.
@@ -39,22 +40,6 @@ pub fn by_children(profile: &Profile, event: usize) -> Vec<FunctionShare> {
     let mut functions = functions(profile, event, true, &children);
     functions.retain(|function| !is_start_code(&function.name));
     functions
-}
-
-/// What runs before `main` or a thread's own function.
-fn is_start_code(name: &str) -> bool {
-    let base = name.split('@').next().unwrap_or(name);
-    matches!(
-        base,
-        "_start"
-            | "start_thread"
-            | "clone"
-            | "clone3"
-            | "__clone"
-            | "__clone3"
-            | "__GI___clone"
-            | "__GI___clone3"
-    ) || base.starts_with("__libc_start")
 }
 
 fn functions(

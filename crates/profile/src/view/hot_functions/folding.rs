@@ -37,10 +37,10 @@ fn call_work(call: &str) -> &str {
     }
 }
 
-/// True for start code of programs, threads and runtimes: nearly every sample has it.
-pub(super) fn is_process_wide(name: &str) -> bool {
+/// True for code that runs before `main` or a thread's own function. A version may follow the name.
+#[must_use]
+pub fn is_start_code(name: &str) -> bool {
     const EXACT: &[&str] = &[
-        "main",
         "_start",
         "start_thread",
         "clone",
@@ -49,6 +49,15 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "__clone3",
         "__GI___clone",
         "__GI___clone3",
+    ];
+    let base = name.split('@').next().unwrap_or(name);
+    EXACT.contains(&base) || base.starts_with("__libc_start")
+}
+
+/// True for start code of programs, threads and runtimes: nearly every sample has it.
+pub(super) fn is_process_wide(name: &str) -> bool {
+    const EXACT: &[&str] = &[
+        "main",
         "[unknown]",
         "main.main",
         "JavaMain",
@@ -68,7 +77,6 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "execute_native_thread_routine",
     ];
     const BEGINS: &[&str] = &[
-        "__libc_start",
         "_dl_start",
         "_dl_sysdep_start",
         "runtime.main",
@@ -103,7 +111,7 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "uv_run",
     ];
     let base = name.split('@').next().unwrap_or(name);
-    EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin))
+    is_start_code(base) || EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin))
 }
 
 /// The language runtime that a file belongs to.
