@@ -162,14 +162,19 @@ pub fn to_json(judgement: &Judgement, input: &str) -> Value {
     })
 }
 
-/// Bytes for the end of the recording, for `tally why`: the findings, with a placeholder for the recording's path.
+/// The findings as `tally why` reads them, with a placeholder for the recording's path.
 #[must_use]
-pub fn to_note(judgement: &Judgement, title: &str) -> Vec<u8> {
+pub fn to_note(judgement: &Judgement, command: &str) -> Value {
     let clock = to_json(judgement, INPUT);
-    let note = json!({
-        "schema_version": crate::first_screen::SCHEMA_VERSION, "command": title,
+    json!({
+        "schema_version": crate::first_screen::SCHEMA_VERSION, "command": command,
         "no_verdict": clock["no_verdict"], "findings": clock["verdict"],
-    });
+    })
+}
+
+/// Bytes of a note for the end of the recording.
+#[must_use]
+pub fn note_bytes(note: &Value) -> Vec<u8> {
     perfdata::findings_note::to_bytes(note.to_string().as_bytes())
 }
 

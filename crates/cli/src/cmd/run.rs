@@ -129,15 +129,19 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
     let target = better::target_words(args).join(" ");
     let judgement = verdict::judge(&recording.profile, summary, machine, &target);
     // Without room for it the recording is whole all the same: tally why judges it again.
-    let _ =
-        record::output_file::append_to_recording(path, &verdict::to_note(&judgement, &title(args, summary)));
+    let note = verdict::note_bytes(&verdict::to_note(&judgement, &title(args, summary)));
+    let _ = record::output_file::append_to_recording(path, &note);
     let event = top::main_event(&recording.profile);
-    let mut tree = Tree::of_profile(&recording.profile, TreeOpts { event, ..TreeOpts::default() });
-    if let Some(flame) = &args.flame {
-        write_flame(flame, &tree, &title(args, summary))?;
+    let samples = recording.profile.total(event).count;
+    let is_short = args.json.is_none() && !args.verbose;
+    // The first screen needs no tree, and large ones take long.
+    let mut tree = (args.flame.is_some() || !is_short)
+        .then(|| Tree::of_profile(&recording.profile, TreeOpts { event, ..TreeOpts::default() }));
+    if let Some((flame, tree)) = args.flame.as_ref().zip(tree.as_ref()) {
+        write_flame(flame, tree, &title(args, summary))?;
     }
     let name_hints = name_hints::hints(&recording.profile, event);
-    let better = better::command(args, summary, tree.totals()[0].1);
+    let better = better::command(args, summary, samples);
     let first = FirstScreen::of(
         &recording.profile,
         event,
@@ -151,16 +155,16 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
         },
     );
     let colour = term::colours_stderr();
-    if args.json.is_none() && !args.verbose {
+    let Some(tree) = tree.as_mut().filter(|_| !is_short) else {
         let text = text::first_screen::draw(&first, term::width(), colour);
         return out::screen(&text, colour).map_err(Into::into);
-    }
-    let mut path_down = top::hottest_path(&mut tree);
+    };
+    let mut path_down = top::hottest_path(tree);
     top::name_files(&mut path_down, &recording.profile, event);
     let screen = RunScreen {
         title: title(args, summary),
         summary,
-        samples: tree.totals()[0].1,
+        samples,
         verbose: args.verbose,
         own: top::by_own(&recording.profile, event),
         with_callees: top::by_children(&recording.profile, event),

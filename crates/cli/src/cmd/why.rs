@@ -98,9 +98,7 @@ fn judged_now(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Value> {
     let cpus = features.nr_cpus.map_or(1, |cpus| cpus.online);
     let machine = Machine { change: SystemChange { cpus, ..SystemChange::default() }, disks: None };
     let judgement = verdict::judge(&recording.profile, &RunSummary::default(), &machine, "-- COMMAND");
-    let value = verdict::to_json(&judgement, INPUT);
-    let command = features.cmdline.as_deref().unwrap_or_default().join(" ");
-    Ok(json!({ "command": command, "no_verdict": value["no_verdict"], "findings": value["verdict"] }))
+    Ok(verdict::to_note(&judgement, &features.cmdline.as_deref().unwrap_or_default().join(" ")))
 }
 
 /// The option that names the recording; none for where commands look anyway.
