@@ -56,7 +56,7 @@ pub fn used(text: &str, module: &[&str]) -> Vec<Vec<String>> {
     found
 }
 
-/// Adds the paths that go on at `at`, behind a `::`; the place behind them.
+/// Adds the paths that go on at `at`, after a `::`; returns the position after them.
 fn collect(tokens: &[&str], mut at: usize, mut path: Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
     loop {
         match tokens.get(at) {

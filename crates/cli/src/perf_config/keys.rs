@@ -67,7 +67,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("session-*", "tally has no daemon"),
     ("top.*", "tally top collects stacks always, and shows each function's own time"),
     ("trace.*", "tally has no command trace"),
-    ("tui.annotate", "tally annotate prints text; tally report browses"),
+    ("tui.annotate", "tally annotate browses on a terminal; --stdio prints text"),
     ("ui.*", "column headers are always shown"),
 ];
 
