@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// The file does not begin with a perf.data magic.
-    #[error("not a perf.data file (it begins with {found:02x?})")]
+    #[error("not a perf.data file (it begins with \"{}\")", found.escape_ascii())]
     BadMagic {
         /// The first bytes, at most 8.
         found: Vec<u8>,

@@ -92,8 +92,11 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
     if let Some(text) = crate::findings_note::read(bytes) {
         std::hint::black_box(crate::findings_note::to_bytes(text));
     }
-    if let Some(maps) = crate::jit_maps::JitMaps::read(bytes, Endian::Little) {
+    if let Some(maps) = crate::appendix::jit_maps::JitMaps::read(bytes, Endian::Little) {
         std::hint::black_box(maps.to_bytes(Endian::Little));
+    }
+    if let Some(functions) = crate::appendix::python_functions::PythonFunctions::read(bytes, Endian::Little) {
+        std::hint::black_box(functions.to_bytes(Endian::Little));
     }
     if let Some(notes) = crate::stack_notes::StackNotes::read(bytes, Endian::Little) {
         let first = notes.stops.first().map(|s| (s.time_ns, s.tid));

@@ -10,12 +10,37 @@
 //! **What it will not do.** No processes, no symbols, no system calls, no file opening: those rooms are
 //! elsewhere. It never panics on any input; damage is a typed [`Error`] with its offset, and what can be
 //! salvaged is.
+//!
+//! Count the samples of a file by thread:
+//!
+//! ```
+//! use perfdata::{Order, PerfData, Record};
+//! use std::collections::BTreeMap;
+//! use std::ops::ControlFlow;
+//!
+//! # let path = "../../tests/golden/timeline/wait.data";
+//! let bytes = std::fs::read(path)?;
+//! let file = PerfData::open(&bytes)?;
+//! let mut samples: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+//! file.visit(Order::Time, |item| {
+//!     if let Record::Sample(sample) = &item.record {
+//!         *samples.entry(sample.pid_tid.map(|(_, tid)| tid)).or_default() += 1;
+//!     }
+//!     ControlFlow::Continue(())
+//! });
+//! for (tid, count) in &samples {
+//!     println!("thread {tid:?}: {count} samples");
+//! }
+//! # assert!(samples.len() > 1 && samples.keys().all(Option::is_some));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 pub mod abi;
 mod addr;
+pub mod appendix;
 mod attr;
 mod bounds;
 mod compress;
@@ -26,7 +51,6 @@ pub mod file;
 pub mod findings_note;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod jit_maps;
 pub mod jitdump;
 pub mod live;
 pub mod off_cpu;

@@ -28,7 +28,18 @@ impl JitMaps {
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
         let notes = StackNotes::bytes_of(appendix, endian).unwrap_or(0);
-        let mut w = Wire::new(appendix.get(notes..)?, endian);
+        Self::read_from(&mut Wire::new(appendix.get(notes..)?, endian))
+    }
+
+    /// How many bytes of an appendix the stack notes and the maps take.
+    #[must_use]
+    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
+        let notes = StackNotes::bytes_of(appendix, endian).unwrap_or(0);
+        let mut w = Wire::new(appendix.get(notes..).unwrap_or_default(), endian);
+        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { notes }
+    }
+
+    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
         if w.array::<4>()? != MAGIC {
             return None;
         }
