@@ -9,7 +9,7 @@ pub trait Image {
     ///
     /// # Errors
     /// Why there are none.
-    fn code(&self, ip: u64) -> Result<&[u8], Missing>;
+    fn code(&self, ip: u64) -> Result<&[u8], MissingCode>;
 
     /// A number for the function that contains `ip`, and whether `ip` is its first instruction. A jump from one
     /// number to another leaves the function.
@@ -29,7 +29,7 @@ pub trait Image {
 /// Why code can't be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Missing {
+pub enum MissingCode {
     /// Nothing is mapped there.
     NotMapped,
     /// The file mapped there can't be read.
@@ -167,7 +167,7 @@ impl BlockCache {
 
     /// The block that starts at `ip`.
     #[inline]
-    pub(crate) fn at(&mut self, image: &impl Image, ip: u64) -> Result<BlockId, Missing> {
+    pub(crate) fn at(&mut self, image: &impl Image, ip: u64) -> Result<BlockId, MissingCode> {
         if let Some(id) = self.by_ip.get(&(self.space, ip)) {
             return Ok(*id);
         }
@@ -176,13 +176,13 @@ impl BlockCache {
 
     /// The block after `id`'s last instruction.
     #[inline]
-    pub(crate) fn after(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
+    pub(crate) fn after(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, MissingCode> {
         let next = self.hop(id).next_id();
         if next != UNLINKED { Ok(next) } else { self.link_next(image, id) }
     }
 
     #[cold]
-    fn link_next(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
+    fn link_next(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, MissingCode> {
         let next = self.at(image, self.block(id).next)?;
         self.hops[id as usize].links[0] = next;
         Ok(next)
@@ -190,13 +190,13 @@ impl BlockCache {
 
     /// The block that `id`'s direct branch goes to.
     #[inline]
-    pub(crate) fn taken(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
+    pub(crate) fn taken(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, MissingCode> {
         let target = self.hop(id).target_id();
         if target != UNLINKED { Ok(target) } else { self.link_target(image, id) }
     }
 
     #[cold]
-    fn link_target(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, Missing> {
+    fn link_target(&mut self, image: &impl Image, id: BlockId) -> Result<BlockId, MissingCode> {
         let target = self.at(image, self.block(id).target)?;
         let leaves = self.hop(target).unit != self.hop(id).unit;
         let hop = &mut self.hops[id as usize];
@@ -210,7 +210,7 @@ impl BlockCache {
         &mut self,
         image: &impl Image,
         (id, ip): (BlockId, u64),
-    ) -> Result<BlockId, Missing> {
+    ) -> Result<BlockId, MissingCode> {
         let known = self.hop(id).target_id();
         if known != UNLINKED && self.block(id).target == ip {
             return Ok(known);
@@ -222,9 +222,9 @@ impl BlockCache {
     }
 
     #[cold]
-    fn decode(&mut self, image: &impl Image, ip: u64) -> Result<BlockId, Missing> {
+    fn decode(&mut self, image: &impl Image, ip: u64) -> Result<BlockId, MissingCode> {
         let (hop, block) = decode(image, ip, self.space as u8)?;
-        let id = BlockId::try_from(self.blocks.len()).map_err(|_| Missing::BadCode)?;
+        let id = BlockId::try_from(self.blocks.len()).map_err(|_| MissingCode::BadCode)?;
         self.hops.push(hop);
         self.blocks.push(block);
         self.by_ip.insert((self.space, ip), id);
@@ -232,7 +232,7 @@ impl BlockCache {
     }
 }
 
-fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), Missing> {
+fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), MissingCode> {
     let mut instruction = Instruction::default();
     let mut code = image.code(start)?;
     let mut decoder = Decoder::with_ip(bits.into(), code, start, DecoderOptions::NONE);
@@ -247,13 +247,13 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), Miss
             code = match image.code(block.next) {
                 Ok(code) if decoder.ip() != block.next || block.next != start => code,
                 _ if hop.instructions > 0 => break,
-                Ok(_) => return Err(Missing::BadCode),
+                Ok(_) => return Err(MissingCode::BadCode),
                 Err(why) => return Err(why),
             };
             decoder = Decoder::with_ip(bits.into(), code, block.next, DecoderOptions::NONE);
             decoder.decode_out(&mut instruction);
             if instruction.is_invalid() {
-                return if hop.instructions > 0 { Ok((hop, block)) } else { Err(Missing::BadCode) };
+                return if hop.instructions > 0 { Ok((hop, block)) } else { Err(MissingCode::BadCode) };
             }
         }
         hop.instructions += 1;

@@ -1,6 +1,6 @@
 //! Entry points for fuzzing: any bytes must end without a panic.
 
-use crate::{BlockCache, Flow, Image, Missing, Packets, TimeParams};
+use crate::{BlockCache, Flow, Image, MissingCode, Packets, TimeParams};
 
 /// Name and function of every target.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
@@ -17,9 +17,9 @@ fn packets(bytes: &[u8]) {
 fn flow(bytes: &[u8]) {
     struct Code<'a>(&'a [u8]);
     impl Image for Code<'_> {
-        fn code(&self, ip: u64) -> Result<&[u8], Missing> {
-            let at = usize::try_from(ip.wrapping_sub(0x1000)).map_err(|_| Missing::NotMapped)?;
-            self.0.get(at..).filter(|rest| !rest.is_empty()).ok_or(Missing::NotMapped)
+        fn code(&self, ip: u64) -> Result<&[u8], MissingCode> {
+            let at = usize::try_from(ip.wrapping_sub(0x1000)).map_err(|_| MissingCode::NotMapped)?;
+            self.0.get(at..).filter(|rest| !rest.is_empty()).ok_or(MissingCode::NotMapped)
         }
 
         fn unit(&self, ip: u64) -> (u32, bool) {

@@ -17,7 +17,7 @@ pub fn find_psb(bytes: &[u8], from: usize) -> Option<usize> {
 /// How many bytes at the beginning of a snapshot of a trace end the snapshot before: found by the last boundary of
 /// that, whose time comes only once. `None` if that is not in it.
 #[must_use]
-pub fn told_again(before: &[u8], now: &[u8]) -> Option<usize> {
+pub fn snapshot_overlap(before: &[u8], now: &[u8]) -> Option<usize> {
     const PADDING: usize = 7;
     let zeros = before.iter().rev().take_while(|byte| **byte == 0).count();
     let before = before.get(..before.len() - zeros.min(PADDING))?;

@@ -3,6 +3,8 @@
 //! TSC packets are exact. Between them the crystal clock (MTC) ticks, every few dozen ns; between those, CYC
 //! counts core cycles, which are turned into TSC ticks by the ratio seen over the last stretch, or by CBR where
 //! no stretch is complete. The estimate never runs backwards.
+//!
+//! Branches between two packets of time are placed by the instructions executed: see [`crate::flow::pace`].
 
 /// How the clocks of the machine relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Time {
     ticks_per_cycle: f64,
     /// What `now` answered since the last timing packet: most branches share a packet's time.
     stamp: Option<u64>,
+    /// The TSC at the next MTC packet: until that comes, it is earlier.
+    next_mtc: Option<u64>,
 }
 
 impl Time {
@@ -57,7 +61,19 @@ impl Time {
             base: None,
             ticks_per_cycle: 1.0,
             stamp: None,
+            next_mtc: None,
         }
+    }
+
+    /// Whether cycles are counted: then each branch packet has its own time.
+    #[inline]
+    pub(crate) const fn has_cycles(&self) -> bool {
+        self.cycles > 0
+    }
+
+    /// The TSC that is not reached before the next MTC packet; `None` without such packets.
+    pub(crate) const fn next_mtc(&self) -> Option<u64> {
+        self.next_mtc
     }
 
     /// The estimate now, in TSC ticks; `None` before the first TSC packet.
@@ -115,6 +131,7 @@ impl Time {
         }
         self.anchor = None;
         self.last_mtc = None;
+        self.next_mtc = None;
         self.exact(tsc);
     }
 
@@ -124,6 +141,16 @@ impl Time {
         self.ctc = u64::from(ctc);
         self.anchor = Some((self.ctc, tsc.saturating_sub(fast.into())));
         self.last_mtc = Some((self.ctc >> self.params.mtc_shift) as u8);
+        self.next_mtc = self.tsc_at_next_mtc();
+    }
+
+    /// The TSC when the crystal counter's bits below `shift` are 0 again.
+    fn tsc_at_next_mtc(&self) -> Option<u64> {
+        let (per, of) = self.params.tsc_per_ctc;
+        let (ctc, tsc) = self.anchor?;
+        let next = ((self.ctc >> self.params.mtc_shift) + 1) << self.params.mtc_shift;
+        let ticks = (u128::from(next.saturating_sub(ctc)) * u128::from(per)).checked_div(of.into())?;
+        Some(tsc.saturating_add(u64::try_from(ticks).ok()?))
     }
 
     /// MTC packet: 8 bits of the crystal counter.
@@ -141,6 +168,7 @@ impl Time {
         let ticks = (self.ctc - ctc.min(self.ctc)) as u128 * u128::from(per) / u128::from(of);
         self.hold();
         self.exact(tsc.saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX)));
+        self.next_mtc = self.tsc_at_next_mtc();
     }
 
     /// CYC packet: core cycles since the last.

@@ -19,7 +19,8 @@ use std::path::Path;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use intelpt::{
-    BlockCache, Errata, Erratum, Event, Flow, Image, Ip, Missing, Packet, TimeParams, What, encode,
+    BlockCache, Errata, Erratum, Flow, FlowEvent, FlowKind, Image, Ip, MissingCode, Packet, TimeParams,
+    encode,
 };
 
 #[derive(Default)]
@@ -34,9 +35,9 @@ struct Case {
 }
 
 impl Image for Case {
-    fn code(&self, ip: u64) -> Result<&[u8], Missing> {
+    fn code(&self, ip: u64) -> Result<&[u8], MissingCode> {
         let piece = self.code.iter().find(|(at, bytes)| (*at..*at + bytes.len() as u64).contains(&ip));
-        let (at, bytes) = piece.ok_or(Missing::NotMapped)?;
+        let (at, bytes) = piece.ok_or(MissingCode::NotMapped)?;
         Ok(&bytes[(ip - at) as usize..])
     }
 
@@ -118,7 +119,7 @@ impl Case {
         lines
     }
 
-    fn line(&self, event: &Event) -> String {
+    fn line(&self, event: &FlowEvent) -> String {
         let to = match event.unit.checked_sub(1) {
             Some(unit) if event.to != 0 => {
                 let start = if event.at_start { "" } else { "+" };
@@ -129,7 +130,7 @@ impl Case {
         };
         let from = if event.from == 0 { String::new() } else { format!(" {:x}", event.from) };
         let what = match event.what {
-            What::Gap(gap) => format!("gap {gap:?}"),
+            FlowKind::Gap(gap) => format!("gap {gap:?}"),
             what => format!("{what:?}").to_lowercase(),
         };
         format!("{} {what}{from}{to}", event.tsc.map_or("-".to_owned(), |tsc| tsc.to_string()))

@@ -1,13 +1,13 @@
 //! Where tracing begins and ends, and what happens between two instructions: FUP, TIP, TIP.PGE, TIP.PGD.
 
 use super::walk::Stop;
-use super::{Event, Flow, Fup, Gap, What};
+use super::{Flow, FlowEvent, FlowKind, Fup, Gap};
 use crate::block::{BlockId, Branch, Image};
 use crate::erratum::Erratum;
 use crate::packet::Ip;
 
 impl Flow<'_, '_> {
-    pub(super) fn begin(&mut self, image: &impl Image, ip: Ip, sink: &mut impl FnMut(&Event)) {
+    pub(super) fn begin(&mut self, image: &impl Image, ip: Ip, sink: &mut impl FnMut(&FlowEvent)) {
         let to = self.last_ip.update(ip);
         self.fup = Fup::None;
         self.tnt.clear();
@@ -18,17 +18,17 @@ impl Flow<'_, '_> {
     }
 
     /// Execution goes on at `to`, after it was off or out of sight.
-    fn begin_at(&mut self, image: &impl Image, to: u64, sink: &mut impl FnMut(&Event)) {
+    fn begin_at(&mut self, image: &impl Image, to: u64, sink: &mut impl FnMut(&FlowEvent)) {
         self.look_where(image);
         self.set(Some(to), None);
-        self.emit_arrival(image, What::Begin, (0, 0, Some(to)), sink);
+        self.emit_arrival(image, FlowKind::Begin, (0, 0, Some(to)), sink);
     }
 
     pub(super) fn fup(
         &mut self,
         image: &impl Image,
         ip: Ip,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         let Some(ip) = self.last_ip.update(ip) else { return Ok(()) };
         if self.in_psb {
@@ -57,7 +57,7 @@ impl Flow<'_, '_> {
     }
 
     /// A transaction was aborted at `ip`.
-    fn aborted(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
+    fn aborted(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&FlowEvent)) -> Result<(), Gap> {
         let walked = self.walk_to(image, ip, sink);
         if walked.is_err() && self.errata.has(Erratum::Bdm64) {
             // The packet of the branch before the abort was wrong: the abort's address is right.
@@ -71,7 +71,7 @@ impl Flow<'_, '_> {
     }
 
     /// The FUP of a PSB+: where execution is.
-    fn sync(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&Event)) -> Result<(), Gap> {
+    fn sync(&mut self, image: &impl Image, ip: u64, sink: &mut impl FnMut(&FlowEvent)) -> Result<(), Gap> {
         if self.is_off() {
             self.fup = Fup::None;
             if !(self.errata.has(Erratum::Bdm70) && self.packets.is_pge_after_psb()) {
@@ -89,12 +89,12 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         ip: Ip,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         let to = self.last_ip.update(ip);
         let arrived = match std::mem::replace(&mut self.fup, Fup::None) {
-            Fup::Async(from) => Some((What::Interrupt, from)),
-            Fup::Aborted(from) => Some((What::Abort, from)),
+            Fup::Async(from) => Some((FlowKind::Interrupt, from)),
+            Fup::Aborted(from) => Some((FlowKind::Abort, from)),
             _ => None,
         };
         if let Some((what, from)) = arrived {
@@ -123,7 +123,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         (id, to): (BlockId, u64),
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         let (block, hop) = (*self.cache.block(id), *self.cache.hop(id));
         self.instructions += u64::from(hop.instructions);
@@ -131,16 +131,16 @@ impl Flow<'_, '_> {
         let what = match hop.branch {
             Branch::CallIndirect => {
                 self.returns.push(block.next, id);
-                Some(What::Call)
+                Some(FlowKind::Call)
             }
             Branch::Return => {
                 caller = self.returns.pop().filter(|(back, _)| *back == to);
-                Some(What::Return)
+                Some(FlowKind::Return)
             }
             Branch::JumpIndirect => None,
             _ => {
                 self.look_where(image);
-                Some(What::Far)
+                Some(FlowKind::Far)
             }
         };
         let here = match caller {
@@ -150,7 +150,7 @@ impl Flow<'_, '_> {
         .ok();
         self.set(Some(to), here);
         let leaves = || self.every || here.is_none_or(|here| self.cache.hop(here).unit != hop.unit);
-        if let Some(what) = what.or_else(|| leaves().then_some(What::Jump)) {
+        if let Some(what) = what.or_else(|| leaves().then_some(FlowKind::Jump)) {
             self.emit_branch(image, (what, &block), (to, here), sink);
         }
         Ok(())
@@ -160,7 +160,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         ip: Ip,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         let to = self.last_ip.update(ip);
         let fup = std::mem::replace(&mut self.fup, Fup::None);
@@ -169,7 +169,7 @@ impl Flow<'_, '_> {
         }
         if let Fup::Async(from) | Fup::Aborted(from) = fup {
             self.set(None, None);
-            self.emit(What::EndAsync, from, to.unwrap_or(0), sink);
+            self.emit(FlowKind::EndAsync, from, to.unwrap_or(0), sink);
             return Ok(());
         }
         let left = self.leave(image, to, sink);
@@ -183,7 +183,7 @@ impl Flow<'_, '_> {
             left => left?,
         };
         self.set(None, None);
-        self.emit_arrival(image, What::End, (from, next, to), sink);
+        self.emit_arrival(image, FlowKind::End, (from, next, to), sink);
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         to: Option<u64>,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(u64, u64), Gap> {
         if let Some(to) = to {
             // It went to an address outside the traced range, perhaps by a direct branch.

@@ -1,10 +1,10 @@
 //! Events of the flow: branches, where tracing begins and ends, gaps.
 
-use crate::block::Missing;
+use crate::block::MissingCode;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum FlowKind {
     /// A call.
     Call,
     /// A return.
@@ -37,7 +37,7 @@ pub enum Gap {
     /// knows.
     NotSaved,
     /// The code at an address can't be had.
-    Code(Missing),
+    Code(MissingCode),
     /// Bytes that are not a packet.
     Packet,
     /// A packet that does not fit the code: another build of the file, or an erratum.
@@ -48,11 +48,11 @@ pub enum Gap {
 
 /// One event of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct FlowEvent {
     /// Estimated TSC; `None` before the first TSC packet.
     pub tsc: Option<u64>,
     /// What happened.
-    pub what: What,
+    pub what: FlowKind,
     /// Address of the branch (or as described at `what`); 0 if there is none.
     pub from: u64,
     /// Address after the branch, where a call returns to or a system call continues; 0 if there is none.

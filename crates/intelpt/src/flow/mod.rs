@@ -14,6 +14,7 @@
 
 mod boundary;
 mod event;
+pub(crate) mod pace;
 mod packets;
 mod walk;
 
@@ -26,7 +27,7 @@ use crate::ret_stack::RetStack;
 use crate::time::{Time, TimeParams};
 use crate::tnt::Tnt;
 
-pub use event::{Event, FlowError, Gap, What};
+pub use event::{FlowError, FlowEvent, FlowKind, Gap};
 
 /// A FUP in hand, and what it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,7 @@ pub struct Flow<'a, 'c> {
     errors: Vec<FlowError>,
     /// Jumps within a function are reported, too.
     every: bool,
+    pace: pace::Pace,
 }
 
 impl<'a, 'c> Flow<'a, 'c> {
@@ -98,6 +100,7 @@ impl<'a, 'c> Flow<'a, 'c> {
             instructions: 0,
             errors: Vec::new(),
             every: false,
+            pace: pace::Pace::default(),
         }
     }
 
@@ -147,16 +150,17 @@ impl<'a, 'c> Flow<'a, 'c> {
     }
 
     /// Decodes packets that begin before offset `end`; events go to `sink`. False at the trace's end.
-    pub fn run(&mut self, image: &impl Image, end: usize, sink: &mut impl FnMut(&Event)) -> bool {
+    pub fn run(&mut self, image: &impl Image, end: usize, sink: &mut impl FnMut(&FlowEvent)) -> bool {
         while self.packets.offset() < end {
             let offset = self.packets.offset();
             match self.packets.next_hot() {
-                Some(Hot::Cycles(cycles)) => self.time.cyc(cycles),
+                Some(Hot::Cycles(cycles)) => self.cycles(cycles),
                 Some(Hot::Bits(bits, count)) => {
                     self.at = offset;
                     if let Err(gap) = self.bits(image, (bits, count), sink) {
                         self.lose(gap, sink);
                     }
+                    self.settle(sink);
                 }
                 None => {
                     let Some(next) = self.packets.next() else { return false };
@@ -173,7 +177,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         &mut self,
         image: &impl Image,
         next: Result<(usize, Packet), PacketError>,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> bool {
         match next {
             Ok((at, packet)) => {
@@ -181,6 +185,7 @@ impl<'a, 'c> Flow<'a, 'c> {
                 if let Err(gap) = self.packet(image, packet, sink) {
                     self.lose(gap, sink);
                 }
+                self.settle(sink);
                 true
             }
             Err(error) => {
@@ -191,9 +196,10 @@ impl<'a, 'c> Flow<'a, 'c> {
         }
     }
 
-    fn emit(&self, what: What, from: u64, to: u64, sink: &mut impl FnMut(&Event)) {
-        sink(&Event {
-            tsc: self.time.now(),
+    fn emit(&mut self, what: FlowKind, from: u64, to: u64, sink: &mut impl FnMut(&FlowEvent)) {
+        self.settle(sink);
+        sink(&FlowEvent {
+            tsc: self.paced(),
             what,
             from,
             next: 0,
@@ -207,15 +213,19 @@ impl<'a, 'c> Flow<'a, 'c> {
     /// Control came to `to` (if known) from the instruction at `from`, not by a branch within the traced range.
     /// `next` is the address after `from`.
     fn emit_arrival(
-        &self,
+        &mut self,
         image: &impl Image,
-        what: What,
+        what: FlowKind,
         (from, next, to): (u64, u64, Option<u64>),
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) {
+        self.settle(sink);
         let (unit, at_start) = to.map_or((0, false), |to| image.unit(to));
-        sink(&Event {
-            tsc: self.time.now(),
+        if what == FlowKind::Begin {
+            self.mark_arrival();
+        }
+        sink(&FlowEvent {
+            tsc: self.paced(),
             what,
             from,
             next,
@@ -231,9 +241,9 @@ impl<'a, 'c> Flow<'a, 'c> {
     fn emit_branch(
         &mut self,
         image: &impl Image,
-        (what, block): (What, &Block),
+        (what, block): (FlowKind, &Block),
         (to, target): (u64, Option<BlockId>),
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) {
         let (unit, at_start) = match target {
             Some(id) => {
@@ -242,13 +252,13 @@ impl<'a, 'c> Flow<'a, 'c> {
             }
             None => image.unit(to),
         };
-        let tsc = self.time.stamp();
-        sink(&Event { tsc, what, from: block.last, next: block.next, to, unit, at_start, bits: self.bits });
+        let (from, next, bits) = (block.last, block.next, self.bits);
+        self.hand_out(FlowEvent { tsc: None, what, from, next, to, unit, at_start, bits }, sink);
     }
 
     /// The flow is lost here; what follows starts at the next address the trace states.
     #[cold]
-    fn lose(&mut self, gap: Gap, sink: &mut impl FnMut(&Event)) {
+    fn lose(&mut self, gap: Gap, sink: &mut impl FnMut(&FlowEvent)) {
         let ip = self.standing_at().unwrap_or(0);
         self.errors.push(FlowError { at: self.at, gap, ip });
         self.set(None, None);
@@ -256,6 +266,6 @@ impl<'a, 'c> Flow<'a, 'c> {
         self.returns.clear();
         self.forgot = gap;
         self.fup = if gap == Gap::Overflow { Fup::Overflow } else { Fup::None };
-        self.emit(What::Gap(gap), ip, 0, sink);
+        self.emit(FlowKind::Gap(gap), ip, 0, sink);
     }
 }

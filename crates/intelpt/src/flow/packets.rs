@@ -1,6 +1,6 @@
 //! The effect of each packet on the flow.
 
-use super::{Event, Flow, Fup, Gap};
+use super::{Flow, FlowEvent, Fup, Gap};
 use crate::block::Image;
 use crate::erratum::Erratum;
 use crate::last_ip::LastIp;
@@ -15,17 +15,19 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         packet: Packet,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         match packet {
             Packet::Tnt { bits, count } => self.bits(image, (bits, count.into()), sink)?,
-            Packet::Cyc(cycles) => self.time.cyc(cycles),
+            Packet::Cyc(cycles) => self.cycles(cycles),
             Packet::Mtc(value) => {
                 self.time.mtc(value);
+                self.mark_mtc();
                 self.look_again(image);
             }
             Packet::Tsc(low) => {
                 self.time.tsc(low);
+                self.mark_tsc();
                 self.look_again(image);
             }
             Packet::Tma { ctc, fast } => self.time.tma(ctc, fast),

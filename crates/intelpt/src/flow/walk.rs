@@ -1,7 +1,7 @@
 //! From block to block, as far as bits and direct branches lead.
 
-use super::{Event, Flow, Fup, Gap, What};
-use crate::block::{BlockId, Branch, Image, Missing, UNLINKED};
+use super::{Flow, FlowEvent, FlowKind, Fup, Gap};
+use crate::block::{BlockId, Branch, Image, MissingCode, UNLINKED};
 
 /// Most blocks walked without a packet's help.
 const MAX_WALK: u32 = 1 << 20;
@@ -44,7 +44,7 @@ impl Flow<'_, '_> {
 
     /// Execution goes to `to`, where no code could be had.
     #[cold]
-    fn stuck(&mut self, to: u64, why: Missing) -> Gap {
+    fn stuck(&mut self, to: u64, why: MissingCode) -> Gap {
         self.set(Some(to), None);
         Gap::Code(why)
     }
@@ -55,7 +55,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         (bits, mut left): (u64, u32),
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         if self.is_off() || left == 0 {
             return Ok(());
@@ -116,9 +116,14 @@ impl Flow<'_, '_> {
 
     /// Block `id` ends in a jump to block `next`, in another function.
     #[inline(never)]
-    fn jumped(&mut self, image: &impl Image, (id, next): (BlockId, BlockId), sink: &mut impl FnMut(&Event)) {
+    fn jumped(
+        &mut self,
+        image: &impl Image,
+        (id, next): (BlockId, BlockId),
+        sink: &mut impl FnMut(&FlowEvent),
+    ) {
         let (block, to) = (*self.cache.block(id), self.cache.block(next).start);
-        self.emit_branch(image, (What::Jump, &block), (to, Some(next)), sink);
+        self.emit_branch(image, (FlowKind::Jump, &block), (to, Some(next)), sink);
     }
 
     /// A conditional branch goes one way for the first time.
@@ -136,7 +141,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         (back, caller): (u64, BlockId),
-    ) -> Result<BlockId, Missing> {
+    ) -> Result<BlockId, MissingCode> {
         if caller == UNLINKED { self.cache.at(image, back) } else { self.cache.after(image, caller) }
     }
 
@@ -145,7 +150,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         id: BlockId,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<BlockId, Gap> {
         let Some(call) = self.returns.pop() else {
             self.stand(id);
@@ -154,7 +159,7 @@ impl Flow<'_, '_> {
         let here = self.behind_call(image, call);
         let block = *self.cache.block(id);
         self.instructions += u64::from(self.cache.hop(id).instructions);
-        self.emit_branch(image, (What::Return, &block), (call.0, here.ok()), sink);
+        self.emit_branch(image, (FlowKind::Return, &block), (call.0, here.ok()), sink);
         here.map_err(|why| self.stuck(call.0, why))
     }
 
@@ -164,7 +169,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         id: BlockId,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<BlockId, Gap> {
         let hop = *self.cache.hop(id);
         self.instructions += u64::from(hop.instructions);
@@ -180,9 +185,9 @@ impl Flow<'_, '_> {
         }
         let block = *self.cache.block(id);
         let (to, next) = (block.target, block.next);
-        let what = if hop.branch == Branch::Call { What::Call } else { What::Jump };
+        let what = if hop.branch == Branch::Call { FlowKind::Call } else { FlowKind::Jump };
         // A call of the next instruction only reads the address: nothing returns from it.
-        if what == What::Call && to != next {
+        if what == FlowKind::Call && to != next {
             self.returns.push(next, id);
         }
         self.emit_branch(image, (what, &block), (to, target.ok()), sink);
@@ -194,7 +199,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         to: Option<u64>,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<Stop, Gap> {
         for _ in 0..MAX_WALK {
             let id = self.block_here(image)?;
@@ -223,7 +228,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         to: u64,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         if self.standing_at() == Some(to) {
             return Ok(());
@@ -241,7 +246,7 @@ impl Flow<'_, '_> {
         &mut self,
         image: &impl Image,
         to: u64,
-        sink: &mut impl FnMut(&Event),
+        sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(u64, u64), Gap> {
         for _ in 0..MAX_WALK {
             let id = self.block_here(image)?;
