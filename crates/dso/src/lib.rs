@@ -6,11 +6,31 @@
 //!
 //! It does not know about processes (the caller passes where a file is mapped), print, read the environment
 //! except where documented, or panic on any input.
+//!
+//! Symbolize an address:
+//!
+//! ```
+//! use dso::loader::{Loader, Wanted};
+//! use dso::{DebugSearch, Svma};
+//!
+//! # let path = std::path::Path::new("../../tests/golden/annotate/root/tmp/counter");
+//! let loader = Loader::new(DebugSearch::default());
+//! let program = loader.load(&Wanted::File { path, build_id: None })?;
+//! let address = Svma(0x400170);
+//! println!("{}", dso::demangle(program.symbol(address)?.name));
+//! let mut frames = Vec::new();
+//! program.frames(address, &mut frames)?; // inlined functions first
+//! for frame in &frames {
+//!     println!("{:?} at {:?}:{:?}", frame.function, frame.file, frame.line);
+//! }
+//! # assert_eq!(program.symbol(address)?.name, "weigh");
+//! # assert!(frames[0].file.as_ref().is_some_and(|file| file.ends_with("counter.c")));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod addr;
 pub mod bounds;
 pub mod build_id;
-pub mod called_slots;
 pub mod demangle;
 pub mod disasm;
 pub mod dwarf;
@@ -22,7 +42,7 @@ pub mod file_identity;
 pub mod find;
 pub mod flow;
 pub mod fuzz;
-mod held_aarch64;
+pub mod got_usage;
 pub mod index;
 pub mod kallsyms;
 pub mod kcore;
@@ -39,7 +59,7 @@ pub mod private_folder;
 pub mod process;
 pub mod property;
 pub mod recorded_kernel;
-pub mod reported;
+mod regs_aarch64;
 pub mod sdt;
 pub mod source_file;
 pub mod symtab;
@@ -48,6 +68,7 @@ mod unnamed;
 mod unpack;
 pub mod untrusted_file;
 pub mod unwind;
+pub mod value_tracking;
 pub mod vdso;
 
 pub use addr::{Avma, FileOffset, Svma};

@@ -5,9 +5,9 @@
 
 mod aarch64;
 mod external;
+mod objdump_dialect;
 #[cfg(test)]
 mod oracle_test;
-mod respell;
 mod x86;
 
 pub(crate) use aarch64::branch as aarch64_branch;

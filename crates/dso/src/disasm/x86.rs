@@ -5,7 +5,7 @@ use iced_x86::{
     MemorySizeOptions, OpKind, SymbolResolver, SymbolResult,
 };
 
-use super::respell::respell;
+use super::objdump_dialect::respell;
 use super::{Branch, Instruction, Namer, Syntax};
 use crate::Svma;
 

@@ -7,10 +7,11 @@
 
 use std::collections::VecDeque;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
+use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 use iced_x86::{Mnemonic, OpAccess, OpKind, Register};
 
 use super::rule::Rule;
+use super::space::MadeCode;
 use crate::{Machine, ObjectFile, Svma};
 
 /// Callee-saved registers in the order of `X86::CALLEE_SAVED`, after the return address.
@@ -19,10 +20,13 @@ const SAVED: [Register; SAVED_COUNT] =
 
 const SAVED_COUNT: usize = 6;
 
+/// Their numbers in DWARF.
+const NUMBERS: [u8; SAVED_COUNT] = [6, 3, 12, 13, 14, 15];
+
 const RBP: usize = 0;
 
 /// Instructions read for one address.
-const MAX_INSTRUCTIONS: usize = 3000;
+const MAX_INSTRUCTIONS: usize = 6000;
 
 /// Ends of the function looked at.
 const MAX_ENDS: usize = 8;
@@ -37,7 +41,8 @@ const MAX_RUN: usize = 8192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     Sp,
-    Fp,
+    /// One of `SAVED`, by its place there: rbp, or another one that keeps the stack pointer while that is aligned.
+    Saved(usize),
 }
 
 /// An address on the stack: the value of a register at the address asked for, and a distance.
@@ -70,6 +75,11 @@ pub(super) fn rules(object: &ObjectFile, svma: u64) -> Vec<Rule> {
         return Vec::new();
     }
     rules_of(|svma| object.bytes_at(Svma(svma), MAX_RUN).unwrap_or_default(), svma)
+}
+
+/// The same in code that a program made, of the instruction at this address.
+pub(super) fn rules_of_made(code: &MadeCode, address: u64) -> Vec<Rule> {
+    rules_of(|address| code.from(address), address)
 }
 
 fn rules_of<'c>(code: impl Fn(u64) -> &'c [u8], svma: u64) -> Vec<Rule> {
@@ -107,6 +117,10 @@ impl Search {
         let mut instruction = Instruction::default();
         while decoder.can_decode() && self.visited.len() < MAX_INSTRUCTIONS {
             decoder.decode_out(&mut instruction);
+            if decoder.last_error() == DecoderError::NoMoreBytes && instruction.ip() != way.svma {
+                self.ways.push_back(way.at(instruction.ip()));
+                return;
+            }
             if instruction.is_invalid() || !self.visited.insert(instruction.ip()) {
                 return;
             }
@@ -159,7 +173,7 @@ impl Way {
     fn pass(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
         let to = instruction.op0_register();
         let from = instruction.op1_register();
-        let is_saved = place(to).is_some();
+        let (saved_to, saved_from) = (place(to), place(from));
         match instruction.mnemonic() {
             Mnemonic::Push => self.grow(instruction),
             Mnemonic::Pop => {
@@ -172,17 +186,17 @@ impl Way {
                 self.load(Register::RBP, self.sp);
                 self.sp = self.sp.map(|sp| sp.plus(8));
             }
-            Mnemonic::Mov if to == Register::RSP && from == Register::RBP => self.sp = self.address_in(RBP),
-            Mnemonic::Mov if to == Register::RBP && from == Register::RSP => {
-                self.saved[RBP] = self.sp.map_or(Value::Unknown, Value::Address);
+            Mnemonic::Mov if to == Register::RSP && saved_from.is_some() => {
+                self.sp = saved_from.and_then(|place| self.address_in(place));
             }
-            Mnemonic::Mov if is_saved && instruction.op1_kind() == OpKind::Memory => {
+            Mnemonic::Mov if saved_to.is_some() && from == Register::RSP => {
+                self.set_address(saved_to, self.sp)
+            }
+            Mnemonic::Mov if saved_to.is_some() && instruction.op1_kind() == OpKind::Memory => {
                 self.load(to, self.memory(instruction));
             }
             Mnemonic::Lea if to == Register::RSP => self.sp = self.memory(instruction),
-            Mnemonic::Lea if to == Register::RBP => {
-                self.saved[RBP] = self.memory(instruction).map_or(Value::Unknown, Value::Address);
-            }
+            Mnemonic::Lea if saved_to.is_some() => self.set_address(saved_to, self.memory(instruction)),
             Mnemonic::Add | Mnemonic::Sub if to == Register::RSP && from == Register::None => {
                 let bytes = instruction.immediate(1).cast_signed();
                 let bytes =
@@ -195,6 +209,13 @@ impl Way {
 
     fn grow(&mut self, instruction: &Instruction) {
         self.sp = self.sp.map(|sp| sp.plus(instruction.stack_pointer_increment().into()));
+    }
+
+    /// The register at this place gets a stack address.
+    fn set_address(&mut self, place: Option<usize>, address: Option<Location>) {
+        if let Some(place) = place {
+            self.saved[place] = address.map_or(Value::Unknown, Value::Address);
+        }
     }
 
     fn load(&mut self, register: Register, from: Option<Location>) {
@@ -210,7 +231,7 @@ impl Way {
     /// The stack address that the register at this place holds.
     fn address_in(&self, place: usize) -> Option<Location> {
         match self.saved[place] {
-            Value::Kept if place == RBP => Some(Location(Base::Fp, 0)),
+            Value::Kept => Some(Location(Base::Saved(place), 0)),
             Value::Address(location) => Some(location),
             _ => None,
         }
@@ -220,8 +241,7 @@ impl Way {
     fn memory(&self, instruction: &Instruction) -> Option<Location> {
         let base = match instruction.memory_base() {
             Register::RSP => self.sp,
-            Register::RBP => self.address_in(RBP),
-            _ => None,
+            base => place(base).and_then(|place| self.address_in(place)),
         };
         let distance = instruction.memory_displacement64().cast_signed();
         base.filter(|_| instruction.memory_index() == Register::None).map(|base| base.plus(distance))
@@ -245,7 +265,11 @@ impl Way {
     fn rule(&self) -> Option<Rule> {
         let Location(base, ra) = self.sp.filter(|sp| sp.1 >= 0)?;
         let cfa = ra.checked_add(8)?;
-        let mut rule = Rule::new(if base == Base::Sp { 7 } else { 6 }, i32::try_from(cfa).ok()?);
+        let register = match base {
+            Base::Sp => 7,
+            Base::Saved(place) => NUMBERS[place],
+        };
+        let mut rule = Rule::new(register, i32::try_from(cfa).ok()?);
         rule.save(0, -1);
         for (place, value) in self.saved.iter().enumerate() {
             match *value {
@@ -310,6 +334,23 @@ mod tests {
         let whole = vec![(0, -1), (1, -2), (2, -3)];
         assert_eq!(found(&code, 4), [(6, 16, whole.clone())]);
         assert_eq!(found(&code, 8), [(6, 16, whole)]);
+    }
+
+    #[test]
+    fn any_saved_register_may_keep_the_stack_pointer() {
+        let code = [
+            0x48, 0x83, 0xec, 0x10, // 0: sub $16,%rsp
+            0x48, 0x89, 0x1c, 0x24, // 4: mov %rbx,(%rsp)
+            0x48, 0x89, 0xe3, // 8: mov %rsp,%rbx
+            0x48, 0x83, 0xe4, 0xc0, // 11: and $-64,%rsp
+            0x90, // 15: nop
+            0x48, 0x89, 0xdc, // 16: mov %rbx,%rsp
+            0x48, 0x8b, 0x1c, 0x24, // 19: mov (%rsp),%rbx
+            0x48, 0x83, 0xc4, 0x10, // 23: add $16,%rsp
+            0xc3, // 27: ret
+        ];
+        assert_eq!(found(&code, 15), [(3, 24, vec![(0, -1), (2, -3)])]);
+        assert_eq!(found(&code, 8), [(7, 24, vec![(0, -1), (2, -3)])]);
     }
 
     #[test]

@@ -24,9 +24,8 @@ pub struct UnwindInfo {
 impl UnwindInfo {
     /// From the file. Always succeeds: a file without unwind information is walked by frame pointers.
     pub fn new(object: Arc<ObjectFile>) -> Arc<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
         Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_id(),
             machine: object.machine(),
             object,
             cfi: OnceLock::new(),
@@ -91,6 +90,34 @@ pub(super) struct Mapped {
 pub struct AddressSpace {
     /// Sorted by start, disjoint.
     mapped: Vec<Mapped>,
+    /// Code of anonymous memory, as far as it was needed.
+    made: Vec<Arc<MadeCode>>,
+}
+
+/// Code that a program made, copied from its memory.
+#[derive(Debug)]
+pub(super) struct MadeCode {
+    /// As [`UnwindInfo::id`].
+    pub id: u32,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl MadeCode {
+    /// Its bytes from this address on.
+    pub(super) fn from(&self, address: u64) -> &[u8] {
+        let at = address.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
+    }
+}
+
+/// Pieces of made code kept for one process.
+const MOST_MADE: usize = 64;
+
+/// A number that no other file or piece of code has.
+fn next_id() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl AddressSpace {
@@ -115,6 +142,22 @@ impl AddressSpace {
         self.insert(Mapped { start: start.0, end: end.0, bias: 0, info: None });
     }
 
+    /// Makes known the code at `start` in memory that no file describes, for stubs without a frame pointer. False if it
+    /// is known already, or too much is.
+    pub fn know_code(&mut self, start: Avma, bytes: Vec<u8>) -> bool {
+        let is_new = self.made.iter().all(|code| code.start != start.0);
+        let is_kept = is_new && self.made.len() < MOST_MADE && !bytes.is_empty();
+        if is_kept {
+            self.made.push(Arc::new(MadeCode { id: next_id(), start: start.0, bytes }));
+        }
+        is_kept
+    }
+
+    /// The made code that is known at `address`.
+    pub(super) fn made_code(&self, address: u64) -> Option<&MadeCode> {
+        self.made.iter().map(AsRef::as_ref).find(|code| !code.from(address).is_empty())
+    }
+
     /// Forgets what is mapped in `[start, end)`.
     pub fn unmap(&mut self, start: Avma, end: Avma) {
         self.cut(start.0, end.0);
@@ -123,6 +166,7 @@ impl AddressSpace {
     /// Forgets everything (exec).
     pub fn clear(&mut self) {
         self.mapped.clear();
+        self.made.clear();
     }
 
     /// Number of mappings.
@@ -145,6 +189,7 @@ impl AddressSpace {
     }
 
     fn cut(&mut self, start: u64, end: u64) {
+        self.made.retain(|code| end <= code.start || code.start + code.bytes.len() as u64 <= start);
         let first = self.mapped.partition_point(|m| m.end <= start);
         let last = self.mapped.partition_point(|m| m.start < end);
         if first >= last {

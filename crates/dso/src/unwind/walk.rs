@@ -11,7 +11,7 @@ use super::rule_cache::RuleCache;
 use super::space::{AddressSpace, Mapped, UnwindInfo};
 use super::stack::Stack;
 use super::stop::{Stop, Which};
-use crate::Avma;
+use crate::{Avma, Machine};
 
 /// How often a walk may go back to a lower address of the copied stack, through a signal frame whose handler has a
 /// stack of its own. A thread has one such stack, and programs that keep several nest few of them.
@@ -173,7 +173,11 @@ impl Unwinder {
     fn step_in<A: Arch>(&mut self, walk: &mut Walk<'_>, mapped: &Mapped, lookup: u64) -> Result<(), Stop> {
         let pc = Avma(walk.registers[A::PC]);
         let Some(info) = &mapped.info else {
-            return walk.by_frame_pointer::<A>(Stop::NoUnwindInfo { which: Which::Anonymous, pc });
+            let otherwise = Stop::NoUnwindInfo { which: Which::Anonymous, pc };
+            let known = walk.space.made_code(lookup).filter(|_| A::MACHINE == Machine::X86_64);
+            let Some(code) = known else { return walk.by_frame_pointer::<A>(otherwise) };
+            let rules = self.cache.find_code(code.id, pc.0, || code_rule::rules_of_made(code, pc.0));
+            return walk.by_code::<A>(&rules, otherwise);
         };
         if info.machine() != A::MACHINE {
             // Its rules number other registers.
@@ -261,6 +265,28 @@ mod tests {
     fn jit_code_is_walked_by_frame_pointers_to_its_root() {
         let words = [0, SP + 32, CODE + 0x10, 0, 0, 0];
         assert_eq!(walk(x86(SP + 8), &words), (vec![CODE + 1, CODE + 0x10], Stop::ReachedRoot));
+    }
+
+    #[test]
+    fn a_stub_without_frame_pointer_is_left_by_its_code() {
+        // sub $8,%rsp; call *%rcx; add $8,%rsp; ret: how CPython calls its interpreter for perf's sake.
+        let stub = vec![0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3];
+        let mut space = space();
+        let words = bytes(&[0, CODE + 0x100, 0, 0]);
+        let mut regs = [0; 17];
+        (regs[6], regs[7], regs[16]) = (12345, SP, CODE + 6);
+        let walked = |space: &AddressSpace| {
+            let mut out = Vec::new();
+            let regs = Regs::X86_64(X86_64(regs));
+            let stop = Unwinder::new().unwind(space, &regs, Stack::new(Avma(SP), &words), 2, &mut out);
+            (out.into_iter().map(|a| a.0).collect::<Vec<_>>(), stop)
+        };
+        let unknown = Stop::NoUnwindInfo { which: Which::Anonymous, pc: Avma(CODE + 6) };
+        assert_eq!(walked(&space), (vec![CODE + 6], unknown));
+        assert!(space.know_code(Avma(CODE), stub.clone()) && !space.know_code(Avma(CODE), stub));
+        assert_eq!(walked(&space).0, [CODE + 6, CODE + 0x100]);
+        space.map_anonymous(Avma(CODE), Avma(CODE + 0x1000));
+        assert_eq!(walked(&space), (vec![CODE + 6], unknown), "it was mapped again");
     }
 
     #[test]

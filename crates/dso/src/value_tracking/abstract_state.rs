@@ -3,7 +3,7 @@
 use iced_x86::{Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register};
 use std::collections::BTreeMap;
 
-use super::{Copy, Held, Moved};
+use super::{Copy, Held, MovedArguments};
 use crate::dwarf::probe::Incoming;
 
 /// What a place holds.
@@ -29,7 +29,7 @@ const RDI: usize = 7;
 
 /// All that is known at one moment.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct AbstractState {
     general: [Fact; 16],
     vector: [Fact; 16],
     /// By bytes above the return address.
@@ -38,7 +38,7 @@ pub struct Facts {
     pub is_exact: bool,
 }
 
-impl Facts {
+impl AbstractState {
     /// At a function's first instruction.
     pub fn at_entry() -> Self {
         let mut general = [Fact::Unknown; 16];
@@ -62,13 +62,13 @@ impl Facts {
     }
 
     /// Where the arguments are now; `None` if that is not sure.
-    pub fn moved(&self) -> Option<Moved> {
+    pub fn moved(&self) -> Option<MovedArguments> {
         let base = |(number, fact): (usize, &Fact)| match fact {
             Fact::Stack(above) => Some((number as u8, i32::try_from(above.checked_neg()?).ok()?)),
             _ => None,
         };
         let return_address = self.general.iter().enumerate().find_map(base).filter(|_| self.is_exact)?;
-        let mut moved = Moved { return_address, general: [None; 6], vector: [None; 8] };
+        let mut moved = MovedArguments { return_address, general: [None; 6], vector: [None; 8] };
         for (place, fact) in self.all() {
             let Fact::Argument(incoming, bytes) = *fact else { continue };
             let to = match incoming {

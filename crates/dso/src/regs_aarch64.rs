@@ -5,7 +5,7 @@
 
 /// What a register holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Holds {
+pub enum RegValue {
     /// Not known.
     #[default]
     Unknown,
@@ -17,7 +17,7 @@ pub enum Holds {
 
 /// All general registers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Registers([Holds; 32]);
+pub struct TrackedRegs([RegValue; 32]);
 
 const fn is(word: u32, mask: u32, bits: u32) -> bool {
     word & mask == bits
@@ -32,18 +32,18 @@ const fn is_call(word: u32) -> bool {
     is(word, 0xfc00_0000, 0x9400_0000) || is(word, 0xffff_fc1f, 0xd63f_0000)
 }
 
-impl Registers {
+impl TrackedRegs {
     /// A register by its number.
-    pub fn of(&self, number: u32) -> Holds {
+    pub fn of(&self, number: u32) -> RegValue {
         self.0[(number & 31) as usize]
     }
 
     /// Where a call instruction, or a jump by a register, leads.
-    pub fn callee(&self, word: u32, at: u64) -> Holds {
+    pub fn callee(&self, word: u32, at: u64) -> RegValue {
         if is(word, 0xfc00_0000, 0x9400_0000) {
-            return Holds::Address(at.wrapping_add_signed(i64::from((word << 6) as i32 >> 6) * 4));
+            return RegValue::Address(at.wrapping_add_signed(i64::from((word << 6) as i32 >> 6) * 4));
         }
-        if by_register(word) { self.of(word >> 5) } else { Holds::Unknown }
+        if by_register(word) { self.of(word >> 5) } else { RegValue::Unknown }
     }
 
     /// Addresses of the values loaded from memory that an instruction reads, unless it is a jump.
@@ -64,7 +64,7 @@ impl Registers {
             (is_store && pair, word >> 10),
         ];
         numbers.into_iter().filter(|(is_read, _)| *is_read).filter_map(|(_, number)| match self.of(number) {
-            Holds::Loaded(slot) => Some(slot),
+            RegValue::Loaded(slot) => Some(slot),
             _ => None,
         })
     }
@@ -73,29 +73,29 @@ impl Registers {
     pub fn take(&mut self, word: u32, at: u64) {
         if is_call(word) {
             // What a call may change.
-            self.0[..19].fill(Holds::Unknown);
+            self.0[..19].fill(RegValue::Unknown);
             return;
         }
         let put = self.put(word, at);
         // Any other instruction changes only these registers: a pair of loads changes both.
         if is(word, 0x3a40_0000, 0x2840_0000) {
-            self.0[(word >> 10 & 31) as usize] = Holds::Unknown;
+            self.0[(word >> 10 & 31) as usize] = RegValue::Unknown;
         }
         self.0[(word & 31) as usize] = put;
         // The stack pointer, or nothing.
-        self.0[31] = Holds::Unknown;
+        self.0[31] = RegValue::Unknown;
     }
 
     /// What it puts into its first register.
-    fn put(&self, word: u32, at: u64) -> Holds {
+    fn put(&self, word: u32, at: u64) -> RegValue {
         let number = u64::from(word >> 10 & 0xfff);
         if is(word, 0x1f00_0000, 0x1000_0000) {
             // Layout: immhi in bits 23:5, immlo in 30:29; adrp counts pages.
             let distance =
                 i64::from((((word >> 5 & 0x7_ffff) << 2 | (word >> 29 & 3)) << 11).cast_signed() >> 11);
             return match word >> 31 {
-                1 => Holds::Address((at & !0xfff).wrapping_add_signed(distance << 12)),
-                _ => Holds::Address(at.wrapping_add_signed(distance)),
+                1 => RegValue::Address((at & !0xfff).wrapping_add_signed(distance << 12)),
+                _ => RegValue::Address(at.wrapping_add_signed(distance)),
             };
         }
         // mov
@@ -103,13 +103,13 @@ impl Registers {
             return self.of(word >> 16);
         }
         match self.of(word >> 5) {
-            Holds::Address(base) if is(word, 0xffc0_0000, 0x9100_0000) => {
-                Holds::Address(base.wrapping_add(number))
+            RegValue::Address(base) if is(word, 0xffc0_0000, 0x9100_0000) => {
+                RegValue::Address(base.wrapping_add(number))
             }
-            Holds::Address(base) if is(word, 0xffc0_0000, 0xf940_0000) => {
-                Holds::Loaded(base.wrapping_add(number * 8))
+            RegValue::Address(base) if is(word, 0xffc0_0000, 0xf940_0000) => {
+                RegValue::Loaded(base.wrapping_add(number * 8))
             }
-            _ => Holds::Unknown,
+            _ => RegValue::Unknown,
         }
     }
 }
@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn called_passed_on_and_kept_values_are_distinguished() {
-        let mut registers = Registers::default();
+        let mut registers = TrackedRegs::default();
         // adrp x0,20000; ldr x0,[x0,#0xf98]; mov x19,x0
         for (at, word) in (0x1000..).step_by(4).zip([0xf000_00e0, 0xf947_cc00]) {
             registers.take(word, at);
         }
-        assert_eq!(registers.of(0), Holds::Loaded(0x2_0f98));
-        assert_eq!(registers.callee(0xd63f_0000, 0x1008), Holds::Loaded(0x2_0f98));
+        assert_eq!(registers.of(0), RegValue::Loaded(0x2_0f98));
+        assert_eq!(registers.callee(0xd63f_0000, 0x1008), RegValue::Loaded(0x2_0f98));
         assert_eq!(registers.read(0xaa00_03f3).collect::<Vec<_>>(), [0x2_0f98]);
         // str x0,[x1]; cbz x0; stp x1,x0,[sp]: read. ldr x0,[x1]; add x1,x2,#0; blr x0: not.
         assert!(
@@ -137,6 +137,6 @@ mod tests {
         );
         registers.take(0xaa00_03f3, 0x1008);
         registers.take(0xd63f_0000, 0x100c);
-        assert_eq!((registers.of(0), registers.of(19)), (Holds::Unknown, Holds::Loaded(0x2_0f98)));
+        assert_eq!((registers.of(0), registers.of(19)), (RegValue::Unknown, RegValue::Loaded(0x2_0f98)));
     }
 }

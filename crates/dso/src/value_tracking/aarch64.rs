@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::Svma;
-use crate::held_aarch64::{Holds, Registers};
+use crate::regs_aarch64::{RegValue, TrackedRegs};
 
 /// Where a call leads, and what a slot of the table of addresses is for.
 pub struct Names<'a> {
@@ -17,23 +17,23 @@ pub struct Names<'a> {
 /// What a register holds is taken to be what was put there last, whatever way the code was come by: who acts upon a
 /// report looks at what is really passed.
 pub fn reports_of(code: &[u8], start: u64, names: &Names<'_>) -> Vec<Report> {
-    let mut registers = Registers::default();
+    let mut registers = TrackedRegs::default();
     let mut found = Vec::new();
     for (word, at) in
         code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).zip((start..).step_by(4))
     {
         let callee = registers.callee(word, at);
         let is_reporter = match callee {
-            Holds::Address(to) => (names.is_reporter)(to),
+            RegValue::Address(to) => (names.is_reporter)(to),
             // Called through the table.
-            Holds::Loaded(slot) => (names.is_reporter)(slot),
-            Holds::Unknown => false,
+            RegValue::Loaded(slot) => (names.is_reporter)(slot),
+            RegValue::Unknown => false,
         };
         if is_reporter {
             let passed = match registers.of(0) {
-                Holds::Address(function) => Some(function),
-                Holds::Loaded(slot) => (names.function_of)(slot),
-                Holds::Unknown => None,
+                RegValue::Address(function) => Some(function),
+                RegValue::Loaded(slot) => (names.function_of)(slot),
+                RegValue::Unknown => None,
             };
             // The first one is the function's own.
             let function = passed.or(found.is_empty().then_some(start));

@@ -4,7 +4,7 @@
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use rustc_hash::FxHashMap;
 
-use crate::held_aarch64::{Holds, Registers};
+use crate::regs_aarch64::{RegValue, TrackedRegs};
 use crate::{Machine, ObjectFile, Section, Svma};
 
 /// How the code uses a slot.
@@ -43,10 +43,10 @@ fn add_uses_aarch64(
 ) {
     let bytes = usize::try_from(section.svma.end - section.svma.start).unwrap_or(0);
     let Some(code) = object.bytes_at(Svma(section.svma.start), bytes) else { return };
-    let mut registers = Registers::default();
+    let mut registers = TrackedRegs::default();
     let words = code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
     for (word, at) in words.zip((section.svma.start..).step_by(4)) {
-        if let Holds::Loaded(slot) = registers.callee(word, at)
+        if let RegValue::Loaded(slot) = registers.callee(word, at)
             && is_one(Svma(slot))
         {
             uses.entry(Svma(slot)).or_default().calls = true;
@@ -57,7 +57,7 @@ fn add_uses_aarch64(
         registers.take(word, at);
         if word == RETURN {
             // Another function begins.
-            registers = Registers::default();
+            registers = TrackedRegs::default();
         }
     }
 }

@@ -6,14 +6,14 @@
 //! from the code, so no debug information is needed, and discarded arguments are known to be gone.
 
 mod aarch64;
-mod facts;
+mod abstract_state;
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind};
 use rustc_hash::FxHashMap;
 
 use crate::dwarf::probe::Incoming;
 use crate::{Machine, ObjectFile, Svma, SymbolTable, plt};
-use facts::Facts;
+use abstract_state::AbstractState;
 
 /// The function called.
 pub const ENTRY_REPORTER: &str = "__cyg_profile_func_enter";
@@ -26,12 +26,12 @@ pub struct Report {
     /// The function that it reports: that of which it is part, or one inlined there.
     pub function: Svma,
     /// Where that function's arguments are at the call; `None` for an inlined one, and where the code is not understood.
-    pub moved: Option<Moved>,
+    pub moved: Option<MovedArguments>,
 }
 
 /// Where the arguments are that came in registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedArguments {
     /// Address of the return address: x86's number of a general register, and the offset to add to it.
     pub return_address: (u8, i32),
     /// Those of rdi, rsi, rdx, rcx, r8, r9; `None`: nowhere any more.
@@ -60,7 +60,7 @@ pub enum Held {
     Stack(i32),
 }
 
-impl Moved {
+impl MovedArguments {
     /// The copy of what came in a register; `None` if there is none, or it came elsewhere.
     #[must_use]
     pub fn of(&self, incoming: Incoming) -> Option<Copy> {
@@ -133,12 +133,12 @@ impl<'a> Reports<'a> {
     }
 }
 
-/// Facts at the targets of jumps that were passed.
-type Waiting = Vec<(u64, Facts)>;
+/// AbstractState at the targets of jumps that were passed.
+type Waiting = Vec<(u64, AbstractState)>;
 
 fn reports_of(code: &[u8], start: u64, is_reporter: &dyn Fn(&Instruction) -> bool) -> Vec<Report> {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-    let (mut facts, mut waiting, mut found) = (Facts::at_entry(), Waiting::new(), Vec::new());
+    let (mut facts, mut waiting, mut found) = (AbstractState::at_entry(), Waiting::new(), Vec::new());
     let mut instruction = Instruction::default();
     let mut info = InstructionInfoFactory::new();
     while decoder.can_decode() {
@@ -157,7 +157,7 @@ fn reports_of(code: &[u8], start: u64, is_reporter: &dyn Fn(&Instruction) -> boo
     found
 }
 
-fn report(facts: &Facts, at: u64, start: u64, is_first: bool) -> Option<Report> {
+fn report(facts: &AbstractState, at: u64, start: u64, is_first: bool) -> Option<Report> {
     // The first one is the function's own, also where its address comes out of a table.
     let function = facts.reported().or(is_first.then_some(start))?;
     let moved = if function == start && is_first { facts.moved() } else { None };
@@ -165,7 +165,7 @@ fn report(facts: &Facts, at: u64, start: u64, is_first: bool) -> Option<Report> 
 }
 
 /// Only what holds on every way to `at` is known there.
-fn join(facts: &mut Facts, waiting: &mut Waiting, at: u64) {
+fn join(facts: &mut AbstractState, waiting: &mut Waiting, at: u64) {
     waiting.retain(|(target, other)| {
         if *target == at {
             facts.join(other);
@@ -174,7 +174,7 @@ fn join(facts: &mut Facts, waiting: &mut Waiting, at: u64) {
     });
 }
 
-fn branch(facts: &mut Facts, waiting: &mut Waiting, instruction: &Instruction) {
+fn branch(facts: &mut AbstractState, waiting: &mut Waiting, instruction: &Instruction) {
     let is_jump = matches!(
         instruction.flow_control(),
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
