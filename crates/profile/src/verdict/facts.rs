@@ -1,11 +1,12 @@
 //! Facts that the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
+use super::cause::WaitCause;
 use super::hot_code::{HotCode, HotFunction};
 use super::locks::{self, LockSite};
 use super::places::{Places, most_first};
 use super::running::{Entry, Running};
 use super::short_lived::ShortLived;
-use crate::grow::{Grow as _, GrownSum as _};
+use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::off_cpu::Reason;
 use crate::profile::{Profile, TaskId};
 use crate::view::io::Latencies;
@@ -110,6 +111,10 @@ pub struct Facts {
     pub locks: Vec<LockSite>,
     /// By function: all its time, own and called, running and waiting; for the share of a lock's function.
     pub functions: BTreeMap<String, Times>,
+    /// What the main thread's waits were for in the end, if one function has a large share.
+    pub cause: Option<WaitCause>,
+    /// Idle time in which threads only let time pass, ns: sleeps and timers.
+    pub idle_asleep_ns: u64,
     /// p50, p99 and longest wait for a CPU, ns.
     pub run_queue_ns: (u64, u64, u64),
     /// Timer waits: median length in ns, spread of the lengths, number of waits.
@@ -159,6 +164,7 @@ impl Facts {
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);
+        facts.cause = WaitCause::of(profile);
         facts.preempted_by_others = preempted_by_others(profile, wall);
         facts.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
         facts
@@ -191,6 +197,9 @@ impl Facts {
         self.add_enders(profile, &waits, &own);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
+            if wait.idle_for == Some(Reason::Timer) {
+                self.idle_asleep_ns.grow(wait.ns);
+            }
             if let Some(reason) = wait.after {
                 self.queued_after.entry(reason).or_default().grow(wait.ns);
             }
@@ -262,8 +271,15 @@ impl Facts {
     /// True if it is other programs that have the CPUs when the target waits for one.
     #[must_use]
     pub fn others_have_the_cpus(&self) -> bool {
-        let by_others = self.preempted_by_others.as_ref().is_some_and(|(share, _)| *share > 0.5);
-        by_others || self.wants_cpus() <= f64::from(self.system.cpus)
+        /// Of the waits for a CPU; fewer preemptions show too little of who had it.
+        const ENOUGH: f64 = 0.1;
+        let by_others = self.preempted_by_others.as_ref().map(|(share, _)| *share);
+        let preempted = self.share(self.times.preempted_ns);
+        // Threads that want a CPU at the same moments wait for each other, even if they need less than one on average.
+        let is_by_own =
+            by_others.is_some_and(|share| share < 0.3) && preempted > ENOUGH * self.waiting_for_cpu();
+        by_others.is_some_and(|share| share > 0.5)
+            || !is_by_own && self.wants_cpus() <= f64::from(self.system.cpus)
     }
 
     /// Share of active thread time woken from waits for this reason, waiting for a CPU.
@@ -410,10 +426,6 @@ fn half_of_time(sorted: &[f64]) -> f64 {
         above >= half
     };
     sorted.iter().rev().find(reaches).copied().unwrap_or(0.0)
-}
-
-pub(super) fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]

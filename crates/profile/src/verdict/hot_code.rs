@@ -1,6 +1,6 @@
 //! The code that runs most, as a next command can show it.
 
-use crate::grow::Grow as _;
+use crate::grow::{Grow as _, ratio};
 use crate::profile::Profile;
 use crate::table::{DsoKind, FrameId};
 use crate::view::wall::{Wall, is_kernel, name_of, place_names, running_paths};
@@ -64,7 +64,7 @@ impl HotFunction {
         let (name, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
         let of_it = lines.into_iter().filter(|((function, _), _)| *function == name);
         let at = of_it.max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0))).map(|((_, line), _)| line);
-        Some(Self { name, at, share: super::facts::ratio(ns, wall.whole.on_ns) })
+        Some(Self { name, at, share: ratio(ns, wall.whole.on_ns) })
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`Facts`] are numbers (from the wall view, the samples and /proc); [`rules::RULES`] is the table of what they can
 //! mean; [`verdict`] asks every rule and ranks. Pure: no I/O, no clock.
 
+mod cause;
 mod facts;
 mod hot_code;
 mod locks;
@@ -12,12 +13,15 @@ mod running;
 mod short_lived;
 mod stacks;
 
+pub use cause::WaitCause;
 pub use facts::{Facts, SystemFacts, running_samples};
 pub use hot_code::{HotCode, HotFunction};
 pub(crate) use locks::lock_behind;
 pub use locks::{KnownLock, LockSite};
 pub use places::{PlaceList, Places};
-pub use rules::{RULES, Rule, examples};
+#[cfg(any(test, feature = "examples"))]
+pub use rules::examples;
+pub use rules::{RULES, Rule};
 pub(crate) use running::entry_of;
 pub use running::{Entry, Running};
 pub use short_lived::ShortLived;
@@ -119,8 +123,8 @@ const MOST_OF_OWN: f64 = 0.4;
 fn put_own_first(found: &mut [Finding], facts: &Facts) {
     const OF_OTHERS: [&str; 4] = ["cpu-saturation", "preemption", "short-processes", "steal"];
     let is_own = |finding: &Finding| {
-        // That it is CPU bound explains nothing.
-        finding.name != "cpu-bound"
+        // That it is CPU bound or sleeps explains nothing.
+        !["cpu-bound", "polling"].contains(&finding.name)
             && !OF_OTHERS.contains(&finding.name)
             && facts.undisturbed(finding.share) >= MOST_OF_OWN
     };

@@ -1,8 +1,9 @@
 //! The stacks of a finding: up to three, each with its share of the time that the finding is about.
 
-use super::facts::{Facts, ratio};
+use super::facts::Facts;
 use super::places::PlaceList;
 use super::running::Entry;
+use crate::grow::ratio;
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::Reason;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! Views: pure functions from a profile to rows. Renderers format rows and compute nothing.
 
 pub mod annotate;
+pub mod blame;
 pub mod diff;
 pub mod hot_functions;
 pub mod io;

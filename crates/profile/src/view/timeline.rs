@@ -104,9 +104,9 @@ fn times_by_thread(profile: &Profile, opts: &TimelineOpts, threads: &[ThreadRow]
             times[at].lives.push((totals.start_ns, totals.end_ns));
         }
     }
-    for &(task, time_ns) in &profile.off_cpu.seen_running {
-        if let Some(&at) = index.get(&task) {
-            times[at].seen_running.push(time_ns);
+    for seen in &profile.off_cpu.seen_running {
+        if let Some(&at) = index.get(&seen.task) {
+            times[at].seen_running.push(seen.time_ns);
         }
     }
     for (time, thread) in times.iter_mut().zip(threads) {
@@ -134,7 +134,7 @@ fn states_by_thread(profile: &Profile, threads: &[ThreadRow]) -> Vec<[f64; 8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::off_cpu::{Reason, Source, ThreadTotals, Wait};
+    use crate::off_cpu::{Reason, RunSample, Source, ThreadTotals, Wait};
     use crate::profile::Task;
     use crate::view::wall::Part;
     use perfdata::off_cpu::State;
@@ -167,6 +167,11 @@ mod tests {
         profile.off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches: 1 });
         profile.off_cpu.source = Some(Source::Tally);
         profile
+    }
+
+    fn seen(profile: &mut Profile, task: TaskId, time_ns: u64) -> RunSample {
+        let path = profile.callsites.intern_leaf_first(&[crate::table::FrameId::from_index(0)]);
+        RunSample { task, time_ns, callsite: path.expect("a path of one frame"), period: 1 }
     }
 
     fn letters(profile: &Profile, columns: usize, span_ns: Option<(u64, u64)>) -> String {
@@ -218,7 +223,7 @@ mod tests {
         assert!(on_ns(&even, 0).iter().all(|&ns| ns < 10), "{:?}", on_ns(&even, 0));
         // Samples of the CPU clock show where it ran.
         let task = profile.off_cpu.waits[0].task;
-        profile.off_cpu.seen_running = vec![(task, 650), (task, 950)];
+        profile.off_cpu.seen_running = [650, 950].map(|time_ns| seen(&mut profile, task, time_ns)).to_vec();
         let seen = timeline(&profile, &TimelineOpts { columns: 10, ..TimelineOpts::default() });
         assert_eq!(on_ns(&seen, 0), [0, 0, 0, 0, 0, 0, 25, 0, 0, 25]);
     }
@@ -240,10 +245,10 @@ mod tests {
             while now < 1000 {
                 turn += 1;
                 let ran = random(8).min(1000 - now);
-                profile
-                    .off_cpu
-                    .seen_running
-                    .extend((now..now + ran).map(|ms| (task, ms * 1_000_000 + 500_000)));
+                for ms in now..now + ran {
+                    let sample = seen(&mut profile, task, ms * 1_000_000 + 500_000);
+                    profile.off_cpu.seen_running.push(sample);
+                }
                 (now, on) = (now + ran, on + ran);
                 let waited = (ran + random(9)).min(1000 - now);
                 (off, since_kept) = (off + waited, since_kept + waited);

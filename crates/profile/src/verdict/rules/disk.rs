@@ -89,16 +89,18 @@ fn queue_and_device(name: &str, times: &Latencies) -> String {
     format!("{name}: {requests} requests; in the queue {}, {device}: {most}", part(&times.queue))
 }
 
-/// 12: > 50 major faults a second, memory pressure > 5 %, or swapping.
+/// 12: > 50 major faults a second, memory pressure > 5 %, or swapping; where the program itself hardly waits for
+/// memory, only pressure > 20 %.
 pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
+    const OF_OTHERS: f64 = 0.2;
     let major = facts.faults_per_s.1;
     let pressure = facts.system.pressure_memory.unwrap_or(0.0);
     let swapped = facts.system.swapped_pages.unwrap_or(0);
     let waits = facts.blocked(Reason::PageFault) + facts.blocked(Reason::Memory);
-    if (major <= 50.0 && pressure <= 0.05 && swapped == 0) || waits.max(pressure) < 0.02 {
+    let short = pressure > 0.05 || swapped > 0;
+    if (major <= 50.0 && !short) || (waits < 0.02 && pressure <= OF_OTHERS) {
         return None;
     }
-    let short = pressure > 0.05 || swapped > 0;
     let text = match short {
         true if waits >= 0.01 => format!(
             "Memory is short: {} of thread time waits for pages ({} major faults a second, {} pages swapped)",

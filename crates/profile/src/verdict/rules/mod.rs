@@ -1,6 +1,7 @@
 //! The twenty rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
 
 mod disk;
+#[cfg(any(test, feature = "examples"))]
 pub mod examples;
 mod locks;
 mod machine;

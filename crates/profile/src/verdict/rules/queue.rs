@@ -84,7 +84,8 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     match (wants > f64::from(cpus), facts.others_have_the_cpus()) {
         (true, false) => format!("{wants:.0} threads want {cpus} CPUs"),
         (true, true) => format!("{wants:.0} threads want {cpus} CPUs, as do other programs"),
-        (false, _) => "other programs have them".to_owned(),
+        (false, true) => "other programs have them".to_owned(),
+        (false, false) => "its own threads have them, all at the same moments".to_owned(),
     }
 }
 

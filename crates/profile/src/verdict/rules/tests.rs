@@ -3,7 +3,7 @@
 use super::examples::{calm, firing};
 use super::*;
 use crate::off_cpu::Reason;
-use crate::verdict::{Entry, LEAST_RUNNING_NS, LockSite, Places, Running, Whole, verdict};
+use crate::verdict::{Entry, LEAST_RUNNING_NS, LockSite, Places, Running, WaitCause, Whole, verdict};
 use crate::view::io::Latencies;
 use crate::view::wall::{Histogram, Times};
 
@@ -99,6 +99,11 @@ fn running_rules() {
     // A thousand processes one after the other are not a thousand at a time.
     let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);
     one_by_one.active_threads = 1000;
+    // Bursts: its own threads ran in place of those that were preempted.
+    let mut bursts = one_by_one.clone();
+    (bursts.times.preempted_ns, bursts.preempted_by_others) = (30 * UNIT, Some((0.05, "sh".into())));
+    let claims = verdict(&bursts).into_iter().map(|f| f.claim).collect::<Vec<_>>();
+    assert!(claims.iter().any(|claim| claim.contains("its own threads have them")), "{claims:?}");
     assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs have them")));
     // Where other programs run instead, the program comes first.
     crowded.preempted_by_others = Some((0.9, "make".into()));
@@ -221,6 +226,9 @@ fn waiting_rules() {
     let mut short = memory(500.0);
     short.system.swapped_pages = Some(9000);
     assert!(verdict(&short)[0].claim.starts_with("Memory is short: 33 %"), "{:?}", verdict(&short));
+    // A machine whose other programs want memory, and a program that does not wait for it.
+    let pressed = |share| with(|f| f.system.pressure_memory = Some(share));
+    check(12, pressed(0.3), pressed(0.1));
     let others = |on| {
         with(|f| {
             f.times.on_ns = on * UNIT;
@@ -228,6 +236,17 @@ fn waiting_rules() {
         })
     };
     check(15, others(10), others(1000));
+    let cause = WaitCause {
+        root: "main".into(),
+        text: "feeder computes in crunch() (chain.c:31)".into(),
+        share: 0.52,
+    };
+    let explained = &verdict(&Facts { cause: Some(cause), ..others(10) })[0];
+    assert_eq!(
+        explained.detail,
+        "because feeder computes in crunch() (chain.c:31): 52 % of the time of main"
+    );
+    assert_eq!(explained.next, "tally report --blame{input}");
     // The same program where others have the CPUs nearly all the time.
     let mut disturbed = others(10);
     disturbed.times.preempted_ns = 300 * UNIT;
@@ -262,6 +281,9 @@ fn waiting_rules() {
     let mut one = with(|f| f.timers = Some((2e9, f64::INFINITY, 1)));
     blocked(&mut one, Reason::Timer, 200);
     assert_eq!(verdict(&one)[0].claim, "Sleeping: 67 % of thread time is one sleep of 2.0 s");
+    // Other programs have the CPUs most of the time: a short sleep doesn't come before that.
+    (one.times.preempted_ns, one.preempted_by_others) = (1000 * UNIT, Some((0.9, "make".into())));
+    assert_eq!(verdict(&one)[0].name, "cpu-saturation");
     let mut mostly = timers(1.0);
     blocked(&mut mostly, Reason::Timer, 400);
     assert!(verdict(&mostly)[0].claim.starts_with("Sleeping: 80 %"), "{:?}", verdict(&mostly));
@@ -285,6 +307,8 @@ fn waiting_rules() {
     );
     assert_eq!(next, "tally run {target}");
     assert!(parent_only(1).0.contains("1 child process was not recorded"));
+    let asleep = Facts { idle_asleep_ns: 100_000 * UNIT, ..idle(100_000) };
+    assert!(verdict(&asleep)[0].claim.starts_with("Idle: threads sleep "), "{:?}", verdict(&asleep));
     let idle = &verdict(&idle(100_000))[0].stacks;
     assert_eq!((idle.of, &idle.top[0].1[..]), (Whole::All, "epoll_wait < serve < main"));
     assert!((0.99..1.0).contains(&idle.top[0].0), "{idle:?}");

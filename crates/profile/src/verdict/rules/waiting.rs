@@ -4,7 +4,9 @@ use super::{claim, list, pct, time};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::Reason;
 use crate::verdict::facts::REGULAR;
-use crate::verdict::{Facts, Finding, INPUT, Stacks, TARGET, Whole};
+use crate::verdict::places::PlaceList;
+use crate::verdict::{Facts, Finding, INPUT, Stacks, TARGET, WaitCause, Whole};
+use std::collections::BTreeMap;
 
 /// Reasons for waits that other threads end.
 const OF_OTHERS: [Reason; 4] = [Reason::Socket, Reason::Pipe, Reason::Poll, Reason::Child];
@@ -57,20 +59,43 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     let who =
         if wait_for_each_other(facts) { "Its threads wait for each other" } else { "Waiting for others" };
     let text = format!("{who}: {} of thread time ({parts})", pct(share));
-    let detail = if enders.is_empty() { String::new() } else { format!("woken by {enders}") };
+    let woken = if enders.is_empty() { String::new() } else { format!("woken by {enders}") };
+    let detail = facts.cause.as_ref().map_or(woken, WaitCause::because);
     let mut evidence = Vec::new();
+    if let Some(cause) = &facts.cause {
+        evidence.push(format!("{} of the time of {}: {}", pct(cause.share), cause.root, cause.text));
+    }
     if !enders.is_empty() {
         evidence.push(format!("woken by: {enders}"));
     }
     let against =
         vec![format!("disk: {}", pct(facts.blocked(Reason::Disk))), format!("running: {}", pct(facts.on()))];
     let reasons = [&OF_OTHERS[..], &[Reason::Futex]].concat();
+    let (next, advice) = match facts.cause.is_some() {
+        true => (format!("tally report --blame{INPUT}"), "the whole chain of waits"),
+        false => (format!("tally flame --wakers{INPUT} -o wakers.svg"), "who ends the waits"),
+    };
     claim(share, text)
         .detail(detail)
         .evidence(evidence)
         .stacks(Stacks::blocked(facts, "where threads wait", &reasons))
         .against(against)
-        .next(format!("tally flame --wakers{INPUT} -o wakers.svg"), "who ends the waits")
+        .next(next, advice)
+}
+
+/// The function of an interpreted language that most of the time at these places is in, nearest to the wait.
+fn function_of_most(places: &PlaceList) -> Option<String> {
+    let function = |place: &str| place.split(" < ").find(|name| name.ends_with(".py)")).map(str::to_owned);
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    let mut all_ns = 0u64;
+    for (place, ns) in places {
+        all_ns.grow(*ns);
+        if let Some(function) = function(place) {
+            sums.entry(function).or_default().grow(*ns);
+        }
+    }
+    let (function, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
+    (ns > all_ns / 2).then_some(function)
 }
 
 /// 16: timer waits of nearly one length, > 20 % of active time, or of any, > 50 %.
@@ -100,7 +125,9 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
         format!("running: {}", pct(facts.on())),
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
+    let function = facts.places.blocked.get(&Reason::Timer).and_then(function_of_most);
     claim(share, text)
+        .detail(function.map_or_else(String::new, |function| format!("most of it in {function}")))
         .fix(if is_regular { "wait for the event, not for a time" } else { "" })
         .evidence(evidence)
         .stacks(Stacks::blocked(facts, "where threads sleep", &[Reason::Timer]))
@@ -115,19 +142,21 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     if share < 0.9 || facts.cpus_used > 0.2 {
         return None;
     }
-    let text = match facts.children_left_out {
-        0 => format!("Idle: threads wait for work {} of their time; nothing holds them up", pct(share)),
-        1 => format!(
-            "Idle: threads wait for work {} of their time; 1 child process was not recorded",
-            pct(share)
-        ),
-        more => format!(
-            "Idle: threads wait for work {} of their time; {more} child processes were not recorded",
-            pct(share)
-        ),
+    // Half of it, so that one sleeping thread among pools that wait for work changes nothing.
+    let is_asleep = facts.idle_asleep_ns > facts.times.idle_ns / 2;
+    let (what, places) = match is_asleep {
+        true => ("sleep", "where threads sleep"),
+        false => ("wait for work", "where threads wait for work"),
     };
-    let stacks = Stacks::of(facts, "where threads wait for work", Whole::All, &facts.places.idle)
-        .or_missing("its waits have no stacks");
+    let rest = match facts.children_left_out {
+        0 if is_asleep => "nothing else holds them up".to_owned(),
+        0 => "nothing holds them up".to_owned(),
+        1 => "1 child process was not recorded".to_owned(),
+        more => format!("{more} child processes were not recorded"),
+    };
+    let text = format!("Idle: threads {what} {} of their time; {rest}", pct(share));
+    let stacks =
+        Stacks::of(facts, places, Whole::All, &facts.places.idle).or_missing("its waits have no stacks");
     let against = vec![
         format!("CPUs used: {:.2}", facts.cpus_used),
         format!("locks: {}", pct(facts.blocked(Reason::Futex))),

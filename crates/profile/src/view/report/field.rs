@@ -1,6 +1,6 @@
 //! Columns of a report: numbers, and keys that rows are grouped by.
 
-use crate::session::SampleWord;
+use crate::profile::SampleWord;
 use std::fmt;
 
 /// A key that samples are grouped by (`--sort`).

@@ -3,8 +3,8 @@
 use super::field::{Field, SortKey};
 use super::row::{ReportRow, Section, Value};
 use super::{GraphOrder, ReportOpts};
+use crate::profile::SampleWord;
 use crate::profile::{Profile, Sums};
-use crate::session::SampleWord;
 use crate::table::SymbolId;
 use perfdata::DataSource;
 use std::cmp::Ordering;

@@ -182,7 +182,9 @@ impl<'c, 'a> Rows<'c, 'a> {
         let number = |value: Option<u64>| value.map_or(Value::None, |n| Value::Number(n as i64));
         match sort {
             SortKey::Trace => extra.trace.map_or(Value::None, Value::Text),
-            SortKey::TraceField(name) => self.context.profile.trace_field(extra, name),
+            SortKey::TraceField(name) => {
+                self.context.profile.trace_field(extra, name).map_or(Value::None, Value::Text)
+            }
             SortKey::Cgroup => number(extra.cgroup),
             SortKey::Weight | SortKey::LocalWeight => Value::Number(extra.weight.unwrap_or(0) as i64),
             SortKey::Time => extra.time_ns.map_or(Value::None, Value::Time),

@@ -7,7 +7,7 @@
 use super::{Classes, Part, ThreadRow, Times};
 use crate::grow::Grow as _;
 use crate::off_cpu::Reason;
-use crate::profile::{Profile, TaskId};
+use crate::profile::{CellKey, Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, FrameId, StringId};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -71,41 +71,38 @@ fn add_running(table: &mut Table<'_>, threads: &[ThreadRow]) {
 
 /// Running time by thread and path, from the event that samples it best; `None` for time without a sample.
 pub(super) fn running(profile: &Profile, threads: &[ThreadRow]) -> Vec<(TaskId, Option<CallsiteId>, u64)> {
+    let cells = running_cells(profile, threads).into_iter();
+    cells.map(|(task, key, ns)| (task, key.map(|key| key.callsite), ns)).collect()
+}
+
+/// The same, cell by cell: with the times of samples where the profile has them.
+pub(super) fn running_cells(profile: &Profile, threads: &[ThreadRow]) -> Vec<(TaskId, Option<CellKey>, u64)> {
     let mut rows_of: FxHashMap<TaskId, usize> = FxHashMap::default();
     for (at, row) in threads.iter().enumerate() {
         rows_of.extend(row.tasks.iter().map(|&task| (task, at)));
     }
-    let event = clock_event(profile);
-    let cells: Vec<(usize, TaskId, CallsiteId, u64)> = (profile.cells().iter())
+    let event = profile.clock_event();
+    let cells: Vec<(usize, CellKey, u64)> = (profile.cells().iter())
         .filter(|(key, _)| Some(key.event as usize) == event)
-        .filter_map(|(key, sums)| Some((*rows_of.get(&key.task)?, key.task, key.callsite, sums.period)))
+        .filter_map(|(key, sums)| Some((*rows_of.get(&key.task)?, *key, sums.period)))
         .collect();
     let mut sampled = vec![0u128; threads.len()];
-    for (at, _, _, period) in &cells {
+    for (at, _, period) in &cells {
         sampled[*at] += u128::from(*period);
     }
     let mut given = vec![0u64; threads.len()];
     let mut parts = Vec::with_capacity(cells.len() + threads.len());
-    for (at, task, callsite, period) in cells {
+    for (at, key, period) in cells {
         let ns = u128::from(threads[at].times.on_ns) * u128::from(period) / sampled[at].max(1);
         let ns = u64::try_from(ns).unwrap_or(u64::MAX);
         given[at].grow(ns);
-        parts.push((task, Some(callsite), ns));
+        parts.push((key.task, Some(key), ns));
     }
     for (row, given) in threads.iter().zip(given) {
         let rest = row.times.on_ns.saturating_sub(given);
         parts.extend(row.tasks.first().map(|&task| (task, None, rest)));
     }
     parts
-}
-
-/// The first event that samples running time: a CPU clock or cycles.
-pub(crate) fn clock_event(profile: &Profile) -> Option<usize> {
-    let is = |name: &str, wanted: &[&str]| {
-        wanted.contains(&name.split([':', '/']).find(|p| !p.is_empty()).unwrap_or(""))
-    };
-    let find = |wanted: &[&str]| profile.events.iter().position(|event| is(&event.name, wanted));
-    find(&["cpu-clock", "task-clock", "cycles", "cpu-cycles", "cpu"])
 }
 
 /// The functions of a frame, innermost first.

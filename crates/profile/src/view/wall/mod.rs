@@ -12,6 +12,7 @@ mod functions;
 mod histogram;
 mod idle;
 mod longest;
+mod moments;
 mod paths;
 mod places;
 mod threads;
@@ -22,15 +23,15 @@ pub(crate) use classes::Classes;
 pub use classes::Classified;
 use classes::Reasons;
 pub use functions::FunctionRow;
-pub(crate) use functions::clock_event;
 pub use histogram::Histogram;
 pub(crate) use idle::is_thread_start;
 pub use longest::LongWait;
+pub use moments::{WallMoment, moments};
 pub use paths::{WallPath, paths};
 pub use places::WaitPlace;
 pub use threads::ThreadRow;
-pub(crate) use waker::other_name;
 pub use waker::waker_frames;
+pub(crate) use waker::{interrupt_of, other_name};
 
 use crate::off_cpu::{Other, Reason, Source};
 use crate::profile::{Profile, TaskId};
@@ -154,6 +155,19 @@ pub struct Wall {
     pub wall_ns: u64,
 }
 
+impl Wall {
+    /// True if threads were seen to run and to wait. Without switches in it, a recording shows only their begins and
+    /// ends.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        match self.source {
+            None => false,
+            Some(Source::SwitchRecords) => self.whole.on_ns > 0,
+            Some(_) => !self.threads.is_empty(),
+        }
+    }
+}
+
 /// Computes the view.
 #[must_use]
 pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
@@ -210,6 +224,8 @@ pub(crate) struct PlacedWait {
     pub waits: u64,
     /// For a woken thread that waits for a CPU: its reason for the wait before.
     pub after: Option<Reason>,
+    /// What an idle wait is for; `None` for others.
+    pub idle_for: Option<Reason>,
     /// Who ended it, or ran instead.
     pub other: Option<Other>,
     /// The first arguments of its system call.
@@ -222,12 +238,14 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
     let mut reasons = Reasons::default();
     let mut place = |Classified { wait, part }: Classified<'_>| {
         let after = (part == Part::Runnable).then(|| reasons.reason(profile, wait));
+        let idle_for = (part == Part::Idle).then(|| reasons.reason(profile, wait));
         Some(PlacedWait {
             callsite: wait.callsite?,
             part,
             ns: wait.weight_ns,
             waits: wait.stands_for(),
             after,
+            idle_for,
             other: wait.other,
             args: wait.args,
         })
@@ -260,12 +278,16 @@ pub(crate) fn is_kernel(profile: &Profile, frame: FrameId) -> bool {
 /// information, the symbol table's last. The C library's frames have only the latter: its internals would leave no room
 /// for the callers. None if unresolved.
 pub fn place_names(profile: &Profile, frame: FrameId) -> impl Iterator<Item = &str> {
-    const C_LIBRARY: [&str; 5] = ["libc.so", "libc-2.", "libpthread", "ld-linux", "ld-musl"];
     let dso = &profile.dsos.of(profile.frames.of(frame).dso).short_name;
-    let is_c_library = C_LIBRARY.iter().any(|begin| dso.starts_with(begin));
     let all = profile.frame_names(frame);
-    let inlined = if is_c_library { all.len().saturating_sub(1) } else { 0 };
+    let inlined = if is_c_library(dso) { all.len().saturating_sub(1) } else { 0 };
     all[inlined..].iter().map(|inline| profile.strings.of(profile.symbols.of(inline.symbol).name))
+}
+
+/// True for a C library's file, by its short name.
+pub(crate) fn is_c_library(short_name: &str) -> bool {
+    const C_LIBRARY: [&str; 5] = ["libc.so", "libc-2.", "libpthread", "ld-linux", "ld-musl"];
+    C_LIBRARY.iter().any(|begin| short_name.starts_with(begin))
 }
 
 /// The symbol-table name of a frame.

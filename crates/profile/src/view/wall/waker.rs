@@ -46,7 +46,7 @@ const INTERRUPTS: &[(&str, &str)] = &[
 ];
 
 /// Name of the interrupt that the wake-up came from, if any. The thread that it interrupted is unrelated.
-fn interrupt_of(profile: &Profile, other: Other) -> Option<String> {
+pub(crate) fn interrupt_of(profile: &Profile, other: Other) -> Option<String> {
     let by_stack = other.callsite.and_then(|callsite| {
         // Not only up to the first frame outside the kernel: our own BPF program may be unresolved.
         let frames = profile.callsites.leaf_first(callsite).filter(|&frame| is_kernel(profile, frame));

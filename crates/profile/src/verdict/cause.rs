@@ -1,0 +1,63 @@
+//! What the main thread's waits were for in the end: a function of another thread.
+
+use super::brief;
+use crate::off_cpu::Reason;
+use crate::profile::Profile;
+use crate::view::blame::{BlameCause, BlameEnd, blame, causes, thread_name};
+use crate::view::wall::Part;
+
+/// The function of another thread that most of a thread's time went to, through its waits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WaitCause {
+    /// Name of the thread whose time it is.
+    pub root: String,
+    /// What the other thread did, in words: `feeder computes in crunch() (chain.c:31)`.
+    pub text: String,
+    /// Share of the root thread's wall-clock time, 0 to 1.
+    pub share: f64,
+}
+
+impl WaitCause {
+    /// Of a recording with the times of its samples; `None` if nothing has a large share, or there are too many waits to
+    /// follow at once.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Option<Self> {
+        /// Waits and samples that are followed within a fraction of a second.
+        const MOST: usize = 200_000;
+        const LEAST: f64 = 0.2;
+        let off_cpu = &profile.off_cpu;
+        if off_cpu.seen_running.is_empty() || off_cpu.waits.len() + off_cpu.seen_running.len() > MOST {
+            return None;
+        }
+        let blame = blame(profile, None);
+        let root = thread_name(profile, *blame.roots.first()?).to_owned();
+        let rows = causes(profile, &blame);
+        let top = rows.iter().find(|row| !row.end.lacks_evidence())?;
+        let share = top.ns as f64 / blame.total_ns.max(1) as f64;
+        let is_of_another = top.chain.len() > 1 && !top.function.is_empty();
+        (is_of_another && share >= LEAST).then_some(())?;
+        Some(Self { root, text: in_words(top)?, share })
+    }
+
+    /// `because feeder computes in crunch() (chain.c:31), 52 % of main's time`.
+    #[must_use]
+    pub fn because(&self) -> String {
+        format!("because {}: {:.0} % of the time of {}", self.text, self.share * 100.0, self.root)
+    }
+}
+
+/// What the thread did; `None` for what isn't its own doing: waits for a CPU.
+fn in_words(row: &BlameCause) -> Option<String> {
+    let does = match &row.end {
+        BlameEnd::Ran => "computes".to_owned(),
+        BlameEnd::Waited(Part::Blocked(Reason::Timer)) => "sleeps".to_owned(),
+        BlameEnd::Waited(Part::Blocked(reason)) => format!("waits ({})", reason.name()),
+        _ => return None,
+    };
+    let function = match row.function.starts_with(['[', '<']) {
+        true => brief(&row.function),
+        false => format!("{}()", brief(&row.function)),
+    };
+    let line = row.line.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
+    Some(format!("{} {does} in {function}{line}", row.thread))
+}

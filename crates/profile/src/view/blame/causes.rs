@@ -1,0 +1,168 @@
+//! Rows of blame: which function of which thread, in which state, how long; and who waited for whom.
+
+use super::{Blame, BlameEnd, end_frames};
+use crate::grow::Grow as _;
+use crate::profile::{Profile, TaskId};
+use crate::table::{CallsiteId, DsoKind, FrameId};
+use crate::view::wall::{Part, is_c_library, is_kernel, place_names};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// One cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlameCause {
+    /// Name of the thread.
+    pub thread: String,
+    /// Its innermost function outside the C library; empty without stack.
+    pub function: String,
+    /// Source file's name and line of that function's most frequent place; `None` if not known.
+    pub line: Option<String>,
+    /// What it did; whoever preempted it.
+    pub end: BlameEnd,
+    /// The threads from the one whose time it is to this one, of the chain with most time.
+    pub chain: Vec<String>,
+    /// How long, ns.
+    pub ns: u64,
+}
+
+/// Causes by time, most first. They add up to [`Blame::total_ns`].
+#[must_use]
+pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
+    let mut rows: Vec<BlameCause> = Vec::new();
+    let mut index: FxHashMap<(String, String, BlameEnd), usize> = FxHashMap::default();
+    // The first path of a row is the one with most time.
+    for path in &blame.paths {
+        let (function, line) = end_function(profile, path.callsite, &path.end);
+        let thread = thread_name(profile, blame.culprit(path)).to_owned();
+        let end = match &path.end {
+            BlameEnd::PreemptedBy(_) => BlameEnd::Waited(Part::Preempted),
+            end => end.clone(),
+        };
+        let key = (thread.clone(), function.clone(), end.clone());
+        let at = *index.entry(key).or_insert_with(|| {
+            let root = std::iter::once(path.root);
+            let links = blame.links(path);
+            let chain = root.chain(links.iter().map(|link| link.waited_for));
+            let chain = chain.map(|task| thread_name(profile, task).to_owned()).collect();
+            rows.push(BlameCause { thread, function, line, end, chain, ns: 0 });
+            rows.len() - 1
+        });
+        rows[at].ns.grow(path.ns);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    rows
+}
+
+/// The thread's last name.
+#[must_use]
+pub fn thread_name(profile: &Profile, task: TaskId) -> &str {
+    profile.strings.of(profile.last_comm(task))
+}
+
+/// Name, and place in the source, of the innermost function outside kernel and C library of a stack that ends so; empty
+/// without a stack.
+#[must_use]
+pub fn end_function(
+    profile: &Profile,
+    callsite: Option<CallsiteId>,
+    end: &BlameEnd,
+) -> (String, Option<String>) {
+    let Some(callsite) = callsite else { return (String::new(), None) };
+    let frames = end_frames(profile, callsite, end);
+    let is_own = |frame: &&FrameId| is_own_code(profile, **frame);
+    let is_user = |frame: &&FrameId| !is_kernel(profile, **frame);
+    let own = frames.iter().rev().find(is_own);
+    let Some(&frame) = own.or(frames.iter().rev().find(is_user)).or(frames.last()) else {
+        return (String::new(), None);
+    };
+    let unnamed = || profile.dsos.of(profile.frames.of(frame).dso).bracketed_name();
+    let name = place_names(profile, frame).next().map_or_else(unnamed, str::to_owned);
+    let inline = profile.frame_names(frame).first();
+    let line = inline.and_then(|inline| {
+        let file = profile.strings.of(inline.file?);
+        let file = file.rsplit('/').next().unwrap_or(file);
+        (inline.line > 0).then(|| format!("{file}:{}", inline.line))
+    });
+    (name, line)
+}
+
+/// A function's time with all that it called, on the threads that did what chains end with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlamedFunction {
+    /// Name of its thread.
+    pub thread: String,
+    /// Its name.
+    pub function: String,
+    /// How long, ns.
+    pub ns: u64,
+}
+
+/// Functions outside kernel and C library by time, most first.
+#[must_use]
+pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction> {
+    let mut by_name: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for path in blame.paths.iter().filter(|path| path.callsite.is_some()) {
+        let frames = path.callsite.map(|callsite| end_frames(profile, callsite, &path.end));
+        let thread = thread_name(profile, blame.culprit(path));
+        let mut names: Vec<&str> = Vec::new();
+        for frame in frames.unwrap_or_default().into_iter().filter(|&frame| is_own_code(profile, frame)) {
+            names.extend(place_names(profile, frame));
+        }
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().for_each(|name| by_name.entry((thread, name)).or_default().grow(path.ns));
+    }
+    let row = |((thread, function), ns): ((&str, &str), u64)| {
+        let (thread, function) = (thread.to_owned(), function.to_owned());
+        BlamedFunction { thread, function, ns }
+    };
+    let mut rows: Vec<BlamedFunction> = by_name.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    rows
+}
+
+/// Code of a program or its libraries, without the C library.
+fn is_own_code(profile: &Profile, frame: FrameId) -> bool {
+    let dso = profile.dsos.of(profile.frames.of(frame).dso);
+    let is_code = matches!(dso.kind, DsoKind::File | DsoKind::PerfMap { .. });
+    is_code && !is_c_library(&dso.short_name) && place_names(profile, frame).next().is_some()
+}
+
+/// Time that threads of one name waited, directly, for threads of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitEdge {
+    /// Who waited.
+    pub sleeper: String,
+    /// For whom.
+    pub waited_for: String,
+    /// Time of the chains through this wait, ns.
+    pub ns: u64,
+}
+
+/// Who waited for whom, most time first. A wait that a chain passes counts with the whole chain's time.
+#[must_use]
+pub fn wait_edges(profile: &Profile, blame: &Blame) -> Vec<WaitEdge> {
+    let mut edges: Vec<WaitEdge> = Vec::new();
+    for path in &blame.paths {
+        let mut sleeper = thread_name(profile, path.root);
+        let mut seen: Vec<(&str, &str)> = Vec::new();
+        for link in blame.links(path) {
+            let waited_for = thread_name(profile, link.waited_for);
+            if !seen.contains(&(sleeper, waited_for)) {
+                seen.push((sleeper, waited_for));
+            }
+            sleeper = waited_for;
+        }
+        for (sleeper, waited_for) in seen {
+            match edges.iter_mut().find(|edge| edge.sleeper == sleeper && edge.waited_for == waited_for) {
+                Some(edge) => edge.ns.grow(path.ns),
+                None => {
+                    let (sleeper, waited_for) = (sleeper.to_owned(), waited_for.to_owned());
+                    edges.push(WaitEdge { sleeper, waited_for, ns: path.ns });
+                }
+            }
+        }
+    }
+    edges.sort_by_key(|edge| std::cmp::Reverse(edge.ns));
+    edges
+}

@@ -1,0 +1,252 @@
+//! The critical path: backwards from a thread's end through those who woke it, without a gap and without an overlap.
+//!
+//! ```text
+//!   main     |■■■|·········· waits ··········|■■■|        path: main ■■■, worker ■■■■, feeder ■■■■■■, main ■■■
+//!   worker         |··· waits ···|■■■■■■■■^
+//!   feeder     ^■■■■■■■■■■■■■■■■^
+//! ```
+//! At the end of a wait the path goes on with the thread that ended it, at the same moment; at a thread's birth with the
+//! thread that made it. A wait that no recorded thread ended is itself a piece of the path.
+
+use super::timelines::{TimedWait, Timelines};
+use super::walk::{Lead, Walk};
+use super::{Blame, BlameEnd, main_thread, roots};
+use crate::grow::Grow as _;
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+use crate::view::wall::name_of;
+use perfdata::off_cpu::State;
+use std::collections::BTreeMap;
+
+/// Which path.
+#[derive(Clone, Debug, Default)]
+pub struct CriticalOpts {
+    /// It ends with this thread (name or id); without one with the main thread.
+    pub thread: Option<String>,
+    /// It begins when this function is first seen on a stack.
+    pub from: Option<String>,
+    /// It ends when this function is last seen on a stack; its thread is the one it ends with.
+    pub to: Option<String>,
+}
+
+/// A piece of the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CriticalPiece {
+    /// The thread that the run waited for.
+    pub task: TaskId,
+    /// What it did: [`BlameEnd::Ran`], or the wait.
+    pub state: BlameEnd,
+    /// Its most frequent stack meanwhile; `None` without stack.
+    pub callsite: Option<CallsiteId>,
+    /// Begin, ns of the recording's clock.
+    pub from_ns: u64,
+    /// End, and begin of the next piece.
+    pub to_ns: u64,
+}
+
+/// The path.
+#[derive(Clone, Debug, Default)]
+pub struct CriticalPath {
+    /// In order of time. They cover the time from the first one's begin to the last one's end.
+    pub pieces: Vec<CriticalPiece>,
+    /// The same time by thread, stack and state: running by its samples, with the short waits that are known by their
+    /// sums.
+    pub parts: Blame,
+    /// Threads that ran at a time, on average over the recording.
+    pub parallelism: f64,
+}
+
+/// Computes it; empty if no thread's times are known, or a function was never seen.
+#[must_use]
+pub fn critical_path(profile: &Profile, opts: &CriticalOpts) -> CriticalPath {
+    let lines = Timelines::of(profile);
+    let mut walk = Walk::new(&lines);
+    let Some((last, from_ns, to_ns)) = span(&lines, opts) else { return CriticalPath::default() };
+    let mut back = Backwards { lines: &lines, walk: &walk, begin: from_ns, hops: 0, pieces: Vec::new() };
+    back.go(last, to_ns);
+    let found = back.pieces;
+    let mut ran: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
+    for piece in &found {
+        match piece.wait {
+            _ if piece.is_unborn => walk.add_end(piece.thread, None, BlameEnd::Unborn, piece.to - piece.from),
+            None => ran.entry(piece.thread).or_default().push((piece.from, piece.to)),
+            Some(wait) => {
+                let end = state_of(&walk, wait);
+                let callsite = profile.off_cpu.waits[wait].callsite;
+                walk.add_end(piece.thread, callsite, end, piece.to - piece.from);
+            }
+        }
+    }
+    ran.into_iter().for_each(|(thread, spans)| walk.add_spans(thread, &spans));
+    let pieces = found.iter().rev().map(|piece| piece_of(&lines, &walk, piece)).collect();
+    let parts = Blame::of_walk(vec![lines.threads[last].task()], walk);
+    CriticalPath { pieces, parts, parallelism: parallelism(profile) }
+}
+
+fn parallelism(profile: &Profile) -> f64 {
+    let totals = &profile.off_cpu.totals;
+    let on: u128 = totals.iter().map(|of| u128::from(of.of(State::On))).sum();
+    let begin = totals.iter().map(|of| of.start_ns).min().unwrap_or(0);
+    let end = totals.iter().map(|of| of.end_ns).max().unwrap_or(0);
+    on as f64 / end.saturating_sub(begin).max(1) as f64
+}
+
+/// A piece, not yet with names.
+#[derive(Clone, Copy)]
+struct RawPiece {
+    thread: usize,
+    /// `None`: it ran.
+    wait: Option<usize>,
+    is_unborn: bool,
+    from: u64,
+    to: u64,
+}
+
+/// The way back.
+struct Backwards<'t, 'p> {
+    lines: &'t Timelines<'p>,
+    walk: &'t Walk<'t, 'p>,
+    begin: u64,
+    /// Changes of the thread at one moment.
+    hops: usize,
+    /// The last one first.
+    pieces: Vec<RawPiece>,
+}
+
+impl Backwards<'_, '_> {
+    fn go(&mut self, mut thread: usize, mut now: u64) {
+        while now > self.begin {
+            let line = &self.lines.threads[thread];
+            let (born, _) = line.life();
+            if now <= born {
+                match self.maker(thread, now) {
+                    Some(maker) if self.may_hop() => thread = maker,
+                    _ => {
+                        self.put(RawPiece { thread, wait: None, is_unborn: true, from: self.begin, to: now });
+                        return;
+                    }
+                }
+                continue;
+            }
+            let (before, inside) = line.around(now);
+            if let Some(timed) = inside {
+                match self.waker(timed, now) {
+                    Some(waker) if self.may_hop() => thread = waker,
+                    _ => now = self.put_wait(thread, timed, now),
+                }
+                continue;
+            }
+            let from = before.map_or(born, |timed| timed.to.max(born)).max(self.begin);
+            self.put(RawPiece { thread, wait: None, is_unborn: false, from, to: now });
+            now = from;
+        }
+    }
+
+    fn may_hop(&mut self) -> bool {
+        self.hops += 1;
+        self.hops <= self.lines.threads.len()
+    }
+
+    fn put(&mut self, piece: RawPiece) {
+        self.hops = 0;
+        self.pieces.push(piece);
+    }
+
+    fn put_wait(&mut self, thread: usize, timed: TimedWait, now: u64) -> u64 {
+        let from = timed.from.max(self.begin);
+        self.put(RawPiece { thread, wait: Some(timed.wait), is_unborn: false, from, to: now });
+        from
+    }
+
+    /// The thread that ended this wait at this moment; `None` if it is not known, or was asleep itself.
+    fn waker(&self, timed: TimedWait, now: u64) -> Option<usize> {
+        let Lead::To(waker, _) = self.walk.lead(timed.wait) else { return None };
+        let line = &self.lines.threads[*waker];
+        let asleep = line.around(now).1.is_some_and(|of| of.to > now);
+        (timed.to == now && !asleep && line.life().0 < now).then_some(*waker)
+    }
+
+    /// The thread that made this one.
+    fn maker(&self, thread: usize, now: u64) -> Option<usize> {
+        let tid = self.lines.profile.task(self.lines.threads[thread].task()).tid.cast_unsigned();
+        let births = &self.lines.profile.off_cpu.births;
+        let birth = births.iter().rev().find(|birth| birth.tid == tid && birth.time_ns <= now)?;
+        let maker = self.lines.thread_at(birth.parent_tid, now)?;
+        (maker != thread && self.lines.threads[maker].life().0 < now).then_some(maker)
+    }
+}
+
+fn state_of(walk: &Walk<'_, '_>, wait: usize) -> BlameEnd {
+    match walk.lead(wait) {
+        Lead::End(end) => end.clone(),
+        Lead::To(..) => BlameEnd::WakerUnknown(walk.part(wait)),
+    }
+}
+
+fn piece_of(lines: &Timelines<'_>, walk: &Walk<'_, '_>, raw: &RawPiece) -> CriticalPiece {
+    let line = &lines.threads[raw.thread];
+    let mut seen: BTreeMap<CallsiteId, u64> = BTreeMap::new();
+    for run in line.runs_in(raw.from, raw.to) {
+        seen.entry(run.callsite).or_default().grow(run.period);
+    }
+    let most = seen.into_iter().max_by_key(|(_, period)| *period).map(|(callsite, _)| callsite);
+    let (state, callsite) = match raw.wait {
+        _ if raw.is_unborn => (BlameEnd::Unborn, None),
+        Some(wait) => (state_of(walk, wait), lines.profile.off_cpu.waits[wait].callsite),
+        None => (BlameEnd::Ran, most),
+    };
+    CriticalPiece { task: line.task(), state, callsite, from_ns: raw.from, to_ns: raw.to }
+}
+
+/// The thread the path ends with, and its times.
+fn span(lines: &Timelines<'_>, opts: &CriticalOpts) -> Option<(usize, u64, u64)> {
+    let wanted = match &opts.thread {
+        Some(name) => roots(lines, Some(name)),
+        None => main_thread(lines).into_iter().collect(),
+    };
+    let last = wanted.iter().copied().max_by_key(|&at| lines.threads[at].life().1)?;
+    let all: Vec<usize> = match &opts.thread {
+        Some(_) => wanted,
+        None => (0..lines.threads.len()).collect(),
+    };
+    let (begin, end) = lines.threads[last].life();
+    let seen = |name: &str| seen_in(lines, &all, name);
+    let from = match &opts.from {
+        Some(name) => seen(name)?.0,
+        None => begin,
+    };
+    let (last, to) = match &opts.to {
+        Some(name) => seen(name).map(|(_, to, thread)| (thread, to))?,
+        None => (last, end),
+    };
+    (from < to).then_some((last, from, to))
+}
+
+/// First and last moment at which a function is seen on a stack of these threads, and the thread of the last.
+fn seen_in(lines: &Timelines<'_>, threads: &[usize], name: &str) -> Option<(u64, u64, usize)> {
+    let profile = lines.profile;
+    let mut known: BTreeMap<CallsiteId, bool> = BTreeMap::new();
+    let mut has = |callsite: CallsiteId| {
+        let is = || profile.callsites.leaf_first(callsite).any(|frame| name_of(profile, frame) == Some(name));
+        *known.entry(callsite).or_insert_with(is)
+    };
+    let mut found: Option<(u64, u64, usize)> = None;
+    let mut add = |from: u64, to: u64, thread: usize| {
+        let (first, last, whose) = found.unwrap_or((from, to, thread));
+        let (last, whose) = if to >= last { (to, thread) } else { (last, whose) };
+        found = Some((first.min(from), last, whose));
+    };
+    for &thread in threads {
+        let line = &lines.threads[thread];
+        line.runs
+            .iter()
+            .filter(|run| has(run.callsite))
+            .for_each(|run| add(run.time_ns, run.time_ns, thread));
+        for timed in &line.timed {
+            if profile.off_cpu.waits[timed.wait].callsite.is_some_and(&mut has) {
+                add(timed.from, timed.to, thread);
+            }
+        }
+    }
+    found
+}

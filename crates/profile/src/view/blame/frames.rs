@@ -1,0 +1,48 @@
+//! Which frames of a stack say something in a chain: not start code, not how a thread waits.
+
+use super::BlameEnd;
+use crate::off_cpu::for_work::is_locking;
+use crate::profile::Profile;
+use crate::table::{CallsiteId, FrameId};
+use crate::view::hot_functions::is_start_code;
+use crate::view::wall::{is_kernel, name_of, waker_frames};
+
+/// The frames of a wait, root first: without start code, kernel, and functions of locking libraries.
+#[must_use]
+pub fn waiting_frames(profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
+    let mut frames = user_frames(profile, profile.callsites.leaf_first(callsite).collect());
+    let is_how = |&frame: &FrameId| name_of(profile, frame).is_some_and(is_locking);
+    while frames.len() > 1 && frames.last().is_some_and(is_how) {
+        frames.pop();
+    }
+    frames
+}
+
+/// The frames of what a chain ends with, root first.
+#[must_use]
+pub fn end_frames(profile: &Profile, callsite: CallsiteId, end: &BlameEnd) -> Vec<FrameId> {
+    match end {
+        BlameEnd::Ran => {
+            let mut frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).collect();
+            frames.reverse();
+            without_start(profile, frames)
+        }
+        BlameEnd::RanUnsampled => user_frames(profile, waker_frames(profile, callsite)),
+        _ => waiting_frames(profile, callsite),
+    }
+}
+
+/// From leaf first to root first.
+fn user_frames(profile: &Profile, leaf_first: Vec<FrameId>) -> Vec<FrameId> {
+    let user: Vec<FrameId> = leaf_first.iter().copied().filter(|&frame| !is_kernel(profile, frame)).collect();
+    let mut frames = if user.is_empty() { leaf_first } else { user };
+    frames.reverse();
+    without_start(profile, frames)
+}
+
+fn without_start(profile: &Profile, mut frames: Vec<FrameId>) -> Vec<FrameId> {
+    let is_start = |frame: &FrameId| name_of(profile, *frame).is_some_and(is_start_code);
+    let from = frames.iter().take_while(|frame| is_start(frame)).count();
+    frames.drain(..from.min(frames.len().saturating_sub(1)));
+    frames
+}

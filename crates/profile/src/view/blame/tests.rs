@@ -1,0 +1,253 @@
+//! Blame of made-up recordings.
+
+use super::*;
+use crate::off_cpu::{Other, RunSample, Source, ThreadBirth, ThreadTotals, Wait};
+use crate::profile::Task;
+use crate::table::{Dso, DsoKind, Frame, FrameId};
+use perfdata::off_cpu::{State, WaitSums, flag};
+use std::ops::Range;
+
+/// A recording under construction.
+struct Recorded {
+    profile: Profile,
+}
+
+impl Recorded {
+    fn new(threads: &[&str]) -> Self {
+        let mut profile = Profile::default();
+        for (tid, name) in (1..).zip(threads) {
+            let comm = profile.strings.intern(name);
+            profile.push_task(Task { pid: 1, tid, process: 0, comm });
+            profile.last_comms.insert(tid, comm);
+        }
+        profile.off_cpu.source = Some(Source::Tally);
+        let dso = profile.dsos.intern(Dso {
+            kind: DsoKind::File,
+            path: "/app".to_owned(),
+            short_name: "app".to_owned(),
+            build_id: None,
+            level: '.',
+            start_avma: 0,
+        });
+        for addr in 0..200 {
+            profile.frames.intern(Frame { dso, addr, lookup: addr, first_avma: addr });
+        }
+        Self { profile }
+    }
+
+    fn site(&mut self, frame: usize) -> CallsiteId {
+        let path = [FrameId::from_index(frame)];
+        self.profile.callsites.intern_leaf_first(&path).expect("a path of one frame")
+    }
+
+    /// A wait of its length that `waker` (a thread's number, 0 for none) ended.
+    fn wait(&mut self, thread: usize, state: State, span: Range<u64>, waker: u32) -> &mut Wait {
+        let callsite = self.site(thread * 10 + usize::from(state.code()));
+        let comm = self.profile.strings.intern("");
+        let woken_from = self.site(100 + waker as usize);
+        let other = Other { pid: 1, tid: waker, comm, callsite: Some(woken_from) };
+        self.profile.off_cpu.waits.push(Wait {
+            callsite: Some(callsite),
+            state,
+            since_ns: span.start,
+            length_ns: span.end - span.start,
+            weight_ns: span.end - span.start,
+            syscall: Some(202),
+            other: Some(other).filter(|_| waker > 0 && state == State::Sleep),
+            ..Wait::of(TaskId::from_index(thread))
+        });
+        self.profile.off_cpu.waits.last_mut().expect("just pushed")
+    }
+
+    fn ran(&mut self, thread: usize, frame: usize, times: impl IntoIterator<Item = u64>) {
+        let callsite = self.site(frame);
+        for time_ns in times {
+            let task = TaskId::from_index(thread);
+            self.profile.off_cpu.seen_running.push(RunSample { task, time_ns, callsite, period: 10 });
+        }
+    }
+
+    /// Totals of each thread's life; all time without a wait is running.
+    fn end(&mut self, end_ns: u64) {
+        for thread in 0..self.profile.tasks().len() {
+            let task = TaskId::from_index(thread);
+            let mut total_ns = [0; 8];
+            for wait in self.profile.off_cpu.waits.iter().filter(|wait| wait.task == task) {
+                total_ns[usize::from(wait.state.code())] += wait.weight_ns;
+            }
+            total_ns[0] = end_ns - total_ns.iter().sum::<u64>();
+            self.profile.off_cpu.totals.push(ThreadTotals {
+                task,
+                start_ns: 0,
+                end_ns,
+                total_ns,
+                switches: 1,
+            });
+        }
+    }
+
+    /// (names of the chain, leaf frame, end, ns) of a thread's time.
+    fn blamed(&self, thread: &str) -> Vec<(String, Option<usize>, BlameEnd, u64)> {
+        let found = blame(&self.profile, Some(thread));
+        let row = |path: &BlamePath| {
+            let links = found.links(path);
+            let chain = links.iter().map(|link| thread_name(&self.profile, link.waited_for));
+            let leaf = path.callsite.map(|site| self.profile.callsites.of(site).frame.index());
+            (chain.collect::<Vec<_>>().join(">"), leaf, path.end.clone(), path.ns)
+        };
+        found.paths.iter().map(row).collect()
+    }
+}
+
+#[test]
+fn a_wait_is_for_what_the_thread_before_the_waker_did_meanwhile() {
+    // feeder computes 100..600 and sleeps 600..900; worker waits for it up to 900, works to 1000, then wakes main.
+    let mut of = Recorded::new(&["main", "worker", "feeder"]);
+    of.wait(0, State::Sleep, 100..1000, 2);
+    of.wait(1, State::Sleep, 0..900, 3);
+    of.wait(2, State::Sleep, 600..890, 0).other = None;
+    of.ran(0, 1, [50]);
+    of.ran(1, 2, [950]);
+    of.ran(2, 3, (5..60).map(|at| at * 10));
+    of.end(1100);
+    let rows = of.blamed("main");
+    let unknown = BlameEnd::WakerUnknown(Part::Blocked(crate::off_cpu::Reason::Futex));
+    assert_eq!(
+        rows,
+        [
+            ("worker>feeder".to_owned(), Some(3), BlameEnd::Ran, 510),
+            ("worker>feeder".to_owned(), Some(23), unknown, 290),
+            (String::new(), Some(1), BlameEnd::Ran, 200),
+            ("worker".to_owned(), Some(2), BlameEnd::Ran, 100),
+        ]
+    );
+}
+
+#[test]
+fn time_without_a_sample_has_the_stack_of_the_wake_up_and_says_so() {
+    let mut of = Recorded::new(&["main", "worker"]);
+    of.wait(0, State::Sleep, 100..150, 2);
+    of.ran(0, 1, [50]);
+    of.end(200);
+    let rows = of.blamed("main");
+    assert_eq!(rows[1], ("worker".to_owned(), Some(102), BlameEnd::RanUnsampled, 50));
+    assert_eq!(blame(&of.profile, Some("main")).unknown_ns(), 50);
+}
+
+#[test]
+fn a_sampled_wait_counts_for_all_that_it_represents() {
+    let mut of = Recorded::new(&["main", "worker"]);
+    let wait = of.wait(0, State::Sleep, 500..600, 2);
+    wait.weight_ns = 400;
+    wait.sums = Some(Box::new(WaitSums { since_ns: 100, count: 4, ..WaitSums::default() }));
+    of.ran(1, 3, [550]);
+    of.end(1000);
+    let rows = of.blamed("main");
+    assert!(rows.contains(&("worker".to_owned(), Some(3), BlameEnd::Ran, 400)), "{rows:?}");
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_a_knot() {
+    let mut of = Recorded::new(&["a", "b"]);
+    of.wait(0, State::Sleep, 100..500, 2);
+    of.wait(1, State::Sleep, 0..600, 1);
+    of.end(1000);
+    let knot = ("b".to_owned(), Some(13), BlameEnd::Knot(TaskId::from_index(0)), 400);
+    assert!(of.blamed("a").contains(&knot), "{:?}", of.blamed("a"));
+}
+
+#[test]
+fn without_a_name_the_thread_that_no_other_made_is_meant() {
+    let mut of = Recorded::new(&["main"]);
+    let comm = of.profile.strings.intern("child");
+    of.profile.push_task(Task { pid: 2, tid: 2, process: 1, comm });
+    of.end(1000);
+    of.profile.off_cpu.births.push(ThreadBirth { tid: 2, parent_tid: 1, time_ns: 3 });
+    assert_eq!(blame(&of.profile, None).roots, [TaskId::from_index(0)]);
+}
+
+/// Random waits, sums and wakers: whatever they are, no nanosecond is lost or made.
+#[test]
+fn paths_add_up_to_the_thread_s_time_whatever_was_recorded() {
+    let mut seed = 7u64;
+    let mut random = |most: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % most
+    };
+    for round in 0..60 {
+        let names = ["a", "b", "c", "d", "e"];
+        let mut of = Recorded::new(&names);
+        let end = 1_000_000 + random(1_000_000);
+        for thread in 0..names.len() {
+            let mut now = random(1000);
+            loop {
+                let (ran, length) = (random(9000), 1 + random(30_000));
+                let states = [State::Runnable, State::Preempted, State::Sleep, State::Sleep, State::Disk];
+                let (from, to) = (now + ran, now + ran + length);
+                if to > end {
+                    break;
+                }
+                let waker = random(7) as u32;
+                let wait = of.wait(thread, states[random(5) as usize], from..to, waker);
+                match random(4) {
+                    0 => {
+                        wait.weight_ns += ran / 2;
+                        wait.sums = Some(Box::new(WaitSums { since_ns: now, ..WaitSums::default() }));
+                    }
+                    1 => {
+                        wait.length_ns = 0;
+                        wait.flags = flag::REST;
+                    }
+                    _ => {}
+                }
+                of.ran(thread, 50 + thread, (now..from).step_by(1000));
+                now = to;
+            }
+        }
+        of.end(end);
+        for name in names {
+            let found = blame(&of.profile, Some(name));
+            let sum: u64 = found.paths.iter().map(|path| path.ns).sum();
+            assert_eq!((sum, found.total_ns), (end, end), "{name} in round {round}");
+            let opts = CriticalOpts { thread: Some(name.to_owned()), ..CriticalOpts::default() };
+            let path = critical_path(&of.profile, &opts);
+            let mut now = 0;
+            for piece in &path.pieces {
+                assert_eq!(piece.from_ns, now, "{name} in round {round}");
+                now = piece.to_ns;
+            }
+            assert_eq!((now, path.parts.total_ns), (end, end), "{name} in round {round}");
+        }
+    }
+}
+
+/// (thread, state, from, to) of a path.
+fn pieces(of: &Recorded, opts: &CriticalOpts) -> Vec<(String, BlameEnd, u64, u64)> {
+    let path = critical_path(&of.profile, opts);
+    let row = |piece: &CriticalPiece| {
+        (thread_name(&of.profile, piece.task).to_owned(), piece.state.clone(), piece.from_ns, piece.to_ns)
+    };
+    path.pieces.iter().map(row).collect()
+}
+
+#[test]
+fn the_critical_path_passes_from_a_sleeper_to_its_waker_and_a_thread_to_its_maker() {
+    let mut of = Recorded::new(&["main", "worker", "feeder"]);
+    of.wait(0, State::Sleep, 100..1000, 2);
+    of.wait(1, State::Sleep, 50..900, 3);
+    of.wait(0, State::Runnable, 1000..1010, 0);
+    of.end(1100);
+    of.profile.off_cpu.totals[2].start_ns = 80;
+    of.profile.off_cpu.births.push(ThreadBirth { tid: 3, parent_tid: 1, time_ns: 80 });
+    let ran = |thread: &str, from, to| (thread.to_owned(), BlameEnd::Ran, from, to);
+    assert_eq!(
+        pieces(&of, &CriticalOpts { thread: Some("main".to_owned()), ..CriticalOpts::default() }),
+        [
+            ran("main", 0, 80),
+            ran("feeder", 80, 900),
+            ran("worker", 900, 1000),
+            ("main".to_owned(), BlameEnd::Waited(Part::Runnable), 1000, 1010),
+            ran("main", 1010, 1100),
+        ]
+    );
+}

@@ -1,0 +1,370 @@
+//! The walk from a thread's waits to what their wakers did.
+
+use super::split::split;
+use super::timelines::{SummedWaits, Timeline, Timelines};
+use super::{BlameEnd, BlameLink, BlameLinkId, BlamePath};
+use crate::grow::{Grow as _, GrownSum as _};
+use crate::off_cpu::Reason;
+use crate::table::CallsiteId;
+use crate::view::wall::{Part, interrupt_of, other_name};
+use perfdata::off_cpu::{State, flag};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Waits that are followed one after another.
+const MOST_LINKS: usize = 12;
+
+/// Time of a thread that counts for a chain.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    from: u64,
+    to: u64,
+    /// What it counts, ns.
+    ns: u64,
+    /// The thread's stack when it ended the wait.
+    woken_from: Option<CallsiteId>,
+}
+
+/// Where a wait leads.
+#[derive(Clone)]
+pub(super) enum Lead {
+    /// To a thread.
+    To(usize, Option<CallsiteId>),
+    /// No further.
+    End(BlameEnd),
+}
+
+/// A thread that is looked at: as the end of which chain.
+#[derive(Clone, Copy)]
+struct Visit {
+    root: usize,
+    link: Option<BlameLinkId>,
+    thread: usize,
+}
+
+/// Time by chain, stack and end.
+type PathKey = (usize, Option<BlameLinkId>, Option<CallsiteId>, BlameEnd);
+
+/// Windows of threads to be looked at next, by their link.
+type NextWindows = BTreeMap<BlameLinkId, (usize, Vec<Window>)>;
+
+/// Windows of a thread, cut: times between its timed waits, and where those lead.
+#[derive(Default)]
+struct CutWindows {
+    gaps: Vec<Window>,
+    next: NextWindows,
+}
+
+/// The walk under way.
+pub(super) struct Walk<'t, 'p> {
+    lines: &'t Timelines<'p>,
+    /// By wait.
+    leads: Vec<Lead>,
+    links: Vec<BlameLink>,
+    link_ids: FxHashMap<(usize, BlameLink), BlameLinkId>,
+    paths: Vec<(PathKey, u64)>,
+    path_ids: FxHashMap<PathKey, usize>,
+    /// The threads that wait: they can't end a wait meanwhile.
+    asleep: Vec<usize>,
+}
+
+impl<'t, 'p> Walk<'t, 'p> {
+    /// Without time yet.
+    pub fn new(lines: &'t Timelines<'p>) -> Self {
+        let leads = (0..lines.parts.len()).map(|wait| lead(lines, wait)).collect();
+        Self {
+            lines,
+            leads,
+            links: Vec::new(),
+            link_ids: FxHashMap::default(),
+            paths: Vec::new(),
+            path_ids: FxHashMap::default(),
+            asleep: Vec::new(),
+        }
+    }
+
+    /// Where a wait leads.
+    pub fn lead(&self, wait: usize) -> &Lead {
+        &self.leads[wait]
+    }
+
+    /// What a wait is.
+    pub fn part(&self, wait: usize) -> Part {
+        self.lines.parts[wait]
+    }
+
+    /// Adds time of a thread itself.
+    pub fn add_end(&mut self, thread: usize, callsite: Option<CallsiteId>, end: BlameEnd, ns: u64) {
+        self.add(Visit { root: thread, link: None, thread }, callsite, end, ns);
+    }
+
+    /// Adds what a thread did in these times, each of them without a timed wait.
+    pub fn add_spans(&mut self, thread: usize, spans: &[(u64, u64)]) {
+        let window = |&(from, to): &(u64, u64)| Window { from, to, ns: to - from, woken_from: None };
+        let windows: Vec<Window> = spans.iter().map(window).collect();
+        self.asleep.push(thread);
+        self.look_at(Visit { root: thread, link: None, thread }, &windows);
+        self.asleep.pop();
+    }
+
+    /// All links and paths.
+    pub fn finish(self) -> (Vec<BlameLink>, Vec<BlamePath>) {
+        let threads = &self.lines.threads;
+        let path = |((root, link, callsite, end), ns): (PathKey, u64)| BlamePath {
+            root: threads[root].task(),
+            link,
+            callsite,
+            end,
+            ns,
+        };
+        (self.links, self.paths.into_iter().map(path).collect())
+    }
+
+    /// Adds the whole time of a thread: its running by its samples, and its waits with their exact weights.
+    pub fn add_root(&mut self, root: usize) {
+        let visit = Visit { root, link: None, thread: root };
+        let thread = &self.lines.threads[root];
+        self.asleep.push(root);
+        let total = |state| thread.totals.iter().map(|totals| totals.of(state)).grown_sum();
+        self.run(visit, total(State::On), &[(0, u64::MAX)], &[]);
+        self.add(visit, None, BlameEnd::Waited(Part::Idle), total(State::Idle));
+        let mut next = NextWindows::new();
+        for timed in &thread.timed {
+            let ns = (timed.to - timed.from).min(self.lines.profile.off_cpu.waits[timed.wait].weight_ns);
+            self.enter(
+                visit,
+                timed.wait,
+                Window { from: timed.from, to: timed.to, ns, woken_from: None },
+                &mut next,
+            );
+        }
+        for sum in &thread.summed {
+            self.enter_sum(visit, sum.wait, sum.ns, &mut next);
+        }
+        let unknown = |wait: &usize| self.lines.profile.off_cpu.waits[*wait].state == State::Unknown;
+        let waits =
+            thread.timed.iter().map(|timed| timed.wait).chain(thread.summed.iter().map(|sum| sum.wait));
+        let mut told: Vec<usize> = waits.filter(unknown).collect();
+        told.sort_unstable();
+        told.dedup();
+        let told = told.iter().map(|&wait| self.lines.profile.off_cpu.waits[wait].weight_ns).grown_sum();
+        let untold = total(State::Unknown).saturating_sub(told);
+        self.add(visit, None, BlameEnd::Waited(Part::Blocked(Reason::Unknown)), untold);
+        self.visit_next(root, next);
+        self.asleep.pop();
+    }
+
+    fn add(&mut self, visit: Visit, callsite: Option<CallsiteId>, end: BlameEnd, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let key = (visit.root, visit.link, callsite, end);
+        let at = *self.path_ids.entry(key.clone()).or_insert_with(|| {
+            self.paths.push((key, 0));
+            self.paths.len() - 1
+        });
+        self.paths[at].1.grow(ns);
+    }
+
+    fn visit_next(&mut self, root: usize, next: NextWindows) {
+        for (link, (thread, windows)) in next {
+            let visit = Visit { root, link: Some(link), thread };
+            self.asleep.push(thread);
+            self.look_at(visit, &windows);
+            self.asleep.pop();
+        }
+    }
+
+    /// Divides what these windows of a thread count among what it did in them.
+    fn look_at(&mut self, visit: Visit, windows: &[Window]) {
+        let thread = &self.lines.threads[visit.thread];
+        let mut found = CutWindows::default();
+        for window in windows {
+            self.cut(visit, thread, window, &mut found);
+        }
+        let CutWindows { gaps, mut next } = found;
+        let mut on_ns = gaps.iter().map(|gap| gap.ns).grown_sum();
+        for (wait, ns) in self.sums_in(thread, &gaps) {
+            let ns = ns.min(on_ns);
+            on_ns -= ns;
+            self.enter_sum(visit, wait, ns, &mut next);
+        }
+        let spans: Vec<(u64, u64)> = gaps.iter().map(|gap| (gap.from, gap.to)).collect();
+        let stacks: Vec<(Option<CallsiteId>, u64)> =
+            gaps.iter().map(|gap| (gap.woken_from, gap.ns)).collect();
+        self.run(visit, on_ns, &spans, &stacks);
+        self.visit_next(visit.root, next);
+    }
+
+    /// Cuts a window into the thread's timed waits and what is between them.
+    fn cut(&mut self, visit: Visit, thread: &Timeline, window: &Window, found: &mut CutWindows) {
+        let (born, _) = thread.life();
+        let mut at = window.from;
+        // (from, to, wait)
+        let mut pieces: Vec<(u64, u64, Option<usize>)> = Vec::new();
+        for timed in thread.timed_in(window.from, window.to) {
+            let (from, to) = (timed.from.max(at), timed.to.min(window.to));
+            pieces.push((at, from, None));
+            pieces.push((from, to, Some(timed.wait)));
+            at = to;
+        }
+        pieces.push((at, window.to, None));
+        let lengths: Vec<u64> = pieces.iter().map(|(from, to, _)| to - from).collect();
+        let shares = split(window.ns, &lengths);
+        for ((from, to, wait), ns) in pieces.into_iter().zip(shares).filter(|(_, ns)| *ns > 0) {
+            let piece = Window { from, to, ns, woken_from: window.woken_from };
+            match wait {
+                Some(wait) => self.enter(visit, wait, piece, &mut found.next),
+                None if from < born && born <= to => {
+                    let parts = split(ns, &[born - from, to - born]);
+                    self.add(visit, None, BlameEnd::Unborn, parts[0]);
+                    found.gaps.push(Window { from: born, ns: parts[1], ..piece });
+                }
+                None if to < born => self.add(visit, None, BlameEnd::Unborn, ns),
+                None => found.gaps.push(piece),
+            }
+        }
+    }
+
+    /// Time of waits that are known by their sums and expected in these gaps, by wait.
+    fn sums_in(&self, thread: &Timeline, gaps: &[Window]) -> BTreeMap<usize, u64> {
+        let mut gaps: Vec<&Window> = gaps.iter().filter(|gap| gap.from < gap.to).collect();
+        gaps.sort_by_key(|gap| gap.from);
+        let possible = |sum: &&SummedWaits| match &self.leads[sum.wait] {
+            Lead::To(waker, _) => !self.asleep.contains(waker),
+            Lead::End(_) => true,
+        };
+        let sums: Vec<&SummedWaits> = thread.summed.iter().filter(possible).collect();
+        let mut expected: BTreeMap<usize, u64> = BTreeMap::new();
+        let (mut coming, mut under_way): (_, Vec<&SummedWaits>) = (sums.into_iter().peekable(), Vec::new());
+        for gap in gaps {
+            under_way.retain(|sum| sum.to > gap.from);
+            while let Some(sum) = coming.next_if(|sum| sum.from < gap.to) {
+                under_way.extend(Some(sum).filter(|sum| sum.to > gap.from));
+            }
+            let share = |sum: &SummedWaits| {
+                let common = sum.to.min(gap.to).saturating_sub(sum.from.max(gap.from)) as f64;
+                let rate = sum.ns as f64 / thread.free_ns(sum.from, sum.to).max(1) as f64;
+                common * rate.min(1.0) / (gap.to - gap.from) as f64
+            };
+            let shares: Vec<f64> = under_way.iter().map(|sum| share(sum)).collect();
+            let most = shares.iter().sum::<f64>().max(1.0);
+            for (sum, share) in under_way.iter().zip(shares) {
+                let ns = (share / most * gap.ns as f64) as u64;
+                expected.entry(sum.wait).or_default().grow(ns);
+            }
+        }
+        expected
+    }
+
+    /// Running time by the samples in these spans; without any, by the stacks of wake-ups.
+    fn run(&mut self, visit: Visit, ns: u64, spans: &[(u64, u64)], stacks: &[(Option<CallsiteId>, u64)]) {
+        let thread = &self.lines.threads[visit.thread];
+        let mut seen: BTreeMap<CallsiteId, u64> = BTreeMap::new();
+        for &(from, to) in spans {
+            thread
+                .runs_in(from, to)
+                .iter()
+                .for_each(|run| seen.entry(run.callsite).or_default().grow(run.period));
+        }
+        let unsampled = seen.is_empty();
+        let mut parts: Vec<(Option<CallsiteId>, u64)> =
+            seen.into_iter().map(|(callsite, period)| (Some(callsite), period)).collect();
+        if unsampled {
+            parts = if stacks.is_empty() { vec![(None, 1)] } else { stacks.to_vec() };
+        }
+        let weights: Vec<u64> = parts.iter().map(|(_, weight)| *weight).collect();
+        let end = if unsampled { BlameEnd::RanUnsampled } else { BlameEnd::Ran };
+        for ((callsite, _), ns) in parts.into_iter().zip(split(ns, &weights)) {
+            self.add(visit, callsite, end.clone(), ns);
+        }
+    }
+
+    /// A wait in a window of its thread: the same window of the thread that ended it counts, or the chain ends.
+    fn enter(&mut self, visit: Visit, wait: usize, window: Window, next: &mut NextWindows) {
+        let sleeper = self.lines.profile.off_cpu.waits[wait].callsite;
+        let end = match self.leads[wait].clone() {
+            Lead::End(end) => end,
+            Lead::To(waker, _) if self.asleep.contains(&waker) => {
+                BlameEnd::Knot(self.lines.threads[waker].task())
+            }
+            Lead::To(..) if self.asleep.len() > MOST_LINKS => BlameEnd::TooDeep,
+            Lead::To(waker, woken_from) => {
+                let link = self.link(visit, sleeper, waker);
+                let windows = &mut next.entry(link).or_insert((waker, Vec::new())).1;
+                windows.push(Window { woken_from, ..window });
+                return;
+            }
+        };
+        self.add(visit, sleeper, end, window.ns);
+    }
+
+    /// Waits that are known by their sum: they count as the timed ones of their place do.
+    fn enter_sum(&mut self, visit: Visit, wait: usize, ns: u64, next: &mut NextWindows) {
+        let shown_by = self.lines.shown_by(visit.thread, wait);
+        if shown_by.is_empty() || matches!(self.leads[wait], Lead::End(BlameEnd::Waited(_))) {
+            let end = match self.leads[wait].clone() {
+                Lead::End(end) => end,
+                Lead::To(..) => BlameEnd::WakerUnknown(self.lines.parts[wait]),
+            };
+            return self.add(visit, self.lines.profile.off_cpu.waits[wait].callsite, end, ns);
+        }
+        let lengths: Vec<u64> = shown_by.iter().map(|timed| timed.to - timed.from).collect();
+        for (timed, ns) in shown_by.iter().zip(split(ns, &lengths)).filter(|(_, ns)| *ns > 0) {
+            self.enter(
+                visit,
+                timed.wait,
+                Window { from: timed.from, to: timed.to, ns, woken_from: None },
+                next,
+            );
+        }
+    }
+
+    fn link(&mut self, visit: Visit, sleeper: Option<CallsiteId>, waker: usize) -> BlameLinkId {
+        let waited_for = self.lines.threads[waker].task();
+        let link = BlameLink { before: visit.link, sleeper, waited_for };
+        *self.link_ids.entry((visit.root, link)).or_insert_with(|| {
+            self.links.push(link);
+            BlameLinkId(u32::try_from(self.links.len() - 1).unwrap_or(u32::MAX))
+        })
+    }
+}
+
+fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
+    let (profile, part) = (lines.profile, lines.parts[wait]);
+    let of = &profile.off_cpu.waits[wait];
+    let ended_ns = of.since_ns.saturating_add(of.length_ns);
+    match (part, of.other) {
+        (Part::Preempted, Some(other)) => {
+            let name = other_name(profile, other);
+            Lead::End(if name.is_empty() { BlameEnd::Waited(part) } else { BlameEnd::PreemptedBy(name) })
+        }
+        (Part::Blocked(reason), Some(other)) if !ends_chain(reason) => {
+            if interrupt_of(profile, other).is_some() {
+                return Lead::End(BlameEnd::Waited(part));
+            }
+            match lines.thread_at(other.tid, ended_ns) {
+                Some(waker) => Lead::To(waker, other.callsite),
+                None if reason == Reason::Disk => Lead::End(BlameEnd::Waited(part)),
+                None => Lead::End(BlameEnd::NotRecorded(other_name(profile, other))),
+            }
+        }
+        (Part::Blocked(reason), None) if !ends_chain(reason) && of.flags & flag::OPEN_RIGHT == 0 => {
+            Lead::End(BlameEnd::WakerUnknown(part))
+        }
+        _ => Lead::End(BlameEnd::Waited(part)),
+    }
+}
+
+/// Reasons that are causes by themselves, whoever ran when they ended.
+fn ends_chain(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Timer
+            | Reason::Stopped
+            | Reason::KernelThread
+            | Reason::NoStack
+            | Reason::Earlier
+            | Reason::Unknown
+    )
+}

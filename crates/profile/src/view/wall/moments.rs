@@ -1,0 +1,56 @@
+//! The wall clock as single moments, for views in which a reader selects a span of time.
+
+use super::{Classes, Classified, Part, WallOpts, functions, other_name, threads};
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+
+/// Time of one thread in one place and state, and when it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WallMoment {
+    /// Who.
+    pub task: TaskId,
+    /// Where; `None` without stack.
+    pub callsite: Option<CallsiteId>,
+    /// Its part of the wall clock.
+    pub part: Part,
+    /// Time that it represents, ns.
+    pub ns: u64,
+    /// Begin of a wait, or time of a sample, ns of the recording's clock; `None` for a sum over the thread's life.
+    pub since_ns: Option<u64>,
+    /// Length of a wait that was kept, ns; 0 for samples and sums.
+    pub length_ns: u64,
+    /// Number of waits or samples that it represents.
+    pub count: u64,
+    /// Who ended the wait (its name), and from where.
+    pub waker: Option<(String, Option<CallsiteId>)>,
+}
+
+/// All of the wall clock shown by `opts`, moment by moment: running time scaled to its exact length, then waits in the
+/// order of their ends. The sum is the whole of [`super::wall`] less what `min_block_ns` leaves out. Samples have times
+/// only if the session kept them ([`crate::session::Dimensions::time_slice_ns`]).
+#[must_use]
+pub fn moments(profile: &Profile, opts: &WallOpts) -> Vec<WallMoment> {
+    let classes = Classes::of(profile, opts);
+    let rows = threads::rows(profile, &classes);
+    let running = functions::running_cells(profile, &rows).into_iter().map(|(task, key, ns)| WallMoment {
+        task,
+        callsite: key.map(|key| key.callsite),
+        part: Part::On,
+        ns,
+        since_ns: key.and_then(|key| profile.extra(key.extra).time_ns),
+        length_ns: 0,
+        count: u64::from(key.is_some()),
+        waker: None,
+    });
+    let waits = classes.named(profile).map(|Classified { wait, part }| WallMoment {
+        task: wait.task,
+        callsite: wait.callsite,
+        part,
+        ns: wait.weight_ns,
+        since_ns: (wait.length_ns > 0).then_some(wait.since_ns),
+        length_ns: wait.length_ns,
+        count: wait.stands_for(),
+        waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
+    });
+    running.chain(waits).filter(|moment| moment.ns > 0).collect()
+}
