@@ -27,6 +27,11 @@ impl<I: Iterator<Item = u64>> GrownSum for I {
     }
 }
 
+/// The share of a sum that a part of it is; 0 of nothing.
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

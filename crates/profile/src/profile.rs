@@ -5,14 +5,16 @@
 
 use crate::grow::Grow as _;
 use crate::reason::{Diagnostics, StackEnd};
-use crate::session::SampleWord;
 use crate::table::{
     CallsiteId, CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable,
     SymbolTable, dense_id,
 };
-use crate::view::report::Value;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+
+mod sample_word;
+
+pub use sample_word::SampleWord;
 
 dense_id! {
     /// Further dimensions of a sample, interned: see [`Extra`]. Id 0 has none of them.
@@ -329,11 +331,20 @@ impl Profile {
         self.cpu_sockets.get(usize::try_from(cpu).ok()?).copied()
     }
 
-    /// The value of a tracepoint field requested by name.
+    /// The value of a tracepoint field requested by name; `None` if the field was not requested.
     #[must_use]
-    pub fn trace_field(&self, extra: &Extra, name: &str) -> Value {
-        let at = self.trace_fields.iter().position(|field| field == name);
-        at.and_then(|at| extra.fields.get(at)).map_or(Value::None, |&id| Value::Text(id))
+    pub fn trace_field(&self, extra: &Extra, name: &str) -> Option<StringId> {
+        let at = self.trace_fields.iter().position(|field| field == name)?;
+        extra.fields.get(at).copied()
+    }
+
+    /// The first event that samples running time: a CPU clock or cycles.
+    pub(crate) fn clock_event(&self) -> Option<usize> {
+        let is = |name: &str, wanted: &[&str]| {
+            wanted.contains(&name.split([':', '/']).find(|p| !p.is_empty()).unwrap_or(""))
+        };
+        let find = |wanted: &[&str]| self.events.iter().position(|event| is(&event.name, wanted));
+        find(&["cpu-clock", "task-clock", "cycles", "cpu-cycles", "cpu"])
     }
 
     /// Gives every task its final name: a thread's first name is also that of the time before it.

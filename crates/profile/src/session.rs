@@ -14,26 +14,28 @@ mod job;
 mod measure;
 mod off_cpu;
 mod opts;
+mod runtimes;
 mod single;
 mod state;
 mod switch;
 
+pub use crate::profile::SampleWord;
 pub use filter::SampleFilter;
 pub use job::{UnwindJob, Unwound};
-pub use opts::{Dimensions, SampleWord, SessionOpts, TraceText};
+pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
 pub use switch::EventSwitch;
 
 use self::cache::ResolveCache;
 use self::frames::has_recorded_user_chain;
+use self::runtimes::Runtimes;
 use crate::block_io::{Happening, Join};
 use crate::callchain::{LeafOrigin, Step, steps_of};
 use crate::machine::{Machine, TaskSpanId};
-use crate::off_cpu::{Contenders, EventKind, Stats, Tracker, Wait};
+use crate::off_cpu::{Contenders, EventKind, RunSample, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
-use crate::view::wall::clock_event;
 use perfdata::off_cpu::NO_TIME_NS;
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Event, Item, Record, Sample};
@@ -69,6 +71,7 @@ pub struct Session {
     most_frames: usize,
     cache: ResolveCache,
     stack_notes: Option<StackNotes>,
+    runtimes: Runtimes,
 }
 
 impl Session {
@@ -83,7 +86,7 @@ impl Session {
         let wanted = |event: &Event| Happening::of(&event.name).filter(|_| opts.dimensions.block_io);
         let happenings: Vec<_> = events.iter().map(wanted).collect();
         profile.block_io.recorded = happenings.iter().flatten().copied().collect();
-        let clock_event = clock_event(&profile).filter(|_| opts.dimensions.seen_running);
+        let clock_event = profile.clock_event().filter(|_| opts.dimensions.seen_running);
         Self {
             machine: Machine::default(),
             profile,
@@ -108,6 +111,7 @@ impl Session {
             most_frames: usize::MAX,
             cache: ResolveCache::default(),
             stack_notes: None,
+            runtimes: Runtimes::default(),
             opts,
         }
     }
@@ -132,6 +136,13 @@ impl Session {
     /// Makes known how the chains ended that were unwound while recording.
     pub fn set_stack_notes(&mut self, notes: StackNotes) {
         self.stack_notes = Some(notes);
+    }
+
+    /// Makes known the files of interpreters: their frames are left out of stacks with frames of their language.
+    pub fn set_runtimes(&mut self, files: &[String]) {
+        if !self.opts.runtime_frames {
+            self.runtimes = Runtimes::of(files);
+        }
     }
 
     /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).
@@ -180,6 +191,7 @@ impl Session {
             frames: Vec::new(),
             leaf_origin: LeafOrigin::Chain,
             request: None,
+            ran_ns: sample.time_ns.filter(|&time_ns| time_ns < NO_TIME_NS && self.clock_event == Some(event)),
             switched_ns: sample.time_ns.filter(|_| self.off_cpu_kinds[event] == EventKind::Switch),
         };
         if self.opts.dimensions.branches && self.profile.events[event].has_branches {
@@ -289,6 +301,10 @@ impl Session {
         *self.profile.diagnostics.stack_ends.entry(end).or_default() += 1;
         *self.profile.stack_ends.entry((ticket.task, end)).or_default() += 1;
         self.add_cell(ticket, callsite, ticket.extra.clone(), ticket.sums);
+        if let Some(time_ns) = ticket.ran_ns {
+            let (task, period) = (ticket.task, ticket.sums.period);
+            self.profile.off_cpu.seen_running.push(RunSample { task, time_ns, callsite, period });
+        }
     }
 
     fn add_cell(&mut self, ticket: &job::Ticket, callsite: CallsiteId, extra: Extra, sums: Sums) {

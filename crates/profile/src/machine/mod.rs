@@ -369,6 +369,8 @@ fn mapping_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> D
         spec.path.starts_with("[stack") || spec.path.starts_with("/SYSV") || spec.path.starts_with("[heap]");
     let (kind, path) = if spec.path == "[vdso]" || spec.path == "[vdso32]" || spec.path == "[vdsox32]" {
         (DsoKind::Vdso, spec.path.to_owned())
+    } else if spec.path == perfdata::appendix::python_functions::MAPPING_NAME {
+        (DsoKind::Python, spec.path.to_owned())
     } else if (anonymous || no_file) && spec.executable {
         (DsoKind::PerfMap { pid: spec.pid }, format!("/tmp/perf-{}.map", spec.pid))
     } else if anonymous || no_file || spec.path.is_empty() {

@@ -156,6 +156,30 @@ pub enum Source {
     Tally,
 }
 
+/// A sample of a running thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunSample {
+    /// Who.
+    pub task: TaskId,
+    /// When, ns of the recording's clock.
+    pub time_ns: u64,
+    /// Where.
+    pub callsite: CallsiteId,
+    /// Events that it represents, in the event's unit.
+    pub period: u64,
+}
+
+/// A thread was made by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadBirth {
+    /// The new thread's id.
+    pub tid: u32,
+    /// The id of the thread that made it.
+    pub parent_tid: u32,
+    /// When, ns of the recording's clock.
+    pub time_ns: u64,
+}
+
 /// All data of a recording about time off the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffCpu {
@@ -171,9 +195,10 @@ pub struct OffCpu {
     pub contentions: Vec<Contention>,
     /// Number of ends without begin and begins without end in these events.
     pub half_contentions: u64,
-    /// When threads were sampled on a CPU, ns of the recording's clock, if asked for
-    /// ([`crate::session::Dimensions::seen_running`]).
-    pub seen_running: Vec<(TaskId, u64)>,
+    /// Samples of the CPU's clock with their times, if asked for ([`crate::session::Dimensions::seen_running`]).
+    pub seen_running: Vec<RunSample>,
+    /// Births of threads, in order of time.
+    pub births: Vec<ThreadBirth>,
     /// Waits that ended before they began, for two CPUs read the clock a little differently: taken to be 0 long.
     pub backwards: u64,
 }

@@ -13,6 +13,7 @@ use crate::profile::TaskId;
 use crate::table::CallsiteId;
 use perfdata::off_cpu::{State, flag};
 use rustc_hash::FxHashMap;
+use sched::{SchedInterval, StateNames, ThreadState, ThreadTimeline};
 
 /// Follows all threads.
 #[derive(Debug, Default)]
@@ -27,19 +28,28 @@ pub(crate) struct Tracker {
     last_ns: u64,
     /// Waiting threads are looked at now and then: a wait that no look has met is a short one.
     has_looks: bool,
+    has_switches: bool,
 }
 
 /// Waits without a look that are longer than this aren't short ones: the looks missed them for another reason.
 const LONG_WITHOUT_LOOK_NS: u64 = 200_000_000;
 
+/// The states of the file format.
+const STATES: StateNames<State> = StateNames {
+    running: State::On,
+    runnable: State::Runnable,
+    preempted: State::Preempted,
+    unknown: State::Unknown,
+};
+
+/// Off the CPU in a state that no event reported: switch records have none.
+const NOT_REPORTED: ThreadState<State> = ThreadState::Blocked(State::Unknown);
+
 #[derive(Debug)]
 struct Thread {
     task: Option<TaskId>,
-    state: State,
-    since_ns: u64,
-    wake: Option<(u64, Other)>,
+    timeline: ThreadTimeline<State, Other>,
     callsite: Option<CallsiteId>,
-    other: Option<Other>,
     look: Option<Look>,
     /// Short waits that no look has met. The next wait that a look meets represents them. Looks come at even times, so
     /// each represents as much time as any other.
@@ -98,7 +108,7 @@ impl Tracker {
     /// has not been seen yet: it waited before the recording began.
     pub fn look(&mut self, tid: u32, look: Look) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        if thread.state == State::Unknown {
+        if thread.timeline.state() == NOT_REPORTED {
             thread.look = Some(look);
         }
     }
@@ -113,11 +123,8 @@ impl Tracker {
             order.push(tid);
             Thread {
                 task: None,
-                state: State::Unknown,
-                since_ns: first_ns,
-                wake: None,
+                timeline: ThreadTimeline::assumed(first_ns, NOT_REPORTED, NOT_REPORTED),
                 callsite: None,
-                other: None,
                 look: None,
                 carry_ns: 0,
                 totals: [0; 8],
@@ -130,14 +137,19 @@ impl Tracker {
         })
     }
 
+    /// True if a thread was seen to leave or to get a CPU: begins and ends of threads alone give no wall clock.
+    pub fn has_switches(&self) -> bool {
+        self.has_switches
+    }
+
     /// True if the thread is known to run.
     pub fn is_on(&self, tid: u32) -> bool {
-        self.threads.get(&tid).is_some_and(|thread| thread.state == State::On)
+        self.threads.get(&tid).is_some_and(|thread| thread.timeline.state() == ThreadState::Running)
     }
 
     /// True if the thread is known not to run.
     pub fn is_off(&self, tid: u32) -> bool {
-        let is_off = |of: &Thread| of.state != State::On && (of.state != State::Unknown || of.switches > 0);
+        let is_off = |of: &Thread| of.timeline.state() != ThreadState::Running && !of.timeline.is_assumed();
         self.threads.get(&tid).is_some_and(is_off)
     }
 
@@ -145,12 +157,14 @@ impl Tracker {
     pub fn fork(&mut self, tid: u32, time_ns: u64) {
         self.gone.remove(&tid);
         let thread = self.thread(tid, time_ns);
-        (thread.state, thread.since_ns, thread.start_ns) = (State::Runnable, time_ns, time_ns);
+        thread.timeline = ThreadTimeline::new(time_ns, ThreadState::Runnable);
+        thread.start_ns = time_ns;
         thread.open_left = false;
     }
 
     /// A thread leaves its CPU.
     pub fn switch_out(&mut self, out: Out, waits: &mut Vec<Wait>) {
+        self.has_switches = true;
         let thread = self.thread(out.tid, out.time_ns);
         let task = match thread.exit {
             Some((_, task)) => task,
@@ -158,19 +172,10 @@ impl Tracker {
         };
         thread.task = Some(task);
         waits.extend(thread.early.drain(..).map(|wait| Wait { task, ..wait }));
-        let ran = out.time_ns.saturating_sub(thread.since_ns);
-        // A thread seen for the first time was running. After two switch-outs in a row, the time between them is
-        // unknown.
-        let before = match thread.state {
-            State::On => State::On,
-            State::Unknown if thread.switches == 0 => State::On,
-            _ => State::Unknown,
-        };
-        thread.totals[usize::from(before.code())].grow(ran);
+        let ran = thread.timeline.leave(out.time_ns, STATES.reported(out.state), out.other);
+        thread.add_time(&ran);
         thread.switches += 1;
-        (thread.state, thread.since_ns) = (out.state, out.time_ns);
-        (thread.wake, thread.callsite, thread.other) = (None, out.callsite, out.other);
-        thread.look = None;
+        (thread.callsite, thread.look) = (out.callsite, None);
         let dies = out.dies || thread.exit.is_some() && out.state == State::Unknown;
         thread.open_left = false;
         if dies {
@@ -195,19 +200,16 @@ impl Tracker {
 
     /// A thread is woken by `by`; only the first wake-up of a wait counts.
     pub fn wake(&mut self, tid: u32, by: Other, time_ns: u64) {
-        let thread = self.thread(tid, time_ns);
-        let waits = !matches!(thread.state, State::On | State::Preempted | State::Runnable);
-        if waits && thread.wake.is_none() {
-            thread.wake = Some((time_ns, by));
-        }
+        self.thread(tid, time_ns).timeline.wake(time_ns, by);
     }
 
     /// A thread gets a CPU.
     pub fn switch_in(&mut self, tid: u32, time_ns: u64, waits: &mut Vec<Wait>) {
+        self.has_switches = true;
         let has_looks = self.has_looks;
         let thread = self.thread(tid, time_ns);
-        let ended = thread.end_wait(time_ns, 0, has_looks);
-        (thread.state, thread.since_ns) = (State::On, time_ns);
+        let wait = thread.timeline.enter(time_ns);
+        let ended = thread.end_wait(wait, 0, has_looks);
         match thread.task {
             Some(_) => waits.extend(ended),
             None => thread.early.extend(ended),
@@ -221,11 +223,11 @@ impl Tracker {
             let Some(thread) = self.threads.get_mut(&tid) else { continue };
             thread.task = thread.task.or(thread.exit.map(|(_, task)| task));
             // A thread that ends has run until then, and its last switch is lost.
-            let end_ns = thread.exit.map_or(self.last_ns, |(exit_ns, _)| exit_ns.max(thread.since_ns));
-            if thread.state == State::On {
-                thread.totals[usize::from(State::On.code())].grow(end_ns.saturating_sub(thread.since_ns));
-            } else if thread.task.is_some() {
-                off_cpu.waits.extend(thread.end_wait(end_ns, flag::OPEN_RIGHT, self.has_looks));
+            let exit_ns = thread.exit.map(|(exit_ns, _)| exit_ns.max(thread.timeline.begin_ns()));
+            let end_ns = exit_ns.unwrap_or(self.last_ns);
+            let last = thread.timeline.finish(end_ns);
+            if thread.task.is_some() {
+                off_cpu.waits.extend(thread.end_wait(last, flag::OPEN_RIGHT, self.has_looks));
             }
             self.end(tid, end_ns, &mut off_cpu.waits);
         }
@@ -262,56 +264,50 @@ impl Thread {
         })
     }
 
-    /// The intervals that end at `time_ns`: blocked, then runnable.
-    fn end_wait(&mut self, time_ns: u64, flags: u32, has_looks: bool) -> Vec<Wait> {
-        if self.state == State::On {
-            // Got a CPU twice: the switch-out between is lost.
-            self.totals[usize::from(State::Unknown.code())].grow(time_ns.saturating_sub(self.since_ns));
+    /// Adds time that is no wait: running, or next to a lost event.
+    fn add_time(&mut self, time: &SchedInterval<State, Other>) {
+        self.totals[usize::from(STATES.name(time.state).code())].grow(time.length_ns());
+    }
+
+    /// The waits of an interval that has ended: blocked, then runnable.
+    fn end_wait(&mut self, wait: SchedInterval<State, Other>, flags: u32, has_looks: bool) -> Vec<Wait> {
+        if matches!(wait.state, ThreadState::Running | ThreadState::Unknown) {
+            self.add_time(&wait);
             return Vec::new();
         }
         let mut flags = flags | if self.open_left { flag::OPEN_LEFT } else { 0 };
+        let mut state = STATES.name(wait.state);
         let look = self.look.take();
-        let length_ns = time_ns.saturating_sub(self.since_ns);
-        let is_short = look.is_none() && self.state == State::Unknown && length_ns < LONG_WITHOUT_LOOK_NS;
+        let is_short = look.is_none() && state == State::Unknown && wait.length_ns() < LONG_WITHOUT_LOOK_NS;
         if let Some(look) = look {
-            (self.state, self.callsite) = (look.state, look.callsite);
+            (state, self.callsite) = (look.state, look.callsite);
         } else if has_looks && is_short {
             // Sleeping or uninterruptible: too short to be recorded, unless a look at a later wait represents it.
-            self.state = State::Sleep;
-            self.carry_ns.grow(length_ns);
+            state = State::Sleep;
+            self.carry_ns.grow(wait.length_ns());
             flags |= flag::REST;
         }
-        let is_carried = flags & flag::REST != 0;
-        let (wake_ns, waker) = match self.wake.take() {
-            Some((wake_ns, by)) => (wake_ns.max(self.since_ns).min(time_ns), Some(by)),
-            None => (time_ns, self.other),
-        };
-        let woken = wake_ns < time_ns;
         let mut carry_ns = if look.is_some() { std::mem::take(&mut self.carry_ns) } else { 0 };
         let mut waits = Vec::with_capacity(2);
-        let mut add = |state: State, since_ns: u64, end_ns: u64, totals: &mut [u64; 8]| {
-            let length_ns = end_ns.saturating_sub(since_ns);
-            let weight_ns =
-                if is_carried { 0 } else { length_ns.saturating_add(std::mem::take(&mut carry_ns)) };
-            totals[usize::from(state.code())].grow(weight_ns);
+        for (nth, part) in wait.parts().enumerate() {
+            let (state, length_ns) = (if nth == 0 { state } else { State::Runnable }, part.length_ns());
+            let represented_ns = length_ns.saturating_add(std::mem::take(&mut carry_ns));
+            let weight_ns = if flags & flag::REST != 0 { 0 } else { represented_ns };
+            self.totals[usize::from(state.code())].grow(weight_ns);
             waits.push(Wait {
                 task: self.task.unwrap_or(TaskId(0)),
                 callsite: self.callsite,
                 state,
-                since_ns,
+                since_ns: part.begin_ns,
                 length_ns,
                 weight_ns,
                 syscall: look.and_then(|look| look.syscall),
                 args: look.map_or([0; 3], |look| look.args),
                 told: look.and_then(|look| look.told),
-                other: waker,
+                other: wait.cause,
                 flags,
                 sums: None,
             });
-        };
-        add(self.state, self.since_ns, wake_ns, &mut self.totals);
-        if woken {
-            add(State::Runnable, wake_ns, time_ns, &mut self.totals);
         }
         self.open_left = false;
         waits

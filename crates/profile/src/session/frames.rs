@@ -12,7 +12,8 @@ use super::{Session, UnwindJob, Unwound};
 impl Session {
     /// Resolves what the sample itself carries into `self.frames`, leaf first.
     pub(super) fn resolve_steps(&mut self, event: usize, pid: i32, sample: &Sample<'_>) {
-        self.leaf_origin = if self.opts.callchains {
+        let has_runtimes = self.runtimes.has_any();
+        self.leaf_origin = if self.opts.callchains || has_runtimes {
             steps_of(sample, self.call_stack_lbr[event], &mut self.steps)
         } else {
             let bare = Sample { callchain: None, ..*sample };
@@ -24,6 +25,11 @@ impl Session {
         for at in 0..self.steps.len().min(self.max_steps()) {
             let frame = self.frame_of_step((pid, process), self.steps[at]);
             self.frames.push(frame);
+        }
+        let tables = (&self.profile.frames, &self.profile.dsos);
+        self.runtimes.fold(&mut self.frames, &mut self.leaf_origin, tables);
+        if !self.opts.callchains && has_runtimes {
+            self.frames.truncate(1);
         }
     }
 

@@ -55,6 +55,8 @@ pub(super) struct Ticket {
     pub leaf_origin: LeafOrigin,
     /// The request to a disk that the sample begins.
     pub request: Option<usize>,
+    /// When it was taken, if it is one of the CPU's clock and those are kept.
+    pub ran_ns: Option<u64>,
     /// When the thread left its CPU, if the sample records it.
     pub switched_ns: Option<u64>,
 }

@@ -3,8 +3,8 @@
 use super::{Session, ids_of, steps_of};
 use crate::grow::Grow as _;
 use crate::off_cpu::{
-    Contention, EventKind, Look, Other, Out, Reason, Source, Stat, ThreadTotals, Wait, is_last_switch,
-    of_samples, of_unfinished, state_of_text,
+    Contention, EventKind, Look, Other, Out, Reason, Source, Stat, ThreadBirth, ThreadTotals, Wait,
+    is_last_switch, of_samples, of_unfinished, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -30,21 +30,13 @@ impl Session {
     /// Adds a sample's data about waits. `self.frames` holds its resolved path.
     pub(super) fn note_off_cpu(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
         match self.off_cpu_kinds[event] {
-            EventKind::Other => self.note_running(event, task, sample),
+            EventKind::Other => {}
             EventKind::OffCpu => self.note_interval(task, sample),
             EventKind::Switch => self.note_switch(event, task, sample),
             EventKind::Stat(stat) => self.note_stat(event, stat, sample),
             EventKind::Wakeup => self.note_wakeup(event, sample),
             EventKind::ContentionBegin => self.note_contention(event, task, sample),
             EventKind::ContentionEnd => self.note_contention_end(event, sample),
-        }
-    }
-
-    /// A sample of the CPU's clock.
-    fn note_running(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
-        if self.clock_event == Some(event) {
-            let seen = sample.time_ns.filter(|&time_ns| time_ns < NO_TIME_NS).map(|time_ns| (task, time_ns));
-            self.profile.off_cpu.seen_running.extend(seen);
         }
     }
 
@@ -221,7 +213,11 @@ impl Session {
         // Records about what ran before have time 0.
         let (Some((pid, tid)), Some(time_ns @ 1..)) = (id.pid_tid, id.time_ns) else { return };
         match &item.record {
-            Record::Fork(task) => self.tracker.fork(task.tid, time_ns),
+            Record::Fork(task) => {
+                let (tid, parent_tid) = (task.tid, task.ptid);
+                self.profile.off_cpu.births.push(ThreadBirth { tid, parent_tid, time_ns });
+                self.tracker.fork(tid, time_ns);
+            }
             Record::Exit(exit) => {
                 let span = self.machine.span_of(exit.pid.cast_signed(), exit.tid.cast_signed());
                 let task = self.task_of(span);
@@ -256,8 +252,10 @@ impl Session {
         let off_cpu = &mut self.profile.off_cpu;
         if off_cpu.source.is_none() {
             let source = if self.has_switch_samples { Source::Tracepoints } else { Source::SwitchRecords };
-            off_cpu.waits = std::mem::take(&mut self.tracked_waits);
-            tracker.finish(source, off_cpu);
+            if tracker.has_switches() {
+                off_cpu.waits = std::mem::take(&mut self.tracked_waits);
+                tracker.finish(source, off_cpu);
+            }
             if !self.has_switch_samples {
                 std::mem::take(&mut self.stats).finish(off_cpu);
             }

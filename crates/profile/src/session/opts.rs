@@ -1,7 +1,7 @@
 //! Data that a session keeps of its samples.
 
 use super::SampleFilter;
-use perfdata::{Sample, Weight};
+use crate::profile::SampleWord;
 
 /// Dimensions that cost memory and are kept only when a view needs them.
 #[derive(Clone, Debug, Default)]
@@ -34,42 +34,6 @@ pub struct Dimensions {
     pub words: Vec<SampleWord>,
 }
 
-/// A number that samples have if it was requested at recording. Cells can be split by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SampleWord {
-    /// Second part of the weight: on x86 the instruction's latency in cycles.
-    InstructionLatency,
-    /// Third part of the weight: on PowerPC and x86 cycles in the pipeline's last stage.
-    StageCycles,
-    /// Size in bytes of the page of the code; 0 if not known.
-    CodePageSize,
-    /// Size in bytes of the page of the data; 0 if not known.
-    DataPageSize,
-    /// Physical address of the data.
-    PhysicalAddress,
-    /// Where a memory access was answered from ([`perfdata::DataSource`]).
-    DataSource,
-}
-
-impl SampleWord {
-    /// Its value in `sample`; `None` if the sample does not carry it.
-    #[must_use]
-    pub fn of(self, sample: &Sample<'_>) -> Option<u64> {
-        let parts = match sample.weight {
-            Some(Weight::Struct { var2, var3, .. }) => Some((var2, var3)),
-            _ => None,
-        };
-        match self {
-            Self::InstructionLatency => parts.map(|(latency, _)| u64::from(latency)),
-            Self::StageCycles => parts.map(|(_, cycles)| u64::from(cycles)),
-            Self::CodePageSize => sample.code_page_size,
-            Self::DataPageSize => sample.data_page_size,
-            Self::PhysicalAddress => sample.phys_addr,
-            Self::DataSource => sample.data_src,
-        }
-    }
-}
-
 /// Turns tracepoint payloads into text; the caller has the formats.
 pub trait TraceText: Send {
     /// The payload of one sample in the kernel's print format; `None` if there is no format.
@@ -92,6 +56,8 @@ pub struct SessionOpts {
     pub max_frames: usize,
     /// Count the hardware-given cost (at least 1) in place of the period.
     pub cost_as_period: bool,
+    /// Frames of a language's interpreter are kept where those of the language are known.
+    pub runtime_frames: bool,
     /// Text for tracepoints.
     pub trace_text: Option<Box<dyn TraceText>>,
 }
@@ -104,6 +70,7 @@ impl Default for SessionOpts {
             callchains: true,
             max_frames: usize::MAX,
             cost_as_period: false,
+            runtime_frames: false,
             trace_text: None,
         }
     }

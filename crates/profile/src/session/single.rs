@@ -66,6 +66,7 @@ impl Session {
             frames: Vec::new(),
             leaf_origin: LeafOrigin::Chain,
             request: None,
+            ran_ns: None,
             switched_ns: None,
         };
         Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })

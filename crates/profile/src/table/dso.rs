@@ -26,6 +26,8 @@ pub enum DsoKind {
         /// The process id the map file is looked up by.
         pid: i32,
     },
+    /// Functions of Python programs: addresses of [`perfdata::appendix::python_functions`].
+    Python,
     /// Code of a virtual machine's kernel, whose symbols we do not have: guest Avmas.
     GuestKernel,
     /// Code of a virtual machine's user space: guest Avmas.
