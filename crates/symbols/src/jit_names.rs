@@ -3,7 +3,7 @@
 
 use dso::{FileRule, Loaded, Loader, Missing, Mmap, Wanted, perf_map};
 use perfdata::PerfData;
-use perfdata::jit_maps::JitMaps;
+use perfdata::appendix::jit_maps::JitMaps;
 use perfdata::jitdump::{JitDump, JitKind};
 use profile::table::{Dso, DsoKind};
 use rustc_hash::FxHashMap;

@@ -11,6 +11,8 @@ pub struct NameOpts {
     pub mangled: bool,
     /// Perf maps of any user are read.
     pub any_owner: bool,
+    /// The frames of interpreters are kept between those of their language.
+    pub runtime_frames: bool,
 }
 
 impl NameOpts {

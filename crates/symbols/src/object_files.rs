@@ -6,6 +6,7 @@ use crate::recorded_kernel::kernel_of;
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Symbol, SymbolIndex, Wanted};
 use perfdata::PerfData;
+use perfdata::appendix::python_functions::{self, PythonFunctions};
 use profile::profile::Profile;
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::symbolize::SymbolizeRequest;
@@ -32,6 +33,8 @@ pub struct ObjectFiles {
     opened: Mutex<FxHashMap<Key, Arc<Result<Loaded, Missing>>>>,
     /// Names of JIT code in the recording.
     jit: Mutex<RecordedNames>,
+    /// Functions of Python programs in the recording.
+    python: PythonFunctions,
 }
 
 impl Default for ObjectFiles {
@@ -45,7 +48,14 @@ impl ObjectFiles {
     /// Looks for files by `search`, and for large symbol tables in the user's cache first.
     pub fn new(search: DebugSearch) -> Self {
         let loader = Loader::new(search).with_index(SymbolIndex::from_env());
-        Self { loader, mangled: false, any_owner: false, opened: Mutex::default(), jit: Mutex::default() }
+        Self {
+            loader,
+            mangled: false,
+            any_owner: false,
+            opened: Mutex::default(),
+            jit: Mutex::default(),
+            python: PythonFunctions::default(),
+        }
     }
 
     /// Of the machine that `file` was recorded on. Looks and names by `names`.
@@ -53,7 +63,9 @@ impl ObjectFiles {
         let files = Self::new(names.search.clone());
         let loader = files.loader.of_kernel(kernel_of(file));
         let jit = Mutex::new(RecordedNames::of_recording(file));
-        Self { mangled: names.mangled, any_owner: names.any_owner, loader, jit, ..files }
+        let python = file.appendix().and_then(|appendix| PythonFunctions::read(appendix, file.endian()));
+        let python = python.unwrap_or_default();
+        Self { mangled: names.mangled, any_owner: names.any_owner, loader, jit, python, ..files }
     }
 
     /// Is the recorded kernel the running one?
@@ -98,7 +110,7 @@ impl ObjectFiles {
                 self.loader.load(&Wanted::KernelModule { name: unbracketed(&dso.short_name), start })
             }
             // What runs at their addresses now may be another program: the recording has their names.
-            DsoKind::Bpf => Err(Missing::NoFile),
+            DsoKind::Bpf | DsoKind::Python => Err(Missing::NoFile),
             DsoKind::Vdso => self.loader.load(&Wanted::Vdso { build_id }),
             DsoKind::PerfMap { pid } => {
                 let owners = (!self.any_owner).then(|| perf_map_owners(pid));
@@ -127,6 +139,9 @@ pub fn unbracketed(short_name: &str) -> &str {
 
 impl DsoSource for ObjectFiles {
     fn symbolize(&self, dso: &Dso, addrs: &[u64], want: Want) -> Names {
+        if dso.kind == DsoKind::Python {
+            return addrs.iter().map(|&addr| python_function(&self.python, addr)).collect();
+        }
         match self.open(dso).as_ref() {
             Ok(file) => {
                 let names = addrs.iter().map(|&addr| self.names_at(file, dso, addr, want)).collect();
@@ -137,6 +152,22 @@ impl DsoSource for ObjectFiles {
             Err(why) => addrs.iter().map(|_| without_file(dso, *why)).collect(),
         }
     }
+}
+
+/// The function of a Python program, with the line: `main (app.py)`.
+fn python_function(python: &PythonFunctions, addr: u64) -> Result<Vec<NamedFrame>, Missing> {
+    let (index, line) = python_functions::function_at(addr).ok_or(Missing::OutsideSegments)?;
+    let function = python.functions.get(index).ok_or(Missing::NoSymbolAt)?;
+    let file = profile::machine::file_name(&function.file);
+    let start = python_functions::MAPPING_START + index as u64 * python_functions::FUNCTION_BYTES;
+    Ok(vec![NamedFrame {
+        name: format!("{} ({file})", function.name),
+        start,
+        size: python_functions::FUNCTION_BYTES,
+        file: Some(function.file.clone()),
+        line,
+        inlined: false,
+    }])
 }
 
 /// BPF programs announce their own name.

@@ -1,6 +1,7 @@
 //! From the records of a file to a profile with names: reading in time order, unwinding, symbolizing.
 
 use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
+use perfdata::appendix::python_functions::PythonFunctions;
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Features, Order, PerfData};
 use profile::profile::Profile;
@@ -71,7 +72,8 @@ pub fn load_watched(
 ) -> Recording {
     let files = Arc::new(ObjectFiles::of_recording(file, &opts.names));
     let features = file.features();
-    let mut session = session_of_profile(file, opts.session);
+    let runtime_frames = opts.session.runtime_frames || opts.names.runtime_frames;
+    let mut session = session_of_profile(file, SessionOpts { runtime_frames, ..opts.session });
     let unnamed = opts.unnamed;
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
@@ -119,6 +121,10 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     }
     if let Some(notes) = file.appendix().and_then(|appendix| StackNotes::read(appendix, file.endian())) {
         session.set_stack_notes(notes);
+    }
+    if let Some(python) = file.appendix().and_then(|appendix| PythonFunctions::read(appendix, file.endian()))
+    {
+        session.set_runtimes(&python.runtimes);
     }
     for group in &file.features().groups {
         session.set_group(group.leader as usize, group.members as usize, group.given_name());
