@@ -6,6 +6,26 @@
 //! user selects ([`selection`]), and sum up the selected ones ([`view`]).
 //!
 //! **Excluded.** No flags, no printing, no system calls except to read files.
+//!
+//! Replay a thread's steps into counts and times:
+//!
+//! ```
+//! use calls::model::{Asked, CallProfile, FunctionId, Gate, Replay, Step};
+//!
+//! let (main, work) = (FunctionId(0), FunctionId(1));
+//! let mut replay = Replay::new(CallProfile::new(1, 0), Gate::new(None, Asked::default()));
+//! for (time_ns, step) in [
+//!     (100, Step::Enter(main)),
+//!     (110, Step::Enter(work)),
+//!     (150, Step::Exit(0)),
+//!     (200, Step::Exit(0)),
+//! ] {
+//!     replay.step(time_ns, step, &mut |call| println!("{:?}: {} ns", call.function, call.total_ns));
+//! }
+//! let profile = replay.finish(&mut |_| {});
+//! let (_, totals) = profile.functions().find(|(function, _)| *function == main).expect("called");
+//! assert_eq!((totals.count, totals.total_ns, totals.self_ns), (1, 100, 60));
+//! ```
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,7 +1,7 @@
 //! Functions that report themselves (`-finstrument-functions`): the calls at which more is done than recording them.
 
 use dso::dwarf::probe::Incoming;
-use dso::reported::{Copy, Held, Moved, Report, Reports};
+use dso::value_tracking::{Copy, Held, MovedArguments, Report, Reports};
 use dso::{ObjectFile, Svma, SymbolTable};
 use std::collections::HashMap;
 use tracer::layout::moved::{self, PLACES, STACK};
@@ -90,7 +90,7 @@ impl Instrumented {
 }
 
 /// A value, if what it was read from at the entry is still there as a whole.
-fn kept(item: Item, moved: &Moved) -> Item {
+fn kept(item: Item, moved: &MovedArguments) -> Item {
     let has = |place: Incoming, bytes: u8| moved.of(place).is_some_and(|copy| copy.bytes >= bytes);
     let bytes = if item.how == layout::HOW_PLAIN { item.bytes } else { 8 };
     let first = match item.from {
@@ -105,7 +105,7 @@ fn kept(item: Item, moved: &Moved) -> Item {
 }
 
 /// As the recorder reads it.
-fn table(moved: &Moved) -> moved::Moved {
+fn table(moved: &MovedArguments) -> moved::Moved {
     let word = |copy: &Option<Copy>| match copy.map(|copy| copy.place) {
         Some(Held::General(number)) => u32::from(number),
         Some(Held::Vector(number)) => 16 + u32::from(number),

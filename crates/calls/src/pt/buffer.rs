@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use intelpt::{find_psb, told_again};
+use intelpt::{find_psb, snapshot_overlap};
 use perfdata::{Item, PerfData};
 
 /// Bytes of the AUXTRACE record in front of its trace.
@@ -104,7 +104,7 @@ impl<'a> Buffer<'a> {
             let (before, rest) = self.parts.split_at_mut(number);
             let part = &mut rest[0];
             if let Some(before) = before.last() {
-                match told_again(&before.bytes, &part.bytes) {
+                match snapshot_overlap(&before.bytes, &part.bytes) {
                     Some(bytes) => part.cut_front(bytes),
                     None => self.breaks.push(at),
                 }

@@ -1,6 +1,6 @@
 //! One piece of trace becomes the branches of the threads that ran.
 
-use intelpt::{BlockCache, Event, Flow, Gap, Missing, What};
+use intelpt::{BlockCache, Flow, FlowEvent, FlowKind, Gap, MissingCode};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +25,7 @@ pub struct Stretch<E> {
 }
 
 /// What a piece decoded to.
-pub struct Decoded<E> {
+pub struct DecodedPiece<E> {
     /// In order.
     pub stretches: Vec<Stretch<E>>,
     /// Executed.
@@ -55,7 +55,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
+impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> Decoder<'t, 'a, E> {
     /// Of a recording.
     pub fn new(code: &'t Code, side: &'t Sideband<'a>) -> Self {
         Self { code, side, caches: Mutex::default(), used: Mutex::default(), every: false }
@@ -78,11 +78,11 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
     }
 
     /// Decodes one piece.
-    pub fn decode(&self, piece: &Piece) -> Decoded<E> {
+    pub fn decode(&self, piece: &Piece) -> DecodedPiece<E> {
         let bytes = self.side.buffers[piece.buffer].bytes(piece.start..piece.end);
         let mut cache = locked(&self.caches).pop().unwrap_or_default();
         let image = RunningImage::new(self.code, self.side, piece.buffer);
-        let mut decoded = Decoded {
+        let mut decoded = DecodedPiece {
             stretches: Vec::new(),
             instructions: 0,
             gaps: BTreeMap::new(),
@@ -105,9 +105,9 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
 
     /// Adds an event to its thread's stretch.
     #[inline(always)]
-    fn take(&self, image: &RunningImage<'_>, event: &Event, decoded: &mut Decoded<E>) {
+    fn take(&self, image: &RunningImage<'_>, event: &FlowEvent, decoded: &mut DecodedPiece<E>) {
         match decoded.stretches.last_mut() {
-            Some(stretch) if !matches!(event.what, What::Begin | What::Gap(_)) => {
+            Some(stretch) if !matches!(event.what, FlowKind::Begin | FlowKind::Gap(_)) => {
                 stretch.events.push(event.into());
             }
             _ => self.take_first(image, event, decoded),
@@ -116,17 +116,17 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
 
     /// Adds one before which the thread may have changed, or that is to be counted.
     #[cold]
-    fn take_first(&self, image: &RunningImage<'_>, event: &Event, decoded: &mut Decoded<E>) {
-        if let What::Gap(gap) = event.what {
+    fn take_first(&self, image: &RunningImage<'_>, event: &FlowEvent, decoded: &mut DecodedPiece<E>) {
+        if let FlowKind::Gap(gap) = event.what {
             *decoded.gaps.entry(gap).or_default() += 1;
-            if matches!(gap, Gap::Mismatch | Gap::Loop | Gap::Code(Missing::BadCode))
+            if matches!(gap, Gap::Mismatch | Gap::Loop | Gap::Code(MissingCode::BadCode))
                 && let Some(file) = image.file_at(event.from)
             {
                 *decoded.unfit.entry(file.to_owned()).or_default() += 1;
             }
         }
         let tid = image.task().map_or(-1, |(_, tid)| tid);
-        if decoded.stretches.is_empty() && event.what == What::Begin {
+        if decoded.stretches.is_empty() && event.what == FlowKind::Begin {
             decoded.begins_at = Some(event.to);
         }
         if decoded.stretches.last().is_none_or(|last| last.tid != tid) {
@@ -141,9 +141,9 @@ impl<'t, 'a, E: for<'e> From<&'e Event>> Decoder<'t, 'a, E> {
     }
 
     /// What was before this piece was not saved.
-    fn tell_hole(&self, image: &RunningImage<'_>, decoded: &mut Decoded<E>) {
-        let what = What::Gap(Gap::NotSaved);
-        let hole = Event { tsc: None, what, from: 0, next: 0, to: 0, unit: 0, at_start: false, bits: 64 };
+    fn tell_hole(&self, image: &RunningImage<'_>, decoded: &mut DecodedPiece<E>) {
+        let what = FlowKind::Gap(Gap::NotSaved);
+        let hole = FlowEvent { tsc: None, what, from: 0, next: 0, to: 0, unit: 0, at_start: false, bits: 64 };
         if let Some(first) = decoded.stretches.first_mut() {
             first.events.insert(0, (&hole).into());
             *decoded.gaps.entry(Gap::NotSaved).or_default() += 1;
@@ -159,11 +159,11 @@ pub fn reason(gap: Gap) -> &'static str {
     match gap {
         Gap::Overflow => "the processor lost packets",
         Gap::NotSaved => "trace that was not saved: the buffer was full",
-        Gap::Code(Missing::NotMapped) => "code without a record of its mapping",
-        Gap::Code(Missing::NoFile) => "code of a file that can't be read",
-        Gap::Code(Missing::WrongFile) => "code of a file that changed since",
-        Gap::Code(Missing::MadeAtRunTime) => "code made at run time, missing in every jitdump",
-        Gap::Code(Missing::Rewritten) => "code that the program may have rewritten",
+        Gap::Code(MissingCode::NotMapped) => "code without a record of its mapping",
+        Gap::Code(MissingCode::NoFile) => "code of a file that can't be read",
+        Gap::Code(MissingCode::WrongFile) => "code of a file that changed since",
+        Gap::Code(MissingCode::MadeAtRunTime) => "code made at run time, missing in every jitdump",
+        Gap::Code(MissingCode::Rewritten) => "code that the program may have rewritten",
         Gap::Code(_) => "bytes that are no instruction",
         Gap::Packet => "damaged packets",
         Gap::Mismatch => "packets that do not fit the code",

@@ -1,10 +1,10 @@
 //! One thread's branches become calls: matched by return address, not by guess.
 
-use intelpt::{Event, What};
+use intelpt::{FlowEvent, FlowKind};
 
 use crate::model::{FunctionId, Step};
 
-/// A branch as calls need it: a third of an [`Event`].
+/// A branch as calls need it: a third of a [`FlowEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// Estimated TSC; 0 before the first TSC packet.
@@ -38,20 +38,20 @@ impl Move {
     }
 }
 
-impl From<&Event> for Move {
+impl From<&FlowEvent> for Move {
     #[inline]
-    fn from(event: &Event) -> Self {
+    fn from(event: &FlowEvent) -> Self {
         let (kind, place) = match event.what {
-            What::Call => (Kind::Call, event.next),
-            What::Return => (Kind::Return, event.to),
-            What::Jump => (Kind::Jump, event.to),
-            What::Begin => (Kind::Begin, event.to),
-            What::End => (Kind::End, event.next),
-            What::EndAsync => (Kind::End, event.from),
-            What::Interrupt => (Kind::Interrupt, event.to),
-            What::Far => (Kind::Landed, event.to),
-            What::Abort => (Kind::Aborted, event.to),
-            What::Gap(_) => (Kind::Gap, 0),
+            FlowKind::Call => (Kind::Call, event.next),
+            FlowKind::Return => (Kind::Return, event.to),
+            FlowKind::Jump => (Kind::Jump, event.to),
+            FlowKind::Begin => (Kind::Begin, event.to),
+            FlowKind::End => (Kind::End, event.next),
+            FlowKind::EndAsync => (Kind::End, event.from),
+            FlowKind::Interrupt => (Kind::Interrupt, event.to),
+            FlowKind::Far => (Kind::Landed, event.to),
+            FlowKind::Abort => (Kind::Aborted, event.to),
+            FlowKind::Gap(_) => (Kind::Gap, 0),
         };
         let (tsc, unit, at_start) = (event.tsc.unwrap_or(0), event.unit, event.at_start);
         Self { tsc, place, unit, kind, at_start }
@@ -232,19 +232,19 @@ mod tests {
     use super::*;
     use intelpt::Gap;
 
-    fn event(what: What, to: u64, unit: u32, at_start: bool, next: u64) -> Event {
-        Event { tsc: Some(1), what, from: next.saturating_sub(5), next, to, unit, at_start, bits: 64 }
+    fn event(what: FlowKind, to: u64, unit: u32, at_start: bool, next: u64) -> FlowEvent {
+        FlowEvent { tsc: Some(1), what, from: next.saturating_sub(5), next, to, unit, at_start, bits: 64 }
     }
 
-    fn steps(events: &[Event]) -> Vec<Step> {
+    fn steps(events: &[FlowEvent]) -> Vec<Step> {
         let (mut replay, mut steps) = (FlowReplay::default(), Vec::new());
         events.iter().for_each(|event| replay.take(&event.into(), &mut |step| steps.push(step)));
         steps
     }
 
-    const MAIN: Event = Event {
+    const MAIN: FlowEvent = FlowEvent {
         tsc: Some(0),
-        what: What::Begin,
+        what: FlowKind::Begin,
         from: 0,
         next: 0,
         to: 0x1000,
@@ -261,9 +261,9 @@ mod tests {
     fn a_return_past_several_calls_leaves_the_inner_ones_unwound() {
         let events = [
             MAIN,
-            event(What::Call, 0x2000, 2, true, 0x1005),
-            event(What::Call, 0x3000, 3, true, 0x2005),
-            event(What::Return, 0x1005, 1, false, 0x3010),
+            event(FlowKind::Call, 0x2000, 2, true, 0x1005),
+            event(FlowKind::Call, 0x3000, 3, true, 0x2005),
+            event(FlowKind::Return, 0x1005, 1, false, 0x3010),
         ];
         assert_eq!(steps(&events), [enter(1), enter(2), enter(3), Step::Unwound(0), Step::Exit(0)]);
     }
@@ -272,9 +272,9 @@ mod tests {
     fn a_jump_into_the_middle_of_an_open_function_is_a_longjmp() {
         let events = [
             MAIN,
-            event(What::Call, 0x2000, 2, true, 0x1005),
-            event(What::Call, 0x3000, 3, true, 0x2005),
-            event(What::Jump, 0x1010, 1, false, 0x3010),
+            event(FlowKind::Call, 0x2000, 2, true, 0x1005),
+            event(FlowKind::Call, 0x3000, 3, true, 0x2005),
+            event(FlowKind::Jump, 0x1010, 1, false, 0x3010),
         ];
         assert_eq!(steps(&events), [enter(1), enter(2), enter(3), Step::Unwound(0), Step::Unwound(0)]);
     }
@@ -283,9 +283,9 @@ mod tests {
     fn a_jump_into_the_middle_of_a_function_that_is_not_open_leaves_the_call_as_it_is() {
         let events = [
             MAIN,
-            event(What::Call, 0x2000, 2, true, 0x1005),
-            event(What::Jump, 0x3003, 3, false, 0x2010),
-            event(What::Return, 0x1005, 1, false, 0x3010),
+            event(FlowKind::Call, 0x2000, 2, true, 0x1005),
+            event(FlowKind::Jump, 0x3003, 3, false, 0x2010),
+            event(FlowKind::Return, 0x1005, 1, false, 0x3010),
         ];
         assert_eq!(steps(&events), [enter(1), enter(2), Step::Exit(0)]);
         let mut replay = FlowReplay::default();
@@ -297,9 +297,9 @@ mod tests {
     fn an_aborted_transaction_leaves_what_it_had_called_and_is_counted() {
         let events = [
             MAIN,
-            event(What::Call, 0x2000, 2, true, 0x1005),
-            event(What::Abort, 0x1040, 1, false, 0x2010),
-            event(What::Call, 0x3000, 3, true, 0x1050),
+            event(FlowKind::Call, 0x2000, 2, true, 0x1005),
+            event(FlowKind::Abort, 0x1040, 1, false, 0x2010),
+            event(FlowKind::Call, 0x3000, 3, true, 0x1050),
         ];
         assert_eq!(steps(&events), [enter(1), enter(2), Step::Unwound(0), enter(3)]);
         let mut replay = FlowReplay::default();
@@ -311,9 +311,9 @@ mod tests {
     fn a_tail_jump_returns_to_the_callers_caller() {
         let events = [
             MAIN,
-            event(What::Call, 0x2000, 2, true, 0x1005),
-            event(What::Jump, 0x3000, 3, true, 0x2010),
-            event(What::Return, 0x1005, 1, false, 0x3010),
+            event(FlowKind::Call, 0x2000, 2, true, 0x1005),
+            event(FlowKind::Jump, 0x3000, 3, true, 0x2010),
+            event(FlowKind::Return, 0x1005, 1, false, 0x3010),
         ];
         let tail = Step::TailJump(FunctionId(3));
         assert_eq!(steps(&events), [enter(1), enter(2), tail, Step::Exit(0)]);
@@ -323,11 +323,11 @@ mod tests {
     fn a_signal_handler_is_a_call_of_its_own_and_its_return_resumes() {
         let events = [
             MAIN,
-            event(What::EndAsync, 0, 0, false, 0x1025),
-            event(What::Begin, 0x5000, 5, true, 0),
-            event(What::Return, 0x7000, 7, false, 0x5010),
-            event(What::End, 0, 0, false, 0x7009),
-            event(What::Begin, 0x1020, 1, false, 0),
+            event(FlowKind::EndAsync, 0, 0, false, 0x1025),
+            event(FlowKind::Begin, 0x5000, 5, true, 0),
+            event(FlowKind::Return, 0x7000, 7, false, 0x5010),
+            event(FlowKind::End, 0, 0, false, 0x7009),
+            event(FlowKind::Begin, 0x1020, 1, false, 0),
         ];
         assert_eq!(steps(&events), [enter(1), enter(5), Step::Exit(0)]);
     }
@@ -336,10 +336,10 @@ mod tests {
     fn after_a_hole_only_proven_calls_stay_open() {
         let events = [
             MAIN,
-            event(What::Call, 0x2000, 2, true, 0x1005),
-            event(What::Call, 0x3000, 3, true, 0x2005),
-            event(What::Gap(Gap::Overflow), 0, 0, false, 0),
-            event(What::Begin, 0x2040, 2, false, 0),
+            event(FlowKind::Call, 0x2000, 2, true, 0x1005),
+            event(FlowKind::Call, 0x3000, 3, true, 0x2005),
+            event(FlowKind::Gap(Gap::Overflow), 0, 0, false, 0),
+            event(FlowKind::Begin, 0x2040, 2, false, 0),
         ];
         assert_eq!(steps(&events), [enter(1), enter(2), enter(3), Step::Hole, Step::Abandon(0)]);
     }

@@ -4,7 +4,7 @@ use crate::model::FunctionId;
 use crate::pt::{CodeMapping, MadeCode, Sideband};
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, RecordedKernel, Svma, Wanted};
-use intelpt::{Image, Missing};
+use intelpt::{Image, MissingCode};
 use profile::machine::is_kernel_proper;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
@@ -307,52 +307,52 @@ impl<'a> RunningImage<'a> {
     }
 
     /// Whether a mapping's bytes are those of its file.
-    fn check(&self, mapping: &CodeMapping) -> Result<(), Missing> {
+    fn check(&self, mapping: &CodeMapping) -> Result<(), MissingCode> {
         let why = match () {
-            () if mapping.is_anonymous() => Missing::MadeAtRunTime,
-            () if mapping.writable => Missing::Rewritten,
+            () if mapping.is_anonymous() => MissingCode::MadeAtRunTime,
+            () if mapping.writable => MissingCode::Rewritten,
             () => return Ok(()),
         };
         Err(why)
     }
 
     /// The kernel's code.
-    fn kernel(&self, ip: u64) -> Result<&[u8], Missing> {
+    fn kernel(&self, ip: u64) -> Result<&[u8], MissingCode> {
         let bytes = self.code.kernel.bytes(ip, self.time_ns.get());
         bytes.ok_or_else(|| {
             let why = "the kernel: its memory (/proc/kcore) can't be read, or another kernel was recorded";
             self.code.found().missing.insert(why.to_owned());
-            Missing::NoFile
+            MissingCode::NoFile
         })
     }
 }
 
 impl Image for RunningImage<'_> {
-    fn code(&self, ip: u64) -> Result<&[u8], Missing> {
+    fn code(&self, ip: u64) -> Result<&[u8], MissingCode> {
         const WINDOW_BYTES: usize = 4096;
         if let Some(made) = self.made(ip) {
             let offset = usize::try_from(ip - made.start).unwrap_or(usize::MAX);
-            return made.code.get(offset..).ok_or(Missing::NotMapped);
+            return made.code.get(offset..).ok_or(MissingCode::NotMapped);
         }
-        self.check(self.mapping(ip).ok_or(Missing::NotMapped)?)?;
+        self.check(self.mapping(ip).ok_or(MissingCode::NotMapped)?)?;
         if is_kernel(ip) {
             return self.kernel(ip);
         }
         let Some((_, file, svma)) = self.place(ip) else {
-            return Err(Missing::NotMapped);
+            return Err(MissingCode::NotMapped);
         };
         let object = match &file.loaded {
-            Ok(loaded) => loaded.object().ok_or(Missing::NoFile)?,
+            Ok(loaded) => loaded.object().ok_or(MissingCode::NoFile)?,
             Err(why) => {
                 self.code.found().missing.insert(format!("{}: {why}", file.name));
                 let wrong = matches!(why, NoCode::BuildIdMismatch);
-                return Err(if wrong { Missing::WrongFile } else { Missing::NoFile });
+                return Err(if wrong { MissingCode::WrongFile } else { MissingCode::NoFile });
             }
         };
         // Less at the end of the section: shorter windows until one fits.
         std::iter::successors(Some(WINDOW_BYTES), |bytes| (*bytes > 1).then_some(bytes / 2))
             .find_map(|bytes| object.bytes_at(svma, bytes))
-            .ok_or(Missing::NotMapped)
+            .ok_or(MissingCode::NotMapped)
     }
 
     fn unit(&self, ip: u64) -> (u32, bool) {

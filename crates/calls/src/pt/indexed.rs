@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use super::decode::{Decoded, Decoder, locked};
+use super::decode::{DecodedPiece, Decoder, locked};
 use super::pieces::{self, Piece};
 use super::threads::{Takes, Thread, Threads};
 use super::{Outcome, Trace, stream};
@@ -34,7 +34,7 @@ impl Takes for Span {
     }
 }
 
-type Lately = VecDeque<(u32, Arc<Decoded<Move>>)>;
+type Lately = VecDeque<(u32, Arc<DecodedPiece<Move>>)>;
 
 /// A recording whose threads and functions are known.
 pub struct Indexed<'t, 'a> {
@@ -101,13 +101,13 @@ impl<'t, 'a> Indexed<'t, 'a> {
     }
 
     /// A thread's steps with their times in ns.
-    pub fn steps(&self, tid: i32) -> Steps<'_, 't, 'a> {
+    pub fn steps(&self, tid: i32) -> IndexedSteps<'_, 't, 'a> {
         let places = self.ways.get(&tid).map_or(&[][..], Vec::as_slice);
-        Steps { indexed: self, tid, places, thread: Thread::new(Vec::new()), at: 0 }
+        IndexedSteps { indexed: self, tid, places, thread: Thread::new(Vec::new()), at: 0 }
     }
 
     /// The piece of the first of these places; those needed after it are decoded at the same time, on other cores.
-    fn piece(&self, places: &[Place]) -> Option<Arc<Decoded<Move>>> {
+    fn piece(&self, places: &[Place]) -> Option<Arc<DecodedPiece<Move>>> {
         let held = |lately: &Lately, number: u32| {
             lately.iter().find(|(held, _)| *held == number).map(|(_, decoded)| Arc::clone(decoded))
         };
@@ -142,7 +142,7 @@ impl<'t, 'a> Indexed<'t, 'a> {
 }
 
 /// The steps of a thread.
-pub struct Steps<'i, 't, 'a> {
+pub struct IndexedSteps<'i, 't, 'a> {
     indexed: &'i Indexed<'t, 'a>,
     tid: i32,
     /// Where the next come from.
@@ -152,7 +152,7 @@ pub struct Steps<'i, 't, 'a> {
     at: usize,
 }
 
-impl Iterator for Steps<'_, '_, '_> {
+impl Iterator for IndexedSteps<'_, '_, '_> {
     type Item = (u64, Step);
 
     fn next(&mut self) -> Option<(u64, Step)> {

@@ -5,7 +5,7 @@
 
 use crate::error::bail;
 use crate::pt::Sideband;
-use intelpt::{Event, Gap, What, branch_word};
+use intelpt::{FlowEvent, FlowKind, Gap, branch_word};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -57,7 +57,7 @@ impl Fields {
 
 /// What is to be printed.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct LineSelection {
     /// Which events.
     pub kinds: Kinds,
     fields: Fields,
@@ -76,7 +76,7 @@ pub struct Wanted {
     pub name_width: usize,
 }
 
-impl Wanted {
+impl LineSelection {
     /// All threads and times.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Wanted {
 pub struct Lines<'a> {
     code: &'a Code,
     side: &'a Sideband<'a>,
-    wanted: &'a Wanted,
+    wanted: &'a LineSelection,
     /// What is after an address, by space and address.
     names: FxHashMap<(u32, u64), Box<str>>,
     words: FxHashMap<(u32, u64), &'static str>,
@@ -115,7 +115,7 @@ pub struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// Nothing is written yet.
-    pub fn new(code: &'a Code, side: &'a Sideband<'a>, wanted: &'a Wanted) -> Self {
+    pub fn new(code: &'a Code, side: &'a Sideband<'a>, wanted: &'a LineSelection) -> Self {
         Self {
             code,
             side,
@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
         &mut self,
         out: &mut impl Write,
         (tid, buffer): (i32, usize),
-        event: &Event,
+        event: &FlowEvent,
     ) -> io::Result<()> {
         let last = self.last_ns.entry(buffer).or_insert(0);
         let time_ns = event.tsc.map_or(*last, |tsc| self.side.setup.clock.ns_at(tsc));
@@ -155,7 +155,7 @@ impl<'a> Lines<'a> {
         }
         self.line.clear();
         let wanted = match event.what {
-            What::Gap(gap) => self.error(gap, task, moment, event.from),
+            FlowKind::Gap(gap) => self.error(gap, task, moment, event.from),
             _ => self.branch(task, moment, event),
         };
         if wanted { self.put(out) } else { Ok(()) }
@@ -174,7 +174,7 @@ impl<'a> Lines<'a> {
         &mut self,
         out: &mut impl Write,
         (task, moment, chosen): ((i32, i32), (usize, u64), bool),
-        (every, event): (Every, &Event),
+        (every, event): (Every, &FlowEvent),
     ) -> io::Result<()> {
         let (pid, time_ns) = (task.0, moment.1);
         let space = self.side.code(pid, time_ns).map_or(0, |(number, _)| number);
@@ -263,7 +263,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Makes the line of a branch; false if it is not wanted.
-    fn branch(&mut self, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), event: &Event) -> bool {
+    fn branch(&mut self, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), event: &FlowEvent) -> bool {
         let space = self.side.code(pid, time_ns).map_or(0, |(number, _)| number);
         let flags = self.flags((pid, time_ns, space), event);
         if !self.wanted.kinds.means(flags) {
@@ -360,16 +360,16 @@ impl<'a> Lines<'a> {
     }
 
     /// perf's word for what happened.
-    fn flags(&mut self, place: (i32, u64, u32), event: &Event) -> &'static str {
+    fn flags(&mut self, place: (i32, u64, u32), event: &FlowEvent) -> &'static str {
         match event.what {
-            What::Call => "call",
-            What::Return => "return",
-            What::Begin => "tr strt",
-            What::EndAsync => "tr end  async",
-            What::Interrupt => "hw int",
-            What::Abort => "tx abrt",
-            What::Jump | What::Far => self.word(place, event),
-            What::End => match self.word(place, event) {
+            FlowKind::Call => "call",
+            FlowKind::Return => "return",
+            FlowKind::Begin => "tr strt",
+            FlowKind::EndAsync => "tr end  async",
+            FlowKind::Interrupt => "hw int",
+            FlowKind::Abort => "tx abrt",
+            FlowKind::Jump | FlowKind::Far => self.word(place, event),
+            FlowKind::End => match self.word(place, event) {
                 "syscall" => "tr end  syscall",
                 "int" => "tr end  int",
                 "iret" => "tr end  iret",
@@ -380,12 +380,12 @@ impl<'a> Lines<'a> {
                 "jmp" => "tr end  jmp",
                 _ => "tr end",
             },
-            What::Gap(_) => "",
+            FlowKind::Gap(_) => "",
         }
     }
 
     /// The kind of the event's branch.
-    fn word(&mut self, place: (i32, u64, u32), event: &Event) -> &'static str {
+    fn word(&mut self, place: (i32, u64, u32), event: &FlowEvent) -> &'static str {
         let ip = event.from;
         let key = (place.2, ip);
         if let Some(known) = self.words.get(&key) {

@@ -37,4 +37,4 @@ pub use indexed::Indexed;
 pub use info::{PtError, Setup, Timing, TscClock};
 pub use made::Poke;
 pub use sideband::Sideband;
-pub use trace::{Note, Outcome, Resolution, Summed, Trace, Wanted};
+pub use trace::{Note, Outcome, Resolution, Summed, Trace, TraceSelection};

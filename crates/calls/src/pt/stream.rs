@@ -7,13 +7,13 @@
 //! ```
 //! No core waits for another: who has decoded a piece whose turn it is takes it, unless somebody is taking.
 
-use intelpt::{Event, Gap};
+use intelpt::{FlowEvent, Gap};
 use rayon::ScopeFifo;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
-use super::decode::{Decoded, Decoder, Stretch, locked};
+use super::decode::{DecodedPiece, Decoder, Stretch, locked};
 use super::pieces::Piece;
 
 /// Pieces that may be decoded ahead: enough to keep all cores at work, not more, for all they yield is held in memory.
@@ -37,7 +37,7 @@ struct Progress<E> {
     /// The first piece not taken yet.
     turn: usize,
     /// Pieces decoded, from number `turn` on.
-    decoded: VecDeque<Option<Decoded<E>>>,
+    decoded: VecDeque<Option<DecodedPiece<E>>>,
     /// Somebody is taking.
     taking: bool,
     /// Taking failed: there is no more to be done.
@@ -63,7 +63,7 @@ struct Work<'w, 'd, 'p, E, T> {
 }
 
 /// Decodes all pieces; the threads' stretches go to `take` in the order of their times, until it fails.
-pub fn run<E: for<'e> From<&'e Event> + Send>(
+pub fn run<E: for<'e> From<&'e FlowEvent> + Send>(
     decoder: &Decoder<'_, '_, E>,
     pieces: &[Piece],
     take: impl FnMut(Vec<Stretch<E>>) -> Result<(), ()> + Send,
@@ -79,7 +79,7 @@ pub fn run<E: for<'e> From<&'e Event> + Send>(
 
 impl<E, T> Work<'_, '_, '_, E, T>
 where
-    E: for<'e> From<&'e Event> + Send,
+    E: for<'e> From<&'e FlowEvent> + Send,
     T: FnMut(Vec<Stretch<E>>) -> Result<(), ()> + Send,
 {
     /// Has pieces decoded as far ahead as is allowed.
@@ -127,7 +127,7 @@ where
 
 impl<E> Order<'_, E> {
     /// The pieces from number `first` on were decoded: what can be handed out now.
-    fn put(&mut self, first: usize, decoded: Vec<Decoded<E>>) -> Vec<Stretch<E>> {
+    fn put(&mut self, first: usize, decoded: Vec<DecodedPiece<E>>) -> Vec<Stretch<E>> {
         let mut ready = Vec::new();
         for (number, decoded) in (first..).zip(decoded) {
             self.add(number, decoded);
@@ -136,7 +136,7 @@ impl<E> Order<'_, E> {
         ready
     }
 
-    fn add(&mut self, number: usize, mut decoded: Decoded<E>) {
+    fn add(&mut self, number: usize, mut decoded: DecodedPiece<E>) {
         self.join_ends(&self.pieces[number], &mut decoded);
         decoded.stretches.iter_mut().for_each(|stretch| stretch.place.0 = number as u32);
         self.tally.instructions += decoded.instructions;
@@ -150,7 +150,7 @@ impl<E> Order<'_, E> {
     }
 
     /// A piece that goes on where the one before it ended does not begin again.
-    fn join_ends(&mut self, piece: &Piece, decoded: &mut Decoded<E>) {
+    fn join_ends(&mut self, piece: &Piece, decoded: &mut DecodedPiece<E>) {
         let before = self.ends.insert(piece.buffer, decoded.at_end).flatten();
         if before.is_some()
             && before == decoded.begins_at

@@ -7,7 +7,7 @@ use super::stream::{self, Tally};
 use super::threads::{Odd, Takes, Threads};
 use super::{Move, PtError, Sideband, Timing, jit, lines, pieces};
 use crate::model::{CallProfile, Gate, Replay};
-use intelpt::{Event, What};
+use intelpt::{FlowEvent, FlowKind};
 use perfdata::PerfData;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use symbols::kernel_of;
 
 /// What is to be counted of a trace.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct TraceSelection {
     /// Functions and calls of them.
     pub chosen: ViewFilter,
     /// Only these threads; all if empty.
@@ -187,7 +187,7 @@ impl<'a> Trace<'a> {
     ///
     /// # Errors
     /// If a filter means no function.
-    pub fn sum(self, wanted: &Wanted) -> crate::Result<Summed> {
+    pub fn sum(self, wanted: &TraceSelection) -> crate::Result<Summed> {
         let filter = TraceFilter::new(&wanted.chosen, &self.code);
         let (replays, start_ns, outcome) = self.replay(
             |tid| {
@@ -239,7 +239,11 @@ impl Trace<'_> {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn write_lines(&self, out: &mut (impl Write + Send), wanted: &lines::Wanted) -> io::Result<()> {
+    pub fn write_lines(
+        &self,
+        out: &mut (impl Write + Send),
+        wanted: &lines::LineSelection,
+    ) -> io::Result<()> {
         let (pieces, _) = pieces::cut(&self.side);
         let decoder: Decoder<'_, '_, Whole> = Decoder::new(&self.code, &self.side);
         let decoder = decoder.with_every_branch(wanted.kinds.every());
@@ -271,22 +275,22 @@ fn other_builds(tally: &Tally) -> impl Iterator<Item = Note> + '_ {
 }
 
 /// An event kept as it is.
-struct Whole(Event);
+struct Whole(FlowEvent);
 
-impl From<&Event> for Whole {
-    fn from(event: &Event) -> Self {
+impl From<&FlowEvent> for Whole {
+    fn from(event: &FlowEvent) -> Self {
         Self(*event)
     }
 }
 
-fn write_branch(out: &mut impl Write, (tid, ns): (i32, u64), event: &Event) -> io::Result<()> {
+fn write_branch(out: &mut impl Write, (tid, ns): (i32, u64), event: &FlowEvent) -> io::Result<()> {
     let kind = match event.what {
-        What::Call => "call",
-        What::Return => "return",
-        What::Begin => "begin",
-        What::End => "end",
-        What::EndAsync => "end-async",
-        What::Gap(_) => "gap",
+        FlowKind::Call => "call",
+        FlowKind::Return => "return",
+        FlowKind::Begin => "begin",
+        FlowKind::End => "end",
+        FlowKind::EndAsync => "end-async",
+        FlowKind::Gap(_) => "gap",
         _ => return Ok(()),
     };
     writeln!(out, "{tid} {ns} {kind} {:x} {:x}", event.from, event.to)

@@ -1,7 +1,7 @@
 //! From branches back to instructions: all between a branch's target and the next branch was
 //! run, in order.
 
-use intelpt::{Event, What, instruction_len};
+use intelpt::{FlowEvent, FlowKind, instruction_len};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Walk {
     /// Follows execution to an event: the instructions to report, and how many have run since the one before.
     pub fn follow<'c>(
         &mut self,
-        (space, event): (u32, &Event),
+        (space, event): (u32, &FlowEvent),
         (every, time_ns): (Every, u64),
         code: impl Fn(u64) -> &'c [u8],
     ) -> Vec<(u64, u64)> {
@@ -44,17 +44,17 @@ impl Walk {
             }
         }
         self.ip = match event.what {
-            What::End | What::EndAsync | What::Gap(_) => None,
+            FlowKind::End | FlowKind::EndAsync | FlowKind::Gap(_) => None,
             _ => Some(event.to),
         };
         told
     }
 
     /// The address of the last instruction before an event, and whether it was run; `None` after what was not seen.
-    fn until(event: &Event) -> Option<(u64, bool)> {
+    fn until(event: &FlowEvent) -> Option<(u64, bool)> {
         match event.what {
-            What::Gap(_) | What::Begin => None,
-            What::EndAsync | What::Interrupt | What::Abort => Some((event.from, false)),
+            FlowKind::Gap(_) | FlowKind::Begin => None,
+            FlowKind::EndAsync | FlowKind::Interrupt | FlowKind::Abort => Some((event.from, false)),
             _ => Some((event.from, true)),
         }
     }
@@ -62,7 +62,7 @@ impl Walk {
     fn choose(
         &mut self,
         run: &[u64],
-        (every, event, time_ns): (Every, &Event, u64),
+        (every, event, time_ns): (Every, &FlowEvent, u64),
         told: &mut Vec<(u64, u64)>,
     ) {
         match every {
@@ -119,20 +119,20 @@ pub struct Chains(FxHashMap<i32, VecDeque<u64>>);
 
 impl Chains {
     /// The thread's next event.
-    pub fn take(&mut self, tid: i32, event: &Event) {
+    pub fn take(&mut self, tid: i32, event: &FlowEvent) {
         let open = self.0.entry(tid).or_default();
         match event.what {
-            What::Call if event.next != event.to => {
+            FlowKind::Call if event.next != event.to => {
                 open.push_front(event.next);
                 open.truncate(MOST_CALLERS);
             }
-            What::Return => {
+            FlowKind::Return => {
                 // Calls above the one that this goes back to were left.
                 if let Some(at) = open.iter().position(|back| *back == event.to) {
                     open.drain(..=at);
                 }
             }
-            What::Gap(_) => open.clear(),
+            FlowKind::Gap(_) => open.clear(),
             _ => {}
         }
     }
@@ -147,8 +147,8 @@ impl Chains {
 mod tests {
     use super::*;
 
-    fn event(what: What, from: u64, to: u64) -> Event {
-        Event { tsc: Some(from), what, from, next: from + 1, to, unit: 0, at_start: false, bits: 64 }
+    fn event(what: FlowKind, from: u64, to: u64) -> FlowEvent {
+        FlowEvent { tsc: Some(from), what, from, next: from + 1, to, unit: 0, at_start: false, bits: 64 }
     }
 
     /// One-byte instructions everywhere.
@@ -161,13 +161,13 @@ mod tests {
         let mut walk = Walk::default();
         let every = Every::Instructions(4);
         let mut told = |what, from, to| walk.follow((1, &event(what, from, to)), (every, 0), nop);
-        assert_eq!(told(What::Begin, 0, 100), []);
-        assert_eq!(told(What::Jump, 105, 200), [(103, 4)]);
-        assert_eq!(told(What::Call, 209, 300), [(201, 4), (205, 4), (209, 4)]);
+        assert_eq!(told(FlowKind::Begin, 0, 100), []);
+        assert_eq!(told(FlowKind::Jump, 105, 200), [(103, 4)]);
+        assert_eq!(told(FlowKind::Call, 209, 300), [(201, 4), (205, 4), (209, 4)]);
         // Not run: the instruction before which it was interrupted.
-        assert_eq!(told(What::EndAsync, 303, 0), []);
-        assert_eq!(told(What::Begin, 0, 303), []);
-        assert_eq!(told(What::Jump, 304, 9), [(303, 4)]);
+        assert_eq!(told(FlowKind::EndAsync, 303, 0), []);
+        assert_eq!(told(FlowKind::Begin, 0, 303), []);
+        assert_eq!(told(FlowKind::Jump, 304, 9), [(303, 4)]);
     }
 
     #[test]
@@ -178,22 +178,22 @@ mod tests {
         for (bits, expected) in [(32, vec![(100, 1), (101, 1), (102, 1)]), (64, vec![])] {
             let mut walk = Walk::default();
             let mut told = |what, from, to| {
-                let event = Event { bits, ..event(what, from, to) };
+                let event = FlowEvent { bits, ..event(what, from, to) };
                 walk.follow((1, &event), (Every::Instructions(1), 0), code)
             };
-            assert_eq!(told(What::Begin, 0, 100), []);
-            assert_eq!(told(What::Return, 102, 200), expected, "{bits} bits");
+            assert_eq!(told(FlowKind::Begin, 0, 100), []);
+            assert_eq!(told(FlowKind::Return, 102, 200), expected, "{bits} bits");
         }
     }
 
     #[test]
     fn callers_are_those_whose_calls_did_not_return() {
         let mut chains = Chains::default();
-        chains.take(1, &event(What::Call, 10, 100));
-        chains.take(1, &event(What::Call, 110, 200));
-        chains.take(1, &event(What::Call, 210, 300));
+        chains.take(1, &event(FlowKind::Call, 10, 100));
+        chains.take(1, &event(FlowKind::Call, 110, 200));
+        chains.take(1, &event(FlowKind::Call, 210, 300));
         assert_eq!((chains.callers(1, 2), chains.callers(2, 9)), (vec![211, 111], vec![]));
-        chains.take(1, &event(What::Return, 305, 111));
+        chains.take(1, &event(FlowKind::Return, 305, 111));
         assert_eq!(chains.callers(1, 9), [11]);
     }
 }

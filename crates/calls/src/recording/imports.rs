@@ -1,6 +1,6 @@
 //! Calls of library functions: which of those that an object imports can be recorded.
 
-use dso::called_slots::{SlotUse, slot_uses};
+use dso::got_usage::{SlotUse, slot_uses};
 use dso::plt::{self, Import};
 use dso::{ObjectFile, Svma};
 use rustc_hash::{FxHashMap, FxHashSet};

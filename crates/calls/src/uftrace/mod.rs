@@ -13,7 +13,7 @@ use crate::recording::function::Function;
 use crate::recording::names::Functions;
 use crate::selection::view_spec::ViewSpec;
 use crate::view::View;
-use crate::view::track::Decoded;
+use crate::view::track::DecodedThread;
 use specs::{Described, Named, Specs, Values};
 
 /// Whether `path` is such a folder.
@@ -77,7 +77,7 @@ pub fn open<'a>(dir: &Path, spec: &'a ViewSpec) -> crate::Result<(View<'a>, Uftr
         notes.skipped += parsed.skipped;
         notes.unread_bytes += parsed.unread_bytes as u64;
         notes.values_passed_over += parsed.values_passed_over;
-        tracks.push(Decoded { tid, pid: Some(pid), name: None, steps, values: parsed.values });
+        tracks.push(DecodedThread { tid, pid: Some(pid), name: None, steps, values: parsed.values });
     }
     Ok((View::of_decoded(tracks, reader.functions, spec)?, notes))
 }

@@ -12,13 +12,13 @@ use rustc_hash::FxHashSet;
 use std::sync::{Mutex, PoisonError};
 use tracer::layout;
 
-use crate::pt::{Indexed, Outcome, Summed, Trace, Wanted};
+use crate::pt::{Indexed, Outcome, Summed, Trace, TraceSelection};
 use crate::recording::folder::{Folder, Thread};
 use crate::recording::names::Functions;
 use crate::selection::function_filter::FunctionFilter;
 use crate::selection::view_filter::ViewFilter;
 use crate::selection::view_spec::ViewSpec;
-use track::{Decoded, Source, Track};
+use track::{DecodedThread, Source, Track};
 
 /// A recording made ready for any view.
 pub struct View<'a> {
@@ -114,15 +114,15 @@ impl<'a> View<'a> {
     /// # Errors
     /// If a filter means no function.
     pub fn of_decoded(
-        threads: Vec<Decoded>,
+        threads: Vec<DecodedThread>,
         functions: Functions,
         spec: &'a ViewSpec,
     ) -> crate::Result<Self> {
         let all: Vec<String> = threads.iter().map(|thread| thread.tid.to_string()).collect();
         let tracks = threads
             .into_iter()
-            .map(|Decoded { tid, pid, name, steps, values }| {
-                let source = Source::Decoded { steps, values };
+            .map(|DecodedThread { tid, pid, name, steps, values }| {
+                let source = Source::DecodedThread { steps, values };
                 Track { tid, pid, name, source }
             })
             .filter(|track| spec.means(track.tid, track.pid))
@@ -137,7 +137,7 @@ impl<'a> View<'a> {
     /// If a filter means no function.
     pub fn of_sum(trace: Trace<'_>, spec: &'a ViewSpec, slowest: usize) -> crate::Result<(Self, Outcome)> {
         let Summed { profile, functions, start_ns, tids, outcome } =
-            trace.sum(&Wanted { chosen: ViewFilter::new(spec)?, tids: spec.tid.clone(), slowest })?;
+            trace.sum(&TraceSelection { chosen: ViewFilter::new(spec)?, tids: spec.tid.clone(), slowest })?;
         ensure!(!tids.is_empty(), "no thread to show");
         let filter = FunctionFilter::default();
         let view = Self {

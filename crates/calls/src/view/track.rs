@@ -23,7 +23,7 @@ pub(super) enum Source<'a> {
     /// Read from the file that the thread wrote itself.
     File { file: ThreadFile<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
     /// Known already.
-    Decoded { steps: Vec<(u64, Step)>, values: Vec<u8> },
+    DecodedThread { steps: Vec<(u64, Step)>, values: Vec<u8> },
     /// Decoded from a processor's trace whenever asked for.
     Traced(&'a Indexed<'a, 'a>),
 }
@@ -33,7 +33,7 @@ impl Track<'_> {
     #[must_use]
     pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
         match &self.source {
-            Source::Decoded { steps, .. } => Box::new(steps.iter().copied()),
+            Source::DecodedThread { steps, .. } => Box::new(steps.iter().copied()),
             Source::Traced(indexed) => Box::new(indexed.steps(self.tid as i32)),
             Source::File { file, numbers, clock, off } => {
                 let steps = file.steps().filter_map(|(tsc, raw)| {
@@ -66,7 +66,7 @@ impl Track<'_> {
     pub fn extra(&self, extra: Extra) -> &[u8] {
         match &self.source {
             Source::Traced(_) => &[],
-            Source::Decoded { values, .. } => {
+            Source::DecodedThread { values, .. } => {
                 let rest = values.get(extra.at as usize..).unwrap_or_default();
                 &rest[..rest.len().min(extra.bytes as usize)]
             }
@@ -83,7 +83,7 @@ impl Track<'_> {
 }
 
 /// A thread whose steps are known already: times in ns.
-pub struct Decoded {
+pub struct DecodedThread {
     /// Its id.
     pub tid: u32,
     /// Its process's id; `None` when the recording doesn't have it.
