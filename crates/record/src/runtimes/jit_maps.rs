@@ -1,0 +1,150 @@
+//! Keeps the names of JIT code with the recording: `/tmp/perf-PID.map` as each process sees it, read when the process ends
+//! or recording does.
+//!
+//! A process in a container has another `/tmp` and knows itself by another number. Both are noted while it lives.
+
+use dso::{FileRule, system_file};
+use perfdata::appendix::jit_maps::{JitMap, JitMaps};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use crate::machine::proc;
+
+/// Larger maps are not kept.
+const MAX_BYTES: u64 = 32 << 20;
+/// All of a recording together.
+const MAX_ALL_BYTES: u64 = 128 << 20;
+/// Processes whose maps are looked for; each in a container takes a descriptor.
+const MOST_PROCESSES: usize = 256;
+
+/// Where the names of one process are.
+#[derive(Debug)]
+struct MapPlace {
+    /// `/tmp` of its container; `None` in ours.
+    folder: Option<File>,
+    /// Its number there.
+    inner_pid: u32,
+    user: u32,
+}
+
+/// The maps of all processes with JIT code.
+#[derive(Debug, Default)]
+pub struct JitMapKeeper {
+    places: FxHashMap<u32, MapPlace>,
+    kept: Vec<JitMap>,
+    bytes: u64,
+    /// The files are there because of us.
+    removes: bool,
+}
+
+impl JitMapKeeper {
+    /// From now on the map of a process that has ended is removed once it is read: it was written because of us.
+    pub fn remove_read(&mut self) {
+        self.removes = true;
+    }
+
+    /// A process has mapped memory for code of its own.
+    pub fn note(&mut self, pid: u32) {
+        if self.places.contains_key(&pid) || self.places.len() >= MOST_PROCESSES {
+            return;
+        }
+        let Some(user) = proc::uid(pid) else { return };
+        let inner_pid = proc::innermost_pid(pid);
+        let folder = inner_pid.and_then(|_| system_file::open(format!("/proc/{pid}/root/tmp")).ok());
+        if inner_pid.is_some() == folder.is_some() {
+            self.places.insert(pid, MapPlace { folder, inner_pid: inner_pid.unwrap_or(pid), user });
+        }
+    }
+
+    /// A process was forked: it goes on with the code of its parent.
+    pub fn forked(&mut self, pid: u32, parent: u32) {
+        if self.places.contains_key(&parent) {
+            self.note(pid);
+        }
+    }
+
+    /// A process ended: what it wrote is kept.
+    pub fn ended(&mut self, pid: u32) {
+        if let Some(place) = self.places.remove(&pid) {
+            self.keep_last(pid, &place);
+        }
+    }
+
+    /// Keeps the map of a process that has ended.
+    fn keep_last(&mut self, pid: u32, place: &MapPlace) {
+        let text = place.read();
+        if self.removes && text.is_some() && !proc::is_alive(pid) {
+            // Should that fail, a file is left in /tmp, where there is one after each such program.
+            let _ = std::fs::remove_file(place.path());
+        }
+        self.keep(pid, text);
+    }
+
+    fn keep(&mut self, pid: u32, text: Option<Vec<u8>>) {
+        let text = text.filter(|text| self.bytes + text.len() as u64 <= MAX_ALL_BYTES);
+        if let Some(text) = text {
+            self.bytes += text.len() as u64;
+            self.kept.push(JitMap { pid, text });
+        }
+    }
+
+    /// The maps of the processes that ended since the last call, and of those that live.
+    pub fn take(&mut self) -> JitMaps {
+        let mut living: Vec<_> = self.places.iter().map(|(&pid, place)| (pid, place.read())).collect();
+        living.sort_unstable_by_key(|(pid, _)| *pid);
+        living.into_iter().for_each(|(pid, text)| self.keep(pid, text));
+        self.bytes = 0;
+        JitMaps(std::mem::take(&mut self.kept))
+    }
+}
+
+impl MapPlace {
+    fn path(&self) -> String {
+        let folder = self.folder.as_ref().map(|folder| format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        format!("{}/perf-{}.map", folder.as_deref().unwrap_or("/tmp"), self.inner_pid)
+    }
+
+    /// The map's text: a regular file of root, of the process's user or ours.
+    fn read(&self) -> Option<Vec<u8>> {
+        let path = self.path();
+        let own = dso::OwnRights::read().map(|rights| rights.user);
+        let owners = [Some(0), Some(self.user), own].into_iter().flatten().collect();
+        let rule = FileRule::up_to(MAX_BYTES).without_links().dense().owned_by(owners);
+        rule.read(path.as_ref()).ok().filter(|text| !text.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_of_a_process_is_kept_until_it_ended() {
+        let pid = std::process::id();
+        let path = format!("/tmp/perf-{pid}.map");
+        let text = b"1000 10 made up\n";
+        std::fs::write(&path, text).expect("a map of ours");
+        let mut keeper = JitMapKeeper::default();
+        keeper.note(pid);
+        keeper.note(pid);
+        let living = [keeper.take().0, keeper.take().0];
+        keeper.ended(pid);
+        let ended = [keeper.take().0, keeper.take().0];
+        std::fs::remove_file(&path).expect("ours");
+        if proc::innermost_pid(pid).is_some() {
+            return println!("skipped: in a container, where the map has another name");
+        }
+        let map = || vec![JitMap { pid, text: text.to_vec() }];
+        assert_eq!((living, ended), ([map(), map()], [map(), Vec::new()]));
+    }
+
+    #[test]
+    fn a_process_without_a_map_has_none() {
+        let mut keeper = JitMapKeeper::default();
+        keeper.note(1);
+        keeper.note(u32::MAX - 1);
+        keeper.ended(u32::MAX - 1);
+        assert!(keeper.take().0.iter().all(|map| map.pid == 1));
+    }
+}

@@ -1,0 +1,5 @@
+//! Names of code that no file has: functions of interpreted languages, and what JIT compilers make.
+
+pub mod command_variable;
+pub mod jit_maps;
+pub mod python;

@@ -1,0 +1,147 @@
+//! From copied frames to addresses of functions' lines: code objects are read once, and looked at again now and then.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use dso::system_file;
+use perfdata::appendix::python_functions::{PythonFunction, PythonFunctions, address_of};
+use rustc_hash::FxHashMap;
+
+use super::binary::Interpreter;
+use super::code::{CodeObject, read_code, read_print};
+use super::layout::RawFrame;
+use super::waiting::waiting_threads;
+
+/// A code object is compared with the process's memory again after this time, ns: it may have been freed.
+const TRUSTED_NS: u64 = 200_000_000;
+
+/// A process with an interpreter.
+#[derive(Debug)]
+pub struct PythonProcess {
+    /// What runs in it.
+    pub interpreter: Interpreter,
+    /// The address space that was found to have it; 0 if that is not known.
+    pub mm: u64,
+    memory: Option<File>,
+    codes: FxHashMap<u64, KnownCode>,
+}
+
+#[derive(Debug)]
+struct KnownCode {
+    code: CodeObject,
+    function: usize,
+    looked_at_ns: u64,
+}
+
+/// All functions met, in all processes.
+#[derive(Debug, Default)]
+pub struct FunctionNumbers {
+    numbers: FxHashMap<PythonFunction, usize>,
+    all: Vec<PythonFunction>,
+}
+
+impl FunctionNumbers {
+    fn number_of(&mut self, code: &CodeObject) -> usize {
+        let function =
+            PythonFunction { name: code.name.clone(), file: code.file.clone(), first_line: code.first_line };
+        let all = &mut self.all;
+        *self.numbers.entry(function).or_insert_with_key(|function| {
+            all.push(function.clone());
+            all.len() - 1
+        })
+    }
+
+    /// For the recording.
+    #[must_use]
+    pub fn to_recording(&self) -> PythonFunctions {
+        PythonFunctions { functions: self.all.clone(), ..PythonFunctions::default() }
+    }
+}
+
+/// Reads memory of a process; `None` if it can't be opened.
+#[must_use]
+pub fn open_memory(pid: u32) -> Option<File> {
+    system_file::open(format!("/proc/{pid}/mem")).ok()
+}
+
+/// Fills `into` from the memory at `address`; false if it is not all there.
+#[must_use]
+pub fn read_memory(memory: &File, address: u64, into: &mut [u8]) -> bool {
+    memory.read_exact_at(into, address).is_ok()
+}
+
+impl PythonProcess {
+    /// Process `pid`, which runs `interpreter`.
+    #[must_use]
+    pub fn new(pid: u32, interpreter: Interpreter, mm: u64) -> Self {
+        Self { interpreter, mm, memory: open_memory(pid), codes: FxHashMap::default() }
+    }
+
+    /// The frames of its threads that wait now.
+    pub fn waiting(&self, pid: u32) -> Vec<(u32, Vec<RawFrame>)> {
+        self.memory.as_ref().map_or_else(Vec::new, |memory| waiting_threads(pid, memory, &self.interpreter))
+    }
+
+    /// Addresses of these frames' lines by C frame, innermost first; false if a function is not known.
+    pub fn groups_of(
+        &mut self,
+        frames: &[RawFrame],
+        functions: &mut FunctionNumbers,
+        now_ns: u64,
+    ) -> (Vec<Vec<u64>>, bool) {
+        use super::versions::FrameKind;
+        let has_shims = self.interpreter.offsets.kind == FrameKind::Shim;
+        let (mut groups, mut group, mut is_whole) = (Vec::new(), Vec::new(), true);
+        for frame in frames {
+            if !(has_shims && frame.is_entry) {
+                match self.address_at(frame, functions, now_ns) {
+                    Some(address) => group.push(address),
+                    None => is_whole = false,
+                }
+            }
+            if frame.is_entry {
+                groups.push(std::mem::take(&mut group));
+            }
+        }
+        if !group.is_empty() {
+            groups.push(group);
+        }
+        (groups, is_whole)
+    }
+
+    fn address_at(&mut self, frame: &RawFrame, functions: &mut FunctionNumbers, now_ns: u64) -> Option<u64> {
+        let known = self.known(frame.code, functions, now_ns)?;
+        let position = known.0.interpreter.offsets.position(frame.instruction, frame.code);
+        let code = known.0.codes.get(&frame.code)?;
+        address_of(known.1, code.code.line_of(position))
+    }
+
+    /// The function of the code object at `address`.
+    fn known(
+        &mut self,
+        address: u64,
+        functions: &mut FunctionNumbers,
+        now_ns: u64,
+    ) -> Option<(&Self, usize)> {
+        let memory = self.memory.as_ref();
+        let read = |at: u64, into: &mut [u8]| memory.is_some_and(|memory| read_memory(memory, at, into));
+        let (offsets, code_type) = (&self.interpreter.offsets, self.interpreter.code_type);
+        if let Some(known) = self.codes.get_mut(&address) {
+            if now_ns < known.looked_at_ns.saturating_add(TRUSTED_NS) {
+                let function = known.function;
+                return Some((self, function));
+            }
+            known.looked_at_ns = now_ns;
+            let print = read_print(&read, offsets, address, code_type);
+            // A process that has ended can't be asked: what was known of it stays.
+            if print.is_none_or(|print| print == known.code.print) {
+                let function = known.function;
+                return Some((self, function));
+            }
+        }
+        let code = read_code(&read, offsets, address, code_type)?;
+        let function = functions.number_of(&code);
+        self.codes.insert(address, KnownCode { code, function, looked_at_ns: now_ns });
+        Some((self, function))
+    }
+}

@@ -1,0 +1,153 @@
+//! Layouts shared with `bpf/python_shared.h`: the description of an interpreter, and records in the rings.
+
+use super::versions::{FrameKind, OWNED_BY_C_STACK, Offsets};
+
+/// Words of `struct py_process`.
+pub const PROCESS_WORDS: usize = 9;
+/// Words of a record before its frames.
+const HEAD_WORDS: usize = 4;
+/// `PY_RING_WORDS`.
+pub const RING_WORDS: usize = 65536;
+/// Bytes of `struct py_ring`.
+pub const RING_BYTES: usize = 64 + 64 + 128 + RING_WORDS * 8;
+/// Where in it, in words: `head`, `dropped`, `interrupted`, `tail` and the records.
+pub const HEAD_AT: usize = 0;
+/// See [`HEAD_AT`].
+pub const DROPPED_AT: usize = 2;
+/// See [`HEAD_AT`].
+pub const INTERRUPTED_AT: usize = 3;
+/// See [`HEAD_AT`].
+pub const TAIL_AT: usize = 8;
+/// See [`HEAD_AT`].
+pub const WORDS_AT: usize = 32;
+
+const NO_CFRAME: u32 = u32::MAX;
+const CUT: u64 = 1 << 40;
+const BROKEN: u64 = 1 << 41;
+const SKIPPED: u64 = 1 << 42;
+
+/// The words of `struct py_process` for an interpreter whose `_PyRuntime` is at `runtime`, in any address space the
+/// process has.
+#[must_use]
+pub fn process_words(offsets: &Offsets, runtime: u64, mm: u64) -> [u64; PROCESS_WORDS] {
+    let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+    let is_shim = offsets.kind == FrameKind::Shim;
+    [
+        mm,
+        runtime.wrapping_add(offsets.interpreters.into()),
+        pair(offsets.kind as u32, offsets.interp_next),
+        pair(offsets.interp_threads, offsets.thread_next),
+        pair(offsets.thread_id, offsets.thread_frame),
+        pair(offsets.cframe_frame.unwrap_or(NO_CFRAME), offsets.frame_bytes),
+        pair(offsets.frame_code, offsets.frame_back),
+        pair(offsets.frame_instr, offsets.frame_kind),
+        pair(if is_shim { OWNED_BY_C_STACK } else { 0 }, 0),
+    ]
+}
+
+/// CopiedAt frames were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopiedAt {
+    /// At a sample.
+    Sample,
+    /// As the thread left its CPU.
+    Switch,
+}
+
+/// One frame as copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawFrame {
+    /// Address of its code object.
+    pub code: u64,
+    /// Its instruction ([`Offsets::position`]).
+    pub instruction: u64,
+    /// The byte of the frame that begins a group.
+    pub is_entry: bool,
+}
+
+/// A record of a ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RingRecord {
+    /// The frames of a thread, innermost first.
+    Frames {
+        /// At what.
+        when: CopiedAt,
+        /// CLOCK_MONOTONIC, ns.
+        time_ns: u64,
+        /// Its process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// All of them are there.
+        is_whole: bool,
+        /// The frames; empty if the thread switched too often to look each time.
+        frames: Vec<RawFrame>,
+    },
+    /// A process that is not known yet was sampled.
+    Unknown {
+        /// The process.
+        pid: u32,
+        /// Its address space.
+        mm: u64,
+    },
+}
+
+/// Reads the record at the beginning of `words` and its length; `None` if it is not whole.
+// Layout: bpf/python_shared.h, PY_*
+#[must_use]
+pub fn parse_record(words: &[u64]) -> Option<(RingRecord, usize)> {
+    let &[header, time_ns, task, last, ..] = words else { return None };
+    let len = usize::try_from(header & 0xffff_ffff).ok().filter(|len| *len >= HEAD_WORDS)?;
+    let (pid, tid) = ((task >> 32) as u32, task as u32);
+    let body = words.get(HEAD_WORDS..len)?;
+    let when = match header >> 32 & 0xff {
+        1 => CopiedAt::Sample,
+        2 => CopiedAt::Switch,
+        3 => return Some((RingRecord::Unknown { pid, mm: last }, len)),
+        _ => return None,
+    };
+    let frame =
+        |pair: &[u64]| RawFrame { code: pair[0] & !7, instruction: pair[1], is_entry: pair[0] & 1 != 0 };
+    let frames = body.chunks_exact(2).map(frame).collect();
+    let is_whole = header & (CUT | BROKEN | SKIPPED) == 0;
+    Some((RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames }, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_of_the_programs_has_these_numbers() {
+        let text = include_str!("../../../bpf/python_shared.h");
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+            line.map(|line| line.split("/*").next().unwrap_or_default().trim().to_owned())
+        };
+        let numbers =
+            [("PY_RING_WORDS", RING_WORDS), ("PY_HEAD_WORDS", HEAD_WORDS), ("FRAME_MAX_BYTES", 128)];
+        for (name, number) in numbers {
+            assert_eq!(value(name).as_deref(), Some(number.to_string().as_str()), "{name}");
+        }
+        for (name, bit) in [("PY_CUT", CUT), ("PY_BROKEN", BROKEN), ("PY_SKIPPED", SKIPPED)] {
+            assert_eq!(value(name), Some(format!("(1ULL << {})", bit.trailing_zeros())), "{name}");
+        }
+        assert_eq!(WORDS_AT * 8 + RING_WORDS * 8, RING_BYTES);
+    }
+
+    #[test]
+    fn records_are_read_as_written() {
+        let frames = [1 << 32 | 8 | BROKEN, 50, 7 << 32 | 9, 1, 0x1001, 0x2000, 0x3000, 0x4000];
+        let Some((RingRecord::Frames { when, pid, tid, is_whole, frames, .. }, 8)) = parse_record(&frames)
+        else {
+            panic!("a record of frames")
+        };
+        assert_eq!((when, pid, tid, is_whole), (CopiedAt::Sample, 7, 9, false));
+        assert_eq!(frames[0], RawFrame { code: 0x1000, instruction: 0x2000, is_entry: true });
+        assert_eq!(frames[1], RawFrame { code: 0x3000, instruction: 0x4000, is_entry: false });
+        let asked = parse_record(&[3 << 32 | 4, 50, 7 << 32 | 9, 77, 1]);
+        assert_eq!(asked, Some((RingRecord::Unknown { pid: 7, mm: 77 }, 4)));
+        assert_eq!(parse_record(&[1 << 32 | 9, 0, 0, 0, 0]), None);
+        assert_eq!(parse_record(&[1 << 32, 0, 0, 0, 0]), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! Takes what the programs copied, while code objects can still be read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use perfdata::appendix::python_functions::{PythonCounts, PythonFunctions};
+use rustc_hash::FxHashMap;
+
+use super::binary::{FoundPython, PythonBinaries};
+use super::engine::PythonEngine;
+use super::frames::{FunctionNumbers, PythonProcess, open_memory, read_memory};
+use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, process_words};
+use super::stack_store::{PythonStack, StackStore};
+use super::versions::PythonVersion;
+use super::weave::PythonFrames;
+use crate::summary::Notice;
+use crate::sys::time::Clock;
+
+/// How often the rings are looked at: code objects of short programs are read while they live.
+const TICK: Duration = Duration::from_millis(8);
+/// How often while the rings fill fast, or a program that may become Python starts.
+const SHORT_TICK: Duration = Duration::from_millis(1);
+/// For so long a program is looked at again, ns: its interpreter is mapped some milliseconds after its start.
+const YOUNG_NS: u64 = 200_000_000;
+/// The same of the command that is recorded, which may be a script that runs Python.
+const COMMAND_NS: u64 = 2_000_000_000;
+
+/// Which of a thread's stacks is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackMoment {
+    /// That of the sample at this time, ns.
+    Sample(u64),
+    /// That of the wait which ended, or was looked at, at this time, ns.
+    Wait(u64),
+}
+
+/// Reads Python stacks along with a recording. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct PythonReader {
+    shared: Arc<Mutex<Reader>>,
+    ends: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    engine: PythonEngine,
+    binaries: PythonBinaries,
+    processes: FxHashMap<u32, PythonProcess>,
+    functions: FunctionNumbers,
+    store: StackStore,
+    polled_ns: u64,
+    /// Much was in the rings at the last look.
+    is_pressed: bool,
+    words: Vec<u64>,
+    counts: PythonCounts,
+    unknown: Vec<PythonVersion>,
+    runtimes: Vec<String>,
+    young: Vec<YoungProcess>,
+}
+
+/// Frames as they were copied.
+#[derive(Debug)]
+struct RawStack {
+    time_ns: u64,
+    is_whole: bool,
+    frames: Vec<RawFrame>,
+}
+
+/// A process whose interpreter may be mapped soon.
+#[derive(Clone, Copy, Debug)]
+struct YoungProcess {
+    pid: u32,
+    mm: u64,
+    until_ns: u64,
+}
+
+impl PythonReader {
+    /// Around the loaded programs.
+    #[must_use]
+    pub fn new(engine: PythonEngine) -> Self {
+        let reader = Reader {
+            engine,
+            binaries: PythonBinaries::default(),
+            processes: FxHashMap::default(),
+            functions: FunctionNumbers::default(),
+            store: StackStore::default(),
+            polled_ns: 0,
+            is_pressed: false,
+            words: Vec::new(),
+            counts: PythonCounts::default(),
+            unknown: Vec::new(),
+            runtimes: Vec::new(),
+            young: Vec::new(),
+        };
+        Self { shared: Arc::new(Mutex::new(reader)), ends: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reader> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at these processes now: they may sleep, and never be sampled.
+    pub fn look_at(&self, pids: &[u32]) {
+        let mut reader = self.lock();
+        for &pid in pids {
+            reader.look_at(pid, 0);
+        }
+    }
+
+    /// Looks at this process, which is about to become the command, until it runs Python.
+    pub fn await_command(&self, pid: u32) {
+        let until_ns = Clock::Monotonic.now_ns() + COMMAND_NS;
+        self.lock().young.push(YoungProcess { pid, mm: 0, until_ns });
+    }
+
+    /// Starts the thread that takes what is copied; it ends with [`PythonReader::end`].
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(&self) -> std::io::Result<JoinHandle<()>> {
+        let reader = self.clone();
+        std::thread::Builder::new().name("tally-python".to_owned()).spawn(move || {
+            while !reader.ends.load(Ordering::Relaxed) {
+                let tick = reader.lock().tick();
+                std::thread::sleep(tick);
+            }
+        })
+    }
+
+    /// Ends its thread.
+    pub fn end(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+
+    /// The Python frames of a thread (process and thread id); `None` if it ran none.
+    #[must_use]
+    pub fn frames_of(&self, task: (u32, u32), moment: StackMoment) -> Option<PythonFrames> {
+        let mut reader = self.lock();
+        let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
+        // What was copied is in the ring before the sample is in its own.
+        if reader.polled_ns <= time_ns + TICK.as_nanos() as u64 / 4 {
+            reader.poll();
+        }
+        let stack = match moment {
+            StackMoment::Sample(at) => reader.store.of_sample(task.1, at)?,
+            StackMoment::Wait(at) => reader.store.of_wait(task.1, at)?,
+        };
+        if stack.groups.is_empty() {
+            return None;
+        }
+        reader.counts.stacks += 1;
+        reader.counts.whole += u64::from(stack.is_whole);
+        let eval = reader.processes.get(&task.0)?.interpreter.eval.clone();
+        Some(PythonFrames { groups: stack.groups.to_vec(), eval })
+    }
+
+    /// A process was forked.
+    pub fn fork(&self, pid: u32, parent: u32) {
+        let mut reader = self.lock();
+        if reader.processes.contains_key(&parent) && !reader.processes.contains_key(&pid) {
+            reader.look_at(pid, 0);
+        }
+    }
+
+    /// A process runs another program: if it was found by itself and not at a sample, it is looked at again.
+    pub fn exec(&self, pid: u32) {
+        let mut reader = self.lock();
+        if reader.processes.get(&pid).is_some_and(|process| process.mm == 0) {
+            reader.processes.remove(&pid);
+            reader.engine.forget(pid);
+        }
+    }
+
+    /// A process ended.
+    pub fn forget_process(&self, pid: u32) {
+        let mut reader = self.lock();
+        if reader.processes.remove(&pid).is_some() {
+            reader.engine.forget(pid);
+        }
+    }
+
+    /// A thread ended.
+    pub fn forget_thread(&self, tid: u32) {
+        self.lock().store.forget(tid);
+    }
+
+    /// A notice about interpreters that can't be read.
+    #[must_use]
+    pub fn notice(&self) -> Option<Notice> {
+        let unknown = self.lock().unknown.clone();
+        (!unknown.is_empty()).then_some(Notice::UnknownPython(unknown))
+    }
+
+    /// The functions met, for the recording.
+    #[must_use]
+    pub fn functions(&self) -> PythonFunctions {
+        let reader = self.lock();
+        let (runtimes, counts) = (reader.runtimes.clone(), reader.counts);
+        PythonFunctions { runtimes, counts, ..reader.functions.to_recording() }
+    }
+}
+
+impl Reader {
+    /// Looks at everything; how long to wait until the next time.
+    fn tick(&mut self) -> Duration {
+        self.poll();
+        let now_ns = Clock::Monotonic.now_ns();
+        for young in std::mem::take(&mut self.young) {
+            let is_found = has_python_name(young.pid) && self.look_at(young.pid, young.mm);
+            if !is_found && now_ns < young.until_ns {
+                self.young.push(young);
+            }
+        }
+        if self.young.is_empty() && !self.is_pressed { TICK } else { SHORT_TICK }
+    }
+
+    fn poll(&mut self) {
+        let now_ns = Clock::Monotonic.now_ns();
+        let mut records = Vec::new();
+        let mut words = std::mem::take(&mut self.words);
+        let most_words = self.engine.poll(&mut words, &mut |record| records.push(record));
+        self.is_pressed = most_words > RING_WORDS / 16;
+        self.words = words;
+        self.polled_ns = now_ns;
+        for record in records {
+            self.take(record, now_ns);
+        }
+    }
+
+    fn take(&mut self, record: RingRecord, now_ns: u64) {
+        match record {
+            RingRecord::Unknown { pid, mm } => {
+                if !self.look_at(pid, mm) && has_python_name(pid) {
+                    self.young.push(YoungProcess { pid, mm, until_ns: now_ns + YOUNG_NS });
+                }
+            }
+            RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames } => {
+                self.keep((pid, tid), when, RawStack { time_ns, is_whole, frames });
+            }
+        }
+    }
+
+    /// Names a stack's functions, and keeps it.
+    fn keep(&mut self, task: (u32, u32), when: CopiedAt, stack: RawStack) {
+        let Some(process) = self.processes.get_mut(&task.0) else { return };
+        let RawStack { time_ns, is_whole, frames } = stack;
+        let (groups, is_known) = process.groups_of(&frames, &mut self.functions, self.polled_ns);
+        let is_whole = is_whole && is_known;
+        self.store.keep(task.1, when, PythonStack { time_ns, groups: Arc::new(groups), is_whole });
+    }
+
+    /// The threads of a process just found that wait already.
+    fn read_waiting(&mut self, pid: u32) {
+        let waiting = self.processes.get(&pid).map_or_else(Vec::new, |process| process.waiting(pid));
+        let time_ns = Clock::Monotonic.now_ns();
+        for (tid, frames) in waiting {
+            self.keep((pid, tid), CopiedAt::Switch, RawStack { time_ns, is_whole: true, frames });
+        }
+    }
+
+    /// Whether a process runs Python. If so its frames are copied from now on.
+    fn look_at(&mut self, pid: u32, mm: u64) -> bool {
+        if pid == std::process::id() {
+            return false;
+        }
+        let memory = open_memory(pid);
+        let read = |at: u64, into: &mut [u8]| memory.as_ref().is_some_and(|m| read_memory(m, at, into));
+        match self.binaries.find_in(pid, &read) {
+            FoundPython::Interpreter(interpreter) => {
+                let words = process_words(&interpreter.offsets, interpreter.runtime, mm);
+                if !self.runtimes.contains(&interpreter.binary.name) {
+                    self.runtimes.push(interpreter.binary.name.clone());
+                }
+                self.processes.insert(pid, PythonProcess::new(pid, *interpreter, mm));
+                self.engine.watch(pid, words);
+                self.read_waiting(pid);
+                return true;
+            }
+            FoundPython::Unknown(version) if !self.unknown.contains(&version) => self.unknown.push(version),
+            FoundPython::Unknown(_) | FoundPython::Nothing => {}
+        }
+        false
+    }
+}
+
+/// Whether the program's file is named after Python.
+fn has_python_name(pid: u32) -> bool {
+    let file = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
+}
