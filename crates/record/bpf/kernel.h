@@ -71,6 +71,7 @@ struct bpf_iter__task { struct bpf_iter_meta *meta; struct task_struct *task; } 
 /* Map types and flags: include/uapi/linux/bpf.h */
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PROG_ARRAY 3
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_QUEUE 22
 #define BPF_MAP_TYPE_RINGBUF 27
@@ -87,6 +88,7 @@ static long (*bpf_map_update_elem)(void *map, const void *key, const void *value
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*bpf_tail_call)(void *ctx, void *programs, u32 index) = (void *)12;
 static long (*bpf_map_push_elem)(void *map, const void *value, u64 flags) = (void *)87;
 static long (*bpf_map_pop_elem)(void *map, void *value) = (void *)88;
 static long (*bpf_seq_write)(struct seq_file *m, const void *data, u32 len) = (void *)127;
@@ -102,6 +104,8 @@ static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 static long (*bpf_copy_from_user)(void *dst, u32 size, const void *from) = (void *)148;
 static long (*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 static long (*bpf_copy_from_user_task)(void *dst, u32 size, const void *from, struct task_struct *task, u64 flags) = (void *)191;
+
+static long (*bpf_loop)(u32 count, void *step, void *context, u64 flags) = (void *)181;
 
 /* Known to the verifier by its name and size. 6.18. */
 struct bpf_task_work { u64 opaque; };

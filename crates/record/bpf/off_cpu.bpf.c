@@ -1478,6 +1478,14 @@ int on_wakeup_new(u64 *ctx)
 
 /* --- samples of the CPU ------------------------------------------------- */
 
+/* What runs at a sample that is made; nothing if it is empty. It has to return 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} next_program SEC(".maps");
+
 /*
  * At a hit of an event opened for a whole CPU: 1 = make the sample, 0 = not
  * of a followed thread. An event opened for tasks costs each switch of theirs
@@ -1488,7 +1496,10 @@ int only_followed(void *ctx)
 {
 	struct thread_state *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 
-	return t && t->since_ns && !t->done;
+	if (!t || !t->since_ns || t->done)
+		return 0;
+	bpf_tail_call(ctx, &next_program, 0);
+	return 1;
 }
 
 /* --- which processes ------------------------------------------------------ */

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::rights::Rights;
+use crate::machine::capabilities::Rights;
 
 /// A failure of recording. Each message names the call or file, the cause and the remedy, in one line.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,10 @@
 use std::io;
 
 use crate::event::{EventSource, parse};
-use crate::off_cpu::{later, look};
-use crate::{proc, target};
+use crate::machine::proc;
+use crate::off_cpu::{later, proc_sampler};
+use crate::open::target;
+use crate::runtimes::python::{Offsets, parse_record, read_code};
 
 /// Every fuzz target with its name.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
@@ -19,6 +21,8 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("call_event", call_event),
     ("trace_page", trace_page),
     ("control", control),
+    ("python_frames", python_frames),
+    ("system_call", system_call),
 ];
 
 /// The first line is an event text, the rest the contents of each file of sysfs and tracefs.
@@ -30,11 +34,44 @@ fn event_spec(data: &[u8]) {
     }
 }
 
+/// A ring of copied frames, and a process's memory that a code object of each version is read from.
+fn python_frames(data: &[u8]) {
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let words: Vec<u64> = data.chunks_exact(8).map(word).collect();
+    let mut rest = words.as_slice();
+    while let Some((_, len)) = parse_record(rest) {
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    let read = |at: u64, into: &mut [u8]| {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let from = at.checked_add(into.len()).and_then(|end| data.get(at..end));
+        from.map(|from| into.copy_from_slice(from)).is_some()
+    };
+    for minor in 8..=13 {
+        let Some(offsets) = Offsets::of((3, minor)).map(|offsets| offsets.stated(data).unwrap_or(offsets))
+        else {
+            continue;
+        };
+        if let Some(code) = read_code(&read, &offsets, 8, words.get(2).copied().unwrap_or(0)) {
+            [-1, 0, 6, 400].into_iter().for_each(|position| _ = code.line_of(position));
+        }
+    }
+}
+
+/// A record of the ring, and structures in memory of callers.
+fn system_call(data: &[u8]) {
+    use crate::syscalls as calls;
+    let _ = calls::parse_record(data);
+    let _ = (calls::parse_socket_address(data), calls::parse_time_span(data), calls::parse_file_stat(data));
+    let _ = (calls::parse_message_head(data), calls::parse_polled_fds(data), calls::parse_vector_sizes(data));
+    let _ = (calls::parse_fds(data), calls::parse_signal_set(data), calls::parse_epoll_events(data));
+}
+
 /// Where commands come from, and the commands.
 fn control(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let _ = crate::control::ControlPaths::parse(&text);
-    text.lines().for_each(|line| drop(crate::control::Command::parse(line)));
+    let _ = crate::session::control::ControlPaths::parse(&text);
+    text.lines().for_each(|line| drop(crate::session::control::Command::parse(line)));
 }
 
 fn branch_filter(data: &[u8]) {
@@ -56,7 +93,7 @@ fn cpu_list(data: &[u8]) {
 }
 
 fn proc_syscall(data: &[u8]) {
-    let _ = look::parse_syscall(&String::from_utf8_lossy(data));
+    let _ = proc_sampler::parse_syscall(&String::from_utf8_lossy(data));
 }
 
 fn kernel_btf(data: &[u8]) {

@@ -78,6 +78,7 @@ fn count_samples(bytes: &[u8], frames: usize) -> (u64, u64) {
 const BURN: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn samples_written_are_samples_counted_and_stacks_are_conserved() {
     let Some(Recorded { summary, bytes }) = recorded("burn", &["sh", "-c", BURN], |_| {}) else { return };
     let (long, all) = count_samples(&bytes, 3);
@@ -94,6 +95,7 @@ fn samples_written_are_samples_counted_and_stacks_are_conserved() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn the_exit_status_is_the_commands() {
     let Some(run) = recorded("exit", &["sh", "-c", "exit 7"], |_| {}) else { return };
     assert_eq!(run.summary.exit.map(|e| e.shell_code()), Some(7));
@@ -102,6 +104,7 @@ fn the_exit_status_is_the_commands() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn every_threads_time_on_and_off_is_its_life() {
     let command = ["sh", "-c", "sleep 0.1; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"];
     let Some(Recorded { summary, .. }) = recorded("life", &command, |_| {}) else { return };
@@ -115,6 +118,7 @@ fn every_threads_time_on_and_off_is_its_life() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_command_that_cannot_run_leaves_no_file_and_the_shells_status() {
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
     if !may_record() {
@@ -132,6 +136,7 @@ fn a_command_that_cannot_run_leaves_no_file_and_the_shells_status() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_size_limit_ends_the_recording_but_not_the_command() {
     let command = ["sh", "-c", &format!("{BURN}; {BURN}; exit 5")];
     let limit = |opts: &mut RecordOpts| opts.max_size_bytes = Some(4096);
@@ -154,6 +159,7 @@ fn maps_before_samples(bytes: &[u8]) -> (u64, u64) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn each_of_several_files_begins_with_what_is_mapped_and_together_they_hold_all_samples() {
     let parts = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("parts-{}", std::process::id()));
     std::fs::create_dir_all(&parts).expect("a folder for the files");
@@ -193,6 +199,7 @@ fn each_of_several_files_begins_with_what_is_mapped_and_together_they_hold_all_s
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn an_overwritten_recording_holds_its_end() {
     let keeps_the_end = |opts: &mut RecordOpts| {
         opts.overwrite = true;
@@ -205,6 +212,7 @@ fn an_overwritten_recording_holds_its_end() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn snapshots_go_to_the_file_in_dwarf_mode() {
     let dwarf = |opts: &mut RecordOpts| opts.call_graph = CallGraph::Dwarf(4096);
     let Some(Recorded { summary, bytes }) = recorded("dwarf", &["sh", "-c", BURN], dwarf) else { return };
@@ -224,6 +232,7 @@ fn snapshots_go_to_the_file_in_dwarf_mode() {
 /// With the off-CPU engine, events are opened for whole CPUs: an unrelated process must not get into the recording,
 /// and other recordings of it must not be spoilt (build-ids requested from the kernel would do that).
 #[test]
+#[ignore = "live: records on this machine"]
 fn with_the_off_cpu_engine_all_samples_and_records_are_the_commands_and_its_childrens() {
     let rival = std::process::Command::new("sh")
         .args(["-c", &format!("while :; do {BURN}; /bin/true; done")])
@@ -285,6 +294,7 @@ impl Drop for Forking {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn of_a_process_attached_to_every_thread_lives_within_the_recording_and_adds_up_to_its_cpu_time() {
     let shell = Forking::start();
     let attach = |opts: &mut RecordOpts| opts.target.whom = Whom::Processes(vec![shell.0.id()]);
@@ -337,6 +347,7 @@ impl Drop for Server {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn children_that_live_already_are_recorded_with_their_parent_or_reported_as_left_out() {
     let server = Server::start();
     let (pid, sleepers) = (server.0.id(), server.sleepers());
@@ -365,6 +376,7 @@ fn children_that_live_already_are_recorded_with_their_parent_or_reported_as_left
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn what_a_command_leaves_running_is_named() {
     let command = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $! > \"$0\""];
     let pid_file = output("left-running");

@@ -140,6 +140,7 @@ fn record_reading(
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn weights_and_carries_add_up_to_each_threads_lifetime() {
     let lock = Arc::new(Mutex::new(()));
     let nap = hold(|| (0..60).for_each(|_| std::thread::sleep(Duration::from_millis(5))));
@@ -196,6 +197,7 @@ fn check_conservation(recorded: &Recorded, tid: u32) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_thread_blocked_before_and_after_recording_is_counted_whole() {
     let sleeper = hold(|| {});
     let tid = sleeper.tid;
@@ -223,6 +225,7 @@ fn check_sums(recorded: &Recorded, tid: u32) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn every_short_wait_is_counted_and_the_longest_is_known() {
     const NAPS: u64 = 3000;
     let (measured, longest) = mpsc::channel();
@@ -250,6 +253,7 @@ fn every_short_wait_is_counted_and_the_longest_is_known() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_ring_that_is_full_costs_stacks_and_never_time() {
     let threads: Vec<Held> =
         (0..8).map(|_| hold(|| (0..60).for_each(|_| std::thread::sleep(Duration::from_millis(2))))).collect();
@@ -267,6 +271,7 @@ fn a_ring_that_is_full_costs_stacks_and_never_time() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn without_room_to_keep_stacks_times_stay_whole_and_the_lack_is_counted() {
     // So many that some wait at the same time, however they are scheduled: a slot is free again after each sample.
     let threads: Vec<Held> = (0..32)

@@ -123,6 +123,7 @@ fn check(summary: &RunSummary, told: &Told, least: u64) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn with_bpf_times_add_up_for_every_thread_and_counters_are_the_engines() {
     let Some((summary, told)) = recorded(Tier::Engine) else { return };
     let why = summary.notices.iter().find_map(|notice| match notice {
@@ -142,6 +143,7 @@ fn with_bpf_times_add_up_for_every_thread_and_counters_are_the_engines() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn by_tracepoints_times_add_up_for_every_thread() {
     let Some((summary, told)) = recorded(Tier::Tracepoints) else { return };
     if summary.notices.iter().any(|n| matches!(n, Notice::NoOffCpu(_))) {

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use intelpt::Packets;
 use perfdata::{Attr, AttrFlags, Event, Features, WriterOpts};
-use record::drain::{Layouts, drain};
 use record::opts::{EventRequest, Output, RecordOpts};
 use record::output::Sink;
 use record::plan::{Offer, Plan, plan};
@@ -16,6 +15,7 @@ use record::pt::pieces::{self, Owner};
 use record::pt::pmu::PtPmu;
 use record::pt::{Options as TraceOptions, Snapshot};
 use record::queue::{Limits, Queue};
+use record::ring_reader::{Layouts, drain};
 use record::sys::Ring;
 use record::sys::aux_area::TscFactors;
 use record::sys::time::Clock;

@@ -8,7 +8,7 @@ use dso::{Avma, FileOffset, ObjectFile, Svma};
 use super::{
     Counted, Error, Exits, Function, KernelParts, KernelWish, Leave, Mode, Object, Opened, Options, source,
 };
-use crate::proc;
+use crate::machine::proc;
 use crate::sys::mem;
 
 /// Calls per round.

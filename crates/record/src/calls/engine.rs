@@ -18,8 +18,8 @@ use super::links::Links;
 use super::plan::{Counted, Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
 use super::program::{self, Code, Programs};
 use super::{Error, Source};
-use crate::bpf_error::{self, chain, load_error, map_error, missing};
 use crate::sys::bpf::{self, Attach};
+use crate::sys::bpf_error::{self, chain, load_error, map_error, missing};
 use crate::sys::mem;
 
 /// Attached probes. Dropping it takes them away.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::{CallEvent, GOROUTINE, Kind, Mode, Sums};
 use super::plan::{Counted, Exits, Function, Options};
-use super::tracked::Tracked;
+use super::stack_matcher::Tracked;
 
 /// The goroutines of recorded processes.
 pub(super) struct Goroutines {

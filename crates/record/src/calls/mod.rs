@@ -10,6 +10,7 @@ mod engine;
 pub(crate) mod ftrace;
 mod gate;
 mod goroutines;
+mod kernel_merge;
 pub mod layout;
 mod links;
 mod merge;
@@ -17,25 +18,24 @@ mod perf;
 mod plan;
 mod program;
 mod source;
+mod stack_matcher;
 mod stacks;
 mod thread_file;
 mod threads;
-mod tracked;
-mod with_kernel;
 
 pub use cost::{Cost, cost_per_call};
 pub use engine::Engine;
 pub use ftrace::start_of as function_start;
 pub use gate::Filters;
+pub use kernel_merge::kernel_functions_by;
 pub use layout::{CallEvent, Kind, Mode, STRAYS, Sums};
 pub use plan::{
     Counted, Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched,
 };
 pub use source::{Opened, Source, open};
 pub use threads::{Addresses, Folder, Written};
-pub use with_kernel::kernel_functions_by;
 
-use crate::bpf_error;
+use crate::sys::bpf_error;
 
 /// Why calls can't be recorded by uprobes.
 #[derive(Debug, thiserror::Error)]

@@ -14,8 +14,8 @@ use aya_obj::btf::BtfKind;
 use aya_obj::generated::bpf_insn;
 
 use super::{Error, Exits, Mode, Options};
-use crate::bpf_error::{self, Denied, load_error, missing};
 use crate::sys::bpf::{self, Attach};
+use crate::sys::bpf_error::{self, Denied, load_error, missing};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");

@@ -1,9 +1,9 @@
 //! Where calls come from: whichever of the kernel's ways is allowed here.
 
+use super::kernel_merge::WithKernel;
 use super::layout::{CallEvent, Sums};
 use super::perf::Plain;
 use super::plan::{Function, KernelWish, Object, Options, Watched};
-use super::with_kernel::WithKernel;
 use super::{Engine, Error};
 
 /// Attached probes. Dropping it takes them away.

@@ -8,7 +8,7 @@ use std::path::Path;
 use dso::FileRule;
 use tracer::layout::{HEADER_BYTES, ThreadHeader};
 
-use crate::output_file;
+use crate::files::output_file;
 
 /// The part written so far.
 #[derive(Debug, Default)]

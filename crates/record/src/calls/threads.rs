@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::CallEvent;
 use super::gate::Filters;
-use crate::output_file;
+use crate::files::output_file;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use thread::Thread;

@@ -18,6 +18,7 @@ mod source;
 mod term;
 #[cfg(test)]
 mod tests;
+mod tracefs;
 mod tracepoint;
 
 use perfdata::{Attr, abi};
@@ -27,8 +28,10 @@ pub use cache::cache_events;
 pub use error::{Error, Fault, nearest};
 pub use name::{HARDWARE, NamedEvent, SOFTWARE, TOOL, Tool};
 pub use parse::parse;
-pub use source::{EventSource, SystemSource, tracefs};
+pub use source::{EventSource, SystemSource};
 pub use term::{CallGraphTerm, Terms};
+pub(crate) use tracefs::mounted_tracefs;
+pub use tracefs::tracefs;
 pub use tracepoint::optional_tracepoint;
 
 /// One event to open.

@@ -8,7 +8,7 @@ use super::intel_pt;
 use super::name::{HARDWARE, find_named};
 use super::source::EventSource;
 use super::term::{TERM_NAMES, Term, Terms, parse_hex, parse_number};
-use crate::target::parse_cpu_list;
+use crate::open::target::parse_cpu_list;
 
 /// One PMU as sysfs describes it.
 #[derive(Debug, Clone)]

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use dso::system_file;
 
+use super::tracefs::tracefs;
+
 /// Reads the kernel's descriptions of events.
 pub trait EventSource {
     /// Content of `/sys/bus/event_source/devices/<path>`, e.g. `cpu/format/umask`.
@@ -28,7 +30,7 @@ pub struct SystemSource {
 }
 
 impl SystemSource {
-    /// Looks for tracefs in its two usual places.
+    /// Looks for tracefs.
     #[must_use]
     pub fn new() -> Self {
         let events = tracefs().join("events");
@@ -40,14 +42,6 @@ impl Default for SystemSource {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The tracefs folder: `/sys/kernel/tracing`, or below debugfs on older machines.
-#[must_use]
-pub fn tracefs() -> PathBuf {
-    let usual = PathBuf::from("/sys/kernel/tracing");
-    let old = PathBuf::from("/sys/kernel/debug/tracing");
-    if !usual.join("events").exists() && old.join("events").exists() { old } else { usual }
 }
 
 impl EventSource for SystemSource {

@@ -12,7 +12,7 @@ use perfdata::record_to_bytes;
 use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
 
 use super::layout::{self, EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
-use super::look::Look;
+use super::proc_sampler::Look;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
 
 /// The events of off-CPU samples, in the file's order.
@@ -71,6 +71,17 @@ pub struct Encoder {
     regs_mask: u64,
     /// PID of the recorder itself.
     own_pid: u32,
+}
+
+/// A part of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitPart {
+    /// What the thread waited for: an event, or a CPU.
+    pub state: State,
+    /// How long, ns.
+    pub length_ns: u64,
+    /// When it was over, `CLOCK_MONOTONIC` ns.
+    pub time_ns: u64,
 }
 
 /// One sample before it becomes bytes.
@@ -217,6 +228,30 @@ impl Encoder {
             },
             out,
         );
+    }
+
+    /// Appends the sample of a wait that a look has shown. Nothing without a length.
+    pub fn encode_wait(&self, look: &Look, part: &WaitPart, out: &mut Vec<u8>) {
+        let WaitPart { state, length_ns, time_ns } = *part;
+        if length_ns == 0 {
+            return;
+        }
+        let raw = Interval {
+            state,
+            flags: 0,
+            since_ns: time_ns.saturating_sub(length_ns),
+            length_ns,
+            syscall: look.syscall,
+            args: look.args,
+            sums: None,
+            other: Other::default(),
+            place: look.place.clone(),
+        };
+        let bytes = layout::user_record(look.pc, look.sp, &look.stack);
+        let Some(Record::Sample(record)) = layout::parse(&bytes) else { return };
+        let (event, task, raw) = (event_of(state), (look.pid, look.tid), raw.to_bytes());
+        let parts = Parts { event, record: Some(&record), task, time_ns, cpu: 0, period: length_ns, raw };
+        self.put(&parts, out);
     }
 
     fn encode_end(&self, end: &EndRecord, out: &mut Vec<u8>) {

@@ -10,14 +10,14 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::Ebpf;
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, ProgramArray, Queue, RingBuf};
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::{self, COUNT_NAMES, Control, LIFE_MASK, Record, SITE_WORDS, SiteRest, SiteSums};
 use super::pace::{Pace, Spent};
 use super::{Error, Options, Scope};
-use crate::bpf_error::{Denied, chain, map_error};
+use crate::sys::bpf_error::{Denied, chain, map_error};
 use crate::sys::time::Clock;
 use load::TRACEPOINTS;
 
@@ -264,6 +264,12 @@ impl Engine {
             program.load().ok()?;
         }
         program.fd().ok().map(ProgramFd::as_fd)
+    }
+
+    /// After [`Engine::sample_filter`] has chosen a sample, this program runs as well; false if the kernel refuses it.
+    pub fn go_on_with(&mut self, program: &ProgramFd) -> bool {
+        let next = self.ebpf.map_mut("next_program").and_then(|map| ProgramArray::try_from(map).ok());
+        next.is_some_and(|mut map| map.set(0, program, 0).is_ok())
     }
 
     /// True while a process or thread of the scope lives; always, for the whole system or a cgroup.

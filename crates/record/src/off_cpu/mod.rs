@@ -4,16 +4,16 @@
 //! records look as if the kernel had written them, with registers and a piece of stack, and are unwound like all
 //! others.
 
-pub mod clock;
 pub mod convert;
 mod engine;
 pub mod later;
 pub mod layout;
-pub mod look;
 mod pace;
+pub mod proc_sampler;
 pub mod registers;
 mod site_chains;
 pub mod switches;
+pub mod thread_clock;
 pub mod tracepoints;
 mod waker_join;
 
@@ -24,14 +24,14 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::summary::Notice;
+use crate::accounting::summary::Notice;
 use crate::sys::time::thread_cpu_ns;
 
-pub use crate::bpf_error::Error;
+pub use crate::sys::bpf_error::Error;
 pub use convert::Encoder;
 pub use engine::{Counts, Engine};
 pub use layout::{EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
-pub use look::Looker;
+pub use proc_sampler::Looker;
 pub use site_chains::{SiteChains, SiteId, has_user_part};
 pub use switches::Switches;
 pub use tracepoints::Tracepoints;
@@ -84,7 +84,7 @@ impl OffCpu {
             Source::Engine(engine) => engine.begin(&mut |record| encoder.encode(&record, out)),
             Source::Tracepoints(scope) => {
                 if let Some(scope) = scope.take() {
-                    look::everyone(&scope, &mut |look| encoder.encode_look(look, out));
+                    proc_sampler::everyone(&scope, &mut |look| encoder.encode_look(look, out));
                 }
                 Ok(())
             }

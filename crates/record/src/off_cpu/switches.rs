@@ -5,8 +5,8 @@
 use perfdata::off_cpu::{Other, State, flag};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::clock::{Clock, Ended, Spot};
 use super::layout::EndRecord;
+use super::thread_clock::{Ended, Spot, ThreadClock};
 use super::tracepoints::Switch;
 
 /// The threads whose clocks are kept.
@@ -36,7 +36,7 @@ pub enum Told {
 pub struct Switches {
     whose: Whose,
     period_ns: u64,
-    clocks: FxHashMap<u32, Clock>,
+    clocks: FxHashMap<u32, ThreadClock>,
     /// Names of all threads that were seen switching.
     names: FxHashMap<u32, Box<[u8]>>,
     /// By CPU: who left and who came at the last switch.
@@ -128,7 +128,7 @@ impl Switches {
             return;
         }
         let clock =
-            self.clocks.entry(tid).or_insert_with(|| Clock::new(pid, time_ns, state, flag::OPEN_LEFT));
+            self.clocks.entry(tid).or_insert_with(|| ThreadClock::new(pid, time_ns, state, flag::OPEN_LEFT));
         clock.pid = pid;
         if let Some(spot) = spot {
             clock.stands_at(spot);
@@ -145,7 +145,7 @@ impl Switches {
             Whose::Command(_) => self.started_ns.is_some(),
         };
         if is_ours {
-            self.clocks.insert(tid, Clock::new(pid, time_ns, State::Runnable, flag::NEW));
+            self.clocks.insert(tid, ThreadClock::new(pid, time_ns, State::Runnable, flag::NEW));
         }
     }
 
@@ -153,7 +153,7 @@ impl Switches {
     pub fn exec(&mut self, (pid, tid): (u32, u32), time_ns: u64) {
         if self.whose == Whose::Command(pid) && self.started_ns.is_none() {
             self.started_ns = Some(time_ns);
-            self.clocks.insert(tid, Clock::new(pid, time_ns, State::On, 0));
+            self.clocks.insert(tid, ThreadClock::new(pid, time_ns, State::On, 0));
         }
     }
 
@@ -165,7 +165,7 @@ impl Switches {
             return;
         }
         self.exec((pid, pid), time_ns);
-        self.clocks.get_mut(&pid).into_iter().for_each(Clock::lost);
+        self.clocks.get_mut(&pid).into_iter().for_each(ThreadClock::lost);
     }
 
     /// A thread has this name.
@@ -240,11 +240,11 @@ impl Switches {
     }
 
     /// The clock of a thread; of the whole system, one that is seen for the first time gets one.
-    fn clock(&mut self, tid: u32, pid: u32, time_ns: u64, state: State) -> Option<&mut Clock> {
+    fn clock(&mut self, tid: u32, pid: u32, time_ns: u64, state: State) -> Option<&mut ThreadClock> {
         if let Whose::AllBut(own) = self.whose {
             let is_none = tid == 0 || tid == u32::MAX || pid == own || self.gone.contains(&tid);
             if !is_none && !self.clocks.contains_key(&tid) {
-                self.clocks.insert(tid, Clock::new(pid, time_ns, state, flag::OPEN_LEFT));
+                self.clocks.insert(tid, ThreadClock::new(pid, time_ns, state, flag::OPEN_LEFT));
             }
         }
         let clock = self.clocks.get_mut(&tid)?;
@@ -273,7 +273,7 @@ impl Switches {
     /// The kernel dropped records.
     pub fn lost(&mut self) {
         self.has_lost = true;
-        self.clocks.values_mut().for_each(Clock::lost);
+        self.clocks.values_mut().for_each(ThreadClock::lost);
         self.last.clear();
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 
 use super::{Opened, Places, Refused, Start};
-use crate::plan::Plan;
+use crate::open::plan::Plan;
 use crate::sys::Ring;
 
 /// The data needed to make the events of one more CPU like those of the others.

@@ -5,16 +5,16 @@ use std::os::unix::fs::MetadataExt;
 use perfdata::{Event, WriterOpts};
 
 use crate::error::Error;
-use crate::features;
+use crate::files::features;
+use crate::machine::proc;
+use crate::machine::synthesize::{self, ProcessOpts};
 use crate::off_cpu::Scope;
+use crate::open::event_fallback::Setup;
+use crate::open::target::{Whom, open_cgroup};
 use crate::open::{Places, Start};
-use crate::opts::{Delay, RecordOpts};
-use crate::proc;
-use crate::setup::Setup;
-use crate::synthesize::{self, ProcessOpts};
+use crate::pipeline::worker::Worker;
+use crate::session::opts::{Delay, RecordOpts};
 use crate::sys::{Child, Ring};
-use crate::target::{Whom, open_cgroup};
-use crate::worker::Worker;
 
 /// Where events are opened, as things are now.
 pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {

@@ -6,20 +6,21 @@ use std::time::{Duration, Instant};
 use perfdata::Endian;
 
 use super::Recording;
-use crate::account::Closed;
-use crate::build_id_cache;
+use crate::accounting::account::Closed;
+use crate::accounting::summary::{CounterValue, Notice, RecorderUse, RunSummary};
 use crate::error::Error;
-use crate::features;
-use crate::opts::{Output, RecordOpts};
-use crate::proc;
-use crate::process_titles;
-use crate::processes::Processes;
-use crate::queue::Spilled;
-use crate::summary::{CounterValue, Notice, RecorderUse, RunSummary};
+use crate::files::build_id_cache;
+use crate::files::features;
+use crate::machine::proc;
+use crate::machine::process_titles;
+use crate::machine::processes::Processes;
+use crate::open::target::Whom;
+use crate::pipeline::queue::Spilled;
+use crate::pipeline::worker::{Finished, Traced};
+use crate::runtimes::python::PythonReader;
+use crate::session::opts::{Output, RecordOpts};
 use crate::sys::signal::SIGPIPE;
 use crate::sys::{Child, ExitKind, mem};
-use crate::target::Whom;
-use crate::worker::{Finished, Traced};
 
 /// When and with what the target ended.
 pub(super) struct Ending {
@@ -62,9 +63,11 @@ impl Recording<'_> {
         self.shared.queue.close();
         self.catch_up()?;
         let is_unread = self.signals.came() == Some(SIGPIPE);
-        let Self { opts, child, setup, worker, ending, shared, attached, .. } = self;
+        let Self { opts, child, setup, worker, ending, shared, attached, python, .. } = self;
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
+        python.iter().for_each(PythonReader::end);
         let mut notices = setup.notices;
+        notices.extend(python.as_ref().and_then(PythonReader::notice));
         notices.extend(told_of(shared.queue.spilled()));
         let sample_bytes = finished.sample_bytes;
         let trace_bytes = finished.traced.bytes;
@@ -85,6 +88,7 @@ impl Recording<'_> {
         let appendix = finished.account.notes().filter(|_| !opts.overwrite);
         let mut appendix = appendix.map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
         appendix.extend(finished.processes.jit_maps().to_bytes(Endian::NATIVE));
+        appendix.extend(python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

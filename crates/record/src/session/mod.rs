@@ -2,10 +2,16 @@
 //! writes.
 
 mod begin;
+pub mod control;
+pub mod count;
 mod end;
+pub mod opts;
 mod orders;
+mod python;
 mod running;
+pub mod stop_signals;
 mod tier;
+mod timers;
 
 use std::fs::File;
 use std::io;
@@ -15,28 +21,30 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::attach;
-use crate::control::Control;
-use crate::drain::{Layouts, drain};
+use crate::accounting::summary::{Notice, RunSummary};
+use crate::accounting::totals::{Counted, Totals};
 use crate::error::Error;
-use crate::followed::Followed;
-use crate::hotplug::CpuWatch;
+use crate::files::output::Sink;
+use crate::files::output_file;
+use crate::files::scratch;
+use crate::machine::attach;
+use crate::machine::hotplug::CpuWatch;
+use crate::machine::pid_filter::Followed;
 use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
+use crate::open::event_fallback::Setup;
 use crate::open::{Places, Start};
-use crate::opts::{Delay, EndsBy, Output, RecordOpts};
-use crate::output::Sink;
-use crate::output_file;
-use crate::queue::{Limits, Queue};
-use crate::scratch;
-use crate::setup::Setup;
-use crate::stop_signals::StopSignals;
-use crate::summary::{Notice, RunSummary};
+use crate::pipeline::queue::{Limits, Queue};
+use crate::pipeline::ring_reader::{Layouts, drain};
+use crate::pipeline::worker::{Finished, Shared, Worker};
+use crate::runtimes::python::PythonReader;
+use crate::session::control::Control;
+use crate::session::opts::{Delay, EndsBy, Output, RecordOpts};
+use crate::session::stop_signals::StopSignals;
 use crate::sys::process::become_realtime;
 use crate::sys::signal::SIGUSR2;
 use crate::sys::{Child, ExitKind, Poller, Prompt, Rank, Surroundings, mem, time};
-use crate::totals::{Counted, Totals};
-use crate::worker::{Finished, Shared, Worker};
 use tier::OpenedTier;
+use timers::Timers;
 
 const SIGNALS: u64 = u64::MAX;
 const CONTROL: u64 = u64::MAX - 1;
@@ -48,12 +56,16 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let signals = signals_of(opts).map_err(Error::system("signalfd"))?;
     // More descriptors for more threads. If the limit is too low, opening reports it.
     let _ = mem::raise_open_files();
+    let preparation = timers::prepare(opts);
     let command = &opts.target.command;
+    let support = python::support_of(opts);
     let child = if command.is_empty() {
         None
     } else {
         let stdout_to_stderr = opts.output == Output::Stdout;
-        let surroundings = Surroundings { stdout_to_stderr, ..Surroundings::default() };
+        let mut variables: Vec<_> = support.iter().map(|of| (of.variable, of.value.clone())).collect();
+        variables.extend(preparation.iter().flat_map(timers::Preparation::variables));
+        let surroundings = Surroundings { stdout_to_stderr, variables };
         let forked = Child::fork_with(command, signals.reader(), &surroundings);
         Some(forked.map_err(Error::system("fork"))?)
     };
@@ -61,12 +73,23 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     if let Some(priority) = opts.realtime {
         become_realtime(priority).map_err(|source| Error::Priority { priority, source })?;
     }
+    if let Some(preparation) = preparation {
+        let (opts, setup) = timers::setup(opts, &preparation);
+        let (places, start) = begin::places_of(&opts, child.as_ref())?;
+        let timers = Timers::new(preparation, &setup.plan, child.as_ref().map_or(0, Child::pid));
+        let prepared =
+            Prepared { makes_maps: support.is_some(), ..Prepared::by_timers(places, setup, timers) };
+        return Recording::begin(&opts, signals, child, prepared)?.run(start);
+    }
     // Before the engine, for a target that is not there; and after it, for it takes its time to start.
     let (listed, _) = begin::places_of(opts, child.as_ref())?;
+    let python = python::Loading::begin(opts);
     let engine = tier::load_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let opened = tier::open(opts, engine, child.as_ref(), (&mut places, start))?;
-    let OpenedTier { opts, setup, start, followed, source, switches } = opened;
+    let OpenedTier { opts, mut setup, start, followed, mut source, switches } = opened;
+    setup.notices.extend(support.iter().map(|of| Notice::RuntimeSupport(of.runtime, of.variable)));
+    let python = python.attach(&setup, source.as_mut(), followed.is_some());
     let opts = &opts;
     let counted = match &source {
         _ if !opts.summary => Totals::none(),
@@ -79,7 +102,20 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let roots =
         if followed.is_some() && opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
     let attached = (begin::attached(opts, &places), opts.target.children_left_out());
-    let prepared = Prepared { attached, places, setup, totals: counted, off_cpu, followed, switches, roots };
+    let makes_maps = support.is_some();
+    let prepared = Prepared {
+        attached,
+        places,
+        setup,
+        totals: counted,
+        off_cpu,
+        timers: None,
+        followed,
+        switches,
+        roots,
+        python,
+        makes_maps,
+    };
     Recording::begin(opts, signals, child, prepared)?.run(start)
 }
 
@@ -139,12 +175,37 @@ struct Prepared {
     setup: Setup,
     totals: Totals,
     off_cpu: Option<OffCpu>,
+    /// In place of events.
+    timers: Option<Timers>,
     followed: Option<Followed>,
     switches: Option<(Switches, Tracepoints)>,
     /// Threads to which we attached by events of whole CPUs. Those events don't show when the threads have ended.
     roots: Vec<u32>,
     /// How many processes were attached to, and how many of their children left out.
     attached: (usize, usize),
+    /// Reads Python's frames.
+    python: Option<PythonReader>,
+    /// The command writes maps of its code because of us.
+    makes_maps: bool,
+}
+
+impl Prepared {
+    /// Without any event of the kernel's.
+    fn by_timers(places: Places, setup: Setup, timers: Timers) -> Self {
+        Self {
+            places,
+            setup,
+            totals: Totals::none(),
+            off_cpu: None,
+            timers: Some(timers),
+            followed: None,
+            switches: None,
+            roots: Vec::new(),
+            attached: (0, 0),
+            python: None,
+            makes_maps: false,
+        }
+    }
 }
 
 struct Recording<'o> {
@@ -154,6 +215,7 @@ struct Recording<'o> {
     setup: Setup,
     totals: Totals,
     off_cpu: Option<OffCpu>,
+    timers: Option<Timers>,
     poller: Poller,
     layouts: Layouts,
     shared: Shared,
@@ -177,6 +239,8 @@ struct Recording<'o> {
     cgroup: Option<File>,
     /// Samples of whole CPUs are chosen by the off-CPU engine.
     is_filtered: bool,
+    /// Reads Python's frames.
+    python: Option<PythonReader>,
 }
 
 impl<'o> Recording<'o> {
@@ -186,13 +250,26 @@ impl<'o> Recording<'o> {
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
-        let Prepared { places, mut setup, totals, off_cpu, followed, switches, roots, attached } = prepared;
+        let Prepared {
+            places,
+            mut setup,
+            totals,
+            off_cpu,
+            timers,
+            followed,
+            switches,
+            roots,
+            attached,
+            python,
+            makes_maps,
+        } = prepared;
         let left_out = Some(attached.1).filter(|&count| count > 0);
         setup.notices.extend(left_out.map(Notice::ChildrenLeftOut));
         let is_filtered = followed.is_some();
         let is_by_cpu = followed.is_some() || opts.target.is_system_wide();
         let shared = Shared::new(spill_queue(&opts.output));
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
+        let ids = ids.chain(setup.opened.made.iter().copied());
         let layouts = Layouts::new(&setup.plan, ids);
         let control = opts.control.as_ref().map(Control::open).transpose();
         let control = control.map_err(Error::system("--control"))?;
@@ -201,6 +278,11 @@ impl<'o> Recording<'o> {
         header.0.extra.switches |= setup.trace.is_some();
         let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), header);
         worker.only(followed);
+        if makes_maps {
+            worker.removes_jit_maps();
+        }
+        python::start(python.as_ref(), opts, &places, child.as_ref())?;
+        worker.with_python(python.clone());
         if let Some((switches, points)) = switches {
             worker.clocked(switches, points);
         }
@@ -231,6 +313,7 @@ impl<'o> Recording<'o> {
             setup,
             totals,
             off_cpu,
+            timers,
             poller,
             layouts,
             shared,
@@ -247,6 +330,7 @@ impl<'o> Recording<'o> {
             cpus,
             cgroup: places.cgroup,
             is_filtered,
+            python,
         };
         (0..recording.watched.len()).for_each(|ring| recording.watch_next(ring, 0));
         Ok(recording)
@@ -297,6 +381,11 @@ impl<'o> Recording<'o> {
         let programs_ns = self.off_cpu.as_ref().map_or(0, |off_cpu| off_cpu.programs_ns());
         if let Some(off_cpu) = self.off_cpu.take() {
             self.shared.queue.push(off_cpu.finish(&mut self.setup.notices));
+        }
+        if let Some(timers) = self.timers.take() {
+            let mut bytes = Vec::new();
+            timers.finish(time_ns, &mut bytes, &mut self.setup.notices);
+            self.shared.queue.push(bytes);
         }
         self.drain(true);
         self.finish(end::Ending { wall_ns, time_ns, cpu_ns, programs_ns, counters })

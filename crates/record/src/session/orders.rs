@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::Recording;
-use crate::control::{Command, Control};
 use crate::error::Error;
+use crate::session::control::{Command, Control};
 
 impl Recording<'_> {
     /// The newest part of a processor's trace is kept; or what was recorded until now becomes a file.

@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{CONTROL, Recording, SIGNALS};
-use crate::drain::drain;
 use crate::error::Error;
+use crate::machine::proc;
 use crate::off_cpu::OffCpu;
 use crate::open::Opened;
 use crate::open::again::Like;
-use crate::opts::Delay;
-use crate::proc;
+use crate::open::target::Whom;
+use crate::pipeline::queue::Room;
+use crate::pipeline::ring_reader::drain;
 use crate::pt::pieces;
-use crate::queue::Room;
-use crate::stop_signals::{Role, RunningCommand};
+use crate::session::opts::Delay;
+use crate::session::stop_signals::{Role, RunningCommand};
 use crate::sys::signal::{self, SIGTERM, SIGUSR2};
-use crate::target::Whom;
 
 /// The rings are looked at no less often, so that files of short processes are found while they live; more often
 /// while stacks are deeper than their copies, so that memory still holds what was copied.
@@ -46,6 +46,7 @@ impl Recording<'_> {
             let hurry = self.shared.hurry.load(Ordering::Relaxed);
             let tick = TICKS[hurry.min(TICKS.len() - 1)];
             let tick = self.off_cpu.as_ref().and_then(OffCpu::interval).map_or(tick, |often| tick.min(often));
+            let tick = self.timers.as_ref().map_or(tick, |timers| tick.min(timers.interval()));
             let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
             let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             self.take_signals()?;
@@ -145,6 +146,9 @@ impl Recording<'_> {
         let mut bytes = drain(&mut self.setup.opened.rings, &self.layouts, room != Room::Stacks);
         if let Some(off_cpu) = &mut self.off_cpu {
             off_cpu.poll(&self.shared.off_cpu, &mut bytes);
+        }
+        if let Some(timers) = &mut self.timers {
+            timers.poll(&mut bytes);
         }
         self.shared.queue.push(bytes);
         if self.setup.trace.is_some() {

@@ -3,17 +3,17 @@
 //! A: BPF programs. B: the scheduler's tracepoints on all CPUs. C: switch records and looks at /proc. Each is tried,
 //! none is guessed.
 
+use crate::accounting::summary::Notice;
 use crate::error::Error;
 use crate::event::SystemSource;
-use crate::followed::{self, Followed};
+use crate::machine::pid_filter::{self, Followed};
 use crate::off_cpu::switches::Whose;
 use crate::off_cpu::{self, Engine, Looker, Scope, Source, Switches, Tier, Tracepoints};
+use crate::open::event_fallback::{self, Setup};
+use crate::open::target::Whom;
 use crate::open::{Places, Start};
-use crate::opts::RecordOpts;
-use crate::setup::{self, Setup};
-use crate::summary::Notice;
+use crate::session::opts::RecordOpts;
 use crate::sys::Child;
-use crate::target::Whom;
 
 use super::begin;
 
@@ -85,7 +85,7 @@ fn open_beside_engine(
     // The engine counts switches itself, so records of each switch, which are expensive, are needed for a cgroup
     // only.
     opts.counts_switches = opts.summary && opts.target.cgroup.is_some();
-    match followed::open(&opts, &mut engine) {
+    match pid_filter::open(&opts, &mut engine) {
         Some(setup) => Ok(by_cpu(opts, setup, places, Source::Engine(engine))),
         None => opened(opts, Some(Source::Engine(engine)), (places, start)),
     }
@@ -100,7 +100,7 @@ fn opened(
     if !matches!(source, Some(Source::Engine(_))) {
         opts.counts_switches = opts.summary;
     }
-    let setup = setup::open(&opts, places, start)?;
+    let setup = event_fallback::open(&opts, places, start)?;
     Ok(OpenedTier { opts, setup, start, followed: None, source, switches: None })
 }
 
@@ -124,8 +124,8 @@ fn open_tracepoints(
     off_cpu.tracepoints = Some(points);
     let period_ns = off_cpu.period_ns;
     let setup = match (&opts.target.whom, &opts.target.cpus, &opts.target.cgroup) {
-        (Whom::System, None, None) => setup::open(&opts, places, Start::ByHand).ok()?,
-        _ => followed::open_whole(&opts, &places.tids)?,
+        (Whom::System, None, None) => event_fallback::open(&opts, places, Start::ByHand).ok()?,
+        _ => pid_filter::open_whole(&opts, &places.tids)?,
     };
     let whose = match scope {
         // For a cgroup, events of whole CPUs are not opened for tracepoints.

@@ -50,6 +50,15 @@ pub fn is_memory_limited() -> bool {
     is_limited(libc::RLIMIT_AS) || is_limited(libc::RLIMIT_DATA)
 }
 
+/// Has all threads allocate from one heap: glibc otherwise reserves 64 MB of address space for each thread.
+pub fn share_one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes two numbers and sets a limit that later allocations look at.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Bytes of address space that we may still map under `RLIMIT_AS`; `None` without a limit.
 #[must_use]
 pub fn address_space_left() -> Option<u64> {

@@ -6,8 +6,10 @@
 
 pub mod aux_area;
 pub mod bpf;
+pub mod bpf_error;
 pub mod fifo;
 pub mod mem;
+pub mod mount;
 pub mod out_of_memory;
 pub mod perf_event;
 pub mod poll;
@@ -17,7 +19,9 @@ pub mod random;
 pub mod redirect;
 pub mod ring;
 pub mod ring_index;
+pub mod shared_map;
 pub mod signal;
+pub mod slots;
 pub mod time;
 
 pub use fifo::Fifo;
@@ -26,4 +30,6 @@ pub use poll::Poller;
 pub use process::{Child, CpuUse, ExitKind, Surroundings};
 pub use prompt::{Prompt, Rank};
 pub use ring::{Ring, Span};
+pub use shared_map::SharedMap;
 pub use signal::SignalReader;
+pub use slots::{SharedSlots, SlotRecord};

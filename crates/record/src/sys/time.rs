@@ -97,8 +97,14 @@ pub fn tsc_per_crystal() -> (u32, u32) {
     #[cfg(target_arch = "x86_64")]
     {
         const LEAF: u32 = 0x15;
-        let highest = core::arch::x86_64::__cpuid(0).eax;
-        let leaf = core::arch::x86_64::__cpuid(LEAF);
+        let cpuid = |leaf| {
+            // SAFETY: every processor of this architecture has the instruction. Newer compilers know that.
+            #[allow(unused_unsafe)]
+            unsafe {
+                core::arch::x86_64::__cpuid(leaf)
+            }
+        };
+        let (highest, leaf) = (cpuid(0).eax, cpuid(LEAF));
         if highest >= LEAF { (leaf.ebx, leaf.eax) } else { (0, 0) }
     }
     #[cfg(not(target_arch = "x86_64"))]

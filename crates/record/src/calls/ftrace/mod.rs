@@ -13,7 +13,7 @@ use std::path::Path;
 use super::layout::CallEvent;
 use super::plan::KernelWish;
 use crate::event::tracefs;
-use crate::proc;
+use crate::machine::proc;
 use crate::sys::mem;
 use decode::Decoder;
 pub use decode::start_of;
@@ -146,6 +146,15 @@ mod tests {
     use super::*;
     use std::fs;
 
+    /// Removed at the end of the test, however it ends.
+    struct TestInstance(std::path::PathBuf);
+
+    impl Drop for TestInstance {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir(&self.0);
+        }
+    }
+
     /// The kernel's own count of what its ring holds is the oracle: of any event, function or not.
     #[test]
     fn a_page_of_this_kernel_holds_as_many_events_as_the_kernel_says() {
@@ -154,6 +163,7 @@ mod tests {
             println!("skipped: no trace instance here: {error}");
             return;
         }
+        let _removed_also_after_failure = TestInstance(dir.clone());
         let write = |file: &str, text: &str| fs::write(dir.join(file), text).expect("we made it");
         write("trace_clock", "mono");
         write("events/sched/sched_switch/enable", "1");
@@ -182,7 +192,6 @@ mod tests {
             times.push(last);
         }
         let now = crate::sys::time::Clock::Monotonic.now_ns();
-        fs::remove_dir(&dir).expect("nobody else uses it");
         assert_eq!(read, counted);
         assert!(
             counted > 10 && times.iter().all(|last| *last < now && now - last < 60_000_000_000),

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::said;
-use crate::output_file::write_part;
-use crate::scratch;
+use crate::files::output_file::write_part;
+use crate::files::scratch;
 use dso::system_file;
 
 /// Prefix of the names of instances and notes. The process id follows, and random digits for instances.

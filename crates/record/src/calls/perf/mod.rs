@@ -2,7 +2,7 @@
 //!
 //! More expensive than BPF: it needs a descriptor for each place and CPU, and slows other processes that run the same
 //! file. All calls come out of the kernel, also when only sums or slow calls are requested. Those are made here
-//! ([`super::tracked`]).
+//! ([`super::stack_matcher`]).
 
 mod places;
 mod records;
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::{self, CallEvent, Kind, Mode, Sums};
 use super::plan::{Exits, Function, Leave, Object, Options, Watched};
-use super::tracked::Tracked;
+use super::stack_matcher::Tracked;
 use super::{Error, Source};
 use crate::sys::time::Clock;
 use crate::sys::{Counter, Ring};

@@ -17,7 +17,7 @@ use super::super::Error;
 use super::super::engine::is_about_code;
 use super::records;
 use crate::event::tracefs;
-use crate::proc;
+use crate::machine::proc;
 use crate::sys::perf_event::{CounterPlace, Cpu};
 use crate::sys::{Counter, Ring, mem};
 

@@ -7,7 +7,7 @@ use dso::system_file;
 use super::super::layout::Whom;
 use super::super::{Error, Options, REGS_BYTES, Scope, later, own_pid_namespace};
 use super::program_of;
-use crate::bpf_error::{Denied, chain, load_error};
+use crate::sys::bpf_error::{Denied, chain, load_error};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/off_cpu.bpf.o");

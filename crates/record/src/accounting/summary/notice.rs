@@ -1,0 +1,348 @@
+//! Notices for the user about how a recording was made, in sentences.
+
+use std::path::PathBuf;
+
+use crate::sys::bpf_error::BPF_RIGHTS;
+
+/// Something the user should know about how the recording was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// CPython of these versions runs, whose functions can't be read.
+    UnknownPython(Vec<(u8, u8)>),
+    /// The command's runtime was asked to name its code: the runtime and the variable set for it.
+    RuntimeSupport(&'static str, &'static str),
+    /// No hardware counters: this software event (the second) was used in place of the first.
+    NoHardwareCounters(String, &'static str),
+    /// The kernel may not be sampled (`kernel.perf_event_paranoid` is this): user space only.
+    UserOnly(i64),
+    /// Rings were made smaller than asked (asked, got; in KiB per CPU) because of the locked-memory limit.
+    SmallerRings(u64, u64),
+    /// The sampling rate was lowered to the kernel's limit (asked, got; in Hz).
+    LowerFrequency(u64, u64),
+    /// Registers and stacks aren't available for this event: frame pointers are used.
+    FramePointersOnly(&'static str),
+    /// The CPU has no branch records: stacks are unwound while recording instead.
+    NoBranchRecords,
+    /// Writing failed: what was recorded until then is kept.
+    WriteStopped(String),
+    /// Number of samples that were overwritten by newer ones, as requested.
+    Overwritten(u64),
+    /// The output has reached this size, as asked.
+    SizeReached(u64),
+    /// An event of several could not be opened and is left out: its name and why.
+    EventLeftOut(String, String),
+    /// Time off the CPU by tracepoints of all CPUs: why not by BPF.
+    ByTracepoints(String),
+    /// Sampled by timers inside the program: why not by events, and the remedy.
+    ByTimers(String, String),
+    /// Records of timers that found no room.
+    TimerSamplesLost(u64),
+    /// Threads that got no timer, and the last errno.
+    ThreadsUntimed(u64, u64),
+    /// The library with the timers was not loaded by any program.
+    TimersNotLoaded,
+    /// Cost of processing each switch, in thousandths of a CPU, and the number of switches a second.
+    SwitchesCost(u64, u64),
+    /// These CPUs went offline while events of whole CPUs were recorded.
+    CpusWent(Vec<u32>),
+    /// CPUs that went offline and came back: they have events again.
+    CpusAgain(Vec<u32>),
+    /// CPUs that came online while recording.
+    CpusNew(Vec<u32>),
+    /// The machine was suspended so long while recording, in ns.
+    Suspended(u64),
+    /// Time off the CPU by switch records only: why.
+    NoOffCpu(String),
+    /// Too many waits per second: the off-CPU time that a sample represents now, in ns.
+    OffCpuPeriod(u64),
+    /// The off-CPU engine lost some of its records: how many, and of which kind.
+    OffCpuLost(u64, &'static str),
+    /// The unwinder was late: number of bytes of registers and stacks that waited for it on disk.
+    Spilled(u64),
+    /// They could not wait there: why, and how many bytes could not be read back.
+    SpillFailed(String, u64),
+    /// AUX areas were made smaller than asked (asked, got; in KiB each): no memory, or the locked-memory limit.
+    SmallerAreas(u64, u64),
+    /// The kernel does not report how the processor's time stamps relate to the records' times.
+    NoTraceClock,
+    /// Number of times the processor had to stop tracing because an AUX area was full.
+    TraceStopped(u64),
+    /// Number of holes in the trace for other reasons (a virtual machine was entered, tracing collided).
+    TraceHoles(u64),
+    /// Snapshots were to be taken on a signal, and none came.
+    NoSnapshot,
+    /// Number of living children of the selected processes that are not recorded.
+    ChildrenLeftOut(usize),
+    /// Processes that the command left running when it ended: PID and name.
+    GoesOn(Vec<(u32, String)>),
+    /// Another recording has taken the name of the output (the first); it is here now, or replaced.
+    OutputMoved(PathBuf, Option<PathBuf>),
+    /// A process of the target could not be described from /proc: pid and why.
+    ProcessUnreadable(u32, String),
+}
+
+impl Notice {
+    /// For those who want to know what it means to them and not how it came about.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match self {
+            Self::NoOffCpu(why) if why.contains(BPF_RIGHTS) => {
+                format!("off-CPU times are estimated (no BPF): {BPF_RIGHTS}")
+            }
+            Self::ByTracepoints(why) if why.contains(BPF_RIGHTS) => {
+                format!("off-CPU times by tracepoints (no BPF), 3 µs a switch: {BPF_RIGHTS}")
+            }
+            Self::ByTimers(why, remedy) => {
+                format!(
+                    "{why}: timers in the program sample it; no kernel frames, waits estimated; exact: {remedy}"
+                )
+            }
+            _ => self.to_string(),
+        }
+    }
+
+    /// The notice about a machine that was suspended while recording. The arguments are the ns suspended since boot,
+    /// before and after the recording. `None` if the difference is within the noise of reading two clocks.
+    #[must_use]
+    pub fn of_suspension(before_ns: u64, after_ns: u64) -> Option<Self> {
+        const NOISE_NS: u64 = 10_000_000;
+        Some(after_ns.saturating_sub(before_ns)).filter(|&ns| ns > NOISE_NS).map(Self::Suspended)
+    }
+
+    /// The notice about the cost of switches in `wall_ns`, processed in `own_ns` of CPU time; `None` up to 1 % of a
+    /// CPU.
+    #[must_use]
+    pub fn of_switches(switches: u64, own_ns: u64, wall_ns: u64) -> Option<Self> {
+        let per_wall = |amount: u64, of: u128| u128::from(amount) * of / u128::from(wall_ns.max(1));
+        let [thousandths, per_second] = [per_wall(own_ns, 1000), per_wall(switches, 1_000_000_000)]
+            .map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+        (thousandths > 10).then_some(Self::SwitchesCost(thousandths, per_second))
+    }
+}
+
+fn listed(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// `redis-server (2002) still runs, and is not recorded any more: tally run -p 2002`.
+fn gone_on(processes: &[(u32, String)]) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<String> =
+        processes.iter().take(SHOWN).map(|(pid, name)| format!("{name} ({pid})")).collect();
+    let more = match processes.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let runs = if processes.len() == 1 { "still runs" } else { "still run" };
+    let pids: Vec<String> = processes.iter().take(SHOWN).map(|(pid, _)| pid.to_string()).collect();
+    format!(
+        "the command has ended, but {}{more} {runs}; to record on: tally run -p {}",
+        names.join(", "),
+        pids.join(",")
+    )
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoHardwareCounters(asked, event) => {
+                write!(f, "no hardware counters here: sampling {event} instead of {asked}")
+            }
+            Self::UserOnly(paranoid) => write!(
+                f,
+                "user space only: kernel.perf_event_paranoid={paranoid} hides the kernel \
+                 (as root: sysctl kernel.perf_event_paranoid=1)"
+            ),
+            Self::SmallerRings(asked, got) => write!(
+                f,
+                "rings of {got} KiB instead of {asked} KiB per CPU: locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::LowerFrequency(asked, got) => {
+                write!(f, "{got} Hz instead of {asked} Hz: kernel.perf_event_max_sample_rate is {got}")
+            }
+            Self::FramePointersOnly(why) => write!(f, "user stacks by frame pointers: {why}"),
+            Self::NoBranchRecords => {
+                write!(f, "no branch records (LBR) here: stacks are unwound while recording")
+            }
+            Self::WriteStopped(why) => {
+                write!(f, "recording stopped early: {why}; everything until then is kept")
+            }
+            Self::Overwritten(samples) => {
+                write!(
+                    f,
+                    "{samples} older samples gave way to newer ones (--overwrite; -m sets how much is kept)"
+                )
+            }
+            Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
+            Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
+            Self::ByTracepoints(why) => write!(
+                f,
+                "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact unless records are \
+                 lost, each switch costs the machine about 3 µs, and of each thread's switches up to 200 a second have \
+                 stacks: {why}"
+            ),
+            Self::ByTimers(why, remedy) => write!(
+                f,
+                "sampling with timers inside the program ({why}): 250 samples per CPU-second, no kernel frames, waits \
+                 estimated by looks at /proc · exact with: {remedy}"
+            ),
+            Self::TimerSamplesLost(count) => {
+                write!(
+                    f,
+                    "{count} samples of timers found no room: their CPU time is in the next sample of the thread"
+                )
+            }
+            Self::ThreadsUntimed(count, 0) => {
+                write!(f, "{count} threads got no timer: they have no CPU samples")
+            }
+            Self::ThreadsUntimed(count, errno) => write!(
+                f,
+                "{count} threads got no timer ({}): they have no CPU samples; ulimit -i limits timers",
+                std::io::Error::from_raw_os_error(i32::try_from(*errno).unwrap_or(0))
+            ),
+            Self::TimersNotLoaded => write!(
+                f,
+                "no program has loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): there are only \
+                 waits and CPU times, without CPU samples"
+            ),
+            Self::SwitchesCost(thousandths, per_second) => write!(
+                f,
+                "off the CPU (tier B): {per_second} switches a second, each of them a record, took tally itself {:.1} % of a \
+                 CPU; no longer period would spare it, BPF (tier A) does",
+                *thousandths as f64 / 10.0
+            ),
+            Self::CpusWent(cpus) => {
+                write!(
+                    f,
+                    "CPU {} went offline: the kernel closed its events, from then on there are no samples of it",
+                    listed(cpus)
+                )
+            }
+            Self::CpusAgain(cpus) => {
+                write!(
+                    f,
+                    "CPU {} went offline and came back: its events were opened again; what began there in the twentieth \
+                     of a second before is not told",
+                    listed(cpus)
+                )
+            }
+            Self::Suspended(ns) => write!(
+                f,
+                "the machine was suspended for {:.1} s meanwhile: that time is in no thread's clock, for \
+                 CLOCK_MONOTONIC stands still then",
+                *ns as f64 / 1e9
+            ),
+            Self::CpusNew(cpus) => {
+                write!(f, "CPU {} came online while recording: it is recorded from then on", listed(cpus))
+            }
+            Self::NoOffCpu(why) => {
+                write!(
+                    f,
+                    "off the CPU (tier C): when threads ran by switch records, why they waited by looks at /proc; \
+                     short waits and wake-ups are not told: {why}"
+                )
+            }
+            Self::OffCpuPeriod(ns) => {
+                write!(
+                    f,
+                    "high switch rate: off-CPU stacks were sampled every {} ms of waiting per call site to keep overhead \
+                     low (times, counts and longest waits are exact)",
+                    ns / 1_000_000
+                )
+            }
+            Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}"),
+            Self::Spilled(bytes) => write!(
+                f,
+                "unwinding was slower than sampling: {} MiB of stacks waited on disk; none is lost by that",
+                bytes.div_ceil(1 << 20)
+            ),
+            Self::SpillFailed(why, 0) => {
+                write!(f, "unwinding was slower than sampling, and stacks could not wait on disk: {why}")
+            }
+            Self::SpillFailed(why, bytes) => {
+                write!(f, "{bytes} bytes of records that waited on disk could not be read back: {why}")
+            }
+            Self::SmallerAreas(asked, got) => write!(
+                f,
+                "AUX areas of {got} KiB instead of {asked} KiB: no memory, or the locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::NoTraceClock => write!(
+                f,
+                "the kernel has no relation between the trace's time stamps and its own times: threads on a CPU, and time \
+                 off it, can't be distinguished (--per-thread does not need it)"
+            ),
+            Self::TraceStopped(times) => write!(
+                f,
+                "the trace was lost {times} times because an AUX area was full: give it more, -m,64M, or trace less \
+                 (--filter, -S)"
+            ),
+            Self::TraceHoles(times) => write!(f, "the processor paused the trace {times} times by itself"),
+            Self::NoSnapshot => write!(
+                f,
+                "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
+            ),
+            Self::RuntimeSupport(runtime, variable) => {
+                write!(f, "{runtime} was asked to name its code ({variable}); --no-runtimes leaves that out")
+            }
+            Self::UnknownPython(versions) => {
+                let names: Vec<_> =
+                    versions.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
+                write!(
+                    f,
+                    "functions of Python {} are not shown: tally reads CPython 3.8 to 3.13",
+                    names.join(", ")
+                )
+            }
+            Self::ChildrenLeftOut(1) => write!(f, "1 child process is not recorded: --children records it"),
+            Self::ChildrenLeftOut(count) => {
+                write!(f, "{count} child processes are not recorded: --children records them")
+            }
+            Self::GoesOn(processes) => write!(f, "{}", gone_on(processes)),
+            Self::OutputMoved(path, Some(now)) => write!(
+                f,
+                "another recording was made in {} meanwhile: this one is {}",
+                path.display(),
+                now.display()
+            ),
+            Self::OutputMoved(path, None) => {
+                write!(f, "other recordings were made in {} meanwhile: this one is lost", path.display())
+            }
+            Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_suspended_while_recording_is_told_and_the_difference_of_two_readings_is_not() {
+        assert_eq!(Notice::of_suspension(7_000_000_000, 7_000_900_000), None);
+        assert_eq!(Notice::of_suspension(7_000_000_000, 6_999_900_000), None);
+        let told = Notice::of_suspension(7_000_000_000, 19_300_000_000).expect("12.3 s").to_string();
+        assert!(told.contains("suspended for 12.3 s"), "{told}");
+    }
+
+    #[test]
+    fn what_goes_on_after_the_command_is_named_with_the_way_to_attach() {
+        let one = Notice::GoesOn(vec![(2002, "redis-server".to_owned())]).to_string();
+        let text =
+            "the command has ended, but redis-server (2002) still runs; to record on: tally run -p 2002";
+        assert_eq!(one, text);
+        let many = (1..=5).map(|pid| (pid, "w".to_owned())).collect();
+        let many = Notice::GoesOn(many).to_string();
+        assert!(many.contains("w (1), w (2), w (3) and 2 more still run; ") && many.ends_with("-p 1,2,3"));
+    }
+
+    #[test]
+    fn what_each_switch_costs_is_told_where_it_is_more_than_a_hundredth_of_a_cpu() {
+        assert_eq!(Notice::of_switches(5000, 20_000_000, 2_000_000_000), None);
+        let told = Notice::of_switches(150_000, 186_000_000, 2_000_000_000);
+        assert_eq!(told, Some(Notice::SwitchesCost(93, 75_000)));
+        let text = told.map(|told| told.to_string()).unwrap_or_default();
+        assert!(text.contains("75000 switches a second") && text.contains("9.3 % of a CPU"), "{text}");
+    }
+}

@@ -1,0 +1,87 @@
+//! A recording in several files (`--switch-output`), or only its newest part in memory (`--overwrite`).
+
+use perfdata::Event;
+
+use crate::files::state_replay::Journal;
+use crate::files::window::{Window, is_sample};
+use crate::session::opts::RecordOpts;
+
+/// The state that makes each file complete by itself.
+#[derive(Debug)]
+pub struct Parts {
+    /// The state at the beginning of the window, or after the last record written.
+    journal: Journal,
+    window: Option<Window>,
+    most_bytes: Option<u64>,
+    overwritten: u64,
+}
+
+impl Parts {
+    /// `None` unless the options ask for several files or for a window; `first` is the file's first event.
+    #[must_use]
+    pub fn wanted(opts: &RecordOpts, first: Option<&Event>, window_bytes: usize) -> Option<Self> {
+        let several = opts.switch_output.as_ref();
+        if several.is_none() && !opts.overwrite {
+            return None;
+        }
+        Some(Self {
+            journal: Journal::new(first?.clone()),
+            window: opts.overwrite.then(|| Window::new(window_bytes)),
+            most_bytes: several.and_then(|several| several.size_bytes),
+            overwritten: 0,
+        })
+    }
+
+    /// Takes note of one record; true if it is to be written now.
+    pub fn passes(&mut self, record: &[u8]) -> bool {
+        match &mut self.window {
+            Some(window) => {
+                window.push(record, |old| self.journal.take(old));
+                false
+            }
+            None => {
+                if !is_sample(record) {
+                    self.journal.take(record);
+                }
+                true
+            }
+        }
+    }
+
+    /// Records are held back in memory.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        self.window.is_some()
+    }
+
+    /// The size of a file, in bytes, at which the next begins.
+    #[must_use]
+    pub fn most_bytes(&self) -> Option<u64> {
+        self.most_bytes
+    }
+
+    /// Samples that gave way to newer ones.
+    #[must_use]
+    pub fn overwritten(&self) -> u64 {
+        self.overwritten
+    }
+
+    /// Hands out what is held back: the state before it, then all of it.
+    pub fn release(&mut self, mut with: impl FnMut(&[u8])) {
+        let Some(window) = &mut self.window else { return };
+        self.journal.tell(&mut with);
+        self.overwritten += window.take(|record| {
+            if !is_sample(record) {
+                self.journal.take(record);
+            }
+            with(record);
+        });
+    }
+
+    /// Hands out what a new file must begin with; nothing while records are held back, which do so themselves.
+    pub fn tell_state(&self, with: impl FnMut(&[u8])) {
+        if !self.holds_back() {
+            self.journal.tell(with);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The running machine: its processes, threads, mappings and CPUs, and the features that work on it.
+
+pub mod attach;
+pub mod capabilities;
+pub mod doctor;
+pub mod hotplug;
+pub mod objects;
+pub mod pid_filter;
+pub mod proc;
+pub mod process_titles;
+pub mod process_tree;
+pub mod processes;
+pub mod synthesize;

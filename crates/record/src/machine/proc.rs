@@ -1,0 +1,171 @@
+//! /proc and /sys as values: what runs here, and what it has mapped.
+//!
+//! Everything here races with the machine: a process may end between two reads. `None` means "not there (any more)
+//! or not ours to see"; callers go on without it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use crate::open::target::parse_cpu_list;
+use dso::system_file;
+pub use dso::{MapLine, innermost_pid, parse_map_line, user_of_process as uid};
+
+/// A process as `/proc/PID/status` names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskStatus {
+    /// Its name (≤ 15 bytes).
+    pub comm: Vec<u8>,
+    /// The process it belongs to.
+    pub tgid: u32,
+    /// The parent process.
+    pub parent: u32,
+    /// Real user id.
+    pub uid: u32,
+}
+
+/// True if the process or thread exists and isn't a zombie.
+#[must_use]
+pub fn is_alive(id: u32) -> bool {
+    let stat = system_file::read(format!("/proc/{id}/stat")).unwrap_or_default();
+    state_letter(&stat).is_some_and(|letter| !matches!(letter, b'Z' | b'X' | b'x'))
+}
+
+/// The state in `/proc/TID/stat`: the letter after the last parenthesis, because a name may contain some.
+#[must_use]
+pub fn state_letter(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(end + 2).copied()
+}
+
+/// Reads `/proc/PID/status`.
+#[must_use]
+pub fn parse_status(text: &[u8]) -> Option<TaskStatus> {
+    let value = |key: &[u8]| {
+        let line = text.split(|&b| b == b'\n').find(|l| l.starts_with(key))?;
+        Some(line[key.len()..].trim_ascii())
+    };
+    let number = |key: &[u8]| {
+        let word = value(key)?.split(|b| b.is_ascii_whitespace()).next()?;
+        std::str::from_utf8(word).ok()?.parse().ok()
+    };
+    Some(TaskStatus {
+        comm: unescape(value(b"Name:")?),
+        tgid: number(b"Tgid:")?,
+        parent: number(b"PPid:")?,
+        uid: number(b"Uid:")?,
+    })
+}
+
+/// Undoes the escapes of the kernel's `seq_put_escape`: `\n`, `\\` and octal `\ooo`.
+fn unescape(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'\\' {
+            out.push(first);
+            continue;
+        }
+        let octal = tail.get(..3).and_then(|d| std::str::from_utf8(d).ok()).map(|d| u8::from_str_radix(d, 8));
+        if let Some(Ok(byte)) = octal {
+            out.push(byte);
+            rest = &tail[3..];
+        } else if let Some((&code, after)) = tail.split_first() {
+            out.push(if code == b'n' { b'\n' } else { code });
+            rest = after;
+        }
+    }
+    out
+}
+
+/// The mappings of a process, by start; `None` if it is gone or not ours to read.
+#[must_use]
+pub fn maps(pid: u32) -> Option<Vec<MapLine>> {
+    let text = system_file::read(format!("/proc/{pid}/maps")).ok()?;
+    Some(parse_maps(&text))
+}
+
+/// The mappings in the text of `/proc/PID/maps`; lines that are none are left out.
+#[must_use]
+pub(crate) fn parse_maps(text: &[u8]) -> Vec<MapLine> {
+    text.split(|&b| b == b'\n').filter_map(parse_map_line).collect()
+}
+
+/// Name, process, parent and user of a task.
+#[must_use]
+pub fn status(tid: u32) -> Option<TaskStatus> {
+    parse_status(&system_file::read(format!("/proc/{tid}/status")).ok()?)
+}
+
+/// All process ids now, ascending.
+#[must_use]
+pub fn pids() -> Vec<u32> {
+    numbers_in("/proc").unwrap_or_default()
+}
+
+/// The threads of a process, ascending; `None` if it is gone.
+#[must_use]
+pub fn threads(pid: u32) -> Option<Vec<u32>> {
+    numbers_in(&format!("/proc/{pid}/task")).filter(|t| !t.is_empty())
+}
+
+/// The processes that a thread has started and that still live; empty if the kernel does not report them
+/// (`CONFIG_PROC_CHILDREN`).
+#[must_use]
+pub fn children(pid: u32, tid: u32) -> Vec<u32> {
+    let text = system_file::read_text(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+fn numbers_in(dir: &str) -> Option<Vec<u32>> {
+    let entries = fs::read_dir(dir).ok()?;
+    let mut found: Vec<u32> = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();
+    found.sort_unstable();
+    Some(found)
+}
+
+/// The CPUs that are online, ascending.
+#[must_use]
+pub fn online_cpus() -> Vec<u32> {
+    system_file::read_text("/sys/devices/system/cpu/online")
+        .ok()
+        .and_then(|t| parse_cpu_list(&t))
+        .unwrap_or_else(|| (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect())
+}
+
+/// A number below `/proc/sys`, as `kernel/perf_event_paranoid`.
+#[must_use]
+pub fn sysctl(name: &str) -> Option<i64> {
+    system_file::read_text(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()
+}
+
+/// The inode numbers of a task's namespaces in the order of `PERF_RECORD_NAMESPACES`: (device, inode).
+#[must_use]
+pub fn namespaces(pid: u32) -> Vec<(u64, u64)> {
+    // Source: linux v6.18 include/uapi/linux/perf_event.h, NET_NS_INDEX …
+    ["net", "uts", "ipc", "pid", "user", "mnt", "cgroup"]
+        .iter()
+        .map(|ns| fs::metadata(format!("/proc/{pid}/ns/{ns}")).map_or((0, 0), |m| (m.dev(), m.ino())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_newline_is_put_back() {
+        let status = b"Name:\ta\\nb\\134\nUmask:\t0022\nTgid:\t7\nPid:\t9\nPPid:\t1\nUid:\t33\t33\t33\t33\n";
+        let task = parse_status(status).expect("well formed");
+        assert_eq!(task, TaskStatus { comm: b"a\nb\\".to_vec(), tgid: 7, parent: 1, uid: 33 });
+    }
+
+    #[test]
+    fn our_own_maps_contain_our_code() {
+        let here = our_own_maps_contain_our_code as fn() as usize as u64;
+        let maps = maps(std::process::id()).expect("ours to read");
+        assert!(
+            maps.iter().any(|m| (m.start..m.end).contains(&here) && m.prot & libc::PROT_EXEC as u32 != 0)
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! Text that distinguishes processes of one name: the titles that servers give them, or their arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::accounting::summary::ThreadUse;
+use crate::machine::proc;
+use dso::system_file;
+
+/// Adds titles to the first threads of processes that live and have their name in common with others.
+pub fn add(threads: &mut [ThreadUse]) {
+    let mut processes: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for thread in threads.iter().filter(|thread| thread.tid == thread.pid) {
+        processes.entry(thread.comm.clone()).or_default().insert(thread.pid);
+    }
+    let is_shared = |thread: &&mut ThreadUse| {
+        thread.tid == thread.pid && processes.get(&thread.comm).is_some_and(|pids| pids.len() > 1)
+    };
+    for thread in threads.iter_mut().filter(is_shared) {
+        // The number may be another process's by now.
+        let is_it = proc::status(thread.pid).is_some_and(|status| status.comm == thread.comm.as_bytes());
+        let cmdline = is_it.then(|| system_file::read(format!("/proc/{}/cmdline", thread.pid)).ok());
+        thread.title = cmdline.flatten().and_then(|cmdline| title_of(&cmdline));
+    }
+}
+
+/// The arguments as one line; `None` if there are none.
+fn title_of(cmdline: &[u8]) -> Option<String> {
+    /// Longer than any screen.
+    const MOST_BYTES: usize = 400;
+    let cut = &cmdline[..cmdline.len().min(MOST_BYTES)];
+    let words = cut.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect::<Vec<_>>();
+    let title = words.join(" ").trim().to_owned();
+    (!title.is_empty()).then_some(title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_what_servers_write_over_their_arguments() {
+        let title = |cmdline: &[u8]| title_of(cmdline);
+        // A title is shorter than the arguments were: the rest is zeros.
+        assert_eq!(title(b"postgres: checkpointer \0\0\0\0").as_deref(), Some("postgres: checkpointer"));
+        assert_eq!(title(b"nginx: worker process").as_deref(), Some("nginx: worker process"));
+        assert_eq!(title(b"python3\0serve.py\0--port\080\0").as_deref(), Some("python3 serve.py --port 80"));
+        assert_eq!((title(b""), title(b"\0\0")), (None, None));
+        assert!(title(&[b'a'; 5000]).is_some_and(|title| title.len() == 400));
+    }
+
+    #[test]
+    fn only_processes_that_share_their_name_get_one() {
+        let mut children: Vec<_> = (0..2)
+            .map(|_| std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs"))
+            .collect();
+        let of =
+            |pid: u32, comm: &str| ThreadUse { pid, tid: pid, comm: comm.to_owned(), ..ThreadUse::default() };
+        let ours = std::process::id();
+        while children
+            .iter()
+            .any(|child| proc::status(child.id()).is_none_or(|status| status.comm != b"sleep"))
+        {
+            std::thread::yield_now();
+        }
+        let mut threads =
+            vec![of(children[0].id(), "sleep"), of(children[1].id(), "sleep"), of(ours, "alone")];
+        add(&mut threads);
+        for child in &mut children {
+            child.kill().expect("ours to kill");
+            child.wait().expect("ours to wait for");
+        }
+        let titles: Vec<_> = threads.iter().map(|thread| thread.title.as_deref()).collect();
+        assert_eq!(titles, [Some("sleep 60"), Some("sleep 60"), None]);
+    }
+}

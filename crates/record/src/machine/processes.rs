@@ -1,0 +1,271 @@
+//! Mapped files and their addresses in each watched process, followed record by record in time order.
+//!
+//! Files are opened when the first sample of the process needs them, so that the thousands of short processes of a
+//! build cost nothing; those that could vanish (deleted, memfd) are opened at once.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use dso::unwind::AddressSpace;
+use dso::{Avma, BuildId, FileOffset, system_file};
+use perfdata::appendix::jit_maps::JitMaps;
+use perfdata::record::{FileId, Mmap};
+use rustc_hash::FxHashMap;
+
+use crate::machine::objects::{FileMapping, Identity, Objects};
+use crate::runtimes::jit_maps::JitMapKeeper;
+
+/// All processes of the recording.
+#[derive(Debug, Default)]
+pub struct Processes {
+    by_pid: FxHashMap<u32, Process>,
+    objects: Objects,
+    jit_maps: JitMapKeeper,
+    /// Address space of a process that is unknown or has ended: its last samples may come later.
+    nothing_mapped: AddressSpace,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    /// Shared with forked children until one of them maps something.
+    maps: Arc<Maps>,
+    /// The process it was forked by; 0 if that is not known.
+    parent: u32,
+    /// Threads that have not exited.
+    threads: u32,
+    /// The thread of the process's number has exited. Until then the process lives: where records are lost, the
+    /// number of its threads is wrong.
+    leader_has_exited: bool,
+    /// `/proc/PID/mem`; the inner `None` if it can't be opened.
+    memory: Option<Option<File>>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Maps {
+    space: AddressSpace,
+    /// Not yet in `space`: in the order of mapping.
+    pending: Vec<FileMapping>,
+    /// In the order of mapping: a later one hides an earlier one.
+    placed: Vec<FileMapping>,
+}
+
+impl Processes {
+    /// A mapping was made.
+    pub fn mmap(&mut self, mmap: &Mmap<'_>) {
+        if mmap.is_data || mmap.pid == u32::MAX {
+            return;
+        }
+        if is_jit_memory(mmap.filename) {
+            self.jit_maps.note(mmap.pid);
+        }
+        let mapping = FileMapping {
+            start: mmap.addr.0,
+            end: mmap.addr.0.saturating_add(mmap.len),
+            pgoff: mmap.pgoff,
+            name: mmap.filename.into(),
+            identity: match mmap.file_id {
+                FileId::BuildId(id) => BuildId::from_bytes(id).map_or(Identity::Unknown, Identity::BuildId),
+                FileId::Inode { inode, .. } => Identity::Inode(inode),
+                FileId::None => Identity::Unknown,
+            },
+        };
+        if may_vanish(&mapping.name) {
+            self.objects.open(&self.with_ancestors(mmap.pid), &mapping);
+        }
+        let process = self.by_pid.entry(mmap.pid).or_default();
+        Arc::make_mut(&mut process.maps).pending.push(mapping);
+    }
+
+    /// A thread (`pid == parent`) or a process began.
+    pub fn fork(&mut self, pid: u32, parent: u32) {
+        if pid == parent {
+            self.by_pid.entry(pid).or_default().threads += 1;
+            return;
+        }
+        let maps = self.by_pid.get(&parent).map(|p| p.maps.clone()).unwrap_or_default();
+        self.by_pid.insert(pid, Process { maps, parent, threads: 1, ..Process::default() });
+        self.jit_maps.forked(pid, parent);
+    }
+
+    /// A process runs another program now: nothing of the old one is mapped, and only one thread is left.
+    pub fn exec(&mut self, pid: u32) {
+        let parent = self.by_pid.get(&pid).map_or(0, |p| p.parent);
+        self.by_pid.insert(pid, Process { parent, threads: 1, ..Process::default() });
+    }
+
+    /// A thread ended; with the last one the process is forgotten.
+    pub fn exit(&mut self, pid: u32, tid: u32) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        process.threads = process.threads.saturating_sub(1);
+        process.leader_has_exited |= tid == pid;
+        if process.threads == 0 && process.leader_has_exited {
+            self.by_pid.remove(&pid);
+            self.jit_maps.ended(pid);
+        }
+    }
+
+    /// The processes that have not exited according to the records, ascending.
+    #[must_use]
+    pub fn living(&self) -> Vec<u32> {
+        let mut pids: Vec<u32> = self.by_pid.keys().copied().collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    /// Maps of JIT code are removed once they are read.
+    pub fn remove_jit_maps(&mut self) {
+        self.jit_maps.remove_read();
+    }
+
+    /// The names of JIT code, for the recording.
+    pub fn jit_maps(&mut self) -> JitMaps {
+        self.jit_maps.take()
+    }
+
+    /// The present mappings of `pid`, with all files opened.
+    pub fn space(&mut self, pid: u32) -> &AddressSpace {
+        let has_pending = self.by_pid.get(&pid).is_some_and(|p| !p.maps.pending.is_empty());
+        let pids = if has_pending { self.with_ancestors(pid) } else { Vec::new() };
+        let Some(process) = self.by_pid.get_mut(&pid) else { return &self.nothing_mapped };
+        if has_pending {
+            let maps = Arc::make_mut(&mut process.maps);
+            for mapping in std::mem::take(&mut maps.pending) {
+                place(&mut maps.space, &mut self.objects, &pids, &mapping);
+                maps.placed.retain(|m| m.end <= mapping.start || mapping.end <= m.start);
+                maps.placed.push(mapping);
+            }
+        }
+        &process.maps.space
+    }
+
+    /// Reads the code around `address`, in memory without a file, for the unwinder; false if it is known already or
+    /// can't be read.
+    pub fn know_code(&mut self, pid: u32, address: u64) -> bool {
+        /// The code is looked at page by page, and some more for functions that cross the border.
+        const PAGE: u64 = 4096;
+        let start = address & !(PAGE - 1);
+        let mut bytes = vec![0; PAGE as usize + 256];
+        let got = self.read_memory(pid, start, &mut bytes);
+        bytes.truncate(got);
+        let process = self.by_pid.get_mut(&pid).filter(|_| got > 0);
+        process.is_some_and(|process| Arc::make_mut(&mut process.maps).space.know_code(Avma(start), bytes))
+    }
+
+    /// A process, and those that it descends from as far as they are known: the nearest first.
+    fn with_ancestors(&self, pid: u32) -> Vec<u32> {
+        /// A short process is started by one that lives longer, mostly.
+        const MOST: usize = 6;
+        let parent_of = |pid: &u32| self.by_pid.get(pid).map(|p| p.parent).filter(|&p| p != 0);
+        std::iter::successors(Some(pid), parent_of).take(MOST).collect()
+    }
+
+    /// The name of what is mapped at `address` in `pid`, as summaries show it.
+    #[must_use]
+    pub fn name_at(&self, pid: u32, address: u64) -> Option<Arc<str>> {
+        let placed = &self.by_pid.get(&pid)?.maps.placed;
+        let mapping = placed.iter().find(|m| (m.start..m.end).contains(&address))?;
+        Some(String::from_utf8_lossy(&mapping.name).into())
+    }
+
+    /// Reads the process's memory as it is now; how many bytes could be read from `address` on.
+    pub fn read_memory(&mut self, pid: u32, address: u64, into: &mut [u8]) -> usize {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return 0 };
+        let memory = process.memory.get_or_insert_with(|| system_file::open(format!("/proc/{pid}/mem")).ok());
+        memory.as_ref().and_then(|m| m.read_at(into, address).ok()).unwrap_or(0)
+    }
+
+    /// The files opened so far.
+    #[must_use]
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+fn place(space: &mut AddressSpace, objects: &mut Objects, pids: &[u32], mapping: &FileMapping) {
+    let (start, end) = (Avma(mapping.start), Avma(mapping.end));
+    let named = mapping.name.starts_with(b"/") && !mapping.name.starts_with(b"//");
+    let info = if named || &*mapping.name == b"[vdso]" { objects.open(pids, mapping) } else { None };
+    let svma = info.as_ref().and_then(|info| {
+        info.object().svma_of_mapping(FileOffset(mapping.pgoff), mapping.end - mapping.start)
+    });
+    match (info, svma) {
+        (Some(info), Some(svma)) => space.map(start, end, svma, info),
+        // JIT code, or a file that can't be opened: only frame pointers are available.
+        _ => space.map_anonymous(start, end),
+    }
+}
+
+/// Memory without a file, in which a process makes code.
+fn is_jit_memory(name: &[u8]) -> bool {
+    [b"//anon".as_slice(), b"[anon", b"/dev/zero", b"/memfd:"].iter().any(|begin| name.starts_with(begin))
+}
+
+/// The file has no name any more that could be opened later.
+fn may_vanish(name: &[u8]) -> bool {
+    name.ends_with(b" (deleted)") || name.starts_with(b"/memfd:") || name.starts_with(b"/tmp/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map_us(processes: &mut Processes, pid: u32) {
+        for line in crate::machine::proc::maps(std::process::id()).expect("ours") {
+            if line.prot & libc::PROT_EXEC as u32 == 0 {
+                continue;
+            }
+            let file_id = FileId::Inode { major: 0, minor: 0, inode: line.inode, generation: 0 };
+            let mmap = Mmap {
+                pid,
+                tid: pid,
+                addr: perfdata::Avma(line.start),
+                len: line.end - line.start,
+                pgoff: line.pgoff,
+                filename: &line.name,
+                file_id,
+                prot_flags: None,
+                cpu_mode: perfdata::CpuMode::User,
+                is_data: false,
+                parse_timeout: false,
+            };
+            processes.mmap(&mmap);
+        }
+    }
+
+    #[test]
+    fn samples_after_the_end_of_a_process_keep_nothing_of_it() {
+        let us = std::process::id();
+        let mut processes = Processes::default();
+        processes.fork(us, 1);
+        map_us(&mut processes, us);
+        // A thread whose birth is not known, for its record was lost.
+        processes.exit(us, us + 1);
+        assert!(!processes.space(us).is_empty());
+        assert_eq!(processes.living(), [us]);
+        processes.exit(us, us);
+        assert!(processes.living().is_empty());
+        assert!(processes.space(us).is_empty());
+        assert_eq!(processes.read_memory(us, &raw const us as u64, &mut [0; 4]), 0);
+        assert!(processes.by_pid.is_empty());
+    }
+
+    #[test]
+    fn a_forked_child_keeps_the_mappings_and_exec_drops_them() {
+        let us = std::process::id();
+        let mut processes = Processes::default();
+        processes.fork(us, 1);
+        map_us(&mut processes, us);
+        let mapped = processes.space(us).len();
+        assert!(mapped >= 2);
+        processes.fork(us + 1, us);
+        assert_eq!(processes.space(us + 1).len(), mapped);
+        processes.exec(us + 1);
+        assert!(processes.space(us + 1).is_empty());
+        assert!(processes.objects().seen().iter().all(|o| !o.build_id.as_bytes().is_empty()));
+        let value = 0x1234_5678_9abc_def0u64;
+        let mut bytes = [0; 8];
+        assert_eq!(processes.read_memory(us, &raw const value as u64, &mut bytes), 8);
+        assert_eq!(u64::from_ne_bytes(bytes), value);
+    }
+}

@@ -1,0 +1,413 @@
+//! Opens a plan's events on all their places and maps the rings.
+//!
+//! One ring per CPU (or per thread, without CPUs): the first event opened there owns it, the others write into it.
+
+pub mod again;
+pub mod event_fallback;
+pub mod plan;
+pub mod target;
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use perfdata::AttrFlags;
+use perfdata::abi::{PERF_FORMAT_LOST, PERF_SAMPLE_IP};
+
+use crate::error::Error;
+use crate::off_cpu::convert;
+use crate::open::plan::{OpenedEvent, Plan};
+use crate::pt::pieces::Owner;
+use crate::sys::{Counter, CounterPlace, Cpu, Ring};
+
+/// Where the events of a recording are opened.
+#[derive(Debug)]
+pub struct Places {
+    /// Threads; empty means every task of the CPUs.
+    pub tids: Vec<u32>,
+    /// CPUs; empty means wherever the threads run (one ring per thread).
+    pub cpus: Vec<u32>,
+    /// Only tasks of this cgroup.
+    pub cgroup: Option<File>,
+    /// Threads that, in addition to the events of all tasks, have their own events which are
+    /// [`OpenedEvent::of_tasks`].
+    pub beside: Vec<u32>,
+}
+
+/// How events start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// By the command's exec.
+    OnExec,
+    /// By [`Opened::enable`].
+    ByHand,
+}
+
+/// One opened event in one place.
+#[derive(Debug)]
+pub struct OpenCounter {
+    /// Its descriptor.
+    pub counter: Counter,
+    /// Index of the plan's opened event.
+    pub event: usize,
+    /// Index of the ring it writes to.
+    pub ring: usize,
+    /// The id that the file knows it by: the kernel's, but of events opened again.
+    pub id: u64,
+    /// It is of all tasks of a CPU, and ends with it.
+    pub of_cpu: bool,
+}
+
+/// Records that the kernel dropped of one event in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// Index of its file event; `None` if it only reports processes.
+    pub file_event: Option<usize>,
+    /// Its id.
+    pub id: u64,
+    /// Number of records, including those reported by `PERF_RECORD_LOST`.
+    pub records: u64,
+}
+
+/// All descriptors and rings of a recording.
+#[derive(Debug)]
+pub struct Opened {
+    /// Every event in every place.
+    pub counters: Vec<OpenCounter>,
+    /// The rings, in the order of the places.
+    pub rings: Vec<Ring>,
+    /// The ring of each CPU, or of each thread without CPUs, and the counter that owns it.
+    ring_of: HashMap<(i32, Option<u32>), (usize, usize)>,
+    /// Owner of each ring, in the order of the rings.
+    pub owners: Vec<Owner>,
+    /// Data pages of each ring.
+    pages: usize,
+    /// Ids and opened events of samples that the kernel does not make.
+    pub made: Vec<(u64, usize)>,
+    /// Records dropped by counters that the kernel has closed.
+    dropped_before: Vec<Dropped>,
+}
+
+/// An event that the kernel refused, and where.
+#[derive(Debug)]
+pub struct Refused {
+    /// Index of the plan's opened event; `None` if it was the mapping of a ring.
+    pub event: Option<usize>,
+    /// " on CPU 3", " for thread 77".
+    pub place: String,
+    /// The kernel's error.
+    pub source: io::Error,
+}
+
+impl Places {
+    fn list(&self) -> Vec<(i32, Cpu)> {
+        let tids = || self.tids.iter().map(|&t| i32::try_from(t).unwrap_or(i32::MAX));
+        match (self.tids.is_empty(), self.cpus.is_empty()) {
+            (true, _) => self.cpus.iter().map(|&c| (-1, Cpu::One(c))).collect(),
+            (false, true) => tids().map(|t| (t, Cpu::Any)).collect(),
+            // Thread by thread: one that forks has its events on all CPUs or on none, but for a moment.
+            (false, false) => tids().flat_map(|t| self.cpus.iter().map(move |&c| (t, Cpu::One(c)))).collect(),
+        }
+    }
+}
+
+impl Places {
+    /// All places; of each whether only the events of tasks are opened there, or only the others (`None`: all).
+    fn list_all(&self) -> Vec<((i32, Cpu), Option<bool>)> {
+        if self.beside.is_empty() {
+            return self.list().into_iter().map(|place| (place, None)).collect();
+        }
+        let own =
+            Self { tids: self.beside.clone(), cpus: self.cpus.clone(), cgroup: None, beside: Vec::new() };
+        let all = self.list().into_iter().map(|place| (place, Some(false)));
+        all.chain(own.list().into_iter().map(|place| (place, Some(true)))).collect()
+    }
+}
+
+impl Opened {
+    /// No event of the kernel's: records come from elsewhere, with these ids of the plan's opened events.
+    #[must_use]
+    pub fn without_events(made: Vec<(u64, usize)>) -> Self {
+        Self {
+            counters: Vec::new(),
+            rings: Vec::new(),
+            ring_of: HashMap::new(),
+            owners: Vec::new(),
+            pages: 0,
+            made,
+            dropped_before: Vec::new(),
+        }
+    }
+
+    /// Opens all, maps rings of `pages` data pages each. Threads that have ended meanwhile are left out, CPUs that
+    /// went offline as well, unless nothing remains.
+    pub fn open(plan: &Plan, places: &Places, start: Start, pages: usize) -> Result<Self, Refused> {
+        let mut opened = Self {
+            counters: Vec::new(),
+            rings: Vec::new(),
+            ring_of: HashMap::new(),
+            owners: Vec::new(),
+            pages,
+            made: Vec::new(),
+            dropped_before: Vec::new(),
+        };
+        let gone = opened.add(plan, places, start)?;
+        match gone {
+            Some(refusal) if opened.counters.is_empty() => Err(refusal),
+            _ => Ok(opened),
+        }
+    }
+
+    /// Opens all in more places. Returns an event that was refused because its task is gone, if there was one.
+    pub fn add(&mut self, plan: &Plan, places: &Places, start: Start) -> Result<Option<Refused>, Refused> {
+        let mut gone = None;
+        let ring_bytes = self.pages * crate::sys::mem::page_bytes();
+        let attrs: Vec<Vec<u8>> =
+            plan.opened.iter().map(|e| attr_to_open(e, start, ring_bytes).to_bytes()).collect();
+        for ((tid, cpu), of_tasks) in places.list_all() {
+            let first = self.counters.len();
+            if let Err((index, error)) =
+                self.open_at(plan, (&attrs, of_tasks), (tid, cpu), places.cgroup.as_ref())
+            {
+                let is_gone = is_gone(&error, cpu);
+                let refusal = refused(Some(index), tid, cpu, error);
+                self.counters.truncate(first);
+                if !is_gone {
+                    return Err(refusal);
+                }
+                gone = Some(refusal);
+            }
+            self.attach_ring(plan, first, (tid, cpu)).map_err(|e| refused(None, tid, cpu, e))?;
+            if start == Start::ByHand {
+                self.track_from(first, plan).map_err(|e| refused(plan.tracking(), tid, cpu, e))?;
+            }
+        }
+        Ok(gone)
+    }
+
+    fn open_at(
+        &mut self,
+        plan: &Plan,
+        (attrs, of_tasks): (&[Vec<u8>], Option<bool>),
+        (tid, cpu): (i32, Cpu),
+        cgroup: Option<&File>,
+    ) -> Result<(), (usize, io::Error)> {
+        let first = self.counters.len();
+        for (index, event) in plan.opened.iter().enumerate() {
+            if of_tasks.is_some_and(|wanted| event.of_tasks != wanted) {
+                continue;
+            }
+            let leader = event.leader.and_then(|l| self.counters.get(first + l)).map(|c| &c.counter);
+            let place = CounterPlace { tid, cpu, leader, cgroup: cgroup.map(AsFd::as_fd) };
+            let counter = Counter::open(&attrs[index], place).map_err(|e| (index, e))?;
+            let id = counter.id().map_err(|e| (index, e))?;
+            self.counters.push(OpenCounter { counter, event: index, ring: 0, id, of_cpu: tid == -1 });
+        }
+        Ok(())
+    }
+
+    /// Starts the event that only reports processes, if there is a separate one. From then on no fork is missed.
+    fn track_from(&self, first: usize, plan: &Plan) -> io::Result<()> {
+        let tracking = plan.tracking();
+        self.counters[first..]
+            .iter()
+            .filter(|c| Some(c.event) == tracking)
+            .try_for_each(|c| c.counter.enable())
+    }
+
+    /// Gives the counters from `first` on their ring: maps one for the first of a CPU, redirects the others.
+    /// An event with an AUX area must own its ring.
+    fn attach_ring(&mut self, plan: &Plan, first: usize, (tid, cpu): (i32, Cpu)) -> io::Result<()> {
+        if first == self.counters.len() {
+            return Ok(());
+        }
+        let key = match cpu {
+            Cpu::One(n) => (-1, Some(n)),
+            Cpu::Any => (tid, None),
+        };
+        let (ring, owner) = match self.ring_of.get(&key) {
+            Some(&known) => known,
+            None => {
+                let traces =
+                    (first..self.counters.len()).find(|at| plan.opened[self.counters[*at].event].aux);
+                let owner = traces.unwrap_or(first);
+                self.rings.push(Ring::map(&self.counters[owner].counter, self.pages, false)?);
+                self.owners.push(match cpu {
+                    Cpu::One(n) => Owner::Cpu(n),
+                    Cpu::Any => Owner::Thread(tid.cast_unsigned()),
+                });
+                self.ring_of.insert(key, (self.rings.len() - 1, owner));
+                (self.rings.len() - 1, owner)
+            }
+        };
+        for at in first..self.counters.len() {
+            self.counters[at].ring = ring;
+            if at != owner {
+                self.counters[at].counter.set_output(&self.counters[owner].counter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps an AUX area of at most `bytes` for each ring whose owner writes a trace; all of the same size, which is
+    /// returned. Smaller ones are tried where there is no room for larger ones.
+    pub fn map_areas(&mut self, plan: &Plan, bytes: usize, overwrite: bool) -> io::Result<usize> {
+        const SMALLEST: usize = 64 << 10;
+        let mut bytes = bytes;
+        let mut owners: Vec<(usize, usize)> = self.ring_of.values().copied().collect();
+        owners.retain(|(_, owner)| plan.opened[self.counters[*owner].event].aux);
+        loop {
+            let mapped = owners.iter().try_for_each(|(ring, owner)| {
+                self.rings[*ring].map_aux(self.counters[*owner].counter.as_fd(), bytes, overwrite)
+            });
+            let Err(error) = mapped else { return Ok(bytes) };
+            if !matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) || bytes <= SMALLEST {
+                return Err(error);
+            }
+            self.rings.iter_mut().for_each(Ring::unmap_aux);
+            bytes /= 2;
+        }
+    }
+
+    /// Stops (`false`) or starts again all that writes traces.
+    pub fn trace(&self, plan: &Plan, on: bool) -> io::Result<()> {
+        let traces = self.counters.iter().filter(|c| plan.opened[c.event].aux);
+        let mut traces = traces.map(|c| &c.counter);
+        if on { traces.try_for_each(Counter::enable) } else { traces.try_for_each(Counter::disable) }
+    }
+
+    /// Sets the filters of tracepoints.
+    pub fn set_filters(&self, plan: &Plan) -> Result<(), Error> {
+        for open in &self.counters {
+            let event = &plan.opened[open.event];
+            let Some(filter) = &event.filter else { continue };
+            let refuse = |source| Error::Filter { filter: filter.clone(), event: event.name.clone(), source };
+            let text =
+                CString::new(filter.as_str()).map_err(|_| refuse(io::ErrorKind::InvalidInput.into()))?;
+            open.counter.set_filter(&text).map_err(refuse)?;
+        }
+        Ok(())
+    }
+
+    /// Asks this BPF program at each hit of a sampling event whether it shall be a sample.
+    pub fn set_bpf(&self, plan: &Plan, program: BorrowedFd<'_>) -> io::Result<()> {
+        let samples = |c: &&OpenCounter| plan.opened[c.event].attr.sample_type & PERF_SAMPLE_IP != 0;
+        self.counters.iter().filter(samples).try_for_each(|c| c.counter.set_bpf(program))
+    }
+
+    /// Starts every event that is always on, and those of one step of the ladder.
+    pub fn enable(&self, plan: &Plan, step: usize) -> io::Result<()> {
+        self.each(plan, |of| of.is_none_or(|s| s == step), Counter::enable)
+    }
+
+    /// Stops every event.
+    pub fn disable(&self, plan: &Plan) -> io::Result<()> {
+        self.each(plan, |_| true, Counter::disable)
+    }
+
+    /// Stops or starts the file events that `which` chooses; events that report processes go on.
+    pub fn switch(&self, plan: &Plan, step: Option<usize>, which: impl Fn(usize) -> bool) -> io::Result<()> {
+        let tracking = plan.tracking();
+        let chosen = |c: &&OpenCounter| {
+            let event = &plan.opened[c.event];
+            let on_step = step.is_none() || event.step.is_none() || event.step == step;
+            Some(c.event) != tracking && event.leader.is_none() && on_step && which(event.file_event)
+        };
+        let act = if step.is_some() { Counter::enable } else { Counter::disable };
+        self.counters.iter().filter(chosen).try_for_each(|c| act(&c.counter))
+    }
+
+    /// Records that the kernel has dropped of each event in each place so far; nothing where it does not count them.
+    #[must_use]
+    pub fn dropped(&self, plan: &Plan) -> Vec<Dropped> {
+        let counts =
+            self.counters.iter().filter(|c| plan.opened[c.event].attr.read_format == PERF_FORMAT_LOST);
+        let read = counts.filter_map(|c| {
+            let mut words = [0; 2];
+            let records = (c.counter.read(&mut words).ok()? == words.len()).then_some(words[1])?;
+            let event = &plan.opened[c.event];
+            let file_event = event.attr.samples(PERF_SAMPLE_IP).then_some(event.file_event);
+            Some(Dropped { file_event, id: c.id, records })
+        });
+        read.chain(self.dropped_before.iter().copied()).collect()
+    }
+
+    /// Bytes of all rings together.
+    #[must_use]
+    pub fn ring_bytes(&self) -> usize {
+        self.rings.len() * self.pages * crate::sys::mem::page_bytes()
+    }
+
+    /// Changes the step of the ladder that samples.
+    pub fn change_step(&self, plan: &Plan, from: usize, to: usize) -> io::Result<()> {
+        self.each(plan, |s| s == Some(to), Counter::enable)?;
+        self.each(plan, |s| s == Some(from), Counter::disable)
+    }
+
+    fn each(
+        &self,
+        plan: &Plan,
+        which: impl Fn(Option<usize>) -> bool,
+        act: impl Fn(&Counter) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let leads = |e: &OpenedEvent| e.leader.is_none() && which(e.step);
+        self.counters.iter().filter(|c| leads(&plan.opened[c.event])).try_for_each(|c| act(&c.counter))
+    }
+
+    /// The ids of each file event, in the order of the places.
+    #[must_use]
+    pub fn ids(&self, plan: &Plan) -> Vec<Vec<u64>> {
+        let mut ids = vec![Vec::new(); plan.file.len()];
+        for open in &self.counters {
+            // Tracepoints that replace the engine aren't events of the file.
+            if let Some(ids) = ids.get_mut(plan.opened[open.event].file_event) {
+                ids.push(open.id);
+            }
+        }
+        for (id, event) in &self.made {
+            if let Some(ids) = ids.get_mut(plan.opened[*event].file_event) {
+                ids.push(*id);
+            }
+        }
+        let first = plan.first_off_cpu();
+        for (i, ids) in ids.iter_mut().skip(first).enumerate() {
+            ids.push(convert::event_id(i));
+        }
+        ids
+    }
+}
+
+fn attr_to_open(event: &OpenedEvent, start: Start, ring_bytes: usize) -> perfdata::Attr {
+    let mut attr = event.attr;
+    // Group members follow their leader.
+    let leads = event.leader.is_none();
+    attr.flags.set(AttrFlags::DISABLED, leads);
+    attr.flags
+        .set(AttrFlags::ENABLE_ON_EXEC, leads && start == Start::OnExec && event.step.unwrap_or(0) == 0);
+    attr.flags.set(AttrFlags::WATERMARK, true);
+    attr.wakeup = u32::try_from(ring_bytes / 4).unwrap_or(u32::MAX);
+    attr
+}
+
+/// The thread has ended, or the CPU went offline, since the places were listed.
+fn is_gone(error: &io::Error, cpu: Cpu) -> bool {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => true,
+        Some(libc::ENODEV) => match cpu {
+            Cpu::One(n) => !crate::machine::proc::online_cpus().contains(&n),
+            Cpu::Any => false,
+        },
+        _ => false,
+    }
+}
+
+fn refused(event: Option<usize>, tid: i32, cpu: Cpu, source: io::Error) -> Refused {
+    let place = match (tid, cpu) {
+        (-1, Cpu::One(n)) => format!(" on CPU {n}"),
+        (-1 | 0, _) => String::new(),
+        (tid, _) => format!(" for thread {tid}"),
+    };
+    Refused { event, place, source }
+}

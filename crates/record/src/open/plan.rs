@@ -1,0 +1,385 @@
+//! From a recording's options to the attributes to open: pure, no system calls.
+//!
+//! One event of the user becomes one *file event* (its description in the file) and one or more *opened events*
+//! (passed to the kernel). For live unwinding they differ: the kernel copies registers and stack, the file holds
+//! callchains. And there are several sizes of snapshot, opened as steps of a ladder of which one is enabled.
+
+mod attrs;
+
+use perfdata::abi::*;
+use perfdata::{Attr, AttrFlags};
+
+use crate::off_cpu::{convert, tracepoints};
+use crate::session::opts::{CallGraph, Delay, EventRequest, RecordOpts};
+use attrs::{common_attr, sampling_attr, track, tracking_event, with_snapshot};
+
+pub use attrs::mode_of;
+
+/// The kernel's largest stack copy: a record's size is a u16, and the size must be a multiple of 8.
+pub const MAX_SNAPSHOT_BYTES: u32 = 65_528;
+
+/// Capabilities of the machine, found out before planning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// User registers this machine's unwinder wants; 0 if it has none.
+    pub unwind_regs: u64,
+    /// `kernel.perf_event_max_sample_rate`.
+    pub max_rate_hz: u64,
+    /// Sizes of stack snapshots to open, ascending; one is enabled at a time.
+    pub snapshot_steps: [u32; 2],
+    /// The kernel may be sampled.
+    pub kernel: bool,
+    /// `attr.build_id` (Linux 5.12), where it disturbs nobody else.
+    pub build_id_records: bool,
+    /// `PERF_FORMAT_LOST` (Linux 6.0).
+    pub lost_counts: bool,
+}
+
+/// An event as it is passed to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenedEvent {
+    /// Its name, for messages.
+    pub name: String,
+    /// All of the attribute but `disabled` and `enable_on_exec`.
+    pub attr: Attr,
+    /// Which of the plan's file events its ids belong to.
+    pub file_event: usize,
+    /// Index (in the plan's opened events) of its group leader.
+    pub leader: Option<usize>,
+    /// Step of the snapshot ladder; `None` if it is always on.
+    pub step: Option<usize>,
+    /// A tracepoint's filter, or an address filter as the kernel takes it.
+    pub filter: Option<String>,
+    /// Its data goes to an AUX area.
+    pub aux: bool,
+    /// Opened for the threads of the target even where all else is opened for CPUs.
+    pub of_tasks: bool,
+}
+
+/// An event as it is described in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEvent {
+    /// Its name.
+    pub name: String,
+    /// Its attribute.
+    pub attr: Attr,
+}
+
+/// All events of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// In opening order; the first one carries the records of mappings, names and forks.
+    pub opened: Vec<OpenedEvent>,
+    /// In the file's order.
+    pub file: Vec<FileEvent>,
+    /// User stacks are unwound while recording.
+    pub live: bool,
+    /// Snapshot sizes of the ladder, in bytes; empty without one.
+    pub steps: Vec<u32>,
+    /// Layout of the samples that the off-CPU engine makes. The file has its events after all others.
+    pub off_cpu: Option<Attr>,
+    /// The tracepoints that replace the engine. Their events are opened but aren't in the file: their `file_event` is
+    /// [`Plan::first_tracepoint`] and following.
+    pub tracepoints: Option<tracepoints::Tracepoints>,
+}
+
+/// Makes the plan. `events` are the user's, or the default one; never empty.
+#[must_use]
+pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
+    let may_live = !opts.without_user_chains && !opts.no_samples && offer.unwind_regs != 0;
+    let is_live = |event: &EventRequest| may_live && !event.aux && mode_of(event, opts) == CallGraph::Live;
+    let live = events.iter().any(is_live);
+    let traces = events.iter().any(|event| event.aux);
+    let common = common_attr(opts, events.len() > 1 || opts.off_cpu.is_some() || traces);
+    let mut made = Plan {
+        opened: Vec::new(),
+        file: Vec::new(),
+        live,
+        steps: Vec::new(),
+        off_cpu: None,
+        tracepoints: None,
+    };
+    if live {
+        made.steps = offer.snapshot_steps.to_vec();
+        made.steps.dedup();
+    }
+    // For tasks that already run, forks are followed from the first moment on, before any event samples. The same
+    // applies when sampling starts later or is switched off for a while, because mappings are needed all the same.
+    let switched = opts.delay != Delay::None || opts.control.is_some();
+    let tracks_apart = live || switched || opts.target.is_attached() || traces;
+    if tracks_apart {
+        made.opened.push(tracking_event(opts, &common, offer));
+    }
+    for (index, event) in events.iter().enumerate() {
+        let mut attr = sampling_attr(opts, event, &common, offer);
+        if !tracks_apart && index == 0 {
+            track(&mut attr, opts, offer);
+        }
+        let mut in_file = attr;
+        if tracks_apart && index == 0 && !traces {
+            track(&mut in_file, opts, offer);
+        }
+        made.file.push(FileEvent { name: event.name.clone(), attr: in_file });
+        if attr.sample_period != 0 && !event.aux && is_live(event) {
+            made.push_unwound(event, attr, index, offer);
+        } else {
+            made.push(event, attr, index, None);
+        }
+    }
+    if traces {
+        made.tell_tracking_apart(opts);
+    }
+    if offer.lost_counts {
+        made.opened.iter_mut().for_each(count_losses);
+    }
+    if let Some(off_cpu) = &opts.off_cpu {
+        made.add_off_cpu(&common, offer);
+        made.add_tracepoints(off_cpu.tracepoints, &common);
+    }
+    made
+}
+
+/// Lets the kernel count what it drops of the event, where no record holds what is read of it.
+fn count_losses(event: &mut OpenedEvent) {
+    let in_records = event.attr.samples(PERF_SAMPLE_READ) || event.attr.flags.has(AttrFlags::INHERIT_STAT);
+    if event.attr.read_format == 0 && !in_records && !event.aux {
+        event.attr.read_format = PERF_FORMAT_LOST;
+    }
+}
+
+impl Plan {
+    fn push(&mut self, event: &EventRequest, attr: Attr, file_event: usize, step: Option<usize>) {
+        let leader = event.leader.and_then(|of| {
+            let samples = |e: &OpenedEvent| e.attr.sample_type & PERF_SAMPLE_IP != 0;
+            self.opened.iter().position(|e| samples(e) && e.file_event == of && e.step == step)
+        });
+        let (name, filter, aux) = (event.name.clone(), event.filter.clone(), event.aux);
+        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter, aux, of_tasks: false });
+    }
+
+    /// An event whose stacks are unwound while recording: one of each size of snapshot.
+    fn push_unwound(&mut self, event: &EventRequest, attr: Attr, file_event: usize, offer: &Offer) {
+        if event.leader_samples {
+            // The members of its group can be read with one leader only: no ladder.
+            let largest = self.steps.last().copied().unwrap_or(MAX_SNAPSHOT_BYTES);
+            self.push(event, with_snapshot(attr, largest, offer), file_event, None);
+            return;
+        }
+        for step in 0..self.steps.len() {
+            let attr = with_snapshot(attr, self.steps[step], offer);
+            self.push(event, attr, file_event, Some(step));
+        }
+    }
+
+    /// Readers of processor traces look for the switches at an event of its own, as perf writes it.
+    fn tell_tracking_apart(&mut self, opts: &RecordOpts) {
+        let Some(event) = self.opened.first_mut() else { return };
+        event.attr.flags.set(AttrFlags::CONTEXT_SWITCH, !opts.trace.per_thread || opts.extra.switches);
+        event.file_event = self.file.len();
+        self.file.push(FileEvent { name: event.name.clone(), attr: event.attr });
+    }
+
+    /// Index of the first file event of the off-CPU engine; the number of file events if it is not used.
+    #[must_use]
+    pub fn first_off_cpu(&self) -> usize {
+        self.file.len() - if self.off_cpu.is_some() { convert::FILE_EVENTS.len() } else { 0 }
+    }
+
+    fn add_off_cpu(&mut self, common: &Attr, offer: &Offer) {
+        let regs = self.opened.iter().find(|e| e.step.is_some()).map(|e| e.attr.sample_regs_user);
+        self.off_cpu = Some(convert::snapshot_attr(common, regs.unwrap_or(offer.unwind_regs)));
+        let attr = convert::file_attr(common);
+        self.file
+            .extend(convert::FILE_EVENTS.iter().map(|name| FileEvent { name: (*name).to_owned(), attr }));
+    }
+
+    /// The file event that the first of the tracepoints' events would be if the file had them.
+    #[must_use]
+    pub fn first_tracepoint(&self) -> usize {
+        self.first_off_cpu() + convert::WAKER + 1
+    }
+
+    fn add_tracepoints(&mut self, points: Option<tracepoints::Tracepoints>, common: &Attr) {
+        self.tracepoints = points;
+        let (Some(points), Some(samples)) = (points, self.off_cpu) else { return };
+        let first = self.first_tracepoint();
+        for (index, event) in tracepoints::EVENTS.into_iter().enumerate() {
+            let mut attr = points.attr(event, common, samples.sample_regs_user);
+            let name = event.0.name().to_owned();
+            // Its rate is each thread's own then: one that seldom waits has a stack each time.
+            let of_tasks = event == (tracepoints::Point::Switch, true);
+            attr.flags.set(AttrFlags::INHERIT, of_tasks);
+            self.opened.push(OpenedEvent {
+                name,
+                attr,
+                file_event: first + index,
+                leader: None,
+                step: None,
+                filter: None,
+                aux: false,
+                of_tasks,
+            });
+        }
+    }
+
+    /// Index of the opened event that only reports processes; `None` if a sampling event does that as well.
+    #[must_use]
+    pub fn tracking(&self) -> Option<usize> {
+        self.opened
+            .iter()
+            .position(|e| e.attr.sample_type & PERF_SAMPLE_IP == 0 && e.attr.flags.has(AttrFlags::MMAP2))
+    }
+
+    /// For each opened event: true if its snapshots are unwound while recording and aren't stored in the file.
+    #[must_use]
+    pub fn unwound(&self) -> Vec<bool> {
+        let keeps = |e: &OpenedEvent| {
+            self.file.get(e.file_event).is_some_and(|of| of.attr.samples(PERF_SAMPLE_STACK_USER))
+        };
+        self.opened.iter().map(|e| e.attr.sample_stack_user != 0 && !keeps(e)).collect()
+    }
+
+    /// True if samples of different events must be distinguished by their id.
+    #[must_use]
+    pub fn has_ids(&self) -> bool {
+        self.file.len() > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::opts::{Extra, Rate};
+
+    fn offer() -> Offer {
+        Offer {
+            unwind_regs: 0xff_01ff,
+            max_rate_hz: 4000,
+            snapshot_steps: [24_576, 65_528],
+            kernel: true,
+            build_id_records: true,
+            lost_counts: true,
+        }
+    }
+
+    fn event(config: u64) -> EventRequest {
+        EventRequest::plain("e", Attr { type_: PERF_TYPE_SOFTWARE, config, ..Attr::default() })
+    }
+
+    fn live() -> RecordOpts {
+        RecordOpts { call_graph: CallGraph::Live, ..RecordOpts::default() }
+    }
+
+    #[test]
+    fn a_live_recording_has_callchains_in_the_file_and_stacks_only_in_the_kernel() {
+        let plan = plan(&live(), &[event(0)], &offer());
+        assert_eq!(plan.opened.len(), 3);
+        assert_eq!(plan.tracking(), Some(0));
+        let [file] = &plan.file[..] else { panic!("one event") };
+        assert!(file.attr.samples(PERF_SAMPLE_CALLCHAIN));
+        assert_eq!(file.attr.sample_type & (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER), 0);
+        assert!(file.attr.flags.has(AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::TASK));
+        assert_eq!(plan.opened[1].attr.sample_stack_user, 24_576);
+        assert!(!plan.opened[1].attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
+    }
+
+    #[test]
+    fn members_of_a_group_follow_the_leader_of_their_own_step() {
+        let member = EventRequest { leader: Some(0), ..event(2) };
+        let plan = plan(&live(), &[event(0), member], &offer());
+        let leaders: Vec<_> = plan.opened.iter().map(|e| (e.step, e.leader)).collect();
+        assert_eq!(
+            leaders,
+            [(None, None), (Some(0), None), (Some(1), None), (Some(0), Some(1)), (Some(1), Some(2))]
+        );
+    }
+
+    #[test]
+    fn a_sampling_leader_has_one_snapshot_size_and_is_not_inherited() {
+        let leader = EventRequest { leader_samples: true, ..event(0) };
+        let member = EventRequest { leader: Some(0), leader_samples: true, ..event(2) };
+        let plan = plan(&live(), &[leader, member], &offer());
+        assert_eq!(plan.opened.len(), 3);
+        assert_eq!((plan.opened[1].step, plan.opened[2].leader), (None, Some(1)));
+        assert!(!plan.opened[1].attr.flags.has(AttrFlags::INHERIT));
+        assert_eq!(plan.opened[2].attr.sample_period, 0);
+    }
+
+    #[test]
+    fn each_event_may_have_stacks_of_its_own_kind() {
+        let of = |call_graph| EventRequest { call_graph: Some(call_graph), ..event(0) };
+        let events = [event(0), of(CallGraph::Dwarf(4096)), of(CallGraph::FramePointer), of(CallGraph::None)];
+        let plan = plan(&live(), &events, &offer());
+        let stack_bytes: Vec<u32> = plan.opened[1..].iter().map(|e| e.attr.sample_stack_user).collect();
+        assert_eq!(stack_bytes, [24_576, 65_528, 4096, 0, 0]);
+        let in_file: Vec<_> = plan.file.iter().map(|e| e.attr.samples(PERF_SAMPLE_STACK_USER)).collect();
+        assert_eq!(in_file, [false, true, false, false]);
+        assert!(plan.file[2].attr.samples(PERF_SAMPLE_CALLCHAIN));
+        assert!(!plan.file[3].attr.samples(PERF_SAMPLE_CALLCHAIN));
+        assert_eq!(plan.unwound(), [false, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn an_event_that_the_kernel_counts_has_no_period_in_its_samples_if_it_is_to_wait_for_a_hundred() {
+        let of = |config, rate| {
+            let attr = plan(&RecordOpts { rate, ..live() }, &[event(config)], &offer()).file[0].attr;
+            (attr.sample_period, attr.samples(PERF_SAMPLE_PERIOD))
+        };
+        assert_eq!(of(PERF_COUNT_SW_PAGE_FAULTS, Rate::Period(100)), (100, false));
+        assert_eq!(of(PERF_COUNT_SW_PAGE_FAULTS, Rate::Period(1)), (1, true));
+        assert_eq!(of(PERF_COUNT_SW_CPU_CLOCK, Rate::Period(100)), (100, true));
+        assert!(of(PERF_COUNT_SW_PAGE_FAULTS, Rate::Hz(99)).1);
+    }
+
+    #[test]
+    fn without_samples_events_only_tell_of_processes() {
+        let plan = plan(&RecordOpts { no_samples: true, ..live() }, &[event(0)], &offer());
+        assert!(plan.opened.iter().all(|e| e.attr.sample_period == 0 && e.attr.sample_stack_user == 0));
+        assert!(plan.opened[0].attr.flags.has(AttrFlags::MMAP2));
+    }
+
+    #[test]
+    fn what_is_lost_is_counted_where_no_record_has_to_hold_it() {
+        let counts = |opts: &RecordOpts, event| {
+            let plan = plan(opts, &[event], &offer());
+            assert!(plan.file.iter().all(|e| e.attr.read_format & PERF_FORMAT_LOST == 0));
+            plan.opened.iter().all(|e| e.attr.read_format == PERF_FORMAT_LOST)
+        };
+        assert!(counts(&live(), event(0)));
+        let stat = RecordOpts { extra: Extra { stat: true, ..Extra::default() }, ..RecordOpts::default() };
+        assert!(!counts(&stat, event(0)));
+        assert!(!counts(&RecordOpts::default(), EventRequest { leader_samples: true, ..event(0) }));
+    }
+
+    #[test]
+    fn samples_are_fewer_beside_time_off_the_cpu_and_each_hit_of_a_tracepoint_counts_unless_a_rate_was_given()
+    {
+        let tracepoint = EventRequest::plain("t", Attr { type_: PERF_TYPE_TRACEPOINT, ..Attr::default() });
+        let rate = |event: &EventRequest, opts: RecordOpts| {
+            let plan = plan(&opts, std::slice::from_ref(event), &offer());
+            (plan.file[0].attr.sample_period, plan.file[0].attr.is_freq())
+        };
+        let off_cpu = || RecordOpts { off_cpu: Some(crate::off_cpu::Options::default()), ..live() };
+        let asked = |opts, hz| RecordOpts { rate: Rate::Hz(hz), ..opts };
+        assert_eq!(rate(&event(0), live()), (997, true));
+        assert_eq!(rate(&event(0), off_cpu()), (499, true));
+        assert_eq!(rate(&event(0), asked(off_cpu(), 997)), (997, true));
+        assert_eq!(rate(&tracepoint, off_cpu()), (1, false));
+        assert_eq!(rate(&tracepoint, asked(live(), 997)), (997, true));
+    }
+
+    #[test]
+    fn mappings_are_told_while_sampling_waits() {
+        let opts = RecordOpts { delay: Delay::Off, ..RecordOpts::default() };
+        assert_eq!(plan(&opts, &[event(0)], &offer()).tracking(), Some(0));
+        assert_eq!(plan(&RecordOpts::default(), &[event(0)], &offer()).tracking(), None);
+    }
+
+    #[test]
+    fn dwarf_mode_copies_what_was_asked_into_the_file() {
+        let opts = RecordOpts { call_graph: CallGraph::Dwarf(8192), ..RecordOpts::default() };
+        let plan = plan(&opts, &[event(0)], &offer());
+        assert_eq!(plan.opened.len(), 1);
+        assert_eq!(plan.file[0].attr.sample_stack_user, 8192);
+    }
+}

@@ -1,0 +1,419 @@
+//! The unwinding thread: records in time order, samples turned into callchains, everything written.
+//!
+//! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
+
+mod python;
+mod shared;
+mod waits;
+
+use std::sync::atomic::Ordering;
+
+use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
+use perfdata::record::Auxtrace;
+use perfdata::{Endian, Record, Sample, SampleId};
+use rustc_hash::FxHashSet;
+
+use crate::accounting::account::{Account, StackEnding};
+use crate::accounting::summary::StopReason;
+use crate::files::features;
+use crate::files::output::Sink;
+use crate::machine::pid_filter::Followed;
+use crate::machine::processes::Processes;
+use crate::off_cpu::{SiteChains, Switches, Tracepoints, WakerJoin};
+use crate::open::plan::Plan;
+use crate::pipeline::order::Order;
+use crate::pipeline::ring_reader::{LEFT_OUT_BYTES, Layouts};
+use crate::pipeline::stacks::Stacks;
+use crate::pt::info::{self, Info};
+use crate::runtimes::python::{PythonReader, StackMoment};
+use crate::session::opts::{RecordOpts, Watch, Watched};
+use crate::sys::time::thread_cpu_ns;
+
+pub use shared::Shared;
+
+/// Samples over which truncated stacks are counted.
+const LADDER_WINDOW: u32 = 256;
+
+/// Number of truncated stacks in a window that is more than chance.
+const LADDER_CUTS: u32 = 3;
+
+/// The state of the unwinding thread.
+pub struct Worker {
+    order: Order,
+    rest: Rest,
+}
+
+/// All but the queue, so that records can be borrowed from the queue meanwhile.
+struct Rest {
+    layouts: Layouts,
+    /// Index of the file event of each opened event.
+    file_events: Vec<usize>,
+    /// Whether the snapshots of each opened event become callchains here.
+    unwound: Vec<bool>,
+    steps: usize,
+    writes_switches: bool,
+    processes: Processes,
+    stacks: Stacks,
+    account: Account,
+    sink: Sink,
+    shared: Shared,
+    sample_times: Option<(u64, u64)>,
+    window: (u32, u32),
+    sample_bytes: u64,
+    /// First file event of the off-CPU engine.
+    first_off_cpu: usize,
+    wakers: WakerJoin,
+    site_chains: SiteChains,
+    /// Tier B: threads' clocks by tracepoints, in place of the engine's.
+    switches: Option<(Switches, Tracepoints)>,
+    first_tracepoint: usize,
+    /// Only records of these processes count; `None` if the kernel sends no others.
+    followed: Option<Followed>,
+    watch: Option<Watch>,
+    /// Options for a file's header, and whether the kernel is sampled.
+    header: (RecordOpts, bool),
+    traced: Traced,
+    /// Reads Python's frames, and the processes that have their mapping in the file.
+    python: Option<PythonReader>,
+    python_mapped: FxHashSet<u32>,
+}
+
+/// Amounts written of a processor's trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Bytes.
+    pub bytes: u64,
+    /// Times an area was full.
+    pub stopped: u64,
+    /// Times the processor paused by itself.
+    pub holes: u64,
+}
+
+/// Results of the thread when it ends.
+pub struct Finished {
+    /// The books.
+    pub account: Account,
+    /// The output, all records written, features not yet.
+    pub sink: Sink,
+    /// The processes at the end, with the files seen.
+    pub processes: Processes,
+    /// Time of the first and last sample, in ns.
+    pub sample_times: Option<(u64, u64)>,
+    /// Bytes of sample records handed to the output.
+    pub sample_bytes: u64,
+    /// The processor's trace.
+    pub traced: Traced,
+    /// Switches of whomever that were gone through one by one; `None` where the kernel kept the clocks.
+    pub switches: Option<u64>,
+}
+
+impl Worker {
+    /// Ready to take rounds.
+    #[must_use]
+    pub fn new(
+        plan: &Plan,
+        layouts: Layouts,
+        sink: Sink,
+        shared: Shared,
+        header: (RecordOpts, bool),
+    ) -> Self {
+        let first_off_cpu = plan.first_off_cpu();
+        let off_cpu_events = first_off_cpu..plan.file.len() + usize::from(plan.off_cpu.is_some());
+        let rest = Rest {
+            layouts,
+            file_events: plan.opened.iter().map(|e| e.file_event).chain(off_cpu_events).collect(),
+            unwound: plan.unwound(),
+            steps: plan.steps.len(),
+            writes_switches: header.0.extra.switches,
+            processes: Processes::default(),
+            stacks: Stacks::new(&plan.steps),
+            account: Account::on_hold(),
+            sink,
+            shared,
+            sample_times: None,
+            window: (0, 0),
+            sample_bytes: 0,
+            first_off_cpu,
+            wakers: WakerJoin::default(),
+            site_chains: SiteChains::default(),
+            switches: None,
+            first_tracepoint: plan.first_tracepoint(),
+            followed: None,
+            watch: header.0.watch.clone(),
+            header,
+            traced: Traced::default(),
+            python: None,
+            python_mapped: FxHashSet::default(),
+        };
+        Self { order: Order::default(), rest }
+    }
+
+    /// Leaves out records of other processes than these and their children.
+    pub fn only(&mut self, followed: Option<Followed>) {
+        self.rest.followed = followed;
+    }
+
+    /// Puts Python's frames into the stacks.
+    pub fn with_python(&mut self, python: Option<PythonReader>) {
+        self.rest.python = python;
+    }
+
+    /// Maps of JIT code are written because of us, and removed once they are read.
+    pub fn removes_jit_maps(&mut self) {
+        self.rest.processes.remove_jit_maps();
+    }
+
+    /// Keeps threads' clocks by tracepoints.
+    pub fn clocked(&mut self, switches: Switches, points: Tracepoints) {
+        self.rest.switches = Some((switches, points));
+    }
+
+    /// Passes it a record made from /proc before the recording began; it is written as well.
+    pub fn synthesized(&mut self, record: &Record<'_>, id: &SampleId) {
+        self.rest.follow(record, id, 0);
+        self.rest.sink.record(0, record, id);
+    }
+
+    /// Writes the file's description of a processor's trace, before all else.
+    pub fn introduce(&mut self, trace: &Info) {
+        let words = trace.words();
+        self.rest.sink.record(0, &Record::AuxtraceInfo(info::record(&words)), &SampleId::default());
+    }
+
+    /// Ends a round: all records so far belong to it.
+    pub fn described(&mut self) {
+        self.rest.sink.finish_round();
+    }
+
+    /// Takes rounds until the queue is closed, then writes what still waits.
+    #[must_use]
+    pub fn run(self) -> Finished {
+        let Self { mut order, mut rest } = self;
+        let mut has_started = false;
+        while let Some(bytes) = rest.shared.queue.pop() {
+            let started_ns = rest.shared.started_ns.load(Ordering::Acquire);
+            if !has_started && started_ns != 0 {
+                has_started = true;
+                rest.account.start(started_ns);
+            }
+            rest.account.end_at(rest.shared.ended_ns.load(Ordering::Acquire));
+            if let Some(piece) = Auxtrace::of_bytes(&bytes) {
+                rest.traced.bytes += piece.data.len() as u64;
+                rest.sink.auxtrace(&piece);
+                rest.mind_the_end();
+                continue;
+            }
+            order.push(bytes, |record| rest.layouts.of(record).1.time_of(record));
+            order.emit(|time_ns, record| rest.take(time_ns, record));
+            rest.sink.finish_round();
+            let asked = rest.shared.snapshot.swap(false, Ordering::Relaxed);
+            if asked {
+                // All that has come belongs into this file; what is older and comes later is in the next.
+                order.emit_all(|time_ns, record| rest.take(time_ns, record));
+            }
+            if asked || rest.sink.is_part_full() {
+                rest.next_file();
+            }
+            rest.mind_the_end();
+        }
+        order.emit_all(|time_ns, record| rest.take(time_ns, record));
+        rest.finish_clocks();
+        rest.tell_dropped();
+        rest.sink.finish_round();
+        let Rest { account, sink, processes, sample_times, sample_bytes, traced, switches, .. } = rest;
+        let switches = switches.map(|(switches, _)| switches.seen());
+        Finished { account, sink, processes, sample_times, sample_bytes, traced, switches }
+    }
+}
+
+impl Rest {
+    /// Sets `must_stop` when no more can or should be written.
+    fn mind_the_end(&self) {
+        if self.sink.must_stop().is_some() {
+            self.shared.must_stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// One record, in time order.
+    fn take(&mut self, time_ns: u64, bytes: &[u8]) {
+        let (event, layout) = self.layouts.of(bytes);
+        let layout = *layout;
+        let Some((record, id)) = layout.parse(bytes) else {
+            // Not as the kernel should have written it: keep it for the reader to judge.
+            return self.sink.raw(bytes);
+        };
+        if let Record::Sample(sample) = &record {
+            let file_event = self.file_events[event];
+            if file_event >= self.first_tracepoint {
+                return self.tracepoint(file_event - self.first_tracepoint, sample, time_ns);
+            }
+            if file_event >= self.first_off_cpu {
+                let before_ns = thread_cpu_ns();
+                self.off_cpu_sample(file_event, sample, time_ns);
+                let spent_ns = thread_cpu_ns().saturating_sub(before_ns);
+                self.shared.off_cpu.spent_ns.fetch_add(spent_ns, Ordering::Relaxed);
+                return;
+            }
+            let unwound = self.unwound.get(event).is_some_and(|unwound| *unwound);
+            return self.sample((file_event, unwound), sample, bytes, time_ns);
+        }
+        if self.followed.as_mut().is_some_and(|followed| !followed.concerns(&record)) {
+            return;
+        }
+        self.follow(&record, &id, time_ns);
+        if self.writes_switches || !matches!(record, Record::Switch(_)) {
+            self.sink.raw(bytes);
+        }
+    }
+
+    /// Takes a record other than a sample, for processes and losses.
+    fn follow(&mut self, record: &Record<'_>, id: &SampleId, time_ns: u64) {
+        let (pid, tid) = id.pid_tid.unwrap_or_default();
+        self.follow_clocks(record, time_ns);
+        match record {
+            Record::Mmap(mmap) => self.processes.mmap(mmap),
+            Record::Comm(comm) => {
+                if comm.exec {
+                    self.processes.exec(comm.pid);
+                    self.python_exec(comm.pid);
+                    self.account.exec(comm.pid, comm.tid, time_ns);
+                }
+                self.account.comm(comm.tid, comm.comm);
+            }
+            Record::Fork(task) => {
+                self.processes.fork(task.pid, task.ppid);
+                self.python_fork(task.pid, task.ppid);
+                self.hand_on(|| Watched::Fork { pid: task.pid, ppid: task.ppid });
+                self.account.fork(task.pid, task.tid, task.ptid, time_ns);
+            }
+            Record::Exit(task) => {
+                self.processes.exit(task.pid, task.tid);
+                self.account.exit(task.tid, time_ns);
+                self.stacks.forget(task.pid, task.tid);
+                self.python_exit(task.pid, task.tid);
+            }
+            Record::Switch(switch) => self.account.switch(pid, tid, switch.out, switch.preempt, time_ns),
+            Record::Lost(lost) => self.account.lost(tid, lost.lost, time_ns),
+            Record::LostSamples(lost) => self.account.lost_samples(tid, *lost),
+            Record::Throttle(_) => self.account.throttled(),
+            Record::Aux(aux) => {
+                let is = |flag: u64| u64::from(aux.flags & flag != 0);
+                self.traced.stopped += is(PERF_AUX_FLAG_TRUNCATED);
+                self.traced.holes += is(PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
+            }
+            _ => {}
+        }
+    }
+
+    fn sample(
+        &mut self,
+        (file_event, unwound): (usize, bool),
+        sample: &Sample<'_>,
+        bytes: &[u8],
+        time_ns: u64,
+    ) {
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        if self.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
+            // The record is of another process on a CPU that is watched as a whole.
+            return;
+        }
+        if self.header.0.exclude_self && pid == std::process::id() {
+            // Asked for by --exclude-perf.
+            return;
+        }
+        self.account.sample(pid, tid, time_ns);
+        self.sink.note_sample();
+        let first = self.sample_times.map_or(time_ns, |(first, _)| first);
+        self.sample_times = Some((first, time_ns));
+        if let Some(raw) = sample.raw {
+            self.hand_on(|| Watched::Sample { time_ns, pid, tid, raw: raw.to_vec() });
+        }
+        if !unwound || sample.regs_user.is_none() {
+            self.sample_bytes += bytes.len() as u64;
+            return self.sink.raw(bytes);
+        }
+        let unwound = if self.shared.gives_up.load(Ordering::Relaxed) {
+            self.stacks.leaf(sample)
+        } else {
+            self.add_python((pid, tid), time_ns, StackMoment::Sample(time_ns));
+            self.stacks.unwind(sample, &mut self.processes)
+        };
+        if let Some(ending) = unwound.ending {
+            let ending = self.with_dso(pid, sample, ending);
+            self.climb(unwound.was_cut && !self.shared.queue.is_behind());
+            self.account.stack(tid, time_ns, ending);
+        }
+        let chain = perfdata::Callchain(self.stacks.chain().into());
+        let written = Sample { callchain: Some(chain), stack_user: None, ..*sample };
+        let before = self.sink.bytes();
+        self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+        self.sample_bytes += self.sink.bytes() - before;
+    }
+
+    /// Records so far become a file, the rest goes into another.
+    fn next_file(&mut self) {
+        let seen = self.processes.objects().seen();
+        let (opts, kernel) = &self.header;
+        let features = features::at_end(opts, (self.sink.events(), *kernel), &seen, self.sample_times.take());
+        // With a window it is unknown which stacks are still in it.
+        let notes = self.account.notes().filter(|_| !opts.overwrite);
+        let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
+        appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
+        appendix.extend(self.python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
+        self.sink.next_file(&features, &appendix);
+    }
+
+    /// Writes perf's record of each event's total losses, and counts losses not reported by any record of a ring.
+    fn tell_dropped(&mut self) {
+        let dropped =
+            std::mem::take(&mut *self.shared.dropped.lock().expect("invariant: no panic while held"));
+        let time_ns = Some(self.shared.ended_ns.load(Ordering::Acquire));
+        for of in dropped.iter().filter(|of| of.records > 0) {
+            let Some(file_event) = of.file_event else { continue };
+            let (id, identifier) = (Some(of.id), Some(of.id));
+            let id = SampleId { pid_tid: Some((0, 0)), time_ns, id, identifier, ..SampleId::default() };
+            self.sink.record(file_event, &Record::LostSamples(of.records), &id);
+        }
+        let all: u64 = dropped.iter().map(|of| of.records).sum();
+        self.account.lost_at_end(all.saturating_sub(self.account.lost_records()));
+    }
+
+    fn hand_on(&self, what: impl FnOnce() -> Watched) {
+        if let Some(watch) = &self.watch
+            && watch.0.send(what()).is_err()
+        {
+            self.shared.must_stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds the DSO in which a stack ended, and distinguishes a stack left out by the reader from a truncated one.
+    fn with_dso(&mut self, pid: u32, sample: &Sample<'_>, ending: StackEnding) -> StackEnding {
+        let StackEnding::Stopped(reason, _) = ending else { return ending };
+        let left_out = sample.stack_user.is_some_and(|s| s.reserved == LEFT_OUT_BYTES as u64);
+        let reason = match reason {
+            StopReason::CopyEnd(_) if left_out => StopReason::Behind,
+            other => other,
+        };
+        let dso = self.stacks.last_frame().and_then(|address| self.processes.name_at(pid, address));
+        StackEnding::Stopped(reason, dso)
+    }
+
+    /// Asks for larger snapshots once more than one stack of a hundred was cut, and meanwhile for quicker looks at
+    /// the rings: what is read from a thread's memory must still be the stack that was copied.
+    fn climb(&mut self, was_cut: bool) {
+        self.window.0 += 1;
+        self.window.1 += u32::from(was_cut);
+        let (seen, cut) = self.window;
+        let many = cut >= LADDER_CUTS && cut * 100 > seen;
+        if many {
+            let step = self.shared.wanted_step.load(Ordering::Relaxed);
+            let top = self.steps.saturating_sub(1);
+            self.shared.wanted_step.store((step + 1).min(top), Ordering::Relaxed);
+            self.shared.hurry.store(if step >= top { 2 } else { 1 }, Ordering::Relaxed);
+            self.window = (0, 0);
+        } else if seen >= LADDER_WINDOW {
+            self.shared.hurry.store(0, Ordering::Relaxed);
+            self.window = (0, 0);
+        }
+    }
+}

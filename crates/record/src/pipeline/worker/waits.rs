@@ -1,0 +1,301 @@
+//! Off-CPU work of the unwinding thread: the engine's samples, or threads' clocks by tracepoints.
+
+use std::sync::atomic::Ordering;
+
+use perfdata::abi::*;
+use perfdata::off_cpu::{Interval, Payload, State, WaitSums, flag};
+use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
+
+use super::Rest;
+use crate::accounting::account::StackEnding;
+use crate::off_cpu::switches::{Moment, Told};
+use crate::off_cpu::thread_clock::{Ended, Spot};
+use crate::off_cpu::tracepoints::{EVENTS, Point};
+use crate::off_cpu::{EndRecord, SiteId, convert, has_user_part, registers};
+use crate::runtimes::python::StackMoment;
+
+impl Rest {
+    /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
+    pub(super) fn off_cpu_sample(&mut self, file_event: usize, sample: &Sample<'_>, time_ns: u64) {
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let raw = sample.raw.unwrap_or_default();
+        if file_event != self.first_off_cpu + convert::WAKER {
+            self.add_python((pid, tid), time_ns, StackMoment::Wait(time_ns));
+        }
+        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        if file_event == self.first_off_cpu + convert::WAKER {
+            return self.wakers.waker((pid, tid), raw, self.stacks.chain());
+        }
+        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
+        let payload = Payload::parse(raw);
+        if let Some(Payload::Interval(of)) = &payload
+            && of.flags & flag::LOOK != 0
+            && let Some((switches, _)) = &mut self.switches
+        {
+            let spot = Spot { chain: self.stacks.chain().into(), syscall: of.syscall, args: of.args };
+            let spot = Some(spot).filter(|spot| !spot.chain.is_empty());
+            return switches.begin((pid, tid), time_ns, of.state, spot);
+        }
+        if let Some(Payload::Totals(totals)) = &payload {
+            self.account.totals((pid, tid), totals);
+            self.site_chains.forget(tid);
+        }
+        if let Some(Payload::Interval(of)) = &payload
+            && of.flags & flag::REST != 0
+            && of.sums.is_some()
+        {
+            return self.rest_of_site(file_event, sample, of);
+        }
+        let is_whole = matches!(unwound.ending, Some(StackEnding::Complete | StackEnding::Joined));
+        // A thread that has not run yet has no stack, so nothing is lost.
+        let is_new = matches!(&payload, Some(Payload::Interval(of)) if of.flags & flag::NEW != 0);
+        if let Some(ending) = unwound.ending.filter(|_| !is_new) {
+            let ending = self.with_dso(pid, sample, ending);
+            self.account.stack(tid, time_ns, ending);
+            if unwound.was_cut {
+                self.shared.off_cpu.cut_processes.lock().expect("invariant: no panic while held").push(pid);
+            }
+        }
+        let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
+        let chain = self.chain_at_site(sample, payload.as_ref(), is_whole);
+        let chain = perfdata::Callchain(chain.as_slice().into());
+        let without_place = without_place(payload.as_ref());
+        let raw = joined.as_deref().or(without_place.as_deref()).or(Some(raw));
+        let written = Sample { callchain: Some(chain), raw, stack_user: None, regs_user: None, ..*sample };
+        self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+    }
+
+    /// The chain just made, or where it is not whole the one usual at this place.
+    fn chain_at_site(&mut self, sample: &Sample<'_>, payload: Option<&Payload>, is_whole: bool) -> Vec<u64> {
+        let chain = self.stacks.chain();
+        let Some(Payload::Interval(Interval { sums: Some(sums), flags, state, .. })) = payload else {
+            return chain.to_vec();
+        };
+        let (_, tid) = sample.pid_tid.unwrap_or_default();
+        let site = SiteId::of(tid, sums);
+        if is_whole || flags & flag::KTHREAD != 0 {
+            // The wait for a CPU has the stack of the wait before, which counts already.
+            let period = sample.period.filter(|_| *state != State::Runnable);
+            self.site_chains.saw(site, chain, period.unwrap_or(0));
+            return chain.to_vec();
+        }
+        // If no chain of the place is complete, a truncated one represents the others.
+        if has_user_part(chain) {
+            self.site_chains.saw(site, chain, 0);
+        }
+        self.site_chains.usual(site).unwrap_or(chain).to_vec()
+    }
+
+    /// Waits of a place that no sample took along, with the stacks seen there.
+    fn rest_of_site(&mut self, file_event: usize, sample: &Sample<'_>, of: &Interval) {
+        let (_, tid) = sample.pid_tid.unwrap_or_default();
+        let Some(sums) = &of.sums else { return };
+        // Counts belong to the place, so only one part has them.
+        let without_counts =
+            WaitSums { print: sums.print, stack_print: sums.stack_print, ..WaitSums::default() };
+        let parts = self.site_chains.share(SiteId::of(tid, sums), sample.period.unwrap_or(0));
+        for (at, (chain, period)) in parts.into_iter().enumerate() {
+            let sums = if at == 0 { of.sums.clone() } else { Some(Box::new(without_counts)) };
+            let raw = Interval { sums, ..of.clone() }.to_bytes();
+            let (ip, callchain) = (chain.get(1).map(|&ip| Avma(ip)), perfdata::Callchain(chain.into()));
+            let written = Sample {
+                ip,
+                period: Some(period),
+                callchain: Some(callchain),
+                raw: Some(&raw),
+                stack_user: None,
+                regs_user: None,
+                ..*sample
+            };
+            self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
+        }
+    }
+
+    /// A hit of one of the tracepoints that replace the engine.
+    pub(super) fn tracepoint(&mut self, index: usize, sample: &Sample<'_>, time_ns: u64) {
+        let Some(&(point, has_stack)) = EVENTS.get(index) else { return };
+        let (task, cpu) = (sample.pid_tid.unwrap_or_default(), sample.cpu.unwrap_or_default());
+        let (raw, at) = (sample.raw.unwrap_or_default(), Moment { time_ns, cpu, task });
+        let runs_ns = self.shared.runs_ns.load(Ordering::Acquire);
+        let Some((switches, points)) = &mut self.switches else { return };
+        let points = *points;
+        if runs_ns != 0 && runs_ns <= time_ns {
+            switches.runs_since(runs_ns);
+        }
+        match point {
+            Point::Switch => {
+                let Some(switch) = points.switch(raw) else { return };
+                let follows = switches.follows(task.1);
+                let spot = if has_stack && follows { Some(self.spot(sample, time_ns)) } else { None };
+                let Some((switches, _)) = &mut self.switches else { return };
+                switches.switched(at, &switch, spot);
+            }
+            Point::Waking => {
+                let Some((tid, by_interrupt)) = points.woken(raw).filter(|(tid, _)| switches.follows(*tid))
+                else {
+                    return;
+                };
+                if has_stack {
+                    self.stacks.unwind(sample, &mut self.processes);
+                }
+                let chain = if has_stack { self.stacks.chain() } else { &[] };
+                let Some((switches, _)) = &mut self.switches else { return };
+                switches.woken(at, tid, by_interrupt, chain);
+            }
+        }
+        self.tell();
+    }
+
+    /// Where the thread that leaves its CPU waits.
+    fn spot(&mut self, sample: &Sample<'_>, time_ns: u64) -> Spot {
+        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        if let Some(ending) = unwound.ending {
+            let ending = self.with_dso(pid, sample, ending);
+            self.account.stack(tid, time_ns, ending);
+        }
+        Spot { chain: self.stacks.chain().into(), syscall: None, args: registers::call_args(sample) }
+    }
+
+    /// Passes records to the threads' clocks.
+    pub(super) fn follow_clocks(&mut self, record: &Record<'_>, time_ns: u64) {
+        let Some((switches, _)) = &mut self.switches else { return };
+        match record {
+            Record::Fork(task) if time_ns > 0 => switches.fork((task.pid, task.tid), task.ptid, time_ns),
+            Record::Comm(comm) => {
+                switches.name(comm.tid, comm.comm);
+                if comm.exec {
+                    switches.exec((comm.pid, comm.tid), time_ns);
+                }
+            }
+            Record::Lost(_) | Record::LostSamples(_) => switches.lost(),
+            _ => {}
+        }
+    }
+
+    /// The recording has ended: all clocks stop.
+    pub(super) fn finish_clocks(&mut self) {
+        let [runs_ns, ended_ns] =
+            [&self.shared.runs_ns, &self.shared.ended_ns].map(|time| time.load(Ordering::Acquire));
+        let Some((switches, _)) = &mut self.switches else { return };
+        if runs_ns != 0 {
+            switches.runs_since(runs_ns);
+        }
+        switches.finish(ended_ns);
+        self.tell();
+    }
+
+    /// Writes the results of the clocks.
+    fn tell(&mut self) {
+        let Some((switches, _)) = &mut self.switches else { return };
+        for told in switches.take_told().collect::<Vec<_>>() {
+            match told {
+                Told::Interval(task, time_ns, cpu, ended) => self.tell_interval(task, time_ns, cpu, &ended),
+                Told::End(end) => self.tell_end(&end),
+            }
+        }
+    }
+
+    fn tell_interval(&mut self, task: (u32, u32), time_ns: u64, cpu: u32, ended: &Ended) {
+        let event = convert::event_of(ended.interval.state);
+        let sample = Sample { cpu: Some(cpu), ..waits_sample(event, task, time_ns, ended.weight_ns) };
+        let in_kernel = ended.chain.first() == Some(&PERF_CONTEXT_KERNEL);
+        let mode = if in_kernel { CpuMode::Kernel } else { CpuMode::User };
+        let chain = perfdata::Callchain((&*ended.chain).into());
+        let (misc, ip) = (mode.to_misc(), ended.chain.get(1).map(|&ip| Avma(ip)));
+        let raw = ended.interval.to_bytes();
+        let sample = Sample { misc, ip, callchain: Some(chain), raw: Some(&raw), ..sample };
+        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
+        self.sink.record(self.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
+    }
+
+    fn tell_end(&mut self, end: &EndRecord) {
+        let task = (end.pid, end.tid);
+        for (event, period, raw) in convert::end_samples(end) {
+            let chain = perfdata::Callchain([].as_slice().into());
+            let sample = waits_sample(event, task, end.end_ns, period);
+            let sample = Sample { callchain: Some(chain), raw: Some(&raw), ..sample };
+            self.sink.record(self.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
+            if let Some(Payload::Totals(totals)) = Payload::parse(&raw) {
+                self.account.totals(task, &totals);
+            }
+        }
+    }
+}
+
+/// The payload of a wait for a CPU as it is written: sums are the sample's of the wait before.
+fn without_place(payload: Option<&Payload>) -> Option<Vec<u8>> {
+    let Some(Payload::Interval(of)) = payload else { return None };
+    let has_none = of.state != State::Runnable || of.sums.is_none();
+    (!has_none).then(|| Interval { sums: None, flags: of.flags & !flag::SUMS, ..of.clone() }.to_bytes())
+}
+
+/// A sample of one of the off-CPU events, but for stack and payload.
+fn waits_sample(event: usize, task: (u32, u32), time_ns: u64, period: u64) -> Sample<'static> {
+    Sample {
+        misc: CpuMode::Kernel.to_misc(),
+        identifier: Some(convert::event_id(event)),
+        ip: None,
+        pid_tid: Some(task),
+        time_ns: Some(time_ns),
+        cpu: Some(0),
+        period: Some(period),
+        ..Sample::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perfdata::live::LiveFormat;
+
+    use super::*;
+    use crate::off_cpu::layout::{self, Record as OffCpuRecord};
+
+    /// The payloads written for a sample's record with these words at these offsets.
+    fn encoded(words: &[(usize, u64)], other_comm: &[u8]) -> Vec<Payload> {
+        let mut bytes = layout::user_record(0x1000, 0x2000, &[]);
+        for &(at, word) in words {
+            bytes[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes[96..96 + other_comm.len()].copy_from_slice(other_comm);
+        let Some(record @ OffCpuRecord::Sample(_)) = layout::parse(&bytes) else { panic!("a sample") };
+        let attr = convert::snapshot_attr(&perfdata::Attr::default(), 0);
+        let (mut records, format) = (Vec::new(), LiveFormat::new(&attr));
+        convert::Encoder::new(attr).encode(&record, &mut records);
+        let mut left = records.as_slice();
+        let mut payloads = Vec::new();
+        while let Some((Record::Sample(sample), _)) = format.parse(left) {
+            payloads.push(sample.raw.and_then(Payload::parse).expect("ours"));
+            left = &left[usize::from(u16::from_ne_bytes([left[6], left[7]]))..];
+        }
+        payloads
+    }
+
+    #[test]
+    fn a_wait_and_the_wait_for_a_cpu_after_it_name_one_place_until_they_are_written() {
+        let words = [(24, 70), (32, 90), (40, 5), (48, 6), (56, 8 << 32 | 7), (72, 3), (112, 99)];
+        let payloads = encoded(&words, b"");
+        let [Payload::Interval(wait), Payload::Interval(runnable)] = &payloads[..] else {
+            panic!("{payloads:?}")
+        };
+        let print = |of: &Interval| of.sums.as_ref().map(|sums| sums.print);
+        assert_eq!((wait.state, runnable.state), (State::Sleep, State::Runnable));
+        assert_eq!((print(wait), print(runnable)), (Some(99), Some(99)));
+        let written = without_place(payloads.get(1)).as_deref().and_then(Payload::parse);
+        assert_eq!(written, Some(Payload::Interval(Interval { sums: None, flags: 0, ..runnable.clone() })));
+        assert_eq!(without_place(payloads.first()), None);
+    }
+
+    #[test]
+    fn who_ran_instead_has_the_name_from_the_switch_and_the_recorder_is_named_as_such() {
+        let name = |pid: u64| {
+            let payloads =
+                encoded(&[(24, 70), (32, 90), (56, 8 << 32 | 7), (64, pid << 32 | 9), (72, 2)], b"cc1plus");
+            let [Payload::Interval(of)] = &payloads[..] else { panic!("{payloads:?}") };
+            of.other.comm.clone()
+        };
+        assert_eq!(name(5), "cc1plus");
+        assert_eq!(name(8), "", "a thread of the same process");
+        assert_eq!(name(u64::from(std::process::id())), "tally (itself)");
+    }
+}

@@ -1,0 +1,246 @@
+//! Tier D: sampling where the kernel gives no events.
+//!
+//! A preloaded library (`tracer::timers`) has a timer on each thread's CPU time, and hands registers and stack out
+//! through shared memory. From here it looks as if the kernel had sampled: the same records go the same way. Waits are
+//! found by looks at `/proc`, and each thread's clock is completed from the kernel's own sums.
+
+mod processes;
+mod records;
+mod start;
+mod waits;
+
+use std::time::{Duration, Instant};
+
+use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, UNTIMED_WORD, kind, word};
+
+use crate::accounting::summary::Notice;
+use crate::files::scratch::ScratchFolder;
+use crate::off_cpu::Encoder;
+use crate::open::plan::Plan;
+use crate::sys::time::Clock;
+use crate::sys::{SharedSlots, SlotRecord};
+use processes::KnownProcesses;
+use records::RecordMaker;
+use waits::ThreadClocks;
+
+pub use start::{Preparation, event_id, prepare, setup};
+
+/// CPU time between two samples of a thread, ns: the kernel looks at such timers once per tick (4 ms at 250 Hz).
+pub const PERIOD_NS: u64 = 4_000_000;
+
+/// More passes over the slots than these are left to the next round.
+const PASSES: usize = 4;
+
+/// No round is nearer to the one before.
+const MIN_INTERVAL: Duration = Duration::from_millis(8);
+
+/// The preloaded timers of one recording, and what is known of their threads.
+#[derive(Debug)]
+pub struct Timers {
+    slots: SharedSlots,
+    /// Holds the library and the shared file.
+    _folder: ScratchFolder,
+    maker: RecordMaker,
+    processes: KnownProcesses,
+    clocks: ThreadClocks,
+    root: u32,
+    has_loaded: bool,
+    cleaned: Option<Instant>,
+}
+
+impl Timers {
+    /// For the command with this process id, which has not begun; samples in the layouts of `plan`.
+    #[must_use]
+    pub fn new(preparation: Preparation, plan: &Plan, root: u32) -> Self {
+        let (slots, folder) = preparation.into_parts();
+        Self {
+            slots,
+            _folder: folder,
+            maker: RecordMaker::new(plan),
+            processes: KnownProcesses::default(),
+            clocks: ThreadClocks::new(plan.off_cpu.map(Encoder::new)),
+            root,
+            has_loaded: false,
+            cleaned: None,
+        }
+    }
+
+    /// Polls no less often than this.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.clocks.interval().min(Duration::from_millis(20))
+    }
+
+    /// Appends what threads have handed out, and what looks have shown.
+    pub fn poll(&mut self, out: &mut Vec<u8>) {
+        self.take_records(out);
+        if self.clocks.is_due() {
+            let found = self.clocks.search(self.root);
+            for task in found {
+                self.meet(task, out);
+            }
+            for (gone, seen_ns) in self.clocks.look(out) {
+                self.maker.exit(gone, seen_ns, out);
+            }
+        }
+        let now = Instant::now();
+        if self.cleaned.is_none_or(|at| now.duration_since(at) > Duration::from_secs(1)) {
+            self.cleaned = Some(now);
+            self.slots.free_those_of(|tid| !crate::machine::proc::is_alive(tid));
+        }
+    }
+
+    /// The target has ended: the last records, all clocks stop.
+    pub fn finish(mut self, end_ns: u64, out: &mut Vec<u8>, notices: &mut Vec<Notice>) {
+        self.take_records(out);
+        self.clocks.finish(end_ns, out);
+        let lost = self.slots.header(LOST_WORD);
+        if lost > 0 {
+            notices.push(Notice::TimerSamplesLost(lost));
+        }
+        let untimed = self.slots.header(UNTIMED_WORD);
+        if untimed > 0 {
+            notices.push(Notice::ThreadsUntimed(untimed, self.slots.header(ERRNO_WORD)));
+        }
+        if !self.has_loaded {
+            notices.push(Notice::TimersNotLoaded);
+        }
+    }
+
+    fn take_records(&mut self, out: &mut Vec<u8>) {
+        // Until there are none: a thread's later record may be in a slot that is looked at before its earlier one's.
+        let mut records = self.slots.take();
+        for _ in 0..PASSES {
+            let more = self.slots.take();
+            if more.is_empty() {
+                break;
+            }
+            records.extend(more);
+        }
+        records.sort_by_key(|record| record.words[word::TIME]);
+        for record in &records {
+            self.take(record, out);
+        }
+    }
+
+    fn take(&mut self, record: &SlotRecord, out: &mut Vec<u8>) {
+        let of = Told::of(record);
+        match of.kind {
+            kind::EXEC => self.exec(&of, &record.bytes, out),
+            kind::FORK => {
+                self.processes.fork(of.task.pid, of.parent);
+                self.maker.fork(of.task, of.parent, of.time_ns, out);
+                self.clocks.begin(of.task, of.time_ns, of.cpu_ns);
+            }
+            kind::THREAD => self.thread(&of, out),
+            kind::SAMPLE => self.sample(&of, record, out),
+            kind::END => {
+                self.clocks.queued(of.task.tid, of.queue);
+                self.clocks.end(of.task.tid, of.time_ns, of.cpu_ns, out);
+                self.maker.exit(of.task, of.time_ns, out);
+            }
+            kind::LAST => {
+                let (_, text) = split_name(&record.bytes);
+                self.map(of.task.pid, text, of.time_ns, out);
+                self.clocks.seen(of.task.tid, of.time_ns, of.cpu_ns);
+                self.clocks.queued(of.task.tid, of.queue);
+            }
+            _ => {}
+        }
+    }
+
+    fn exec(&mut self, of: &Told, bytes: &[u8], out: &mut Vec<u8>) {
+        self.has_loaded = true;
+        if !self.processes.is_known(of.task.pid) && of.task.pid != self.root {
+            self.maker.fork(of.task, of.parent, of.time_ns, out);
+        }
+        let (name, text) = split_name(bytes);
+        self.processes.exec(of.task.pid);
+        self.maker.exec(of.task, name, of.time_ns, out);
+        self.map(of.task.pid, text, of.time_ns, out);
+        self.clocks.only(of.task.pid, of.task.tid, of.time_ns, out);
+        self.clocks.begin(of.task, of.time_ns, of.cpu_ns);
+    }
+
+    fn thread(&mut self, of: &Told, out: &mut Vec<u8>) {
+        if of.task.tid != of.task.pid && self.clocks.begin(of.task, of.time_ns, of.cpu_ns) {
+            self.maker.fork(of.task, of.task.pid, of.time_ns, out);
+        }
+        self.clocks.seen(of.task.tid, of.time_ns, of.cpu_ns);
+        self.clocks.queued(of.task.tid, of.queue);
+    }
+
+    fn sample(&mut self, of: &Told, record: &SlotRecord, out: &mut Vec<u8>) {
+        let pc = records::pc_of(record);
+        if !self.processes.has_code_at(of.task.pid, pc, of.time_ns) {
+            let lines = self.processes.read_again(of.task.pid, of.time_ns);
+            self.maker.mmaps(of.task.pid, &lines, of.time_ns.saturating_sub(1), out);
+        }
+        let weight_ns = self.clocks.ran(of.task, of.time_ns, of.cpu_ns);
+        self.maker.sample(record, of, weight_ns, out);
+    }
+
+    fn map(&mut self, pid: u32, text: &[u8], time_ns: u64, out: &mut Vec<u8>) {
+        let lines = self.processes.mapped(pid, text, time_ns);
+        self.maker.mmaps(pid, &lines, time_ns, out);
+    }
+
+    /// A thread that no timer has told of: its process may be static, or clear its environment.
+    fn meet(&mut self, task: TaskId, out: &mut Vec<u8>) {
+        let TaskId { pid, tid } = task;
+        let leader = TaskId { pid, tid: pid };
+        let time_ns = Clock::Monotonic.now_ns();
+        if !self.processes.is_known(pid) {
+            let Some(status) = crate::machine::proc::status(pid) else { return };
+            if pid != self.root {
+                self.maker.fork(leader, status.parent, time_ns, out);
+            }
+            self.maker.exec(leader, &status.comm, time_ns, out);
+            let lines = self.processes.read_again(pid, time_ns);
+            self.maker.mmaps(pid, &lines, time_ns, out);
+        }
+        if tid != pid {
+            self.maker.fork(task, pid, time_ns, out);
+        }
+        self.clocks.begin_found(task, time_ns);
+    }
+}
+
+/// A thread of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TaskId {
+    pid: u32,
+    tid: u32,
+}
+
+/// Who and when of a record.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    kind: u64,
+    task: TaskId,
+    parent: u32,
+    time_ns: u64,
+    cpu_ns: u64,
+    /// Time in the run queue, ns, and number of runs.
+    queue: [u64; 2],
+}
+
+impl Told {
+    fn of(record: &SlotRecord) -> Self {
+        let task = record.words[word::TASK];
+        Self {
+            kind: record.words[word::KIND],
+            task: TaskId { pid: task as u32, tid: (task >> 32) as u32 },
+            parent: record.words[word::PARENT] as u32,
+            time_ns: record.words[word::TIME],
+            cpu_ns: record.words[word::CPU],
+            queue: [record.words[word::QUEUE], record.words[word::RUNS]],
+        }
+    }
+}
+
+/// The program's name, and what follows its line.
+fn split_name(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let at = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    (&bytes[..at], bytes.get(at + 1..).unwrap_or_default())
+}

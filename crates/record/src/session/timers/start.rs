@@ -1,0 +1,148 @@
+//! Whether timers are needed and possible, and what a program needs to have them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use dso::Machine;
+use dso::unwind::Regs;
+use perfdata::Attr;
+use perfdata::abi::*;
+use tracer::layout::slots::{FILE_VARIABLE, STACK_BYTES};
+
+use super::PERIOD_NS;
+use crate::accounting::summary::Notice;
+use crate::files::output_file;
+use crate::files::scratch::ScratchFolder;
+use crate::machine::capabilities::Rights;
+use crate::machine::proc;
+use crate::open::Opened;
+use crate::open::event_fallback::{self as setup, Setup};
+use crate::open::plan::{Offer, plan};
+use crate::open::target::Whom;
+use crate::session::opts::{CallGraph, Delay, EventRequest, Rate, RecordOpts};
+use crate::sys::time::Clock;
+use crate::sys::{Counter, CounterPlace, SharedSlots, mem};
+
+/// The library and the shared file, ready for a program.
+#[derive(Debug)]
+pub struct Preparation {
+    slots: SharedSlots,
+    folder: ScratchFolder,
+    notice: Notice,
+}
+
+/// The id in the file of a plan's opened event: far from the kernel's.
+#[must_use]
+pub fn event_id(opened: usize) -> u64 {
+    0x7461_6c6c_7a00_0000 + opened as u64
+}
+
+/// What timers need, if the kernel denies events and timers can replace those of `opts`; `None` where they are not
+/// needed, can't, or can't be prepared: then opening the events tells why.
+#[must_use]
+pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
+    let library = opts.timers.filter(|library| !library.is_empty() && can_replace(opts))?;
+    let denied = refusal()?;
+    let folder = ScratchFolder::for_programs("timers", (can_hold, "")).ok()?;
+    let path = folder.path().join(LIBRARY);
+    output_file::write_part(&path, library).ok()?;
+    // Readable whoever the program is when it is loaded.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).ok()?;
+    let file = output_file::create_recording(&folder.path().join(SLOTS)).ok()?;
+    let count = (proc::online_cpus().len() * 64).clamp(512, 4096);
+    let slots = SharedSlots::create(&file, count, PERIOD_NS).ok()?;
+    Some(Preparation { slots, folder, notice: notice_of(&denied) })
+}
+
+/// Why events are denied, and the one command that allows them.
+fn notice_of(denied: &std::io::Error) -> Notice {
+    let level = proc::sysctl("kernel/perf_event_paranoid");
+    let (why, remedy) = if Rights::own().filters_perf {
+        let run = "docker run --cap-add PERFMON --cap-add BPF --security-opt seccomp=unconfined";
+        ("perf_event_open is blocked by seccomp".to_owned(), run.to_owned())
+    } else if denied.raw_os_error() == Some(libc::ENOSYS) {
+        ("this system has no perf_event_open".to_owned(), "another kernel or sandbox".to_owned())
+    } else {
+        let level = level.map_or_else(|| "?".to_owned(), |level| level.to_string());
+        let why = format!("kernel.perf_event_paranoid is {level}");
+        (why, "sudo sysctl kernel.perf_event_paranoid=1".to_owned())
+    };
+    Notice::ByTimers(why, remedy)
+}
+
+const LIBRARY: &str = "libtally_timers.so";
+const SLOTS: &str = "slots";
+
+impl Preparation {
+    /// What the program's environment is to have.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let mut preload = self.folder.path().join(LIBRARY).into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(OsStr::new(":"));
+            preload.push(others);
+        }
+        vec![("LD_PRELOAD", preload), (FILE_VARIABLE, self.folder.path().join(SLOTS).into())]
+    }
+
+    pub(super) fn into_parts(self) -> (SharedSlots, ScratchFolder) {
+        (self.slots, self.folder)
+    }
+}
+
+/// Only time is sampled, of a command, from its beginning to its end.
+fn can_replace(opts: &RecordOpts) -> bool {
+    let is_time = |event: &EventRequest| {
+        let Attr { type_, config, .. } = event.attr;
+        let clock = [PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK].contains(&config);
+        type_ == PERF_TYPE_SOFTWARE && clock && event.leader.is_none()
+    };
+    opts.target.whom == Whom::Command
+        && opts.target.cpus.is_none()
+        && opts.delay == Delay::None
+        && opts.control.is_none()
+        && opts.clock == Clock::Monotonic
+        && !opts.no_samples
+        && opts.events.len() <= 1
+        && opts.events.iter().all(is_time)
+}
+
+/// Why the kernel gives no event of ourselves in user mode; `None` if it does.
+fn refusal() -> Option<std::io::Error> {
+    let mut attr = Attr { type_: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_CPU_CLOCK, ..Attr::default() };
+    attr.flags = perfdata::AttrFlags::EXCLUDE_KERNEL.with(perfdata::AttrFlags::DISABLED);
+    let denied = Counter::open(&attr.to_bytes(), CounterPlace::task(0)).err()?;
+    matches!(denied.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOSYS)).then_some(denied)
+}
+
+/// The loader can read its name in a list, and map code from it.
+fn can_hold(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte)) && mem::may_hold_code(path)
+}
+
+/// A plan without any opened event, and the options that are left.
+#[must_use]
+pub fn setup(opts: &RecordOpts, preparation: &Preparation) -> (RecordOpts, Setup) {
+    let mut opts = opts.clone();
+    opts.rate = Rate::Hz(1_000_000_000 / PERIOD_NS);
+    if matches!(opts.call_graph, CallGraph::FramePointer | CallGraph::Lbr) {
+        opts.call_graph = CallGraph::Live;
+    }
+    (opts.summary, opts.counts_switches, opts.extra.switches) = (opts.summary, false, false);
+    let offer = Offer {
+        unwind_regs: Regs::perf_mask(Machine::host()),
+        max_rate_hz: u64::MAX,
+        snapshot_steps: [STACK_BYTES as u32; 2],
+        kernel: false,
+        build_id_records: false,
+        lost_counts: false,
+    };
+    let events = if opts.events.is_empty() { vec![setup::cpu_clock()] } else { opts.events.clone() };
+    let plan = plan(&opts, &events, &offer);
+    let opened = Opened::without_events((0..plan.opened.len()).map(|at| (event_id(at), at)).collect());
+    let notices = vec![preparation.notice.clone()];
+    (opts, Setup { plan, opened, notices, events, kernel: false, trace: None })
+}

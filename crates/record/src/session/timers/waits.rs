@@ -1,0 +1,410 @@
+//! Each thread's wall clock: CPU time and time in the run queue from the kernel's sums, the rest blocked. Looks show
+//! where: the blocked time since the look before belongs to the wait that a look finds.
+
+use std::time::{Duration, Instant};
+
+use perfdata::off_cpu::State;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::machine::{proc, process_tree};
+use crate::off_cpu::convert::WaitPart;
+use crate::off_cpu::layout::{EndRecord, KIND_COUNT, Kind, flag};
+use crate::off_cpu::proc_sampler::{self as look, Look, Memories, ThreadFiles};
+use crate::off_cpu::{Encoder, Record};
+use crate::sys::time::Clock;
+
+use super::TaskId;
+
+/// The pause after a round is this many times as long as the round: one percent of a CPU.
+const REST_TIMES: u32 = 100;
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(2);
+/// A look this much after its time is late.
+const LATE: Duration = Duration::from_millis(2);
+/// After so many late looks the next begins waits all the same.
+const MOST_LATE: u32 = 4;
+const SEARCH_EVERY: Duration = Duration::from_millis(50);
+/// More threads have no waits.
+const MAX_THREADS: usize = 16_384;
+
+/// The clocks of all threads.
+#[derive(Debug)]
+pub(super) struct ThreadClocks {
+    encoder: Option<Encoder>,
+    clocks: FxHashMap<u32, ThreadClock>,
+    memories: Memories,
+    looked: Option<Instant>,
+    searched: Option<Instant>,
+    /// Threads without a clock at the last search: the record of their start may be on its way.
+    unknown: FxHashSet<u32>,
+    interval: Duration,
+    /// Looks that came late, one after another.
+    late: u32,
+}
+
+#[derive(Debug)]
+struct ThreadClock {
+    pid: u32,
+    start_ns: u64,
+    /// CPU time before the start.
+    cpu_before_ns: u64,
+    /// CPU time as last read.
+    cpu_ns: u64,
+    /// CPU time at the last sample.
+    sampled_ns: u64,
+    /// Time in the run queue, at the first and the last look.
+    queue_ns: Option<(u64, u64)>,
+    runs: (u64, u64),
+    /// Last moment at which it was seen.
+    seen_ns: u64,
+    files: Option<ThreadFiles>,
+    /// Blocked time that is in waits, and queue time.
+    given_ns: u64,
+    given_queue_ns: u64,
+    wait: Option<OpenWait>,
+    total_ns: [u64; KIND_COUNT],
+}
+
+/// A wait that may go on.
+#[derive(Debug)]
+struct OpenWait {
+    look: Look,
+    runs: u64,
+    weight_ns: u64,
+    queue_ns: u64,
+}
+
+impl ThreadClocks {
+    /// Waits are written with `encoder`; without, there are none.
+    pub(super) fn new(encoder: Option<Encoder>) -> Self {
+        Self {
+            encoder,
+            clocks: FxHashMap::default(),
+            memories: Memories::default(),
+            looked: None,
+            searched: None,
+            unknown: FxHashSet::default(),
+            interval: super::MIN_INTERVAL,
+            late: 0,
+        }
+    }
+
+    pub(super) fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.looked.is_none_or(|looked| looked.elapsed() >= self.interval)
+    }
+
+    /// A thread begins with this CPU time used already. False if it has a clock.
+    pub(super) fn begin(&mut self, task: TaskId, time_ns: u64, cpu_ns: u64) -> bool {
+        if self.clocks.contains_key(&task.tid) {
+            return false;
+        }
+        self.clocks.insert(task.tid, ThreadClock::new(task, time_ns, cpu_ns));
+        true
+    }
+
+    /// A thread that lived before it was found.
+    pub(super) fn begin_found(&mut self, task: TaskId, time_ns: u64) {
+        let clock = ThreadClock::new(task, time_ns, 0);
+        let cpu_ns = clock.files.as_ref().and_then(ThreadFiles::sums).map_or(0, |sums| sums[0]);
+        self.clocks
+            .insert(task.tid, ThreadClock { cpu_before_ns: cpu_ns, cpu_ns, sampled_ns: cpu_ns, ..clock });
+    }
+
+    /// A thread's CPU time at a moment.
+    pub(super) fn seen(&mut self, tid: u32, time_ns: u64, cpu_ns: u64) {
+        let Some(clock) = self.clocks.get_mut(&tid) else { return };
+        clock.seen_ns = clock.seen_ns.max(time_ns);
+        clock.cpu_ns = clock.cpu_ns.max(cpu_ns);
+    }
+
+    /// A thread's time in the run queue and number of runs, as it has read them itself.
+    pub(super) fn queued(&mut self, tid: u32, [queue_ns, runs]: [u64; 2]) {
+        let Some(clock) = self.clocks.get_mut(&tid).filter(|_| runs > 0) else { return };
+        clock.queued(queue_ns, runs);
+    }
+
+    /// A sample was taken: the CPU time since the one before.
+    pub(super) fn ran(&mut self, task: TaskId, time_ns: u64, cpu_ns: u64) -> u64 {
+        self.begin(task, time_ns, cpu_ns.saturating_sub(super::PERIOD_NS));
+        self.seen(task.tid, time_ns, cpu_ns);
+        let Some(clock) = self.clocks.get_mut(&task.tid) else { return super::PERIOD_NS };
+        let weight_ns = cpu_ns.saturating_sub(clock.sampled_ns);
+        clock.sampled_ns = clock.sampled_ns.max(cpu_ns);
+        weight_ns.max(1)
+    }
+
+    /// An exec has ended the other threads of a process.
+    pub(super) fn only(&mut self, pid: u32, tid: u32, time_ns: u64, out: &mut Vec<u8>) {
+        let is_other = |(other, clock): &(&u32, &ThreadClock)| clock.pid == pid && **other != tid;
+        let others: Vec<u32> = self.clocks.iter().filter(is_other).map(|(other, _)| *other).collect();
+        others.into_iter().for_each(|other| self.close(other, time_ns, flag::EXITED, out));
+    }
+
+    /// A thread has ended by itself.
+    pub(super) fn end(&mut self, tid: u32, time_ns: u64, cpu_ns: u64, out: &mut Vec<u8>) {
+        self.seen(tid, time_ns, cpu_ns);
+        self.close(tid, time_ns, flag::EXITED, out);
+    }
+
+    /// All clocks stop.
+    pub(super) fn finish(mut self, end_ns: u64, out: &mut Vec<u8>) {
+        let mut tids: Vec<u32> = self.clocks.keys().copied().collect();
+        tids.sort_unstable();
+        tids.into_iter().for_each(|tid| self.close(tid, end_ns, flag::OPEN_RIGHT, out));
+    }
+
+    fn close(&mut self, tid: u32, end_ns: u64, how: u32, out: &mut Vec<u8>) {
+        let Some(mut clock) = self.clocks.remove(&tid) else { return };
+        let end = clock.close(tid, end_ns, how, self.encoder.as_ref(), out);
+        if let Some(encoder) = &self.encoder {
+            encoder.encode(&Record::End(Box::new(end)), out);
+        }
+    }
+
+    /// Threads below `root` that have no clock, at two searches.
+    pub(super) fn search(&mut self, root: u32) -> Vec<TaskId> {
+        if self.searched.is_some_and(|searched| searched.elapsed() < SEARCH_EVERY) {
+            return Vec::new();
+        }
+        self.searched = Some(Instant::now());
+        let mut pids = vec![root];
+        pids.extend(process_tree::descendants(&[root]));
+        let of_process = |pid: u32| {
+            let tids = proc::threads(pid).unwrap_or_default().into_iter();
+            tids.map(move |tid| TaskId { pid, tid })
+        };
+        let found = pids.into_iter().flat_map(of_process);
+        let room = MAX_THREADS.saturating_sub(self.clocks.len());
+        let found = found.filter(|thread| !self.clocks.contains_key(&thread.tid)).take(room);
+        let (again, new): (Vec<_>, Vec<_>) = found.partition(|thread| self.unknown.contains(&thread.tid));
+        self.unknown = new.iter().map(|thread| thread.tid).collect();
+        again
+    }
+
+    /// A round of looks; the threads that have ended unseen, with the last moment they were seen at.
+    pub(super) fn look(&mut self, out: &mut Vec<u8>) -> Vec<(TaskId, u64)> {
+        let begin = Instant::now();
+        // Where CPUs are short, tally runs when the target stops running: looks at that moment would show the beginnings
+        // of waits only. So looks that come late begin no wait, unless all do.
+        let is_late = self.looked.is_some_and(|looked| begin - looked > self.interval + LATE);
+        self.late = if is_late { self.late + 1 } else { 0 };
+        let is_fair = !is_late || self.late > MOST_LATE;
+        self.looked = Some(begin);
+        let mut gone = Vec::new();
+        for (&tid, clock) in &mut self.clocks {
+            let alive = clock.sum_up(tid);
+            if alive && let Some(encoder) = &self.encoder {
+                clock.look(tid, is_fair, &mut self.memories, encoder, out);
+            }
+            if !alive {
+                gone.push((TaskId { pid: clock.pid, tid }, clock.seen_ns));
+            }
+        }
+        gone.iter().for_each(|&(task, seen_ns)| self.close(task.tid, seen_ns, flag::EXITED, out));
+        self.memories.retain(|pid, _| gone.iter().all(|(task, _)| task.tid != *pid));
+        self.interval = uneven((begin.elapsed() * REST_TIMES).clamp(super::MIN_INTERVAL, LONGEST));
+        gone
+    }
+}
+
+/// From half of `pause` to one and a half: even looks would be in step with programs that wait evenly.
+fn uneven(pause: Duration) -> Duration {
+    let random = Clock::Monotonic.now_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    pause * (512 + random as u32) / 1024
+}
+
+impl ThreadClock {
+    fn new(task: TaskId, time_ns: u64, cpu_ns: u64) -> Self {
+        let TaskId { pid, tid } = task;
+        Self {
+            pid,
+            start_ns: time_ns,
+            cpu_before_ns: cpu_ns,
+            cpu_ns,
+            sampled_ns: cpu_ns,
+            queue_ns: None,
+            runs: (0, 0),
+            seen_ns: time_ns,
+            files: ThreadFiles::open(pid, tid),
+            given_ns: 0,
+            given_queue_ns: 0,
+            wait: None,
+            total_ns: [0; KIND_COUNT],
+        }
+    }
+
+    fn queued(&mut self, queue_ns: u64, runs: u64) {
+        let (first_ns, last_ns) = self.queue_ns.unwrap_or((queue_ns, queue_ns));
+        self.runs = if self.queue_ns.is_none() { (runs, runs) } else { (self.runs.0, self.runs.1.max(runs)) };
+        self.queue_ns = Some((first_ns, last_ns.max(queue_ns)));
+    }
+
+    /// On the CPU, in the run queue, and blocked until `now_ns`; together the life.
+    fn parts(&self, now_ns: u64) -> [u64; 3] {
+        let life = now_ns.saturating_sub(self.start_ns);
+        let on = self.cpu_ns.saturating_sub(self.cpu_before_ns).min(life);
+        let queue = self.queue_ns.map_or(0, |(first, last)| last.saturating_sub(first)).min(life - on);
+        [on, queue, life - on - queue]
+    }
+
+    /// Reads the kernel's sums; false if the thread is gone.
+    fn sum_up(&mut self, tid: u32) -> bool {
+        let Some([cpu_ns, queue_ns, runs]) = self.files.as_ref().and_then(ThreadFiles::sums) else {
+            return self.files.is_none() && proc::is_alive(tid);
+        };
+        let now_ns = Clock::Monotonic.now_ns();
+        self.cpu_ns = self.cpu_ns.max(cpu_ns);
+        self.queued(queue_ns, runs);
+        self.seen_ns = self.seen_ns.max(now_ns);
+        true
+    }
+
+    /// One look at where it is.
+    fn look(
+        &mut self,
+        tid: u32,
+        is_fair: bool,
+        memories: &mut Memories,
+        encoder: &Encoder,
+        out: &mut Vec<u8>,
+    ) {
+        let (runs, now_ns) = (self.runs.1, self.seen_ns);
+        if self.wait.as_ref().is_some_and(|wait| wait.runs == runs) {
+            return self.give(now_ns);
+        }
+        self.flush(tid, now_ns, encoder, out);
+        let files = self.files.as_ref().filter(|_| is_fair);
+        if let Some(look) = files.and_then(|files| look::look(tid, files, runs, memories)) {
+            self.wait = Some(OpenWait { look, runs, weight_ns: 0, queue_ns: 0 });
+            self.give(now_ns);
+        }
+    }
+
+    /// The blocked time that no wait has yet belongs to the present one.
+    fn give(&mut self, now_ns: u64) {
+        let [_, queue_ns, blocked_ns] = self.parts(now_ns);
+        let Some(wait) = &mut self.wait else { return };
+        let owed = blocked_ns.saturating_sub(self.given_ns);
+        let owed_queue = queue_ns.saturating_sub(self.given_queue_ns);
+        (wait.weight_ns, self.given_ns) = (wait.weight_ns + owed, self.given_ns + owed);
+        (wait.queue_ns, self.given_queue_ns) = (wait.queue_ns + owed_queue, self.given_queue_ns + owed_queue);
+    }
+
+    /// Writes the present wait, which is over.
+    fn flush(&mut self, tid: u32, now_ns: u64, encoder: &Encoder, out: &mut Vec<u8>) {
+        let Some(wait) = self.wait.take() else { return };
+        let kind = if wait.look.state == State::Disk { Kind::Disk } else { Kind::Sleep };
+        self.total_ns[kind as usize] += wait.weight_ns;
+        debug_assert_eq!(wait.look.tid, tid);
+        for (state, length_ns) in [(wait.look.state, wait.weight_ns), (State::Runnable, wait.queue_ns)] {
+            encoder.encode_wait(&wait.look, &WaitPart { state, length_ns, time_ns: now_ns }, out);
+        }
+    }
+
+    fn close(
+        &mut self,
+        tid: u32,
+        end_ns: u64,
+        how: u32,
+        encoder: Option<&Encoder>,
+        out: &mut Vec<u8>,
+    ) -> EndRecord {
+        if how == flag::OPEN_RIGHT {
+            self.give(end_ns);
+        }
+        if let Some(encoder) = encoder {
+            self.flush(tid, end_ns, encoder, out);
+        }
+        let [on, queue, blocked] = self.parts(end_ns);
+        let mut total_ns = self.total_ns;
+        let mut carry_ns = [0; KIND_COUNT];
+        // A clock that ran behind at a look is corrected here: what was given too much is not taken back from samples.
+        let left = blocked.saturating_sub(self.given_ns);
+        let surplus = self.given_ns.saturating_sub(blocked);
+        total_ns[Kind::Sleep as usize] += left;
+        carry_ns[Kind::Sleep as usize] = left;
+        total_ns[Kind::On as usize] = on.saturating_sub(surplus);
+        total_ns[Kind::Runnable as usize] = queue;
+        carry_ns[Kind::Runnable as usize] = queue.saturating_sub(self.given_queue_ns);
+        EndRecord {
+            start_ns: self.start_ns,
+            end_ns,
+            total_ns,
+            carry_ns,
+            switches: self.runs.1.saturating_sub(self.runs.0),
+            tid,
+            pid: self.pid,
+            flags: how,
+            preemptions: 0,
+            migrations: 0,
+            faults: [0; 2],
+            comm: proc::status(tid).map_or_else(Vec::new, |status| status.comm),
+            queue: Box::default(),
+            life: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No such thread: only what the test says is known of it.
+    const TASK: TaskId = TaskId { pid: 4_194_303, tid: 4_194_303 };
+
+    fn clock() -> ThreadClock {
+        let mut clock = ThreadClock::new(TASK, 1_000, 50);
+        clock.cpu_ns = 350;
+        clock.queued(10, 1);
+        clock.queued(110, 4);
+        clock
+    }
+
+    fn look(state: State) -> Look {
+        Look {
+            pid: TASK.pid,
+            tid: TASK.tid,
+            time_ns: 1_500,
+            since_last_ns: 0,
+            state,
+            syscall: None,
+            args: [0; 3],
+            place: String::new(),
+            pc: 0,
+            sp: 0,
+            stack: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_threads_parts_add_up_to_its_life() {
+        let mut clock = clock();
+        assert_eq!(clock.parts(2_000), [300, 100, 600]);
+        assert_eq!(clock.parts(1_350), [300, 50, 0], "sums that are ahead of the clock");
+        let end = clock.close(TASK.tid, 2_000, flag::EXITED, None, &mut Vec::new());
+        assert_eq!(end.total_ns.iter().sum::<u64>(), end.end_ns - end.start_ns);
+        assert_eq!((end.total_ns[Kind::Sleep as usize], end.carry_ns[Kind::Sleep as usize]), (600, 600));
+        assert_eq!(end.switches, 3);
+    }
+
+    #[test]
+    fn blocked_time_belongs_to_the_wait_that_a_look_finds() {
+        let mut clock = clock();
+        clock.wait = Some(OpenWait { look: look(State::Disk), runs: 4, weight_ns: 0, queue_ns: 0 });
+        clock.give(1_700);
+        clock.give(1_900);
+        let given = clock.wait.as_ref().map(|wait| (wait.weight_ns, wait.queue_ns));
+        assert_eq!(given, Some((500, 100)));
+        let encoder = Encoder::new(crate::off_cpu::convert::snapshot_attr(&perfdata::Attr::default(), 0));
+        let mut out = Vec::new();
+        let end = clock.close(TASK.tid, 2_000, flag::EXITED, Some(&encoder), &mut out);
+        assert!(!out.is_empty());
+        assert_eq!(end.total_ns[Kind::Disk as usize], 500);
+        assert_eq!(end.carry_ns[Kind::Sleep as usize], 100, "blocked after the last look");
+        assert_eq!(end.total_ns.iter().sum::<u64>(), 1_000);
+    }
+}

@@ -1,0 +1,124 @@
+//! The file shared with preloaded timers, from the side that reads it. Its layout is `tracer::layout::slots`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracer::layout::slots::*;
+
+/// The mapped file. Other processes write it, so that nothing in it is trusted or borrowed: records are copied out.
+#[derive(Debug)]
+pub struct SharedSlots {
+    base: NonNull<u8>,
+    count: usize,
+}
+
+/// A record that was taken out of its slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotRecord {
+    /// The words of its head.
+    pub words: Vec<u64>,
+    /// What follows: stack or text.
+    pub bytes: Vec<u8>,
+}
+
+impl SharedSlots {
+    /// Lays out `file`, which must be new, for `count` slots. Its space is allocated now: a store without room would
+    /// end the program that makes it.
+    ///
+    /// # Errors
+    /// If there is no room, or it can't be mapped.
+    pub fn create(file: &File, count: usize, period_ns: u64) -> io::Result<Self> {
+        let bytes = file_bytes(count);
+        let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: the descriptor is open; no memory is touched.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => {}
+            errno => return Err(io::Error::from_raw_os_error(errno)),
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let fd = file.as_raw_fd();
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::InvalidData)?;
+        let slots = Self { base, count };
+        slots.word(PERIOD_WORD).store(period_ns, Ordering::Relaxed);
+        slots.word(COUNT_WORD).store(count as u64, Ordering::Relaxed);
+        slots.word(0).store(MAGIC, Ordering::Release);
+        Ok(slots)
+    }
+
+    /// The address of a byte of the mapping.
+    fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < file_bytes(self.count));
+        self.base.as_ptr().wrapping_add(offset)
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: within the mapping, which lives as long as `self` and is aligned to pages; other processes change its
+        // words only as atomics.
+        unsafe { &*self.at(index * 8).cast::<AtomicU64>() }
+    }
+
+    /// A counter of the header.
+    #[must_use]
+    pub fn header(&self, word: usize) -> u64 {
+        self.word(word).load(Ordering::Relaxed)
+    }
+
+    fn state(&self, index: usize) -> &AtomicU64 {
+        self.word(STATES_AT / 8 + index)
+    }
+
+    /// Takes all complete records out, in no order.
+    #[must_use]
+    pub fn take(&self) -> Vec<SlotRecord> {
+        let ready = (0..self.count).filter(|&at| self.state(at).load(Ordering::Acquire) == READY);
+        ready
+            .map(|at| {
+                let record = self.copy(at);
+                self.state(at).store(FREE, Ordering::Release);
+                record
+            })
+            .collect()
+    }
+
+    /// Gives back the slots whose writers were killed, by their thread's id.
+    pub fn free_those_of(&self, is_gone: impl Fn(u32) -> bool) {
+        for at in 0..self.count {
+            let state = self.state(at).load(Ordering::Relaxed);
+            if state & 0xff == WRITING && is_gone((state >> 8) as u32) {
+                let _ = self.state(at).compare_exchange(state, FREE, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn copy(&self, index: usize) -> SlotRecord {
+        const WORDS: usize = word::REGS + REGISTERS;
+        let from = slots_at(self.count) + index * SLOT_BYTES;
+        let read = |at: usize| {
+            let word = self.at(from + at * 8).cast::<u64>();
+            // SAFETY: within the slot and aligned; volatile, because a faulty writer may still change it.
+            unsafe { word.read_volatile() }
+        };
+        let words: Vec<u64> = (0..WORDS).map(read).collect();
+        let length = usize::try_from(words[word::BYTES]).unwrap_or(0).min(STACK_BYTES);
+        let mut bytes = vec![0u8; length];
+        let stack = self.at(from + HEAD_BYTES);
+        // SAFETY: within the slot; the target is a vector of that length.
+        unsafe { std::ptr::copy_nonoverlapping(stack, bytes.as_mut_ptr(), length) };
+        SlotRecord { words, bytes }
+    }
+}
+
+impl Drop for SharedSlots {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `create` mapped; no borrow outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), file_bytes(self.count)) };
+    }
+}
