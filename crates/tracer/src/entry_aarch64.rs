@@ -11,9 +11,9 @@
 
 use core::arch::{asm, global_asm, naked_asm};
 
-use crate::code_aarch64::{self as code, STUB_BACK};
-use crate::frame::{Frame, REPORTED, ReturnAddress};
-use crate::site::Site;
+use crate::code::{self, STUB_BACK};
+use crate::frame::{OpenCall, REPORTED, ReturnAddress};
+use crate::instrumented_fn::Site;
 use crate::thread::Thread;
 use crate::values::{Registers, Results};
 use crate::{fast, hook};
@@ -347,7 +347,8 @@ unsafe extern "C" fn tally_entered(entered: *mut Entered, kind: u32) -> u32 {
     }
     debug_assert!(kind <= RULED && IMPORT < RULED);
     let slot = slot | marks;
-    if more.is_none() && !hook::is_ours(entered.back) && fast::enter(addr, Frame::new(entered.back, slot)) {
+    if more.is_none() && !hook::is_ours(entered.back) && fast::enter(addr, OpenCall::new(entered.back, slot))
+    {
         return 1;
     }
     let address = ReturnAddress { place: &raw mut entered.back, slot };
@@ -382,7 +383,7 @@ fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
     // SAFETY: the function's frame record, which its prologue has written.
     let found = unsafe { *place };
     let Some((sp, marks)) = code::entry_stack_pointer(addr, place as u64 - 8) else {
-        let frame = Frame::new(found, place as u64);
+        let frame = OpenCall::new(found, place as u64);
         if more.is_none() && !hook::is_ours(found) && fast::enter(addr, frame) {
             // SAFETY: as above.
             unsafe { *place = hook::trampoline() };
@@ -397,7 +398,7 @@ fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
         return hook::refused();
     }
     let slot = (sp - 8) | marks;
-    if more.is_none() && !hook::is_ours(plain) && fast::enter(addr, Frame::new(plain, slot)) {
+    if more.is_none() && !hook::is_ours(plain) && fast::enter(addr, OpenCall::new(plain, slot)) {
         plain = hook::trampoline();
     } else {
         let _ = hook::entered(addr, ReturnAddress { place: &raw mut plain, slot }, false, more);
@@ -412,7 +413,7 @@ fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
 /// Called by the assembly only; takes no pointer.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tally_reported_enter(addr: u64, sp: u64) {
-    if !fast::enter(addr, Frame::new(addr, sp | REPORTED)) {
+    if !fast::enter(addr, OpenCall::new(addr, sp | REPORTED)) {
         // SAFETY: the caller guarantees it.
         unsafe { hook::tally_cyg_enter(addr, sp) };
     }

@@ -13,13 +13,13 @@
 //! has its frame already (`mcount`), its return address is replaced, and the way on is a jump.
 //
 // Layout of `Thread`: pos 0, end 8, top 16, limit 24, tsc_high 32, addr_high 36, last 40, last_pos 48,
-// min_ticks 56. Layout of `Frame`, below top: back -32, slot -24, at -16, before -8.
+// min_ticks 56. Layout of `OpenCall`, below top: back -32, slot -24, at -16, before -8.
 
 use core::arch::{asm, global_asm, naked_asm};
 
-use crate::frame::Frame;
-use crate::reported::Inside;
-use crate::site::Site;
+use crate::cyg_profile::Inside;
+use crate::frame::OpenCall;
+use crate::instrumented_fn::Site;
 use crate::thread::Thread;
 use crate::values::Registers;
 
@@ -32,9 +32,11 @@ const _: () = assert!(core::mem::offset_of!(Thread, addr_high) == 36);
 const _: () = assert!(core::mem::offset_of!(Thread, last) == 40);
 const _: () = assert!(core::mem::offset_of!(Thread, last_pos) == 48);
 const _: () = assert!(core::mem::offset_of!(Thread, min_ticks) == 56);
-const _: () = assert!(core::mem::offset_of!(Frame, back) == 0 && core::mem::offset_of!(Frame, slot) == 8);
-const _: () = assert!(core::mem::offset_of!(Frame, at) == 16 && core::mem::offset_of!(Frame, before) == 24);
-const _: () = assert!(size_of::<Frame>() == 32);
+const _: () =
+    assert!(core::mem::offset_of!(OpenCall, back) == 0 && core::mem::offset_of!(OpenCall, slot) == 8);
+const _: () =
+    assert!(core::mem::offset_of!(OpenCall, at) == 16 && core::mem::offset_of!(OpenCall, before) == 24);
+const _: () = assert!(size_of::<OpenCall>() == 32);
 const _: () = assert!(core::mem::offset_of!(Site, target) == 0 && core::mem::offset_of!(Site, addr) == 8);
 const _: () = assert!(core::mem::offset_of!(Inside, site) == 384 && size_of::<Inside>() == 392);
 const _: () =
@@ -266,9 +268,9 @@ unsafe extern "C" fn __cyg_profile_func_enter() {
     naked_asm!(
         "lea r10, [rsp + 8]",
         "mov rcx, rdi",
-        open_call!("tally_cyg_enter_slow", "tally_cyg_enter_slow", "or r10, 1\n", "mov rax, rdi\n"),
+        open_call!("90f", "90f", "or r10, 1\n", "mov rax, rdi\n"),
         "ret",
-        "tally_cyg_enter_slow:",
+        "90:",
         "mov rsi, r10",
         "jmp tally_cyg_enter",
     )
@@ -285,16 +287,16 @@ unsafe extern "C" fn __cyg_profile_func_exit() {
         "mov r11, [rip + tally_thread@GOTTPOFF]",
         "mov r10, fs:[r11 + 16]",
         "cmp r10, fs:[r11 + 24]",
-        "jae tally_cyg_exit_slow",
+        "jae 90f",
         "cmp [r10 - 32], rdi",
-        "jne tally_cyg_exit_slow",
+        "jne 90f",
         "mov al, [r10 - 24]",
         "and al, 7",
         "cmp al, 1",
-        "jne tally_cyg_exit_slow",
-        close_call!("tally_cyg_exit_slow"),
+        "jne 90f",
+        close_call!("90f"),
         "ret",
-        "tally_cyg_exit_slow:",
+        "90:",
         "mov rdi, r9",
         "lea rsi, [rsp + 8]",
         "xor edx, edx",

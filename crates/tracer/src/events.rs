@@ -1,9 +1,9 @@
 //! Where a thread's events go: its file, mapped a chunk at a time.
 
-use crate::frame::Frame;
+use crate::frame::OpenCall;
+use crate::init::ThreadFile;
 use crate::layout as l;
 use crate::layout::values::VALUES_BYTES_MAX;
-use crate::start::ThreadFile;
 use crate::sys;
 use crate::sys::space::{EBADF, allocate, write_all_at};
 use crate::thread::{LIVE, Thread};
@@ -250,7 +250,7 @@ impl Thread {
     }
 
     /// Writes an entry and opens the call; false if it is too deep, or lost for want of room.
-    pub fn push(&mut self, addr: u64, mut frame: Frame) -> bool {
+    pub fn push(&mut self, addr: u64, mut frame: OpenCall) -> bool {
         if self.top >= self.depth_limit || self.top >= self.last_frame() {
             return false;
         }

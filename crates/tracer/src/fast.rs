@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use crate::frame::{Frame, REPORTED, SILENT, SITED, UNCOUNTED, UNHOOKED};
+use crate::frame::{OpenCall, REPORTED, SILENT, SITED, UNCOUNTED, UNHOOKED};
 use crate::layout as l;
 use crate::thread::Thread;
 use crate::{entry, sys};
@@ -31,7 +31,7 @@ macro_rules! set {
 }
 
 /// The open call `below` the next free frame.
-fn open_call(top: *mut Frame, below: usize) -> Frame {
+fn open_call(top: *mut OpenCall, below: usize) -> OpenCall {
     // SAFETY: below the outermost open call there is a sentinel, and nothing reads below that.
     unsafe { top.sub(below).read_volatile() }
 }
@@ -68,7 +68,7 @@ fn write(thread: *mut Thread, word: u64, now: u64) -> (u64, u64) {
 }
 
 /// A function was entered: writes that and opens its call. False when anything is out of the ordinary: nothing was done.
-pub fn enter(addr: u64, frame: Frame) -> bool {
+pub fn enter(addr: u64, frame: OpenCall) -> bool {
     let thread = entry::thread();
     let top = get!(thread.top);
     if top >= get!(thread.limit)
@@ -79,11 +79,11 @@ pub fn enter(addr: u64, frame: Frame) -> bool {
     }
     let Some(now) = time_if_room(thread) else { return false };
     let (at, before) = write(thread, l::entry_word(addr, 0), now);
-    push(thread, Frame { at, before, ..frame });
+    push(thread, OpenCall { at, before, ..frame });
     true
 }
 
-fn push(thread: *mut Thread, frame: Frame) {
+fn push(thread: *mut Thread, frame: OpenCall) {
     let top = get!(thread.top);
     // SAFETY: below `limit`, as was looked.
     unsafe {
@@ -97,7 +97,7 @@ fn push(thread: *mut Thread, frame: Frame) {
     unsafe {
         if (&raw const (*top).slot).read_volatile() != frame.slot {
             // A handler used the place before it was taken; it also wrote after the entry.
-            top.write_volatile(Frame { at: 0, ..frame });
+            top.write_volatile(OpenCall { at: 0, ..frame });
         }
     }
 }
@@ -138,7 +138,7 @@ pub fn reported(addr: u64, sp: u64, is_last: bool) -> bool {
 }
 
 /// Closes the innermost call; false when anything is out of the ordinary.
-fn close(thread: *mut Thread, frame: &Frame) -> bool {
+fn close(thread: *mut Thread, frame: &OpenCall) -> bool {
     // What may be dropped for its short time is the slow half's.
     if get!(thread.min_ticks) != 0 {
         return false;
@@ -153,7 +153,7 @@ fn close(thread: *mut Thread, frame: &Frame) -> bool {
 }
 
 /// Makes one event of a call's entry and exit, if the entry is the last event and both times are near enough.
-fn make_leaf(thread: *mut Thread, frame: &Frame, now: u64) -> bool {
+fn make_leaf(thread: *mut Thread, frame: &OpenCall, now: u64) -> bool {
     let pos = get!(thread.pos);
     if frame.at == 0 || pos as u64 != frame.at + l::EVENT_BYTES as u64 || get!(thread.last_pos) != pos as u64
     {

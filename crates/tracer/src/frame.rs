@@ -1,11 +1,11 @@
 //! An open call.
 
-use crate::site::Site;
+use crate::instrumented_fn::Site;
 
 /// An open call.
 #[repr(C, align(32))]
 #[derive(Clone, Copy)]
-pub struct Frame {
+pub struct OpenCall {
     /// Where the function really returns to; for functions that report their own exit, their address.
     pub back: u64,
     /// Stack address of the return address, and marks: [`UNHOOKED`] and the others. On aarch64, for a function
@@ -39,7 +39,7 @@ pub const SILENT: u64 = 4;
 pub struct ReturnAddress {
     /// Its address: on the stack, or where a register was saved.
     pub place: *mut u64,
-    /// [`Frame::slot`], of marks at most [`SIGNED`] and [`SIGNED_B`].
+    /// [`OpenCall::slot`], of marks at most [`SIGNED`] and [`SIGNED_B`].
     pub slot: u64,
 }
 
@@ -51,7 +51,7 @@ impl ReturnAddress {
     }
 }
 
-impl Frame {
+impl OpenCall {
     /// The frame of a call whose entry the slow half writes.
     pub const fn new(back: u64, slot: u64) -> Self {
         Self { back, slot, at: 0, before: 0 }

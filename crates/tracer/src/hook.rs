@@ -2,12 +2,12 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
+#[cfg(target_arch = "x86_64")]
+use crate::cyg_profile::Inside;
 use crate::entry;
 use crate::frame::ReturnAddress;
 #[cfg(target_arch = "x86_64")]
-use crate::reported::Inside;
-#[cfg(target_arch = "x86_64")]
-use crate::site::Site;
+use crate::instrumented_fn::Site;
 use crate::thread::Thread;
 use crate::values::{Registers, Results};
 

@@ -5,7 +5,7 @@
 //! function: the loader then puts the address there, and the slot keeps leading to the recorder.
 
 use crate::layout::sleds::Sled;
-use crate::object::{DYNAMIC, Object, RELRO};
+use crate::object::{DYNAMIC, LoadedObject, RELRO};
 use crate::stubs::Stubs;
 use crate::sys;
 
@@ -28,7 +28,7 @@ const DT_PLTRELSZ: i64 = 2;
 const DT_JMPREL: i64 = 23;
 
 /// The relocations of an object's imported functions: address and number.
-fn relocations(object: &Object) -> Option<(*mut Relocation, usize)> {
+fn relocations(object: &LoadedObject) -> Option<(*mut Relocation, usize)> {
     let mut at = object.segment(DYNAMIC)?.start(object.bias) as *const Dynamic;
     let (mut table, mut bytes) = (0, 0);
     loop {
@@ -49,7 +49,7 @@ fn relocations(object: &Object) -> Option<(*mut Relocation, usize)> {
 }
 
 /// Hooks an object's slots that `sleds` names.
-pub fn hook(object: &Object, sleds: impl Iterator<Item = Sled>, stubs: &mut Stubs) {
+pub fn hook(object: &LoadedObject, sleds: impl Iterator<Item = Sled>, stubs: &mut Stubs) {
     let relocations = relocations(object);
     let relro = object.segment(RELRO).map(|relro| relro.pages(object.bias));
     if let Some((from, to)) = relro {
@@ -73,7 +73,7 @@ pub fn hook(object: &Object, sleds: impl Iterator<Item = Sled>, stubs: &mut Stub
     }
 }
 
-fn hook_one(object: &Object, sled: Sled, stubs: &mut Stubs, table: Option<(*mut Relocation, usize)>) {
+fn hook_one(object: &LoadedObject, sled: Sled, stubs: &mut Stubs, table: Option<(*mut Relocation, usize)>) {
     let slot = object.bias.wrapping_add(sled.svma) as *mut u64;
     if !slot.is_aligned() || !writable(object, slot as u64) {
         return;
@@ -98,7 +98,7 @@ fn hook_one(object: &Object, sled: Sled, stubs: &mut Stubs, table: Option<(*mut 
 }
 
 /// Whether memory can be written: a slot outside of what was made writable is left alone.
-fn writable(object: &Object, at: u64) -> bool {
+fn writable(object: &LoadedObject, at: u64) -> bool {
     let mut word = [0; 8];
     let may_be = || object.protection(at) & sys::PROT.1 != 0;
     sys::read_memory(at, &mut word) == word.len() && sys::write_memory(at, &word).unwrap_or_else(may_be)

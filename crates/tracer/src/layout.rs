@@ -28,7 +28,8 @@
 
 pub mod moved;
 pub mod sleds;
-#[cfg(not(tally_preload))]
+pub mod slots;
+#[cfg(not(any(tally_preload, tally_timers)))]
 pub mod uftrace;
 pub mod values;
 

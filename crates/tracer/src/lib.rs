@@ -4,26 +4,25 @@
 //! bytes each, so that what was recorded survives the target's death. It does not allocate, lock, call libc or
 //! unwind on the hot path, and knows nothing about symbols, filters and output.
 //!
-//! Two builds of one source: as an ordinary library it is only [`layout`] and [`gate`], which others need; with
-//! `--cfg tally_preload` (the cli's build script) it is the shared object that is preloaded.
-#![cfg_attr(tally_preload, no_std)]
+//! Three builds of one source: as an ordinary library it is only [`layout`] and [`gate`], which others need; with
+//! `--cfg tally_preload` (the cli's build script) it is the shared object that is preloaded; with `--cfg tally_timers` it
+//! is another one, which takes samples by timers where the kernel gives no events.
+#![cfg_attr(any(tally_preload, tally_timers), no_std)]
+// The timers use a part of the system calls and layouts only.
+#![cfg_attr(tally_timers, allow(dead_code))]
 
 pub mod gate;
 pub mod layout;
 
 #[cfg(tally_preload)]
-mod apart;
+mod stack_regions;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
 #[macro_use]
 mod entry_parts;
 #[cfg(tally_preload)]
-mod calls_of_program;
-#[cfg(all(tally_preload, target_arch = "aarch64"))]
-mod code_aarch64;
+mod code;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
-mod code_x86_64;
-#[cfg(tally_preload)]
-mod ending;
+mod cyg_profile;
 #[cfg(tally_preload)]
 mod entry;
 #[cfg(all(tally_preload, target_arch = "aarch64"))]
@@ -39,9 +38,13 @@ mod frame;
 #[cfg(tally_preload)]
 mod hook;
 #[cfg(tally_preload)]
-mod hooked;
-#[cfg(tally_preload)]
 mod import;
+#[cfg(tally_preload)]
+mod init;
+#[cfg(tally_preload)]
+mod instrumented_fn;
+#[cfg(tally_preload)]
+mod interposed;
 #[cfg(tally_preload)]
 mod loading;
 #[cfg(all(tally_preload, target_arch = "x86_64"))]
@@ -50,37 +53,32 @@ mod measure;
 mod object;
 #[cfg(tally_preload)]
 mod opened;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
-mod reported;
 #[cfg(tally_preload)]
-mod site;
+mod return_hooks;
+#[cfg(tally_preload)]
+mod signal_toggle;
 #[cfg(tally_preload)]
 mod sled;
 #[cfg(tally_preload)]
-mod slow;
+mod slow_filter;
 #[cfg(tally_preload)]
 mod stack;
 #[cfg(tally_preload)]
-mod start;
-#[cfg(tally_preload)]
 mod stubs;
-#[cfg(tally_preload)]
-mod switch;
-#[cfg(tally_preload)]
+#[cfg(any(tally_preload, tally_timers))]
 mod sys;
 #[cfg(tally_preload)]
 mod thread;
 #[cfg(tally_preload)]
-mod unwinding;
+mod thread_exit;
+#[cfg(tally_timers)]
+mod timers;
+#[cfg(tally_preload)]
+mod unwind_guards;
 #[cfg(tally_preload)]
 mod values;
 
-#[cfg(all(tally_preload, target_arch = "aarch64"))]
-use code_aarch64 as code;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
-use code_x86_64 as code;
-
-#[cfg(tally_preload)]
+#[cfg(any(tally_preload, tally_timers))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // A bug of ours must not look like one of the target's: leave at once, by a status of its own.

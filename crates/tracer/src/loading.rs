@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::{code, layout, start, sys};
+use crate::{code, init, layout, sys};
 
 // Layout: struct r_debug { int r_version; struct link_map *r_map; Addr r_brk; enum { RT_CONSISTENT, RT_ADD, RT_DELETE }
 // r_state; … }. Source: glibc elf/link.h.
@@ -86,7 +86,7 @@ extern "C" fn told() {
 
 fn mapped() {
     let Some(free) = PENDING.iter().find(|place| place.load(Ordering::Relaxed) == 0) else { return };
-    if let Some(number) = start::mapped() {
+    if let Some(number) = init::mapped() {
         free.store(u64::from(sys::tid()) << 32 | (number + 1), Ordering::Relaxed);
     }
 }

@@ -8,9 +8,9 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::instrumented_fn::Site;
 use crate::layout::values::{FROM_GENERAL, HEAD_BYTES, HOW_PLAIN, ITEM_BYTES, Item};
 use crate::layout::{self, sleds};
-use crate::site::Site;
 use crate::{entry, sys};
 
 /// One item of an argument and none of a result.

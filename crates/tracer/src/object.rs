@@ -9,18 +9,18 @@ use crate::sys;
 // Layout: struct dl_phdr_info { Addr dlpi_addr; const char *dlpi_name; const Phdr *dlpi_phdr; Half dlpi_phnum; … }
 // Source: glibc elf/link.h.
 #[repr(C)]
-pub struct Object {
+pub struct LoadedObject {
     /// Load bias: added to its stated addresses.
     pub bias: u64,
     name: *const u8,
-    headers: *const Segment,
+    headers: *const LoadedSegment,
     count: u16,
 }
 
 /// A program header.
 // Layout: Elf64_Phdr. Source: System V gABI, "Program Header".
 #[repr(C)]
-pub struct Segment {
+pub struct LoadedSegment {
     kind: u32,
     flags: u32,
     offset: u64,
@@ -43,7 +43,7 @@ const WRITABLE: u32 = 2;
 const EXECUTABLE: u32 = 1;
 const PAGE_BYTES: u64 = 4096;
 
-impl Segment {
+impl LoadedSegment {
     /// Its pages in memory: from, up to.
     pub const fn pages(&self, bias: u64) -> (usize, usize) {
         let (from, to) = (bias + self.svma, bias + self.svma + self.memory_bytes);
@@ -63,30 +63,30 @@ impl Segment {
 
 unsafe extern "C" {
     fn dl_iterate_phdr(
-        each: unsafe extern "C" fn(*const Object, usize, *mut c_void) -> i32,
+        each: unsafe extern "C" fn(*const LoadedObject, usize, *mut c_void) -> i32,
         data: *mut c_void,
     ) -> i32;
 }
 
-impl Object {
-    fn segments(&self) -> &[Segment] {
+impl LoadedObject {
+    fn segments(&self) -> &[LoadedSegment] {
         // SAFETY: `count` program headers are there, as long as the object is loaded.
         unsafe { core::slice::from_raw_parts(self.headers, usize::from(self.count)) }
     }
 
     /// The segment of a kind, if it has one.
-    pub fn segment(&self, kind: u32) -> Option<&Segment> {
+    pub fn segment(&self, kind: u32) -> Option<&LoadedSegment> {
         self.segments().iter().find(|segment| segment.kind == kind)
     }
 
     /// Its code.
-    pub fn code(&self) -> impl Iterator<Item = &Segment> {
+    pub fn code(&self) -> impl Iterator<Item = &LoadedSegment> {
         self.segments().iter().filter(|segment| segment.kind == LOAD && segment.flags & EXECUTABLE != 0)
     }
 
     /// How the segment that holds an address is to be protected.
     pub fn protection(&self, address: u64) -> usize {
-        let holds = |part: &&Segment| (part.start(self.bias)..part.end(self.bias)).contains(&address);
+        let holds = |part: &&LoadedSegment| (part.start(self.bias)..part.end(self.bias)).contains(&address);
         let flags =
             self.segments().iter().filter(|part| part.kind == LOAD).find(holds).map_or(0, |part| part.flags);
         let (read, write, execute) = sys::PROT;
@@ -125,12 +125,12 @@ impl Object {
 }
 
 /// Calls `each` with every loaded object that is in `list` (a sled list without its magic).
-pub fn each_listed(list: &'static [u8], each: fn(&Object, Listed<'static>)) {
+pub fn each_listed(list: &'static [u8], each: fn(&LoadedObject, Listed<'static>)) {
     struct Work {
         list: &'static [u8],
-        each: fn(&Object, Listed<'static>),
+        each: fn(&LoadedObject, Listed<'static>),
     }
-    unsafe extern "C" fn one(object: *const Object, _bytes: usize, data: *mut c_void) -> i32 {
+    unsafe extern "C" fn one(object: *const LoadedObject, _bytes: usize, data: *mut c_void) -> i32 {
         // SAFETY: the loader passes a valid object and our own `Work`.
         let (object, work) = unsafe { (&*object, &*data.cast::<Work>()) };
         let mut name = [0; 4096];
@@ -166,7 +166,7 @@ pub fn return_instruction(address: u64) -> Option<u64> {
         address: u64,
         end: u64,
     }
-    unsafe extern "C" fn one(object: *const Object, _bytes: usize, data: *mut c_void) -> i32 {
+    unsafe extern "C" fn one(object: *const LoadedObject, _bytes: usize, data: *mut c_void) -> i32 {
         // SAFETY: the loader passes a valid object and our own `Search`.
         let (object, search) = unsafe { (&*object, &mut *data.cast::<Search>()) };
         let mut bounds = object.code().map(|code| (code.start(object.bias), code.end(object.bias)));

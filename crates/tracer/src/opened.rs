@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::layout::sleds as list;
 use crate::sled::{self, Stage};
-use crate::{start, sys};
+use crate::{init, sys};
 
 /// How long an answer is waited for.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -36,16 +36,16 @@ pub fn patch_again(number: u64) -> bool {
 }
 
 /// The path of the answer for `number`.
-fn answer(number: u64) -> sys::Text<{ start::PATH_MAX }> {
-    let mut path = start::path();
+fn answer(number: u64) -> sys::Text<{ init::PATH_MAX }> {
+    let mut path = init::path();
     path.number(u64::from(sys::pid())).push(b"-").number(number).push(b".").push(list::NAME.as_bytes());
     path.push(b"\0");
     path
 }
 
 /// The path of the pipe.
-fn pipe() -> sys::Text<{ start::PATH_MAX }> {
-    let mut path = start::path();
+fn pipe() -> sys::Text<{ init::PATH_MAX }> {
+    let mut path = init::path();
     path.push(list::PIPE_NAME.as_bytes()).push(b"\0");
     path
 }

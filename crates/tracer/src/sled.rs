@@ -6,7 +6,7 @@
 
 use crate::code;
 use crate::layout::sleds::{self, Listed};
-use crate::object::{Object, each_listed};
+use crate::object::{LoadedObject, each_listed};
 use crate::stubs::Stubs;
 use crate::{import, sys};
 
@@ -57,7 +57,7 @@ fn read_list(path: &[u8]) -> Option<&'static [u8]> {
     list.strip_prefix(&sleds::MAGIC)
 }
 
-fn patch(object: &Object, listed: Listed<'static>, stage: Stage) {
+fn patch(object: &LoadedObject, listed: Listed<'static>, stage: Stage) {
     let sites = listed.sleds().filter(|sled| sled.rules != 0 && !sled.is_nop()).count();
     let count = listed.sleds().filter(|sled| !sled.is_nop()).count();
     let Some(mut stubs) = Stubs::new(object.end(), count, sites, listed.specs) else { return };

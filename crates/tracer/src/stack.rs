@@ -2,20 +2,20 @@
 
 #[cfg(target_arch = "aarch64")]
 use crate::frame::REPORTED;
-use crate::frame::{Frame, SILENT};
+use crate::frame::{OpenCall, SILENT};
+use crate::instrumented_fn::Values;
 use crate::layout as l;
-use crate::site::Values;
 use crate::thread::{LIVE, Thread};
 use crate::values::Results;
 
 impl Thread {
     /// Open calls.
     pub fn depth(&self) -> usize {
-        (self.top as usize - self.base as usize) / size_of::<Frame>()
+        (self.top as usize - self.base as usize) / size_of::<OpenCall>()
     }
 
     /// The open call `below` the innermost.
-    pub fn frame(&self, below: usize) -> Option<Frame> {
+    pub fn frame(&self, below: usize) -> Option<OpenCall> {
         (below < self.depth()).then(|| {
             // SAFETY: within base..top, as just checked.
             unsafe { *self.top.sub(below + 1) }
@@ -23,7 +23,7 @@ impl Thread {
     }
 
     /// A call opens; false when it is too deep.
-    pub fn push_frame(&mut self, frame: Frame) -> bool {
+    pub fn push_frame(&mut self, frame: OpenCall) -> bool {
         if self.top >= self.depth_limit || self.top >= self.last_frame() {
             return false;
         }
@@ -119,20 +119,20 @@ impl Thread {
     /// address is its own affair, so it is the innermost one that is hooked on this stack.
     #[cfg(target_arch = "aarch64")]
     pub fn replaced_slot(&self, slot: u64) -> u64 {
-        let hooked = |frame: &Frame| frame.slot & REPORTED == 0 && self.same_stack(frame.place(), slot);
+        let hooked = |frame: &OpenCall| frame.slot & REPORTED == 0 && self.same_stack(frame.place(), slot);
         self.slots(hooked).next().unwrap_or(slot)
     }
 
     /// The slot of the hooked call that ends by a return that leaves the stack pointer at `sp`.
     #[cfg(target_arch = "aarch64")]
     pub fn returning(&self, sp: u64) -> u64 {
-        let hooked = |frame: &Frame| frame.slot & REPORTED == 0 && self.same_stack(frame.place(), sp);
+        let hooked = |frame: &OpenCall| frame.slot & REPORTED == 0 && self.same_stack(frame.place(), sp);
         // Calls inside it that were left without returning are below it.
         self.slots(hooked).take_while(|slot| *slot < sp).last().unwrap_or(sp - 8)
     }
 
     #[cfg(target_arch = "aarch64")]
-    fn slots(&self, is_it: impl Fn(&Frame) -> bool) -> impl Iterator<Item = u64> {
+    fn slots(&self, is_it: impl Fn(&OpenCall) -> bool) -> impl Iterator<Item = u64> {
         (0..self.depth()).map_while(|below| self.frame(below)).filter(is_it).map(|frame| frame.place())
     }
 
@@ -186,7 +186,7 @@ impl Thread {
         }
     }
 
-    fn write_end(&mut self, frame: Frame, below: usize, code: u64, results: Option<&Results>) {
+    fn write_end(&mut self, frame: OpenCall, below: usize, code: u64, results: Option<&Results>) {
         if let (Some(site), Some(results)) = (frame.site(), results) {
             self.write_values(l::CONTROL_RESULT, site.items(Values::Results), results);
         }

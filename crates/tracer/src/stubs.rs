@@ -5,10 +5,10 @@
 
 use crate::code::{self, REACH_BYTES, STUB_BYTES};
 use crate::entry::{STUB_TARGETS, stub_targets};
+use crate::instrumented_fn::Site;
 use crate::layout::sleds::{CALL, DEPTH, IMPORT, REPORTED, SLOW, Sled, TIME};
-use crate::object::Object;
-use crate::site::Site;
-use crate::{start, sys};
+use crate::object::LoadedObject;
+use crate::{init, sys};
 
 /// Bytes before the first stub: the recorder's addresses.
 const HEAD_BYTES: usize = 48;
@@ -88,7 +88,7 @@ impl Stubs {
         let specs = self.specs.get(sled.spec as usize..).unwrap_or_default();
         let depth = if sled.rules & DEPTH == 0 { u32::MAX } else { sled.depth };
         let min_ticks =
-            if sled.rules & (TIME | SLOW) == 0 { 0 } else { start::ticks_of(u64::from(sled.min_ns)) };
+            if sled.rules & (TIME | SLOW) == 0 { 0 } else { init::ticks_of(u64::from(sled.min_ns)) };
         let rules = sled.rules;
         let (spec, spec_bytes) = (specs.as_ptr(), specs.len());
         // SAFETY: as above.
@@ -123,7 +123,7 @@ impl Stubs {
     }
 
     /// Whether a table slot's `content` leads to a stub already.
-    pub fn is_one(object: &Object, content: u64) -> bool {
+    pub fn is_one(object: &LoadedObject, content: u64) -> bool {
         let mut code = [0; STUB_BYTES];
         !object.has_code_at(content)
             && sys::read_memory(content, &mut code) == STUB_BYTES

@@ -1,6 +1,8 @@
 //! System calls made directly, so that neither `errno` nor an interposed libc function is touched.
 
 pub mod space;
+#[cfg(tally_timers)]
+pub mod timer;
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -213,6 +215,14 @@ pub fn map_file(fd: i32, bytes: usize, offset: u64) -> Result<*mut u8, i32> {
     Ok(at as *mut u8)
 }
 
+/// The same, page by page as they are used; whoever made the file has allocated it.
+#[cfg(tally_timers)]
+pub fn map_file_lazily(fd: i32, bytes: usize) -> Option<*mut u8> {
+    const SHARED: usize = 1;
+    // SAFETY: a new mapping at an address of the kernel's choosing.
+    map(unsafe { call(number::MMAP, [0, bytes, PROT.0 | PROT.1, SHARED, fd as usize, 0]) })
+}
+
 /// Maps `bytes` of fresh memory, reserved but not backed, near `hint` when it is not 0.
 pub fn map_memory(hint: usize, bytes: usize) -> Option<*mut u8> {
     const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x4022;
@@ -339,6 +349,12 @@ pub fn tid() -> u32 {
 /// `CLOCK_MONOTONIC` in ns.
 pub fn monotonic_ns() -> u64 {
     clock_ns(1)
+}
+
+/// CPU time of this thread, ns.
+#[cfg(tally_timers)]
+pub fn cpu_ns() -> u64 {
+    clock_ns(3)
 }
 
 /// CPU time of this thread, ns.

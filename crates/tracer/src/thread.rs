@@ -8,23 +8,23 @@ mod ruled;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::apart::Apart;
-use crate::frame::{Frame, REPORTED, ReturnAddress, SIGNED, SIGNED_B, SILENT, UNCOUNTED};
+use crate::frame::{OpenCall, REPORTED, ReturnAddress, SIGNED, SIGNED_B, SILENT, UNCOUNTED};
 use crate::gate::Gate;
 use crate::hook;
+use crate::init::ThreadFile;
+use crate::instrumented_fn::Site;
 use crate::layout as l;
 use crate::layout::sleds;
-use crate::site::Site;
-use crate::slow::Slow;
-use crate::start::ThreadFile;
+use crate::slow_filter::Slow;
+use crate::stack_regions::Apart;
 use crate::sys::space::ENOMEM;
 use crate::values::{Registers, Results};
-use crate::{ending, start, switch, sys};
+use crate::{init, signal_toggle, sys, thread_exit};
 
 /// Frames of one thread; the memory is reserved, not used.
 const MAX_FRAMES: usize = 1 << 20;
 /// Bytes of their memory, a sentinel below them.
-const FRAMES_BYTES: usize = (MAX_FRAMES + 1) * size_of::<Frame>();
+const FRAMES_BYTES: usize = (MAX_FRAMES + 1) * size_of::<OpenCall>();
 
 /// Not seen yet.
 const FRESH: u32 = 0;
@@ -54,9 +54,9 @@ pub struct Thread {
     /// End of the room for events.
     pub end: *mut u64,
     /// The next free frame; the one below it is the innermost open call.
-    pub top: *mut Frame,
+    pub top: *mut OpenCall,
     /// The first frame not to be used.
-    pub limit: *mut Frame,
+    pub limit: *mut OpenCall,
     /// High 32 bits of the TSC, as last written.
     pub tsc_high: u32,
     /// The address shifted right by `ADDR_BITS`, as last written.
@@ -68,7 +68,7 @@ pub struct Thread {
     /// Calls that hold no recorded one and take fewer ticks are dropped.
     pub min_ticks: u64,
     /// The outermost open call's frame; a sentinel is below it.
-    pub base: *mut Frame,
+    pub base: *mut OpenCall,
     /// Address and time of calls whose entries are not written (yet), frame by frame; null if not needed.
     pub unwritten: *mut [u64; 2],
     /// The file's chunk that is mapped …
@@ -103,7 +103,7 @@ pub struct Thread {
     /// Bounds of the thread's own stack.
     pub stack: (u64, u64),
     /// Value of `limit` while calls are recorded.
-    pub depth_limit: *mut Frame,
+    pub depth_limit: *mut OpenCall,
     gate: Gate,
     /// Only calls that lead to a function of `sleds::CALLER` are written.
     callers_only: bool,
@@ -152,7 +152,7 @@ impl Thread {
     /// A call is not recorded.
     pub fn lose(&self) {
         if self.chunk.is_null() && self.refusal != 0 {
-            return start::lose(self.refusal);
+            return init::lose(self.refusal);
         }
         let _ = self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lost| lost.checked_add(1));
     }
@@ -177,7 +177,7 @@ impl Thread {
         if self.gate.is_open() && !self.callers_only {
             self.limit = self.depth_limit.min(self.last_frame());
         }
-        if switch::is_news(self.seen) {
+        if signal_toggle::is_news(self.seen) {
             self.limit = core::ptr::null_mut();
         }
         let held = core::mem::take(&mut self.held);
@@ -218,7 +218,7 @@ impl Thread {
         } else {
             self.close_left(slot);
         }
-        let recorded = self.open(addr, Frame::new(back, marked), None, more) != Opened::Refused;
+        let recorded = self.open(addr, OpenCall::new(back, marked), None, more) != Opened::Refused;
         if recorded && !is_tail && is_sled {
             return true;
         }
@@ -234,14 +234,14 @@ impl Thread {
     pub fn open(
         &mut self,
         addr: u64,
-        frame: Frame,
-        unseen: Option<Frame>,
+        frame: OpenCall,
+        unseen: Option<OpenCall>,
         more: Option<&Registers>,
     ) -> Opened {
         // SAFETY: the assembly put the site of the stub there, and sites are never unmapped.
         let site = more.map(|registers| unsafe { &*(registers.site as *const Site) });
         let rules = site.map_or(0, |site| site.rules);
-        if let Some(on) = switch::news(&mut self.seen) {
+        if let Some(on) = signal_toggle::news(&mut self.seen) {
             self.gate.switch(on);
         }
         let was_open = self.gate.is_open();
@@ -277,11 +277,11 @@ impl Thread {
     }
 
     /// End of the frames that there is room for.
-    pub fn last_frame(&self) -> *mut Frame {
+    pub fn last_frame(&self) -> *mut OpenCall {
         self.base.wrapping_add(MAX_FRAMES)
     }
 
-    fn push_silent(&mut self, addr: u64, mut frame: Frame, may_be_written: bool) -> bool {
+    fn push_silent(&mut self, addr: u64, mut frame: OpenCall, may_be_written: bool) -> bool {
         if self.top >= self.last_frame() {
             return false;
         }
@@ -302,7 +302,7 @@ impl Thread {
     pub fn enter_reported(&mut self, addr: u64, sp: u64, more: Option<&Registers>) {
         if self.ready() {
             self.close_left(sp);
-            let frame = Frame::new(addr, sp | REPORTED);
+            let frame = OpenCall::new(addr, sp | REPORTED);
             if self.open(addr, frame, Some(frame), more) == Opened::Refused {
                 self.refuse();
             }
@@ -325,7 +325,7 @@ impl Thread {
             return;
         }
         let slot = sp | REPORTED;
-        let is_it = |frame: &Frame| frame.back == addr && frame.slot & REPORTED != 0;
+        let is_it = |frame: &OpenCall| frame.back == addr && frame.slot & REPORTED != 0;
         // The call with this stack pointer, if there is one: another may be a call around it. The caller's
         // stack pointer doesn't identify it, because the caller may be the same function.
         let exact = self.find(|frame| is_it(frame) && frame.place() == slot).filter(|_| !is_last);
@@ -333,7 +333,7 @@ impl Thread {
             return;
         }
         // One whose return address is hooked ends there.
-        let is_hooked = |frame: &Frame| {
+        let is_hooked = |frame: &OpenCall| {
             let of_function = |site: &Site| site.addr == addr && site.has(sleds::REPORTED);
             frame.slot & REPORTED == 0 && frame.place() + 8 >= sp && frame.site().is_some_and(of_function)
         };
@@ -344,7 +344,7 @@ impl Thread {
     }
 
     /// The innermost open call that is the one, as the number of those inside it.
-    fn find(&self, is_it: impl Fn(&Frame) -> bool) -> Option<usize> {
+    fn find(&self, is_it: impl Fn(&OpenCall) -> bool) -> Option<usize> {
         (0..self.depth()).find(|below| self.frame(*below).is_some_and(|frame| is_it(&frame)))
     }
 
@@ -394,7 +394,7 @@ impl Thread {
             self.begin();
         }
         if self.state == UNABLE {
-            start::lose(self.refusal);
+            init::lose(self.refusal);
         }
         self.state == LIVE
     }
@@ -406,7 +406,7 @@ impl Thread {
     }
 
     fn begin(&mut self) {
-        let Some(options) = start::options() else { return };
+        let Some(options) = init::options() else { return };
         self.state = OFF;
         if sys::is_restricted() {
             return;
@@ -420,13 +420,13 @@ impl Thread {
             self.unwritten = unwritten.cast();
         }
         self.refusal = 0;
-        let bottom = frames.cast::<Frame>();
+        let bottom = frames.cast::<OpenCall>();
         // SAFETY: fresh memory of MAX_FRAMES + 1 frames; the lowest is a sentinel that no slot passes.
-        unsafe { *bottom = Frame::new(0, u64::MAX) };
+        unsafe { *bottom = OpenCall::new(0, u64::MAX) };
         // SAFETY: within the same mapping.
         self.base = unsafe { bottom.add(1) };
         self.top = self.base;
-        self.stack = start::own_stack();
+        self.stack = init::own_stack();
         self.gate = Gate::new(options.any_only, options.starts_off);
         self.callers_only = options.callers_only;
         self.keep_bytes = options.keep_bytes;
@@ -435,8 +435,8 @@ impl Thread {
             return;
         }
         self.state = LIVE;
-        switch::enlist(self);
-        ending::enlist();
+        signal_toggle::enlist(self);
+        thread_exit::enlist();
     }
 
     /// The thread ends: nothing of it is recorded any more, and its memory is given back.
@@ -445,7 +445,7 @@ impl Thread {
             return;
         }
         self.state = OFF;
-        switch::dismiss(self);
+        signal_toggle::dismiss(self);
         if sys::is_restricted() {
             return;
         }

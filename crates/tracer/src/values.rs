@@ -14,7 +14,7 @@ pub struct Registers {
     /// Address of the return address, or on aarch64 where it would be: the caller's stack arguments are above
     /// it.
     pub slot: u64,
-    /// The function's [`crate::site::Site`].
+    /// The function's [`crate::instrumented_fn::Site`].
     pub site: u64,
     /// rax, r10; on aarch64 x6, x7.
     pub more: [u64; 2],
@@ -33,7 +33,7 @@ pub struct Results {
 }
 
 /// Where values are at an entry or a return.
-pub trait Source {
+pub trait ValueSource {
     /// A general register.
     fn general(&self, number: u8) -> Option<u64>;
     /// The low half of a vector register.
@@ -46,7 +46,7 @@ pub trait Source {
     }
 }
 
-impl Source for Registers {
+impl ValueSource for Registers {
     fn general(&self, number: u8) -> Option<u64> {
         let number = usize::from(number);
         let beyond = if cfg!(target_arch = "aarch64") { self.more.get(number.wrapping_sub(6)) } else { None };
@@ -62,7 +62,7 @@ impl Source for Registers {
     }
 }
 
-impl Source for Results {
+impl ValueSource for Results {
     fn general(&self, number: u8) -> Option<u64> {
         self.general.get(usize::from(number)).copied()
     }
@@ -112,7 +112,7 @@ impl Gathered {
     }
 
     /// Reads one value.
-    fn add(&mut self, item: Item, from: &impl Source) {
+    fn add(&mut self, item: Item, from: &impl ValueSource) {
         if item.how == v::HOW_WIDE {
             return match wide(item, from) {
                 Some(bytes) => self.push(&bytes),
@@ -162,7 +162,7 @@ fn low_bytes(word: &[u8; 8], bytes: u8) -> &[u8] {
 }
 
 /// A value of two words.
-fn wide(item: Item, from: &impl Source) -> Option<[u8; v::WIDE_BYTES]> {
+fn wide(item: Item, from: &impl ValueSource) -> Option<[u8; v::WIDE_BYTES]> {
     let mut value = [0; v::WIDE_BYTES];
     match item.from {
         v::FROM_GENERAL => {
@@ -185,7 +185,7 @@ pub fn word_at(at: u64) -> Option<u64> {
 
 impl Thread {
     /// Writes the values that `items` names; nothing without any.
-    pub fn write_values(&mut self, code: u64, items: impl Iterator<Item = Item>, from: &impl Source) {
+    pub fn write_values(&mut self, code: u64, items: impl Iterator<Item = Item>, from: &impl ValueSource) {
         let mut gathered = Gathered { bytes: [0; v::VALUES_BYTES_MAX + 8], used: 0 };
         for item in items {
             gathered.add(item, from);

@@ -143,7 +143,7 @@ pub fn next_object(list: &[u8]) -> Option<(Listed<'_>, &[u8])> {
 }
 
 /// Appends an object to a list that begins with [`MAGIC`].
-#[cfg(not(tally_preload))]
+#[cfg(not(any(tally_preload, tally_timers)))]
 pub fn add_object(list: &mut Vec<u8>, (path, start): (&[u8], u64), sleds: &[Sled], specs: &[u8]) {
     for word in [path.len(), sleds.len(), specs.len(), 0] {
         list.extend((word as u32).to_le_bytes());

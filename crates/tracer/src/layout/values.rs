@@ -89,7 +89,7 @@ pub fn counts(spec: &[u8]) -> (usize, usize) {
 }
 
 /// A spec's bytes.
-#[cfg(not(tally_preload))]
+#[cfg(not(any(tally_preload, tally_timers)))]
 #[must_use]
 pub fn spec(arguments: &[Item], results: &[Item]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -100,7 +100,7 @@ pub fn spec(arguments: &[Item], results: &[Item]) -> Vec<u8> {
 }
 
 /// One value as it was written.
-#[cfg(not(tally_preload))]
+#[cfg(not(any(tally_preload, tally_timers)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written<'a> {
     /// Its bytes.
@@ -114,7 +114,7 @@ pub enum Written<'a> {
 }
 
 /// The values in the bytes of one call; where they are cut short they end.
-#[cfg(not(tally_preload))]
+#[cfg(not(any(tally_preload, tally_timers)))]
 pub fn written(bytes: &[u8]) -> impl Iterator<Item = Written<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

@@ -73,9 +73,9 @@ static FRAME: Real = Real::new(c"_Unwind_GetCFA");
 /// The unwinder, asked by a language's own rules, is about to continue at a landing pad: the calls below it are
 /// left. (C++ also reports that it caught; Rust does not.)
 fn landed(context: usize) {
-    type Frame = extern "C" fn(usize) -> u64;
+    type OpenCall = extern "C" fn(usize) -> u64;
     // SAFETY: the unwinder's function, with the context that it was itself given.
-    let frame: Frame = unsafe { core::mem::transmute(FRAME.find()) };
+    let frame: OpenCall = unsafe { core::mem::transmute(FRAME.find()) };
     hook::caught(frame(context));
 }
 

@@ -5,7 +5,7 @@
 //! ours is waiting. A call that is wrongly assumed to be left is remembered: if it returns, the program
 //! continues, and one more stack boundary is known.
 
-use crate::frame::Frame;
+use crate::frame::OpenCall;
 #[cfg(target_arch = "x86_64")]
 use crate::frame::{REPORTED, UNHOOKED};
 use crate::sys;
@@ -19,7 +19,7 @@ const LEFT: usize = 4096;
 /// A call that was taken for left.
 #[derive(Clone, Copy)]
 struct Left {
-    /// [`Frame::place`]; 0: none.
+    /// [`OpenCall::place`]; 0: none.
     slot: u64,
     back: u64,
     /// The stack position that it seemed to be passed by.
@@ -83,7 +83,7 @@ impl Thread {
     }
 
     /// Whether an open call that `by` seems to have passed waits on another stack. Then that is known from now on.
-    pub fn waits(&mut self, frame: &Frame, by: u64) -> bool {
+    pub fn waits(&mut self, frame: &OpenCall, by: u64) -> bool {
         let waits = !self.is_own(frame.place()) && is_hooked_yet(frame);
         if waits {
             self.learn(frame.place(), by);
@@ -92,14 +92,14 @@ impl Thread {
     }
 
     /// Assumes that an open call was left, because of the stack position `by`.
-    pub fn note_left(&mut self, frame: &Frame, by: u64) {
+    pub fn note_left(&mut self, frame: &OpenCall, by: u64) {
         let slot = frame.place();
         if let Some(known) = self.knowing() {
             known.left[index(slot)] = Left { slot, back: frame.back, by };
         }
     }
 
-    /// A call at `slot` ends that is not open: if it was taken for left, its [`Frame::back`].
+    /// A call at `slot` ends that is not open: if it was taken for left, its [`OpenCall::back`].
     pub fn take_left(&mut self, slot: u64) -> Option<u64> {
         let place = &mut self.knowing()?.left[index(slot)];
         let found = core::mem::replace(place, Left { slot: 0, back: 0, by: 0 });
@@ -114,13 +114,13 @@ impl Thread {
 
 /// Whether a call's return address still is ours.
 #[cfg(target_arch = "x86_64")]
-fn is_hooked_yet(frame: &Frame) -> bool {
+fn is_hooked_yet(frame: &OpenCall) -> bool {
     frame.slot & (REPORTED | UNHOOKED) == 0
         && crate::values::word_at(frame.place()).is_some_and(crate::hook::is_ours)
 }
 
 /// There a function keeps it where only it knows.
 #[cfg(target_arch = "aarch64")]
-fn is_hooked_yet(_frame: &Frame) -> bool {
+fn is_hooked_yet(_frame: &OpenCall) -> bool {
     false
 }

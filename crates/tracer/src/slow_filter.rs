@@ -1,9 +1,9 @@
 //! Calls that are kept only if they were slow: where each began, to go back there when it was not.
 
-use crate::frame::{Frame, SITED};
+use crate::frame::{OpenCall, SITED};
+use crate::instrumented_fn::Site;
 use crate::layout::sleds::SLOW;
 use crate::layout::{self as l, Event};
-use crate::site::Site;
 use crate::sys;
 use crate::thread::Thread;
 
@@ -94,7 +94,7 @@ impl Thread {
     }
 
     /// When the call of a frame was entered, if nothing was written since but what belongs to its entry.
-    fn entered_last(&self, frame: &Frame) -> Option<u64> {
+    fn entered_last(&self, frame: &OpenCall) -> Option<u64> {
         let start = frame.at as *mut u64;
         if (start as u64) < self.chunk as u64 || start >= self.pos {
             return None;
@@ -115,7 +115,7 @@ impl Thread {
     }
 
     /// The innermost call ends. True if it is dropped, because it took less than is to be kept and holds no call that is.
-    pub fn drop_if_short(&mut self, frame: &Frame) -> bool {
+    pub fn drop_if_short(&mut self, frame: &OpenCall) -> bool {
         if self.min_ticks == 0 || frame.is_silent() {
             return false;
         }
@@ -129,7 +129,7 @@ impl Thread {
     }
 
     /// The last event's time, now that the entry of `dropped` is gone: it may be the entry of the call around.
-    fn find_last(&mut self, dropped: &Frame) {
+    fn find_last(&mut self, dropped: &OpenCall) {
         let around = self.frame(1).and_then(|around| self.entered_last(&around));
         let before = if dropped.slot & SITED == 0 { dropped.before } else { 0 };
         match around.unwrap_or(before) {

@@ -4,11 +4,11 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::sled::Stage;
 use crate::sys::space::write_all_at;
-use crate::{ending, entry, hook, layout, opened, sled, switch, sys};
+use crate::{entry, hook, layout, opened, signal_toggle, sled, sys, thread_exit};
 
 /// What the environment asks for.
 #[derive(Clone, Copy)]
-pub struct Options {
+pub struct TracerOptions {
     /// Calls nested deeper are not recorded.
     pub depth: usize,
     /// Calls that hold no recorded one and take fewer ticks are dropped.
@@ -49,8 +49,8 @@ static DIR: [core::sync::atomic::AtomicU8; DIR_MAX] =
     [const { core::sync::atomic::AtomicU8::new(0) }; DIR_MAX];
 
 /// The options; `None` before start-up and when no recording is asked for.
-pub fn options() -> Option<Options> {
-    ACTIVE.load(Ordering::Acquire).then(|| Options {
+pub fn options() -> Option<TracerOptions> {
+    ACTIVE.load(Ordering::Acquire).then(|| TracerOptions {
         depth: DEPTH.load(Ordering::Relaxed),
         min_ticks: MIN_TICKS.load(Ordering::Relaxed),
         keep_bytes: KEEP_BYTES.load(Ordering::Relaxed),
@@ -367,7 +367,7 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     sled::patch_listed(list.bytes(), Stage::Loaded);
     loaded();
     crate::loading::prepare();
-    ending::prepare();
+    thread_exit::prepare();
     register_fork();
 }
 
@@ -415,11 +415,11 @@ unsafe fn read_options(environment: *const *const u8) {
     let has_signals = unsafe {
         variable(environment, layout::SIGNALS_VARIABLE, |_, byte| match byte {
             b'0'..=b'9' => word = word * 10 + u32::from(byte - b'0'),
-            _ => switch::add(core::mem::take(&mut word)),
+            _ => signal_toggle::add(core::mem::take(&mut word)),
         })
     };
     if has_signals {
-        switch::add(word);
+        signal_toggle::add(word);
     }
     // Each word is recognized by a letter that only it has.
     // SAFETY: the caller guarantees it.

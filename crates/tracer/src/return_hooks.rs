@@ -1,6 +1,6 @@
 //! Takes the recorder's hooks out of the stack, and puts them back.
 
-use crate::frame::{Frame, REPORTED, UNHOOKED};
+use crate::frame::{OpenCall, REPORTED, UNHOOKED};
 use crate::hook;
 use crate::thread::{LIVE, Thread};
 #[cfg(target_arch = "x86_64")]
@@ -14,7 +14,7 @@ impl Thread {
     }
 
     /// Open calls whose return address is hooked or was; innermost first.
-    fn each_hooked(&mut self, mut each: impl FnMut(&mut Self, &mut Frame)) {
+    fn each_hooked(&mut self, mut each: impl FnMut(&mut Self, &mut OpenCall)) {
         for below in 0..if self.state == LIVE { self.depth() } else { 0 } {
             // SAFETY: frames from base to top are ours and initialised; `each` leaves their number as it is.
             let frame = unsafe { &mut *self.top.sub(below + 1) };
@@ -110,7 +110,7 @@ impl Thread {
 
     /// Goes along the frame records from `record` on, up to a frame's place: where a hook is kept in one, from `from` on, and a
     /// 1 if it is signed. `record` is then the one to go on at; 0 where there are none any more.
-    fn hook_of_record(&self, record: &mut u64, from: u64, frame: &Frame) -> Option<u64> {
+    fn hook_of_record(&self, record: &mut u64, from: u64, frame: &OpenCall) -> Option<u64> {
         let mut found = None;
         while *record != 0 && *record + 8 <= frame.place() {
             // SAFETY: on the stack, above what is in use of it: the next record's address, and the return address.
@@ -145,12 +145,12 @@ impl Thread {
 }
 
 #[cfg(target_arch = "aarch64")]
-use crate::code_aarch64 as code;
+use crate::code;
 
 /// Puts the frame's return address wherever there is a hook from `from` up to its slot. Returns the lowest such
 /// place, and a 1 if it was signed.
 #[cfg(target_arch = "aarch64")]
-fn put_back(from: u64, frame: &Frame) -> u64 {
+fn put_back(from: u64, frame: &OpenCall) -> u64 {
     let (slot, mut first) = (frame.place(), 0);
     for at in (from..=slot).step_by(8) {
         // SAFETY: on the thread's stack, above what is in use of it.

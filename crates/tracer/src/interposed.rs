@@ -1,8 +1,8 @@
 //! Wrappers of C library functions that the recorder must notice: those that load objects, and those that
 //! restrict the program's system calls. Each overrides the real function of the same name and calls it.
 
-use crate::unwinding::Real;
-use crate::{hook, object, start, sys};
+use crate::unwind_guards::Real;
+use crate::{hook, init, object, sys};
 
 static OPEN: Real = Real::new(c"dlopen");
 static PRCTL: Real = Real::new(c"prctl");
@@ -25,7 +25,7 @@ extern "C" fn tally_before_dlopen(caller: u64) -> Pair {
 /// After it.
 #[unsafe(no_mangle)]
 extern "C" fn tally_after_dlopen() {
-    start::loaded();
+    init::loaded();
 }
 
 /// Before `prctl` and `syscall`, with their first two arguments: the real function.

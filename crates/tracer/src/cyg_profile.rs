@@ -5,10 +5,10 @@
 //! exit is reported. So if the result is recorded, the return address is hooked, and the report of that call's
 //! end is skipped.
 
-use crate::frame::{Frame, REPORTED, ReturnAddress};
+use crate::frame::{OpenCall, REPORTED, ReturnAddress};
 use crate::hook;
+use crate::instrumented_fn::{Site, Values};
 use crate::layout::moved::{Moved, PLACES, STACK};
-use crate::site::{Site, Values};
 use crate::thread::{Opened, Thread};
 use crate::values::Registers;
 
@@ -102,8 +102,8 @@ impl Thread {
         } else {
             self.close_left(registers.slot);
         }
-        let unseen = Frame::new(addr, sp | REPORTED);
-        let to = match self.open(addr, Frame::new(back, registers.slot), Some(unseen), Some(registers)) {
+        let unseen = OpenCall::new(addr, sp | REPORTED);
+        let to = match self.open(addr, OpenCall::new(back, registers.slot), Some(unseen), Some(registers)) {
             Opened::Written => hook::trampoline(),
             Opened::Silent => back,
             Opened::Refused => {
