@@ -1,0 +1,200 @@
+//! `tally trace`: system calls as they happen, or their sums.
+
+use crate::out;
+use crate::recording::TargetArgs;
+use crate::text::number::grouped;
+use crate::trace::filter::CallFilter;
+use crate::trace::follow::TracedThreads;
+use crate::trace::printer::{CallPrinter, ShownCalls, key_of};
+use crate::trace::session::{TraceEnd, TraceSession};
+use crate::trace::summary::CallSummary;
+use crate::trace::table::CallTable;
+use anyhow::Context;
+use record::sys::time::Clock;
+use record::syscalls::{SyscallEngine, SyscallOptions, SyscallScope};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show each system call as it happens: arguments, result, duration; or their sums
+///
+/// Processes are not stopped: BPF programs note each call and its return. Lines are in the order in which calls return.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each line: start in ms, duration, thread/TID, call = result.
+
+Examples:
+  tally trace -- ./app               every call of a command and its children
+  tally trace -p 1234                of a running process; Ctrl-C ends it
+  tally trace -s -- git status       only sums, by thread and call
+  tally trace -e %file -- ./app      only calls that name files
+  tally trace -d 10 -p 1234          only calls that last 10 ms or more
+  tally trace -e '!futex' -a         of all processes, all but futex
+  tally trace -z -- ./app            only calls that fail
+  tally trace -o calls.txt -- ./app  into a file")]
+pub struct Args {
+    /// Whom.
+    #[command(flatten)]
+    pub target: TraceTargetArgs,
+    /// Only these calls: names, patterns (epoll_*), groups (%file, %network), ! for all others
+    #[arg(short = 'e', long, alias = "expr", alias = "event", value_name = "CALL,…")]
+    pub filter: Vec<String>,
+    /// Only calls that last at least MS milliseconds
+    #[arg(short, long, value_name = "MS", default_value_t = 0.0)]
+    pub duration: f64,
+    /// Only calls that failed
+    #[arg(short = 'z', long, conflicts_with = "summary", alias = "failure")]
+    pub failed: bool,
+    /// Only sums at the end; they are made in the kernel, so none is lost
+    #[arg(short, long)]
+    pub summary: bool,
+    /// Sums after the lines
+    #[arg(short = 'S', long, conflicts_with = "summary")]
+    pub with_summary: bool,
+    /// Threads in the sums
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub rows: usize,
+    /// Write to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// One JSON object per call, or one for the sums
+    #[arg(long)]
+    pub json: bool,
+    /// Bytes of buffers to show, up to 512
+    #[arg(long, value_name = "BYTES", default_value_t = 32)]
+    pub strsize: u16,
+    /// Memory for calls that are not printed yet, as 64M
+    #[arg(short, long, value_name = "SIZE", default_value = "32M", value_parser = crate::recording::parse_bytes)]
+    pub mmap_pages: u64,
+}
+
+/// Flags that select the traced tasks.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Target")]
+pub struct TraceTargetArgs {
+    /// Processes to attach to, with their children
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Their child processes as well (the default)
+    #[arg(long, overrides_with = "no_children", hide = true)]
+    pub children: bool,
+    /// With -p: without child processes that run already
+    #[arg(long, overrides_with = "children")]
+    pub no_children: bool,
+    /// Threads to attach to
+    #[arg(short, long, value_name = "TID,…", value_delimiter = ',')]
+    pub tid: Vec<u32>,
+    /// The whole machine
+    #[arg(short, long)]
+    pub all_cpus: bool,
+    /// Command to start; with -p, -t or -a its run time is the duration
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+impl TraceTargetArgs {
+    fn of_recording(&self) -> TargetArgs {
+        TargetArgs {
+            pid: self.pid.clone(),
+            children: self.children,
+            no_children: self.no_children,
+            tid: self.tid.clone(),
+            all_cpus: self.all_cpus,
+            command: self.command.clone(),
+            ..TargetArgs::default()
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If system calls can't be traced, or the output can't be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    // perf's word for a file to read later.
+    anyhow::ensure!(
+        args.target.command.first().is_none_or(|word| word != "record"),
+        "tally trace writes text, or --json; for a perf.data: tally record -e raw_syscalls:sys_enter,raw_syscalls:sys_exit"
+    );
+    let table = CallTable::of_this_processor();
+    let filter = CallFilter::parse(&args.filter, &table)?;
+    let target = args.target.of_recording().target_with_children()?;
+    let specs = table.specs(&|nr| filter.wants(nr), args.strsize.min(512));
+    let options = SyscallOptions {
+        min_ns: (args.duration.max(0.0) * 1e6) as u64,
+        only_sums: args.summary,
+        ring_bytes: u32::try_from(args.mmap_pages.clamp(1 << 16, 1 << 30).next_power_of_two())
+            .unwrap_or(1 << 30),
+    };
+    let mut session = TraceSession::start(&target, &|scope: &SyscallScope| {
+        SyscallEngine::start(scope, &specs, options.clone())
+    })?;
+    let begin_ns = Clock::Monotonic.now_ns();
+    let shown =
+        ShownCalls { filter, min_ns: options.min_ns, only_failed: args.failed, as_json: args.json, begin_ns };
+    let end = if args.summary {
+        add_up(&args, &mut session, &table)?
+    } else {
+        print(&args, &mut session, shown, &table)?
+    };
+    note_end(&end);
+    Ok(ExitCode::from(end.status))
+}
+
+/// Where the results go.
+fn output(args: &Args) -> anyhow::Result<Box<dyn Write>> {
+    let Some(path) = &args.output else { return Ok(Box::new(out::stdout())) };
+    let file = record::output_file::create_export(path);
+    let file = file.with_context(|| format!("can't write {}", path.display()))?;
+    Ok(Box::new(BufWriter::with_capacity(1 << 16, file)))
+}
+
+fn print(
+    args: &Args,
+    session: &mut TraceSession,
+    shown: ShownCalls,
+    table: &CallTable,
+) -> anyhow::Result<TraceEnd> {
+    let mut printer = CallPrinter::new(table, shown, output(args)?);
+    let end = session.print(&mut printer)?;
+    if args.with_summary {
+        let sums = if args.json {
+            format!("{}\n", printer.summary.json(table, &mut printer.threads, end.losses.records))
+        } else {
+            format!("\n{}", printer.summary.text(table, &mut printer.threads, args.rows))
+        };
+        printer.write(&sums)?;
+    }
+    Ok(end)
+}
+
+fn add_up(args: &Args, session: &mut TraceSession, table: &CallTable) -> anyhow::Result<TraceEnd> {
+    let mut threads = TracedThreads::default();
+    let mut to = output(args)?;
+    let end = session.add_up(&mut threads)?;
+    let mut summary = CallSummary::default();
+    session.waiting(&threads).iter().for_each(|call| summary.add_open(key_of(call)));
+    for (key, sum) in session.engine().sums().map_err(|why| anyhow::anyhow!("{}", why.short()))? {
+        summary.add(key, sum);
+    }
+    let text = if args.json {
+        format!("{}\n", summary.json(table, &mut threads, end.losses.sums + end.losses.threads))
+    } else {
+        summary.text(table, &mut threads, args.rows)
+    };
+    to.write_all(text.as_bytes())?;
+    to.flush()?;
+    Ok(end)
+}
+
+/// What is missing in the results.
+fn note_end(end: &TraceEnd) {
+    let losses = [
+        (end.losses.records, "calls lost: the reader was too slow (-m 256M keeps more, -s loses none)"),
+        (end.losses.sums, "calls not counted: too many threads"),
+        (end.losses.threads, "calls of threads that the kernel had no memory to follow"),
+    ];
+    for (count, what) in losses.iter().filter(|(count, _)| *count > 0) {
+        out::note(&format!("tally trace: {} {what}", grouped(*count)));
+    }
+}
