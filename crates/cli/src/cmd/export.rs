@@ -1,9 +1,11 @@
-//! `tally export`: traced calls as a timeline for other programs.
+//! `tally export`: samples for other profilers, traced calls as a timeline for other viewers.
+
+mod samples;
 
 use anyhow::Context;
 use record::output_file::create_export;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::calls::open::{Need, Notes, with_view};
@@ -14,21 +16,70 @@ use crate::export::perfetto::Perfetto;
 use crate::export::{Named, Timeline};
 use crate::out;
 use crate::text::number;
+use calls::recording::folder::DEFAULT;
 use calls::view::View;
 
-/// Write traced calls as a timeline for ui.perfetto.dev or speedscope
+/// A format of other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportFormat {
+    /// Samples and wall clock, for go tool pprof and profile stores
+    Pprof,
+    /// Samples and wall clock, for www.speedscope.app
+    Speedscope,
+    /// Samples and wall clock, for profiler.firefox.com
+    Firefox,
+    /// Samples, for KCachegrind and callgrind_annotate
+    Callgrind,
+    /// Traced calls, for ui.perfetto.dev
+    Perfetto,
+    /// Traced calls, for speedscope and ui.perfetto.dev
+    Chrome,
+}
+
+impl ExportFormat {
+    fn is_of_calls(self) -> bool {
+        matches!(self, Self::Perfetto | Self::Chrome)
+    }
+
+    /// The option that writes it to a file.
+    fn example(self) -> &'static str {
+        match self {
+            Self::Pprof => "-o profile.pb.gz",
+            Self::Speedscope => "-o profile.speedscope.json",
+            Self::Firefox => "-o profile.json.gz",
+            Self::Callgrind => "-o callgrind.out",
+            Self::Perfetto => "-o calls.pftrace",
+            Self::Chrome => "-o calls.json",
+        }
+    }
+}
+
+/// Write samples for other profilers, or traced calls as a timeline
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tally export --perfetto -o calls.pftrace             open it in ui.perfetto.dev
-  tally export --chrome --time 10%-20% -o calls.json   a tenth of the time, for www.speedscope.app
-  tally export --perfetto -F parse -t 10us -o p.pftrace   what parse() called, calls of 10 us and longer")]
+  tally export --to pprof -o profile.pb.gz             perf.data for: go tool pprof -http :8080 profile.pb.gz
+  tally export --to speedscope -o p.speedscope.json    for www.speedscope.app
+  tally export --to firefox -o profile.json.gz         for profiler.firefox.com
+  tally export --to callgrind --event wall -o callgrind.out    for kcachegrind
+  tally export --to perfetto -o calls.pftrace          traced calls, for ui.perfetto.dev
+  tally export --to chrome --time 10%-20% -o calls.json   a tenth of the time
+  tally export -F parse -t 10us -o p.pftrace           what parse() called, calls of 10 us and longer")]
 pub struct Args {
-    /// Perfetto's own format (the default): a tenth of the size of JSON
-    #[arg(long, conflicts_with = "chrome")]
-    perfetto: bool,
-    /// Chrome's JSON, which speedscope and ui.perfetto.dev open
+    /// The format. Without it: perfetto, of traced calls
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Option<ExportFormat>,
+    /// Count idle time too (in formats with the wall clock)
     #[arg(long)]
+    idle: bool,
+    /// The kind of value, for formats with one only: cpu, wall or an event's name
+    #[arg(short, long, value_name = "NAME")]
+    event: Option<String>,
+    /// The same as --to perfetto
+    #[arg(long, hide = true, conflicts_with_all = ["chrome", "to"])]
+    perfetto: bool,
+    /// The same as --to chrome
+    #[arg(long, hide = true, conflicts_with = "to")]
     chrome: bool,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
@@ -42,20 +93,33 @@ pub struct Args {
 /// # Errors
 /// If there are no calls to write, or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(format) = args.to.filter(|format| !format.is_of_calls()) {
+        // The other default is for traced calls.
+        let is_default = args.view.input == Path::new(DEFAULT);
+        let input = if is_default { Path::new("perf.data") } else { &args.view.input };
+        let (event, output) = (args.event.as_deref(), args.output.as_deref());
+        samples::export(&samples::SampleRequest { input, format, event, with_idle: args.idle, output })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    export_calls(&args)
+}
+
+fn export_calls(args: &Args) -> anyhow::Result<ExitCode> {
+    let is_chrome = args.chrome || args.to == Some(ExportFormat::Chrome);
     with_view(&args.view, Need::Steps, |view, notes| {
         view.check_calls()?;
         let spans = match &args.output {
             Some(path) => {
                 let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
-                write(BufWriter::new(file), view, notes, args.chrome)?
+                write(BufWriter::new(file), view, notes, is_chrome)?
             }
-            None if args.chrome => write(out::raw_stdout(), view, notes, true)?,
+            None if is_chrome => write(out::raw_stdout(), view, notes, true)?,
             None => {
                 out::refuse_terminal("a binary timeline", "-o calls.pftrace")?;
                 write(out::raw_stdout(), view, notes, false)?
             }
         };
-        out::note(&told(&args, spans));
+        out::note(&told(args, spans));
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -1,8 +1,14 @@
 //! Other programs' formats, written.
 
+pub mod callgrind;
 pub mod chrome;
+pub mod firefox;
 pub mod folded;
+mod message;
 pub mod perfetto;
+pub mod pprof;
+pub mod samples;
+pub mod speedscope;
 
 use std::io;
 

@@ -5,42 +5,10 @@
 // Source: perfetto protos/perfetto/trace/{trace_packet,track_event/track_event,track_event/track_descriptor,
 // interned_data/interned_data}.proto.
 
+use super::message::Message;
 use super::{Named, Timeline};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
-
-/// A message being put together.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    /// A field of wire type 0.
-    fn number(mut self, field: u64, value: u64) -> Self {
-        self.varint(field << 3);
-        self.varint(value);
-        self
-    }
-
-    /// A field of wire type 2.
-    fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn message(self, field: u64, message: &Self) -> Self {
-        self.bytes(field, &message.0)
-    }
-}
 
 /// Trace.packet.
 const PACKET: u64 = 1;

@@ -1,0 +1,125 @@
+//! `tally export --to pprof` and others: samples and the wall clock for other profilers.
+
+use crate::cmd::export::ExportFormat;
+use crate::export::samples::{SampleSet, ValueKind, ValueUnit};
+use crate::export::{callgrind, firefox, pprof, speedscope};
+use crate::load::{self, Progress};
+use crate::out;
+use crate::text::number::{count_of, duration_ns, grouped};
+use anyhow::Context;
+use profile::session::{Dimensions, SessionOpts};
+use profile::source::Want;
+use record::output_file::create_export;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
+
+/// What to write, and where.
+pub struct SampleRequest<'a> {
+    /// The recording.
+    pub input: &'a Path,
+    /// The format: one of samples.
+    pub format: ExportFormat,
+    /// The kind of value, for formats with one; the first without it.
+    pub event: Option<&'a str>,
+    /// Idle time too.
+    pub with_idle: bool,
+    /// `None` is standard output.
+    pub output: Option<&'a Path>,
+}
+
+/// Writes the recording.
+///
+/// # Errors
+/// If it can't be read, has no samples, or the output can't be written.
+pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
+    let recording = read(request)?;
+    let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
+    let samples = SampleSet::of(&recording.profile, request.with_idle);
+    if samples.stacks.is_empty() {
+        anyhow::bail!("{}: no samples in it", request.input.display());
+    }
+    let kind = kind_of(&samples, request.event)?;
+    match request.output {
+        Some(path) => {
+            let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
+            write(
+                BufWriter::new(file),
+                request.format,
+                &Content { samples: &samples, kind, command: &command },
+            )
+            .with_context(|| format!("can't write {}", path.display()))?;
+        }
+        None => {
+            out::refuse_terminal("a profile", request.format.example())?;
+            write(
+                out::raw_stdout(),
+                request.format,
+                &Content { samples: &samples, kind, command: &command },
+            )?;
+        }
+    }
+    out::note(&summary(&samples, request));
+    Ok(())
+}
+
+fn read(request: &SampleRequest<'_>) -> anyhow::Result<Recording> {
+    let map = load::open(request.input)?;
+    let file = load::parse(request.input, &map)?;
+    // Only these formats keep the order of samples.
+    let is_ordered = matches!(request.format, ExportFormat::Speedscope | ExportFormat::Firefox);
+    let dimensions = Dimensions { time_slice_ns: is_ordered.then_some(1), ..Dimensions::default() };
+    let session = SessionOpts { dimensions, ..SessionOpts::default() };
+    let names = NameOpts::from_env();
+    let opts = LoadOpts { session, want: Want::Lines, names, unnamed: UnnamedCode::Functions };
+    let progress = &mut Progress::on_stderr(request.input, &map);
+    load::load_file((request.input, &file), opts, progress)
+}
+
+/// The kind of value of this name; the first without a name.
+fn kind_of(samples: &SampleSet<'_>, name: Option<&str>) -> anyhow::Result<usize> {
+    let Some(name) = name else { return Ok(0) };
+    let names = || samples.kinds.iter().map(|kind| kind.name.as_str());
+    let known = names().collect::<Vec<_>>().join(", ");
+    names()
+        .position(|known| known == name)
+        .with_context(|| format!("no values of '{name}': there are {known}"))
+}
+
+/// What goes into the file.
+struct Content<'a> {
+    samples: &'a SampleSet<'a>,
+    /// Index of the kind of value, for formats with one.
+    kind: usize,
+    command: &'a str,
+}
+
+fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow::Result<()> {
+    let Content { samples, kind, command } = *content;
+    match format {
+        ExportFormat::Pprof => pprof::write(out, samples, command)?,
+        ExportFormat::Speedscope => speedscope::write(out, samples, command)?,
+        ExportFormat::Firefox => firefox::write(out, samples, command)?,
+        ExportFormat::Callgrind => callgrind::write(out, samples, kind, command)?,
+        ExportFormat::Perfetto | ExportFormat::Chrome => {
+            anyhow::bail!("traced calls only: see tally calls record")
+        }
+    }
+    Ok(())
+}
+
+/// What was written: `tally export: 812 stacks: cpu 1.204 s, wall 3.301 s in cpu.pb.gz`.
+fn summary(samples: &SampleSet<'_>, request: &SampleRequest<'_>) -> String {
+    let amount = |kind: &ValueKind| match kind.unit {
+        ValueUnit::Nanoseconds => format!("{} {}", kind.name, duration_ns(kind.total)),
+        ValueUnit::Count => format!("{} {}", kind.name, grouped(kind.total)),
+    };
+    let amounts: Vec<String> = samples.kinds.iter().map(amount).collect();
+    let stacks = count_of(samples.stacks.len() as u64, "stack", "stacks");
+    let place = request.output.map_or(String::new(), |path| format!(" in {}", path.display()));
+    let idle = match samples.idle_left_out_ns {
+        0 => String::new(),
+        ns => format!("; idle left out: {} (--idle)", duration_ns(ns)),
+    };
+    format!("tally export: {stacks}: {}{place}{idle}", amounts.join(", "))
+}

@@ -1,0 +1,283 @@
+//! A recording as other profilers keep one: named lines, paths of them, and one number for each path and kind of value.
+//!
+//! Nothing is merged and nothing scaled: the sum of a kind is the sum of the recording.
+
+use crate::text::wall::part_name;
+use profile::grow::Grow as _;
+use profile::profile::{EventInfo, Profile, TaskId};
+use profile::table::{CallsiteId, DsoId, FrameId};
+use profile::view::wall::{Part, WallOpts, WallPath, paths};
+use rustc_hash::FxHashMap;
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueUnit {
+    /// Time, ns.
+    Nanoseconds,
+    /// Occurrences of an event.
+    Count,
+}
+
+impl ValueUnit {
+    /// As pprof and others spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "nanoseconds",
+            Self::Count => "count",
+        }
+    }
+}
+
+/// A kind of value: an event, or the wall clock.
+#[derive(Clone, Debug)]
+pub struct ValueKind {
+    /// `cpu`, an event's name, or `wall`.
+    pub name: String,
+    /// Its unit.
+    pub unit: ValueUnit,
+    /// Sum of its stacks.
+    pub total: u64,
+    /// Running and waiting time: its stacks have a [`ValuedStack::part`].
+    pub is_wall: bool,
+}
+
+/// A function by name and file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamedFunction {
+    /// The demangled name; `[libc.so.6]` if it has none, `[futex]` for a state.
+    pub name: String,
+    /// Its source file; empty without line information.
+    pub file: String,
+    /// The object file; `None` for a state.
+    pub dso: Option<DsoId>,
+}
+
+/// A line of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionLine {
+    /// Index into [`SampleSet::functions`].
+    pub function: usize,
+    /// 1-based; 0 if unknown.
+    pub line: u32,
+    /// The function is inlined into that of the next line.
+    pub is_inlined: bool,
+}
+
+/// An address with its lines, or a state at the end of a path.
+#[derive(Clone, Debug)]
+pub struct NamedLocation {
+    /// `None` for a state.
+    pub frame: Option<FrameId>,
+    /// Innermost first: inlined functions, then the one that holds them.
+    pub lines: Vec<FunctionLine>,
+}
+
+/// A path with its value.
+#[derive(Clone, Debug)]
+pub struct ValuedStack {
+    /// Index into [`SampleSet::kinds`].
+    pub kind: usize,
+    /// Whose.
+    pub task: TaskId,
+    /// Its part of the wall clock; `None` for events.
+    pub part: Option<Part>,
+    /// Name of who ended the wait.
+    pub waker: Option<String>,
+    /// The value, in the kind's unit.
+    pub value: u64,
+    /// Number of samples; 0 for the wall clock.
+    pub samples: u64,
+    /// When, ns of the recording's clock, if times were kept.
+    pub time_ns: Option<u64>,
+    /// Index into [`SampleSet::locations`] of the state above the leaf.
+    state: Option<usize>,
+    callsite: Option<CallsiteId>,
+}
+
+/// All stacks of a recording.
+pub struct SampleSet<'p> {
+    /// Where they come from.
+    pub profile: &'p Profile,
+    /// What is counted, the events first.
+    pub kinds: Vec<ValueKind>,
+    /// In the order of the recording.
+    pub stacks: Vec<ValuedStack>,
+    /// Distinct functions.
+    pub functions: Vec<NamedFunction>,
+    /// Distinct locations.
+    pub locations: Vec<NamedLocation>,
+    /// Idle time left out, ns.
+    pub idle_left_out_ns: u64,
+    of_frame: Vec<usize>,
+    of_state: FxHashMap<&'static str, usize>,
+}
+
+impl<'p> SampleSet<'p> {
+    /// The events with samples, and the wall clock if time off the CPU was recorded; idle time only if `with_idle`.
+    #[must_use]
+    pub fn of(profile: &'p Profile, with_idle: bool) -> Self {
+        let mut samples = Self {
+            profile,
+            kinds: Vec::new(),
+            stacks: Vec::new(),
+            functions: Vec::new(),
+            locations: Vec::new(),
+            idle_left_out_ns: 0,
+            of_frame: Vec::new(),
+            of_state: FxHashMap::default(),
+        };
+        samples.add_frames();
+        samples.add_events();
+        if profile.off_cpu.source.is_some() {
+            samples.add_wall(with_idle);
+        }
+        samples
+    }
+
+    /// The locations of a stack, leaf first, as indices into [`SampleSet::locations`].
+    pub fn path(&self, stack: &ValuedStack) -> impl Iterator<Item = usize> + '_ {
+        let frames = stack.callsite.into_iter().flat_map(|id| self.profile.callsites.leaf_first(id));
+        stack.state.into_iter().chain(frames.map(|frame| self.of_frame[frame.index()]))
+    }
+
+    /// The name a thread had.
+    #[must_use]
+    pub fn comm(&self, task: TaskId) -> &str {
+        self.profile.strings.of(self.profile.task(task).comm)
+    }
+
+    /// Name of a stack's state, such as `futex`; `None` for events.
+    #[must_use]
+    pub fn state(&self, stack: &ValuedStack) -> Option<&'static str> {
+        stack.part.map(part_name)
+    }
+
+    fn add_frames(&mut self) {
+        let mut known: FxHashMap<NamedFunction, usize> = FxHashMap::default();
+        for index in 0..self.profile.frames.len() {
+            let frame = FrameId::from_index(index);
+            let lines = self.functions_of(frame).into_iter().map(|(function, line, is_inlined)| {
+                let next = known.len();
+                let function = *known.entry(function).or_insert(next);
+                FunctionLine { function, line, is_inlined }
+            });
+            let lines = lines.collect();
+            self.of_frame.push(self.locations.len());
+            self.locations.push(NamedLocation { frame: Some(frame), lines });
+        }
+        let mut functions: Vec<(NamedFunction, usize)> = known.into_iter().collect();
+        functions.sort_by_key(|(_, index)| *index);
+        self.functions = functions.into_iter().map(|(function, _)| function).collect();
+    }
+
+    /// Functions of an address with their lines, innermost first.
+    fn functions_of(&self, frame: FrameId) -> Vec<(NamedFunction, u32, bool)> {
+        let dso = self.profile.frames.of(frame).dso;
+        let names = self.profile.frame_names(frame);
+        if names.is_empty() {
+            let name = self.profile.dsos.of(dso).bracketed_name();
+            return vec![(NamedFunction { name, file: String::new(), dso: Some(dso) }, 0, false)];
+        }
+        let text = |id| self.profile.strings.of(id).to_owned();
+        let function = |name: &profile::table::InlineFrame| {
+            let symbol = self.profile.symbols.of(name.symbol);
+            let file = name.file.map_or_else(String::new, text);
+            (NamedFunction { name: text(symbol.name), file, dso: Some(dso) }, name.line, symbol.inlined)
+        };
+        names.iter().map(function).collect()
+    }
+
+    fn add_events(&mut self) {
+        let profile = self.profile;
+        // The wall clock has waits exactly.
+        let has_wall = profile.off_cpu.source.is_some();
+        let is_shown = |event: &EventInfo| !(has_wall && is_wait(event));
+        let mut kind_of: Vec<Option<usize>> = vec![None; profile.events.len()];
+        for (at, event) in profile.events.iter().enumerate().filter(|(_, event)| is_shown(event)) {
+            if profile.total(at).count > 0 {
+                kind_of[at] = Some(self.kinds.len());
+                self.kinds.push(kind_of_event(event));
+            }
+        }
+        for (key, sums) in profile.cells() {
+            let Some(kind) = kind_of[key.event as usize] else { continue };
+            self.kinds[kind].total.grow(sums.period);
+            self.stacks.push(ValuedStack {
+                kind,
+                task: key.task,
+                part: None,
+                waker: None,
+                value: sums.period,
+                samples: sums.count,
+                time_ns: self.profile.extra(key.extra).time_ns,
+                state: None,
+                callsite: Some(key.callsite),
+            });
+        }
+    }
+
+    fn add_wall(&mut self, with_idle: bool) {
+        let kind = self.kinds.len();
+        let mut total = 0u64;
+        // Idle time is a state of its own here, also where it is wanted.
+        for path in paths(self.profile, &WallOpts::default()) {
+            if path.part == Part::Idle && !with_idle {
+                self.idle_left_out_ns.grow(path.ns);
+                continue;
+            }
+            total.grow(path.ns);
+            let state = state_of(&path).map(|name| self.state_location(name));
+            self.stacks.push(ValuedStack {
+                kind,
+                task: path.task,
+                part: Some(path.part),
+                waker: path.waker.map(|(name, _)| name),
+                value: path.ns,
+                samples: 0,
+                time_ns: None,
+                state,
+                callsite: path.callsite,
+            });
+        }
+        if total == 0 {
+            return;
+        }
+        let name = "wall".to_owned();
+        self.kinds.push(ValueKind { name, unit: ValueUnit::Nanoseconds, total, is_wall: true });
+    }
+
+    fn state_location(&mut self, name: &'static str) -> usize {
+        let (functions, locations) = (&mut self.functions, &mut self.locations);
+        *self.of_state.entry(name).or_insert_with(|| {
+            functions.push(NamedFunction { name: format!("[{name}]"), file: String::new(), dso: None });
+            let line = FunctionLine { function: functions.len() - 1, line: 0, is_inlined: false };
+            locations.push(NamedLocation { frame: None, lines: vec![line] });
+            locations.len() - 1
+        })
+    }
+}
+
+/// Shown above the leaf.
+fn state_of(path: &WallPath) -> Option<&'static str> {
+    match path.part {
+        Part::On => path.callsite.is_none().then_some("no sample"),
+        Part::Blocked(_) if path.is_rest => Some("short waits"),
+        part => Some(part_name(part)),
+    }
+}
+
+/// Events that tally's own engine writes for time off the CPU.
+fn is_wait(event: &EventInfo) -> bool {
+    let base = event.name.split(':').next().unwrap_or_default();
+    matches!(base, "offcpu-time" | "runnable-time" | "preempted-time" | "oncpu-time")
+}
+
+fn kind_of_event(event: &EventInfo) -> ValueKind {
+    const SOFTWARE: u32 = 1;
+    // PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK.
+    let is_clock = event.kind == SOFTWARE && event.config <= 1;
+    let unit = if is_clock || is_wait(event) { ValueUnit::Nanoseconds } else { ValueUnit::Count };
+    let name = if is_clock { "cpu".to_owned() } else { event.name.clone() };
+    ValueKind { name, unit, total: 0, is_wall: false }
+}
