@@ -1,57 +1,70 @@
-//! The report as one HTML file: a flame graph on a canvas and a table of functions, for each event. It needs no
-//! network and nothing next to it.
+//! The page: one HTML file that shows where the time went. It needs no network and nothing next to it.
+//!
+//! ```text
+//!   recording ─ gather ─→ PageData ─ encode ─→ columns (deflate, base64) ─┐
+//!             ─ about ──→ head, findings, locks, notes (JSON) ────────────┼─→ page: style, script, plain tables
+//!   web/*.ts ─ cargo xtask web ─→ bundle ─────────────────────────────────┘
+//! ```
 
-use crate::flame::{NodeId, Tree, Unit};
-use crate::foreign::{self, harmless, xml};
+mod about;
+mod columns;
+mod encode;
+mod gather;
+mod item;
+mod page_file;
+mod plain;
+
+pub use about::{About, PageSource};
+pub use encode::{Encoded, encode};
+pub use gather::gather;
+pub use item::{ItemSet, PageData, PageItem, PageThread, Waker};
+pub use page_file::{keep_times, of_recording, write_file, write_recording};
+
+use crate::foreign::{self, xml};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-const SCRIPT: &str = include_str!("../../assets/report.js");
-const STYLE: &str = include_str!("../../assets/report.css");
+/// Built by `cargo xtask web` from the folder `web`.
+const SCRIPT: &str = include_str!("bundle/page.js");
+const STYLE: &str = include_str!("bundle/page.css");
+/// Digests of both for the page's security policy.
+const SCRIPT_DIGEST: &str = include_str!("bundle/page.js.sha256");
+const STYLE_DIGEST: &str = include_str!("bundle/page.css.sha256");
 
-/// One event's stacks.
-pub struct Page {
-    /// The event's name.
-    pub event: String,
-    /// Its stacks.
-    pub tree: Tree,
-}
+/// Largest size of a page's data, in bytes.
+pub const MOST_BYTES: usize = 5_000_000;
 
-/// Writes the file.
+/// Writes the page.
 ///
 /// # Errors
 /// `out` can't be written.
-pub fn write(out: &mut impl Write, title: &str, pages: &[Page]) -> io::Result<()> {
-    let data: Vec<Value> = pages.iter().map(page).collect();
+pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
+    let encoded = encode(data, most_bytes)?;
+    let value = meta(about, &encoded);
+    let (script, style) = (SCRIPT_DIGEST.trim(), STYLE_DIGEST.trim());
     writeln!(
         out,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\n<style>\n{STYLE}</style>\
-         </head>\n<body><script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{SCRIPT}</script>\
-         </body></html>",
-        xml(title),
-        in_script(&json!({ "title": title, "events": data })),
-    )
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{script}'; \
+         style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>{STYLE}</style></head>\n<body>",
+        xml(&about.title),
+    )?;
+    writeln!(out, "<noscript>{}</noscript>", plain::tables(data, about))?;
+    writeln!(out, "<script type=\"application/json\" id=\"about\">{}</script>", in_script(&value))?;
+    writeln!(out, "<script type=\"application/octet-stream\" id=\"columns\">{}</script>", encoded.packed)?;
+    writeln!(out, "<script>{SCRIPT}</script></body></html>")
 }
 
-/// Columns by node, the root first; callers are before what they call.
-fn page(page: &Page) -> Value {
-    let tree = &page.tree;
-    let ids: Vec<NodeId> =
-        [Tree::ROOT].into_iter().chain(tree.nodes_with_parents().map(|(id, _)| id)).collect();
-    let column = |value: &dyn Fn(NodeId) -> Value| ids.iter().map(|&id| value(id)).collect::<Vec<_>>();
-    let names: Vec<Value> = tree
-        .names()
-        .map(|(name, kind)| json!([harmless(name), format!("{kind:?}").to_lowercase()]))
-        .collect();
-    json!({
-        "event": page.event,
-        "unit": if tree.unit == Unit::Nanoseconds { "ns" } else { "" },
-        "names": names,
-        "name": column(&|id| tree.node(id).name.index().into()),
-        "parent": column(&|id| tree.node(id).parent.index().into()),
-        "own": column(&|id| tree.node(id).own.into()),
-        "samples": column(&|id| tree.node(id).samples.into()),
-    })
+fn meta(about: &About, encoded: &Encoded) -> Value {
+    let mut value = about.to_json();
+    value["data"] = encoded.counts.clone();
+    value["pruned"] = match encoded.pruned {
+        Some((functions, share)) => json!({ "functions": functions, "share": share }),
+        None => Value::Null,
+    };
+    value
 }
 
 /// JSON that cannot end the script element it is in.
@@ -60,16 +73,4 @@ fn in_script(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_leave_the_script() {
-        let tree = crate::input::folded::read(b"p;</script><b>;x 3\n").tree;
-        let mut out = Vec::new();
-        write(&mut out, "<t>", &[Page { event: "e".to_owned(), tree }]).expect("writing to memory");
-        let text = String::from_utf8(out).expect("UTF-8");
-        assert_eq!(text.matches("</script>").count(), 2);
-        assert!(text.contains("<title>&lt;t&gt;</title>"));
-    }
-}
+mod tests;

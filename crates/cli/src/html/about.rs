@@ -1,0 +1,279 @@
+//! Everything on the page that is text: head, findings, locks, notes about the recording.
+
+use crate::cmd::locks::lock_value;
+use crate::cmd::why::input;
+use crate::foreign::harmless;
+use crate::text::number::{bytes, count_of, duration_ns, grouped};
+use crate::wall::{WaitArgs, subtitle};
+use crate::{interrupts_off, load};
+use perfdata::{PerfData, findings_note};
+use profile::verdict::INPUT;
+use profile::view::locks::{contended, locks};
+use profile::view::wall::{Histogram, Wall, WallOpts};
+use serde_json::{Value, json};
+use std::path::Path;
+use symbols::Recording;
+use symbols::data_symbols::DataSymbols;
+
+/// Locks listed.
+const LOCKS: usize = 100;
+
+/// A recording, open.
+#[derive(Clone, Copy)]
+pub struct PageSource<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// The same, parsed.
+    pub file: &'a PerfData<'a>,
+    /// The same, read.
+    pub recording: &'a Recording,
+}
+
+/// Text of a page.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The command, without tally's own options; else the file's name.
+    pub title: String,
+    /// Whose time it is, and how much of it is idle.
+    pub subtitle: String,
+    /// CPUs, kernel, host.
+    pub machine: String,
+    /// Samples, losses, stacks.
+    pub quality: String,
+    /// Nothing lost, and nearly all stacks complete.
+    pub is_good: bool,
+    /// At most three, as `tally why --json` prints them.
+    pub findings: Vec<Value>,
+    /// Why there are none.
+    pub no_verdict: Option<String>,
+    /// Label and value pairs about the recording.
+    pub facts: Vec<(String, String)>,
+    /// Limits of the recording, and how to mend them.
+    pub notes: Vec<String>,
+    /// Locks, most waited for first.
+    pub locks: Vec<Value>,
+    /// Lengths of waits by state.
+    pub lengths: Vec<Value>,
+    /// The page's begin, ns of the recording's clock.
+    pub begin_ns: u64,
+    /// Number of CPUs; 0 if not known.
+    pub cpus: u32,
+    /// The option that names the recording.
+    pub input: String,
+    /// Annotated functions; `None` if the page has none.
+    pub sources: Vec<Value>,
+    /// Comparison of two recordings.
+    pub compare: Value,
+}
+
+impl About {
+    /// Text about a recording.
+    #[must_use]
+    pub fn of(source: PageSource<'_>, wall: &Wall, opts: &WallOpts) -> Self {
+        let profile = &source.recording.profile;
+        let features = &source.recording.features;
+        let note = findings_note::read(source.bytes);
+        let note = note.and_then(|text| serde_json::from_slice::<Value>(text).ok());
+        let judged = || crate::cmd::why::judge(source.recording).filter(|_| wall.is_observed());
+        let note = note.or_else(judged).unwrap_or_default();
+        let (quality, is_good) = quality(source.recording);
+        let begin = profile.time_span_ns.map_or(0, |(begin, _)| begin);
+        let input = input(source.path);
+        Self {
+            title: title(&source, &note),
+            subtitle: whole(source.recording, wall),
+            machine: machine(source.recording),
+            quality,
+            is_good,
+            findings: findings(&note, &input),
+            no_verdict: note["no_verdict"].as_str().map(str::to_owned),
+            facts: facts(&source),
+            notes: notes(source.recording),
+            locks: lock_rows(&source, opts),
+            lengths: if wall.is_observed() { lengths(wall) } else { Vec::new() },
+            begin_ns: if wall.is_observed() { wall.begin_ns } else { begin },
+            cpus: features.nr_cpus.map_or(0, |cpus| cpus.online),
+            input,
+            sources: Vec::new(),
+            compare: Value::Null,
+        }
+    }
+
+    /// As the page reads it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let text = |text: &str| harmless(text).into_owned();
+        let facts: Vec<Value> = self.facts.iter().map(|(label, value)| json!([label, text(value)])).collect();
+        json!({
+            "version": 1,
+            "title": text(&self.title), "subtitle": text(&self.subtitle), "machine": text(&self.machine),
+            "quality": text(&self.quality), "good": self.is_good,
+            "findings": self.findings, "no_verdict": self.no_verdict,
+            "facts": facts, "notes": self.notes.iter().map(|note| text(note)).collect::<Vec<_>>(),
+            "locks": self.locks, "lengths": self.lengths,
+            // More than 2^53 ns since boot is possible, and no number of a script.
+            "begin_ns": self.begin_ns.to_string(), "cpus": self.cpus, "input": text(&self.input),
+            "sources": self.sources, "compare": self.compare,
+        })
+    }
+}
+
+/// The recorded command, without tally's own options.
+fn title(source: &PageSource<'_>, note: &Value) -> String {
+    let from_words = |words: &Vec<String>| {
+        let own = words.iter().position(|word| word == "--").map(|at| words[at + 1..].join(" "));
+        own.filter(|command| !command.is_empty()).unwrap_or_else(|| words.join(" "))
+    };
+    let noted = note["command"].as_str().filter(|command| !command.is_empty() && !command.contains("tally "));
+    let recorded = || source.recording.features.cmdline.as_ref().map(from_words);
+    noted.map(str::to_owned).or_else(recorded).unwrap_or_else(|| load::name_of(source.path))
+}
+
+/// Whose time, and how much.
+fn whole(recording: &Recording, wall: &Wall) -> String {
+    let profile = &recording.profile;
+    if wall.is_observed() {
+        return subtitle(profile, &WaitArgs::default()).replace(" (--idle)", "");
+    }
+    let span = profile.time_span_ns.map_or(0, |(from, to)| to.saturating_sub(from));
+    format!("{} of samples; time off the CPU was not recorded", duration_ns(span))
+}
+
+fn machine(recording: &Recording) -> String {
+    let features = &recording.features;
+    let cpus = features.nr_cpus.map(|cpus| count_of(cpus.online.into(), "CPU", "CPUs"));
+    let kernel = features.os_release.as_ref().map(|release| format!("Linux {release}"));
+    let host = features.hostname.clone();
+    let date = features.clock_data.map(|clock| date(clock.wall_ns));
+    [cpus, kernel, host, date].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// Day and minute, UTC, of ns since 1970.
+fn date(wall_ns: u64) -> String {
+    let seconds = wall_ns / 1_000_000_000;
+    let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
+    // Civil calendar from days, counted from the first of March of the year 0.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+}
+
+fn quality(recording: &Recording) -> (String, bool) {
+    let found = &recording.profile.diagnostics;
+    let lost = found.lost_records.saturating_add(found.lost_samples);
+    let stacks: u64 = found.stack_ends.values().sum();
+    let complete: u64 =
+        found.stack_ends.iter().filter(|(end, _)| end.is_complete()).map(|(_, count)| count).sum();
+    let percent = complete.saturating_mul(100).checked_div(stacks);
+    let mut text =
+        format!("{} · {} lost", count_of(found.samples_attributed, "sample", "samples"), grouped(lost));
+    if let Some(percent) = percent {
+        text += &format!(" · stacks {percent} % complete");
+    }
+    (text, lost == 0 && percent.is_none_or(|percent| percent >= 95))
+}
+
+fn findings(note: &Value, input: &str) -> Vec<Value> {
+    let mut findings: Vec<Value> = note["findings"].as_array().cloned().unwrap_or_default();
+    for finding in &mut findings {
+        let next = finding["next"].as_str().unwrap_or_default().replace(INPUT, input);
+        finding["next"] = json!(next);
+        harmless_all(finding);
+    }
+    findings.truncate(3);
+    findings
+}
+
+/// The note may have been written by anybody.
+fn harmless_all(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = harmless(text).into_owned(),
+        Value::Array(values) => values.iter_mut().for_each(harmless_all),
+        Value::Object(fields) => fields.values_mut().for_each(harmless_all),
+        _ => {}
+    }
+}
+
+fn facts(source: &PageSource<'_>) -> Vec<(String, String)> {
+    let (recording, features) = (source.recording, &source.recording.features);
+    let found = &recording.profile.diagnostics;
+    let mut facts = vec![
+        ("file".to_owned(), load::name_of(source.path)),
+        ("size".to_owned(), bytes(source.bytes.len() as u64)),
+    ];
+    let mut add = |label: &str, value: Option<String>| {
+        facts.extend(value.map(|value| (label.to_owned(), value)));
+    };
+    add("recorded by", features.cmdline.as_ref().map(|words| words.join(" ")));
+    add("host", features.hostname.clone());
+    add("kernel", features.os_release.clone());
+    add("CPU", features.cpu_desc.clone());
+    add("recorder", features.version.clone());
+    for event in &recording.profile.events {
+        let how = if event.by_frequency { "Hz" } else { "per sample" };
+        add("event", Some(format!("{} ({} {how})", event.name, grouped(event.period_or_hz))));
+    }
+    for (end, count) in &found.stack_ends {
+        add("stacks", Some(format!("{end}: {}", grouped(*count))));
+    }
+    for (why, count) in recording.profile.missing_names() {
+        add("frames without a name", Some(format!("{why}: {}", grouped(count))));
+    }
+    add("lost records", Some(grouped(found.lost_records.saturating_add(found.lost_samples))));
+    facts
+}
+
+fn notes(recording: &Recording) -> Vec<String> {
+    let found = &recording.profile.diagnostics;
+    let mut notes: Vec<String> = recording.diagnostics.problems.iter().map(|p| p.to_string()).collect();
+    if found.lost_records > 0 {
+        notes.push(format!(
+            "{} records were lost: record with larger rings (-m)",
+            grouped(found.lost_records)
+        ));
+    }
+    for (reason, count) in &found.dropped {
+        notes.push(format!("{} samples are left out: {reason}", grouped(*count)));
+    }
+    if found.throttled > 0 {
+        notes.push(format!("the kernel throttled sampling {} times", grouped(found.throttled)));
+    }
+    notes.extend(interrupts_off::note(&recording.profile));
+    notes
+}
+
+fn lock_rows(source: &PageSource<'_>, opts: &WallOpts) -> Vec<Value> {
+    let profile = &source.recording.profile;
+    if profile.off_cpu.source.is_none() && profile.off_cpu.contentions.is_empty() {
+        return Vec::new();
+    }
+    let data = DataSymbols::of(source.file);
+    let name = |row: &profile::view::locks::LockRow| {
+        row.address.and_then(|address| data.name(profile, &source.recording.files, row.pid, address))
+    };
+    let slept = locks(profile, opts).into_iter().take(LOCKS);
+    let spun = contended(profile, opts).into_iter().take(LOCKS);
+    slept.chain(spun).map(|row| lock_value(profile, &row, name(&row).as_deref())).collect()
+}
+
+fn lengths(wall: &Wall) -> Vec<Value> {
+    let row = |name: &str, of: &Histogram| {
+        json!({
+            "state": name, "count": of.count(), "mean": of.mean_ns(), "max": of.max_ns(),
+            "p50": of.percentile_ns(50.0), "p99": of.percentile_ns(99.0),
+            "rows": of.rows().collect::<Vec<_>>(),
+        })
+    };
+    let mut rows = vec![row("runnable", &wall.run_queue), row("preempted", &wall.preempted)];
+    rows.extend(wall.waits.iter().map(|(reason, of)| row(reason.name(), of)));
+    rows.retain(|row| row["count"].as_u64().unwrap_or(0) > 0);
+    rows
+}

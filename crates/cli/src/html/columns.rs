@@ -1,0 +1,110 @@
+//! Bytes of the page's columns: variable-length numbers, front-coded names, deflate, base64.
+//
+// Layout: docs/formats/page.md.
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use std::io::{self, Write};
+
+/// Columns of numbers and names, one after the other, each with its length before it.
+#[derive(Debug, Default)]
+pub struct Columns {
+    bytes: Vec<u8>,
+}
+
+impl Columns {
+    /// A column of numbers, each in groups of seven bits, lowest first.
+    pub fn numbers(&mut self, values: impl Iterator<Item = u64>) {
+        let mut column = Vec::new();
+        values.for_each(|value| push_varint(&mut column, value));
+        self.column(&column);
+    }
+
+    /// A column of single bytes.
+    pub fn bytes(&mut self, values: impl Iterator<Item = u8>) {
+        let column: Vec<u8> = values.collect();
+        self.column(&column);
+    }
+
+    /// A column of texts in order: the number of bytes shared with the text before, the number of other bytes, and those.
+    pub fn front_coded<'t>(&mut self, texts: impl Iterator<Item = &'t str>) {
+        let (mut column, mut before) = (Vec::new(), "");
+        for text in texts {
+            let shared = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+            push_varint(&mut column, shared as u64);
+            push_varint(&mut column, (text.len() - shared) as u64);
+            column.extend_from_slice(&text.as_bytes()[shared..]);
+            before = text;
+        }
+        self.column(&column);
+    }
+
+    fn column(&mut self, column: &[u8]) {
+        push_varint(&mut self.bytes, column.len() as u64);
+        self.bytes.extend_from_slice(column);
+    }
+
+    /// All columns, deflated without a header, as base64.
+    ///
+    /// # Errors
+    /// None: writing to memory.
+    pub fn packed(&self) -> io::Result<String> {
+        let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
+        deflate.write_all(&self.bytes)?;
+        Ok(base64(&deflate.finish()?))
+    }
+}
+
+fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word =
+            chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        for digit in 0..4 {
+            let is_padding = digit > chunk.len();
+            let index = (word >> (18 - 6 * digit)) as usize & 63;
+            text.push(if is_padding { '=' } else { char::from(DIGITS[index]) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_take_a_byte_for_each_seven_bits() {
+        let mut columns = Columns::default();
+        columns.numbers([0, 127, 128, 300, u64::MAX].into_iter());
+        let max = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(columns.bytes, [&[16, 0, 127, 0x80, 1, 0xac, 2][..], &max].concat());
+    }
+
+    #[test]
+    fn a_name_holds_only_the_part_that_is_new_even_inside_a_character() {
+        let mut columns = Columns::default();
+        columns.front_coded(["drä", "drö", "drö2"].into_iter());
+        let mut wanted = vec![0, 4];
+        wanted.extend_from_slice("drä".as_bytes());
+        wanted.extend_from_slice(&[3, 1, 0xb6, 4, 1, b'2']);
+        wanted.insert(0, wanted.len() as u8);
+        assert_eq!(columns.bytes, wanted);
+    }
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        let of = |text: &str| base64(text.as_bytes());
+        assert_eq!(["", "f", "fo", "foo", "foob"].map(of), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+    }
+}

@@ -1,0 +1,78 @@
+//! The page without a script: findings and functions as plain HTML, for mail and search.
+
+use super::about::About;
+use super::item::{ItemSet, PageData};
+use crate::flame::{NodeId, Tree, Unit};
+use crate::foreign::xml;
+use crate::text::number::{duration_ns, grouped};
+use profile::grow::{Grow as _, GrownSum as _};
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+
+/// Rows of a table.
+const ROWS: usize = 30;
+
+/// The tables.
+pub fn tables(data: &PageData, about: &About) -> String {
+    let mut html = format!("<main class=\"plain\"><h1>{}</h1>", xml(&about.title));
+    for line in [&about.subtitle, &about.machine, &about.quality] {
+        let _ = write!(html, "<p>{}</p>", xml(line));
+    }
+    for finding in &about.findings {
+        let text = |key: &str| xml(finding[key].as_str().unwrap_or_default());
+        let _ = write!(html, "<h2>{}</h2><p>{}</p><p>{}</p>", text("claim"), text("detail"), text("fix"));
+    }
+    data.sets.iter().for_each(|set| html += &table(data, set));
+    html + "</main>"
+}
+
+fn table(data: &PageData, set: &ItemSet) -> String {
+    let whole: u64 = set.items.iter().map(|item| item.amount).grown_sum();
+    let mut html = format!(
+        "<table><caption>{}: {} in all</caption><tr><th>self</th><th>%</th><th>total</th><th>%</th><th>function</th></tr>",
+        xml(&set.name),
+        amount(&set.unit, whole)
+    );
+    for (name, own, total) in functions(data, set).into_iter().take(ROWS) {
+        let percent = |part: u64| part as f64 * 100.0 / whole.max(1) as f64;
+        let _ = write!(
+            html,
+            "<tr><td>{}</td><td>{:.1}</td><td>{}</td><td>{:.1}</td><td>{}</td></tr>",
+            amount(&set.unit, own),
+            percent(own),
+            amount(&set.unit, total),
+            percent(total),
+            xml(&name)
+        );
+    }
+    html + "</table>"
+}
+
+fn amount(unit: &Unit, value: u64) -> String {
+    if *unit == Unit::Nanoseconds { duration_ns(value) } else { grouped(value) }
+}
+
+/// Name, own and total amount; most own first.
+fn functions(data: &PageData, set: &ItemSet) -> Vec<(String, u64, u64)> {
+    let tree = &data.tree;
+    let mut own = vec![0u64; tree.len()];
+    set.items.iter().for_each(|item| own[item.node.index()].grow(item.amount));
+    let mut rows = vec![(0u64, 0u64); data.name_files.len()];
+    let mut seen = vec![usize::MAX; data.name_files.len()];
+    for at in (0..tree.len()).filter(|&at| own[at] > 0) {
+        let mut node = NodeId::from_index(at);
+        rows[tree.node(node).name.index()].0.grow(own[at]);
+        while node != Tree::ROOT {
+            let name = tree.node(node).name.index();
+            if std::mem::replace(&mut seen[name], at) != at {
+                rows[name].1.grow(own[at]);
+            }
+            node = tree.node(node).parent;
+        }
+    }
+    let names = tree.names().map(|(name, _)| name.to_owned());
+    let mut rows: Vec<_> = names.zip(rows).map(|(name, (own, total))| (name, own, total)).collect();
+    rows.retain(|row| row.1 > 0);
+    rows.sort_by_key(|row| Reverse(row.1));
+    rows
+}

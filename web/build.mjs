@@ -1,0 +1,16 @@
+// Builds the page's script and style, with their digests for the page's security policy.
+import { build } from "esbuild";
+import { createHash } from "node:crypto";
+import { mkdirSync, writeFileSync } from "node:fs";
+
+const out = process.argv[2] ?? "../crates/cli/src/html/bundle";
+mkdirSync(out, { recursive: true });
+const common = { bundle: true, minify: true, write: false, target: "es2022", charset: "utf8", legalComments: "none" };
+for (const [entry, name] of [["src/main.ts", "page.js"], ["src/page.css", "page.css"]]) {
+  const result = await build({ ...common, entryPoints: [entry], format: name.endsWith(".js") ? "iife" : undefined });
+  // A script element ends at the first "</script", wherever it is.
+  const text = result.outputFiles[0].text.replaceAll("</", "<\\/").trimEnd();
+  writeFileSync(`${out}/${name}`, text);
+  writeFileSync(`${out}/${name}.sha256`, createHash("sha256").update(text).digest("base64") + "\n");
+  console.log(`${name}: ${text.length} bytes`);
+}

@@ -1,0 +1,172 @@
+// The page's data: columns unpacked into typed arrays. docs/formats/page.md describes the layout.
+
+export interface Thread { pid: number; tid: number; comm: string; from: number; to: number; idle: boolean; strip: boolean }
+export interface SetInfo { name: string; unit: string; wall: boolean; items: number }
+export interface Finding { rule: number; name: string; share: number; claim: string; detail: string; fix: string; evidence: string[]; stacks: { share: number; of: string; what: string; stack: string }[]; checked_against: string[]; next: string; advice: string }
+export interface Lock { what: string; wait: number; count: number; p50: number; p99: number; max: number; threads: number[]; kernel: boolean; place: string | null; holder: { name: string; tid: number; percent: number; place: string } | null }
+export interface Lengths { state: string; count: number; mean: number; max: number; p50: number; p99: number; rows: [number, number][] }
+export interface SourceLine { address: string; text: string; share: number; line: string | null; jump: number | null }
+export interface Source { name: string; file: string; own: number; lines: SourceLine[]; cut: number }
+export interface CompareRow { name: string; before: number; after: number; delta: number; word: string }
+export interface Compare { before: string; after: string; norm: string; rows: CompareRow[]; total: string }
+export interface About {
+  version: number; title: string; subtitle: string; machine: string; quality: string; good: boolean;
+  findings: Finding[]; no_verdict: string | null; facts: [string, string][]; notes: string[]; locks: Lock[]; lengths: Lengths[];
+  begin_ns: string; cpus: number; input: string; sources: Source[]; compare: Compare | null;
+  pruned: { functions: number; share: number } | null;
+  data: { nodes: number; tick_ns: number; ticks: number; columns: number; states: string[]; files: string[]; threads: Thread[]; wakers: string[]; sets: SetInfo[] };
+}
+
+export const enum Kind { Task, Program, Library, Kernel, Jit, Python, Inlined, Waiting, Unknown }
+
+/** Amounts of one event. Item arrays are sorted by thread, then time. */
+export interface ItemSet extends SetInfo {
+  placeNode: Int32Array; placeState: Uint8Array;
+  place: Int32Array; thread: Int32Array;
+  /** Begin + 1 in ticks; 0 for a sum over the thread's life. */
+  since: Float64Array;
+  length: Float64Array; amount: Float64Array; count: Float64Array; waker: Int32Array;
+  /** Begin of the time over which an amount beyond its own length is spread. */
+  gap: Float64Array;
+}
+
+export interface Data {
+  about: About;
+  names: string[]; kinds: Uint8Array; nameFile: Int32Array;
+  /** Nodes in preorder: a caller is before its callees, and `end` is after the last node below. */
+  parent: Int32Array; nodeName: Int32Array; end: Int32Array;
+  wakerNode: Int32Array;
+  sets: ItemSet[];
+  /** By thread with a strip: shares of 255, state by state, of each column. */
+  strips: Map<number, Uint8Array>;
+  states: string[];
+  loadMs: number;
+}
+
+class Reader {
+  at = 0;
+  constructor(readonly bytes: Uint8Array) {}
+  varint(): number {
+    let [value, scale] = [0, 1];
+    for (;;) {
+      const byte = this.bytes[this.at++];
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+      scale *= 128;
+    }
+  }
+  column(): Reader {
+    const length = this.varint();
+    const column = new Reader(this.bytes.subarray(this.at, this.at + length));
+    this.at += length;
+    return column;
+  }
+  numbers<T extends Int32Array | Float64Array>(into: T): T {
+    const column = this.column();
+    for (let i = 0; i < into.length; i++) into[i] = column.varint();
+    return into;
+  }
+  all(): number[] {
+    const column = this.column();
+    const values = [];
+    while (column.at < column.bytes.length) values.push(column.varint());
+    return values;
+  }
+  texts(): string[] {
+    const column = this.column();
+    const decoder = new TextDecoder();
+    const texts: string[] = [];
+    let before = new Uint8Array(0);
+    while (column.at < column.bytes.length) {
+      const [shared, length] = [column.varint(), column.varint()];
+      const text = new Uint8Array(shared + length);
+      text.set(before.subarray(0, shared));
+      text.set(column.bytes.subarray(column.at, column.at + length), shared);
+      column.at += length;
+      texts.push(decoder.decode(text));
+      before = text;
+    }
+    return texts;
+  }
+}
+
+async function unpack(base64: string): Promise<Uint8Array> {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+export async function load(): Promise<Data> {
+  const start = performance.now();
+  const about = JSON.parse(document.getElementById("about")!.textContent!) as About;
+  const reader = new Reader(await unpack(document.getElementById("columns")!.textContent!));
+  const names = reader.texts();
+  const kinds = reader.column().bytes;
+  const nameFile = reader.numbers(new Int32Array(names.length));
+  const count = about.data.nodes;
+  const { parent, end } = tree(reader.numbers(new Int32Array(count)));
+  const nodeName = reader.numbers(new Int32Array(count));
+  const wakerNode = reader.numbers(new Int32Array(about.data.wakers.length));
+  const sets = about.data.sets.map((info) => readSet(reader, info, about));
+  const strips = readStrips(reader.column(), about);
+  return { about, names, kinds, nameFile, parent, nodeName, end, wakerNode, sets, strips, states: about.data.states, loadMs: performance.now() - start };
+}
+
+/** From levels up to parents. */
+function tree(up: Int32Array): { parent: Int32Array; end: Int32Array } {
+  const parent = new Int32Array(up.length);
+  const end = new Int32Array(up.length);
+  const path: number[] = [];
+  for (let node = 0; node < up.length; node++) {
+    for (let i = node === 0 ? 0 : up[node]; i > 0; i--) end[path.pop()!] = node;
+    parent[node] = path.length > 0 ? path[path.length - 1] : 0;
+    path.push(node);
+  }
+  for (const node of path) end[node] = up.length;
+  return { parent, end };
+}
+
+function readSet(reader: Reader, info: SetInfo, about: About): ItemSet {
+  const placeNode = Int32Array.from(reader.all());
+  const placeState = reader.column().bytes;
+  const items = info.items;
+  const place = reader.numbers(new Int32Array(items));
+  const runs = reader.all();
+  const thread = new Int32Array(items);
+  for (let run = 0, at = 0; run < runs.length; run += 2) {
+    thread.fill(runs[run], at, at + runs[run + 1]);
+    at += runs[run + 1];
+  }
+  const since = reader.numbers(new Float64Array(items));
+  for (let i = 1; i < items; i++) if (thread[i] === thread[i - 1]) since[i] += since[i - 1];
+  const length = reader.numbers(new Float64Array(items));
+  const amount = reader.numbers(new Float64Array(items));
+  const count = reader.numbers(new Float64Array(items));
+  const waker = reader.numbers(new Int32Array(items));
+  const gap = new Float64Array(items);
+  for (let i = 0, last = 0; i < items; i++) {
+    if (i === 0 || thread[i] !== thread[i - 1]) last = about.data.threads[thread[i]]?.from ?? 0;
+    gap[i] = Math.min(last, since[i] - 1);
+    if (length[i] > 0) last = Math.max(last, since[i] - 1 + length[i]);
+  }
+  return { ...info, placeNode, placeState, place, thread, since, length, amount, count, waker, gap };
+}
+
+function readStrips(column: Reader, about: About): Map<number, Uint8Array> {
+  const strips = new Map<number, Uint8Array>();
+  const states = about.data.states.length;
+  about.data.threads.forEach((thread, index) => {
+    if (!thread.strip) return;
+    const shares = new Uint8Array(about.data.columns * states);
+    for (let at = 0; at < about.data.columns; at++) {
+      for (let parts = column.bytes[column.at++]; parts > 0; parts--) {
+        shares[at * states + column.bytes[column.at]] = column.bytes[column.at + 1];
+        column.at += 2;
+      }
+    }
+    strips.set(index, shares);
+  });
+  return strips;
+}

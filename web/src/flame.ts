@@ -1,0 +1,241 @@
+// A flame graph in its own scroll box. Only visible rows are drawn, so the canvas is never taller than the window.
+
+import { clear, el, fit } from "./dom";
+import { shorten } from "./format";
+import { frameColour, ink, isDark, stateColour } from "./palette";
+import { Frame } from "./stacks";
+
+const ROW = 19;
+const UNDERLINE = 4;
+const LEAST = 0.4;
+
+interface Cell { frame: Frame; x: number; w: number; row: number; pale: boolean }
+
+export interface FlameEvents {
+  hover(frame: Frame | null, root: Frame): void;
+  zoom(frame: Frame): void;
+  focus(frame: Frame): void;
+  drop(frame: Frame): void;
+  menu(frame: Frame, x: number, y: number): void;
+}
+
+export class FlameView {
+  readonly box: HTMLElement;
+  private readonly canvas = el("canvas", { "aria-hidden": "true" });
+  private readonly spacer = el("div", { class: "spacer" });
+  private readonly tree = el("ul", { class: "sr", role: "tree", "aria-label": "stack of the selected frame" });
+  private root: Frame | null = null;
+  private zoomed: Frame | null = null;
+  private cells: Cell[] = [];
+  private hovered: Frame | null = null;
+  cursor: Frame | null = null;
+  private hit: Uint8Array | null = null;
+  private rows = 0;
+  private colour: ((frame: Frame) => string) | null = null;
+
+  constructor(label: string, readonly states: string[], readonly events: FlameEvents, readonly upwards = false) {
+    this.box = el("div", { class: "flame", tabindex: "0", role: "application", "aria-label": label }, this.canvas, this.spacer, this.tree);
+    this.box.addEventListener("scroll", () => this.draw());
+    this.canvas.addEventListener("mousemove", (event) => this.hover(this.at(event)));
+    this.canvas.addEventListener("mouseleave", () => this.hover(null));
+    this.canvas.addEventListener("click", (event) => this.click(event));
+    this.canvas.addEventListener("dblclick", (event) => { const frame = this.at(event); if (frame?.parent) events.focus(frame); });
+    this.canvas.addEventListener("contextmenu", (event) => {
+      const frame = this.at(event);
+      if (!frame) return;
+      event.preventDefault();
+      events.menu(frame, event.clientX, event.clientY);
+    });
+    new ResizeObserver(() => this.draw()).observe(this.box);
+  }
+
+  /** Shows a graph; `path` is the zoomed frame's. */
+  show(root: Frame, path: string[], hit: Uint8Array | null, upright: boolean, colour: ((frame: Frame) => string) | null = null): void {
+    this.root = root;
+    this.zoomed = root.find(path);
+    this.hit = hit;
+    this.colour = colour;
+    this.upright = upright;
+    this.hovered = null;
+    this.cursor = this.cursor ? root.find(this.cursor.path) : null;
+    this.draw();
+  }
+
+  private upright = false;
+
+  redraw(): void {
+    this.draw();
+  }
+
+  private layout(width: number): void {
+    const cells: Cell[] = [];
+    const zoomed = this.zoomed!;
+    const above: Frame[] = [];
+    for (let frame = zoomed.parent; frame; frame = frame.parent) above.unshift(frame);
+    above.forEach((frame, row) => cells.push({ frame, x: 0, w: width, row, pale: true }));
+    this.rows = 0;
+    const open: Cell[] = [{ frame: zoomed, x: 0, w: width, row: above.length, pale: false }];
+    while (open.length) {
+      const cell = open.pop()!;
+      cells.push(cell);
+      this.rows = Math.max(this.rows, cell.row + 1);
+      const scale = cell.frame.value > 0 ? cell.w / cell.frame.value : 0;
+      // Nothing narrower is seen, and most frames of a large graph are: they are not even made.
+      if (cell.w < LEAST * 2) continue;
+      let x = cell.x;
+      for (const frame of cell.frame.children) {
+        const w = frame.value * scale;
+        if (w >= LEAST) open.push({ frame, x, w, row: cell.row + 1, pale: false });
+        x += w;
+      }
+    }
+    this.cells = cells;
+  }
+
+  private laidOut: [Frame | null, number] = [null, 0];
+
+  draw(): void {
+    const [width, height] = [this.box.clientWidth, this.box.clientHeight];
+    if (!this.root || width < 20 || height < 20) return;
+    const start = performance.now();
+    if (this.laidOut[0] !== this.zoomed || this.laidOut[1] !== width) {
+      this.layout(width);
+      this.laidOut = [this.zoomed, width];
+    }
+    const tall = this.rows * ROW + 4;
+    this.spacer.style.height = `${Math.max(0, tall - height)}px`;
+    const context = fit(this.canvas, width, height);
+    if (!context) return;
+    const top = this.box.scrollTop;
+    context.font = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
+    context.textBaseline = "middle";
+    for (const cell of this.cells) {
+      const y = this.y(cell.row, height) - top;
+      if (y > -ROW && y < height) this.drawCell(context, cell, y);
+    }
+    document.documentElement.dataset.drawMs = (performance.now() - start).toFixed(2);
+  }
+
+  private y(row: number, height: number): number {
+    const down = this.upwards !== this.upright;
+    return down ? Math.max(height, this.rows * ROW + 2) - (row + 1) * ROW : row * ROW;
+  }
+
+  private drawCell(context: CanvasRenderingContext2D, { frame, x, w, pale }: Cell, y: number): void {
+    const gap = w > 3 ? 1 : 0;
+    const [width, height] = [Math.max(w - gap, 0.5), ROW - 1];
+    context.fillStyle = this.colour ? this.colour(frame) : frameColour(frame.label, frame.kind, pale);
+    context.fillRect(x, y, width, height);
+    if (!this.colour && w >= 1.5) this.underline(context, frame, x, y + height - UNDERLINE, width);
+    const isHit = this.hit !== null && frame.name >= 0 && this.hit[frame.name] === 1;
+    if (isHit && w >= 1) this.mark(context, x, y, width, height);
+    if (w > 24) {
+      const label = frame.repeats > 1 ? `${frame.label} ×${frame.repeats}` : frame.label;
+      const text = shorten(label, w - 9, (part) => context.measureText(part).width);
+      context.fillStyle = ink();
+      context.fillText(text, x + 4, y + (height - (this.colour ? 0 : UNDERLINE)) / 2 + 0.5);
+    }
+    if (frame === this.cursor || frame === this.hovered) {
+      context.strokeStyle = isDark() ? "#fff" : "#000";
+      context.lineWidth = frame === this.cursor ? 2 : 1;
+      context.strokeRect(x + 0.5, y + 0.5, Math.max(width - 1, 1), height - 1);
+    }
+  }
+
+  private underline(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, width: number): void {
+    let at = x;
+    this.states.forEach((state, index) => {
+      const part = (frame.states[index] / frame.value) * width;
+      if (!(part > 0.2)) return;
+      context.fillStyle = stateColour(state);
+      context.fillRect(at, y, part, UNDERLINE);
+      at += part;
+    });
+  }
+
+  /** Outline and hatch: a match is seen without colour too. */
+  private mark(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number): void {
+    context.save();
+    context.beginPath();
+    context.rect(x, y, w, h);
+    context.clip();
+    context.fillStyle = isDark() ? "rgba(255,214,0,.28)" : "rgba(255,225,0,.5)";
+    context.fillRect(x, y, w, h - UNDERLINE);
+    context.strokeStyle = isDark() ? "#ffd600" : "#6b3fa0";
+    context.lineWidth = 2;
+    context.strokeRect(x + 1, y + 1, w - 2, h - 2);
+    context.restore();
+  }
+
+  private at(event: MouseEvent): Frame | null {
+    const box = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top + this.box.scrollTop];
+    const height = this.box.clientHeight;
+    for (let i = this.cells.length - 1; i >= 0; i--) {
+      const cell = this.cells[i];
+      const top = this.y(cell.row, height);
+      if (y >= top && y < top + ROW && x >= cell.x && x < cell.x + Math.max(cell.w, 1)) return cell.frame;
+    }
+    return null;
+  }
+
+  private hover(frame: Frame | null): void {
+    if (frame === this.hovered) return;
+    this.hovered = frame;
+    this.canvas.style.cursor = frame ? "pointer" : "default";
+    this.draw();
+    this.events.hover(frame ?? this.cursor, this.root!);
+  }
+
+  private click(event: MouseEvent): void {
+    const frame = this.at(event);
+    this.box.focus({ preventScroll: true });
+    if (!frame) return;
+    if (event.altKey) return this.events.drop(frame);
+    this.cursor = frame;
+    this.events.zoom(frame);
+  }
+
+  /** Moves the cursor to the caller, a callee or a neighbour. */
+  move(key: string): boolean {
+    const now = this.cursor ?? this.zoomed;
+    if (!now || !this.root) return false;
+    const down = this.upwards !== this.upright;
+    const siblings = now.parent?.children ?? [now];
+    const at = siblings.findIndex((frame) => frame.label === now.label && frame.kind === now.kind);
+    const next = {
+      [down ? "ArrowUp" : "ArrowDown"]: now.children[0],
+      [down ? "ArrowDown" : "ArrowUp"]: now.parent ?? undefined,
+      ArrowLeft: siblings[at - 1], ArrowRight: siblings[at + 1],
+    }[key];
+    if (next) this.goTo(next);
+    return true;
+  }
+
+  goTo(frame: Frame): void {
+    this.cursor = frame;
+    const cell = this.cells.find((cell) => cell.frame === frame);
+    if (cell) {
+      const y = this.y(cell.row, this.box.clientHeight);
+      if (y < this.box.scrollTop) this.box.scrollTop = y;
+      else if (y + ROW > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = y + ROW - this.box.clientHeight;
+    }
+    this.draw();
+    this.describe(frame);
+    this.events.hover(frame, this.root!);
+  }
+
+  /** The cursor's path as a tree for screen readers. */
+  private describe(frame: Frame): void {
+    clear(this.tree);
+    [...frame.path].forEach((label, level) => {
+      this.tree.append(el("li", { role: "treeitem", "aria-level": level + 1, "aria-selected": level === frame.path.length - 1, text: label }));
+    });
+  }
+
+  /** The frames that match the search, largest first. */
+  matches(): Frame[] {
+    const seen = this.cells.filter((cell) => this.hit && cell.frame.name >= 0 && this.hit[cell.frame.name]);
+    return seen.map((cell) => cell.frame).sort((a, b) => b.value - a.value);
+  }
+}

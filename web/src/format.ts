@@ -1,0 +1,78 @@
+// Numbers as people read them.
+
+const SPACES: [number, string][] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
+
+export function duration(ns: number): string {
+  for (const [size, unit] of SPACES) {
+    if (ns >= size * 0.9995) return `${significant(ns / size)} ${unit}`;
+  }
+  return `${Math.round(ns)} ns`;
+}
+
+export function significant(value: number): string {
+  if (value < 9.9995) return value.toFixed(2);
+  if (value < 99.95) return value.toFixed(1);
+  return grouped(Math.round(value));
+}
+
+export function grouped(value: number): string {
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+export function percent(part: number, whole: number): string {
+  const value = whole > 0 ? (100 * part) / whole : 0;
+  return value > 0 && value < 0.05 ? "<0.1 %" : `${value.toFixed(1)} %`;
+}
+
+export function amount(value: number, unit: string): string {
+  return unit === "ns" ? duration(value) : `${grouped(value)}${unit === "samples" ? "" : ` ${unit}`}`;
+}
+
+export function countOf(count: number, one: string, many: string): string {
+  return `${grouped(count)} ${count === 1 ? one : many}`;
+}
+
+/** A length of time for an axis: as few digits as the step needs. */
+export function tickLabel(ns: number, step: number): string {
+  const [size, unit] = SPACES.find(([size]) => step >= size * 0.0999 && (size < 1e9 || ns >= 1e9 || step >= 1e8)) ?? [1, "ns"];
+  const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
+  return `${(ns / size).toFixed(Math.min(digits, 3))} ${unit}`;
+}
+
+/** Template arguments first, then the middle: the last component is what tells names of one template from another. */
+export function shorten(name: string, width: number, measure: (text: string) => number): string {
+  if (measure(name) <= width) return name;
+  const plain = withoutArguments(name);
+  if (plain !== name && measure(plain) <= width) return plain;
+  const last = Math.max(plain.lastIndexOf("::"), plain.lastIndexOf("."));
+  const tail = last > 0 ? plain.slice(last) : "";
+  for (const text of [tail ? `…${tail}` : "", plain]) {
+    if (text && measure(text) <= width) return text;
+  }
+  return middle(tail && measure(tail) < width * 2 ? `…${tail}` : plain, width, measure);
+}
+
+function middle(text: string, width: number, measure: (text: string) => number): string {
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const keep = (low + high + 1) >> 1;
+    const cut = `${text.slice(0, Math.ceil(keep / 2))}…${text.slice(text.length - Math.floor(keep / 2))}`;
+    if (measure(cut) <= width) low = keep;
+    else high = keep - 1;
+  }
+  return low < 2 ? "" : `${text.slice(0, Math.ceil(low / 2))}…${text.slice(text.length - Math.floor(low / 2))}`;
+}
+
+export function withoutArguments(name: string): string {
+  let [depth, text] = [0, ""];
+  for (let at = 0; at < name.length; at++) {
+    const char = name[at]!;
+    // Not the arrows and shifts of operators.
+    if (char === "<" && at > 0 && !name.slice(Math.max(0, at - 9), at).endsWith("operator") && name[at - 1] !== "<") {
+      if (depth++ === 0) text += "<…";
+    } else if (char === ">" && depth > 0 && name[at - 1] !== "-") {
+      if (--depth === 0) text += ">";
+    } else if (depth === 0) text += char;
+  }
+  return depth === 0 ? text : name;
+}

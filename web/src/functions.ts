@@ -1,0 +1,80 @@
+// All functions with their own and total amounts by state.
+
+import { Data } from "./data";
+import { el } from "./dom";
+import { amount, percent, withoutArguments } from "./format";
+import { classOf, frameColour, stateColour } from "./palette";
+import { Store } from "./selection";
+import { FunctionRow, Found, functions, Sums } from "./sums";
+import { Column, Table } from "./table";
+
+export class Functions {
+  readonly box = el("div", { class: "pane" });
+  private readonly note = el("p", { class: "note" });
+  private table: Table<FunctionRow>;
+  private sums: Sums | null = null;
+
+  constructor(readonly data: Data, readonly store: Store) {
+    this.table = new Table("functions", this.columns(), (row) => this.focus(row), 0);
+    this.box.append(this.note, this.table.box);
+  }
+
+  show(sums: Sums, found: Found): void {
+    this.sums = sums;
+    let rows = functions(this.data, sums);
+    const all = rows.length;
+    if (found.hit) rows = rows.filter((row) => found.hit![row.name]);
+    this.note.textContent = `${rows.length === all ? all : `${rows.length} of ${all}`} functions · shares of ${amount(sums.total, sums.set.unit)} · click shows only the stacks of a function`;
+    this.table.show(rows);
+  }
+
+  private focus(row: FunctionRow): void {
+    const name = this.data.names[row.name];
+    this.store.change({ focus: this.store.current.focus === name ? "" : name, zoom: [] });
+  }
+
+  private columns(): Column<FunctionRow>[] {
+    const { data } = this;
+    const unit = () => this.sums!.set.unit;
+    const whole = () => this.sums!.total;
+    const columns: Column<FunctionRow>[] = [
+      { title: "self", class: "n", sort: (row) => row.ownSum, cell: (row) => amount(row.ownSum, unit()) },
+      { title: "%", class: "n", cell: (row) => percent(row.ownSum, whole()) },
+      { title: "self by state", class: "bar", cell: (row) => bar(data, row.own, row.ownSum, whole()) },
+      { title: "total", class: "n", sort: (row) => row.totalSum, cell: (row) => amount(row.totalSum, unit()) },
+      { title: "%", class: "n", cell: (row) => percent(row.totalSum, whole()) },
+      { title: "total by state", class: "bar", cell: (row) => bar(data, row.total, row.totalSum, whole()) },
+      { title: "on CPU", help: "own time on a CPU", class: "n wide", sort: (row) => row.own[0], cell: (row) => (row.own[0] > 0 ? amount(row.own[0], unit()) : "") },
+      { title: "waiting", help: "own time not on a CPU", class: "n wide", sort: (row) => row.ownSum - row.own[0], cell: (row) => (row.ownSum > row.own[0] ? amount(row.ownSum - row.own[0], unit()) : "") },
+      { title: "function", class: "name", sort: (row) => data.names[row.name], cell: (row) => functionName(data.names[row.name], data.kinds[row.name]) },
+      { title: "file", class: "file", sort: (row) => this.file(row), cell: (row) => this.file(row) },
+    ];
+    return columns;
+  }
+
+  private file(row: FunctionRow): string {
+    return this.data.about.data.files[this.data.nameFile[row.name]] ?? "";
+  }
+}
+
+export function functionName(name: string, kind: number): HTMLElement {
+  const mark = el("i", { class: "kind" });
+  mark.style.background = frameColour("", kind, false);
+  return el("span", { title: name }, mark, withoutArguments(name));
+}
+
+/** A bar by state, as long as its share. */
+export function bar(data: Data, states: Float64Array, sum: number, whole: number): HTMLElement {
+  const box = el("div", { class: "cell-bar" });
+  const words: string[] = [];
+  states.forEach((value, state) => {
+    if (value <= 0) return;
+    const part = el("i", { class: classOf(data.states[state]) });
+    part.style.width = `${(100 * value) / whole}%`;
+    part.style.background = stateColour(data.states[state]);
+    words.push(`${data.states[state]} ${percent(value, sum)}`);
+    box.append(part);
+  });
+  box.title = words.join(" · ");
+  return box;
+}

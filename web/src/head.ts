@@ -1,0 +1,129 @@
+// Head line, findings and state bar.
+
+import { About, Data, Finding } from "./data";
+import { clear, el } from "./dom";
+import { amount, percent } from "./format";
+import { classOf, stateColour, stateInk } from "./palette";
+import { Selection, Store } from "./selection";
+import { Sums } from "./sums";
+
+export interface HeadEvents { search(text: string): void; keys(): void; theme(): void; recording(): void }
+
+export class Head {
+  readonly box: HTMLElement;
+  readonly input = el("input", { type: "search", placeholder: "/ search functions (regex)", "aria-label": "search functions, a regular expression", spellcheck: "false", autocomplete: "off" });
+  private readonly found = el("output", { class: "found", "aria-live": "polite" });
+
+  constructor(about: About, events: HeadEvents) {
+    const dot = el("button", { type: "button", class: `quality ${about.good ? "good" : "poor"}`, title: "about the recording", on: { click: () => events.recording() } }, el("i"), about.quality);
+    this.input.addEventListener("input", () => events.search(this.input.value));
+    this.box = el("header", { class: "head" },
+      el("h1", { title: about.title, text: about.title }),
+      el("p", { class: "facts" }, el("strong", { text: about.subtitle }), " · ", dot, about.machine ? ` · ${about.machine}` : ""),
+      el("div", { class: "tools" }, this.input, this.found,
+        el("button", { type: "button", title: "light or dark (t)", "aria-label": "light or dark", text: "◐", on: { click: () => events.theme() } }),
+        el("button", { type: "button", title: "all keys (?)", "aria-label": "all keys", text: "?", on: { click: () => events.keys() } })));
+  }
+
+  showFound(text: string, isError: boolean): void {
+    this.found.textContent = text;
+    this.found.classList.toggle("error", isError);
+  }
+}
+
+/** States, and the word to search for, that show a finding in the other views. */
+function proof(finding: Finding, states: string[]): Partial<Selection> {
+  const of: Record<string, string[]> = {
+    "lock-contention": ["futex", "file lock"], "kernel-lock": ["kernel lock"], disk: ["disk", "fsync", "page fault"], "disk-saturated": ["disk", "fsync", "page fault"],
+    "memory-pressure": ["page fault", "memory", "disk"], "cpu-saturation": ["runnable", "preempted"], preemption: ["preempted"], "cgroup-throttled": ["runnable", "preempted"],
+    "waiting-for-others": ["poll", "socket", "pipe", "child"], polling: ["timer"], "cpu-bound": ["on CPU"], "system-calls": ["on CPU"], "page-faults": ["on CPU"],
+    "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], idle: ["idle"],
+  };
+  const wanted = (of[finding.name] ?? []).filter((state) => states.includes(state));
+  const first = finding.stacks[0]?.stack.split(" < ")[0] ?? "";
+  const search = /^[\w:.@~]{3,}$/.test(first) ? `^${first.replace(/[.]/g, "\\.")}$` : "";
+  return { states: wanted, search, idle: finding.name === "idle", zoom: [], focus: "", tab: "flame" };
+}
+
+export function cards(data: Data, store: Store): HTMLElement | null {
+  const { about } = data;
+  if (about.findings.length === 0) {
+    return about.no_verdict ? el("p", { class: "note", text: `no findings: ${about.no_verdict}` }) : null;
+  }
+  const all = about.findings.length;
+  return el("section", { class: "cards", "aria-label": "findings" }, ...about.findings.map((finding, at) => card(finding, at, all, data, store)));
+}
+
+function card(finding: Finding, at: number, all: number, data: Data, store: Store): HTMLElement {
+  const plain = (text: string) => text.replace(/[^\w%]/g, "");
+  const known: string[] = [plain(finding.claim)];
+  const facts = [finding.detail, ...finding.evidence].filter((fact) => {
+    const isNew = fact !== "" && !known.includes(plain(fact));
+    known.push(plain(fact));
+    return isNew;
+  }).slice(0, finding.fix ? 1 : 2);
+  const stack = finding.stacks[0];
+  const box = el("article", { class: "card" },
+    el("p", { class: "label" }, `Finding ${at + 1} of ${all}`, el("button", { type: "button", class: "show", text: "show", title: "selects the states and functions that prove it", on: { click: () => store.change(proof(finding, data.states)) } })),
+    el("h2", { text: finding.claim }),
+    el("ul", {}, ...facts.map((fact) => el("li", { text: fact })),
+      stack ? el("li", { class: "stack-line", title: stack.stack }, `${percent(stack.share, 1)} ${stack.what}: `, el("code", { text: stack.stack })) : null,
+      finding.fix ? el("li", { class: "fix", text: `fix: ${finding.fix}` }) : null,
+      finding.checked_against.length ? el("li", { class: "dim", text: `checked against: ${finding.checked_against.join(" · ")}` }) : null));
+  if (finding.next) box.append(el("p", { class: "next" }, el("code", { text: finding.next, title: finding.advice }), copyButton(finding.next)));
+  return box;
+}
+
+function copyButton(text: string): HTMLElement {
+  const button = el("button", { type: "button", title: "copy", "aria-label": "copy the command", text: "copy" });
+  button.addEventListener("click", async () => {
+    await navigator.clipboard?.writeText(text).catch(() => undefined);
+    button.textContent = "copied";
+    setTimeout(() => (button.textContent = "copy"), 900);
+  });
+  return button;
+}
+
+/** All thread time by state; a click filters. */
+export class StateBar {
+  readonly box = el("section", { class: "states", "aria-label": "time by state" });
+  private readonly bar = el("div", { class: "bar", role: "group" });
+  private readonly heading = el("h2", {});
+  private readonly idle = el("button", { type: "button", class: "link" });
+
+  constructor(readonly data: Data, readonly store: Store) {
+    this.box.append(el("div", { class: "row" }, this.heading, this.idle), this.bar);
+    this.idle.addEventListener("click", () => store.change({ idle: !store.current.idle }));
+  }
+
+  show(sums: Sums, selection: Selection): void {
+    const { data } = this;
+    this.box.hidden = !sums.set.wall;
+    clear(this.bar);
+    this.heading.textContent = `Where ${amount(sums.whole, sums.set.unit)} of thread time went — click a state to filter everything below`;
+    const idle = data.states.indexOf("idle");
+    this.idle.hidden = idle < 0 || (sums.idleLeftOut === 0 && !selection.idle);
+    this.idle.textContent = selection.idle ? "leave out idle time" : `+ ${amount(sums.idleLeftOut, sums.set.unit)} idle`;
+    const parts = [...sums.states].map((value, state) => ({ value, state: data.states[state], at: state }));
+    const shown = parts.filter((part) => part.value > 0 && (part.at !== idle || selection.idle)).sort((a, b) => b.value - a.value);
+    for (const { value, state } of shown) {
+      const isOn = selection.states.includes(state);
+      const text = `${state} ${percent(value, sums.whole)}`;
+      const part = el("button", { type: "button", class: classOf(state), title: `${text} · ${amount(value, sums.set.unit)}`, "aria-pressed": isOn, "aria-label": `${text}, ${amount(value, sums.set.unit)}`, "data-state": state, text });
+      part.style.flexGrow = String(value);
+      part.style.backgroundColor = stateColour(state);
+      part.style.color = stateInk(state);
+      if (selection.states.length && !isOn) part.classList.add("off");
+      part.addEventListener("click", (event) => {
+        const others = selection.states.filter((other) => other !== state);
+        this.store.change({ states: event.shiftKey ? (isOn ? others : [...selection.states, state]) : isOn && selection.states.length === 1 ? [] : [state] });
+      });
+      this.bar.append(part);
+    }
+    // A part of a word is no label: the name alone, or none.
+    for (const part of this.bar.querySelectorAll("button")) {
+      if (part.scrollWidth > part.clientWidth) part.textContent = part.dataset.state!;
+      if (part.scrollWidth > part.clientWidth) part.textContent = "";
+    }
+  }
+}

@@ -1,0 +1,139 @@
+// Activity as a map: columns are steps of time, rows are threads or parts of a second.
+
+import { Data } from "./data";
+import { el, fit } from "./dom";
+import { duration, percent, tickLabel } from "./format";
+import { isDark } from "./palette";
+import { Store } from "./selection";
+import { sum, Sums, threadMask } from "./sums";
+
+const CELL = 14;
+
+export class HeatMap {
+  readonly box = el("div", { class: "pane" });
+  private readonly canvas = el("canvas", { role: "img", "aria-label": "activity over time; a drag selects a span" });
+  private readonly note = el("p", { class: "note" });
+  private readonly which = el("select", { "aria-label": "time shown" });
+  private sums: Sums | null = null;
+  private from: number | null = null;
+
+  constructor(readonly data: Data, readonly store: Store, readonly tell: (text: string) => void) {
+    this.which.append(el("option", { value: "", text: "all selected states" }), ...data.states.map((state) => el("option", { value: state, text: state })));
+    this.which.value = data.states[0] ?? "";
+    this.which.addEventListener("change", () => this.draw());
+    this.box.append(el("p", { class: "note" }, "Shown: ", this.which, " ", this.note), el("div", { class: "heat-box" }, this.canvas));
+    this.canvas.addEventListener("pointerdown", (event) => { this.from = this.second(event); this.canvas.setPointerCapture(event.pointerId); });
+    this.canvas.addEventListener("pointermove", (event) => this.move(event));
+    this.canvas.addEventListener("pointerup", () => { this.from = null; });
+    new ResizeObserver(() => this.draw()).observe(this.box);
+  }
+
+  show(sums: Sums): void {
+    this.sums = sums;
+    this.draw();
+  }
+
+  /** Long recordings: columns of a second, rows of its parts. Short ones: a column of a fiftieth of it, rows by thread. */
+  private grid(): { columns: number; rows: number; step: number; byThread: boolean } {
+    const { ticks, tick_ns } = this.data.about.data;
+    const seconds = (ticks * tick_ns) / 1e9;
+    if (seconds >= 30) return { columns: Math.ceil(seconds), rows: 50, step: 1e9 / tick_ns, byThread: false };
+    return { columns: 100, rows: Math.min(40, this.data.about.data.threads.length), step: ticks / 100, byThread: true };
+  }
+
+  private cells(): Float64Array {
+    const { data, sums } = this;
+    const set = sums!.set;
+    const { columns, rows, step, byThread } = this.grid();
+    const cells = new Float64Array(columns * rows);
+    const threads = threadMask(data, this.store.current);
+    const wanted = this.which.value;
+    const shown = new Uint8Array(set.placeNode.length);
+    // The map is of all time, whatever span is selected.
+    const all = this.store.current.span ? sum(data, { ...this.store.current, span: null }) : sums!;
+    for (let at = 0; at < all.place.length; at++) if (all.place[at] > 0) shown[at % shown.length] = 1;
+    const put = (tick: number, thread: number, amount: number) => {
+      const column = Math.min(columns - 1, Math.floor(tick / step));
+      const row = byThread ? thread : Math.min(rows - 1, Math.floor(((tick % step) / step) * rows));
+      if (row < rows) cells[column * rows + row] += amount;
+    };
+    const small = byThread ? step : step / rows;
+    for (let item = 0; item < set.items; item++) {
+      const place = set.place[item];
+      if (set.since[item] === 0 || !threads[set.thread[item]] || !shown[place]) continue;
+      if (wanted && data.states[set.placeState[place]] !== wanted) continue;
+      const [begin, length] = [set.since[item] - 1, set.length[item]];
+      if (length === 0) put(begin, set.thread[item], set.amount[item]);
+      else {
+        const own = Math.min(set.amount[item], length * data.about.data.tick_ns);
+        const end = begin + length;
+        for (let at = begin; at < end; at = (Math.floor(at / small + 1e-9) + 1) * small) {
+          const until = Math.min(end, (Math.floor(at / small + 1e-9) + 1) * small);
+          put(at, set.thread[item], (own * (until - at)) / length);
+        }
+      }
+    }
+    return cells;
+  }
+
+  private draw(): void {
+    if (!this.sums || this.box.clientWidth < 50) return;
+    const { columns, rows, step, byThread } = this.grid();
+    const cells = this.cells();
+    const left = byThread ? 130 : 60;
+    const width = Math.max(200, this.box.clientWidth - 24);
+    const wide = (width - left - 90) / columns;
+    const tall = byThread ? CELL : 5;
+    const height = rows * tall + 28;
+    const context = fit(this.canvas, width, height);
+    if (!context) return;
+    const most = Math.max(...cells, 1);
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    for (let column = 0; column < columns; column++) {
+      for (let row = 0; row < rows; row++) {
+        context.fillStyle = heat(cells[column * rows + row] / most);
+        context.fillRect(left + column * wide, row * tall, Math.max(wide - 0.5, 0.7), tall - 1);
+      }
+    }
+    const text = isDark() ? "#9aa1ac" : "#5a6270";
+    context.fillStyle = text;
+    const { threads, tick_ns } = this.data.about.data;
+    if (byThread) for (let row = 0; row < rows; row++) context.fillText(`${threads[row].comm} ${threads[row].tid}`.slice(0, 20), 2, row * tall + tall / 2);
+    else for (const ms of [0, 200, 400, 600, 800]) context.fillText(`${ms} ms`, 2, (ms / 1000) * rows * tall + 6);
+    const every = Math.max(1, Math.round(columns / 8));
+    for (let column = 0; column < columns; column += every) {
+      const at = column * step * tick_ns;
+      context.fillText(at === 0 ? "0" : tickLabel(at, every * step * tick_ns), left + column * wide, height - 10);
+    }
+    for (let part = 0; part <= 4; part++) {
+      context.fillStyle = heat(part / 4);
+      context.fillRect(width - 80, part * 16, 12, 15);
+      context.fillStyle = text;
+      context.fillText(percent(part, 4), width - 62, part * 16 + 8);
+    }
+    this.note.textContent = `${byThread ? "a row per thread" : "a column per second, rows of 20 ms"}, columns of ${duration(step * tick_ns)}; darkest: ${this.sums.set.unit === "ns" ? duration(most) : most}. A drag selects a span.`;
+    this.place = { left, wide, step };
+  }
+
+  private place = { left: 0, wide: 1, step: 1 };
+
+  private second(event: PointerEvent): number {
+    const x = event.clientX - this.canvas.getBoundingClientRect().left - this.place.left;
+    return Math.max(0, Math.floor(x / this.place.wide));
+  }
+
+  private move(event: PointerEvent): void {
+    const at = this.second(event);
+    if (this.from === null) return this.tell(`${duration(at * this.place.step * this.data.about.data.tick_ns)}`);
+    const [a, b] = [Math.min(at, this.from), Math.max(at, this.from) + 1];
+    const { ticks } = this.data.about.data;
+    this.store.change({ span: [Math.round(a * this.place.step), Math.min(ticks, Math.round(b * this.place.step))] }, true);
+  }
+}
+
+function heat(share: number): string {
+  if (share <= 0) return isDark() ? "#1c2026" : "#f3f4f6";
+  const part = Math.sqrt(share);
+  return isDark() ? `hsl(${40 - 24 * part} 85% ${16 + 44 * part}%)` : `hsl(${40 - 24 * part} 88% ${92 - 48 * part}%)`;
+}

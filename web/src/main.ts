@@ -1,0 +1,394 @@
+// The page: one selection, and views that are drawn from it.
+
+import { Data, load } from "./data";
+import { clear, el } from "./dom";
+import { FlameView } from "./flame";
+import { amount, countOf, percent } from "./format";
+import { Functions } from "./functions";
+import { cards, Head, StateBar } from "./head";
+import { HeatMap } from "./heat";
+import { compareTable, Latency, Locks, recording, SourceView } from "./others";
+import { diffColour, KIND_WORDS, frameColour } from "./palette";
+import { Selection, Store } from "./selection";
+import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted } from "./stacks";
+import { mix, Strips } from "./strips";
+import { Found, search, sum, Sums, groupsOf } from "./sums";
+import { Waits } from "./waits";
+
+const TABS: [string, string][] = [["flame", "Flame"], ["functions", "Functions"], ["callers", "Callers/callees"], ["waits", "Waits & wakers"], ["locks", "Locks"], ["latency", "Latency"], ["heat", "Heat map"], ["source", "Source"], ["compare", "Compare"], ["recording", "Recording"]];
+const KEYS: [string, string][] = [
+  ["/", "search"], ["n N", "next, previous match"], ["arrows", "move in the flame graph"], ["Enter", "zoom to the frame"], ["Backspace", "zoom out one frame"], ["0", "zoom out"],
+  ["f", "only stacks of this function"], ["c", "callers and callees of it"], ["s", "state first"], ["i", "inverted: from the innermost function"], ["u", "root at the foot"], ["o", "order by name or time"],
+  ["g", "group by thread name, thread, nothing"], ["w", "waits and wakers"], ["[ ]", "halve, double the span"], ["1 … 9", "tabs"], ["t", "light or dark"], ["Esc", "drop the last part of the selection"], ["?", "this list"],
+];
+
+class Page {
+  private readonly store: Store;
+  private readonly head: Head;
+  private readonly stateBar: StateBar;
+  private readonly strips: Strips;
+  private readonly flame: FlameView;
+  private readonly up: FlameView;
+  private readonly down: FlameView;
+  private readonly functions: Functions;
+  private readonly waits: Waits;
+  private readonly heat: HeatMap;
+  private readonly status = el("footer", { class: "status", role: "status", "aria-live": "polite" });
+  private readonly crumbs = el("nav", { class: "crumbs", "aria-label": "selection" });
+  private readonly options = el("div", { class: "options" });
+  private readonly panes = new Map<string, HTMLElement>();
+  private readonly tabs = new Map<string, HTMLButtonElement>();
+  private readonly help = el("dialog", { class: "help", "aria-label": "keys" });
+  private readonly menu = el("div", { class: "menu", role: "menu", hidden: true });
+  private sums!: Sums;
+  private found!: Found;
+  private folded!: Folded;
+  private foldedFor = "";
+  private root: Frame | null = null;
+  private match = -1;
+
+  constructor(readonly data: Data) {
+    const { about } = data;
+    const isWall = data.sets[0]?.wall ?? false;
+    this.store = new Store(data.sets.map((set) => set.name), about.data.tick_ns, about.data.threads.length === 0 ? { group: "none" } : {});
+    this.head = new Head(about, {
+      search: (text) => this.store.change({ search: text }, true), keys: () => this.help.showModal(),
+      theme: () => this.theme(), recording: () => this.store.change({ tab: "recording" }),
+    });
+    this.stateBar = new StateBar(data, this.store);
+    const tell = (text: string) => { this.status.textContent = text; };
+    this.strips = new Strips(data, this.store, tell);
+    const events = {
+      hover: (frame: Frame | null) => this.tell(frame),
+      zoom: (frame: Frame) => this.store.change({ zoom: frame.path }),
+      focus: (frame: Frame) => this.store.change({ focus: frame.label, zoom: [] }),
+      drop: (frame: Frame) => { if (frame.name >= 0) this.store.change({ drop: [...this.store.current.drop, frame.label], zoom: [] }); },
+      menu: (frame: Frame, x: number, y: number) => this.openMenu(frame, x, y),
+    };
+    const turn = { ...events, zoom: (frame: Frame) => { if (frame.parent) this.store.change({ focus: frame.label, zoom: [] }); } };
+    this.flame = new FlameView("flame graph: arrow keys move, Enter zooms", data.states, events);
+    this.up = new FlameView("callers", data.states, turn, true);
+    this.down = new FlameView("callees", data.states, turn);
+    this.functions = new Functions(data, this.store);
+    this.waits = new Waits(data, this.store);
+    this.heat = new HeatMap(data, this.store, tell);
+    this.build(isWall);
+    this.store.watch((selection, changed) => this.update(selection, changed));
+    this.update(this.store.current, new Set(Object.keys(this.store.current) as (keyof Selection)[]));
+    document.addEventListener("keydown", (event) => this.key(event));
+    document.addEventListener("pointerdown", (event) => { if (!this.menu.contains(event.target as Node)) this.menu.hidden = true; });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    addEventListener("beforeprint", () => this.forPrint());
+  }
+
+  private build(isWall: boolean): void {
+    const { data } = this;
+    this.panes.set("flame", el("div", { class: "pane flush" }, this.options, this.flame.box, this.legend()));
+    this.panes.set("functions", this.functions.box);
+    this.panes.set("callers", el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), this.up.box, el("h3", { text: "callees" }), this.down.box));
+    this.panes.set("waits", this.waits.box);
+    this.panes.set("locks", new Locks(data, this.store).box);
+    this.panes.set("latency", new Latency(data, this.store).box);
+    this.panes.set("heat", this.heat.box);
+    this.panes.set("source", new SourceView(data, this.store).box);
+    if (data.about.compare) this.panes.set("compare", compareTable(data.about.compare));
+    this.panes.set("recording", recording(data));
+    const needsWall = ["waits", "locks", "latency"];
+    const bar = el("div", { class: "tabs", role: "tablist" });
+    for (const [id, title] of TABS) {
+      const pane = this.panes.get(id);
+      if (!pane || (needsWall.includes(id) && !isWall) || (id === "heat" && !this.strips.isUseful) || (id === "source" && data.about.sources.length === 0)) {
+        this.panes.delete(id);
+        continue;
+      }
+      const tab = el("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `pane-${id}`, text: title, on: { click: () => this.store.change({ tab: id }) } });
+      Object.entries({ role: "tabpanel", id: `pane-${id}`, "aria-labelledby": `tab-${id}` }).forEach(([key, value]) => pane.setAttribute(key, value));
+      this.tabs.set(id, tab);
+      bar.append(tab);
+    }
+    this.help.append(el("h2", { text: "Keys" }), el("dl", {}, ...KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
+      el("p", { class: "dim", text: "Strips: drag selects, wheel zooms, shift-drag moves. Flame graph: click zooms, double-click shows only that function, alt-click takes it out, right-click for more." }),
+      el("form", { method: "dialog" }, el("button", { text: "close" })));
+    const main = el("main", {}, cards(data, this.store) ?? "", this.stateBar.box, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
+    document.body.append(this.head.box, main, this.status, this.help, this.menu);
+    this.head.input.value = this.store.current.search;
+  }
+
+  private legend(): HTMLElement {
+    const box = el("p", { class: "legend" });
+    const used = new Set(this.data.kinds);
+    for (const [kind, word] of KIND_WORDS) {
+      if (!used.has(kind)) continue;
+      const mark = el("i", { class: "kind" });
+      mark.style.background = frameColour("", kind, false);
+      box.append(el("span", {}, mark, word));
+    }
+    if (this.data.sets[0]?.wall) box.append(el("span", { class: "dim", text: "· the line under a frame: its time by state, colours as in the bar above" }));
+    return box;
+  }
+
+  private update(selection: Selection, changed: Set<keyof Selection>): void {
+    const start = performance.now();
+    const has = (...keys: (keyof Selection)[]) => keys.some((key) => changed.has(key));
+    const sumsChanged = has("set", "span", "threads", "states", "idle", "focus", "drop", "group");
+    if (sumsChanged) this.sums = sum(this.data, selection);
+    if (sumsChanged || has("search")) this.found = search(this.data, this.sums, selection.search);
+    if (has("search")) {
+      if (this.head.input.value !== selection.search) this.head.input.value = selection.search;
+      this.match = -1;
+    }
+    const { found } = this;
+    this.head.showFound(found.error ? found.error : selection.search ? `${percent(found.amount, this.sums.total)} in ${countOf(found.places, "place", "places")}` : "", found.error !== "");
+    if (sumsChanged) {
+      this.stateBar.show(this.sums, selection);
+      this.strips.draw();
+    }
+    this.showOptions(selection);
+    this.showCrumbs(selection);
+    const tab = this.tabs.has(selection.tab) ? selection.tab : "flame";
+    this.panes.forEach((pane, id) => (pane.hidden = id !== tab));
+    this.tabs.forEach((button, id) => {
+      button.setAttribute("aria-selected", String(id === tab));
+      button.tabIndex = id === tab ? 0 : -1;
+    });
+    this.showTab(tab, selection);
+    if (sumsChanged) this.tell(null);
+    document.documentElement.dataset.updateMs = (performance.now() - start).toFixed(2);
+    document.documentElement.dataset.total = String(Math.round(this.sums.total));
+    document.documentElement.dataset.found = String(found.share);
+  }
+
+  private showTab(tab: string, selection: Selection): void {
+    if (tab === "functions") this.functions.show(this.sums, this.found);
+    else if (tab === "waits") this.waits.show(this.sums, selection);
+    else if (tab === "heat") this.heat.show(this.sums);
+    else if (tab === "flame" || tab === "callers") {
+      this.refold(selection);
+      if (tab === "flame") this.showFlame(selection);
+      else this.showSandwich(selection);
+    }
+  }
+
+  private refold(selection: Selection): void {
+    const key = JSON.stringify([selection.set, selection.group, selection.mode === "state", selection.folds]);
+    if (this.foldedFor !== key) {
+      // Folded once for all selections: with every place that the set has.
+      const everything = { ...selection, span: null, threads: [], states: [...this.data.states], idle: true, focus: "", drop: [] };
+      const all = sum(this.data, everything);
+      this.folded = fold(this.data, all.set, groupsOf(this.data, selection).groups, selection, Uint8Array.from(all.place, (amount) => (amount > 0 ? 1 : 0)));
+      this.foldedFor = key;
+    }
+    fill(this.folded, this.sums);
+  }
+
+  private showFlame(selection: Selection): void {
+    this.root = selection.mode === "inverted" ? inverted(this.folded, selection.byName) : byCaller(this.folded, selection.byName);
+    this.flame.show(this.root, selection.zoom, this.found.hit, selection.upright, this.diff());
+  }
+
+  /** In a comparison, colours show the change of a frame's share. */
+  private diff(): ((frame: Frame) => string) | null {
+    const [before, after] = [this.data.states.indexOf("before"), this.data.states.indexOf("after")];
+    if (before < 0 || after < 0) return null;
+    const whole = this.root!.states;
+    return (frame) => {
+      const [a, b] = [frame.states[before] / Math.max(1, whole[before]), frame.states[after] / Math.max(1, whole[after])];
+      return diffColour(frame.parent ? (b - a) / Math.max(a, b, 0.02) : 0);
+    };
+  }
+
+  private showSandwich(selection: Selection): void {
+    const label = selection.focus || this.flame.cursor?.label || this.hottest();
+    const upward = callers(this.folded, label, selection.byName);
+    const downward = callees(this.folded, label, selection.byName);
+    this.up.show(upward, [], this.found.hit, false, this.root ? this.diff() : null);
+    this.down.show(downward, [], this.found.hit, false, this.root ? this.diff() : null);
+    this.tell(downward);
+  }
+
+  private hottest(): string {
+    // Time in the kernel counts for the function that called it.
+    const sums = new Map<string, number>();
+    const { own, names, parents, labels } = this.folded;
+    for (let node = 1; node < own.length; node++) {
+      if (own[node] === 0) continue;
+      const label = labels[names[node] >= 0 ? node : parents[node]];
+      sums.set(label, (sums.get(label) ?? 0) + own[node]);
+    }
+    return [...sums].reduce((best, next) => (next[1] > best[1] ? next : best), ["all", 0])[0];
+  }
+
+  private showOptions(selection: Selection): void {
+    clear(this.options);
+    const { store } = this;
+    if (this.data.sets.length > 1) {
+      const pick = el("select", { "aria-label": "what is measured" }, ...this.data.sets.map((set, at) => el("option", { value: at, selected: at === selection.set, text: set.name })));
+      pick.addEventListener("change", () => store.change({ set: Number(pick.value), zoom: [], states: [] }));
+      this.options.append(pick);
+    }
+    const choice = <T extends string>(label: string, values: [T, string][], now: T, change: (value: T) => void) => {
+      this.options.append(el("span", { class: "choice", role: "radiogroup", "aria-label": label }, ...values.map(([value, word]) =>
+        el("button", { type: "button", role: "radio", "aria-checked": value === now, text: word, on: { click: () => change(value) } }))));
+    };
+    choice("order of frames", [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
+    if (this.data.about.data.threads.length > 1) choice("groups", [["name", "thread names"], ["thread", "threads"], ["none", "no groups"]], selection.group, (group) => store.change({ group, zoom: [] }));
+    const words: [keyof Selection["folds"], string][] = [["kernel", "fold kernel"], ["start", "fold start-up"], ["recursion", "fold recursion"]];
+    for (const [fold, word] of words) {
+      const box = el("input", { type: "checkbox", checked: selection.folds[fold] });
+      box.addEventListener("change", () => store.change({ folds: { ...selection.folds, [fold]: box.checked }, zoom: [] }));
+      this.options.append(el("label", {}, box, word));
+    }
+    const order = el("input", { type: "checkbox", checked: selection.byName });
+    order.addEventListener("change", () => store.change({ byName: order.checked }));
+    this.options.append(el("label", {}, order, "by name"));
+  }
+
+  /** What is selected, each part with a button that drops it. */
+  private showCrumbs(selection: Selection): void {
+    clear(this.crumbs);
+    const seconds = (tick: number) => `${((tick * this.data.about.data.tick_ns) / 1e9).toFixed(3)} s`;
+    const add = (text: string, drop: Partial<Selection>) => {
+      this.crumbs.append(el("button", { type: "button", title: `${text}: drop`, on: { click: () => this.store.change(drop) } }, el("span", { text }), el("b", { text: "×" })));
+    };
+    if (selection.span) add(`${seconds(selection.span[0])} – ${seconds(selection.span[1])}`, { span: null });
+    if (selection.threads.length) {
+      const names = selection.threads.map((tid) => `${this.data.about.data.threads.find((thread) => thread.tid === tid)?.comm ?? ""} ${tid}`);
+      add(names.length > 3 ? `${names.length} threads` : names.join(", "), { threads: [] });
+    }
+    if (selection.states.length) add(selection.states.join(" + "), { states: [] });
+    if (selection.focus) add(`only stacks of ${selection.focus}`, { focus: "" });
+    for (const name of selection.drop) add(`without ${name}`, { drop: selection.drop.filter((other) => other !== name) });
+    if (selection.zoom.length) add(`zoom: ${selection.zoom[selection.zoom.length - 1]}`, { zoom: [] });
+    if (selection.search) add(`search: ${selection.search}`, { search: "" });
+    if (this.crumbs.childElementCount) this.crumbs.append(el("span", { class: "dim", text: `= ${amount(this.sums.total, this.sums.set.unit)}, ${percent(this.sums.total, this.wholeOf())} of all` }));
+  }
+
+  private whole: number[] = [];
+  private wholeOf(): number {
+    const at = this.store.current.set;
+    return (this.whole[at] ??= sum(this.data, { ...this.store.current, span: null, threads: [], states: [], focus: "", drop: [] }).total);
+  }
+
+  /** The amount first: names may be long. */
+  private tell(frame: Frame | null): void {
+    const { sums } = this;
+    const unit = sums.set.unit;
+    if (!frame || !frame.parent) {
+      const counted = sums.set.wall ? "" : ` · ${countOf(sums.count, "sample", "samples")}`;
+      this.status.textContent = `${amount(sums.total, unit)} selected${counted} · ${mix(this.data, sums, this.store.current)}`;
+      return;
+    }
+    const states = [...frame.states].map((value, state) => ({ value, state: this.data.states[state] })).filter((part) => part.value > 0).sort((a, b) => b.value - a.value);
+    const split = sums.set.wall ? ` · ${states.slice(0, 3).map((part) => `${part.state} ${percent(part.value, frame.value)}`).join(", ")}` : ` · ${countOf(frame.count, "sample", "samples")}`;
+    const file = frame.name >= 0 ? this.data.about.data.files[this.data.nameFile[frame.name]] : "";
+    this.status.textContent = `${amount(frame.value, unit)} · ${percent(frame.value, sums.total)} of ${amount(sums.total, unit)}${split} · ${frame.label}${file ? ` — ${file}` : ""}`;
+  }
+
+  private openMenu(frame: Frame, x: number, y: number): void {
+    clear(this.menu);
+    const copy = (text: string) => void navigator.clipboard?.writeText(text).catch(() => undefined);
+    const items: [string, () => void][] = [
+      ["only stacks of this function", () => this.store.change({ focus: frame.label, zoom: [] })],
+      ["callers and callees", () => this.store.change({ focus: frame.label, tab: "callers" })],
+      ["take it out", () => this.store.change({ drop: [...this.store.current.drop, frame.label] })],
+      ["copy the name", () => copy(frame.label)], ["copy the stack", () => copy(frame.path.join(";"))], ["copy this row", () => copy(this.status.textContent ?? "")],
+    ];
+    if (this.data.about.sources.some((source) => source.name === frame.label)) items.push(["source", () => this.store.change({ focus: frame.label, tab: "source" })]);
+    for (const [text, run] of items) this.menu.append(el("button", { type: "button", role: "menuitem", text, on: { click: () => { this.menu.hidden = true; run(); } } }));
+    this.menu.hidden = false;
+    this.menu.style.left = `${Math.min(x, innerWidth - 240)}px`;
+    this.menu.style.top = `${Math.min(y, innerHeight - 220)}px`;
+    this.menu.querySelector("button")?.focus();
+  }
+
+  private theme(): void {
+    const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
+    this.repaint();
+  }
+
+  private repaint(): void {
+    this.strips.layout();
+    this.stateBar.show(this.sums, this.store.current);
+    this.flame.redraw();
+    this.up.redraw();
+    this.down.redraw();
+    this.showTab(this.tabs.has(this.store.current.tab) ? this.store.current.tab : "flame", this.store.current);
+  }
+
+  /** Paper has no scroll boxes: tables of the functions and waits follow the graph. */
+  private forPrint(): void {
+    this.refold(this.store.current);
+    this.showFlame(this.store.current);
+    this.functions.show(this.sums, this.found);
+    if (this.panes.has("waits")) this.waits.show(this.sums, this.store.current);
+  }
+
+  private nextMatch(step: number): void {
+    const matches = this.flame.matches();
+    if (matches.length === 0) return;
+    this.match = (this.match + step + matches.length) % matches.length;
+    this.flame.goTo(matches[this.match]);
+  }
+
+  private span(factor: number): void {
+    const { ticks } = this.data.about.data;
+    const [from, to] = this.store.current.span ?? [0, ticks];
+    const half = ((to - from) * factor) / 2;
+    const middle = (from + to) / 2;
+    const next: [number, number] = [Math.max(0, Math.round(middle - half)), Math.min(ticks, Math.round(middle + half))];
+    if (next[1] > next[0]) this.store.change({ span: next[0] === 0 && next[1] === ticks ? null : next });
+  }
+
+  private key(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
+    if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
+    if (target.matches("input[type=search]")) {
+      if (event.key === "Escape") { this.store.change({ search: "" }); target.blur(); }
+      if (event.key === "Enter") { target.blur(); this.flame.box.focus({ preventScroll: true }); this.nextMatch(1); }
+      return;
+    }
+    if (target.matches("select") || (target.matches("button") && ["Enter", " "].includes(event.key))) return;
+    const { store } = this;
+    const now = store.current;
+    if (target.matches("[role=tab]") && event.key.startsWith("Arrow")) return this.nextTab(event.key === "ArrowLeft" ? -1 : 1);
+    if (event.key.startsWith("Arrow")) {
+      if (!this.panes.get("flame")?.hidden && this.flame.move(event.key)) event.preventDefault();
+      return;
+    }
+    const cursor = this.flame.cursor;
+    const ids = [...this.tabs.keys()];
+    if (/^[1-9]$/.test(event.key)) { const id = ids[Number(event.key) - 1]; if (id) store.change({ tab: id }); return; }
+    const does: Record<string, () => void> = {
+      "/": () => { this.head.input.focus(); this.head.input.select(); }, n: () => this.nextMatch(1), N: () => this.nextMatch(-1),
+      Enter: () => { if (cursor) store.change({ zoom: cursor.path }); }, Backspace: () => store.change({ zoom: now.zoom.slice(0, -1) }), "0": () => store.change({ zoom: [] }),
+      f: () => { if (cursor) store.change({ focus: cursor.label, zoom: [] }); }, c: () => store.change(cursor?.parent ? { focus: cursor.label, tab: "callers" } : { tab: "callers" }),
+      s: () => store.change({ mode: now.mode === "state" ? "caller" : "state", zoom: [] }), i: () => store.change({ mode: now.mode === "inverted" ? "caller" : "inverted", zoom: [] }),
+      u: () => store.change({ upright: !now.upright }), o: () => store.change({ byName: !now.byName }),
+      g: () => store.change({ group: now.group === "name" ? "thread" : now.group === "thread" ? "none" : "name", zoom: [] }),
+      w: () => { if (this.tabs.has("waits")) store.change({ tab: "waits" }); }, "[": () => this.span(0.5), "]": () => this.span(2),
+      t: () => this.theme(), Escape: () => { if (this.menu.hidden) store.dropLast(); this.menu.hidden = true; }, "?": () => this.help.showModal(),
+    };
+    if (does[event.key]) { event.preventDefault(); does[event.key](); }
+  }
+
+  private nextTab(step: number): void {
+    const ids = [...this.tabs.keys()];
+    const at = (ids.indexOf(this.store.current.tab) + step + ids.length) % ids.length;
+    this.store.change({ tab: ids[at] });
+    this.tabs.get(ids[at])!.focus();
+  }
+}
+
+async function start(): Promise<void> {
+  try {
+    const data = await load();
+    new Page(data);
+    document.documentElement.dataset.ready = performance.now().toFixed(0);
+  } catch (error) {
+    document.body.append(el("p", { class: "note", text: `This page can't be shown: ${String(error)}` }));
+    throw error;
+  }
+}
+
+void start();

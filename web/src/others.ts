@@ -1,0 +1,140 @@
+// Locks, lengths of waits, notes about the recording, source and comparison.
+
+import { Compare, Data, Lengths, Lock, Source } from "./data";
+import { clear, el } from "./dom";
+import { countOf, duration, grouped, percent } from "./format";
+import { diffColour, stateColour } from "./palette";
+import { Store } from "./selection";
+import { Column, Table } from "./table";
+import { stateMark } from "./waits";
+
+export class Locks {
+  readonly box = el("div", { class: "pane" });
+  private readonly detail = el("div", { class: "split" });
+
+  constructor(data: Data, readonly store: Store) {
+    const locks = data.about.locks;
+    const whole = locks.reduce((sum, lock) => sum + lock.wait, 0);
+    const table = new Table<Lock>("locks", [
+      { title: "waited", class: "n", sort: (lock) => lock.wait, cell: (lock) => duration(lock.wait) },
+      { title: "%", class: "n", help: "of all waits for locks", cell: (lock) => percent(lock.wait, whole) },
+      { title: "waits", class: "n", sort: (lock) => lock.count, cell: (lock) => grouped(lock.count) },
+      { title: "p50", class: "n", sort: (lock) => lock.p50, cell: (lock) => duration(lock.p50) },
+      { title: "p99", class: "n", sort: (lock) => lock.p99, cell: (lock) => duration(lock.p99) },
+      { title: "longest", class: "n wide", sort: (lock) => lock.max, cell: (lock) => duration(lock.max) },
+      { title: "threads", class: "n", sort: (lock) => lock.threads.length, cell: (lock) => String(lock.threads.length) },
+      { title: "lock", class: "name", sort: (lock) => lock.what, cell: (lock) => lock.what },
+      { title: "let go by", class: "name", cell: (lock) => (lock.holder ? `${lock.holder.name} ${lock.holder.tid || ""} (${lock.holder.percent} %)` : "not known") },
+    ], (lock) => this.choose(lock));
+    const note = locks.length ? `${countOf(locks.length, "lock", "locks")} · whole recording, ${duration(whole)} of waiting · a click selects the waiting threads` : "No thread waited for a lock.";
+    this.box.append(el("p", { class: "note", text: note }), table.box, this.detail);
+    table.show([...locks]);
+    if (locks[0]) this.describe(locks[0]);
+  }
+
+  private choose(lock: Lock): void {
+    this.describe(lock);
+    this.store.change({ threads: lock.threads });
+  }
+
+  private describe(lock: Lock): void {
+    clear(this.detail);
+    const list = (text: string | null | undefined) => el("ol", { class: "stack" }, ...(text ?? "not known").split(" < ").map((name) => el("li", { text: name })));
+    this.detail.append(el("section", {}, el("h3", { text: "waited for in" }), list(lock.place)), el("section", {}, el("h3", { text: lock.holder ? `let go by ${lock.holder.name} in` : "let go by" }), list(lock.holder?.place || null)));
+  }
+}
+
+/** Lengths of waits by state, as histograms of powers of two. */
+export class Latency {
+  readonly box = el("div", { class: "pane" });
+
+  constructor(readonly data: Data, readonly store: Store) {
+    const { lengths } = data.about;
+    this.box.append(el("p", { class: "note", text: lengths.length ? "Lengths of waits, whole recording, in powers of two. A click on a heading shows only that state." : "No waits were recorded." }));
+    const grid = el("div", { class: "grid" });
+    lengths.forEach((of) => grid.append(this.card(of)));
+    this.box.append(grid);
+  }
+
+  private card(of: Lengths): HTMLElement {
+    const press = () => this.store.change({ states: this.store.current.states.includes(of.state) ? [] : [of.state] });
+    const head = el("button", { type: "button", class: "link", on: { click: press } }, stateMark(of.state));
+    const words = el("p", { class: "dim", text: `${countOf(of.count, "wait", "waits")} · p50 ${duration(of.p50)} · p99 ${duration(of.p99)} · longest ${duration(of.max)}` });
+    const most = Math.max(...of.rows.map(([, count]) => count), 1);
+    const rows = of.rows.map(([low, count]) => {
+      const bar = el("i");
+      bar.style.width = `${(100 * count) / most}%`;
+      bar.style.background = stateColour(of.state);
+      return el("tr", {}, el("td", { class: "n", text: `${duration(low)}–${duration(low * 2)}` }), el("td", { class: "n", text: grouped(count) }), el("td", { class: "wide-bar" }, bar));
+    });
+    return el("section", { class: "card" }, el("h3", {}, head), words, el("table", { "aria-label": `lengths of waits: ${of.state}` }, el("tbody", {}, ...rows)));
+  }
+}
+
+export function recording(data: Data): HTMLElement {
+  const { about } = data;
+  const notes = [...about.notes];
+  if (about.pruned) notes.unshift(`${countOf(about.pruned.functions, "function", "functions")} of less than ${(100 * about.pruned.share).toFixed(4)} % were left out to keep the page small; their time counts for their callers`);
+  if (about.no_verdict) notes.unshift(`no findings: ${about.no_verdict}`);
+  const facts = about.facts.map(([label, value]) => el("tr", {}, el("th", { scope: "row", text: label }), el("td", { text: value })));
+  return el("div", { class: "pane" },
+    el("h3", { text: "Notes" }), notes.length ? el("ul", {}, ...notes.map((note) => el("li", { text: note }))) : el("p", { class: "dim", text: "Nothing limits this recording." }),
+    el("h3", { text: "Recording" }), el("table", { class: "facts", "aria-label": "facts about the recording" }, el("tbody", {}, ...facts)),
+    el("p", { class: "dim", text: `page: ${grouped(about.data.nodes)} frames, ${data.sets.map((set) => `${grouped(set.items)} of ${set.name}`).join(", ")}; unpacked in ${data.loadMs.toFixed(0)} ms` }));
+}
+
+/** Code with its share of time. */
+export class SourceView {
+  readonly box = el("div", { class: "pane" });
+  private readonly pick = el("select", { "aria-label": "function" });
+  private readonly code = el("div", { class: "table code", tabindex: "0" });
+
+  constructor(data: Data, store: Store) {
+    const { sources } = data.about;
+    if (sources.length === 0) {
+      this.box.append(el("p", { class: "note", text: "This page has no code: it was made without object files, or nothing ran. tally annotate shows code in the terminal." }));
+      return;
+    }
+    sources.forEach((source, at) => this.pick.append(el("option", { value: at, text: `${(100 * source.own).toFixed(1)} % ${source.name} — ${source.file}` })));
+    this.pick.addEventListener("change", () => this.show(sources[Number(this.pick.value)]));
+    this.box.append(el("p", { class: "note" }, "Share of the samples of a function, by instruction: ", this.pick), this.code);
+    this.show(sources[0]);
+    store.watch((selection, changed) => {
+      const at = sources.findIndex((source) => source.name === selection.focus);
+      if (changed.has("focus") && at >= 0) {
+        this.pick.value = String(at);
+        this.show(sources[at]);
+      }
+    });
+  }
+
+  private show(source: Source): void {
+    clear(this.code);
+    const most = Math.max(...source.lines.map((line) => line.share), 1e-9);
+    let last: string | null = null;
+    const rows = source.lines.map((line) => {
+      const heat = el("td", { class: "n heat", text: line.share > 0 ? `${(100 * line.share).toFixed(1)} %` : "" });
+      if (line.share > 0) heat.style.background = `rgba(224,88,40,${0.12 + (0.6 * line.share) / most})`;
+      const where = line.line !== last ? (line.line ?? "") : "";
+      last = line.line;
+      return el("tr", {}, heat, el("td", { class: "n dim", text: line.address }), el("td", {}, el("code", { text: line.text })), el("td", { class: "dim", text: where }));
+    });
+    this.code.append(el("table", { "aria-label": `code of ${source.name}` }, el("tbody", {}, ...rows)));
+    if (source.cut > 0) this.code.append(el("p", { class: "note", text: `${countOf(source.cut, "instruction", "instructions")} without samples are left out.` }));
+  }
+}
+
+export function compareTable(compare: Compare): HTMLElement {
+  const share = (value: number) => (compare.norm === "share" ? `${(100 * value).toFixed(2)} %` : value.toPrecision(4));
+  const most = Math.max(...compare.rows.map((row) => Math.abs(row.delta)), 1e-9);
+  const columns: Column<Compare["rows"][number]>[] = [
+    { title: "before", class: "n", sort: (row) => row.before, cell: (row) => share(row.before) },
+    { title: "after", class: "n", sort: (row) => row.after, cell: (row) => share(row.after) },
+    { title: "change", class: "n", sort: (row) => Math.abs(row.delta), cell: (row) => { const cell = el("span", { class: "change", text: `${row.delta > 0 ? "+" : ""}${share(row.delta)}` }); cell.style.background = diffColour(row.delta / most); return cell; } },
+    { title: "judgement", sort: (row) => row.word, cell: (row) => row.word || "noise explains it" },
+    { title: "function", class: "name", sort: (row) => row.name, cell: (row) => row.name },
+  ];
+  const table = new Table("comparison", columns, () => undefined, 2, (row) => (row.word ? "" : "chance"));
+  table.show([...compare.rows]);
+  return el("div", { class: "pane" }, el("p", { class: "note", text: `${compare.before} → ${compare.after} · ${compare.total}` }), table.box);
+}

@@ -1,0 +1,212 @@
+// Waits by the first function outside the kernel that tells them from other waits, with sleepers' and wakers' stacks.
+
+import { Data, ItemSet, Kind } from "./data";
+import { clear, el } from "./dom";
+import { countOf, duration, grouped, percent } from "./format";
+import { stateColour } from "./palette";
+import { Selection, Store } from "./selection";
+import { inside, Sums, threadMask } from "./sums";
+import { Table } from "./table";
+
+export interface WaitRow {
+  state: number; node: number; label: string; total: number; count: number; p50: number; p99: number; max: number;
+  buckets: Float64Array; items: number[];
+}
+
+export class Waits {
+  readonly box = el("div", { class: "pane" });
+  private readonly note = el("p", { class: "note" });
+  private readonly detail = el("div", { class: "split" });
+  private readonly table: Table<WaitRow>;
+  private sums: Sums | null = null;
+  private chosen: WaitRow | null = null;
+
+  constructor(readonly data: Data, readonly store: Store) {
+    this.table = new Table("waits", [
+      { title: "total", class: "n", sort: (row) => row.total, cell: (row) => duration(row.total) },
+      { title: "%", class: "n", cell: (row) => percent(row.total, this.sums!.total) },
+      { title: "waits", class: "n", sort: (row) => row.count, cell: (row) => (row.count > 0 ? grouped(row.count) : "") },
+      { title: "p50", class: "n", help: "half of the recorded waits are shorter; waits known as a sum count with their mean", sort: (row) => row.p50, cell: (row) => (row.count > 0 ? duration(row.p50) : "") },
+      { title: "p99", class: "n", sort: (row) => row.p99, cell: (row) => (row.count > 0 ? duration(row.p99) : "") },
+      { title: "longest", class: "n wide", sort: (row) => row.max, cell: (row) => (row.max > 0 ? duration(row.max) : "") },
+      { title: "lengths", class: "bar", help: "number of waits by length, in powers of two", cell: (row) => spark(row) },
+      { title: "state", sort: (row) => this.data.states[row.state], cell: (row) => stateMark(this.data.states[row.state]) },
+      { title: "where", class: "name", sort: (row) => row.label, cell: (row) => el("span", { title: stackOf(this.data, row.node).join(" < "), text: row.label }) },
+    ], (row) => this.choose(row), 0, (row) => (row === this.chosen ? "chosen" : ""));
+    this.box.append(this.note, this.table.box, this.detail);
+  }
+
+  show(sums: Sums, selection: Selection): void {
+    this.sums = sums;
+    const rows = waitRows(this.data, sums, selection);
+    const all = rows.reduce((sum, row) => sum + row.total, 0);
+    this.note.textContent = `${countOf(rows.length, "place", "places")} · ${duration(all)} of waiting, ${percent(all, sums.total)} of ${duration(sums.total)} · a click shows who ended the waits`;
+    this.chosen = rows.find((row) => row.node === this.chosen?.node && row.state === this.chosen?.state) ?? rows[0] ?? null;
+    this.table.show(rows);
+    this.drawDetail();
+  }
+
+  private choose(row: WaitRow): void {
+    this.chosen = row;
+    this.show(this.sums!, this.store.current);
+  }
+
+  /** The sleeper's stack, and the threads that ended its waits with theirs. */
+  private drawDetail(): void {
+    clear(this.detail);
+    const row = this.chosen;
+    if (!row) return;
+    const [data, set] = [this.data, this.sums!.set];
+    const sleeper = el("section", {}, el("h3", { text: `${data.states[row.state]} here` }), stackList(stackOf(data, row.node)));
+    const by = new Map<number, number>();
+    let known = 0;
+    for (const item of row.items) {
+      const waker = set.waker[item];
+      if (waker === 0) continue;
+      by.set(waker, (by.get(waker) ?? 0) + set.amount[item]);
+      known += set.amount[item];
+    }
+    const ended = data.states[row.state] === "preempted" ? "ran instead" : "ended by";
+    const wakers = el("section", {}, el("h3", { text: known > 0 ? `${ended} (of the ${percent(known, row.total)} where it is known)` : `${ended}: not recorded` }));
+    for (const [waker, ns] of [...by].sort((a, b) => b[1] - a[1]).slice(0, 4)) {
+      const node = data.wakerNode[waker - 1];
+      wakers.append(el("h4", { text: `${percent(ns, known)} ${data.about.data.wakers[waker - 1] || "unknown"}` }), stackList(node ? stackOf(data, node) : []));
+    }
+    this.detail.append(sleeper, wakers);
+  }
+}
+
+export function stateMark(state: string): HTMLElement {
+  const mark = el("i", { class: "kind" });
+  mark.style.background = stateColour(state);
+  return el("span", {}, mark, state);
+}
+
+function stackList(names: string[]): HTMLElement {
+  return el("ol", { class: "stack" }, ...names.slice(0, 14).map((name) => el("li", { title: name, text: name })), names.length > 14 ? el("li", { class: "dim", text: `… ${names.length - 14} more` }) : null);
+}
+
+/** Names of a stack, innermost first, without the kernel's if there are others. */
+export function stackOf(data: Data, node: number): string[] {
+  const all: string[] = [];
+  const user: string[] = [];
+  for (; node !== 0; node = data.parent[node]) {
+    const name = data.nodeName[node];
+    all.push(data.names[name]);
+    if (data.kinds[name] !== Kind.Kernel) user.push(data.names[name]);
+  }
+  return user.length ? user : all;
+}
+
+/** Waits by state and innermost place outside the kernel. */
+export function waitRows(data: Data, sums: Sums, selection: Selection): WaitRow[] {
+  const set = sums.set;
+  if (!set.wall) return [];
+  const rows = new Map<string, WaitRow>();
+  const threads = threadMask(data, selection);
+  const isShown = shownPlaces(sums);
+  for (let item = 0; item < set.items; item++) {
+    const place = set.place[item];
+    const state = set.placeState[place];
+    if (state === 0 || !threads[set.thread[item]] || !isShown[place]) continue;
+    const ns = selection.span ? inside(set, data, item, ...selection.span) : set.amount[item];
+    if (ns <= 0) continue;
+    add(rows, data, set, item, ns);
+  }
+  const all = [...rows.values()];
+  all.forEach(finish);
+  label(data, all);
+  return all.sort((a, b) => b.total - a.total);
+}
+
+function shownPlaces(sums: Sums): Uint8Array {
+  const places = sums.set.placeNode.length;
+  const shown = new Uint8Array(places);
+  for (let at = 0; at < sums.place.length; at++) if (sums.place[at] > 0) shown[at % places] = 1;
+  return shown;
+}
+
+function add(rows: Map<string, WaitRow>, data: Data, set: ItemSet, item: number, ns: number): void {
+  const place = set.place[item];
+  let node = set.placeNode[place];
+  while (data.parent[node] !== 0 && data.kinds[data.nodeName[node]] === Kind.Kernel) node = data.parent[node];
+  const state = set.placeState[place];
+  const key = `${state} ${node}`;
+  let row = rows.get(key);
+  if (!row) rows.set(key, (row = { state, node, label: "", total: 0, count: 0, p50: 0, p99: 0, max: 0, buckets: new Float64Array(48), items: [] }));
+  row.total += ns;
+  row.items.push(item);
+  const length = set.length[item] * data.about.data.tick_ns;
+  if (length === 0) return;
+  const count = set.count[item] * (ns / set.amount[item]);
+  row.count += count;
+  row.max = Math.max(row.max, length);
+  // Waits that are known as a sum have the length of their mean.
+  const mean = set.count[item] > 0 ? Math.min(length, set.amount[item] / set.count[item]) : length;
+  row.buckets[Math.max(0, Math.min(47, Math.floor(Math.log2(Math.max(1, mean)))))] += count;
+}
+
+function finish(row: WaitRow): void {
+  row.p50 = percentile(row, 0.5);
+  row.p99 = percentile(row, 0.99);
+}
+
+function percentile(row: WaitRow, part: number): number {
+  const wanted = Math.max(1, row.count * part);
+  let before = 0;
+  for (let bucket = 0; bucket < row.buckets.length; bucket++) {
+    const here = row.buckets[bucket];
+    if (here > 0 && before + here >= wanted) return Math.min(2 ** bucket * (1 + (wanted - before) / here), row.max);
+    before += here;
+  }
+  return row.max;
+}
+
+/** Rows with the same innermost functions are told apart by the first caller in which they differ. */
+function label(data: Data, rows: WaitRow[]): void {
+  const stacks = rows.map((row) => stackOf(data, row.node));
+  const leaf = (at: number, depth: number) => stacks[at].slice(0, depth).join(" < ");
+  const groups = new Map<string, number[]>();
+  rows.forEach((row, at) => {
+    const key = `${row.state} ${leaf(at, 1)}`;
+    groups.set(key, [...(groups.get(key) ?? []), at]);
+  });
+  const open = [...groups.values()].map((members) => ({ members, depth: 1 }));
+  while (open.length) {
+    const { members, depth } = open.pop()!;
+    if (members.length === 1 || depth > 60) {
+      for (const at of members) rows[at].label = distinct(stacks[at], depth);
+      continue;
+    }
+    const next = new Map<string, number[]>();
+    for (const at of members) next.set(stacks[at][depth] ?? "", [...(next.get(stacks[at][depth] ?? "") ?? []), at]);
+    for (const [, group] of next) open.push({ members: group, depth: next.size === 1 ? depth + 1 : depth + 1 });
+  }
+}
+
+/** `wait … < what tells it apart < its caller`. */
+function distinct(stack: string[], depth: number): string {
+  if (stack.length === 0) return "[no stack]";
+  if (depth <= 4) return stack.slice(0, Math.max(depth + 1, 4)).join(" < ");
+  return `${stack.slice(0, 2).join(" < ")} < … < ${stack.slice(depth - 1, depth + 2).join(" < ")}`;
+}
+
+function spark(row: WaitRow): SVGSVGElement | string {
+  if (row.count <= 0) return "";
+  const used = [...row.buckets.keys()].filter((bucket) => row.buckets[bucket] > 0);
+  const [first, last] = [used[0], used[used.length - 1]];
+  const most = Math.max(...row.buckets);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", `0 0 ${Math.max(24, (last - first + 1) * 4)} 14`);
+  svg.setAttribute("class", "spark");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `from ${duration(2 ** first)} to ${duration(2 ** (last + 1))}`);
+  for (const bucket of used) {
+    const bar = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    const tall = Math.max(1, (13 * row.buckets[bucket]) / most);
+    for (const [key, value] of Object.entries({ x: (bucket - first) * 4, y: 14 - tall, width: 3, height: tall })) bar.setAttribute(key, String(value));
+    svg.append(bar);
+  }
+  return svg;
+}
+
