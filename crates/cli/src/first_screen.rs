@@ -7,6 +7,7 @@ mod quality;
 use crate::text::number::duration_ns;
 use crate::text::run_screen::{signal_name, thread_rows};
 use crate::verdict::Judgement;
+use profile::off_cpu::Source;
 use profile::profile::Profile;
 use profile::verdict::{FEW_SAMPLES, Finding};
 use profile::view::hot_functions::{HotFunctions, hot_functions};
@@ -36,6 +37,8 @@ pub struct FirstScreen {
     pub states: Vec<(&'static str, f64)>,
     /// Percent of thread time that is idle: in none of the states.
     pub idle_percent: f64,
+    /// The reasons of waits are from looks at /proc, not from the kernel's scheduler.
+    pub are_reasons_estimated: bool,
     /// Where running time goes.
     pub hot: HotFunctions,
     /// Threads with percent of their life on a CPU; empty if they don't differ much.
@@ -125,6 +128,7 @@ impl FirstScreen {
             totals: totals(summary, sources.cpus),
             states,
             idle_percent,
+            are_reasons_estimated: judgement.wall.source == Some(Source::Looks),
             threads: thread_shares(summary, hot.samples),
             quality: quality::parts(summary, hot.samples),
             warnings: quality::warnings(summary, sources.better, sources.name_hints),
@@ -244,6 +248,7 @@ pub fn to_json(screen: &FirstScreen) -> Value {
         },
         "states": states.collect::<Vec<_>>(),
         "idle_percent": screen.idle_percent,
+        "reasons_estimated": screen.are_reasons_estimated,
         "functions": functions.collect::<Vec<_>>(),
         "hot_path": screen.hot.trunk,
         "threads": threads.collect::<Vec<_>>(),

@@ -5,7 +5,10 @@
 mod examples;
 mod layout;
 mod overview;
+mod spelling;
 mod topics;
+
+pub use spelling::with_nearest;
 
 use crate::flags::Flags;
 use crate::text::number::count_of;
@@ -76,6 +79,30 @@ fn path_of<'w>(words: &[&'w str]) -> Vec<&'w str> {
         }
     }
     path
+}
+
+/// The program and each of its commands as in `--help`, for manual pages: `tally`, `tally-calls`, `tally-calls-record` …
+pub fn pages() -> Vec<(String, Command)> {
+    let mut program = Flags::command();
+    program.build();
+    let mut pages = vec![("tally".to_owned(), program.clone())];
+    add_pages(&program, &mut Vec::new(), &mut pages);
+    pages
+}
+
+/// The pages of the commands below one command, which `path` leads to.
+fn add_pages<'c>(above: &'c Command, path: &mut Vec<&'c str>, pages: &mut Vec<(String, Command)>) {
+    let shown =
+        above.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
+    for command in shown {
+        path.push(command.get_name());
+        pages.push((
+            format!("tally-{}", path.join("-")),
+            arranged(command.clone(), &path.join(" "), Extent::All),
+        ));
+        add_pages(command, path, pages);
+        path.pop();
+    }
 }
 
 fn text(path: &[&str], extent: Extent) -> String {

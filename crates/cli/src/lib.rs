@@ -36,13 +36,13 @@ pub mod probe;
 pub mod recording;
 pub mod sched;
 pub mod script;
-pub mod spelling;
 pub mod stat;
 pub mod status_line;
 pub mod svg;
 pub mod switch_args;
 pub mod term;
 pub mod text;
+pub mod trace;
 pub mod tracepoints;
 pub mod tui;
 pub mod verdict;
@@ -100,7 +100,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             });
             ExitCode::from(2)
         }
-        Err(error) => usage_error(&spelling::with_nearest(error, &args)),
+        Err(error) => usage_error(&help::with_nearest(error, &args)),
     }
 }
 
@@ -136,11 +136,16 @@ fn under_memory_limit() -> anyhow::Result<()> {
         return Ok(());
     }
     record::sys::out_of_memory::name_limit_at_abort();
+    record::sys::mem::share_one_heap();
     // Without room for their stacks the threads of a view would panic where it first needs them. A signal that ends a
     // command is not theirs: who waits for it would not be woken.
     let _blocked = record::sys::SignalReader::leave_to_recording();
-    let start = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    match start(0).or_else(|_| start(1)) {
+    /// Room for the stacks of a few threads.
+    const ROOM_BYTES: u64 = 64 << 20;
+    // The pool for all can be tried only once. 0 is one thread for each CPU.
+    let has_room = record::sys::mem::address_space_left().is_none_or(|left| left > ROOM_BYTES);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(if has_room { 0 } else { 1 });
+    match pool.build_global() {
         Err(error) if std::error::Error::source(&error).is_some() => {
             Err(anyhow::anyhow!("ulimit -v leaves no room for threads: {error}; raise it"))
         }

@@ -19,6 +19,9 @@ pub struct NameArgs {
     /// Names as they are in the symbol table
     #[arg(long)]
     pub no_demangle: bool,
+    /// Show the interpreter's own frames between those of Python functions
+    #[arg(long)]
+    pub runtime_frames: bool,
     /// Names of JIT code (/tmp/perf-PID.map) are read whoever wrote them. A flag of each command: perf's short one for it
     /// is not free in all of them.
     #[arg(skip)]
@@ -29,7 +32,12 @@ impl NameArgs {
     /// The same as options.
     #[must_use]
     pub fn opts(&self) -> NameOpts {
-        NameOpts { search: self.search(), mangled: self.no_demangle, any_owner: self.force }
+        NameOpts {
+            search: self.search(),
+            mangled: self.no_demangle,
+            any_owner: self.force,
+            runtime_frames: self.runtime_frames,
+        }
     }
 
     /// Where to look.

@@ -1,11 +1,12 @@
 //! What share of a recording lacks names or lines, and how to get them.
 
+mod debug_packages;
+
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::Profile;
 use profile::table::{Dso, DsoId, DsoKind, FrameId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 use symbols::is_unnamed_jit_code;
 
 /// Less of the time is not worth a line, in percent.
@@ -33,7 +34,7 @@ struct Lacking {
 /// One line for each thing that is missing in a part of the samples of `event`.
 pub fn hints(profile: &Profile, event: usize) -> Vec<String> {
     let lacking = Lacking::of(profile, event);
-    let names = lacking.names_hint(profile, &package_of);
+    let names = lacking.names_hint(profile, &debug_packages::package_of);
     names.into_iter().chain(lacking.jit_hint(profile)).chain(lacking.lines_hint(profile)).collect()
 }
 
@@ -78,13 +79,8 @@ impl Lacking {
         files.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
         files.truncate(NAMED_FILES);
         let named: Vec<&str> = files.iter().map(|(dso, _)| dso.short_name.as_str()).collect();
-        let mut packages: Vec<String> = files.iter().filter_map(|(dso, _)| package_of(&dso.path)).collect();
-        packages.dedup();
-        let mut ways = Vec::new();
-        if !packages.is_empty() {
-            let debug: Vec<String> = packages.iter().map(|package| format!("{package}-dbgsym")).collect();
-            ways.push(format!("apt install {}", debug.join(" ")));
-        }
+        let packages: BTreeSet<String> = files.iter().filter_map(|(dso, _)| package_of(&dso.path)).collect();
+        let mut ways = debug_packages::ways(&packages, &debug_packages::apt_sources());
         let id = files.first().and_then(|(dso, _)| dso::BuildId::from_bytes(dso.build_id.as_deref()?));
         if let Some(id) =
             id.filter(|_| std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()))
@@ -145,19 +141,6 @@ fn runtime_flags(profile: &Profile) -> Option<&'static str> {
         ("libpython3", "PYTHONPERFSUPPORT=1 (3.12 and later)"),
     ];
     flags.iter().find(|(begin, _)| has(begin)).map(|(_, flags)| *flags)
-}
-
-/// The Debian package that a file is of; on merged systems the package may know it without `/usr`.
-fn package_of(path: &str) -> Option<String> {
-    let paths = [Some(path), path.strip_prefix("/usr").filter(|rest| rest.starts_with('/'))];
-    paths.into_iter().flatten().filter(|path| path.starts_with('/')).find_map(|path| {
-        let found =
-            Command::new("dpkg-query").args(["--search", "--", path]).env("LC_ALL", "C").output().ok()?;
-        let line = String::from_utf8(found.stdout).ok()?;
-        let package = line.lines().next().filter(|_| found.status.success())?.split([':', ',']).next()?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        Some(package.to_owned()).filter(|package| !package.is_empty() && package.chars().all(is_plain))
-    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ const INSTEAD: &[(&str, &str)] = &[
         "bench",
         "it measures the kernel, not programs; `tally stat --vs 'COMMAND B' -- COMMAND A` compares two programs",
     ),
-    ("buildid-cache", "tally record puts the files it saw into ~/.debug by itself, where perf looks as well"),
     (
         "c2c",
         "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)",
@@ -29,10 +28,6 @@ const INSTEAD: &[(&str, &str)] = &[
         "tally record -d -W -e mem-loads,mem-stores, then tally report --mem-mode (where the CPU has these events)",
     ),
     ("timechart", "tally record --off-cpu, then tally timeline"),
-    (
-        "trace",
-        "tally record -e raw_syscalls:sys_enter,raw_syscalls:sys_exit prints with tally script; tally stat -e 'syscalls:sys_enter_*' counts; tally record --off-cpu shows which calls wait",
-    ),
 ];
 
 /// The line for who typed a command of perf's that is not here.

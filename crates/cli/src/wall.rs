@@ -1,7 +1,10 @@
 //! The wall clock of a recording: flags shared by the commands that show it, and reading it.
 
 use crate::damage;
+use crate::foreign::json_lines;
 use crate::load::{self, Progress};
+use crate::text::blame::{self as blame_text, BlameTextOpts};
+use crate::text::critical;
 use crate::text::number::{count_of, duration_ns};
 use crate::text::present;
 use crate::text::wall::{self as text, WallTextOpts};
@@ -11,6 +14,7 @@ use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
+use profile::view::blame::{CriticalOpts, blame, critical_path};
 use profile::view::wall::{ThreadRow, WallOpts, wall};
 use std::io::Write;
 use std::path::Path;
@@ -134,6 +138,85 @@ pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> 
     Ok(ExitCode::SUCCESS)
 }
 
+/// A recording that is open.
+pub struct OpenRecording<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Its bytes.
+    pub map: &'a Mmap,
+    /// Its content.
+    pub file: &'a PerfData<'a>,
+}
+
+/// Reads a recording with the times of its samples.
+fn read_with_runs(of: &OpenRecording<'_>) -> anyhow::Result<Recording> {
+    load::load_file((of.path, of.file), load_opts_with_runs(), &mut Progress::on_stderr(of.path, of.map))
+}
+
+/// Prints the critical path of a recording, or of the span between two functions.
+///
+/// # Errors
+/// If the recording can't be read, has no wall-clock times, or a function was never seen.
+pub fn report_critical(
+    input: &OpenRecording<'_>,
+    args: &WallArgs,
+    span: &CriticalOpts,
+    as_json: bool,
+) -> anyhow::Result<ExitCode> {
+    let recording = read_with_runs(input)?;
+    let profile = &recording.profile;
+    check_thread(profile, &args.waits)?;
+    let found = critical_path(profile, span);
+    if found.pieces.is_empty() {
+        if span.from.is_some() || span.to.is_some() {
+            anyhow::bail!("no time between these functions: they were not seen on a stack in this order");
+        }
+        return Err(damage::lacks(
+            input.path,
+            "no times of threads in it",
+            "record with tally record --off-cpu",
+        ));
+    }
+    pager::start();
+    let mut out = out::stdout();
+    if as_json {
+        writeln!(out, "{}", json_lines(&critical::to_json(profile, &found)))?;
+    } else {
+        let (width, colour) = (term::width(), term::colours_stdout());
+        critical::write(&mut out, profile, &found, BlameTextOpts { width, colour, rows: args.rows })?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what the waits of a thread were for.
+///
+/// # Errors
+/// If the recording can't be read, or has no wall-clock times.
+pub fn report_blame(input: &OpenRecording<'_>, args: &WallArgs, as_json: bool) -> anyhow::Result<ExitCode> {
+    let recording = read_with_runs(input)?;
+    let profile = &recording.profile;
+    check_thread(profile, &args.waits)?;
+    let found = blame(profile, args.waits.thread.as_deref());
+    if found.paths.is_empty() {
+        return Err(damage::lacks(
+            input.path,
+            "no times of threads in it",
+            "record with tally record --off-cpu",
+        ));
+    }
+    pager::start();
+    let mut out = out::stdout();
+    if as_json {
+        writeln!(out, "{}", json_lines(&blame_text::to_json(profile, &found)))?;
+    } else {
+        let (width, colour) = (term::width(), term::colours_stdout());
+        blame_text::write(&mut out, profile, &found, BlameTextOpts { width, colour, rows: args.rows })?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Reads a recording with all that waits need.
 ///
 /// # Errors
@@ -150,6 +233,14 @@ pub fn load_opts() -> LoadOpts {
         names: NameOpts::from_env(),
         unnamed: UnnamedCode::Functions,
     }
+}
+
+/// The same, with the times at which threads were sampled: for views that follow waits.
+#[must_use]
+pub fn load_opts_with_runs() -> LoadOpts {
+    let mut load = load_opts();
+    load.session.dimensions.seen_running = true;
+    load
 }
 
 /// `500us`, `1ms`, `2s`; plain numbers are ms.

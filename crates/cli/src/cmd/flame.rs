@@ -8,12 +8,13 @@ use crate::input::{self, TextFormat};
 use crate::load::{self, Progress};
 
 use crate::svg::{self, Palette, SvgOpts};
-use crate::{export, out, wall};
+use crate::{export, html, out, wall};
 use anyhow::Context;
 use dso::Mmap;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
+use profile::view::blame::blame;
 use record::output_file::create_export;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ Examples:
   perf script | tally flame - > out.svg       the text of perf script
   tally flame --folded --kernel script.txt    what stackcollapse-perf.pl --kernel gives
   tally flame --off-cpu -o wait.svg           where threads wait, and why
+  tally flame --blame -o blame.svg            what the main thread's waits were for
   tally flame --calls -o calls.svg            traced calls: exact wall-clock time, count, avg, p99
   tally flame --reverse --icicle -o who.svg   who calls the functions that run")]
 pub struct Args {
@@ -44,9 +46,11 @@ pub struct Args {
     /// Print folded stacks instead of SVG
     #[arg(long)]
     pub folded: bool,
-    /// Not here: report --html draws it
-    #[arg(long, hide = true, value_name = "FILE", num_args = 0..=1)]
-    pub html: Option<Option<PathBuf>>,
+    /// Write these stacks as a page for a browser
+    ///
+    /// of a recording, report --html has more: threads, time, waits
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "folded", "calls"])]
+    pub html: Option<PathBuf>,
     /// Read this event; without it, the first
     #[arg(short, long, value_name = "NAME")]
     pub event: Option<String>,
@@ -62,8 +66,11 @@ pub struct Args {
     /// Blocked time with the wakers' stacks on top of the sleepers'
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "event", "samples"])]
     pub wakers: bool,
+    /// One thread's time, with what other threads did while it waited for them (the main thread's; --thread)
+    #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "event", "samples", "min_block", "idle"])]
+    pub blame: bool,
     /// Traced calls (`tally calls record`, Intel PT): width is wall-clock time, on and off the CPU coloured
-    #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "event", "samples"])]
+    #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "blame", "event", "samples"])]
     pub calls: bool,
     /// With --calls: names as func:(count),avg:ns
     #[arg(long, requires = "calls")]
@@ -145,6 +152,7 @@ impl Args {
 
     fn heading(&self) -> &'static str {
         match self.wall_tree() {
+            None if self.blame => "Wall clock of one thread, through its waits for others",
             Some(WallTree::Wall) => "Wall clock",
             Some(WallTree::OffCpu) => "Time off the CPU",
             Some(WallTree::OnCpu) => "Time on the CPU",
@@ -170,11 +178,6 @@ impl Args {
 /// # Errors
 /// If the input can't be read or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.html.is_some() {
-        anyhow::bail!(
-            "flame writes SVG (-o out.svg); tally report --html out.html has the flame graph as a page"
-        );
-    }
     if args.calls {
         calls::flame::draw(&ViewArgs::all_of(args.source()), &args.calls_opts())?;
         return Ok(ExitCode::SUCCESS);
@@ -186,6 +189,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if tree.is_empty() {
         anyhow::bail!("{}: no stacks in it{}", args.source().display(), remedy(&args));
+    }
+    if let Some(target) = &args.html {
+        write_page(target, tree, subtitle, &args)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let picture =
         if args.folded || args.output.is_some() { None } else { out::picture_for_terminal("flame") };
@@ -202,7 +209,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn write_page(target: &Path, tree: Tree, subtitle: Option<String>, args: &Args) -> anyhow::Result<()> {
+    let title = args.title.clone().unwrap_or_else(|| load::name_of(args.source()));
+    let subtitle = subtitle.unwrap_or_else(|| svg::amount(&tree));
+    let about = html::About { title, subtitle, is_good: true, ..html::About::default() };
+    html::write_file(target, &html::PageData::of_tree(tree, args.heading()), &about)
+}
+
 fn remedy(args: &Args) -> &'static str {
+    if args.blame {
+        return "";
+    }
     if args.wall_tree().is_some() && !args.waits.idle {
         return " (threads that wait for work are left out: --idle counts them)";
     }
@@ -228,18 +245,27 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
     let path = args.source();
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
-    let (session, names) = (SessionOpts::default(), NameOpts::from_env());
+    let (mut session, names) = (SessionOpts::default(), NameOpts::from_env());
+    session.dimensions.seen_running = args.blame;
     let opts = LoadOpts { session, want, names, unnamed: UnnamedCode::Functions };
     let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, map))?;
-    if let Some(which) = args.wall_tree() {
-        if recording.profile.off_cpu.source.is_none() {
-            let record = "record with tally record --off-cpu";
-            return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
-        }
-        let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
-        let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
-        let opts = TreeOpts { event: 0, pid, tid, kernel, jit, addrs, samples: false };
+    let is_of_waits = args.blame || args.wall_tree().is_some();
+    if is_of_waits && recording.profile.off_cpu.source.is_none() {
+        let record = "record with tally record --off-cpu";
+        return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
+    }
+    let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
+    let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
+    let opts = TreeOpts { event: 0, pid, tid, kernel, jit, addrs, samples: false };
+    if is_of_waits {
         wall::check_thread(&recording.profile, &args.waits)?;
+    }
+    if args.blame {
+        let found = blame(&recording.profile, args.waits.thread.as_deref());
+        let tree = Tree::of_blame(&recording.profile, opts, &found);
+        return Ok((tree, None, Vec::new()));
+    }
+    if let Some(which) = args.wall_tree() {
         let tree = Tree::of_wall(&recording.profile, opts, which, &args.waits.opts(0));
         let subtitle = match which {
             WallTree::Wall => wall::subtitle(&recording.profile, &args.waits),
@@ -249,9 +275,7 @@ fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
         return Ok((tree, Some(subtitle), Vec::new()));
     }
     let (event, notes) = choose_event(&recording.profile, args.event.as_deref())?;
-    let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
-    let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
-    let opts = TreeOpts { event, pid, tid, kernel, jit, addrs, samples: args.samples };
+    let opts = TreeOpts { event, samples: args.samples, ..opts };
     Ok((Tree::of_profile(&recording.profile, opts), None, notes))
 }
 

@@ -8,8 +8,9 @@ use crate::wall::{self, WaitArgs};
 use crate::{load, out, term};
 use profile::Profile;
 use profile::table::FrameId;
-use profile::view::locks::{LockRow, contended, kernel_taker, locks};
+use profile::view::locks::{Holder, LockRow, contended, kernel_taker, locks};
 use profile::view::wall::place_names;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -105,6 +106,20 @@ fn write_row(
         writeln!(out, "{}", line(text))?;
     }
     Ok(())
+}
+
+/// The same for the page.
+pub(crate) fn lock_value(profile: &Profile, row: &LockRow, name: Option<&str>) -> Value {
+    let by = |holder: &Holder| {
+        let place = user_names(profile, &holder.frames).join(" < ");
+        json!({ "name": holder.name, "tid": holder.tid, "percent": holder.percent, "place": place })
+    };
+    json!({
+        "what": out::harmless(&what(profile, row, name)), "wait": row.wait_ns, "count": row.lengths.count(),
+        "p50": row.lengths.percentile_ns(50.0), "p99": row.lengths.percentile_ns(99.0), "max": row.lengths.max_ns(),
+        "threads": row.waiters, "kernel": row.kernel,
+        "place": row.place.map(|callsite| place(profile, callsite)), "holder": row.holder.as_ref().map(by),
+    })
 }
 
 /// Which lock it is, as far as known.

@@ -3,8 +3,10 @@
 //! The doc comment of `Args` is the command's help.
 
 pub mod annotate;
+pub mod buildid_cache;
 pub mod buildid_list;
 pub mod calls;
+pub mod completions;
 pub mod config;
 pub mod diff;
 pub mod doctor;
@@ -26,6 +28,7 @@ pub mod script;
 pub mod stat;
 pub mod timeline;
 pub mod top;
+pub mod trace;
 pub mod why;
 
 use std::process::ExitCode;
@@ -57,8 +60,10 @@ macro_rules! commands {
 // In alphabetical order, one line each. `cargo fmt` finds modules only where they are declared outside a macro.
 commands! {
     Annotate: annotate,
+    BuildidCache: buildid_cache,
     BuildidList: buildid_list,
     Calls: calls,
+    Completions: completions,
     Config: config,
     Diff: diff,
     Doctor: doctor,
@@ -80,5 +85,6 @@ commands! {
     Stat: stat,
     Timeline: timeline,
     Top: top,
+    Trace: trace,
     Why: why,
 }

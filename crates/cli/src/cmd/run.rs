@@ -14,7 +14,7 @@ use crate::status_line::{self, StatusLine};
 use crate::svg::{self, Palette, SvgOpts};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict::Machine;
-use crate::{first_screen, name_hints, out, term, text, verdict, wall};
+use crate::{first_screen, html, name_hints, out, term, text, verdict, wall};
 use anyhow::{Context, bail};
 use profile::profile::Profile;
 use record::Whom;
@@ -52,6 +52,9 @@ pub struct Args {
     /// Write a flame graph here as well
     #[arg(long, value_name = "FILE")]
     pub flame: Option<PathBuf>,
+    /// Write a page for a browser here as well: threads over time, flame graph, waits, functions
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write the numbers as JSON, to standard output without FILE, and no screen
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub json: Option<PathBuf>,
@@ -131,6 +134,9 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
     // Without room for it the recording is whole all the same: tally why judges it again.
     let note = verdict::note_bytes(&verdict::to_note(&judgement, &title(args, summary)));
     let _ = record::output_file::append_to_recording(path, &note);
+    if let Some(page) = &args.html {
+        html::write_recording(page, path)?;
+    }
     let event = top::main_event(&recording.profile);
     let samples = recording.profile.total(event).count;
     let is_short = args.json.is_none() && !args.verbose;
@@ -208,7 +214,7 @@ fn width() -> usize {
 }
 
 fn read(path: &Path) -> anyhow::Result<Recording> {
-    load::load(path, wall::load_opts())
+    load::load(path, wall::load_opts_with_runs())
 }
 
 fn title(args: &Args, summary: &RunSummary) -> String {

@@ -12,6 +12,7 @@ use record::system::SystemChange;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use symbols::Recording;
 
 /// Show the evidence of tally run's findings: numbers, stacks, checks, the next command
 #[derive(clap::Args)]
@@ -89,16 +90,21 @@ fn pick(findings: &[Value], number: usize, path: &Path) -> anyhow::Result<Value>
 /// Findings of a recording that `tally run` didn't make: without counters, and without what the machine did.
 fn judged_now(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Value> {
     let mut progress = load::Progress::silent();
-    let recording = load::load_file((path, file), wall::load_opts(), &mut progress)?;
-    if recording.profile.off_cpu.source.is_none() {
+    let recording = load::load_file((path, file), wall::load_opts_with_runs(), &mut progress)?;
+    judge(&recording).ok_or_else(|| {
         let record = "record with tally run, or tally record --off-cpu";
-        return Err(crate::damage::lacks(path, "no time off the CPU in it", record));
-    }
+        crate::damage::lacks(path, "no time off the CPU in it", record)
+    })
+}
+
+/// Findings of an open recording; `None` if it has no time off the CPU.
+pub(crate) fn judge(recording: &Recording) -> Option<Value> {
+    recording.profile.off_cpu.source?;
     let features = &recording.features;
     let cpus = features.nr_cpus.map_or(1, |cpus| cpus.online);
     let machine = Machine { change: SystemChange { cpus, ..SystemChange::default() }, disks: None };
     let judgement = verdict::judge(&recording.profile, &RunSummary::default(), &machine, "-- COMMAND");
-    Ok(verdict::to_note(&judgement, &features.cmdline.as_deref().unwrap_or_default().join(" ")))
+    Some(verdict::to_note(&judgement, &features.cmdline.as_deref().unwrap_or_default().join(" ")))
 }
 
 /// The option that names the recording; none for where commands look anyway.

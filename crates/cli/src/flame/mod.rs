@@ -3,11 +3,13 @@
 //! A node is a function on a path from the root; equal paths share a node. Values are added, never scaled.
 
 mod layout;
+mod of_blame;
 mod of_profile;
 mod of_wall;
 
 pub use layout::{Cell, Layout, LayoutOpts, Small};
 pub use of_profile::TreeOpts;
+pub(crate) use of_profile::{Builder, unit_of};
 pub use of_wall::WallTree;
 
 use rustc_hash::FxHashMap;
@@ -28,6 +30,11 @@ impl NameId {
 }
 
 impl NodeId {
+    /// The node at a position in such a list.
+    pub fn from_index(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
     /// Position in lists by node, such as [`Tree::totals`].
     pub fn index(self) -> usize {
         self.0 as usize
@@ -47,6 +54,8 @@ pub enum Kind {
     Kernel,
     /// Code made at run time.
     Jit,
+    /// A Python function.
+    Python,
     /// An inlined function.
     Inlined,
     /// Time off the CPU.
@@ -171,6 +180,11 @@ impl Tree {
         self.names.iter().map(|(name, kind)| (name.as_str(), *kind))
     }
 
+    /// Ids of all frames' names.
+    pub fn name_ids(&self) -> impl Iterator<Item = NameId> + use<> {
+        (0..self.names.len() as u32).map(NameId)
+    }
+
     /// The frame's kind.
     pub fn kind(&self, id: NameId) -> Kind {
         self.names[id.0 as usize].1
@@ -194,6 +208,11 @@ impl Tree {
     /// All nodes but the root with their callers, callers before what they call.
     pub fn nodes_with_parents(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         (0u32..).zip(&self.nodes).skip(1).map(|(i, node)| (NodeId(i), node.parent))
+    }
+
+    /// Position of the caller of the node at `at`; a caller's position is never larger.
+    pub fn parent_index(&self, at: usize) -> usize {
+        self.nodes[at].parent.index()
     }
 
     /// All nodes that stacks end in, parents before children.

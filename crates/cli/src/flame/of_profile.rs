@@ -2,7 +2,7 @@
 
 use super::{Kind, NameId, NodeId, Tree, Unit};
 use profile::profile::{EventInfo, Profile, TaskId};
-use profile::table::{CallsiteId, DsoKind, FrameId};
+use profile::table::{CallsiteId, DsoId, DsoKind, FrameId};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl Tree {
 }
 
 /// Clocks and off-CPU times count nanoseconds.
-fn unit_of(event: &EventInfo) -> Unit {
+pub(crate) fn unit_of(event: &EventInfo) -> Unit {
     const SOFTWARE: u32 = 1;
     let clock = event.kind == SOFTWARE && event.config <= 1;
     if clock || is_waiting(event) { Unit::Nanoseconds } else { Unit::Event(event.name.clone()) }
@@ -55,13 +55,15 @@ fn is_waiting(event: &EventInfo) -> bool {
 }
 
 /// Puts paths of a profile into a tree.
-pub(super) struct Builder<'a> {
-    pub(super) profile: &'a Profile,
+pub(crate) struct Builder<'a> {
+    pub(crate) profile: &'a Profile,
     opts: TreeOpts,
-    pub(super) tree: Tree,
+    pub(crate) tree: Tree,
+    /// By name: the first file that has a function of this name.
+    files: FxHashMap<NameId, DsoId>,
     /// By frame: where in `names` those of its functions are, outermost first, once asked for.
     frames: Vec<Option<Range<usize>>>,
-    pub(super) names: Vec<NameId>,
+    pub(crate) names: Vec<NameId>,
     /// The path that was put in last, root first: what the next one shares with it is not looked up again.
     last: Vec<(FrameId, NodeId)>,
     last_root: NodeId,
@@ -71,11 +73,12 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(profile: &'a Profile, opts: TreeOpts, unit: Unit) -> Self {
+    pub(crate) fn new(profile: &'a Profile, opts: TreeOpts, unit: Unit) -> Self {
         Self {
             profile,
             opts,
             tree: Tree::new(unit),
+            files: FxHashMap::default(),
             frames: vec![None; profile.frames.len()],
             names: Vec::new(),
             last: Vec::new(),
@@ -88,6 +91,11 @@ impl<'a> Builder<'a> {
     /// The node of a path below its task.
     pub(super) fn node(&mut self, task: TaskId, callsite: CallsiteId) -> NodeId {
         let root = self.task_node(task);
+        self.node_below(root, callsite)
+    }
+
+    /// The node of a path below another node.
+    pub(crate) fn node_below(&mut self, root: NodeId, callsite: CallsiteId) -> NodeId {
         if let Some(&known) = self.nodes.get(&(root, callsite)) {
             return known;
         }
@@ -106,11 +114,16 @@ impl<'a> Builder<'a> {
     }
 
     /// The node of a frame's functions below another's.
-    fn below(&mut self, mut node: NodeId, frame: FrameId) -> NodeId {
+    pub(crate) fn below(&mut self, mut node: NodeId, frame: FrameId) -> NodeId {
         for at in self.frame(frame) {
             node = self.tree.child(node, self.names[at]);
         }
         node
+    }
+
+    /// The first file in which a function of this name was found.
+    pub(crate) fn file_of(&self, name: NameId) -> Option<DsoId> {
+        self.files.get(&name).copied()
     }
 
     /// The node of a process or thread.
@@ -137,6 +150,8 @@ impl<'a> Builder<'a> {
             return range.clone();
         }
         let names = self.frame_names(id);
+        let dso = self.profile.frames.of(id).dso;
+        names.iter().for_each(|&name| _ = self.files.entry(name).or_insert(dso));
         let range = self.names.len()..self.names.len() + names.len();
         self.names.extend(names);
         self.frames[id.index()] = Some(range.clone());
@@ -180,6 +195,7 @@ fn kind_of(kind: DsoKind, short_name: &str) -> Kind {
     match kind {
         DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf | DsoKind::GuestKernel => Kind::Kernel,
         DsoKind::PerfMap { .. } => Kind::Jit,
+        DsoKind::Python => Kind::Python,
         DsoKind::Vdso => Kind::Library,
         DsoKind::File if short_name.contains(".so") => Kind::Library,
         DsoKind::File => Kind::Program,

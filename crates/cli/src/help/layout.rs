@@ -14,10 +14,10 @@ pub const GLOBAL: Group = ("Output", "color no-pager");
 
 const TARGET: Group = ("Target", "tid uid cpu cgroup children no-children no-inherit");
 const WAITS: Group = ("Waiting time", "min-block idle");
-const SYMBOLS: Group = ("Files and symbols", "symfs vmlinux kallsyms no-demangle force");
+const SYMBOLS: Group = ("Files and symbols", "symfs vmlinux kallsyms no-demangle runtime-frames force");
 const EVENT_DETAILS: Group = (
     "Events",
-    "filter count strict-freq clockid delay off-cpu-period kernel-callchains user-callchains all-kernel all-user \
+    "filter count strict-freq clockid delay off-cpu-period kernel-callchains user-callchains no-runtimes all-kernel all-user \
      switch-events namespaces all-cgroups mmap-pages",
 );
 
@@ -43,6 +43,14 @@ pub const LAYOUTS: &[Layout] = &[
         ],
     ),
     Layout("io", &[("", "pid all-cpus input output device trace heat json rows"), TARGET_OF_IO]),
+    Layout(
+        "trace",
+        &[
+            ("", "pid all-cpus filter duration failed summary with-summary rows output json"),
+            ("Target", "tid no-children"),
+            ("Details", "strsize mmap-pages"),
+        ],
+    ),
     Layout("probe", PROBE),
     Layout("calls record", CALLS_RECORD),
     Layout("calls live", CALLS_LIVE),
@@ -52,8 +60,8 @@ pub const LAYOUTS: &[Layout] = &[
     Layout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
     Layout("calls flame", &[("", "input output folded counts filter min"), CALLS_FILTERS]),
     Layout("calls diff", &[("", "paths input filter min"), CALLS_FILTERS]),
-    Layout("calls export", &[("", "perfetto chrome output input filter min"), CALLS_FILTERS]),
-    Layout("export", &[("", "perfetto chrome output input filter min"), CALLS_FILTERS]),
+    Layout("calls export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
+    Layout("export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
 ];
 
 const CALLS_FILTERS: Group =
@@ -62,7 +70,7 @@ const CALLS_FILTERS: Group =
 const TARGET_OF_IO: Group = ("Target", "tid uid cpu cgroup children no-children");
 
 const RUN: &[Group] = &[
-    ("", "pid all-cpus output flame json rows event freq no-off-cpu verbose"),
+    ("", "pid all-cpus output flame html json rows event freq no-off-cpu verbose"),
     TARGET,
     ("Stacks", "call-graph"),
     ("Waiting time", "off-cpu"),
@@ -74,7 +82,7 @@ const RECORD: &[Group] = &[
     ("Target", "tid uid cgroup children no-children no-inherit"),
     (
         "Events",
-        "filter strict-freq clockid delay off-cpu-period kernel-callchains user-callchains all-kernel all-user \
+        "filter strict-freq clockid delay off-cpu-period kernel-callchains user-callchains no-runtimes all-kernel all-user \
          switch-events namespaces all-cgroups mmap-pages",
     ),
     (
@@ -103,7 +111,7 @@ const TOP: &[Group] = &[
 ];
 
 const REPORT: &[Group] = &[
-    ("", "input stdio html wall sort call-graph no-children comms dsos percent-limit"),
+    ("", "input stdio html wall blame critical-path sort call-graph no-children comms dsos percent-limit"),
     (
         "Filters",
         "symbols symbol-filter pid tid cpu time socket-filter hide-unresolved switch-on switch-off \
@@ -115,7 +123,7 @@ const REPORT: &[Group] = &[
          group-sort-idx column-widths time-quantum raw-trace mem-mode branch-stack no-branch-stack no-skip-empty",
     ),
     ("Call graphs", "inverted children max-stack parent exclude-other ignore-callees inline no-inline"),
-    ("Waiting time (with --wall)", "thread min-block idle rows"),
+    ("Waiting time (with --wall, --blame, --critical-path)", "thread min-block idle rows from to json"),
     ("Other content of the file", "threads pretty stats tasks mmaps header header-only show-info"),
     ("Form", "tui field-separator quiet verbose"),
     SYMBOLS,
@@ -133,7 +141,7 @@ const ANNOTATE: &[Group] = &[
 ];
 
 const FLAME: &[Group] = &[
-    ("", "input output folded event wall off-cpu wakers calls reverse title"),
+    ("", "input output folded html event wall off-cpu wakers blame calls reverse title"),
     ("Waiting time", "on-cpu thread min-block idle samples"),
     ("Drawing", "icicle palette width min-width no-inline"),
     ("Names", "pid tid kernel jit all addrs counts"),

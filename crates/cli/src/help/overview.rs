@@ -26,6 +26,7 @@ pub(super) const PURPOSES: &[Purpose] = &[
             ("locks", "show locks, their waiters and who released them"),
             ("io", "show disk requests: queue, device, cause"),
             ("calls", "record and show every call: exact counts and times"),
+            ("trace", "show each system call as it happens, or their sums"),
             ("sched", "show each switch, and waits for a CPU (perf sched)"),
             ("lock", "show waits for the kernel's own locks (perf lock)"),
             ("script", "print every sample"),
@@ -43,8 +44,9 @@ pub(super) const PURPOSES: &[Purpose] = &[
     (
         "Share",
         &[
-            ("export", "write calls for ui.perfetto.dev or speedscope"),
+            ("export", "write it for pprof, speedscope, Firefox, Perfetto"),
             ("evlist", "list the events of a recording"),
+            ("buildid-cache", "list, add, remove the files kept by build-id"),
             ("buildid-list", "list the build-ids of the files in a recording"),
             ("kallsyms", "find functions of the running kernel by name"),
             ("dump", "print the records of a file"),
@@ -54,6 +56,7 @@ pub(super) const PURPOSES: &[Purpose] = &[
         "Learn",
         &[
             ("config", "list perf's settings, and which of them tally uses"),
+            ("completions", "print completions for bash, zsh, fish and other shells"),
             ("help", "print help for a command; `tally help topics`"),
         ],
     ),

@@ -89,7 +89,8 @@ fn every_command_has_examples() {
 #[test]
 fn a_heading_holds_only_its_own_options() {
     let text = text(&["report"], Extent::All);
-    let waiting = text.split("Waiting time (with --wall):\n").nth(1).expect("the heading");
+    let waiting =
+        text.split("Waiting time (with --wall, --blame, --critical-path):\n").nth(1).expect("the heading");
     let group = waiting.split("\n\n").next().expect("its options");
     assert!(group.contains("--idle") && !group.contains("--sort"), "{group}");
 }

@@ -4,6 +4,7 @@ pub mod folded;
 pub mod perf_script;
 
 use crate::flame::Tree;
+use crate::text::number::count_of;
 
 /// What reading an input found besides the stacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +29,8 @@ impl Notes {
             lines.push(format!("shows event {}; left out: {others} (choose with --event)", self.event));
         }
         if self.odd_lines > 0 {
-            lines.push(format!("{} lines were not understood and are left out", self.odd_lines));
+            let count = count_of(self.odd_lines, "line is no stack and is", "lines are no stacks and are");
+            lines.push(format!("{count} left out"));
         }
         if self.cut_off {
             lines.push("the text ends inside a stack (no empty line after it), which is left out".to_owned());

@@ -25,6 +25,7 @@ const RULES: &[Rule] = &[
     }),
     Rule::new("report", "hist.percentage", "--percentage", |s| option("--percentage", s)),
     Rule::new("report", "tui.report", "--tui --stdio --html", |s| when(s, false, "--stdio")),
+    Rule::new("annotate", "tui.annotate", "--stdio --stdio2", |s| when(s, false, "--stdio")),
     Rule::new("top", "tui.top", "--stdio", |s| when(s, false, "--stdio")),
     Rule::new("annotate", "annotate.hide_src_code", "--source --no-source", |s| when(s, true, "--no-source")),
     Rule::new("annotate", "annotate.disassembler_style", "--disassembler-style -M", |s| {
@@ -105,11 +106,14 @@ fn stacks(command: &str, typed: &[OsString], settings: &[Setting]) -> Option<Str
     if command != "report" || is_given("-g --call-graph -G --inverted --wall", typed) {
         return None;
     }
-    let names = ["print-type", "threshold", "print-limit", "order", "sort-key"];
-    let parts: Vec<&str> = names.iter().filter_map(|name| value(&format!("call-graph.{name}"))).collect();
-    let is_only_limit = value("call-graph.print-limit").is_some() && value("call-graph.threshold").is_none();
-    // A lone number is the threshold.
-    (!parts.is_empty() && !is_only_limit).then(|| format!("--call-graph={}", parts.join(",")))
+    /// perf's threshold: a lone number is a threshold, so a limit needs one before it.
+    const THRESHOLD: &str = "0.5";
+    let of_name = |name: &&str| value(&format!("call-graph.{name}"));
+    let threshold = of_name(&"threshold").or_else(|| of_name(&"print-limit").map(|_| THRESHOLD));
+    let before = of_name(&"print-type").into_iter().chain(threshold);
+    let after = ["print-limit", "order", "sort-key"];
+    let parts: Vec<&str> = before.chain(after.iter().filter_map(of_name)).collect();
+    (!parts.is_empty()).then(|| format!("--call-graph={}", parts.join(",")))
 }
 
 /// The folder of `buildid.dir`, with `~` for the home.
@@ -127,7 +131,7 @@ fn find<'s>(settings: &'s [Setting], name: &str) -> Option<&'s Setting> {
 }
 
 fn is_named(setting: &Setting, name: &str) -> bool {
-    setting.name.replace('_', "-") == name.replace('_', "-")
+    setting.name.replace('_', "-").eq_ignore_ascii_case(&name.replace('_', "-"))
 }
 
 /// Whether one of the `options` is among those that were typed, also cut short or in a cluster.
@@ -187,6 +191,8 @@ mod tests {
         let drawn = [("call-graph.order", "callee"), ("call-graph.threshold", "3")];
         assert_eq!(line("tally report", &drawn), "tally report --call-graph=3,callee");
         assert_eq!(line("tally report -g caller", &drawn), "tally report -g caller");
+        let limit = [("Call-Graph.print-limit", "7")];
+        assert_eq!(line("tally report", &limit), "tally report --call-graph=0.5,7");
     }
 
     #[test]

@@ -37,6 +37,7 @@ const HONOURED: &[&str] = &[
     "report.sort_order",
     "stat.big-num",
     "stat.no-csv-summary",
+    "tui.annotate",
     "tui.report",
     "tui.top",
 ];
@@ -67,7 +68,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("session-*", "tally has no daemon"),
     ("top.*", "tally top collects stacks always, and shows each function's own time"),
     ("trace.*", "tally has no command trace"),
-    ("tui.annotate", "tally annotate browses on a terminal; --stdio prints text"),
     ("ui.*", "column headers are always shown"),
 ];
 

@@ -15,6 +15,10 @@ use std::process::ExitCode;
 use profile::verdict::quoted;
 use record::summary::RunSummary;
 
+/// The library that samples by timers where the kernel gives no events, as the build script made it; empty where there
+/// is none for the processor.
+pub const TIMERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_timers.so"));
+
 /// The target's own exit status, as a shell shows it; without one, or if that is 0, whether the output is whole.
 #[must_use]
 pub fn exit_code(summary: &RunSummary) -> ExitCode {

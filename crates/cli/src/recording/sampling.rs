@@ -60,6 +60,9 @@ pub struct SamplingArgs {
     /// Clock of the times: monotonic, monotonic_raw, realtime, boottime or tai
     #[arg(short = 'k', long, value_name = "CLOCK", value_parser = parse_clock)]
     pub clockid: Option<Clock>,
+    /// No functions of language runtimes (Python): native code only
+    #[arg(long)]
+    pub no_runtimes: bool,
     /// Write every context switch
     #[arg(long)]
     pub switch_events: bool,
@@ -98,7 +101,9 @@ impl SamplingArgs {
                 event.attr.flags = event.attr.flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
             }
         }
+        opts.timers = Some(super::TIMERS);
         opts.on_catch_up = super::on_catch_up;
+        opts.runtimes = !self.no_runtimes;
         opts.all_user = self.all_user;
         opts.all_kernel = self.all_kernel;
         opts.rate = self.rate()?;

@@ -113,10 +113,11 @@ impl Pen {
         /// Columns of the bars of all states together.
         const LENGTHS: [f64; 3] = [20.0, 14.0, 9.0];
         let is_state = screen.states.iter().any(|(name, _)| *name == "idle");
-        let idle = match screen.idle_percent {
-            percent if percent >= 0.5 && !is_state => format!("(idle {percent:.0} % left out)"),
-            _ => String::new(),
-        };
+        let left_out = Some(screen.idle_percent).filter(|percent| *percent >= 0.5 && !is_state);
+        let left_out = left_out.map(|percent| format!("idle {percent:.0} % left out"));
+        let estimated = screen.are_reasons_estimated.then(|| "reasons estimated".to_owned());
+        let notes: Vec<String> = estimated.into_iter().chain(left_out).collect();
+        let idle = if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) };
         let shown = screen.states.iter().filter(|(name, percent)| *percent >= 0.5 || *name == "on CPU");
         let draw = |length: f64| {
             let parts = shown.clone().map(|(name, percent)| {
@@ -141,14 +142,19 @@ impl Pen {
     }
 
     fn threads(&self, threads: &[(String, f64)]) -> Option<String> {
+        const REST: &str = " · others under 1 %";
         let mut line = String::new();
-        for (name, percent) in threads {
+        for (name, percent) in threads.iter().take_while(|(_, percent)| *percent >= 1.0) {
             let text = format!("{} {percent:.0} %", cut(&harmless(name), 24));
             let between = if line.is_empty() { "busy: " } else { " · " };
             if line.chars().count() + between.chars().count() + text.chars().count() > self.width {
                 break;
             }
             line += &format!("{between}{text}");
+        }
+        let has_rest = threads.last().is_some_and(|(_, percent)| *percent < 1.0);
+        if has_rest && !line.is_empty() && line.chars().count() + REST.chars().count() <= self.width {
+            line += REST;
         }
         Some(line).filter(|line| !line.is_empty())
     }

@@ -2,7 +2,9 @@
 
 pub mod annotate;
 pub mod bar;
+pub mod blame;
 pub mod callgraph;
+pub mod critical;
 pub mod diff;
 pub mod findings;
 pub mod first_screen;

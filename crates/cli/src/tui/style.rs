@@ -71,6 +71,7 @@ impl Theme {
             Kind::Library => (222, 221),
             Kind::Kernel => (183, 177),
             Kind::Jit => (157, 156),
+            Kind::Python => (117, 111),
             Kind::Inlined => (158, 122),
             Kind::Waiting => (153, 117),
             Kind::Unknown => (254, 251),

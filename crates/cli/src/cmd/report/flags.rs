@@ -18,6 +18,8 @@ Examples:
   tally report --stdio --sort comm,dso              per command and file
   tally report --stdio --dsos=app,libc.so.6         these files only
   tally report --stdio -F overhead,sample,sym       the columns to show
+  tally report --blame                              what the main thread's waits were for
+  tally report --critical-path --from parse         which functions could make it shorter
 Fields and keys: overhead overhead_children overhead_sys overhead_us sample period comm dso symbol
   pid tid cpu srcline srcfile parent trace time weight … and the fields of tracepoints by name")]
 pub struct Args {
@@ -29,6 +31,25 @@ pub struct Args {
     /// on-CPU, runnable and blocked time of threads and functions
     #[arg(long)]
     pub wall: bool,
+    /// One thread's time, with what other threads did while it waited for them
+    ///
+    /// (the main thread's, or of --thread; record with --off-cpu)
+    #[arg(long, conflicts_with_all = ["wall", "html", "tui"])]
+    pub blame: bool,
+    /// What the run waited for at each moment, backwards from the main thread's end
+    ///
+    /// (or the end of --thread), and how much shorter it could be at most without each function
+    #[arg(long, conflicts_with_all = ["wall", "blame", "html", "tui"])]
+    pub critical_path: bool,
+    /// With --critical-path: from when this function is first seen
+    #[arg(long, value_name = "FUNC", requires = "critical_path")]
+    pub from: Option<String>,
+    /// With --critical-path: to when this function is last seen
+    #[arg(long, value_name = "FUNC", requires = "critical_path")]
+    pub to: Option<String>,
+    /// With --blame, --critical-path: as JSON
+    #[arg(long)]
+    pub json: bool,
     /// With --wall: how much of it.
     #[command(flatten)]
     pub wall_args: crate::wall::WallArgs,

@@ -13,16 +13,17 @@ pub use plan::{Plan, dimensions, reads_lines};
 pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields, parse_times};
 
 use crate::damage;
-use crate::flame::{Tree, TreeOpts};
 use crate::load;
 use crate::text::{header, report as stdio};
+use crate::wall::OpenRecording;
 use crate::{html, interrupts_off, out, pager, term, tui};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use dso::Mmap;
 use perfdata::PerfData;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
+use profile::view::blame::CriticalOpts;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -54,7 +55,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
-    if args.wall {
+    if args.json && !(args.blame || args.critical_path) {
+        bail!("--json: with --blame or --critical-path (tally script --json prints samples)");
+    }
+    let input = OpenRecording { path: &path, map: &map, file: &file };
+    if args.critical_path {
+        let span = CriticalOpts {
+            thread: args.wall_args.waits.thread.clone(),
+            from: args.from.clone(),
+            to: args.to.clone(),
+        };
+        return crate::wall::report_critical(&input, &args.wall_args, &span, args.json);
+    }
+    if args.blame {
+        return crate::wall::report_blame(&input, &args.wall_args, args.json);
+    }
+    if args.wall && args.html.is_none() {
         return crate::wall::report(&path, &map, &file, &args.wall_args);
     }
     if args.header.header_only {
@@ -73,7 +89,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return browse(&args, (&path, &map, &file), plan);
     }
     let mut progress = load::Progress::on_stderr(&path, &map);
-    let mut recording = load::load_file((&path, &file), plan.load_opts(&args, &file)?, &mut progress)?;
+    let mut opts = plan.load_opts(&args, &file)?;
+    if args.html.is_some() {
+        html::keep_times(&mut opts);
+    }
+    let mut recording = load::load_file((&path, &file), opts, &mut progress)?;
     if args.group {
         group_all(&mut recording.profile);
     }
@@ -82,7 +102,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(target) = &args.html {
-        write_html(target, &path, &recording)?;
+        let source = html::PageSource { path: &path, bytes: &map, file: &file, recording: &recording };
+        let (data, about) = html::of_recording(source, &args.wall_args.waits.opts(0));
+        html::write_file(target, &data, &about)?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&recording, &plan, &args)?;
@@ -136,27 +158,6 @@ fn browses(args: &Args) -> bool {
         || args.hierarchy
         || args.field_separator.is_some();
     args.tui || (!text && tui::is_usable())
-}
-
-/// All events with samples in one HTML file.
-fn write_html(target: &Path, source: &Path, recording: &Recording) -> anyhow::Result<()> {
-    let profile = &recording.profile;
-    let page = |event: usize| html::Page {
-        event: profile.events[event].name.clone(),
-        tree: Tree::of_profile(profile, TreeOpts { event, ..TreeOpts::default() }),
-    };
-    let events = (0..profile.events.len()).filter(|&event| profile.total(event).count > 0);
-    let pages: Vec<html::Page> = events.map(page).collect();
-    let title = match &recording.features.cmdline {
-        Some(words) => words.join(" "),
-        None => load::name_of(source),
-    };
-    let write = || -> std::io::Result<()> {
-        let mut out = std::io::BufWriter::new(record::output_file::create_export(target)?);
-        html::write(&mut out, &title, &pages)?;
-        out.flush()
-    };
-    write().with_context(|| format!("can't write {}", target.display()))
 }
 
 fn print(recording: &Recording, plan: &Plan, args: &Args) -> anyhow::Result<()> {

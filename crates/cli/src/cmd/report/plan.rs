@@ -130,7 +130,15 @@ impl Plan {
         let trace_text = raw.map(|formats| Box::new(formats.by_field()) as Box<dyn TraceText>);
         let cost_as_period = args.mem_mode && !self.branches;
         Ok(LoadOpts {
-            session: SessionOpts { dimensions, filter, callchains, max_frames, cost_as_period, trace_text },
+            session: SessionOpts {
+                dimensions,
+                filter,
+                callchains,
+                max_frames,
+                cost_as_period,
+                trace_text,
+                ..SessionOpts::default()
+            },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
             names: NameArgs { force: args.force, ..args.names.clone() }.opts(),
             unnamed: self.unnamed,

@@ -113,7 +113,7 @@ pub fn parse_keys(flag: &str, text: &str) -> anyhow::Result<Vec<SortKey>> {
 /// The CPUs that `-C` names; none for all.
 ///
 /// # Errors
-/// If the samples of `file` have no CPU numbers, or as [`parse_cpus`].
+/// If the samples of `file` have no CPU numbers, or the list is malformed.
 pub fn cpus_of(text: Option<&str>, file: &PerfData<'_>) -> anyhow::Result<Vec<i32>> {
     let Some(text) = text else { return Ok(Vec::new()) };
     if !file.events().iter().any(|event| event.attr.samples(PERF_SAMPLE_CPU)) {

@@ -42,6 +42,7 @@ fn screen() -> FirstScreen {
             ("disk", 0.2),
         ],
         idle_percent: 0.0,
+        are_reasons_estimated: false,
         hot: HotFunctions {
             samples: 2913,
             functions: vec![
@@ -96,6 +97,27 @@ fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
   more: tally run -v
 ";
     assert_eq!(draw(&screen(), 80, false), expected);
+}
+
+#[test]
+fn estimated_reasons_are_marked_at_the_states() {
+    let mut looked_at = screen();
+    looked_at.are_reasons_estimated = true;
+    let text = draw(&looked_at, 80, false);
+    assert!(text.contains("(reasons estimated)\n"), "{text}");
+    looked_at.idle_percent = 12.4;
+    let text = draw(&looked_at, 80, false);
+    assert!(text.contains("(reasons estimated; idle 12 % left out)\n"), "{text}");
+}
+
+#[test]
+fn threads_that_hardly_run_share_one_phrase() {
+    let mut redis = screen();
+    redis.threads = [("redis-server", 68.0), ("bio_aof", 0.2), ("bio_close", 0.0)]
+        .map(|(name, percent)| (name.to_owned(), percent))
+        .to_vec();
+    let text = draw(&redis, 80, false);
+    assert!(text.contains("  busy: redis-server 68 % · others under 1 %\n"), "{text}");
 }
 
 #[test]

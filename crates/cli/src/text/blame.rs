@@ -1,0 +1,143 @@
+//! Blame as text and JSON: what a thread's wall-clock time went to, in other threads too.
+
+use super::fit::cut;
+use super::number::{count_of, duration_ns};
+use super::wall::part_name;
+use crate::out::harmless;
+use crate::term::{Paint, paint};
+use profile::Profile;
+use profile::view::blame::{Blame, BlameCause, BlameEnd, BlamePath, causes, wait_edges};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+pub use profile::view::blame::thread_name;
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub struct BlameTextOpts {
+    /// Columns.
+    pub width: usize,
+    /// With colours.
+    pub colour: bool,
+    /// Rows per list.
+    pub rows: usize,
+}
+
+/// The end of a path in words; `None` for running with a sample.
+#[must_use]
+pub fn end_words(profile: &Profile, path: &BlamePath) -> Option<String> {
+    (path.end != BlameEnd::Ran).then(|| state_words(profile, &path.end))
+}
+
+/// What the last thread of a chain did.
+#[must_use]
+pub fn state_words(profile: &Profile, end: &BlameEnd) -> String {
+    match end {
+        BlameEnd::Ran => "on CPU".to_owned(),
+        BlameEnd::RanUnsampled => "on CPU, no sample".to_owned(),
+        BlameEnd::Waited(part) => part_name(*part).to_owned(),
+        BlameEnd::PreemptedBy(name) => format!("preempted by {name}"),
+        BlameEnd::NotRecorded(name) => format!("waited for {name}, not recorded"),
+        BlameEnd::WakerUnknown(part) => format!("{}, waker unknown", part_name(*part)),
+        BlameEnd::Knot(task) => format!("knot: waits for {}", thread_name(profile, *task)),
+        BlameEnd::TooDeep => "more waits than followed".to_owned(),
+        BlameEnd::Unborn => "not started yet".to_owned(),
+    }
+}
+
+/// Prints the causes, and who waited for whom.
+///
+/// # Errors
+/// Standard output can't be written.
+pub fn write(out: &mut dyn Write, profile: &Profile, blame: &Blame, opts: BlameTextOpts) -> io::Result<()> {
+    let total = blame.total_ns;
+    let names: Vec<&str> = blame.roots.iter().map(|&task| thread_name(profile, task)).collect();
+    let whose = match names.as_slice() {
+        [name] => format!("{name} {}", profile.task(blame.roots[0]).tid),
+        names => format!(
+            "{} of {}",
+            count_of(names.len() as u64, "thread", "threads"),
+            names.first().unwrap_or(&"")
+        ),
+    };
+    writeln!(out, "wall-clock time of {}: {}", harmless(&whose), duration_ns(total))?;
+    heading(out, "CAUSES       where that time went, through the waits for other threads", opts)?;
+    writeln!(out, "{:>9} {:>7}  what", "time", "share")?;
+    let rows = causes(profile, blame);
+    for row in rows.iter().take(opts.rows) {
+        writeln!(out, "{}", cut(&harmless(&cause_line(profile, row, total)), opts.width))?;
+    }
+    if let Some(rest) = rows.get(opts.rows..).filter(|rest| !rest.is_empty()) {
+        let ns = rest.iter().map(|row| row.ns).sum::<u64>();
+        let more = count_of(rest.len() as u64, "more", "more");
+        writeln!(out, "{:>9} {:>7}  {more} (--rows)", duration_ns(ns), share(ns, total))?;
+    }
+    let edges = wait_edges(profile, blame);
+    if !edges.is_empty() {
+        heading(out, "WAITS        who waited for whom on the way, of the same time", opts)?;
+    }
+    for edge in edges.iter().take(opts.rows) {
+        let line = format!(
+            "{:>9} {:>7}  {} → {}",
+            duration_ns(edge.ns),
+            share(edge.ns, total),
+            edge.sleeper,
+            edge.waited_for
+        );
+        writeln!(out, "{}", cut(&harmless(&line), opts.width))?;
+    }
+    footer(out, blame)
+}
+
+fn footer(out: &mut dyn Write, blame: &Blame) -> io::Result<()> {
+    let unknown = blame.unknown_ns();
+    if unknown == 0 {
+        return Ok(());
+    }
+    let shown = format!("{} ({})", duration_ns(unknown), share(unknown, blame.total_ns));
+    writeln!(out, "\nwithout evidence: {shown}: no sample, no waker, or chains too long to follow")
+}
+
+fn cause_line(profile: &Profile, row: &BlameCause, total: u64) -> String {
+    let place = match (row.function.as_str(), &row.line) {
+        ("", _) => String::new(),
+        (function, Some(line)) => format!(" in {function} ({line})"),
+        (function, None) => format!(" in {function}"),
+    };
+    let chain = if row.chain.len() > 1 { format!("  {}", row.chain.join(" ← ")) } else { String::new() };
+    let state = state_words(profile, &row.end);
+    format!("{:>9} {:>7}  {}: {state}{place}{chain}", duration_ns(row.ns), share(row.ns, total), row.thread)
+}
+
+fn heading(out: &mut dyn Write, text: &str, opts: BlameTextOpts) -> io::Result<()> {
+    writeln!(out, "\n{}", paint(text, Paint::Bold, opts.colour))
+}
+
+fn share(ns: u64, total: u64) -> String {
+    format!("{:.1}%", ns as f64 * 100.0 / total.max(1) as f64)
+}
+
+/// All causes and edges.
+#[must_use]
+pub fn to_json(profile: &Profile, blame: &Blame) -> Value {
+    let thread = |&task: &_| {
+        let of = profile.task(task);
+        json!({"comm": thread_name(profile, task), "pid": of.pid, "tid": of.tid})
+    };
+    let cause = |row: &BlameCause| {
+        json!({
+            "ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
+            "state": state_words(profile, &row.end), "chain": row.chain,
+            "lacks_evidence": row.end.lacks_evidence(),
+        })
+    };
+    let edges = wait_edges(profile, blame);
+    let edge = |edge: &profile::view::blame::WaitEdge| json!({"thread": edge.sleeper, "waited_for": edge.waited_for, "ns": edge.ns});
+    json!({
+        "threads": blame.roots.iter().map(thread).collect::<Vec<_>>(),
+        "total_ns": blame.total_ns,
+        "without_evidence_ns": blame.unknown_ns(),
+        "causes": causes(profile, blame).iter().map(cause).collect::<Vec<_>>(),
+        "waits": edges.iter().map(edge).collect::<Vec<_>>(),
+    })
+}

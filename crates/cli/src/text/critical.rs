@@ -1,0 +1,141 @@
+//! The critical path as text and JSON.
+
+use super::blame::{BlameTextOpts, state_words, thread_name};
+use super::fit::cut;
+use super::number::{count_of, duration_ns};
+use crate::out::harmless;
+use crate::term::{Paint, paint};
+use profile::Profile;
+use profile::view::blame::{
+    BlameEnd, BlamedFunction, CriticalPath, CriticalPiece, blamed_functions, causes, end_function,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// Prints the path: its functions with their bounds, what it consists of, its longest pieces.
+///
+/// # Errors
+/// Standard output can't be written.
+pub fn write(
+    out: &mut dyn Write,
+    profile: &Profile,
+    path: &CriticalPath,
+    opts: BlameTextOpts,
+) -> io::Result<()> {
+    let total = path.parts.total_ns;
+    let threads: BTreeSet<_> = path.pieces.iter().map(|piece| piece.task).collect();
+    let whose = path.parts.roots.first().map_or("", |&task| thread_name(profile, task));
+    writeln!(
+        out,
+        "critical path to the end of {}: {}, {} of {}; {:.2} threads ran on average",
+        harmless(whose),
+        duration_ns(total),
+        count_of(path.pieces.len() as u64, "piece", "pieces"),
+        count_of(threads.len() as u64, "thread", "threads"),
+        path.parallelism
+    )?;
+    let printer = Printer { profile, path, opts, total };
+    printer.functions(out)?;
+    printer.parts(out)?;
+    printer.pieces(out)
+}
+
+struct Printer<'a> {
+    profile: &'a Profile,
+    path: &'a CriticalPath,
+    opts: BlameTextOpts,
+    total: u64,
+}
+
+impl Printer<'_> {
+    fn line(&self, out: &mut dyn Write, ns: u64, text: &str) -> io::Result<()> {
+        let share = ns as f64 * 100.0 / self.total.max(1) as f64;
+        let line = format!("{:>9} {:>7}  {text}", duration_ns(ns), format!("{share:.1}%"));
+        writeln!(out, "{}", cut(&harmless(&line), self.opts.width))
+    }
+
+    fn heading(&self, out: &mut dyn Write, text: &str) -> io::Result<()> {
+        writeln!(out, "\n{}", paint(text, Paint::Bold, self.opts.colour))
+    }
+
+    fn functions(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.heading(out, "FUNCTIONS    a bound: without it the path is at most so much shorter")?;
+        for row in blamed_functions(self.profile, &self.path.parts).iter().take(self.opts.rows) {
+            self.line(out, row.ns, &format!("{}: {}", row.thread, row.function))?;
+        }
+        Ok(())
+    }
+
+    fn parts(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.heading(out, "PARTS        the path by thread, state and innermost function")?;
+        for row in causes(self.profile, &self.path.parts).iter().take(self.opts.rows) {
+            let state = state_words(self.profile, &row.end);
+            let place = place_words(&row.function, row.line.as_deref());
+            self.line(out, row.ns, &format!("{}: {state}{place}", row.thread))?;
+        }
+        Ok(())
+    }
+
+    fn pieces(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.heading(out, "PIECES       the longest, in order of time")?;
+        let begin = begin_ns(self.path);
+        let mut longest: Vec<&CriticalPiece> = self.path.pieces.iter().collect();
+        longest.sort_by_key(|piece| std::cmp::Reverse(piece.to_ns - piece.from_ns));
+        longest.truncate(self.opts.rows);
+        longest.sort_by_key(|piece| piece.from_ns);
+        for piece in longest {
+            let (function, line) = end_function(self.profile, piece.callsite, &piece.state);
+            let (thread, state) =
+                (thread_name(self.profile, piece.task), state_words(self.profile, &piece.state));
+            let at = duration_ns(piece.from_ns - begin);
+            let place = place_words(&function, line.as_deref());
+            self.line(out, piece.to_ns - piece.from_ns, &format!("at {at:>9}  {thread}: {state}{place}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn place_words(function: &str, line: Option<&str>) -> String {
+    match (function, line) {
+        ("", _) => String::new(),
+        (function, Some(line)) => format!(" in {function} ({line})"),
+        (function, None) => format!(" in {function}"),
+    }
+}
+
+fn begin_ns(path: &CriticalPath) -> u64 {
+    path.pieces.first().map_or(0, |piece| piece.from_ns)
+}
+
+/// All pieces; times in ns since the path's begin.
+#[must_use]
+pub fn to_json(profile: &Profile, path: &CriticalPath) -> Value {
+    let begin = begin_ns(path);
+    let piece = |piece: &CriticalPiece| {
+        let (function, line) = end_function(profile, piece.callsite, &piece.state);
+        json!({
+            "thread": thread_name(profile, piece.task), "tid": profile.task(piece.task).tid,
+            "state": state_words(profile, &piece.state), "function": function, "line": line,
+            "from_ns": piece.from_ns - begin, "to_ns": piece.to_ns - begin,
+        })
+    };
+    let total = path.parts.total_ns.max(1) as f64;
+    let function = |row: &BlamedFunction| {
+        json!({"thread": row.thread, "function": row.function, "ns": row.ns,
+            "bound": row.ns as f64 / total})
+    };
+    let part = |row: &profile::view::blame::BlameCause| {
+        json!({"ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
+            "state": state_words(profile, &row.end), "lacks_evidence": row.end.lacks_evidence()})
+    };
+    json!({
+        "total_ns": path.parts.total_ns,
+        "parallelism": path.parallelism,
+        "functions": blamed_functions(profile, &path.parts).iter().map(function).collect::<Vec<_>>(),
+        "parts": causes(profile, &path.parts).iter().map(part).collect::<Vec<_>>(),
+        "pieces": path.pieces.iter().map(piece).collect::<Vec<_>>(),
+        "unborn_ns": path.pieces.iter().filter(|piece| piece.state == BlameEnd::Unborn)
+            .map(|piece| piece.to_ns - piece.from_ns).sum::<u64>(),
+    })
+}
