@@ -3,14 +3,20 @@
 //! It is the same source as the `tracer` crate, compiled as a shared object without the standard library.
 //! Cargo can't yet make one crate's shared object another's input, so rustc is called here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    let out = PathBuf::from(variable("OUT_DIR")).join("libtally_calls.so");
     let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../tracer/src");
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-changed=build.rs");
+    build(&sources, "tally_calls", "tally_preload");
+    build(&sources, "tally_timers", "tally_timers");
+}
+
+/// One of the two shared objects.
+fn build(sources: &Path, name: &str, cfg: &str) {
+    let out = PathBuf::from(variable("OUT_DIR")).join(format!("lib{name}.so"));
     let machine = variable("CARGO_CFG_TARGET_ARCH");
     if !["x86_64", "aarch64"].contains(&machine.as_str()) || variable("CARGO_CFG_TARGET_OS") != "linux" {
         // The hooks are written for these; elsewhere the program reports that when asked to record calls.
@@ -22,8 +28,8 @@ fn main() {
         rustc.arg("-C").arg(format!("linker={linker}"));
     }
     let status = rustc
-        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "tally_calls"])
-        .args(["--cfg", "tally_preload", "--target", &variable("TARGET")])
+        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", name])
+        .args(["--cfg", cfg, "--target", &variable("TARGET")])
         .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "-C", "codegen-units=1"])
         .args(["-C", "force-unwind-tables=yes", "-A", "missing_docs"])
         // There the hooks ask where a frame begins.

@@ -172,6 +172,7 @@ fn counted(program: &Path, recording: &mut Command) -> (Counts, Counts, String) 
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn every_way_of_instrumenting_counts_what_the_program_counts() {
     for (name, compiler, flags) in builds(false) {
         let Some(program) = build("calls.c", &name, compiler, &flags) else { continue };
@@ -183,6 +184,7 @@ fn every_way_of_instrumenting_counts_what_the_program_counts() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn signals_exceptions_tail_calls_and_coroutines_are_counted_right() {
     for (name, compiler, flags) in builds(true) {
         let Some(program) = build("storms.cpp", &format!("storms-{name}"), compiler, &flags) else {
@@ -211,6 +213,7 @@ fn assert_storms(name: &str, (wanted, mut got, text): (Counts, Counts, String)) 
 /// Stacks of coroutines one after the other, used again and unmapped, with exceptions and jumps between.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn calls_that_wait_on_other_stacks_are_counted_and_return() {
     for (name, compiler, flags) in builds(true) {
         let Some(program) = build("strands.cpp", &format!("strands-{name}"), compiler, &flags) else {
@@ -224,6 +227,7 @@ fn calls_that_wait_on_other_stacks_are_counted_and_return() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn functions_that_are_not_chosen_are_not_recorded_and_those_chosen_are_exact() {
     for (name, compiler, flags) in builds(false) {
         let Some(program) = build("calls.c", &format!("some-{name}"), compiler, &flags) else { continue };
@@ -235,6 +239,7 @@ fn functions_that_are_not_chosen_are_not_recorded_and_those_chosen_are_exact() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn filters_while_recording_leave_out_what_they_say() {
     for (name, compiler, flags) in builds(false) {
         if let Some(program) = build("calls.c", &format!("filtered-{name}"), compiler, &flags) {
@@ -246,6 +251,7 @@ fn filters_while_recording_leave_out_what_they_say() {
 /// Rules of functions, given to the recording or to a view of all calls.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn filters_when_looking_leave_out_the_same_as_while_recording() {
     let Some(program) = build("calls.c", "looked-at", "gcc", &["-O1", "-pg", "-pthread"]) else { return };
     let (_, all, _) = record(&program, &[]);
@@ -307,6 +313,7 @@ fn assert_filters(program: &Path) {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_flight_recorder_keeps_the_last_calls_in_the_space_given() {
     let Some(program) = build("storms.cpp", "flight", "g++", &["-O0", "-fpatchable-function-entry=5"]) else {
         return;
@@ -319,6 +326,7 @@ fn a_flight_recorder_keeps_the_last_calls_in_the_space_given() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn time_asleep_is_off_the_cpu_and_time_awake_on_it() {
     let Some(program) = build("split.c", "split", "gcc", &["-O1", "-finstrument-functions"]) else { return };
     let folder = program.with_extension("calls");
@@ -347,6 +355,7 @@ fn time_asleep_is_off_the_cpu_and_time_awake_on_it() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
     let folder = root().join("target/tmp/calls/none.calls");
     let _ = std::fs::remove_dir_all(&folder);
@@ -364,6 +373,7 @@ fn the_exit_code_is_the_programs_and_uninstrumented_programs_are_told() {
 /// Functions of a library are not the program's own, which alone record themselves.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn functions_of_a_library_are_recorded_by_uprobes_also_of_an_instrumented_program() {
     let Some(program) = build("calls.c", "of-library", "gcc", &["-O1", "-pg", "-pthread"]) else { return };
     let folder = program.with_extension("calls");

@@ -45,6 +45,7 @@ fn is_nearly_all(count: usize) -> bool {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn requests_of_a_command_are_those_it_wrote() {
     let folder = folder("io-sums");
     let Some(output) = io_of_dd(&folder, &[]) else { return };
@@ -63,6 +64,7 @@ fn requests_of_a_command_are_those_it_wrote() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn each_request_is_a_line_while_it_is_recorded_and_afterwards() {
     let folder = folder("io-lines");
     let Some(output) = io_of_dd(&folder, &["--trace"]) else { return };

@@ -1,9 +1,13 @@
 //! The program as a whole: through a terminal, pipes and signals. What this machine can't do is skipped, visibly.
 
+#[path = "it/export.rs"]
+mod export;
 #[path = "it/go.rs"]
 mod go;
 #[path = "it/jit.rs"]
 mod jit;
+#[path = "it/python.rs"]
+mod python;
 #[path = "it/stacks.rs"]
 mod stacks;
 #[path = "it/unnamed.rs"]

@@ -130,16 +130,19 @@ fn split_with_rivals(name: &str, rivals: usize) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn busy_nap_and_lock_wait_are_within_a_percent_by_the_users_own_functions() {
     split_with_rivals("alone", 0);
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn busy_nap_and_lock_wait_are_within_a_percent_beside_four_rivals() {
     split_with_rivals("rivals", 4);
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn nobody_gets_reasons_and_stacks_of_long_waits_without_any_rights() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("nobody");
@@ -174,6 +177,7 @@ fn nobody_gets_reasons_and_stacks_of_long_waits_without_any_rights() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_thread_killed_in_the_middle_of_a_wait_has_its_whole_wait() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("killed");
@@ -192,6 +196,7 @@ fn a_thread_killed_in_the_middle_of_a_wait_has_its_whole_wait() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn in_a_pid_namespace_of_its_own_tally_finds_its_command() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("namespace");
@@ -219,6 +224,7 @@ fn programs_of(pid: u32) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn nothing_stays_attached_when_tally_is_killed() {
     let folder = folder("kill");
     if !has_bpf() {
@@ -263,6 +269,7 @@ fn denied(denier: &Path, calls: &str, args: &[&str]) -> (bool, String) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn where_a_filter_denies_calls_it_is_named_before_any_right() {
     const FILTERS: [&str; 2] =
         ["a seccomp filter forbids perf_event_open(2)", "a seccomp filter forbids bpf(2)"];
@@ -273,7 +280,9 @@ fn where_a_filter_denies_calls_it_is_named_before_any_right() {
     for calls in ["perf", "both"] {
         let (works, messages) = denied(&denier, calls, &record);
         assert!(
-            !works && messages.contains(FILTERS[0]) && !messages.contains("run as root"),
+            works
+                && messages.contains("perf_event_open is blocked by seccomp")
+                && messages.contains("docker run"),
             "{calls}: {messages}"
         );
         let (works, messages) = denied(&denier, calls, &["stat", "--", "true"]);

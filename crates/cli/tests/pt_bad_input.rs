@@ -116,6 +116,7 @@ fn share(recording: &Recording) -> f64 {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn fields_that_old_recorders_did_not_write_are_not_needed_and_too_few_are_refused() {
     let Some(whole) = recording("info", Path::new("/bin/true")) else { return };
     for count in [16, 15, 14, 11] {
@@ -130,6 +131,7 @@ fn fields_that_old_recorders_did_not_write_are_not_needed_and_too_few_are_refuse
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn another_kind_of_trace_is_named() {
     let Some(mut other) = recording("kind", Path::new("/bin/true")) else { return };
     let at = other.info() + 8;
@@ -138,6 +140,7 @@ fn another_kind_of_trace_is_named() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn without_the_clocks_relation_calls_are_right_and_no_time_off_the_cpu_is_told() {
     let Some(mut recording) = recording("clock", Path::new("/bin/true")) else { return };
     (1..=4).for_each(|field| recording.set_field(field, 0));
@@ -150,6 +153,7 @@ fn without_the_clocks_relation_calls_are_right_and_no_time_off_the_cpu_is_told()
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_file_cut_anywhere_gives_what_happened_until_there() {
     let Some(mut recording) = recording("cut", Path::new("/bin/true")) else { return };
     let whole = recording.bytes.clone();
@@ -161,6 +165,7 @@ fn a_file_cut_anywhere_gives_what_happened_until_there() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn code_of_a_file_that_is_gone_is_a_hole_and_the_rest_is_decoded() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/pt");
     std::fs::create_dir_all(&dir).expect("target is writable");
@@ -175,6 +180,7 @@ fn code_of_a_file_that_is_gone_is_a_hole_and_the_rest_is_decoded() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn another_build_of_a_file_without_build_id_is_told_by_how_often_packets_do_not_fit() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let program = root.join("target/tmp/pt/bad-build");
@@ -196,6 +202,7 @@ fn another_build_of_a_file_without_build_id_is_told_by_how_often_packets_do_not_
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_trace_without_times_gives_the_calls_of_one_thread_and_says_that_durations_mean_nothing() {
     let options = ["--psb", "512", "--notiming"];
     let Some(recording) = recording_with(&options, "timeless", Path::new("/bin/true")) else { return };

@@ -63,6 +63,7 @@ fn assert_counts(table: &str, printed: &str) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn code_that_a_jitdump_tells_of_is_decoded_and_named_also_where_it_took_others_place() {
     let Some(run) = stepped("told", "jit", &["50"]) else { return };
     assert!(run.truth.len() > 500);
@@ -73,6 +74,7 @@ fn code_that_a_jitdump_tells_of_is_decoded_and_named_also_where_it_took_others_p
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn code_made_at_run_time_that_nothing_tells_of_is_a_gap() {
     let Some(run) = stepped("untold", "jit", &["50"]) else { return };
     std::fs::remove_dir_all(run.data.with_extension("jit")).expect("the stepper's copy of the dump");
@@ -86,6 +88,7 @@ fn code_made_at_run_time_that_nothing_tells_of_is_a_gap() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn code_that_the_program_may_have_rewritten_is_a_gap_and_the_rest_is_decoded() {
     let Some(run) = stepped("rewrites", "rewrites", &["50"]) else { return };
     let got = calls_and_returns(&tally("branches", &run.data));

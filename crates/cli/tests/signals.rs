@@ -202,6 +202,7 @@ const CALLS: [&str; 3] = ["calls", "-i", "DIR/out"];
 const COUNTS: [&str; 5] = ["stat", "-e", "task-clock", "-o", "DIR/out"];
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn record_ends_with_its_command_or_leaves_the_process_alone() {
     let Some(place) = Place::new("record", &["record", "-o", "DIR/out", "true"]) else { return };
     let record = ["record", "-e", "task-clock", "-o", "DIR/out"];
@@ -211,6 +212,7 @@ fn record_ends_with_its_command_or_leaves_the_process_alone() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_command_that_is_a_stopwatch_is_ended_by_term() {
     let Some(place) = Place::new("watch", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
     let args = ["record", "-a", "-e", "task-clock", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"];
@@ -218,6 +220,7 @@ fn a_command_that_is_a_stopwatch_is_ended_by_term() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn run_shows_its_screen() {
     let Some(place) = Place::new("run", &["record", "-o", "DIR/out", "true"]) else { return };
     let args = ["run", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"];
@@ -225,6 +228,7 @@ fn run_shows_its_screen() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn stat_prints_its_counts() {
     let Some(place) = Place::new("stat", &["stat", "-e", "task-clock", "true"]) else { return };
     let check = |what: &str| {
@@ -236,6 +240,7 @@ fn stat_prints_its_counts() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn calls_of_a_preloaded_program_are_kept() {
     let Some(place) = Place::new("preload", &["stat", "-e", "task-clock", "true"]) else { return };
     let check = reads(&place, &CALLS, "step");
@@ -247,6 +252,7 @@ fn calls_of_a_preloaded_program_are_kept() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn calls_by_uprobes_are_kept() {
     let by_uprobes = ["-o", "DIR/out", "-P", "step"];
     let probe = [&["calls", "record"], &by_uprobes[..], &["-d", "0.1", "--", "DIR/plain"]].concat();
@@ -261,6 +267,7 @@ fn calls_by_uprobes_are_kept() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn top_ends_at_once() {
     let Some(place) = Place::new("top", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
     end_by_signals(&place, &["top", "--stdio", "-d", "60"], None, &|_| ());
@@ -268,6 +275,7 @@ fn top_ends_at_once() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn io_shows_what_it_has() {
     let Some(place) = Place::new("io", &["io", "-a", "-o", "DIR/out", "true"]) else { return };
     for more in [&[][..], &["--trace"]] {
@@ -277,6 +285,7 @@ fn io_shows_what_it_has() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_reader_that_goes_away_ends_the_recording_and_its_command() {
     let Some(place) = Place::new("pipe", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
     let cases: [&[&str]; 4] = [
@@ -302,6 +311,7 @@ fn a_reader_that_goes_away_ends_the_recording_and_its_command() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn nohup_keeps_a_recording_going() {
     let Some(place) = Place::new("nohup", &["record", "-o", "DIR/out", "true"]) else { return };
     let tally = place.tally(&["record", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"], 0);
@@ -317,6 +327,7 @@ fn nohup_keeps_a_recording_going() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_command_that_ignores_signals_is_ended_all_the_same() {
     let Some(place) = Place::new("stubborn", &["record", "-o", "DIR/out", "true"]) else { return };
     let record = ["record", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"];

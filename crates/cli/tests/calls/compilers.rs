@@ -33,6 +33,7 @@ pub fn first_error(stderr: &[u8]) -> String {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn the_reason_of_a_build_that_failed_is_its_first_error() {
     const LINKER: &str = "/usr/bin/ld: cannot find libclang_rt.xray-x86_64.a: No such file or directory";
     let output =

@@ -22,6 +22,7 @@ fn record_to_its_end(
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn of_a_program_that_crashes_or_is_killed_all_calls_are_there() {
     let ways: [(&str, &[&str]); 3] =
         [("pg", &["-pg"]), ("patchable", &["-fpatchable-function-entry=5"]), ("uprobes", &[])];
@@ -45,6 +46,7 @@ fn of_a_program_that_crashes_or_is_killed_all_calls_are_there() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_program_that_becomes_another_is_recorded_before_and_after() {
     let (patchable, pg) = (["-O2", "-fpatchable-function-entry=5"], ["-O2", "-pg"]);
     let Some(first) = build("crash.c", "exec-first", "gcc", &patchable) else { return };
@@ -66,6 +68,7 @@ fn a_program_that_becomes_another_is_recorded_before_and_after() {
 /// Threads that end by themselves or are cancelled, handlers that run then, backtraces, jumps out of signal handlers.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn functions_left_without_a_return_are_counted_right() {
     for (name, compiler, flags) in builds(false) {
         let flags = [&flags[..], &["-fexceptions"]].concat();
@@ -79,6 +82,7 @@ fn functions_left_without_a_return_are_counted_right() {
 /// become others, ends deep inside, another root, all files closed.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn programs_that_do_odd_things_are_counted_right() {
     let ways: [(&str, &[&str]); 3] = [
         ("pg", &["-pg"]),
@@ -129,6 +133,7 @@ fn programs_that_do_odd_things_are_counted_right() {
 /// Of what it interrupts, the recorder as well, nothing is gone on with: what comes later is recorded all the same.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn handlers_that_jump_out_of_the_recorder_end_no_recording() {
     for (name, compiler, flags) in builds(false) {
         let Some(program) = build("escapes.c", &format!("escapes-{name}"), compiler, &flags) else {
@@ -143,6 +148,7 @@ fn handlers_that_jump_out_of_the_recorder_end_no_recording() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_program_with_the_address_sanitizer_is_recorded() {
     let Some(program) = build("odd.c", "odd-asan", "gcc", &["-O1", "-pg", "-fsanitize=address"]) else {
         return;

@@ -19,6 +19,7 @@ fn recorded(name: &str) -> Option<PathBuf> {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn events_of_a_timeline_are_in_order_nested_and_belong_to_threads_that_are_named() {
     let Some(folder) = recorded("export-chrome") else { return };
     let exported = tally().args(["export", "--chrome", "-i"]).arg(&folder).output().expect("tally starts");
@@ -161,6 +162,7 @@ impl Viewer {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn perfettos_packets_read_by_another_reader_are_nested_in_order_and_all_calls() {
     let Some(folder) = recorded("export-perfetto") else { return };
     let exported = tally().args(["export", "--perfetto", "-i"]).arg(&folder).output().expect("tally starts");

@@ -13,6 +13,7 @@ const BINDINGS: [(&str, &[&str]); 5] = [
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn library_calls_are_counted_as_the_program_counts_them() {
     for (binding, flags) in BINDINGS {
         for (way, flag) in [("patchable", "-fpatchable-function-entry=5"), ("pg", "-pg")] {
@@ -31,6 +32,7 @@ fn library_calls_are_counted_as_the_program_counts_them() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn library_calls_of_a_program_that_is_not_instrumented_are_recorded_when_asked_for() {
     let Some(program) = build("imports.c", "imports-plain", "gcc", &["-O2", "-lm"]) else { return };
     let (wanted, mut got, text) = record(&program, &["--libcall"]);
@@ -43,6 +45,7 @@ fn library_calls_of_a_program_that_is_not_instrumented_are_recorded_when_asked_f
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn exceptions_pass_through_library_calls() {
     let Some(program) =
         build("storms.cpp", "storms-libcall", "g++", &["-O2", "-fpatchable-function-entry=5"])
@@ -65,6 +68,7 @@ fn exceptions_pass_through_library_calls() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn libraries_are_recorded_that_the_program_opens_and_are_found_where_it_wants_them() {
     let sleds = "-fpatchable-function-entry=5";
     if !build_plugin("gcc", sleds, &root().join("target/tmp/calls/opened/own")) {
@@ -80,6 +84,7 @@ fn libraries_are_recorded_that_the_program_opens_and_are_found_where_it_wants_th
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn constructors_of_libraries_that_the_program_opens_are_recorded() {
     let ways: [(&str, &[&str]); 4] = [
         ("patchable", &["-fpatchable-function-entry=5"]),
@@ -106,6 +111,7 @@ fn constructors_of_libraries_that_the_program_opens_are_recorded() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_program_that_kills_itself_at_forbidden_system_calls_is_recorded_to_its_end() {
     let Some(program) = build("strict.c", "strict", "gcc", &["-O2", "-fpatchable-function-entry=5"]) else {
         return;
@@ -116,6 +122,7 @@ fn a_program_that_kills_itself_at_forbidden_system_calls_is_recorded_to_its_end(
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn signals_begin_and_stop_recording() {
     let Some(program) = build("signals.c", "signals", "gcc", &["-O2", "-fpatchable-function-entry=5"]) else {
         return;
@@ -131,6 +138,7 @@ fn signals_begin_and_stop_recording() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn only_slow_calls_of_a_function_are_kept_with_all_in_them() {
     let Some(program) = build("slow.c", "slow", "gcc", &["-O2", "-fpatchable-function-entry=5"]) else {
         return;

@@ -21,6 +21,7 @@ fn record(program: &Path, option: Option<&str>) -> Output {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn what_a_call_costs_is_told_before_and_after_and_is_what_the_program_finds() {
     for (way, flag) in [("pg", "-pg"), ("patchable", "-fpatchable-function-entry=5")] {
         let Some(program) = build("call-cost.c", &format!("price-{way}"), "gcc", &["-O2", flag]) else {

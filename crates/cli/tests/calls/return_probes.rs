@@ -22,6 +22,7 @@ fn texts(ran: &Output) -> (String, String) {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_program_that_unwinds_its_stack_gets_no_return_probes() {
     for (source, name, compiler, flags, what) in [
         ("ends.c", "ends-return", "gcc", &["-O2"][..], "pthread_exit"),
@@ -49,6 +50,7 @@ fn assert_refused(ran: &Output, program: &Path, what: &str) {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn the_refusal_names_the_program_wherever_it_is_and_when_it_runs_already() {
     let Some(built) = build("throw.cpp", "throw-moved", "g++", &["-O2"]) else { return };
     // Paths before and after those of the system's libraries.
@@ -81,6 +83,7 @@ fn is_running(pid: u32, program: &Path) -> bool {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_program_that_looks_at_its_stack_sees_all_of_it_but_is_told_to_see_less_with_return_probes() {
     let Some(program) = build("backtraces.c", "backtraces", "gcc", &["-O2"]) else { return };
     let alone = Command::new(&program).output().expect("it starts");

@@ -38,6 +38,7 @@ fn root_ns(folder: &Path, name: &str) -> f64 {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen() {
     let builds: [(&str, &[&str]); 3] = [("O0", &["-O0"]), ("O2", &["-O2"]), ("static", &["-O2", "-static"])];
     for (name, flags) in builds {
@@ -56,6 +57,7 @@ fn uprobes_count_what_the_program_counts_however_it_is_linked_and_ends_are_seen(
 /// Entries alone: as many calls as the program counts, and no times.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn entries_alone_are_as_many_as_the_program_counts_and_have_no_times() {
     let Some(program) = build("calls.c", "uprobes-entries", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
@@ -73,6 +75,7 @@ fn entries_alone_are_as_many_as_the_program_counts_and_have_no_times() {
 /// A function loses its probes while others are open: these are still seen to end.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn of_a_function_called_too_often_the_probes_go_and_calls_around_it_end_as_they_do() {
     let Some(program) = build("call-cost.c", "uprobes-hot", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
@@ -104,6 +107,7 @@ fn of_a_function_called_too_often_the_probes_go_and_calls_around_it_end_as_they_
 /// calls, direct, through pointers and on conditions, none of which is a longjmp.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn all_functions_of_a_program_that_does_everything_are_counted_right_by_uprobes() {
     for (source, name, compiler, rounds) in [
         ("storms.cpp", "storms-uprobes", "g++", "1000"),
@@ -142,6 +146,7 @@ fn all_functions_of_a_program_that_does_everything_are_counted_right_by_uprobes(
 /// Deeper than a thread's table in the kernel: every call is counted, and has its time.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn recursion_is_counted_and_timed_however_deep() {
     let flags = ["-O1", "-fno-optimize-sibling-calls"];
     let Some(program) = build("recursion.c", "uprobes-recursion", "gcc", &flags) else { return };
@@ -181,6 +186,7 @@ fn recursion_is_counted_and_timed_however_deep() {
 /// What a script becomes is recorded; what it becomes on the way there is not.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_script_is_followed_to_the_program_that_it_becomes() {
     use std::os::unix::fs::PermissionsExt;
     let Some(program) = build("calls.c", "scripted", "gcc", &["-O2"]) else { return };
@@ -200,6 +206,7 @@ fn a_script_is_followed_to_the_program_that_it_becomes() {
 /// What it becomes is reported, and that nothing of it is recorded; what was recorded before is there.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_program_that_becomes_another_is_told_to() {
     let Some(program) = build("crash.c", "uprobes-becomes", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
@@ -229,6 +236,7 @@ fn a_program_that_becomes_another_is_told_to() {
 /// Of 13 places, with threads and a fork; the same three ways of recording as where BPF is allowed.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn where_bpf_is_denied_plain_perf_events_count_the_same() {
     let Some(denier) = build("deny_calls.c", "deny_calls", "gcc", &["-O2"]) else { return };
     let Some(program) = build("calls.c", "uprobes-plain", "gcc", &["-O2"]) else { return };
@@ -251,6 +259,7 @@ fn where_bpf_is_denied_plain_perf_events_count_the_same() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn every_function_of_a_static_program_can_be_probed_and_it_runs_as_before() {
     let Some(program) = build("calls.c", "uprobes-all", "gcc", &["-O2", "-static"]) else { return };
     let folder = program.with_extension("calls");
@@ -262,6 +271,7 @@ fn every_function_of_a_static_program_can_be_probed_and_it_runs_as_before() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn durations_by_uprobes_are_those_the_program_measured() {
     let Some(program) = build("spans.c", "spans", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
@@ -280,6 +290,7 @@ fn durations_by_uprobes_are_those_the_program_measured() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn only_slow_calls_are_recorded_with_those_around_them() {
     let Some(program) = build("spans.c", "spans-slow", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
@@ -294,6 +305,7 @@ fn only_slow_calls_are_recorded_with_those_around_them() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn system_calls_and_waits_stand_under_the_function_that_made_them() {
     let Some(program) = build("spans.c", "spans-kernel", "gcc", &["-O2"]) else { return };
     let folder = program.with_extension("calls");
@@ -320,6 +332,7 @@ fn code_of(pid: u32, address: u64) -> Vec<u8> {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
     use std::time::Duration;
     let Some(program) = build("spans.c", "spans-attach", "gcc", &["-O2", "-fno-pie", "-no-pie"]) else {
@@ -380,6 +393,7 @@ fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
 /// Built with sleds, they have none that loads the recorder.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn statically_linked_programs_are_told_to_need_uprobes_wherever_they_are_loaded() {
     for link in ["-static", "-static-pie"] {
         let flags = ["-O2", "-fpatchable-function-entry=5", link];

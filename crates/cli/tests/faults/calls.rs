@@ -46,6 +46,7 @@ fn assert_accounted(ran: &Ran, folder: &Path, made: u64, why: &str) {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn on_a_full_disk_the_program_goes_on_and_lost_calls_are_counted() {
     let here = folder("calls-full-disk");
     for (way, flags) in WAYS {
@@ -63,6 +64,7 @@ fn on_a_full_disk_the_program_goes_on_and_lost_calls_are_counted() {
 /// Where space can't be allocated beforehand (ext2), zeros are written.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn on_a_full_disk_without_allocation_the_program_goes_on() {
     let here = folder("calls-ext2");
     let Some(program) = unharmed(&here, WAYS[0].1) else { return };
@@ -101,6 +103,7 @@ fn on_a_full_disk_that_copies_on_write_the_program_goes_on() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn at_the_limit_of_file_sizes_the_program_goes_on_and_lost_calls_are_counted() {
     let here = folder("calls-file-size");
     for (way, flags) in WAYS {
@@ -117,6 +120,7 @@ fn at_the_limit_of_file_sizes_the_program_goes_on_and_lost_calls_are_counted() {
 /// A program that sets a limit of its own, below what its files have already.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_limit_of_the_program_s_own_ends_only_the_recording() {
     let here = folder("calls-own-limit");
     let Some(program) = unharmed(&here, WAYS[0].1) else { return };

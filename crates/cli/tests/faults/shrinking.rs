@@ -36,6 +36,7 @@ fn assert_unharmed(ran: &Ran, what: &str) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_library_that_shrinks_ends_no_recording_that_unwinds_through_it() {
     let here = folder("shrinking-library");
     let data = here.join("perf.data").display().to_string();
@@ -111,6 +112,7 @@ fn shrink(here: &Path, original: &Path, command: &[&str], times: u64) {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn files_that_shrink_while_they_are_read_end_no_view() {
     let here = folder("shrinking");
     // So large that it is mapped.

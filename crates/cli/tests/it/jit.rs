@@ -36,6 +36,7 @@ fn tally(folder: &Path, args: &[&str]) -> String {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn names_of_jit_code_outlive_its_map() {
     let folder = ScratchFolder::private("jit").expect("a folder");
     let folder = folder.path();

@@ -80,6 +80,7 @@ fn with(chains: &[String], functions: &[&str]) -> usize {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_handler_on_its_own_stack_has_the_interrupted_callers() {
     let folder = ScratchFolder::private("own-stack").expect("a folder");
     let Some(chains) = chains(folder.path(), "gcc", HANDLER) else { return };
@@ -92,6 +93,7 @@ fn a_handler_on_its_own_stack_has_the_interrupted_callers() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
 fn code_without_unwind_tables_has_its_callers() {
     let folder = ScratchFolder::private("no-tables").expect("a folder");
     let Some(chains) = chains(folder.path(), "musl-gcc", LIBRARY) else { return };

@@ -141,11 +141,13 @@ fn across_hotplug(tier: &str) {
 }
 
 #[test]
+#[ignore = "machine: takes a CPU offline"]
 fn times_add_up_across_a_cpu_that_goes_and_comes_back() {
     across_hotplug("a");
 }
 
 #[test]
+#[ignore = "machine: takes a CPU offline"]
 fn so_they_do_by_tracepoints() {
     across_hotplug("b");
 }
@@ -185,6 +187,7 @@ impl Drop for Cgroup {
 }
 
 #[test]
+#[ignore = "machine: makes a cgroup"]
 fn of_a_cgroup_the_threads_in_it_are_told_and_no_others() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("cgroup");
@@ -211,6 +214,7 @@ fn of_a_cgroup_the_threads_in_it_are_told_and_no_others() {
 
 /// Two of us and perf watch the same process at the same time: each reports all of it.
 #[test]
+#[ignore = "live: records on this machine"]
 fn several_tracers_do_not_disturb_each_other() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("tracers");
@@ -249,6 +253,7 @@ fn several_tracers_do_not_disturb_each_other() {
 }
 
 #[test]
+#[ignore = "machine: starts 20,000 threads"]
 fn of_twenty_thousand_threads_each_is_told_or_counted_as_lost() {
     const THREADS: usize = 20_000;
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
@@ -275,6 +280,7 @@ fn of_twenty_thousand_threads_each_is_told_or_counted_as_lost() {
 
 /// Switches by the hundred thousand into rings of a page: what is lost is reported, and its time is known as unknown.
 #[test]
+#[ignore = "live: records on this machine"]
 fn by_tracepoints_what_overflows_is_told_and_its_time_is_called_unknown() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("overflow");
@@ -303,6 +309,7 @@ fn by_tracepoints_what_overflows_is_told_and_its_time_is_called_unknown() {
 
 /// What is not allowed to us is not left half attached: the program runs, and the recording has the reason.
 #[test]
+#[ignore = "live: records on this machine"]
 fn where_bpf_is_denied_while_another_tracer_runs_the_command_still_runs() {
     let folder = folder("denied-beside");
     let Some(denier) = program("deny_calls", &folder) else { return };
@@ -321,6 +328,7 @@ fn where_bpf_is_denied_while_another_tracer_runs_the_command_still_runs() {
 
 /// A tally that waits for a second one to end keeps its own programs.
 #[test]
+#[ignore = "live: records on this machine"]
 fn a_tally_killed_beside_another_leaves_the_other_whole() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = folder("killed-beside");

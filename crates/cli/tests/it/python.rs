@@ -1,0 +1,91 @@
+//! Functions of a Python program: running under callbacks and deep recursion, and waiting.
+
+use super::TALLY;
+use record::scratch::ScratchFolder;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// `hot` runs under `sorted`, a generator and 600 calls of `deep`; `asleep` waits in another thread.
+const PROGRAM: &str = "\
+import sys, threading, time
+sys.setrecursionlimit(5000)
+def hot(item):
+    return sum(range(2000)) + item
+def numbers(count):
+    for number in range(count):
+        yield hot(number)
+def deep(depth):
+    return deep(depth - 1) if depth else sum(numbers(100))
+def asleep():
+    time.sleep(1.2)
+def work():
+    end = time.time() + 1
+    while time.time() < end:
+        sorted(range(50), key=hot)
+        deep(600)
+thread = threading.Thread(target=asleep)
+thread.start()
+work()
+thread.join()
+";
+
+/// The interpreters here that can be read.
+fn interpreters() -> Vec<PathBuf> {
+    let at = |version: u32| {
+        ["/usr/bin", "/usr/local/bin"].map(|at| PathBuf::from(format!("{at}/python3.{version}")))
+    };
+    (8..=13).flat_map(at).filter(|path| path.exists()).collect()
+}
+
+fn tally(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(TALLY).args(arguments).current_dir(folder).env("HOME", folder).output();
+    let output = output.expect("tally runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether programs may be loaded that read the interpreter.
+fn is_readable() -> bool {
+    let is_root =
+        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    cfg!(target_arch = "x86_64") && is_root && Path::new("/sys/kernel/btf/vmlinux").exists()
+}
+
+#[test]
+fn python_functions_are_shown_running_and_waiting_between_native_ones() {
+    let interpreters = interpreters();
+    if interpreters.is_empty() || !is_readable() {
+        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+    }
+    let folder = ScratchFolder::private("python").expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("app.py"), PROGRAM).expect("the program");
+    for python in interpreters {
+        let python = python.to_str().expect("plain");
+        tally(folder, &["record", "--off-cpu", "-o", "p.data", "--", python, "app.py"]);
+        let stacks = tally(folder, &["script", "-i", "p.data", "-F", "event,ip,sym"]);
+        let has = |names: &[&str]| {
+            stacks.split("\n\n").any(|stack| {
+                let mut lines = stack.lines();
+                names.iter().all(|name| lines.any(|line| line.ends_with(name)))
+            })
+        };
+        assert!(has(&["hot (app.py)", "work (app.py)", "<module> (app.py)"]), "{python}: a callback");
+        let generator =
+            [&["hot (app.py)", "numbers (app.py)"][..], &["deep (app.py)"; 601], &["work (app.py)"]].concat();
+        assert!(has(&generator), "{python}: a generator under deep recursion");
+        assert!(
+            has(&["offcpu-time: ", "asleep (app.py)", "Thread.run (threading.py)"])
+                || has(&["offcpu-time: ", "asleep (app.py)", "run (threading.py)"]),
+            "{python}: a wait"
+        );
+        let report = |more: &[&str]| {
+            let view = ["report", "-i", "p.data", "--stdio", "--children", "-g", "none", "--sort", "sym"];
+            tally(folder, &[&view, more].concat())
+        };
+        assert!(report(&[]).contains("hot (app.py)"), "{python}");
+        assert!(report(&["--runtime-frames"]).contains("PyEval_EvalFrameDefault"), "{python}");
+        let lines = tally(folder, &["report", "-i", "p.data", "--stdio", "--sort", "srcline", "-g", "none"]);
+        assert!(lines.contains("app.py:4"), "{python}: {lines}");
+    }
+}
