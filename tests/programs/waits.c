@@ -2,8 +2,10 @@
 // build waits: -O2 -g -pthread
 //
 // waits [SECONDS]: each kind waits in a thread and a function of its own, wait_KIND, and is measured around the call:
-// wall time less the thread's CPU time, voluntary switches, the longest. Prints `KIND count ns longest_ns all` for each
-// kind that works here; `all` are the voluntary switches of the whole thread, which has the name of the kind.
+// wall time less the thread's CPU time, voluntary switches, the longest. Prints `KIND count ns longest_ns all single_ns`
+// for each kind that works here. `all` are the voluntary switches of the whole thread, which has the name of the kind.
+// `single_ns` is the longest blocked time of a call that switched once: without the time in which the thread waited for
+// a CPU. It is 0 where the kernel doesn't count that time.
 #define _GNU_SOURCE
 /* Each wait_KIND is to be on the stack of its wait. */
 #pragma GCC optimize("no-optimize-sibling-calls")
@@ -511,7 +513,7 @@ struct kind {
 	void (*after)(void);
 	void (*help)(uint64_t ns);
 	uint64_t ns;
-	uint64_t count, sum, longest, all;
+	uint64_t count, sum, longest, all, single;
 	int broken;
 } kinds[KINDS] = {
 	{"mutex", wait_mutex, 0, after_mutex, help_mutex, 700000},
@@ -549,18 +551,30 @@ static struct rusage switches_now(void)
 	return of;
 }
 
+/* ns that the thread was runnable without a CPU: the second number of its schedstat. */
+static uint64_t runnable_ns(int schedstat)
+{
+	char text[64] = "";
+
+	if (pread(schedstat, text, sizeof text - 1, 0) <= 0)
+		return 0;
+	return strtoull(strchrnul(text, ' '), 0, 10);
+}
+
 static void *waiter(void *of)
 {
 	struct kind *kind = of;
+	int schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 
 	pthread_setname_np(pthread_self(), kind->name);
 	while (!stop) {
 		struct rusage before, after;
-		uint64_t wall, cpu;
+		uint64_t wall, cpu, runnable, ran;
 		int failed;
 
 		if (kind->before)
 			kind->before();
+		ran = runnable = runnable_ns(schedstat);
 		before = switches_now();
 		/* The wall clock is read last and first: a preemption at the other's system call is none of the wait's. */
 		cpu = now_of(CLOCK_THREAD_CPUTIME_ID);
@@ -569,6 +583,7 @@ static void *waiter(void *of)
 		wall = now_of(CLOCK_MONOTONIC) - wall;
 		cpu = now_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
 		after = switches_now();
+		runnable = runnable_ns(schedstat) - runnable;
 		wall = wall > cpu ? wall - cpu : 0;
 		if (kind->after)
 			kind->after();
@@ -583,6 +598,9 @@ static void *waiter(void *of)
 		kind->sum += wall;
 		if (wall > kind->longest)
 			kind->longest = wall;
+		/* What else it waited for a CPU only makes this less. */
+		if (ran && after.ru_nvcsw - before.ru_nvcsw == 1 && wall > runnable + kind->single)
+			kind->single = wall - runnable;
 	}
 	kind->all = switches_now().ru_nvcsw;
 	__atomic_add_fetch(&ended, 1, __ATOMIC_RELEASE);
@@ -684,9 +702,9 @@ int main(int argc, char **argv)
 	semctl(semaphores, 0, IPC_RMID);
 	for (int i = 0; i < KINDS; i++)
 		if (kinds[i].wait && !kinds[i].broken)
-			printf("%s %llu %llu %llu %llu\n", kinds[i].name, (unsigned long long)kinds[i].count,
+			printf("%s %llu %llu %llu %llu %llu\n", kinds[i].name, (unsigned long long)kinds[i].count,
 			       (unsigned long long)kinds[i].sum, (unsigned long long)kinds[i].longest,
-			       (unsigned long long)kinds[i].all);
+			       (unsigned long long)kinds[i].all, (unsigned long long)kinds[i].single);
 	fflush(stdout);
 	_exit(0);
 }

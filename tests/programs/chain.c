@@ -1,0 +1,179 @@
+// A chain of waits with known terms: main waits on a condition for worker, worker for feeder, feeder computes and sleeps.
+//
+// build chain: -O1 -g -pthread
+//
+//   chain threads|process|epoll|pool|convoy [ITEMS [CRUNCH_US [SLEEP_US]]]
+//
+// worker waits for feeder in a pipe (threads; process: feeder is a child process) or in epoll on an eventfd (epoll).
+// pool: three workers wait for feeder's items in turn. convoy: workers hold one lock around crunch() in turn.
+// At the end it prints its own measurement, ns: wall, crunch, sleep (of feeder, or of all workers for convoy).
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int items = 40, is_epoll, workers = 1;
+static long crunch_us = 15000, sleep_us = 10000;
+static int to_worker[2];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
+static int results;
+static volatile uint64_t sink;
+
+// Times of the feeder, which may be another process.
+static struct times {
+    _Atomic uint64_t crunch_ns, sleep_ns;
+    sem_t taken;
+} *times;
+
+static uint64_t now(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * 1000000000ull + at.tv_nsec;
+}
+
+__attribute__((noinline)) static void crunch(long us) {
+    uint64_t began = now();
+    while (now() < began + us * 1000)
+        for (int i = 0; i < 2000; i++)
+            sink = sink * 31 + i;
+    times->crunch_ns += now() - began;
+}
+
+__attribute__((noinline)) static void rest(long us) {
+    uint64_t began = now();
+    usleep(us);
+    times->sleep_ns += now() - began;
+}
+
+__attribute__((noinline)) static void feed(void) {
+    for (int i = 0; i < items / workers * workers; i++) {
+        uint64_t one = 1;
+        crunch(crunch_us);
+        rest(sleep_us);
+        if (write(to_worker[1], &one, sizeof one) != sizeof one)
+            abort();
+        // Nothing overlaps: whoever is delayed, the terms stay those of one chain.
+        sem_wait(&times->taken);
+    }
+}
+
+static void *feeder(void *none) {
+    prctl(PR_SET_NAME, "feeder");
+    feed();
+    return none;
+}
+
+__attribute__((noinline)) static void take_item(int epoll) {
+    uint64_t item;
+    struct epoll_event event;
+    if (is_epoll && epoll_wait(epoll, &event, 1, -1) != 1)
+        abort();
+    if (read(to_worker[0], &item, sizeof item) != sizeof item)
+        abort();
+}
+
+__attribute__((noinline)) static void hand_on(void) {
+    pthread_mutex_lock(&lock);
+    results++;
+    pthread_cond_signal(&came);
+    pthread_mutex_unlock(&lock);
+}
+
+static void *worker(void *none) {
+    prctl(PR_SET_NAME, "worker");
+    int epoll = is_epoll ? epoll_create1(0) : -1;
+    struct epoll_event event = {.events = EPOLLIN};
+    if (is_epoll)
+        epoll_ctl(epoll, EPOLL_CTL_ADD, to_worker[0], &event);
+    for (int i = 0; i < items / workers; i++) {
+        take_item(epoll);
+        hand_on();
+    }
+    return none;
+}
+
+static pthread_mutex_t shared = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((noinline)) static void under_lock(void) {
+    pthread_mutex_lock(&shared);
+    crunch(crunch_us);
+    pthread_mutex_unlock(&shared);
+}
+
+static void *driver(void *none) {
+    prctl(PR_SET_NAME, "driver");
+    for (int i = 0; i < items; i++)
+        under_lock();
+    return none;
+}
+
+__attribute__((noinline)) static void wait_for_results(int wanted) {
+    for (int i = 1; i <= wanted; i++) {
+        pthread_mutex_lock(&lock);
+        while (results < i)
+            pthread_cond_wait(&came, &lock);
+        pthread_mutex_unlock(&lock);
+        sem_post(&times->taken);
+    }
+}
+
+static void run_convoy(void) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], 0, driver, 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], 0);
+}
+
+static void run_chain(int in_process) {
+    pthread_t threads[4];
+    if (is_epoll ? (to_worker[0] = to_worker[1] = eventfd(0, EFD_SEMAPHORE)) < 0 : pipe(to_worker) != 0)
+        abort();
+    pid_t child = 0;
+    if (in_process && (child = fork()) == 0) {
+        feeder(0);
+        _exit(0);
+    }
+    for (int i = 0; i < workers; i++)
+        pthread_create(&threads[i], 0, worker, 0);
+    if (!in_process)
+        pthread_create(&threads[workers], 0, feeder, 0);
+    wait_for_results(items / workers * workers);
+    for (int i = 0; i < workers + !in_process; i++)
+        pthread_join(threads[i], 0);
+    if (child)
+        waitpid(child, 0, 0);
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "threads";
+    if (argc > 2)
+        items = atoi(argv[2]);
+    if (argc > 3)
+        crunch_us = atol(argv[3]);
+    if (argc > 4)
+        sleep_us = atol(argv[4]);
+    times = mmap(0, sizeof *times, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sem_init(&times->taken, 1, 0);
+    uint64_t began = now();
+    is_epoll = !strcmp(mode, "epoll");
+    workers = strcmp(mode, "pool") ? 1 : 3;
+    if (!strcmp(mode, "convoy"))
+        run_convoy();
+    else
+        run_chain(!strcmp(mode, "process"));
+    printf("wall %lu crunch %lu sleep %lu\n", (unsigned long)(now() - began), (unsigned long)times->crunch_ns,
+           (unsigned long)times->sleep_ns);
+    return 0;
+}
